@@ -1,0 +1,25 @@
+# libtorch as IMPORTED targets of our own: find_package(Torch) demands a CUDA toolkit for the wheel.
+set(TORCH_DIR "$ENV{TORCH_DIR}" CACHE PATH "An unpacked libtorch: include/ and lib/")
+if(NOT TORCH_DIR)
+  set(cache_home "$ENV{XDG_CACHE_HOME}")
+  if(NOT cache_home)
+    set(cache_home "$ENV{HOME}/.cache")
+  endif()
+  set(TORCH_DIR "${cache_home}/accel-run/libtorch-2.11.0" CACHE PATH "" FORCE)
+endif()
+if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "no libtorch in '${TORCH_DIR}': run 'make build', or pass TORCH_DIR=<unpacked libtorch>")
+endif()
+
+add_library(torch_cpu SHARED IMPORTED)
+set_target_properties(torch_cpu PROPERTIES
+  IMPORTED_LOCATION ${TORCH_DIR}/lib/libtorch_cpu.so
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+    "${TORCH_DIR}/include;${TORCH_DIR}/include/torch/csrc/api/include"
+  INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=1")
+add_library(torch_c10 SHARED IMPORTED)
+set_target_properties(torch_c10 PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/libc10.so)
+# The wheel's libraries name CUDA ones that only a GPU machine has; the CPU never calls them.
+add_library(torch INTERFACE)
+target_link_libraries(torch INTERFACE torch_cpu torch_c10)
+target_link_options(torch INTERFACE -Wl,--allow-shlib-undefined)

@@ -1,0 +1,68 @@
+// The errors that end a run, each with the exit code a caller can rely on.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace accel {
+
+/// What the process returns. Part of the interface: scripts and schedulers branch on it.
+enum class ExitCode : int {
+  kDone = 0,
+  kOther = 1,
+  kRecipe = 2,
+  kData = 3,
+  kCheckpoint = 4,
+  kRank = 5,
+  kTimeout = 6,
+  kIo = 7,
+  kMemory = 8,
+  kDiverged = 9,
+  kInterrupted = 75,
+};
+
+/// Something ended the run. `what()` is the house form: lower case, no full stop, names in quotes,
+/// saying what was found and what was wanted; `hint()` says what to do about it.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(ExitCode code, const std::string& message, std::string hint = {})
+      : std::runtime_error(message), code_(code), hint_(std::move(hint)) {}
+
+  ExitCode code() const { return code_; }
+  const std::string& hint() const { return hint_; }
+
+ private:
+  ExitCode code_;
+  std::string hint_;
+};
+
+/// A dataset cannot be read, or holds something it must not. Exit code 3.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::kData, message, std::move(hint)) {}
+};
+
+/// A checkpoint is damaged, incomplete or belongs to another job. Exit code 4.
+class CheckpointError : public Error {
+ public:
+  explicit CheckpointError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::kCheckpoint, message, std::move(hint)) {}
+};
+
+/// The disk refused: no space, no permission, a failed write. Exit code 7.
+class IoError : public Error {
+ public:
+  explicit IoError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::kIo, message, std::move(hint)) {}
+};
+
+/// Training produced a value that is not finite. Exit code 9.
+class DivergedError : public Error {
+ public:
+  explicit DivergedError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::kDiverged, message, std::move(hint)) {}
+};
+
+}  // namespace accel

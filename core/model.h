@@ -1,0 +1,44 @@
+// Something the loop can train.
+#pragma once
+
+#include "core/batch.h"
+#include "core/data_shape.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace accel {
+
+/// What a model's constructor is told besides its options: the data it will see, for `auto` sizes.
+struct ModelContext {
+  DataShape data;
+};
+
+/// Implementations live in models/ or in a plugin. Modules are built by statement in PyTorch's
+/// order, so that a seed gives the weights PyTorch would give.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  /// From a batch's inputs to logits or predictions, [batch, ...].
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+
+  /// The parameters and buffers, for the optimizer, the checkpoint and the strategy.
+  virtual torch::nn::Module& module() = 0;
+
+  /// The task a recipe gets when it names none.
+  virtual const char* default_task() const = 0;
+};
+
+/// A model whose output is a linear map of hidden states onto a vocabulary, so that a task can
+/// compute the loss without holding all logits at once.
+class LanguageModel : public Model {
+ public:
+  /// [batch, context] token ids to [batch, context, width].
+  virtual at::Tensor hidden(const at::Tensor& tokens) = 0;
+  /// [vocab, width]; logits are hidden @ weight^T, without a bias.
+  virtual at::Tensor head_weight() = 0;
+};
+
+}  // namespace accel

@@ -1,0 +1,61 @@
+#include "core/registry.h"
+
+namespace accel {
+
+std::vector<std::string> CatalogIndex::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, info] : items_) all.push_back(name);
+  return all;
+}
+
+void CatalogIndex::enter(ComponentInfo info) {
+  const std::string name = info.name;
+  if (!items_.emplace(name, std::move(info)).second) {
+    throw std::logic_error("two " + kind_ + "s are named '" + name + "'");
+  }
+}
+
+const ComponentInfo* CatalogIndex::choose(const Node& node, Reading& reading) const {
+  const Node* type = &node;  // a bare scalar is short for {type: scalar}
+  if (node.map()) {
+    const Node::Entry* entry = node.find("type");
+    if (!entry) {
+      reading.problems.error(node.where, "the " + kind_ + " has no 'type'",
+                             "'accel-run list " + kind_ + "' shows what there is");
+      return nullptr;
+    }
+    type = &entry->node;
+  }
+  const Scalar* scalar = type->scalar();
+  if (!scalar) {
+    reading.wrong_type(*type, node.map() ? "type" : kind_, "the name of a " + kind_);
+    return nullptr;
+  }
+  const auto found = items_.find(scalar->text);
+  if (found != items_.end()) return &found->second;
+  const std::string near = did_you_mean(scalar->text, names());
+  reading.problems.error(
+      type->where, "no " + kind_ + " is named '" + scalar->text + "'",
+      near.empty() ? "'accel-run list " + kind_ + "' shows what there is" : near);
+  return nullptr;
+}
+
+std::vector<const CatalogIndex*> Registry::all() const {
+  return std::apply([](const auto&... each) { return std::vector<const CatalogIndex*>{&each...}; },
+                    catalogs);
+}
+
+namespace detail {
+
+Node with_type(const std::string& name, Node options, const Node& given) {
+  const Node::Entry* type = given.find("type");
+  Node type_node = scalar_node(name);
+  type_node.where = type ? type->node.where : given.where;
+  Node::Map map;
+  map.push_back({"type", type ? type->where : given.where, std::move(type_node)});
+  for (Node::Entry& entry : *options.map()) map.push_back(std::move(entry));
+  return {std::move(map), given.where};
+}
+
+}  // namespace detail
+}  // namespace accel

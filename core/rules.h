@@ -1,0 +1,94 @@
+// Rules a value must obey: the test, the words for it, the JSON Schema for it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/codec.h"
+
+namespace accel {
+
+template <class T>
+struct Rule {
+  std::function<bool(const T&)> holds;
+  std::string words;  ///< completes "must be ..."
+  std::string json;   ///< JSON Schema keywords: "\"minimum\": 1"
+};
+
+namespace detail {
+template <class T>
+std::string number_text(T value) {
+  return Codec<T>::write(value).scalar()->text;
+}
+}  // namespace detail
+
+/// value >= low
+template <class T>
+Rule<T> at_least(T low) {
+  return {[low](const T& v) { return v >= low; }, "at least " + detail::number_text(low),
+          "\"minimum\": " + detail::number_text(low)};
+}
+
+/// value > low
+template <class T>
+Rule<T> more_than(T low) {
+  return {[low](const T& v) { return v > low; }, "more than " + detail::number_text(low),
+          "\"exclusiveMinimum\": " + detail::number_text(low)};
+}
+
+/// low <= value < high
+template <class T>
+Rule<T> within(T low, T high) {
+  const std::string a = detail::number_text(low), b = detail::number_text(high);
+  return {[=](const T& v) { return low <= v && v < high; }, "in [" + a + ", " + b + ")",
+          "\"minimum\": " + a + ", \"exclusiveMaximum\": " + b};
+}
+
+/// low <= value <= high
+template <class T>
+Rule<T> between(T low, T high) {
+  const std::string a = detail::number_text(low), b = detail::number_text(high);
+  return {[=](const T& v) { return low <= v && v <= high; }, "between " + a + " and " + b,
+          "\"minimum\": " + a + ", \"maximum\": " + b};
+}
+
+/// One of a few values, texts or numbers.
+template <class T>
+Rule<T> one_of(std::vector<T> values) {
+  std::string words, json;
+  for (const T& v : values) {
+    const Node node = Codec<T>::write(v);
+    const std::string text = node.scalar()->text;
+    words += (words.empty() ? "" : ", ") + text;
+    json += (json.empty() ? "" : ", ") + (node.scalar()->quoted ? "\"" + text + "\"" : text);
+  }
+  return {[values](const T& v) {
+            for (const T& value : values) {
+              if (value == v) return true;
+            }
+            return false;
+          },
+          "one of " + words, "\"enum\": [" + json + "]"};
+}
+
+/// A list whose every item obeys `rule`.
+template <class T>
+Rule<std::vector<T>> each(Rule<T> rule) {
+  return {[rule](const std::vector<T>& list) {
+            for (const T& v : list) {
+              if (!rule.holds(v)) return false;
+            }
+            return true;
+          },
+          "a list of values " + rule.words, ""};
+}
+
+/// An `auto` or `none` value is free; any other obeys `rule`.
+template <template <class> class Maybe, class T>
+Rule<Maybe<T>> if_given(Rule<T> rule) {
+  return {[rule](const Maybe<T>& v) { return !v || rule.holds(*v); }, rule.words, ""};
+}
+
+}  // namespace accel

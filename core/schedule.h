@@ -1,0 +1,37 @@
+// The learning rate as a function of the optimizer step.
+#pragma once
+
+#include <cstdint>
+
+#include "core/units.h"
+
+namespace accel {
+
+struct StateDict;
+
+/// How long the run is, for schedules given in epochs or percent.
+struct ScheduleContext {
+  int64_t total_steps = 0;      ///< optimizer steps from start to end; 0 when bounded by time only
+  int64_t steps_per_epoch = 0;
+  int64_t samples_per_step = 0;
+  int64_t tokens_per_step = 0;  ///< 0 when samples are not token sequences
+
+  /// A duration in whole steps, rounded to nearest. Throws RecipeError-free std::invalid_argument
+  /// for seconds, which have no number of steps.
+  int64_t steps(const Duration& duration) const;
+};
+
+/// A closed form of the step: the same curve for any world size, batch split or resume.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+
+  /// The rate of update number `step` (from 0) for a group whose own rate is `base`.
+  virtual double lr(double base, int64_t step) const = 0;
+  /// Tells the eval metric it watches; only `plateau` cares.
+  virtual void observe(double /*metric*/) {}
+  virtual void save(StateDict& /*state*/) const {}
+  virtual void load(const StateDict& /*state*/) {}
+};
+
+}  // namespace accel
