@@ -1,0 +1,52 @@
+// All that a run needs to go on as if it had never stopped.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/optimizer.h"
+
+namespace accel {
+
+/// How far a run is. Everything is counted at optimizer boundaries.
+struct Progress {
+  int64_t step = 0;           ///< optimizer steps done
+  int64_t epoch = 0;          ///< whole passes over the data done
+  int64_t step_in_epoch = 0;  ///< optimizer steps done in this pass
+  int64_t samples = 0;        ///< consumed since the start, over all ranks
+  int64_t tokens = 0;
+
+  bool operator==(const Progress&) const = default;
+};
+
+struct TrainState {
+  Progress progress;
+  uint64_t seed = 0;
+
+  /// Parameters and persistent buffers in the model's order. Tied ones may come under every name;
+  /// a file holds one of them and loading gives all names back, sharing memory.
+  std::vector<NamedTensor> model;
+  OptimizerState optimizer;
+  std::vector<double> base_lrs;  ///< per parameter group
+  std::vector<double> lrs;       ///< per parameter group, of the last step
+  StateDict schedule;
+  std::optional<StateDict> scaler;  ///< numbers named as PyTorch's GradScaler names them
+  at::Tensor rng;                   ///< the CPU generator's state, uint8 [5056]
+
+  /// Whatever else is stateful, by name: "callbacks/ema", "best", "trackers".
+  std::map<std::string, StateDict> parts;
+  /// What a bit-exact resume depends on: versions, threads, data fingerprint, recipe hash.
+  std::map<std::string, std::string> facts;
+  /// Of the last evaluation: what KeepPolicy::by picks from.
+  std::map<std::string, double> metrics;
+  std::string recipe;  ///< resolved, as YAML
+};
+
+/// A deep copy on the host, for writing while training goes on.
+TrainState snapshot(const TrainState& state);
+
+}  // namespace accel
