@@ -1,0 +1,84 @@
+// From a dataset to the windows of samples that optimizer steps consume.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/dataset.h"
+#include "data/host_batch.h"
+#include "data/epoch_draws.h"
+#include "data/prefetcher.h"
+
+namespace accel {
+
+/// What one optimizer step consumes. Windows never straddle epochs.
+struct Window {
+  std::vector<HostBatch> micro_batches;  ///< in order; only the epoch's very last may be short
+  int64_t epoch = 0;
+  int64_t step = 0;     ///< within the epoch, from 0
+  int64_t samples = 0;  ///< over all micro-batches
+  uint64_t digest = 0;  ///< of the sample ids in order, whatever the micro-batch size
+};
+
+struct LoaderOptions {
+  int64_t batch = 1;        ///< samples per window; a multiple of `micro_batch`
+  int64_t micro_batch = 1;  ///< samples per HostBatch
+  int64_t workers = 0;      ///< threads that prepare batches; 0: next() does it itself
+  int64_t prefetch = 2;     ///< windows prepared ahead when there are workers
+  bool shuffle = true;      ///< false: the dataset's own order, the same every epoch
+  bool drop_last = false;   ///< leave out an epoch's last window when it is short
+  bool repeat = true;       ///< false: one epoch per seek(), and nothing is prepared beyond it
+  uint64_t seed = 0;        ///< of the order and of the transforms
+  int64_t rank = 0;
+  int64_t world = 1;
+};
+
+/// The same windows for any number of workers, in any process, from any starting point: order and
+/// augmentation are functions of (seed, epoch, sample). For one thread.
+class Loader {
+ public:
+  /// Throws DataError when there is not a single window to give.
+  Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::unique_ptr<Transform>> transforms,
+         const LoaderOptions& options);
+  ~Loader();
+
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  /// Samples consumed by a whole epoch: less than the dataset holds when the last are dropped.
+  int64_t samples_per_epoch() const { return samples_per_epoch_; }
+  /// Of the samples after all transforms.
+  DataShape shape() const;
+
+  /// Makes next() give window `step` of `epoch`; step == steps_per_epoch() is the next epoch's
+  /// first. Reads nothing of what lies before it. A new loader stands at (0, 0).
+  void seek(int64_t epoch, int64_t step);
+
+  /// False once the epoch is over and `repeat` is off.
+  bool has_next() const;
+  /// The next window; after an epoch's last comes the next epoch's first. Throws DataError naming
+  /// the sample that cannot be read or does not fit; after an error, seek() before going on.
+  Window next();
+
+  /// Seconds that next() has kept its callers waiting so far.
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  HostBatch make_batch(int64_t ticket);
+  HostBatch take_batch(int64_t ticket);
+  Sample make_sample(int64_t epoch, int64_t draw) const;
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const std::vector<std::unique_ptr<Transform>> transforms_;
+  const LoaderOptions options_;
+  EpochDraws draws_;
+  int64_t samples_per_epoch_ = 0;
+  int64_t steps_per_epoch_ = 0;
+  int64_t batches_per_epoch_ = 0;
+  int64_t epoch_ = 0;  // of the next window
+  int64_t step_ = 0;
+  int64_t end_ = 0;  // the ticket at which it stops
+  double wait_seconds_ = 0;
+  std::unique_ptr<Prefetcher> prefetcher_;  // last: its threads use all of the above
+};
+
+}  // namespace accel
