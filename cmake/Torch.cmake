@@ -1,14 +1,18 @@
 # libtorch as IMPORTED targets of our own: find_package(Torch) demands a CUDA toolkit for the wheel.
-set(TORCH_DIR "$ENV{TORCH_DIR}" CACHE PATH "An unpacked libtorch: include/ and lib/")
+if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
+  set(TORCH_DIR $ENV{TORCH_DIR})
+endif()
 if(NOT TORCH_DIR)
   set(cache_home "$ENV{XDG_CACHE_HOME}")
   if(NOT cache_home)
     set(cache_home "$ENV{HOME}/.cache")
   endif()
-  set(TORCH_DIR "${cache_home}/accel-run/libtorch-2.11.0" CACHE PATH "" FORCE)
+  set(TORCH_DIR "${cache_home}/accel-run/libtorch-2.11.0")
 endif()
+set(TORCH_DIR ${TORCH_DIR} CACHE PATH "An unpacked libtorch: include/ and lib/")
 if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "no libtorch in '${TORCH_DIR}': run 'make build', or pass TORCH_DIR=<unpacked libtorch>")
+  message(FATAL_ERROR
+    "no libtorch in '${TORCH_DIR}': run 'make build', or pass TORCH_DIR=<unpacked libtorch>")
 endif()
 
 add_library(torch_cpu SHARED IMPORTED)
@@ -23,3 +27,11 @@ set_target_properties(torch_c10 PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/li
 add_library(torch INTERFACE)
 target_link_libraries(torch INTERFACE torch_cpu torch_c10)
 target_link_options(torch INTERFACE -Wl,--allow-shlib-undefined)
+
+# What a CPU run loads: an installed tree brings these along. An own libtorch may lack the last three.
+set(ACCEL_TORCH_LIBRARIES)
+foreach(library libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13)
+  if(EXISTS ${TORCH_DIR}/lib/${library})
+    list(APPEND ACCEL_TORCH_LIBRARIES ${TORCH_DIR}/lib/${library})
+  endif()
+endforeach()

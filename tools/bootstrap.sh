@@ -1,0 +1,141 @@
+#!/bin/sh
+# Makes this machine ready to build accel-run: system packages, then libtorch.
+#   tools/bootstrap.sh [lint|tidy|fuzz|interop]...
+# What is there already is left alone, so a second call does nothing.
+# TORCH_DIR=<unpacked libtorch> is used as it is; PIP_FIND_LINKS=<folder of wheels> works offline.
+set -eu
+
+tools=$(cd "$(dirname "$0")" && pwd)
+torch_version=2.11.0
+torch_home=${XDG_CACHE_HOME:-$HOME/.cache}/accel-run
+torch_dir=$torch_home/libtorch-$torch_version
+torch_libraries='libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13'
+
+say() { echo "bootstrap: $*"; }
+
+die() {
+  echo "bootstrap: error: $*" >&2
+  exit 1
+}
+
+# The first python3 that has pip: one from pyenv or conda may come without.
+python_with_pip() {
+  for python in python3 /usr/bin/python3; do
+    if "$python" -m pip --version >/dev/null 2>&1; then
+      echo "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+present() {
+  case $1 in
+    pip) python_with_pip >/dev/null ;;
+    venv) /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+    libclang-rt) ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1 ;;
+    *.h | *.hpp) [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+# Lines of "package why" for what the purposes in $1 need and this machine lacks.
+missing_packages() {
+  while read -r purpose package brings why; do
+    case " $1 " in
+      *" $purpose "*) present "$brings" || echo "$package $why" ;;
+    esac
+  done <"$tools/packages.txt"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  else
+    sudo "$@"
+  fi
+}
+
+install_packages() {
+  missing=$(missing_packages "$1")
+  [ -n "$missing" ] || return 0
+  packages=$(echo "$missing" | cut -d' ' -f1 | tr '\n' ' ')
+  say "this machine lacks:"
+  echo "$missing" | while read -r package why; do
+    printf '  %-22s %s\n' "$package" "$why"
+  done
+  command -v apt-get >/dev/null ||
+    die "no apt-get here (neither Debian nor Ubuntu): install what is listed above by hand"
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+    die "neither root nor sudo: ask an administrator for 'apt-get install $packages'"
+  say "installing them with apt-get"
+  export DEBIAN_FRONTEND=noninteractive
+  as_root apt-get -qq update || die "apt-get update failed: is this machine offline?"
+  # shellcheck disable=SC2086 # one word per package
+  as_root apt-get -qq install -y --no-install-recommends $packages >"$log" 2>&1 ||
+    die "apt-get install failed: $(tail -n 1 "$log")"
+  missing=$(missing_packages "$1")
+  [ -z "$missing" ] || die "still missing after the installation: $missing"
+}
+
+download_wheels() {
+  say "fetching libtorch $torch_version (545 MB)"
+  "$(python_with_pip)" -m pip download --quiet --disable-pip-version-check --no-deps \
+    --require-hashes -r "$tools/libtorch.txt" --dest "$1" --only-binary=:all: \
+    --python-version 3.11 --implementation cp --abi cp311 --abi none \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
+    --platform manylinux2014_x86_64 >"$log" 2>&1 ||
+    die "no libtorch: $(grep -i error "$log" | head -n 1 | cut -c 1-200)
+  offline? put the wheels of tools/libtorch.txt in a folder and set PIP_FIND_LINKS=<folder>, or set TORCH_DIR=<unpacked libtorch>"
+}
+
+# One flat folder of the headers and the five libraries that a run on the CPU loads.
+unpack_wheels() {
+  say "unpacking it into $torch_dir"
+  mkdir -p "$2/lib"
+  unzip -q "$1/torch-*.whl" 'torch/include/*' -d "$2"
+  mv "$2/torch/include" "$2/include"
+  rmdir "$2/torch"
+  for wheel in "$1"/*.whl; do
+    for library in $torch_libraries; do
+      # Most libraries are in one wheel only: not finding one here is no failure.
+      unzip -q -j -o "$wheel" "*/lib/$library" -d "$2/lib" 2>/dev/null || true
+    done
+  done
+  for library in $torch_libraries; do
+    [ -s "$2/lib/$library" ] || die "the wheels of tools/libtorch.txt hold no $library"
+  done
+}
+
+# The copy of the pins is written last, so a folder with it is whole and of these wheels.
+libtorch_is_ready() { cmp -s "$tools/libtorch.txt" "$torch_dir/pins.txt"; }
+
+install_libtorch() {
+  mkdir -p "$torch_home" || die "cannot write to $torch_home: set XDG_CACHE_HOME to a folder that can be written"
+  exec 9>"$torch_home/lock"
+  flock 9 # a second build of this user waits here, then finds the work done
+  libtorch_is_ready && return
+  [ "$(uname -sm)" = 'Linux x86_64' ] ||
+    die "the pinned libtorch is for x86_64 Linux, this is $(uname -sm): set TORCH_DIR=<unpacked libtorch>"
+  install_packages libtorch
+  rm -rf "$torch_home"/unpacking.*
+  wheels=$torch_home/wheels
+  mkdir -p "$wheels"
+  download_wheels "$wheels"
+  fresh=$(mktemp -d "$torch_home/unpacking.XXXXXX")
+  unpack_wheels "$wheels" "$fresh"
+  cp "$tools/libtorch.txt" "$fresh/pins.txt"
+  chmod 755 "$fresh"
+  rm -rf "$torch_dir"
+  mv "$fresh" "$torch_dir"
+  rm -rf "$wheels"
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install_packages "build $*"
+if [ -n "${TORCH_DIR:-}" ]; then
+  [ -e "$TORCH_DIR/lib/libtorch_cpu.so" ] || die "TORCH_DIR=$TORCH_DIR has no lib/libtorch_cpu.so"
+else
+  libtorch_is_ready || install_libtorch
+fi
