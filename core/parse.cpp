@@ -1,0 +1,62 @@
+#include "core/parse.h"
+
+#include "core/utf8.h"
+
+namespace accel {
+namespace {
+
+Span place_of(const std::shared_ptr<const Source>& source, size_t offset) {
+  Span where{source, 1, 1};
+  for (size_t i = 0; i < offset; ++i) {
+    ++where.column;
+    if (source->text[i] == '\n') where = {source, where.line + 1, 1};
+  }
+  return where;
+}
+
+}  // namespace
+
+bool check_text(const std::shared_ptr<const Source>& source, Diagnostics& problems) {
+  if (source->text.size() > kMaxRecipeBytes) {
+    problems.error({source}, "the recipe has " + std::to_string(source->text.size()) +
+                                 " bytes, more than the " + std::to_string(kMaxRecipeBytes) +
+                                 " a recipe may have");
+    return false;
+  }
+  const std::optional<size_t> bad = first_unreadable(source->text);
+  if (!bad) return true;
+  const bool control = character_length(source->text, *bad) > 0;
+  problems.error(place_of(source, *bad),
+                 control ? "the recipe holds a control character" : "the recipe is not UTF-8",
+                 control ? "" : "save it as UTF-8");
+  return false;
+}
+
+void report_too_many(const Span& where, Diagnostics& problems) {
+  problems.error(where, "the recipe holds more than " + std::to_string(kMaxNodes) + " values");
+}
+
+void report_too_deep(const Span& where, Diagnostics& problems) {
+  problems.error(where, "the recipe is nested more than " + std::to_string(kMaxDepth) + " deep");
+}
+
+void report_duplicate(const std::string& key, const Span& where, const Span& first,
+                      Diagnostics& problems) {
+  problems.error(where, "'" + key + "' is given twice",
+                 "it is first given on line " + std::to_string(first.line));
+}
+
+Node parse_recipe(const std::string& path, std::string text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  const auto source = std::make_shared<const Source>(Source{path, std::move(text)});
+  Diagnostics problems;
+  Node root;
+  if (check_text(source, problems)) {
+    root = path.ends_with(".toml") ? parse_toml(source, problems) : parse_yaml(source, 0, problems);
+  }
+  problems.check();
+  return root;
+}
+
+}  // namespace accel

@@ -1,0 +1,30 @@
+// The two syntaxes of recipes behind parse_recipe, and the limits both keep.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/node.h"
+
+namespace accel {
+
+constexpr size_t kMaxRecipeBytes = 256 * 1024;
+constexpr int kMaxDepth = 64;         ///< of sections and lists inside one another
+constexpr size_t kMaxNodes = 10'000;  ///< values and sections, aliases counted as often as used
+
+/// Checks size, encoding and control characters. False: reported.
+bool check_text(const std::shared_ptr<const Source>& source, Diagnostics& problems);
+
+/// Reads the source's text from byte `begin` of its first line on. What is wrong goes to
+/// `problems`.
+Node parse_yaml(const std::shared_ptr<const Source>& source, size_t begin, Diagnostics& problems);
+Node parse_toml(const std::shared_ptr<const Source>& source, Diagnostics& problems);
+
+/// "a recipe may hold 10000 values, and this one holds more"
+void report_too_many(const Span& where, Diagnostics& problems);
+void report_too_deep(const Span& where, Diagnostics& problems);
+/// Names the line of the first one.
+void report_duplicate(const std::string& key, const Span& where, const Span& first,
+                      Diagnostics& problems);
+
+}  // namespace accel

@@ -1,0 +1,21 @@
+// UTF-8 as recipes and terminals need it: what is valid, and what can be shown.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace accel {
+
+/// Bytes of the character at `at`, or 0 when the bytes there are no valid UTF-8.
+size_t character_length(std::string_view text, size_t at);
+
+/// Where the first byte is that is no valid UTF-8, or a control character other than tab, line feed
+/// and carriage return.
+std::optional<size_t> first_unreadable(std::string_view text);
+
+/// Safe to print on one line: control characters and broken bytes become "\x1b".
+std::string printable(std::string_view text);
+
+}  // namespace accel
