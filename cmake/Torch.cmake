@@ -18,7 +18,7 @@ endif()
 add_library(torch_cpu SHARED IMPORTED)
 set_target_properties(torch_cpu PROPERTIES
   IMPORTED_LOCATION ${TORCH_DIR}/lib/libtorch_cpu.so
-  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+  INTERFACE_INCLUDE_DIRECTORIES
     "${TORCH_DIR}/include;${TORCH_DIR}/include/torch/csrc/api/include"
   INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=1")
 add_library(torch_c10 SHARED IMPORTED)
