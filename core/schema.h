@@ -26,10 +26,10 @@ struct FieldInfo {
   std::string help;
   std::string rule;  ///< "at least 1", or ""
   std::string json;  ///< JSON Schema keywords without the braces
-  std::string kind;  ///< the component kind for a component option, else ""
+  std::string kind = {};  ///< the component kind for a component option, else ""
   bool required = false;
   Change change = Change::kConsent;
-  std::vector<FieldInfo> fields;  ///< of a nested section
+  std::vector<FieldInfo> fields = {};  ///< of a nested section
 };
 
 /// Schemas are cheap values: a component's static schema() builds one per call.
