@@ -1,0 +1,70 @@
+#include "core/log.h"
+
+// Header-only: an installed tree then needs no spdlog or fmt library.
+#ifndef SPDLOG_HEADER_ONLY
+#define SPDLOG_HEADER_ONLY
+#endif
+#ifndef FMT_HEADER_ONLY
+#define FMT_HEADER_ONLY
+#endif
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "core/error.h"
+
+namespace accel {
+namespace {
+
+using SinkPtr = std::shared_ptr<spdlog::sinks::sink>;
+
+struct Console {
+  SinkPtr out = std::make_shared<spdlog::sinks::stdout_sink_mt>();
+  SinkPtr err = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  SinkPtr file;
+  void (*redraw)(bool) = nullptr;
+
+  Console() {
+    out->set_pattern("%v");
+    err->set_pattern("warning: %v");
+  }
+};
+
+Console& console() {
+  static Console instance;
+  return instance;
+}
+
+void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::string& line) {
+  Console& to = console();
+  if (to.redraw) to.redraw(false);
+  const spdlog::details::log_msg message("", level, line);
+  sink->log(message);
+  sink->flush();
+  if (to.file) {
+    to.file->log(message);
+    to.file->flush();
+  }
+  if (to.redraw) to.redraw(true);
+}
+
+}  // namespace
+
+void say(const std::string& line) { write(console().out, spdlog::level::info, line); }
+
+void warn(const std::string& line) { write(console().err, spdlog::level::warn, line); }
+
+void log_to_file(const std::string& path) {
+  try {
+    console().file = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+    console().file->set_pattern("%Y-%m-%dT%H:%M:%S%z %^%L%$ %v");
+  } catch (const spdlog::spdlog_ex& e) {
+    throw IoError("cannot open the log file '" + path + "': " + e.what());
+  }
+}
+
+void close_log_file() { console().file.reset(); }
+
+void set_line_hook(void (*redraw)(bool draw)) { console().redraw = redraw; }
+
+}  // namespace accel
