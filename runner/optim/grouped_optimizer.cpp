@@ -1,0 +1,195 @@
+#include "runner/optim/grouped_optimizer.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <stdexcept>
+
+#include "core/error.h"
+
+namespace accel {
+namespace {
+
+/// The fused kernels walk raw memory, so a gradient must be laid out as its parameter.
+at::Tensor laid_out_like(const at::Tensor& parameter, const at::Tensor& gradient) {
+  if (gradient.strides() == parameter.strides()) return gradient;
+  return at::empty_like(parameter).copy_(gradient);
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  std::string out;
+  for (const int64_t size : tensor.sizes()) {
+    out += (out.empty() ? "" : ", ") + std::to_string(size);
+  }
+  return "[" + out + "]";
+}
+
+[[noreturn]] void refuse_state(const std::string& what) {
+  throw CheckpointError("the optimizer's state " + what);
+}
+
+}  // namespace
+
+void GroupedOptimizer::add_group(const std::vector<NamedTensor>& parameters, SlotNames slot_names,
+                                 double lr) {
+  Group group{{}, std::move(slot_names), lr, lr};
+  for (const NamedTensor& parameter : parameters) {
+    group.items.push_back({parameter, std::vector<at::Tensor>(group.slot_names.size())});
+  }
+  groups_.push_back(std::move(group));
+}
+
+void GroupedOptimizer::make_slots() {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (Item& item : groups_[g].items) fill_slots(g, item);
+  }
+}
+
+at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
+                                        const at::Tensor& parameter) const {
+  if (slot == "step") return at::zeros({}, parameter.options().dtype(at::kFloat));
+  return at::zeros_like(parameter);
+}
+
+void GroupedOptimizer::fill_slots(size_t group, Item& item) {
+  const SlotNames& names = groups_[group].slot_names;
+  for (size_t s = 0; s < names.size(); ++s) {
+    at::Tensor& slot = item.slots[s];
+    if (!slot.defined()) slot = fresh_slot(group, names[s], item.parameter.tensor);
+  }
+}
+
+void GroupedOptimizer::step() {
+  const c10::NoGradGuard no_grad;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    GroupUpdate work;
+    work.lr = group.lr;
+    work.slots.resize(group.slot_names.size());
+    std::vector<Item*> updated;
+    for (Item& item : group.items) {
+      const at::Tensor& parameter = item.parameter.tensor;
+      const at::Tensor& gradient = parameter.grad();
+      if (!gradient.defined()) continue;
+      fill_slots(g, item);
+      updated.push_back(&item);
+      work.parameters.push_back(parameter);
+      work.gradients.push_back(laid_out_like(parameter, gradient));
+      for (size_t s = 0; s < item.slots.size(); ++s) work.slots[s].push_back(item.slots[s]);
+    }
+    if (updated.empty()) continue;
+    update_group(g, work);
+    for (size_t i = 0; i < updated.size(); ++i) {
+      for (size_t s = 0; s < work.slots.size(); ++s) updated[i]->slots[s] = work.slots[s][i];
+    }
+  }
+}
+
+void GroupedOptimizer::zero_grad() {
+  for (Group& group : groups_) {
+    for (Item& item : group.items) item.parameter.tensor.mutable_grad() = at::Tensor();
+  }
+}
+
+std::vector<double> GroupedOptimizer::base_lrs() const {
+  std::vector<double> lrs;
+  for (const Group& group : groups_) lrs.push_back(group.base_lr);
+  return lrs;
+}
+
+void GroupedOptimizer::set_lrs(std::span<const double> lrs) {
+  if (lrs.size() != groups_.size()) throw std::logic_error("one learning rate per group is wanted");
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].lr = lrs[g];
+}
+
+std::vector<NamedTensor> GroupedOptimizer::parameters() const {
+  std::vector<NamedTensor> all;
+  for (const Group& group : groups_) {
+    for (const Item& item : group.items) all.push_back(item.parameter);
+  }
+  return all;
+}
+
+OptimizerState GroupedOptimizer::state() const {
+  OptimizerState state;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    OptimizerState::Group& saved = state.groups.emplace_back();
+    saved.hyper = group_hyper(g, group.lr);
+    saved.hyper.emplace_back("initial_lr", group.base_lr);
+    for (const Item& item : group.items) {
+      OptimizerState::Parameter& parameter = saved.parameters.emplace_back();
+      parameter.name = item.parameter.name;
+      for (size_t s = 0; s < item.slots.size(); ++s) {
+        if (item.slots[s].defined()) {
+          parameter.slots.push_back({group.slot_names[s], item.slots[s]});
+        }
+      }
+    }
+  }
+  return state;
+}
+
+void GroupedOptimizer::load(const OptimizerState& state) {
+  if (state.groups.size() != groups_.size()) {
+    refuse_state("has " + std::to_string(state.groups.size()) + " groups, the recipe makes " +
+                 std::to_string(groups_.size()));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto& saved = state.groups[g].parameters;
+    std::vector<Item>& items = groups_[g].items;
+    if (saved.size() != items.size()) {
+      refuse_state("has " + std::to_string(saved.size()) + " parameters in group " +
+                   std::to_string(g) + ", the recipe puts " + std::to_string(items.size()) +
+                   " there");
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (saved[i].name != items[i].parameter.name) {
+        refuse_state("has '" + saved[i].name + "' where the recipe has '" +
+                     items[i].parameter.name + "'");
+      }
+    }
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (size_t i = 0; i < groups_[g].items.size(); ++i) {
+      load_item(g, groups_[g].items[i], state.groups[g].parameters[i]);
+    }
+  }
+}
+
+void GroupedOptimizer::load_item(size_t group, Item& item, const OptimizerState::Parameter& saved) {
+  const SlotNames& names = groups_[group].slot_names;
+  const at::Tensor& parameter = item.parameter.tensor;
+  std::vector<at::Tensor> slots(names.size());
+  size_t taken = 0;
+  for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
+    const at::Tensor fresh = fresh_slot(group, names[s], parameter);
+    const at::Tensor& like = fresh.defined() ? fresh : parameter;
+    for (const NamedTensor& slot : saved.slots) {
+      if (slot.name != names[s]) continue;
+      if (slot.tensor.sizes() != like.sizes()) {
+        refuse_state("has '" + slot.name + "' of shape " + shape_text(slot.tensor) + " for '" +
+                     saved.name + "', which wants " + shape_text(like));
+      }
+      slots[s] = at::empty_like(like, like.options().requires_grad(false)).copy_(slot.tensor);
+      ++taken;
+    }
+    if (fresh.defined() && !slots[s].defined()) {
+      refuse_state("has no '" + names[s] + "' for '" + saved.name + "'");
+    }
+  }
+  if (taken != saved.slots.size()) {
+    for (const NamedTensor& slot : saved.slots) {
+      if (std::find(names.begin(), names.end(), slot.name) == names.end()) {
+        refuse_state("has '" + slot.name + "' for '" + saved.name +
+                     "', which this optimizer does not keep");
+      }
+    }
+    refuse_state("has a slot of '" + saved.name + "' twice");
+  }
+  item.slots = std::move(slots);
+}
+
+}  // namespace accel

@@ -1,0 +1,96 @@
+// What all optimizers share: parameter groups, learning rates, state in and out, gradients.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/optimizer.h"
+#include "runner/optim/parameter_groups.h"
+
+namespace accel {
+
+/// A group's hyperparameters under the names that PyTorch's param_groups use.
+using Hyper = std::vector<std::pair<std::string, HyperValue>>;
+
+/// Names of the tensors kept per parameter, as torch.optim's state has them.
+using SlotNames = std::vector<std::string>;
+
+/// What one group's update works on. All lists run in step and hold only parameters with a
+/// gradient.
+struct GroupUpdate {
+  double lr = 0;
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> gradients;           ///< laid out as the parameters; not to be changed
+  std::vector<std::vector<at::Tensor>> slots;  ///< by slot, then by parameter
+};
+
+/// Everything of an Optimizer but the rule: groups, rates, gathering, state.
+class GroupedOptimizer : public Optimizer {
+ public:
+  void step() final;
+  void zero_grad() final;
+  std::vector<double> base_lrs() const final;
+  void set_lrs(std::span<const double> lrs) final;
+  std::vector<NamedTensor> parameters() const final;
+  OptimizerState state() const final;
+  /// Takes the slots. Hyperparameters stay the recipe's.
+  void load(const OptimizerState& state) final;
+
+ protected:
+  /// A parameter and what is kept for it; undefined slots are not in use (yet).
+  struct Item {
+    NamedTensor parameter;
+    std::vector<at::Tensor> slots;
+  };
+  struct Group {
+    std::vector<Item> items;
+    SlotNames slot_names;
+    double base_lr = 0;
+    double lr = 0;
+  };
+
+  void add_group(const std::vector<NamedTensor>& parameters, SlotNames slot_names, double lr);
+  /// Makes the slots of all parameters now; without it they come with the first gradient.
+  void make_slots();
+  /// A slot's first value. Default: a 0-d float32 zero for "step", else zeros like the parameter.
+  /// Undefined means that the parameter has no such slot, or that update() fills it.
+  virtual at::Tensor fresh_slot(size_t group, const std::string& slot,
+                                const at::Tensor& parameter) const;
+  virtual void update_group(size_t group, GroupUpdate& work) = 0;
+  virtual Hyper group_hyper(size_t group, double lr) const = 0;
+
+ private:
+  void fill_slots(size_t group, Item& item);
+  void load_item(size_t group, Item& item, const OptimizerState::Parameter& saved);
+
+  std::vector<Group> groups_;
+};
+
+/// An optimizer by its options. `Options` has `lr`, `groups`, static hyper_schema(), slots() and
+/// hyper(lr).
+template <class Options>
+class OptimizerOf : public GroupedOptimizer {
+ protected:
+  OptimizerOf(const Options& options, const OptimizerContext& context) {
+    const auto split = detail::split_parameters(context.parameters, options.groups.list);
+    for (size_t i = 0; i < split.size(); ++i) {
+      const bool own = i < options.groups.list.size();
+      options_.push_back(own ? with_changes(options, options.groups.list[i]) : options);
+      add_group(split[i], options_.back().slots(), options_.back().lr);
+    }
+  }
+
+  virtual void update(const Options& options, GroupUpdate& work) = 0;
+  const Options& options(size_t group) const { return options_[group]; }
+
+ private:
+  void update_group(size_t group, GroupUpdate& work) final { update(options_[group], work); }
+  Hyper group_hyper(size_t group, double lr) const final { return options_[group].hyper(lr); }
+
+  std::vector<Options> options_;
+};
+
+}  // namespace accel

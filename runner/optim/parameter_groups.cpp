@@ -1,0 +1,149 @@
+#include "runner/optim/parameter_groups.h"
+
+#include <fnmatch.h>
+
+namespace accel::detail {
+namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::string last_part(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+/// The names that a mistyped pattern may have meant: each parameter's own, and the pattern ending
+/// like it.
+std::vector<std::string> plausible_patterns(const std::string& pattern,
+                                            const std::vector<NamedTensor>& parameters) {
+  const std::string stem = pattern.substr(0, pattern.size() - last_part(pattern).size());
+  std::vector<std::string> all;
+  for (const NamedTensor& p : parameters) {
+    all.push_back(p.name);
+    const std::string ending = stem + last_part(p.name);
+    if (matches(ending, p.name)) all.push_back(ending);
+  }
+  return all;
+}
+
+std::string first_names(const std::vector<NamedTensor>& parameters) {
+  constexpr size_t kShown = 4;
+  std::string out;
+  for (size_t i = 0; i < parameters.size() && i < kShown; ++i) {
+    out += (i ? ", '" : "'") + parameters[i].name + "'";
+  }
+  return "the parameters are " + out + (parameters.size() > kShown ? ", ..." : "");
+}
+
+[[noreturn]] void refuse_pattern(const Node& pattern, const std::vector<NamedTensor>& parameters) {
+  const std::string& text = pattern.scalar()->text;
+  const std::string near = did_you_mean(text, plausible_patterns(text, parameters));
+  throw RecipeError({{pattern.where, "'" + text + "' matches no parameter",
+                      near.empty() ? first_names(parameters) : near}});
+}
+
+/// The patterns of an entry; reports what is wrong with them.
+std::vector<Node> read_patterns(const Node& entry, Reading& reading) {
+  const Node::Entry* match = entry.find("match");
+  if (!match) {
+    reading.problems.error(entry.where, "'match' is missing",
+                           "add 'match': patterns of parameter names, such as '*.bias'");
+    return {};
+  }
+  std::vector<Node> patterns;
+  if (match->node.list()) {
+    patterns = *match->node.list();
+  } else {
+    patterns.push_back(match->node);
+  }
+  for (const Node& pattern : patterns) {
+    if (!pattern.scalar()) reading.wrong_type(pattern, "match", "a pattern such as '*.bias'");
+  }
+  if (patterns.empty()) reading.problems.error(match->node.where, "'match' holds no pattern");
+  return patterns;
+}
+
+std::optional<GroupOverride> read_group(const Node& entry, Reading& reading,
+                                        const CheckGroup& check) {
+  if (!entry.map()) {
+    reading.wrong_type(entry, "groups", "a section with 'match' and options");
+    return std::nullopt;
+  }
+  const size_t before = reading.problems.size();
+  GroupOverride group{read_patterns(entry, reading), {Node::Map{}, entry.where}, entry};
+  for (const Node::Entry& option : *entry.map()) {
+    if (option.key != "match") group.changes.map()->push_back(option);
+  }
+  check(group.changes, reading);
+  if (reading.problems.size() != before) return std::nullopt;
+  return group;
+}
+
+}  // namespace
+
+std::optional<std::vector<GroupOverride>> read_groups(const Node& node, const std::string& name,
+                                                      Reading& reading, const CheckGroup& check) {
+  std::vector<GroupOverride> groups;
+  if (node.null()) return groups;
+  if (!node.list()) {
+    reading.wrong_type(node, name, "a list of parameter groups");
+    return std::nullopt;
+  }
+  const size_t before = reading.problems.size();
+  for (const Node& entry : *node.list()) {
+    std::optional<GroupOverride> group = read_group(entry, reading, check);
+    if (group) groups.push_back(std::move(*group));
+  }
+  if (reading.problems.size() != before) return std::nullopt;
+  return groups;
+}
+
+Node write_groups(const std::vector<GroupOverride>& groups) {
+  Node::List list;
+  for (const GroupOverride& group : groups) list.push_back(group.written);
+  return {std::move(list), {}};
+}
+
+std::string groups_json(const std::vector<FieldInfo>& options) {
+  std::string properties =
+      "\"match\": {\"anyOf\": [{\"type\": \"string\"}, "
+      "{\"type\": \"array\", \"items\": {\"type\": \"string\"}}]}";
+  for (const FieldInfo& option : options) {
+    properties += ", \"" + option.name + "\": {" + option.json + "}";
+  }
+  return "\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"match\"], "
+         "\"additionalProperties\": false, \"properties\": {" +
+         properties + "}}";
+}
+
+std::vector<std::vector<NamedTensor>> split_parameters(const std::vector<NamedTensor>& parameters,
+                                                       const std::vector<GroupOverride>& groups) {
+  std::vector<std::vector<NamedTensor>> split;
+  std::vector<bool> taken(parameters.size(), false);
+  for (const GroupOverride& group : groups) {
+    std::vector<NamedTensor>& members = split.emplace_back();
+    for (const Node& pattern : group.match) {
+      bool found = false;
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        if (!matches(pattern.scalar()->text, parameters[i].name)) continue;
+        found = true;
+        if (!taken[i]) members.push_back(parameters[i]);
+        taken[i] = true;
+      }
+      if (!found) refuse_pattern(pattern, parameters);
+    }
+    if (members.empty()) {
+      throw RecipeError({{group.written.where, "every parameter of this group is in an earlier one",
+                          "put the narrower pattern first"}});
+    }
+  }
+  std::vector<NamedTensor> rest;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!taken[i]) rest.push_back(parameters[i]);
+  }
+  if (!rest.empty()) split.push_back(std::move(rest));
+  return split;
+}
+
+}  // namespace accel::detail
