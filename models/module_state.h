@@ -1,0 +1,22 @@
+// A model's module as names and tensors, so that callers need none of torch/nn.
+#pragma once
+
+#include <vector>
+
+#include "core/batch.h"
+
+namespace accel {
+
+class Model;
+
+/// The trainable and frozen parameters in registration order, under PyTorch's dotted names. A
+/// tensor that is shared under several names appears once, under the first.
+std::vector<NamedTensor> parameters_of(Model& model);
+
+/// The buffers (running statistics and the like), likewise.
+std::vector<NamedTensor> buffers_of(Model& model);
+
+/// Switches dropout, batch statistics and the like on or off.
+void set_training(Model& model, bool training);
+
+}  // namespace accel

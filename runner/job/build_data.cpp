@@ -1,0 +1,68 @@
+#include "runner/job/build_data.h"
+
+#include "data/mixture.h"
+
+namespace accel {
+namespace {
+
+std::shared_ptr<const Dataset> open_dataset(const std::vector<DatasetPart>& parts,
+                                            const DatasetContext& context) {
+  std::vector<DataPart> opened;
+  for (const DatasetPart& part : parts) {
+    opened.push_back({build(part.component, context), part.extra.weight, part.extra.limit});
+  }
+  return combine(std::move(opened));
+}
+
+std::vector<std::unique_ptr<Transform>> build_transforms(const std::vector<Ref<Transform>>& refs,
+                                                         DataShape shape, bool train) {
+  std::vector<std::unique_ptr<Transform>> transforms;
+  for (const Ref<Transform>& ref : refs) {
+    transforms.push_back(build(ref, TransformContext{shape, train}));
+    shape = transforms.back()->shape();
+  }
+  return transforms;
+}
+
+LoaderOptions train_options(const Job& job) {
+  LoaderOptions options;
+  options.batch = job.batches.batch;
+  options.micro_batch = job.batches.micro_batch;
+  options.workers = job.recipe.data.loader.workers;
+  options.prefetch = job.recipe.data.loader.prefetch;
+  options.shuffle = job.recipe.data.loader.shuffle;
+  options.drop_last = job.recipe.data.loader.drop_last;
+  options.seed = static_cast<uint64_t>(job.recipe.seed);
+  return options;
+}
+
+LoaderOptions eval_options(const Job& job) {
+  LoaderOptions options = train_options(job);
+  options.batch = options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
+  options.shuffle = options.drop_last = options.repeat = false;
+  return options;
+}
+
+std::unique_ptr<Loader> open_loader(const Job& job, const std::vector<DatasetPart>& parts,
+                                    bool train, int64_t& samples, std::string& fingerprint) {
+  const auto seed = static_cast<uint64_t>(job.recipe.seed);
+  std::shared_ptr<const Dataset> dataset = open_dataset(parts, {seed, train});
+  samples = dataset->size();
+  fingerprint = dataset->fingerprint();
+  auto transforms = build_transforms(job.recipe.data.transform, dataset->shape(), train);
+  return std::make_unique<Loader>(std::move(dataset), std::move(transforms),
+                                  train ? train_options(job) : eval_options(job));
+}
+
+}  // namespace
+
+void build_data(Job& job) {
+  job.train_loader =
+      open_loader(job, job.recipe.data.train, true, job.train_samples, job.data_fingerprint);
+  job.data = job.train_loader->shape();
+  if (job.recipe.data.eval.empty()) return;
+  std::string unused;
+  job.eval_loader = open_loader(job, job.recipe.data.eval, false, job.eval_samples, unused);
+}
+
+}  // namespace accel

@@ -1,0 +1,170 @@
+#include "runner/job/job.h"
+
+#include <cmath>
+
+#include "models/module_state.h"
+#include "runner/job/build_data.h"
+#include "runner/job/torch_setup.h"
+#include "runner/optim/phased_schedule.h"
+
+namespace accel {
+namespace {
+
+/// The place of a dotted key in the recipe, or of the nearest section that was written.
+Span place_of(const Node& tree, const std::string& path) {
+  const Node* node = &tree;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const Node::Entry* entry = node->find(path.substr(begin, end - begin));
+    if (!entry) break;
+    node = &entry->node;
+    begin = end + 1;
+  }
+  return node->where;
+}
+
+[[noreturn]] void refuse(const Job& job, const std::string& path, const std::string& message,
+                         std::string hint = {}) {
+  throw RecipeError({{place_of(job.resolved, path), message, std::move(hint)}});
+}
+
+/// Steps of the whole run; 0 when only the clock ends it.
+int64_t total_steps(const Job& job) {
+  ScheduleContext known = job.length;
+  int64_t total = 0;
+  for (const Duration& until : job.recipe.train.until) {
+    if (until.unit == Duration::Unit::kSeconds) continue;
+    if (until.unit == Duration::Unit::kPercent) {
+      refuse(job, "train.until", "'until' cannot be a share of itself",
+             "give steps, epochs, samples, tokens or a time");
+    }
+    int64_t steps = 0;
+    try {
+      steps = known.steps(until);
+    } catch (const std::invalid_argument& e) {
+      refuse(job, "train.until", e.what(), "give steps or epochs");
+    }
+    if (steps < 1) refuse(job, "train.until", "'" + to_string(until) + "' is less than one step");
+    total = total == 0 ? steps : std::min(total, steps);
+  }
+  return total;
+}
+
+void plan_length(Job& job) {
+  job.length.steps_per_epoch = job.train_loader->steps_per_epoch();
+  job.length.samples_per_step = job.batches.batch;
+  const bool tokens = job.data.vocab > 0 && !job.data.input.empty();
+  job.length.tokens_per_step = tokens ? job.batches.batch * job.data.input.back() : 0;
+  if (job.recipe.train.until.empty()) refuse(job, "train.until", "'until' is never reached");
+  job.length.total_steps = total_steps(job);
+}
+
+void build_model(Job& job, const Registry& registry) {
+  seed_generator(static_cast<uint64_t>(job.recipe.seed));
+  job.model = build(job.recipe.model, ModelContext{job.data});
+  job.parameters = parameters_of(*job.model);
+  job.buffers = buffers_of(*job.model);
+  if (!job.recipe.task) {
+    Diagnostics problems;
+    Reading reading{problems, registry};
+    job.recipe.task =
+        registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
+    problems.check();
+  }
+  job.task = build(job.recipe.task, TaskContext{job.data});
+}
+
+void build_optimizer(Job& job) {
+  job.precision = make_precision(job.recipe.accelerator.mixed_precision);
+  job.optimizer = build(job.recipe.optimizer, OptimizerContext{job.parameters});
+  std::vector<PhasePlan> phases;
+  for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
+    phases.push_back({phase.component, phase.extra.duration});
+  }
+  job.schedule = make_schedule(phases, job.length);
+}
+
+void build_metrics(Job& job, const Registry& registry) {
+  if (!job.eval_loader) return;
+  std::vector<Ref<Metric>> refs = job.recipe.eval.metrics;
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  if (refs.empty()) {
+    for (const std::string& name : job.task->default_metrics()) {
+      refs.push_back(registry.of<Metric>().prepare(scalar_node(name), reading));
+    }
+  }
+  const std::vector<std::string> fitting = job.task->metrics();
+  job.metric_names.emplace_back("eval/loss", false);
+  for (const Ref<Metric>& ref : refs) {
+    if (std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
+      problems.error(ref.resolved.where, "the metric '" + ref.type + "' does not fit the task '" +
+                                             job.recipe.task.type + "'",
+                     "it has " + detail::inline_text(Codec<std::vector<std::string>>::write(fitting)));
+      continue;
+    }
+    job.metrics.push_back(build(ref, MetricContext{job.data}));
+    for (const auto& [name, value] : job.metrics.back()->values()) {
+      job.metric_names.emplace_back("eval/" + name, job.metrics.back()->higher_is_better());
+    }
+  }
+  problems.check();
+}
+
+/// Metric names are values of the recipe: a wrong one is found here and not at the first eval.
+void check_metric_names(const Job& job) {
+  Diagnostics problems;
+  const std::vector<std::string> names = names_of(job.metric_names);
+  const auto check = [&](const std::string& name, const std::string& path) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    std::string hint = did_you_mean(name, names);
+    if (hint.empty()) hint = names.empty() ? "the recipe has no eval data" : "there is " + names[0];
+    problems.error(place_of(job.resolved, path), "no metric is named '" + name + "'", hint);
+  };
+  const KeepSection& keep = job.recipe.checkpoint.keep;
+  if (keep.best > 0) check(keep.by, "checkpoint.keep.by");
+  for (const auto& [name, bound] : job.recipe.expect) {
+    if (name != "train/loss") check(name, "expect." + name);
+  }
+  problems.check();
+}
+
+}  // namespace
+
+BatchPlan plan_batches(const TrainSection& train) {
+  BatchPlan plan;
+  plan.batch = train.batch;
+  const int64_t steps = train.gradient_accumulation_steps.value_or(0);
+  plan.micro_batch = train.micro_batch.value_or(steps ? train.batch / steps : train.batch);
+  plan.accumulation = plan.batch / plan.micro_batch;
+  return plan;
+}
+
+std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, higher] : metrics) names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry) {
+  auto job = std::make_unique<Job>();
+  job->recipe = std::move(recipe);
+  job->resolved = std::move(resolved);
+  job->batches = plan_batches(job->recipe.train);
+  set_threads(job->recipe.accelerator.num_cpu_threads_per_process.value_or(0));
+  set_deterministic(job->recipe.train.deterministic);
+  build_data(*job);
+  plan_length(*job);
+  build_model(*job, registry);
+  build_optimizer(*job);
+  build_metrics(*job, registry);
+  check_metric_names(*job);
+  for (const Ref<Callback>& ref : job->recipe.callbacks) {
+    job->callbacks.push_back(
+        build(ref, CallbackContext{job->parameters, job->buffers, names_of(job->metric_names)}));
+  }
+  return job;
+}
+
+}  // namespace accel

@@ -1,0 +1,80 @@
+// Everything one run is made of, built from a recipe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/callback.h"
+#include "core/metric.h"
+#include "core/model.h"
+#include "core/optimizer.h"
+#include "core/schedule.h"
+#include "core/task.h"
+#include "data/loader.h"
+#include "runner/job/recipe.h"
+#include "runner/precision/precision.h"
+
+namespace accel {
+
+/// How one optimizer step is made up: batch = micro_batch x accumulation x world.
+struct BatchPlan {
+  int64_t batch = 0;
+  int64_t micro_batch = 0;
+  int64_t accumulation = 0;
+  int64_t world = 1;
+};
+
+/// Follows from the recipe alone.
+BatchPlan plan_batches(const TrainSection& train);
+
+/// The job's parts in the order they are built, so that they go in the opposite one.
+struct Job {
+  RecipeOptions recipe;
+  Node resolved;  ///< the recipe with every option filled in, with the places they came from
+  BatchPlan batches;
+
+  std::unique_ptr<Loader> train_loader;
+  std::unique_ptr<Loader> eval_loader;  ///< null without eval data
+  DataShape data;
+  int64_t train_samples = 0;
+  int64_t eval_samples = 0;
+  std::string data_fingerprint;
+  ScheduleContext length;
+
+  std::unique_ptr<Model> model;
+  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> buffers;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Precision> precision;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Schedule> schedule;
+  std::vector<std::unique_ptr<Metric>> metrics;
+  /// What an evaluation reports, "eval/loss" first, and whether more of it is better.
+  std::vector<std::pair<std::string, bool>> metric_names;
+  std::vector<std::unique_ptr<Callback>> callbacks;
+};
+
+/// Opens the data, seeds the generators and builds every part but what writes to the disk. Throws
+/// RecipeError or DataError; nothing has been written then.
+std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry);
+
+/// Names an evaluation reports.
+std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);
+
+/// Builds what a recipe named; a refusal is reported at the place in the recipe that asked for it.
+template <class Base>
+std::unique_ptr<Base> build(const Ref<Base>& ref, const typename Kind<Base>::Context& context) {
+  try {
+    return ref.make(context);
+  } catch (const RecipeError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kRecipe) throw;
+    throw RecipeError({{ref.resolved.where, error.what(), error.hint()}});
+  }
+}
+
+}  // namespace accel

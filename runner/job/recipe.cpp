@@ -1,0 +1,247 @@
+#include "runner/job/recipe.h"
+
+#include <algorithm>
+
+namespace accel {
+namespace {
+
+bool is_plain_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
+  return name.size() <= 64 && std::all_of(name.begin(), name.end(), plain) && name != "." &&
+         name != "..";
+}
+
+Rule<std::string> plain_name() {
+  return {is_plain_name, "at most 64 letters, digits, '.', '_' or '-'",
+          "\"pattern\": \"^[A-Za-z0-9._-]{0,64}$\""};
+}
+
+/// Puts the value of a bare `key` where the recipe has none.
+template <class Base>
+void fill(Ref<Base>& ref, const char* type, Reading& reading) {
+  if (ref.type.empty()) ref = reading.registry.of<Base>().prepare(scalar_node(type), reading);
+}
+
+void check_batches(const TrainSection& train, const Node& node, Reading& reading) {
+  const auto place = [&](const char* key) {
+    const Node::Entry* entry = node.find(key);
+    return entry ? entry->node.where : node.where;
+  };
+  const int64_t micro = train.micro_batch.value_or(0);
+  const int64_t steps = train.gradient_accumulation_steps.value_or(0);
+  if (micro && steps && micro * steps != train.batch) {
+    reading.problems.error(place("gradient_accumulation_steps"),
+                           "batch " + std::to_string(train.batch) + " is not " +
+                               std::to_string(micro) + " micro x " + std::to_string(steps) +
+                               " accumulated",
+                           "leave one of the three out: it follows from the others");
+  } else if (micro && train.batch % micro != 0) {
+    reading.problems.error(place("micro_batch"), "batch " + std::to_string(train.batch) +
+                                                     " is no multiple of micro_batch " +
+                                                     std::to_string(micro));
+  } else if (steps && train.batch % steps != 0) {
+    reading.problems.error(
+        place("gradient_accumulation_steps"),
+        "batch " + std::to_string(train.batch) + " cannot be split into " + std::to_string(steps));
+  }
+}
+
+void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& reading) {
+  if (recipe.recipe != 1) {
+    reading.problems.error(node.find("recipe")->node.where,
+                           "recipe version " + std::to_string(recipe.recipe) + " is not known",
+                           "this build reads version 1");
+  }
+  if (recipe.data.eval.empty() && !recipe.expect.empty()) {
+    for (const auto& [metric, bound] : recipe.expect) {
+      if (!metric.starts_with("eval/")) continue;
+      reading.problems.error(node.find("expect")->where,
+                             "'" + metric + "' is expected, but the recipe has no eval data",
+                             "add 'data.eval'");
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+Schema<MixturePart> MixturePart::schema() {
+  return Schema<MixturePart>()
+      .field("weight", &MixturePart::weight, "Share of the samples drawn from this dataset; none: each sample once an epoch.",
+             if_given<std::optional>(more_than(0.0)))
+      .field("limit", &MixturePart::limit, "Use only this many samples, from the first on.",
+             if_given<std::optional>(at_least<int64_t>(1)));
+}
+
+Schema<LoaderSection> LoaderSection::schema() {
+  return Schema<LoaderSection>()
+      .field("workers", &LoaderSection::workers,
+             "Threads that prepare samples; 0 prepares them in the training thread.",
+             between<int64_t>(0, 256))
+      .on_resume(Change::kFree)
+      .field("prefetch", &LoaderSection::prefetch, "Micro-batches prepared ahead.",
+             between<int64_t>(1, 1024))
+      .on_resume(Change::kFree)
+      .field("shuffle", &LoaderSection::shuffle, "A new order each epoch, from seed and epoch.")
+      .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.");
+}
+
+Schema<DataSection> DataSection::schema() {
+  return Schema<DataSection>()
+      .field("train", &DataSection::train, "What to train on: a dataset, or a list with weights.")
+      .required()
+      .field("eval", &DataSection::eval, "What to evaluate on.")
+      .on_resume(Change::kFree)
+      .field("transform", &DataSection::transform, "Changes made to each sample, in order.")
+      .field("loader", &DataSection::loader, "How samples are read.");
+}
+
+Schema<TrainSection> TrainSection::schema() {
+  return Schema<TrainSection>()
+      .field("until", &TrainSection::until,
+             "When to stop: `2000 steps`, `3 epochs`, `90 min`; of a list, whichever comes first.")
+      .field("batch", &TrainSection::batch, "Samples per optimizer step, over all ranks.",
+             at_least<int64_t>(1))
+      .field("micro_batch", &TrainSection::micro_batch, "Samples per forward pass on one rank.",
+             if_given<Auto>(at_least<int64_t>(1)))
+      .field("gradient_accumulation_steps", &TrainSection::gradient_accumulation_steps,
+             "Micro-batches per optimizer step; follows from batch and micro_batch.",
+             if_given<Auto>(at_least<int64_t>(1)))
+      .field("max_grad_norm", &TrainSection::max_grad_norm,
+             "Scale gradients down to this total norm.", if_given<std::optional>(more_than(0.0)))
+      .field("max_grad_value", &TrainSection::max_grad_value,
+             "Clip each gradient element to this size.", if_given<std::optional>(more_than(0.0)))
+      .field("deterministic", &TrainSection::deterministic,
+             "Refuse operators that have no deterministic implementation.")
+      .check(&check_batches);
+}
+
+Schema<AcceleratorSection> AcceleratorSection::schema() {
+  return Schema<AcceleratorSection>()
+      .field("distributed_type", &AcceleratorSection::distributed_type,
+             "How processes share the work.")
+      .field("num_processes", &AcceleratorSection::num_processes, "Ranks, over all machines.",
+             if_given<Auto>(one_of<int64_t>({1})))
+      .field("mixed_precision", &AcceleratorSection::mixed_precision,
+             "Type that autocast computes in.")
+      .field("device", &AcceleratorSection::device, "Where to compute.")
+      .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
+             "Threads of one rank; auto: the cores of this machine.",
+             if_given<Auto>(between<int64_t>(1, 1024)));
+}
+
+Schema<EvalSection> EvalSection::schema() {
+  return Schema<EvalSection>()
+      .field("every", &EvalSection::every, "How often to evaluate; the end of the run always does.")
+      .field("at_start", &EvalSection::at_start, "Evaluate before the first step too.")
+      .field("batch", &EvalSection::batch, "Samples per forward pass; auto: train's micro_batch.",
+             if_given<Auto>(at_least<int64_t>(1)))
+      .field("metrics", &EvalSection::metrics, "What to measure besides the loss.")
+      .on_resume(Change::kFree);
+}
+
+Schema<KeepSection> KeepSection::schema() {
+  return Schema<KeepSection>()
+      .field("last", &KeepSection::last, "Newest checkpoints to keep.", at_least<int64_t>(1))
+      .on_resume(Change::kFree)
+      .field("best", &KeepSection::best, "Best checkpoints to keep besides.", at_least<int64_t>(0))
+      .on_resume(Change::kFree)
+      .field("by", &KeepSection::by, "The metric that says which is best.")
+      .on_resume(Change::kFree)
+      .field("mode", &KeepSection::mode, "Whether more or less of it is better.")
+      .on_resume(Change::kFree);
+}
+
+Schema<CheckpointSection> CheckpointSection::schema() {
+  return Schema<CheckpointSection>()
+      .field("every", &CheckpointSection::every, "How often to save.")
+      .on_resume(Change::kFree)
+      .field("at_end", &CheckpointSection::at_end, "Save when training ends.")
+      .on_resume(Change::kFree)
+      .field("keep", &CheckpointSection::keep, "Which checkpoints stay.")
+      .field("resume", &CheckpointSection::resume,
+             "auto: from the newest valid checkpoint of the run folder; never; or a path.")
+      .on_resume(Change::kFree);
+}
+
+Schema<LogSection> LogSection::schema() {
+  return Schema<LogSection>()
+      .field("every", &LogSection::every, "How often a line is printed and trackers are fed.")
+      .on_resume(Change::kFree)
+      .field("histograms", &LogSection::histograms,
+             "How often trackers get histograms of weights and gradients.")
+      .on_resume(Change::kFree);
+}
+
+Schema<RecipeOptions> RecipeOptions::schema() {
+  return Schema<RecipeOptions>()
+      .field("recipe", &RecipeOptions::recipe, "Version of the recipe grammar.")
+      .field("name", &RecipeOptions::name, "Names the run folder runs/<name>; default: the file's name.",
+             plain_name())
+      .on_resume(Change::kFree)
+      .field("seed", &RecipeOptions::seed, "Of weights, data order, augmentation and dropout.",
+             at_least<int64_t>(0))
+      .field("model", &RecipeOptions::model, "What to train.")
+      .required()
+      .field("task", &RecipeOptions::task, "What a step computes; default: the model's own.")
+      .field("data", &RecipeOptions::data, "What to train and evaluate on.")
+      .required()
+      .field("optimizer", &RecipeOptions::optimizer, "How gradients become updates; default: adamw.")
+      .field("scheduler", &RecipeOptions::scheduler,
+             "The learning rate over time; default: constant.")
+      .field("train", &RecipeOptions::train, "Length, batch size, clipping.")
+      .field("accelerator", &RecipeOptions::accelerator, "Processes, device, precision.")
+      .field("eval", &RecipeOptions::eval, "When and what to evaluate.")
+      .field("checkpoint", &RecipeOptions::checkpoint, "When to save, what to keep.")
+      .field("callbacks", &RecipeOptions::callbacks, "What watches the run.")
+      .field("trackers", &RecipeOptions::trackers,
+             "Where numbers go besides metrics.jsonl, which is always written.")
+      .on_resume(Change::kFree)
+      .field("log", &RecipeOptions::log, "How often numbers are logged.")
+      .field("expect", &RecipeOptions::expect,
+             "Bounds on the final numbers; a run that misses one exits with 1.")
+      .on_resume(Change::kFree)
+      .field("smoke", &RecipeOptions::smoke, "Overrides that `accel-run smoke` applies.")
+      .on_resume(Change::kFree)
+      .field("vars", &RecipeOptions::vars, "Values to use as ${vars.NAME}.")
+      .on_resume(Change::kFree)
+      .check(&check_recipe);
+}
+
+RecipeOptions read_recipe(const Node& tree, const Registry& registry, const std::string& name) {
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  RecipeOptions recipe = RecipeOptions::schema().read(tree, reading);
+  problems.check();
+  if (recipe.name.empty()) recipe.name = is_plain_name(name) ? name : "run";
+  fill(recipe.optimizer, "adamw", reading);
+  if (!recipe.scheduler) {
+    SchedulePhase phase;
+    fill(phase.component, "constant", reading);
+    recipe.scheduler.phases.push_back(std::move(phase));
+  }
+  problems.check();
+  return recipe;
+}
+
+Node resolve_recipe(const RecipeOptions& recipe, const Node& tree) {
+  Node resolved = RecipeOptions::schema().write(recipe, &tree);
+  Node::Map& map = *resolved.map();
+  // What was not given and has no default is left out, so that the file reads back.
+  std::erase_if(map, [](const Node::Entry& entry) {
+    const bool empty_map = entry.node.map() && entry.node.map()->empty();
+    return entry.node.null() || empty_map;
+  });
+  return resolved;
+}
+
+std::string origin_of(const Node& node) {
+  const Source* source = node.where.source.get();
+  if (!source || source->kind == Source::Kind::kDefault) return "default";
+  if (source->kind == Source::Kind::kArgument) return "argument " + std::to_string(source->argument);
+  return source->path + ":" + std::to_string(node.where.line);
+}
+
+}  // namespace accel

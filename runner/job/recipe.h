@@ -1,0 +1,123 @@
+// The recipe's top-level sections: every key a recipe may hold, declared once.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "core/wrapped.h"
+#include "runner/job/recipe_values.h"
+#include "runner/precision/precision.h"
+
+namespace accel {
+
+/// Keys beside a dataset's own.
+struct MixturePart {
+  std::optional<double> weight;
+  std::optional<int64_t> limit;
+  static Schema<MixturePart> schema();
+};
+using DatasetPart = Wrapped<Dataset, MixturePart>;
+
+struct LoaderSection {
+  int64_t workers = 2;
+  int64_t prefetch = 4;
+  bool shuffle = true;
+  bool drop_last = false;
+  static Schema<LoaderSection> schema();
+};
+
+struct DataSection {
+  std::vector<DatasetPart> train;
+  std::vector<DatasetPart> eval;
+  std::vector<Ref<Transform>> transform;
+  LoaderSection loader;
+  static Schema<DataSection> schema();
+};
+
+struct TrainSection {
+  Durations until = {{1, Duration::Unit::kEpochs}};
+  int64_t batch = 32;
+  Auto<int64_t> micro_batch;
+  Auto<int64_t> gradient_accumulation_steps;
+  std::optional<double> max_grad_norm;
+  std::optional<double> max_grad_value;
+  bool deterministic = false;
+  static Schema<TrainSection> schema();
+};
+
+struct AcceleratorSection {
+  DistributedType distributed_type = DistributedType::kAuto;
+  Auto<int64_t> num_processes;
+  MixedPrecision mixed_precision = MixedPrecision::kNo;
+  DeviceChoice device = DeviceChoice::kAuto;
+  Auto<int64_t> num_cpu_threads_per_process;
+  static Schema<AcceleratorSection> schema();
+};
+
+struct EvalSection {
+  Durations every = {{1, Duration::Unit::kEpochs}};
+  bool at_start = false;
+  Auto<int64_t> batch;
+  std::vector<Ref<Metric>> metrics;
+  static Schema<EvalSection> schema();
+};
+
+struct KeepSection {
+  int64_t last = 2;
+  int64_t best = 0;
+  std::string by = "eval/loss";
+  BestMode mode = BestMode::kAuto;
+  static Schema<KeepSection> schema();
+};
+
+struct CheckpointSection {
+  Durations every = {{30 * 60, Duration::Unit::kSeconds}};
+  bool at_end = true;
+  KeepSection keep;
+  ResumeFrom resume;
+  static Schema<CheckpointSection> schema();
+};
+
+struct LogSection {
+  Durations every = {{10, Duration::Unit::kSteps}};
+  Durations histograms;
+  static Schema<LogSection> schema();
+};
+
+/// A whole recipe, every default filled in.
+struct RecipeOptions {
+  int64_t recipe = 1;
+  std::string name;
+  int64_t seed = 42;
+  Ref<Model> model;
+  Ref<Task> task;
+  DataSection data;
+  Ref<Optimizer> optimizer;
+  SchedulePhases scheduler;
+  TrainSection train;
+  AcceleratorSection accelerator;
+  EvalSection eval;
+  CheckpointSection checkpoint;
+  std::vector<Ref<Callback>> callbacks;
+  std::vector<Ref<Tracker>> trackers;
+  LogSection log;
+  std::map<std::string, Expectation> expect;
+  std::map<std::string, Node> smoke;
+  std::map<std::string, Node> vars;
+  static Schema<RecipeOptions> schema();
+};
+
+/// Reads a composed recipe over the defaults of a run that names no optimizer or scheduler.
+/// Throws RecipeError with everything that is wrong. `name` is used when the recipe has none.
+RecipeOptions read_recipe(const Node& tree, const Registry& registry, const std::string& name);
+
+/// The recipe with every option filled in, as a tree; places come from `tree`.
+Node resolve_recipe(const RecipeOptions& recipe, const Node& tree);
+
+/// Where a value of a recipe was written: "mnist.yaml:12", "argument 2" or "default".
+std::string origin_of(const Node& node);
+
+}  // namespace accel

@@ -1,0 +1,110 @@
+#include "runner/job/recipe_diff.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace accel {
+namespace {
+
+using Flat = std::vector<std::pair<std::string, std::string>>;
+
+void flatten(const Node& node, const std::string& path, Flat& out) {
+  if (const Node::Map* map = node.map()) {
+    for (const Node::Entry& entry : *map) {
+      flatten(entry.node, path.empty() ? entry.key : path + "." + entry.key, out);
+    }
+  } else if (const Node::List* list = node.list(); list && !list->empty()) {
+    for (size_t i = 0; i < list->size(); ++i) flatten((*list)[i], path + "." + std::to_string(i), out);
+  } else if (const Scalar* scalar = node.scalar()) {
+    out.emplace_back(path, scalar->text);
+  } else {
+    out.emplace_back(path, detail::inline_text(node));
+  }
+}
+
+const std::string* value_of(const Flat& flat, const std::string& key) {
+  const auto found =
+      std::find_if(flat.begin(), flat.end(), [&](const auto& item) { return item.first == key; });
+  return found == flat.end() ? nullptr : &found->second;
+}
+
+/// What the declaration of the option, or of the nearest section around it, says of a change.
+Change change_of(const std::string& key, const std::vector<FieldInfo>& sections) {
+  const std::vector<FieldInfo>* fields = &sections;
+  std::string kind;
+  Change change = Change::kConsent;
+  size_t begin = 0;
+  while (begin < key.size() && fields) {
+    const size_t end = std::min(key.find('.', begin), key.size());
+    const std::string word = key.substr(begin, end - begin);
+    const auto field = std::find_if(fields->begin(), fields->end(),
+                                    [&](const FieldInfo& info) { return info.name == word; });
+    if (field == fields->end()) break;
+    change = field->change;
+    kind = field->kind;
+    fields = field->fields.empty() ? nullptr : &field->fields;
+    begin = end + 1;
+  }
+  const bool is_type = key.ends_with(".type") && begin + 4 == key.size();
+  const bool shapes_state = kind == "model" || kind == "optimizer" || kind == "task";
+  return is_type && shapes_state ? Change::kImpossible : change;
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
+    return key == name || key.starts_with(name + ".");
+  });
+}
+
+std::string describe(const RecipeChange& change) {
+  const auto text = [](const std::string& value) { return value.empty() ? "(none)" : value; };
+  return "\n  " + change.key + ": was " + text(change.then) + ", is " + text(change.now);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> flat_values(const Node& resolved) {
+  Flat values;
+  flatten(resolved, "", values);
+  return values;
+}
+
+std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
+                                       const std::vector<FieldInfo>& sections) {
+  const Flat before = flat_values(then), after = flat_values(now);
+  std::vector<RecipeChange> changes;
+  for (const auto& [key, value] : after) {
+    const std::string* old = value_of(before, key);
+    if (!old || *old != value) {
+      changes.push_back({key, old ? *old : "", value, change_of(key, sections)});
+    }
+  }
+  for (const auto& [key, value] : before) {
+    if (!value_of(after, key)) changes.push_back({key, value, "", change_of(key, sections)});
+  }
+  return changes;
+}
+
+void check_changes(const std::vector<RecipeChange>& changes,
+                   const std::vector<std::string>& allowed) {
+  std::string impossible, unconsented, keys;
+  for (const RecipeChange& change : changes) {
+    if (change.change == Change::kImpossible) {
+      impossible += describe(change);
+    } else if (change.change == Change::kConsent && !is_allowed(change.key, allowed)) {
+      unconsented += describe(change);
+      keys += " --allow " + change.key;
+    }
+  }
+  if (!impossible.empty()) {
+    throw CheckpointError("the recipe no longer fits the checkpoint:" + impossible,
+                          "start a new run under another 'name'");
+  }
+  if (!unconsented.empty()) {
+    throw CheckpointError("the recipe has changed since the checkpoint:" + unconsented,
+                          "to go on with the new values add" + keys);
+  }
+}
+
+}  // namespace accel

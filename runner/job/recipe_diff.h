@@ -1,0 +1,33 @@
+// What changed between the recipe a checkpoint was made with and the one that resumes it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/registry.h"
+
+namespace accel {
+
+/// Every option of a resolved recipe: {"optimizer.lr", "0.001"}.
+std::vector<std::pair<std::string, std::string>> flat_values(const Node& resolved);
+
+/// One option whose value is another one now.
+struct RecipeChange {
+  std::string key;   ///< "optimizer.lr"
+  std::string then;  ///< as text; empty when it was not there
+  std::string now;
+  Change change = Change::kConsent;
+};
+
+/// The options that differ between two resolved recipes, in the order of the recipe. `sections` are
+/// the top-level fields, which say what a change of each means.
+std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
+                                       const std::vector<FieldInfo>& sections);
+
+/// Throws CheckpointError listing every change that is impossible, or that needs a consent which
+/// `allowed` does not give. `allowed` holds keys; a section's name allows all in it.
+void check_changes(const std::vector<RecipeChange>& changes,
+                   const std::vector<std::string>& allowed);
+
+}  // namespace accel

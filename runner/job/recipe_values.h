@@ -1,0 +1,100 @@
+// Types of values that only the top level of a recipe has, and how they are read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "core/wrapped.h"
+
+namespace accel {
+
+/// How ranks share the work. What this build cannot do is not a value.
+enum class DistributedType { kAuto, kNo };
+template <>
+struct EnumNames<DistributedType> {
+  static constexpr std::pair<DistributedType, const char*> kValues[] = {
+      {DistributedType::kAuto, "auto"}, {DistributedType::kNo, "no"}};
+};
+
+enum class DeviceChoice { kAuto, kCpu };
+template <>
+struct EnumNames<DeviceChoice> {
+  static constexpr std::pair<DeviceChoice, const char*> kValues[] = {{DeviceChoice::kAuto, "auto"},
+                                                                     {DeviceChoice::kCpu, "cpu"}};
+};
+
+/// Which value of a metric is the better one; kAuto asks the metric.
+enum class BestMode { kAuto, kMin, kMax };
+template <>
+struct EnumNames<BestMode> {
+  static constexpr std::pair<BestMode, const char*> kValues[] = {
+      {BestMode::kAuto, "auto"}, {BestMode::kMin, "min"}, {BestMode::kMax, "max"}};
+};
+
+/// `auto`: the newest valid checkpoint of the run folder, if any. `never`: the folder must have
+/// none. Else the path of one checkpoint.
+struct ResumeFrom {
+  enum class Kind { kAuto, kNever, kPath };
+  Kind kind = Kind::kAuto;
+  FilePath path;
+};
+
+/// A bound on a metric, such as `>= 0.90`.
+struct Expectation {
+  enum class Op { kAtLeast, kAtMost, kMore, kLess };
+  Op op = Op::kAtLeast;
+  double bound = 0;
+
+  bool met(double value) const;
+};
+/// ">= 0.9"
+std::string to_string(const Expectation& expectation);
+
+/// How long a phase of a schedule lasts; the last phase takes the rest.
+struct PhaseLength {
+  std::optional<Duration> duration;
+  static Schema<PhaseLength> schema();
+};
+using SchedulePhase = Wrapped<Schedule, PhaseLength>;
+
+/// One schedule, or several one after another.
+struct SchedulePhases {
+  std::vector<SchedulePhase> phases;
+  explicit operator bool() const { return !phases.empty(); }
+};
+
+template <>
+struct Codec<ResumeFrom> {
+  static std::string name() { return "'auto', 'never' or the path of a checkpoint"; }
+  static std::string json() { return "\"type\": \"string\""; }
+  static std::optional<ResumeFrom> read(const Node& node, const std::string& name,
+                                        Reading& reading);
+  static Node write(const ResumeFrom& value);
+};
+
+template <>
+struct Codec<Expectation> {
+  static std::string name() { return "a bound such as '>= 0.9'"; }
+  static std::string json() { return "\"type\": \"string\", \"pattern\": \"^ *[<>]=? *[-0-9.]\""; }
+  static std::optional<Expectation> read(const Node& node, const std::string& name,
+                                         Reading& reading);
+  static Node write(const Expectation& value);
+};
+
+template <>
+struct Codec<SchedulePhases> {
+  static std::string name() { return "a scheduler or a list of them"; }
+  static std::string kind() { return Kind<Schedule>::kName; }
+  static std::string json() {
+    const std::string one = Codec<SchedulePhase>::json();
+    return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
+  }
+  static std::vector<FieldInfo> extra_fields() { return Codec<SchedulePhase>::extra_fields(); }
+  static std::optional<SchedulePhases> read(const Node& node, const std::string& name,
+                                            Reading& reading);
+  static Node write(const SchedulePhases& value);
+};
+
+}  // namespace accel

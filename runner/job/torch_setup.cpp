@@ -1,0 +1,49 @@
+#include "runner/job/torch_setup.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <sched.h>
+#include <torch/version.h>
+
+namespace accel {
+namespace {
+
+int64_t usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return 1;
+}
+
+}  // namespace
+
+void set_threads(int64_t threads) {
+  at::set_num_threads(static_cast<int>(threads > 0 ? threads : usable_cores()));
+}
+
+int64_t threads() { return at::get_num_threads(); }
+
+void set_deterministic(bool on) { at::globalContext().setDeterministicAlgorithms(on, false); }
+
+void seed_generator(uint64_t seed) { at::manual_seed(seed); }
+
+at::Tensor generator_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_generator_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+std::map<std::string, std::string> environment_facts() {
+  return {{"torch", TORCH_VERSION},
+          {"threads", std::to_string(threads())},
+          {"cpu_capability", at::get_cpu_capability()}};
+}
+
+}  // namespace accel

@@ -1,0 +1,191 @@
+#include "runner/loop/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "core/build_info.h"
+#include "runner/job/torch_setup.h"
+#include "runner/loop/progress_bar.h"
+
+namespace accel {
+namespace {
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  std::array<char, 256> text;
+  std::snprintf(text.data(), text.size(), pattern, args...);
+  return text.data();
+}
+
+/// 1,234,567
+std::string grouped(int64_t value) {
+  std::string text = std::to_string(value);
+  for (int64_t i = static_cast<int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) {
+    text.insert(static_cast<size_t>(i), ",");
+  }
+  return text;
+}
+
+std::string row(const char* name, const std::string& text) {
+  return format("  %-10s ", name) + text;
+}
+
+std::string plural(int64_t count, const char* word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+std::string model_text(const Job& job) {
+  int64_t all = 0, trainable = 0;
+  for (const NamedTensor& item : job.parameters) {
+    all += item.tensor.numel();
+    if (item.tensor.requires_grad()) trainable += item.tensor.numel();
+  }
+  return job.recipe.model.type + ", " + grouped(all) + " parameters" +
+         (trainable == all ? "" : ", " + grouped(trainable) + " of them trained");
+}
+
+std::string steps_text(const Job& job) {
+  const int64_t total = job.length.total_steps, epoch = job.length.steps_per_epoch;
+  std::string text = total > 0 ? grouped(total) : "until the time is up";
+  return text + " (an epoch is " + grouped(epoch) + ")";
+}
+
+std::string data_text(const Job& job) {
+  std::string text = grouped(job.train_samples) + " samples " + to_string(job.data.input);
+  if (job.eval_loader) text += ", eval " + grouped(job.eval_samples);
+  return text;
+}
+
+std::string batch_text(const Job& job) {
+  const BatchPlan& plan = job.batches;
+  return std::to_string(plan.batch) + " = " + std::to_string(plan.micro_batch) + " micro x " +
+         std::to_string(plan.accumulation) + " accumulated x " + plural(plan.world, "rank");
+}
+
+std::string saves_text(const Job& job) {
+  const CheckpointSection& checkpoint = job.recipe.checkpoint;
+  const KeepSection& keep = checkpoint.keep;
+  std::string text = detail::inline_text(Codec<Durations>::write(checkpoint.every));
+  if (text != "never") text = "every " + text;
+  if (checkpoint.at_end) text += ", at the end";
+  text += "; keep the last " + std::to_string(keep.last);
+  if (keep.best > 0) text += " and the best " + std::to_string(keep.best) + " by " + keep.by;
+  return text;
+}
+
+const char* precision_text(MixedPrecision precision) {
+  return precision == MixedPrecision::kNo     ? "fp32"
+         : precision == MixedPrecision::kBf16 ? "bf16 autocast"
+                                              : "fp16 autocast with loss scaling";
+}
+
+std::string schedule_text(const Job& job) {
+  std::string text;
+  for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
+    text += (text.empty() ? "" : " > ") + phase.component.type;
+  }
+  return text;
+}
+
+/// An override that would make the run longer: twice its length.
+std::string longer(const Job& job) {
+  Duration until = job.recipe.train.until.front();
+  until.value *= 2;
+  return "train.until='" + to_string(until) + "'";
+}
+
+}  // namespace
+
+double epochs_done(const Job& job, const Progress& progress) {
+  return static_cast<double>(progress.epoch) +
+         static_cast<double>(progress.step_in_epoch) /
+             static_cast<double>(job.train_loader->steps_per_epoch());
+}
+
+std::vector<std::string> first_screen(const Job& job, const std::string& run_dir,
+                                      const std::string& start) {
+  const double lr = job.optimizer->base_lrs().front();
+  std::vector<std::string> lines;
+  lines.push_back("accel-run " + std::string(build_info().version) + ": " + job.recipe.name);
+  lines.push_back(row("run", run_dir));
+  lines.push_back(row("device", "cpu, " + plural(threads(), "thread") + ", " +
+                                    precision_text(job.recipe.accelerator.mixed_precision)));
+  lines.push_back(row("model", model_text(job)));
+  lines.push_back(row("task", job.recipe.task.type));
+  lines.push_back(row("data", data_text(job)));
+  lines.push_back(row("batch", batch_text(job)));
+  lines.push_back(row("steps", steps_text(job)));
+  lines.push_back(row("optimizer", job.recipe.optimizer.type + ", lr " + show_number(lr) +
+                                       ", scheduler " + schedule_text(job)));
+  lines.push_back(row("saves", saves_text(job)));
+  lines.push_back(row("start", start));
+  return lines;
+}
+
+std::string log_line(const Job& job, const Progress& progress,
+                     std::span<const Measurement> values) {
+  const auto value = [&](const std::string& name) {
+    for (const auto& [key, number] : values) {
+      if (key == name) return number;
+    }
+    return 0.0;
+  };
+  std::string text = "step " + std::to_string(progress.step);
+  if (job.length.total_steps > 0) text += "/" + std::to_string(job.length.total_steps);
+  text += format("  epoch %.2f  loss %.4f  lr %.3g  grad %.3g", value("train/epoch"),
+                 value("train/loss"), value("train/lr"), value("train/grad_norm"));
+  text += "  " + grouped(std::llround(value("train/samples_per_second"))) + " samples/s";
+  if (const double tokens = value("train/tokens_per_second"); tokens > 0) {
+    text += "  " + grouped(std::llround(tokens)) + " tokens/s";
+  }
+  if (const double scale = value("train/loss_scale"); scale > 0) {
+    text += format("  scale %.0f", scale);
+  }
+  return text;
+}
+
+std::string eval_line(const Progress& progress, std::span<const Measurement> values) {
+  std::string text = "eval at step " + std::to_string(progress.step);
+  for (const auto& [name, value] : values) {
+    text += "  " + name.substr(name.find('/') + 1) + format(" %.4f", value);
+  }
+  return text;
+}
+
+std::vector<std::string> last_screen(const Job& job, const RunState& state, const Stopwatch& watch,
+                                     const RunEnd& end) {
+  std::vector<std::string> lines;
+  lines.push_back(end.headline + format(" at step %ld, epoch %.2f, in ", static_cast<long>(state.progress.step),
+                                        epochs_done(job, state.progress)) +
+                  clock_text(watch.total()));
+  lines.push_back(row("time", watch.summary()));
+  if (state.best && job.eval_loader) {
+    lines.push_back(row("best", job.recipe.checkpoint.keep.by + format(" %.4f", *state.best) +
+                                    " at step " + std::to_string(state.best_step)));
+  }
+  if (!end.checkpoint.empty()) lines.push_back(row("checkpoint", end.checkpoint));
+  if (!end.checkpoint.empty()) {
+    const std::string more = end.finished ? " " + longer(job) : "";
+    lines.push_back(row("go on with", "accel-run resume " + end.run_dir + more));
+  }
+  return lines;
+}
+
+ExpectReport check_expectations(const Job& job, const RunState& state) {
+  ExpectReport report;
+  for (const auto& [name, bound] : job.recipe.expect) {
+    const auto found = state.evaluation.find(name);
+    const bool known = name == "train/loss" || found != state.evaluation.end();
+    const double value = found != state.evaluation.end() ? found->second : state.last_loss;
+    const bool met = known && bound.met(value);
+    report.met = report.met && met;
+    report.lines.push_back("expect " + name + " " + to_string(bound) + ": " +
+                           (met ? "met" : "NOT met") +
+                           (known ? ", it is " + format("%.4f", value) : ", it was not measured"));
+  }
+  return report;
+}
+
+}  // namespace accel

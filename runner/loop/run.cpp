@@ -1,0 +1,201 @@
+#include "runner/loop/run.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/log.h"
+#include "core/node.h"
+#include "runner/checkpoint/run_lock.h"
+#include "runner/checkpoint/store.h"
+#include "runner/job/recipe_diff.h"
+#include "runner/job/torch_setup.h"
+#include "runner/loop/report.h"
+#include "runner/loop/run_folder.h"
+#include "runner/loop/signals.h"
+#include "runner/loop/train_loop.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The checkpoint to start from; nullopt starts at step 0.
+std::optional<std::string> choose_checkpoint(const Job& job, const CheckpointStore& store,
+                                             const RunRequest& request) {
+  const ResumeFrom& resume = job.recipe.checkpoint.resume;
+  const std::vector<CheckpointEntry> present = store.list();
+  if (resume.kind == ResumeFrom::Kind::kPath) return resume.path.text;
+  if (resume.kind == ResumeFrom::Kind::kNever && !request.must_resume) {
+    if (present.empty()) return std::nullopt;
+    throw Error(ExitCode::kRecipe,
+                "'checkpoint.resume' is never, but '" + request.run_dir + "' has checkpoints",
+                "give the run another 'name', or move the folder away");
+  }
+  std::optional<std::string> found = store.newest_valid(&warn);
+  if (!found && (request.must_resume || !present.empty())) {
+    throw CheckpointError("'" + request.run_dir + "' has no checkpoint that can be used",
+                          present.empty() ? "start it with 'accel-run RECIPE'"
+                                          : "move the folder away to start anew");
+  }
+  return found;
+}
+
+/// Later checkpoints of another past would be taken for newer ones of this run.
+void check_later(const CheckpointStore& store, const std::string& from, const TrainState& state) {
+  for (const CheckpointEntry& entry : store.list()) {
+    if (entry.step <= state.progress.step) continue;
+    if (fs::absolute(entry.path).lexically_normal() == fs::absolute(from).lexically_normal()) {
+      continue;
+    }
+    throw CheckpointError("'" + from + "' is at step " + std::to_string(state.progress.step) +
+                              ", but the run folder has the later '" + entry.path + "'",
+                          "move the later checkpoints away, or give the run another 'name'");
+  }
+}
+
+void check_same_data(const Job& job, const TrainState& state,
+                     const std::vector<std::string>& allowed) {
+  const auto saved = state.facts.find("data");
+  if (saved == state.facts.end() || saved->second == job.data_fingerprint) return;
+  if (std::find(allowed.begin(), allowed.end(), "data") != allowed.end()) return;
+  throw CheckpointError("the training data is not what it was when the checkpoint was made",
+                        "bring the old data back, or add --allow data");
+}
+
+void warn_of_other_environment(const TrainState& state) {
+  for (const auto& [name, value] : environment_facts()) {
+    const auto saved = state.facts.find(name);
+    if (saved == state.facts.end() || saved->second == value) continue;
+    warn("a bit-exact resume is not guaranteed: '" + name + "' was " + saved->second +
+         " and is " + value);
+  }
+}
+
+/// Checks everything before anything is restored.
+void check_resumable(const Job& job, const TrainState& state, const RunRequest& request) {
+  const Node then = parse_recipe("checkpoint.yaml", state.recipe);
+  const auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
+  check_changes(changes, request.allowed);
+  check_same_data(job, state, request.allowed);
+  for (const RecipeChange& change : changes) {
+    say("changed: " + change.key + " was " + change.then + ", is " + change.now);
+  }
+  warn_of_other_environment(state);
+}
+
+Trackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
+  Trackers trackers;
+  for (const Ref<Tracker>& ref : job.recipe.trackers) {
+    TrackerContext context;
+    context.run_dir = dir;
+    context.run_name = job.recipe.name;
+    if (resumed) {
+      context.first_step = resumed->progress.step;
+      context.ids = tracker_ids(*resumed, ref.type);
+    }
+    trackers.emplace_back(ref.type, build(ref, context));
+  }
+  return trackers;
+}
+
+std::string start_text(const Job& job, const RunState& run, const std::string& checkpoint) {
+  if (checkpoint.empty()) return "at step 0";
+  return "from " + checkpoint + ": step " + std::to_string(run.progress.step) + ", epoch " +
+         std::to_string(run.progress.epoch) + ", sample " + std::to_string(run.progress.samples) +
+         ", lr " + show_number(job.schedule->lr(job.optimizer->base_lrs().front(), run.updates));
+}
+
+void send_config(const Job& job, Trackers& trackers) {
+  const auto values = flat_values(job.resolved);
+  for (const auto& [type, tracker] : trackers) tracker->config(values);
+}
+
+/// The run's parts that write to the disk, open.
+struct OpenRun {
+  std::string dir;  ///< absolute
+  DiskFiles files;
+  CheckpointStore store{files, dir};
+  RunState state;
+  std::string resumed_from;
+  Trackers trackers;
+
+  explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
+};
+
+void resume(Job& job, const RunRequest& request, OpenRun& run) {
+  const std::optional<std::string> from = choose_checkpoint(job, run.store, request);
+  std::optional<TrainState> saved;
+  if (from) {
+    LoadOptions options;
+    options.report = &warn;
+    for (const NamedTensor& item : job.optimizer->parameters()) {
+      options.parameters.push_back(item.name);
+    }
+    saved = run.store.load(*from, options);
+    check_later(run.store, *from, *saved);
+    check_resumable(job, *saved, request);
+    run.state = restore(job, *saved);
+    run.resumed_from = fs::proximate(*from).string();
+  }
+  run.trackers = build_trackers(job, run.dir, saved ? &*saved : nullptr);
+}
+
+ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request, LoopEnd ended) {
+  RunEnd end;
+  end.run_dir = request.run_dir;
+  end.finished = ended == LoopEnd::kFinished;
+  if (!loop.last_checkpoint().empty()) {
+    end.checkpoint = fs::proximate(loop.last_checkpoint()).string();
+  }
+  const int signal = SignalWatch::received();
+  end.headline = end.finished ? (loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",")
+                 : signal     ? "interrupted by signal " + std::to_string(signal) + " and saved"
+                              : "stopped and saved";
+  for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
+  if (!end.finished) return ExitCode::kInterrupted;
+  const ExpectReport expect = check_expectations(job, loop.state());
+  for (const std::string& line : expect.lines) say(line);
+  return expect.met ? ExitCode::kDone : ExitCode::kOther;
+}
+
+}  // namespace
+
+ExitCode run_job(Job& job, const RunRequest& request) {
+  const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
+  prepare_run_folder(dir);
+  const RunLock lock(dir);
+  OpenRun run(dir);
+  run.store.recover();
+  resume(job, request, run);
+  write_whole(dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
+  fs::create_directories(dir + "/logs");
+  log_to_file(dir + "/logs/rank-0.log");
+  RunRecord record(dir + "/metrics.jsonl", run.state.progress.step);
+  const std::string start = start_text(job, run.state, run.resumed_from);
+  for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
+  record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
+  send_config(job, run.trackers);
+
+  const SignalWatch signals;
+  const auto close = [&](RunStatus status) {
+    for (const auto& [type, tracker] : run.trackers) tracker->finish(status);
+    close_log_file();
+  };
+  try {
+    TrainLoop loop({job, run.store, record, run.trackers}, run.state);
+    const LoopEnd ended = loop.run(request.stop_after);
+    record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",
+                 loop.stop_reason());
+    record.flush();
+    const ExitCode code = finish(job, loop, request, ended);
+    close(ended == LoopEnd::kFinished ? RunStatus::kFinished : RunStatus::kInterrupted);
+    return code;
+  } catch (const std::exception& error) {
+    record.event(run.state.progress.step, "failed", error.what());
+    record.flush();
+    close(RunStatus::kFailed);
+    throw;
+  }
+}
+
+}  // namespace accel

@@ -1,0 +1,133 @@
+#include "runner/loop/run_state.h"
+
+#include <c10/core/GradMode.h>
+
+#include "core/error.h"
+#include "runner/job/torch_setup.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kRunPart = "run";
+constexpr auto kTrackerPart = "trackers/";
+
+/// "callbacks/ema", and "callbacks/ema.2" for a second one.
+std::string callback_part(const Job& job, size_t index) {
+  const std::string& type = job.recipe.callbacks[index].type;
+  int count = 1;
+  for (size_t i = 0; i < index; ++i) count += job.recipe.callbacks[i].type == type;
+  return "callbacks/" + type + (count > 1 ? "." + std::to_string(count) : "");
+}
+
+const StateDict& part_of(const TrainState& state, const std::string& name) {
+  const auto found = state.parts.find(name);
+  if (found == state.parts.end()) {
+    throw CheckpointError("the checkpoint holds no '" + name + "'",
+                          "it was made by another version or another recipe");
+  }
+  return found->second;
+}
+
+void copy_model(const Job& job, const TrainState& state) {
+  std::map<std::string, at::Tensor> saved;
+  for (const NamedTensor& item : state.model) saved[item.name] = item.tensor;
+  const c10::NoGradGuard no_grad;
+  for (const auto* list : {&job.parameters, &job.buffers}) {
+    for (const NamedTensor& item : *list) {
+      const auto found = saved.find(item.name);
+      if (found == saved.end()) {
+        throw CheckpointError("the checkpoint's model has no '" + item.name + "'");
+      }
+      if (found->second.sizes() != item.tensor.sizes()) {
+        throw CheckpointError("'" + item.name + "' is " + to_string(item.tensor.sizes().vec()) +
+                              " in the model but " + to_string(found->second.sizes().vec()) +
+                              " in the checkpoint");
+      }
+      item.tensor.copy_(found->second);
+      saved.erase(found);
+    }
+  }
+  if (!saved.empty()) {
+    throw CheckpointError("the checkpoint's model has '" + saved.begin()->first +
+                          "', which this model has not");
+  }
+}
+
+StateDict run_part(const RunState& run) {
+  StateDict part;
+  part.numbers = {{"updates", static_cast<double>(run.updates)},
+                  {"seconds", run.seconds},
+                  {"last_loss", run.last_loss},
+                  {"evaluated_step", static_cast<double>(run.evaluated_step)},
+                  {"best_step", static_cast<double>(run.best_step)}};
+  if (run.best) part.numbers["best"] = *run.best;
+  for (const auto& [name, value] : run.evaluation) part.numbers["evaluation/" + name] = value;
+  return part;
+}
+
+RunState run_of(const TrainState& state) {
+  RunState run;
+  run.progress = state.progress;
+  for (const auto& [name, value] : part_of(state, kRunPart).numbers) {
+    if (name == "updates") run.updates = static_cast<int64_t>(value);
+    if (name == "seconds") run.seconds = value;
+    if (name == "last_loss") run.last_loss = value;
+    if (name == "evaluated_step") run.evaluated_step = static_cast<int64_t>(value);
+    if (name == "best_step") run.best_step = static_cast<int64_t>(value);
+    if (name == "best") run.best = value;
+    if (name.starts_with("evaluation/")) run.evaluation[name.substr(11)] = value;
+  }
+  return run;
+}
+
+}  // namespace
+
+TrainState capture(const Job& job, const RunState& run, const Trackers& trackers) {
+  TrainState state;
+  state.progress = run.progress;
+  state.seed = static_cast<uint64_t>(job.recipe.seed);
+  state.model = job.parameters;
+  state.model.insert(state.model.end(), job.buffers.begin(), job.buffers.end());
+  state.optimizer = job.optimizer->state();
+  state.base_lrs = job.optimizer->base_lrs();
+  for (const double base : state.base_lrs) {
+    state.lrs.push_back(job.schedule->lr(base, run.updates));
+  }
+  job.schedule->save(state.schedule);
+  StateDict scaler;
+  job.precision->save(scaler);
+  if (!scaler.numbers.empty()) state.scaler = std::move(scaler);
+  state.rng = generator_state();
+  state.parts[kRunPart] = run_part(run);
+  for (size_t i = 0; i < job.callbacks.size(); ++i) {
+    job.callbacks[i]->save(state.parts[callback_part(job, i)]);
+  }
+  for (const auto& [type, tracker] : trackers) {
+    state.parts[kTrackerPart + type].texts = tracker->ids();
+  }
+  state.facts = environment_facts();
+  state.facts["data"] = job.data_fingerprint;
+  if (run.evaluated_step == run.progress.step) state.metrics = run.evaluation;
+  state.recipe = to_yaml(job.resolved);
+  return state;
+}
+
+RunState restore(Job& job, const TrainState& state) {
+  copy_model(job, state);
+  job.optimizer->load(state.optimizer);
+  job.schedule->load(state.schedule);
+  if (state.scaler) job.precision->load(*state.scaler);
+  for (size_t i = 0; i < job.callbacks.size(); ++i) {
+    job.callbacks[i]->load(part_of(state, callback_part(job, i)));
+  }
+  job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
+  set_generator_state(state.rng);
+  return run_of(state);
+}
+
+std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& type) {
+  const auto found = state.parts.find(kTrackerPart + type);
+  return found == state.parts.end() ? std::map<std::string, std::string>{} : found->second.texts;
+}
+
+}  // namespace accel

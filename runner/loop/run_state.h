@@ -1,0 +1,39 @@
+// How far a run is, and its way into and out of a checkpoint.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tracker.h"
+#include "runner/checkpoint/train_state.h"
+#include "runner/job/job.h"
+
+namespace accel {
+
+/// What the loop itself knows besides the job's parts.
+struct RunState {
+  Progress progress;
+  int64_t updates = 0;  ///< optimizer updates: steps less those that fp16 skipped
+  double seconds = 0;   ///< of all lives of the run
+  double last_loss = 0;
+  std::map<std::string, double> evaluation;  ///< the last one's results
+  int64_t evaluated_step = -1;
+  std::optional<double> best;  ///< of checkpoint.keep.by
+  int64_t best_step = -1;
+};
+
+using Trackers = std::vector<std::pair<std::string, std::unique_ptr<Tracker>>>;
+
+/// Shares the job's tensors: write it before the next step.
+TrainState capture(const Job& job, const RunState& run, const Trackers& trackers);
+
+/// Puts everything back, the generator last. Throws CheckpointError when a part is missing, is not
+/// known or does not fit; the job is then of no use.
+RunState restore(Job& job, const TrainState& state);
+
+/// The ids that the checkpoint keeps of the tracker `type`.
+std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& type);
+
+}  // namespace accel

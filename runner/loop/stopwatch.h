@@ -1,0 +1,34 @@
+// Where the time of a run goes.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <string>
+
+namespace accel {
+
+enum class Phase { kData, kForward, kBackward, kOptimizer, kEval, kSave, kOther };
+
+/// Splits wall time into phases: each lap() charges the time since the last one.
+class Stopwatch {
+ public:
+  Stopwatch() : last_(Clock::now()) {}
+
+  void lap(Phase phase) {
+    const Clock::time_point now = Clock::now();
+    seconds_[static_cast<size_t>(phase)] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+  double seconds(Phase phase) const { return seconds_[static_cast<size_t>(phase)]; }
+  double total() const;
+  /// "data 1 %, forward 35 %, backward 55 %, optimizer 9 %": the phases that took any time.
+  std::string summary() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::array<double, 7> seconds_{};
+  Clock::time_point last_;
+};
+
+}  // namespace accel

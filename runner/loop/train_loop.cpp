@@ -1,0 +1,233 @@
+#include "runner/loop/train_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "core/log.h"
+#include "runner/loop/evaluate.h"
+#include "runner/loop/report.h"
+#include "runner/loop/signals.h"
+#include "runner/loop/to_batch.h"
+#include "runner/loop/train_step.h"
+
+namespace accel {
+namespace {
+
+int64_t tokens_of(const Job& job, int64_t samples) {
+  return job.length.tokens_per_step > 0 ? samples * job.data.input.back() : 0;
+}
+
+/// The step after the last one of an epoch is the first of the next.
+void advance(Progress& progress, const Window& window, const Job& job) {
+  ++progress.step;
+  progress.samples += window.samples;
+  progress.tokens += tokens_of(job, window.samples);
+  progress.epoch = window.epoch;
+  progress.step_in_epoch = window.step + 1;
+  if (progress.step_in_epoch == job.train_loader->steps_per_epoch()) {
+    ++progress.epoch;
+    progress.step_in_epoch = 0;
+  }
+}
+
+KeepPolicy keep_policy(const Job& job) {
+  const KeepSection& keep = job.recipe.checkpoint.keep;
+  KeepPolicy policy;
+  policy.last = keep.last;
+  policy.best = keep.best;
+  policy.by = keep.by;
+  policy.mode = more_is_better(job) ? KeepPolicy::Mode::kMax : KeepPolicy::Mode::kMin;
+  return policy;
+}
+
+}  // namespace
+
+bool more_is_better(const Job& job) {
+  const KeepSection& keep = job.recipe.checkpoint.keep;
+  if (keep.mode != BestMode::kAuto) return keep.mode == BestMode::kMax;
+  for (const auto& [name, higher] : job.metric_names) {
+    if (name == keep.by) return higher;
+  }
+  return false;
+}
+
+TrainLoop::TrainLoop(const LoopParts& parts, RunState state)
+    : parts_(parts),
+      state_(std::move(state)),
+      log_due_(parts.job.recipe.log.every, parts.job.length),
+      histograms_due_(parts.job.recipe.log.histograms, parts.job.length),
+      eval_due_(parts.job.recipe.eval.every, parts.job.length),
+      save_due_(parts.job.recipe.checkpoint.every, parts.job.length),
+      bar_(parts.job.length.total_steps),
+      seconds_before_(state_.seconds) {}
+
+double TrainLoop::training_seconds() const {
+  return watch_.total() - watch_.seconds(Phase::kEval) - watch_.seconds(Phase::kSave);
+}
+
+bool TrainLoop::finished() {
+  const Job& job = parts_.job;
+  if (job.length.total_steps > 0 && state_.progress.step >= job.length.total_steps) return true;
+  for (const Duration& until : job.recipe.train.until) {
+    if (until.unit == Duration::Unit::kSeconds && state_.seconds >= until.value) {
+      stop_reason_ = "reached " + to_string(until);
+      return true;
+    }
+  }
+  for (const auto& callback : job.callbacks) {
+    if (const auto reason = callback->stop()) {
+      stop_reason_ = *reason;
+      return true;
+    }
+  }
+  return false;
+}
+
+LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
+  watch_.lap(Phase::kOther);
+  if (parts_.job.recipe.eval.at_start && state_.progress.step == 0) evaluate_now();
+  bool interrupted = false;
+  while (!finished() && !interrupted) {
+    step();
+    after_step();
+    interrupted = SignalWatch::received() != 0 ||
+                  (stop_after && state_.progress.step >= *stop_after);
+  }
+  interrupted = interrupted && !finished();
+  if (!interrupted) {
+    if (interval_.steps > 0) log_interval();
+    if (parts_.job.eval_loader && state_.evaluated_step != state_.progress.step) evaluate_now();
+  }
+  const bool wanted = interrupted || parts_.job.recipe.checkpoint.at_end;
+  if (wanted && saved_step_ != state_.progress.step && state_.progress.step > 0) save();
+  parts_.record.flush();
+  return interrupted ? LoopEnd::kInterrupted : LoopEnd::kFinished;
+}
+
+void TrainLoop::step() {
+  Job& job = parts_.job;
+  std::vector<double> lrs;
+  for (const double base : job.optimizer->base_lrs()) {
+    lrs.push_back(job.schedule->lr(base, state_.updates));
+  }
+  job.optimizer->set_lrs(lrs);
+  const Window window = job.train_loader->next();
+  watch_.lap(Phase::kData);
+  const StepResult result = train_step(job, to_batches(window), state_.progress.step + 1, watch_);
+  advance(state_.progress, window, job);
+  state_.updates += result.updated;
+  state_.last_loss = result.loss;
+  interval_.loss += result.loss;
+  interval_.grad_norm += result.grad_norm;
+  interval_.steps += 1;
+  interval_.samples += window.samples;
+  interval_.tokens += tokens_of(job, window.samples);
+  StepRecord record;
+  record.step = state_.progress.step;
+  record.epoch = window.epoch;
+  record.samples = state_.progress.samples;
+  record.loss = result.loss;
+  record.lr = lrs.front();
+  record.ids_digest = window.digest;
+  record.skipped = !result.updated;
+  if (result.updated) record.grad_norm = result.grad_norm;
+  parts_.record.step(record);
+}
+
+void TrainLoop::after_step() {
+  const int64_t step = state_.progress.step;
+  for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
+  watch_.lap(Phase::kOther);
+  state_.seconds = seconds_before_ + watch_.total();
+  bar_.update(step, state_.last_loss,
+              interval_.steps ? (training_seconds() - interval_.seconds) / static_cast<double>(interval_.steps) : 0);
+  if (log_due_.due(step, watch_.total())) log_interval();
+  if (histograms_due_.due(step, watch_.total())) log_histograms();
+  if (parts_.job.eval_loader && eval_due_.due(step, watch_.total())) evaluate_now();
+  if (save_due_.due(step, watch_.total()) && saved_step_ != step) save();
+}
+
+void TrainLoop::log_interval() {
+  const Job& job = parts_.job;
+  const auto steps = static_cast<double>(interval_.steps);
+  const double seconds = std::max(1e-9, training_seconds() - interval_.seconds);
+  std::vector<Measurement> values = {
+      {"train/loss", interval_.loss / steps},
+      {"train/grad_norm", interval_.grad_norm / steps},
+      {"train/lr", job.schedule->lr(job.optimizer->base_lrs().front(), state_.updates)},
+      {"train/epoch", epochs_done(job, state_.progress)},
+      {"train/samples_per_second", static_cast<double>(interval_.samples) / seconds}};
+  if (interval_.tokens > 0) {
+    values.emplace_back("train/tokens_per_second", static_cast<double>(interval_.tokens) / seconds);
+  }
+  if (job.precision->loss_scale() != 1) {
+    values.emplace_back("train/loss_scale", job.precision->loss_scale());
+  }
+  say(log_line(job, state_.progress, values));
+  track(values);
+  parts_.record.log(state_.progress.step, values);
+  parts_.record.flush();
+  interval_ = {};
+  interval_.seconds = training_seconds();
+}
+
+void TrainLoop::log_histograms() {
+  for (const NamedTensor& item : parts_.job.parameters) {
+    const at::Tensor flat = item.tensor.detach().flatten().to(at::kFloat).contiguous();
+    const std::span<const float> values(flat.const_data_ptr<float>(),
+                                        static_cast<size_t>(flat.numel()));
+    for (const auto& [type, tracker] : parts_.trackers) {
+      tracker->histogram(state_.progress.step, "weights/" + item.name, values);
+    }
+  }
+}
+
+void TrainLoop::track(std::span<const Measurement> values) {
+  for (const auto& [type, tracker] : parts_.trackers) {
+    tracker->log(state_.progress.step, values);
+    tracker->flush();
+  }
+}
+
+void TrainLoop::evaluate_now() {
+  Job& job = parts_.job;
+  watch_.lap(Phase::kOther);
+  state_.evaluation = evaluate(job);
+  state_.evaluated_step = state_.progress.step;
+  const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());
+  say(eval_line(state_.progress, values));
+  track(values);
+  parts_.record.evaluation(state_.progress.step, values);
+  for (const auto& callback : job.callbacks) {
+    callback->on_eval(state_.progress.step, state_.evaluation);
+  }
+  job.schedule->observe(state_.evaluation);
+  const bool improved = update_best(state_.evaluation);
+  watch_.lap(Phase::kEval);
+  if (improved && job.recipe.checkpoint.keep.best > 0 && state_.progress.step > 0) save();
+}
+
+bool TrainLoop::update_best(const std::map<std::string, double>& results) {
+  const auto found = results.find(parts_.job.recipe.checkpoint.keep.by);
+  if (found == results.end()) return false;
+  const bool more = more_is_better(parts_.job);
+  if (state_.best && (more ? found->second <= *state_.best : found->second >= *state_.best)) {
+    return false;
+  }
+  state_.best = found->second;
+  state_.best_step = state_.progress.step;
+  return true;
+}
+
+void TrainLoop::save() {
+  watch_.lap(Phase::kOther);
+  parts_.record.sync();  // a checkpoint must not know of steps that the record has lost
+  last_checkpoint_ = parts_.store.save(capture(parts_.job, state_, parts_.trackers));
+  parts_.store.retain(keep_policy(parts_.job));
+  saved_step_ = state_.progress.step;
+  parts_.record.event(state_.progress.step, "save", last_checkpoint_);
+  watch_.lap(Phase::kSave);
+}
+
+}  // namespace accel

@@ -1,0 +1,84 @@
+// The fixed order of events of every run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runner/checkpoint/store.h"
+#include "runner/job/job.h"
+#include "runner/loop/progress_bar.h"
+#include "runner/loop/run_state.h"
+#include "runner/loop/stopwatch.h"
+#include "runner/loop/trigger.h"
+#include "runner/track/record.h"
+
+namespace accel {
+
+/// Why a loop returned.
+enum class LoopEnd { kFinished, kInterrupted };
+
+/// What the loop works with; all of it outlives the loop.
+struct LoopParts {
+  Job& job;
+  CheckpointStore& store;
+  RunRecord& record;
+  Trackers& trackers;
+};
+
+/// Steps, logs, evaluates, saves and stops, always in this order, so that a resumed run does
+/// exactly what an uninterrupted one does.
+class TrainLoop {
+ public:
+  /// Goes on from `state`.
+  TrainLoop(const LoopParts& parts, RunState state);
+
+  /// Runs to the end of the run, to a signal, or to `stop_after` steps if that comes first (then
+  /// as if a signal had come). Whatever it returns, the last state is saved if the recipe saves.
+  LoopEnd run(std::optional<int64_t> stop_after = std::nullopt);
+
+  const RunState& state() const { return state_; }
+  const Stopwatch& watch() const { return watch_; }
+  /// The newest checkpoint this loop wrote; empty when none.
+  const std::string& last_checkpoint() const { return last_checkpoint_; }
+  /// Why it stopped before its planned end; empty when it did not.
+  const std::string& stop_reason() const { return stop_reason_; }
+
+ private:
+  /// Sums since the last log line.
+  struct Interval {
+    double loss = 0;
+    double grad_norm = 0;
+    int64_t steps = 0;
+    int64_t samples = 0;
+    int64_t tokens = 0;
+    double seconds = 0;  ///< training_seconds() at its start
+  };
+
+  bool finished();
+  void step();
+  void after_step();
+  void log_interval();
+  void log_histograms();
+  void evaluate_now();
+  bool update_best(const std::map<std::string, double>& results);
+  void save();
+  void track(std::span<const Measurement> values);
+  double training_seconds() const;
+  double lifetime_seconds() const { return state_.seconds; }
+
+  LoopParts parts_;
+  RunState state_;
+  Stopwatch watch_;
+  Trigger log_due_;
+  Trigger histograms_due_;
+  Trigger eval_due_;
+  Trigger save_due_;
+  ProgressBar bar_;
+  Interval interval_;
+  double seconds_before_;  ///< of earlier lives
+  int64_t saved_step_ = -1;
+  std::string last_checkpoint_;
+  std::string stop_reason_;
+};
+
+}  // namespace accel
