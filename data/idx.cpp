@@ -1,0 +1,102 @@
+// Images and labels in IDX files, as MNIST, Fashion-MNIST and EMNIST are distributed.
+#include <cstdint>
+#include <string>
+
+#include "core/dataset.h"
+#include "core/error.h"
+#include "core/registry.h"
+#include "data/fingerprint.h"
+#include "data/rows.h"
+#include "runner/formats/idx.h"
+
+namespace accel {
+namespace {
+
+struct IdxOptions {
+  FilePath images;
+  FilePath labels;
+  bool scale = true;
+};
+
+class Idx final : public Dataset {
+ public:
+  static constexpr auto kName = "idx";
+  static constexpr auto kSummary =
+      "Images and labels in IDX files, plain or gzip (MNIST's format).";
+
+  static Schema<IdxOptions> schema() {
+    return Schema<IdxOptions>()
+        .field("images", &IdxOptions::images, "File of the images, [count, height, width].")
+        .required()
+        .field("labels", &IdxOptions::labels, "File of the class labels, [count].")
+        .required()
+        .field("scale", &IdxOptions::scale, "Divide bytes by 255, so that pixels are in [0, 1].");
+  }
+
+  explicit Idx(const IdxOptions& options)
+      : images_(read_images(options.images.text)),
+        labels_(read_labels(options.labels.text)),
+        scale_(options.scale && images_.type() == DType::kU8),
+        classes_(count_classes(labels_, options.labels.text)) {
+    if (images_.shape()[0] != labels_.count()) {
+      throw DataError("'" + options.images.text + "' holds " + std::to_string(images_.shape()[0]) +
+                          " images, but '" + options.labels.text + "' " +
+                          std::to_string(labels_.count()) + " labels",
+                      "the files of training and test sets may have been mixed up");
+    }
+    fingerprint_ = Fingerprint()
+                       .add_content({images_.data(), images_.bytes()})
+                       .add_content({labels_.data(), labels_.bytes()})
+                       .text();
+  }
+
+  int64_t size() const override { return labels_.count(); }
+
+  Sample sample(int64_t index) const override {
+    const Array image = row_of(images_, index);
+    return {scale_ ? to_unit_range(image) : to_float(image), row_of(labels_, index)};
+  }
+
+  DataShape shape() const override {
+    return {.input = Shape(images_.shape().begin() + 1, images_.shape().end()),
+            .classes = classes_};
+  }
+
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  /// Images as [count, channels, height, width]; vectors stay [count, features].
+  static Array read_images(const std::string& path) {
+    const Array images = read_idx(path);
+    Shape shape = images.shape();
+    if (shape.size() < 2) {
+      throw DataError(
+          "'" + path + "' holds values of shape " + to_string(shape) + ", not one image per entry",
+          "'images' and 'labels' may have been mixed up");
+    }
+    if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
+    return Array(images.type(), std::move(shape), images.data(), images.owner());
+  }
+
+  static Array read_labels(const std::string& path) {
+    const Array labels = read_idx(path);
+    const bool whole = labels.type() != DType::kF32 && labels.type() != DType::kF64;
+    if (labels.shape().size() != 1 || !whole) {
+      throw DataError("'" + path + "' holds " + name_of(labels.type()) + " values of shape " +
+                          to_string(labels.shape()) + ", not one whole number per image",
+                      "'images' and 'labels' may have been mixed up");
+    }
+    return to_int64(labels, path);
+  }
+
+  Array images_;
+  Array labels_;
+  bool scale_;
+  int64_t classes_;
+  std::string fingerprint_;
+};
+
+const Register<Idx> idx;
+
+}  // namespace
+}  // namespace accel

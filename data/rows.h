@@ -1,0 +1,27 @@
+// A column of samples in memory, and how one of them is looked at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/array.h"
+
+namespace accel {
+
+/// A view of entry `index` along the first dimension; shares memory with `all`.
+Array row_of(const Array& all, int64_t index);
+
+/// As float32. Whole numbers and booleans keep their value; 16-bit and double floats are rounded.
+Array to_float(const Array& values);
+
+/// As int64, of whole numbers or booleans. Throws DataError naming `name` beyond 63 bits.
+Array to_int64(const Array& values, const std::string& name);
+
+/// `bytes` / 255, correctly rounded, as float32 of the same shape.
+Array to_unit_range(const Array& bytes);
+
+/// One more than the largest of `labels` (int64); 0 when there are none. Throws DataError naming
+/// `name` for a negative label.
+int64_t count_classes(const Array& labels, const std::string& name);
+
+}  // namespace accel

@@ -1,0 +1,23 @@
+// Tables with tabs, in which a quote is a character like any other.
+#include "core/registry.h"
+#include "data/table.h"
+
+namespace accel {
+namespace {
+
+class Tsv final : public Table {
+ public:
+  static constexpr auto kName = "tsv";
+  static constexpr auto kSummary =
+      "Tab-separated values: numbers and categories as feature vectors.";
+
+  static Schema<TableOptions> schema() { return TableOptions::schema(); }
+
+  explicit Tsv(const TableOptions& options)
+      : Table(options, {.delimiter = '\t', .quoting = false}) {}
+};
+
+const Register<Tsv> tsv;
+
+}  // namespace
+}  // namespace accel
