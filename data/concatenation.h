@@ -1,0 +1,34 @@
+// Datasets one after another, and what they must agree on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/dataset.h"
+
+namespace accel {
+
+/// Throws DataError naming the first dataset whose samples are not like those of the first one.
+void require_same_shape(const std::vector<std::shared_ptr<const Dataset>>& sources);
+
+/// The samples of every source in turn.
+class Concatenation final : public Dataset {
+ public:
+  /// All sources have the same shape.
+  explicit Concatenation(std::vector<std::shared_ptr<const Dataset>> sources);
+
+  int64_t size() const override { return offsets_.back(); }
+  Sample sample(int64_t index) const override;
+  DataShape shape() const override { return sources_.front()->shape(); }
+  std::string fingerprint() const override;
+
+  const std::vector<std::shared_ptr<const Dataset>>& sources() const { return sources_; }
+  /// The index of the source's first sample.
+  int64_t offset(size_t source) const { return offsets_[source]; }
+
+ private:
+  std::vector<std::shared_ptr<const Dataset>> sources_;
+  std::vector<int64_t> offsets_;  // of each source, and the end
+};
+
+}  // namespace accel

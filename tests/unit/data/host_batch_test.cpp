@@ -1,0 +1,84 @@
+// Samples stacked into batches.
+#include "data/host_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace accel {
+namespace {
+
+Sample sample_of(Shape shape, DType type = DType::kF32) {
+  Array input(type, std::move(shape));
+  std::fill_n(input.mutable_data(), input.bytes(), std::byte{7});
+  return {input, Array::label(3)};
+}
+
+std::string complaint(const Sample& first, const Sample& second) {
+  Collator collator(2);
+  collator.add(first, 11);
+  try {
+    collator.add(second, 5);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CollatorTest, StacksSamplesAlongANewFirstDimension) {
+  Collator collator(3);
+  for (int64_t id : {4, 2, 9}) {
+    const float values[] = {float(id), -float(id)};
+    collator.add({Array::of<float>(DType::kF32, {1, 2}, values), Array::label(id)}, id);
+  }
+  const HostBatch batch = std::move(collator).finish();
+  EXPECT_EQ(batch.ids, (std::vector<int64_t>{4, 2, 9}));
+  EXPECT_EQ(batch.inputs.shape(), (Shape{3, 1, 2}));
+  EXPECT_EQ(batch.targets.shape(), (Shape{3}));
+  const auto inputs = batch.inputs.as<float>();
+  EXPECT_EQ(std::vector<float>(inputs.begin(), inputs.end()),
+            (std::vector<float>{4, -4, 2, -2, 9, -9}));
+  const auto targets = batch.targets.as<int64_t>();
+  EXPECT_EQ(std::vector<int64_t>(targets.begin(), targets.end()), batch.ids);
+}
+
+TEST(CollatorTest, MemoryIsAligned) {
+  Collator collator(1);
+  collator.add(sample_of({5}), 0);
+  const HostBatch batch = std::move(collator).finish();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.inputs.data()) % 64, 0u);
+}
+
+TEST(CollatorTest, SamplesWithoutATargetGiveABatchWithoutTargets) {
+  Collator collator(2);
+  collator.add({sample_of({5}).input, {}}, 0);
+  collator.add({sample_of({5}).input, {}}, 1);
+  EXPECT_TRUE(std::move(collator).finish().targets.empty());
+}
+
+TEST(CollatorTest, EmptySamplesStackToo) {
+  Collator collator(2);
+  collator.add(sample_of({0}), 0);
+  collator.add(sample_of({0}), 1);
+  EXPECT_EQ(std::move(collator).finish().inputs.shape(), (Shape{2, 0}));
+}
+
+TEST(CollatorTest, DifferentShapesAreRefusedNamingBothSamples) {
+  EXPECT_EQ(complaint(sample_of({3, 32, 32}), sample_of({3, 30, 32})),
+            "the input of sample 5 is F32 [3, 30, 32], but that of sample 11 in the same batch is "
+            "F32 [3, 32, 32]");
+  EXPECT_EQ(complaint(sample_of({2}), sample_of({2, 1})),
+            "the input of sample 5 is F32 [2, 1], but that of sample 11 in the same batch is "
+            "F32 [2]");
+  EXPECT_EQ(complaint(sample_of({2}), sample_of({2}, DType::kU8)),
+            "the input of sample 5 is U8 [2], but that of sample 11 in the same batch is F32 [2]");
+  EXPECT_EQ(complaint(sample_of({2}), {sample_of({2}).input, {}}),
+            "the target of sample 5 is none, but that of sample 11 in the same batch is I64 []");
+  EXPECT_EQ(complaint({sample_of({2}).input, {}}, sample_of({2})),
+            "the target of sample 5 is I64 [], but that of sample 11 in the same batch is none");
+}
+
+}  // namespace
+}  // namespace accel
