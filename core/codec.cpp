@@ -9,24 +9,44 @@ void Reading::wrong_type(const Node& node, const std::string& name, const std::s
   problems.error(node.where, "'" + name + "' wants " + wanted + ", not " + node.describe(), hint);
 }
 
+namespace {
+
+/// A scalar that is no secret.
+const Scalar* open_text(const Node& node, const std::string& name, const std::string& wanted,
+                        Reading& reading) {
+  const Scalar* scalar = node.scalar();
+  if (!scalar) {
+    reading.wrong_type(node, name, wanted);
+    return nullptr;
+  }
+  if (!scalar->secret) return scalar;
+  reading.problems.error(node.where, "'" + name + "' would show a secret",
+                         "only options that take a secret may hold '${secret:...}'");
+  return nullptr;
+}
+
+}  // namespace
+
 std::optional<std::string> Codec<std::string>::read(const Node& node, const std::string& name,
                                                     Reading& reading) {
-  if (const Scalar* scalar = node.scalar()) return scalar->text;
-  reading.wrong_type(node, name, Codec::name());
-  return std::nullopt;
+  const Scalar* scalar = open_text(node, name, Codec::name(), reading);
+  return scalar ? std::optional(scalar->text) : std::nullopt;
 }
 
 std::optional<FilePath> Codec<FilePath>::read(const Node& node, const std::string& name,
                                               Reading& reading) {
-  const Scalar* scalar = node.scalar();
-  if (!scalar) {
-    reading.wrong_type(node, name, Codec::name());
+  const Scalar* scalar = open_text(node, name, Codec::name(), reading);
+  if (!scalar) return std::nullopt;
+  if (scalar->text.empty()) return FilePath{};
+  if (scalar->text == "~" || scalar->text.starts_with("~/")) {
+    reading.problems.error(node.where,
+                           "'" + name + "' starts with '~', which only a shell replaces",
+                           "write '${env:HOME}" + scalar->text.substr(1) + "'");
     return std::nullopt;
   }
-  if (scalar->text.empty()) return FilePath{};
   namespace fs = std::filesystem;
   fs::path path = scalar->text;
-  const Source* source = node.where.source.get();
+  const Source* source = scalar->base ? scalar->base.get() : node.where.source.get();
   if (path.is_relative() && source && source->kind == Source::Kind::kFile) {
     path = fs::path(source->path).parent_path() / path;
   }
@@ -40,7 +60,22 @@ std::optional<Secret> Codec<Secret>::read(const Node& node, const std::string& n
     reading.wrong_type(node, name, Codec::name());
     return std::nullopt;
   }
-  return Secret{scalar->text, scalar->text};
+  if (scalar->text.empty()) return Secret{};
+  if (!scalar->secret) {
+    // The text itself may be a secret: it is not repeated here.
+    reading.problems.error(node.where, "'" + name + "' holds a secret in the open",
+                           "put it in the environment and write '${secret:NAME}'");
+    return std::nullopt;
+  }
+  return Secret{*scalar->secret, scalar->text};
+}
+
+Node Codec<Secret>::write(const Secret& value) {
+  Node node = scalar_node(value.reference, true);
+  if (!value.reference.empty()) {
+    node.scalar()->secret = std::make_shared<const std::string>(value.value);
+  }
+  return node;
 }
 
 std::optional<Durations> Codec<Durations>::read(const Node& node, const std::string& name,

@@ -15,12 +15,15 @@
 
 namespace accel {
 
+struct FieldInfo;
 struct Registry;
 
 /// What a read goes through: where problems are put, and which components there are.
 struct Reading {
   Diagnostics& problems;
   const Registry& registry;
+  /// The options of the whole recipe, to say where a misplaced one belongs; may be null.
+  const std::vector<FieldInfo>* recipe = nullptr;
 
   /// Reports "'name' wants <wanted>, not <found>" at the node.
   void wrong_type(const Node& node, const std::string& name, const std::string& wanted,
@@ -129,7 +132,7 @@ struct Codec<Secret> {
   static std::string name() { return "a secret"; }
   static std::string json() { return "\"type\": \"string\""; }
   static std::optional<Secret> read(const Node& node, const std::string& name, Reading& reading);
-  static Node write(const Secret& value) { return scalar_node(value.reference, true); }
+  static Node write(const Secret& value);
 };
 
 template <>

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+
+#include "core/json_text.h"
+#include "core/utf8.h"
 
 namespace accel {
 namespace {
@@ -25,7 +29,8 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   std::iota(d[0].begin(), d[0].end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
       const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
       if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
@@ -33,28 +38,76 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
-std::string json_text(const std::string& text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (u < 0x20) {
-      out += std::string("\\u00") + kHex[u >> 4] + kHex[u & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::string render_all(const std::vector<Diagnostic>& all) {
   std::string text;
   for (const Diagnostic& d : all) text += render(d);
   return text;
+}
+
+/// Files in the order they were first spoken of, then arguments by number; in each, by place.
+std::vector<Diagnostic> in_order(std::vector<Diagnostic> all) {
+  std::vector<const Source*> files;
+  const auto key = [&files](const Diagnostic& d) {
+    const Source* source = d.where.source.get();
+    const bool argument = source && source->kind == Source::Kind::kArgument;
+    const auto file = std::find(files.begin(), files.end(), source);
+    const auto rank = argument ? source->argument : file - files.begin();
+    return std::tuple(argument, rank, d.where.line, d.where.column);
+  };
+  for (const Diagnostic& d : all) {
+    const auto found = std::find(files.begin(), files.end(), d.where.source.get());
+    if (found == files.end()) files.push_back(d.where.source.get());
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [&key](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
+  const auto same = [](const Diagnostic& a, const Diagnostic& b) {
+    return a.where == b.where && a.message == b.message;
+  };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  return all;
+}
+
+/// A character as it is shown, and what puts a caret behind it.
+struct Cell {
+  std::string shown;
+  std::string blank;
+};
+
+std::vector<Cell> cells_of(std::string_view line) {
+  std::vector<Cell> cells;
+  for (size_t at = 0; at < line.size();) {
+    const size_t length = std::max<size_t>(1, character_length(line, at));
+    const std::string_view character = line.substr(at, length);
+    if (character == "\t") {
+      cells.push_back({"\t", "\t"});
+    } else {
+      std::string shown = printable(character);
+      const size_t width = shown == character ? display_width(character) : shown.size();
+      cells.push_back({std::move(shown), std::string(width, ' ')});
+    }
+    at += length;
+  }
+  return cells;
+}
+
+/// The source line with a caret under `column` (a byte, from 1); long lines are cut around it.
+std::string excerpt(const std::string& line, int column) {
+  constexpr size_t kWidest = 100;
+  const std::vector<Cell> cells = cells_of(line);
+  const size_t byte = std::min(static_cast<size_t>(std::max(column, 1)) - 1, line.size());
+  const size_t caret = cells_of(std::string_view(line).substr(0, byte)).size();
+  size_t begin = 0, end = cells.size();
+  if (cells.size() > kWidest) {
+    begin = caret > kWidest / 2 ? std::min(caret - kWidest / 2, cells.size() - kWidest) : 0;
+    end = begin + kWidest;
+  }
+  std::string text = begin > 0 ? "..." : "", blank = begin > 0 ? "   " : "";
+  for (size_t i = begin; i < end; ++i) {
+    text += cells[i].shown;
+    if (i < caret) blank += cells[i].blank;
+  }
+  if (end < cells.size()) text += "...";
+  return "    " + text + "\n    " + blank + "^\n";
 }
 
 }  // namespace
@@ -70,12 +123,11 @@ std::string render(const Diagnostic& d) {
     if (placed) out += std::to_string(d.where.line) + ':' + std::to_string(d.where.column) + ':';
     out += ' ';
   }
-  out += "error: " + d.message + '\n';
+  out += "error: " + printable(d.message) + '\n';
   if (placed && source->kind != Source::Kind::kDefault) {
-    out += "    " + line_at(source->text, d.where.line) + '\n';
-    out += std::string(static_cast<size_t>(std::max(d.where.column, 1)) + 3, ' ') + "^\n";
+    out += excerpt(line_at(source->text, d.where.line), d.where.column);
   }
-  if (!d.hint.empty()) out += "  hint: " + d.hint + '\n';
+  if (!d.hint.empty()) out += "  hint: " + printable(d.hint) + '\n';
   return out;
 }
 
@@ -100,11 +152,16 @@ RecipeError::RecipeError(std::vector<Diagnostic> diagnostics)
     : Error(ExitCode::kRecipe, render_all(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 void Diagnostics::error(const Span& where, std::string message, std::string hint) {
+  if (std::find(spoiled_.begin(), spoiled_.end(), where) != spoiled_.end()) return;
   list_.push_back({where, std::move(message), std::move(hint)});
 }
 
+void Diagnostics::spoil(const Span& where) {
+  spoiled_.push_back(where);
+}
+
 void Diagnostics::check() const {
-  if (!list_.empty()) throw RecipeError(list_);
+  if (!list_.empty()) throw RecipeError(in_order(list_));
 }
 
 std::string closest(const std::string& word, const std::vector<std::string>& names) {

@@ -24,6 +24,8 @@ struct Span {
   std::shared_ptr<const Source> source;
   int line = 0;
   int column = 0;
+
+  bool operator==(const Span&) const = default;
 };
 
 /// One thing wrong, where it is, and how to put it right.
@@ -52,15 +54,19 @@ class RecipeError : public Error {
 /// Collects everything wrong with a recipe, so that one run reports it all.
 class Diagnostics {
  public:
+  /// Left out when the value there is spoiled: what follows from a reported problem is no news.
   void error(const Span& where, std::string message, std::string hint = {});
+  /// Nothing more is to be said about the value at this place.
+  void spoil(const Span& where);
   bool empty() const { return list_.empty(); }
   size_t size() const { return list_.size(); }
   const std::vector<Diagnostic>& list() const { return list_; }
-  /// Throws RecipeError when anything was reported.
+  /// Throws RecipeError when anything was reported: in the order of the text, each problem once.
   void check() const;
 
  private:
   std::vector<Diagnostic> list_;
+  std::vector<Span> spoiled_;
 };
 
 /// The name in `names` closest to `word` (insert, drop, change, swap), or "" when none is near.

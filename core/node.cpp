@@ -1,5 +1,7 @@
 #include "core/node.h"
 
+#include <utility>
+
 namespace accel {
 
 const Node::Entry* Node::find(std::string_view key) const {
@@ -15,7 +17,8 @@ Node::Entry* Node::find(std::string_view key) {
 }
 
 std::string Node::describe() const {
-  if (const Scalar* s = scalar()) return s->quoted ? "the text '" + s->text + "'" : "'" + s->text + "'";
+  if (const Scalar* s = scalar())
+    return s->quoted ? "the text '" + s->text + "'" : "'" + s->text + "'";
   if (list()) return "a list";
   if (map()) return "a section";
   return "nothing";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,6 +16,11 @@ namespace accel {
 struct Scalar {
   std::string text;
   bool quoted = false;  ///< written in quotes: a text, never a number or a switch
+  /// Whose folder a relative path in the text belongs to, when a reference brought it from
+  /// elsewhere.
+  std::shared_ptr<const Source> base = nullptr;
+  /// What a text with a `${secret:...}` reference stands for; the text keeps the reference.
+  std::shared_ptr<const std::string> secret = nullptr;
 };
 
 /// One value of a recipe that knows where it was written.

@@ -19,6 +19,8 @@ auto base_of(std::tuple<Catalog<Bases>...>*) {
 
 /// `{type: NAME, ...options}`: the resolved form of a component.
 Node with_type(const std::string& name, Node options, const Node& given);
+/// The options beside `type`; none for a bare name.
+Node without_type(const Node& given);
 }  // namespace detail
 
 /// Enters component `T` into its kind's catalogue under T::kName.
@@ -43,7 +45,7 @@ class Register : Registration {
   static Ref<Base> prepare(const Node& node, Reading& reading) {
     const auto schema = T::schema();
     const size_t before = reading.problems.size();
-    Options options = schema.read(node, reading);
+    Options options = schema.read(detail::without_type(node), reading);
     if (reading.problems.size() != before) return {};
     return {T::kName, detail::with_type(T::kName, schema.write(options, &node), node),
             [options](const Context& context) -> std::unique_ptr<Base> {
@@ -72,7 +74,7 @@ struct Codec<Ref<Base>> {
   static Node write(const Ref<Base>& ref) { return ref.resolved; }
 };
 
-/// A list of components of one kind.
+/// A list of components of one kind. A single one is a list of one.
 template <class Base>
 struct Codec<std::vector<Ref<Base>>> {
   static std::string name() { return std::string("a list of ") + Kind<Base>::kName + "s"; }
@@ -80,16 +82,13 @@ struct Codec<std::vector<Ref<Base>>> {
   static std::string json() {
     return "\"type\": \"array\", \"items\": {" + Codec<Ref<Base>>::json() + "}";
   }
-  static std::optional<std::vector<Ref<Base>>> read(const Node& node, const std::string& name,
+  static std::optional<std::vector<Ref<Base>>> read(const Node& node, const std::string&,
                                                     Reading& reading) {
     std::vector<Ref<Base>> out;
     if (node.null()) return out;
-    if (!node.list()) {
-      reading.wrong_type(node, name, Codec::name());
-      return std::nullopt;
-    }
+    const Node::List one = {node};
     bool good = true;
-    for (const Node& item : *node.list()) {
+    for (const Node& item : node.list() ? *node.list() : one) {
       Ref<Base> ref = reading.registry.of<Base>().prepare(item, reading);
       good = good && ref;
       if (ref) out.push_back(std::move(ref));

@@ -57,5 +57,15 @@ Node with_type(const std::string& name, Node options, const Node& given) {
   return {std::move(map), given.where};
 }
 
+Node without_type(const Node& given) {
+  Node::Map options;
+  if (given.map()) {
+    for (const Node::Entry& entry : *given.map()) {
+      if (entry.key != "type") options.push_back(entry);
+    }
+  }
+  return {std::move(options), given.where};
+}
+
 }  // namespace detail
 }  // namespace accel

@@ -15,6 +15,8 @@ struct Rule {
   std::function<bool(const T&)> holds;
   std::string words;  ///< completes "must be ..."
   std::string json;   ///< JSON Schema keywords: "\"minimum\": 1"
+  /// Which item of a list breaks the rule, for rules about items.
+  std::function<size_t(const T&)> culprit = nullptr;
 };
 
 namespace detail {
@@ -76,13 +78,13 @@ Rule<T> one_of(std::vector<T> values) {
 /// A list whose every item obeys `rule`.
 template <class T>
 Rule<std::vector<T>> each(Rule<T> rule) {
-  return {[rule](const std::vector<T>& list) {
-            for (const T& v : list) {
-              if (!rule.holds(v)) return false;
-            }
-            return true;
-          },
-          "a list of values " + rule.words, ""};
+  const auto first_bad = [rule](const std::vector<T>& list) {
+    size_t i = 0;
+    while (i < list.size() && rule.holds(list[i])) ++i;
+    return i;
+  };
+  return {[first_bad](const std::vector<T>& list) { return first_bad(list) == list.size(); },
+          "a list of values " + rule.words, "", first_bad};
 }
 
 /// An `auto` or `none` value is free; any other obeys `rule`.

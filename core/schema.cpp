@@ -1,24 +1,65 @@
 #include "core/schema.h"
 
-namespace accel::detail {
+#include <algorithm>
 
-void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading) {
-  if (!node.map()) {
-    if (node.scalar() || node.list()) {
-      reading.problems.error(node.where, "expected a section, not " + node.describe());
-    }
-  } else {
-    std::vector<std::string> names;
-    for (const FieldInfo& field : fields) names.push_back(field.name);
-    for (const Node::Entry& entry : *node.map()) {
-      if (entry.key == "type" || entry.key.starts_with("x-")) continue;
-      bool known = false;
-      for (const std::string& name : names) known = known || name == entry.key;
-      if (!known) {
-        reading.problems.error(entry.where, "unknown option '" + entry.key + "'",
-                               did_you_mean(entry.key, names));
+#include "core/registry.h"
+
+namespace accel {
+namespace {
+
+/// Where in the recipe an option of this name belongs: "train", "optimizer"; "" when nowhere.
+std::string home_of(const std::string& key, const std::vector<FieldInfo>& fields,
+                    const Registry& registry) {
+  const auto has_key = [&key](const FieldInfo& field) { return field.name == key; };
+  for (const FieldInfo& field : fields) {
+    if (std::any_of(field.fields.begin(), field.fields.end(), has_key)) return field.name;
+    for (const CatalogIndex* catalog : registry.all()) {
+      if (catalog->kind() != field.kind) continue;
+      for (const auto& [name, component] : catalog->items()) {
+        const std::vector<FieldInfo>& own = component.fields;
+        if (std::any_of(own.begin(), own.end(), has_key)) return field.name;
       }
     }
+    const std::string deeper = home_of(key, field.fields, registry);
+    if (!deeper.empty()) return field.name + '.' + deeper;
+  }
+  return {};
+}
+
+std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& names,
+                             const Reading& reading) {
+  const size_t dot = key.find('.');
+  for (const std::string& name : names) {
+    if (dot != key.npos && key.substr(0, dot) == name) {
+      return "write '" + key.substr(dot + 1) + "' inside the section '" + name + "'";
+    }
+  }
+  if (std::string near = did_you_mean(key, names); !near.empty()) return near;
+  if (!reading.recipe) return {};
+  for (const FieldInfo& field : *reading.recipe) {
+    if (field.name == key) return "'" + key + "' belongs at the top of the recipe";
+  }
+  const std::string home = home_of(key, *reading.recipe, reading.registry);
+  return home.empty() ? "" : "'" + key + "' is an option of '" + home + "'";
+}
+
+}  // namespace
+
+namespace detail {
+
+void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading) {
+  if (node.scalar() || node.list()) {
+    reading.problems.error(node.where, "expected a section, not " + node.describe());
+    return;
+  }
+  std::vector<std::string> names;
+  for (const FieldInfo& field : fields) names.push_back(field.name);
+  static const Node::Map kNone;
+  for (const Node::Entry& entry : node.map() ? *node.map() : kNone) {
+    if (entry.key.starts_with("x-")) continue;
+    if (std::find(names.begin(), names.end(), entry.key) != names.end()) continue;
+    reading.problems.error(entry.where, "unknown option '" + entry.key + "'",
+                           unknown_key_hint(entry.key, names, reading));
   }
   for (const FieldInfo& field : fields) {
     if (field.required && !node.find(field.name)) {
@@ -59,4 +100,5 @@ std::string inline_text(const Node& node) {
   return "none";
 }
 
-}  // namespace accel::detail
+}  // namespace detail
+}  // namespace accel

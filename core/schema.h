@@ -24,11 +24,12 @@ struct FieldInfo {
   std::string type;      ///< "a whole number"
   std::string fallback;  ///< the default as a recipe would write it
   std::string help;
-  std::string rule;  ///< "at least 1", or ""
-  std::string json;  ///< JSON Schema keywords without the braces
+  std::string rule;       ///< "at least 1", or ""
+  std::string json;       ///< JSON Schema keywords without the braces
   std::string kind = {};  ///< the component kind for a component option, else ""
   bool required = false;
   Change change = Change::kConsent;
+  bool handled = false;                ///< consumed before the section is read
   std::vector<FieldInfo> fields = {};  ///< of a nested section
 };
 
@@ -42,8 +43,13 @@ class Schema {
   template <class M>
   Schema field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
 
+  /// Declares a key that is consumed before this section is read: known and documented, no more.
+  Schema handled(std::string name, std::string type, std::string help) &&;
+
   /// The last declared option has no default.
-  Schema required() && { return last([](FieldInfo& info) { info.required = true; }); }
+  Schema required() && {
+    return last([](FieldInfo& info) { info.required = true; });
+  }
   /// What changing the last declared option means on resume. Default: Change::kConsent.
   Schema on_resume(Change change) && {
     return last([change](FieldInfo& info) { info.change = change; });
@@ -89,8 +95,9 @@ std::string inline_text(const Node& node);
 
 /// A section: any struct with a static schema() can be an option of another.
 template <class S>
-  requires requires { typename decltype(S::schema())::Options; } &&
-           std::same_as<typename decltype(S::schema())::Options, S>
+requires requires {
+  typename decltype(S::schema())::Options;
+} && std::same_as<typename decltype(S::schema())::Options, S>
 struct Codec<S> {
   static std::string name() { return "a section"; }
   static std::string json() { return "\"type\": \"object\""; }
@@ -110,8 +117,12 @@ template <class T>
 template <class M>
 Schema<T> Schema<T>::field(std::string name, M T::*member, std::string help, Rule<M> rule) && {
   Field f;
-  f.info = {name, Codec<M>::name(), detail::inline_text(Codec<M>::write(T{}.*member)),
-            std::move(help), rule.words, Codec<M>::json()};
+  f.info.name = name;
+  f.info.type = Codec<M>::name();
+  f.info.fallback = detail::inline_text(Codec<M>::write(T{}.*member));
+  f.info.help = std::move(help);
+  f.info.rule = rule.words;
+  f.info.json = Codec<M>::json();
   if (!rule.json.empty()) f.info.json += (f.info.json.empty() ? "" : ", ") + rule.json;
   if constexpr (requires { M::schema().info(); }) f.info.fields = M::schema().info();
   if constexpr (requires { Codec<M>::kind(); }) f.info.kind = Codec<M>::kind();
@@ -119,8 +130,11 @@ Schema<T> Schema<T>::field(std::string name, M T::*member, std::string help, Rul
     std::optional<M> value = Codec<M>::read(node, name, reading);
     if (!value) return;
     if (rule.holds && !rule.holds(*value)) {
-      reading.problems.error(node.where, "'" + name + "' must be " + rule.words + ", not " +
-                                             detail::inline_text(Codec<M>::write(*value)));
+      const size_t item = rule.culprit ? rule.culprit(*value) : 0;
+      const bool listed = rule.culprit && node.list() && item < node.list()->size();
+      reading.problems.error((listed ? (*node.list())[item] : node).where,
+                             "'" + name + "' must be " + rule.words + ", not " +
+                                 detail::inline_text(Codec<M>::write(*value)));
       return;
     }
     out.*member = std::move(*value);
@@ -131,13 +145,23 @@ Schema<T> Schema<T>::field(std::string name, M T::*member, std::string help, Rul
 }
 
 template <class T>
+Schema<T> Schema<T>::handled(std::string name, std::string type, std::string help) && {
+  Field f;
+  f.info.name = std::move(name);
+  f.info.type = std::move(type);
+  f.info.help = std::move(help);
+  f.info.handled = true;
+  fields_.push_back(std::move(f));
+  return std::move(*this);
+}
+
+template <class T>
 T Schema<T>::read(const Node& node, Reading& reading, T out) const {
   const size_t before = reading.problems.size();
   detail::check_keys(node, info(), reading);
   for (const Field& field : fields_) {
-    if (const Node::Entry* entry = node.find(field.info.name)) {
-      field.read(out, entry->node, reading);
-    }
+    const Node::Entry* entry = node.find(field.info.name);
+    if (entry && field.read) field.read(out, entry->node, reading);
   }
   if (reading.problems.size() == before) {
     for (const auto& check : checks_) check(out, node, reading);
@@ -148,7 +172,9 @@ T Schema<T>::read(const Node& node, Reading& reading, T out) const {
 template <class T>
 Node Schema<T>::write(const T& options, const Node* given) const {
   Node::Map map;
-  for (const Field& field : fields_) map.push_back({field.info.name, {}, field.write(options)});
+  for (const Field& field : fields_) {
+    if (field.write) map.push_back({field.info.name, {}, field.write(options)});
+  }
   return detail::with_places({std::move(map), {}}, given);
 }
 

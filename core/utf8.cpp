@@ -1,6 +1,8 @@
 #include "core/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace accel {
 namespace {
@@ -10,6 +12,16 @@ bool is_control(std::string_view text, size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return true;
   return byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
+}
+
+/// Of a valid character.
+uint32_t code_point(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return lead;
+  uint32_t code = lead & (0x7fu >> character.size());
+  for (const char c : character.substr(1))
+    code = code << 6 | (static_cast<unsigned char>(c) & 0x3f);
+  return code;
 }
 
 }  // namespace
@@ -22,11 +34,10 @@ size_t character_length(std::string_view text, size_t at) {
   if (lead < 0x80) return 1;
   const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   if (lead < 0xc2 || lead > 0xf4) return 0;
-  uint32_t code = lead & (0x7fu >> length);
   for (size_t i = 1; i < length; ++i) {
     if ((byte(at + i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(at + i) & 0x3f);
   }
+  const uint32_t code = code_point(text.substr(at, length));
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   return code < kLeast[length] || surrogate || code > 0x10ffff ? 0 : length;
@@ -41,6 +52,22 @@ std::optional<size_t> first_unreadable(std::string_view text) {
     at += length;
   }
   return std::nullopt;
+}
+
+size_t display_width(std::string_view character) {
+  struct Range {
+    uint32_t first, last;
+  };
+  constexpr Range kNone[] = {{0x300, 0x36f},   {0x200b, 0x200f}, {0x20d0, 0x20ff},
+                             {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
+  constexpr Range kWide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},
+                             {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
+                             {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
+                             {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+  const uint32_t code = code_point(character);
+  const auto holds = [code](const Range& r) { return r.first <= code && code <= r.last; };
+  if (std::any_of(std::begin(kNone), std::end(kNone), holds)) return 0;
+  return std::any_of(std::begin(kWide), std::end(kWide), holds) ? 2 : 1;
 }
 
 std::string printable(std::string_view text) {

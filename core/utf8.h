@@ -15,6 +15,9 @@ size_t character_length(std::string_view text, size_t at);
 /// and carriage return.
 std::optional<size_t> first_unreadable(std::string_view text);
 
+/// Columns that a valid character takes on a terminal: 0 for combining marks, 2 for wide ones.
+size_t display_width(std::string_view character);
+
 /// Safe to print on one line: control characters and broken bytes become "\x1b".
 std::string printable(std::string_view text);
 
