@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/units.h"
 
@@ -28,6 +29,8 @@ class Schedule {
 
   /// The rate of update number `step` (from 0) for a group whose own rate is `base`.
   virtual double lr(double base, int64_t step) const = 0;
+  /// The result of an evaluation that observe() wants, "eval/loss"; empty: none.
+  virtual std::string watches() const { return {}; }
   /// Tells the eval metric it watches; only `plateau` cares.
   virtual void observe(double /*metric*/) {}
   virtual void save(StateDict& /*state*/) const {}
