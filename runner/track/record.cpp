@@ -1,0 +1,90 @@
+#include "runner/track/record.h"
+
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include "core/json_text.h"
+#include "runner/track/rewind.h"
+
+namespace accel {
+namespace {
+
+constexpr std::string_view kLineStart = "{\"step\":";
+
+std::optional<int64_t> step_of_json_line(std::string_view line) {
+  if (!line.starts_with(kLineStart) || !line.ends_with('}')) return std::nullopt;
+  int64_t step = 0;
+  const char* digits = line.data() + kLineStart.size();
+  const auto [end, error] = std::from_chars(digits, line.data() + line.size(), step);
+  if (error != std::errc() || (*end != ',' && *end != '}')) return std::nullopt;
+  return step;
+}
+
+/// The file, cut back to `first_step`, ready to be appended to.
+const std::string& rewound(const std::string& path, int64_t first_step) {
+  constexpr int64_t kBeforeAnything = -1;
+  rewind_lines(path, first_step > 0 ? first_step : kBeforeAnything, &step_of_json_line);
+  return path;
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string start_of_line(int64_t step) {
+  return std::string(kLineStart) + std::to_string(step);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const std::string& path, int64_t first_step)
+    : file_(rewound(path, first_step)) {}
+
+void RunRecord::step(const StepRecord& record) {
+  std::string line = start_of_line(record.step);
+  line += ",\"epoch\":" + std::to_string(record.epoch);
+  line += ",\"samples\":" + std::to_string(record.samples);
+  line += ",\"loss\":" + json_number(record.loss);
+  line += ",\"loss_bits\":\"" + hex(std::bit_cast<uint64_t>(record.loss)) + '"';
+  if (record.grad_norm) line += ",\"grad_norm\":" + json_number(*record.grad_norm);
+  line += ",\"lr\":" + json_number(record.lr);
+  line += ",\"ids\":\"" + hex(record.ids_digest) + '"';
+  if (record.skipped) line += ",\"skipped\":true";
+  file_.append(line + "}\n");
+}
+
+void RunRecord::evaluation(int64_t step, std::span<const Measurement> results) {
+  measurements(step, "eval", results);
+}
+
+void RunRecord::log(int64_t step, std::span<const Measurement> values) {
+  measurements(step, "log", values);
+}
+
+void RunRecord::event(int64_t step, const std::string& name, const std::string& text) {
+  file_.append(start_of_line(step) + ",\"event\":" + json_text(name) +
+               ",\"text\":" + json_text(text) + ",\"time\":\"" + utc_now() + "\"}\n");
+}
+
+void RunRecord::measurements(int64_t step, const char* key, std::span<const Measurement> values) {
+  std::string line = start_of_line(step) + ",\"" + key + "\":{";
+  for (const auto& [name, value] : values) {
+    line += (line.back() == '{' ? "" : ",") + json_text(name) + ':' + json_number(value);
+  }
+  file_.append(line + "}}\n");
+}
+
+}  // namespace accel

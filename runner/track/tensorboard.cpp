@@ -1,0 +1,145 @@
+// The tensorboard tracker: event files that TensorBoard shows as they grow.
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "core/registry.h"
+#include "core/tracker.h"
+#include "runner/formats/tfevents.h"
+#include "runner/track/append_file.h"
+
+namespace accel {
+namespace {
+
+struct TensorboardOptions {
+  FilePath dir;
+};
+
+constexpr std::string_view kFilePrefix = "events.out.tfevents.";
+
+double seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+/// Readers take the files of a folder in the order of their names, and a restart only undoes what
+/// was read before it: so a new file's time must be later than any other's, whatever the clock
+/// says.
+int64_t later_than_all_in(const std::string& folder) {
+  auto time = static_cast<int64_t>(seconds_since_1970());
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kFilePrefix)) continue;
+    int64_t taken = 0;
+    std::from_chars(name.data() + kFilePrefix.size(), name.data() + name.size(), taken);
+    time = std::max(time, taken + 1);
+  }
+  return time;
+}
+
+std::string new_event_file(const std::string& folder) {
+  char time[16];
+  std::snprintf(time, sizeof time, "%010lld", static_cast<long long>(later_than_all_in(folder)));
+  char host[256] = "localhost";
+  ::gethostname(host, sizeof host - 1);
+  return folder + '/' + std::string(kFilePrefix) + time + '.' + host + '.' +
+         std::to_string(::getpid()) + ".0";
+}
+
+/// Types as the HParams page filters and sorts by.
+HparamValue hparam_of(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop == end && std::isfinite(number)) return number;
+  return text;
+}
+
+class TensorboardTracker final : public Tracker {
+ public:
+  static constexpr auto kName = "tensorboard";
+  static constexpr auto kSummary = "Event files with scalars, texts, histograms and the options.";
+
+  static Schema<TensorboardOptions> schema() {
+    return Schema<TensorboardOptions>()
+        .field("dir", &TensorboardOptions::dir,
+               "A log folder that runs share, each in a folder of its own name. When not given: "
+               "'tensorboard' in the run's folder.")
+        .on_resume(Change::kFree);
+  }
+
+  TensorboardTracker(const TensorboardOptions& options, const TrackerContext& context)
+      : run_name_(context.run_name), first_step_(context.first_step) {
+    const std::string& shared = options.dir.text;
+    const std::string folder =
+        shared.empty() ? context.run_dir + "/tensorboard" : shared + '/' + context.run_name;
+    file_ = std::make_unique<AppendFile>(new_event_file(folder));
+    const double now = seconds_since_1970();
+    file_->append(tf_version_event(now));
+    file_->append(tf_restart_event(now, first_step_ > 0 ? first_step_ + 1 : 0));
+    file_->flush();
+  }
+
+  void config(const std::vector<std::pair<std::string, std::string>>& values) override {
+    Hparams hparams;
+    for (const auto& [name, text] : values) hparams.emplace_back(name, hparam_of(text));
+    TfSummary summary;
+    summary.hparams_start(run_name_, seconds_since_1970(), hparams);
+    write(first_step_, summary);
+  }
+
+  void log(int64_t step, std::span<const Measurement> values) override {
+    TfSummary summary;
+    for (const auto& [name, value] : values) summary.scalar(name, value);
+    write(step, summary);
+  }
+
+  void text(int64_t step, const std::string& tag, const std::string& text) override {
+    TfSummary summary;
+    summary.text(tag, text);
+    write(step, summary);
+  }
+
+  void histogram(int64_t step, const std::string& tag, std::span<const float> values) override {
+    TfSummary summary;
+    summary.histogram(tag, values);
+    write(step, summary);
+  }
+
+  void flush() override { file_->flush(); }
+
+  void finish(RunStatus status) override {
+    if (status != RunStatus::kInterrupted) {  // an interrupted run is still to end
+      TfSummary summary;
+      summary.hparams_end(
+          status == RunStatus::kFinished ? HparamsStatus::kSuccess : HparamsStatus::kFailure,
+          seconds_since_1970());
+      write(first_step_, summary);
+    }
+    file_->flush();
+  }
+
+  std::map<std::string, std::string> ids() const override { return {}; }
+
+ private:
+  void write(int64_t step, const TfSummary& summary) {
+    if (summary.empty()) return;
+    file_->append(tf_summary_event(seconds_since_1970(), step, summary));
+  }
+
+  std::string run_name_;
+  int64_t first_step_;
+  std::unique_ptr<AppendFile> file_;
+};
+
+const Register<TensorboardTracker> tensorboard_tracker;
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,98 @@
+#include "runner/formats/tfevents.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runner/formats/crc32c.h"
+#include "runner/formats/tf_histogram.h"
+
+namespace accel {
+namespace {
+
+std::string hex_of(const std::string& bytes) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += {kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return out;
+}
+
+TEST(Crc32cTest, KnownAnswers) {
+  EXPECT_EQ(crc32c(""), 0u);
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
+}
+
+TEST(ProtoMessageTest, WireTypes) {
+  ProtoMessage message;
+  message.varint(1, 300).number(2, 1.0).number(3, 1.0f).bytes(4, "ab").varint(16, 0);
+  EXPECT_EQ(hex_of(message.encoded()),
+            "08ac02"
+            "11000000000000f03f"
+            "1d0000803f"
+            "22026162"
+            "800100");
+}
+
+TEST(ProtoMessageTest, NegativeNumbersTakeTenBytes) {
+  EXPECT_EQ(hex_of(ProtoMessage().varint(1, static_cast<uint64_t>(-1)).encoded()),
+            "08ffffffffffffffffff01");
+}
+
+TEST(ProtoMessageTest, TextIsMadeValidUtf8) {
+  EXPECT_EQ(ProtoMessage().text(1, "a\xff").encoded(),
+            "\x0a\x04"
+            "a\xef\xbf\xbd");
+}
+
+// Bytes as Python's tensorboard package writes the same events.
+TEST(TfEventsTest, EventsAreByteForByteThoseOfTensorBoard) {
+  EXPECT_EQ(hex_of(tf_version_event(1.5)),
+            "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c");
+  EXPECT_EQ(hex_of(tf_restart_event(1.5, 101)),
+            "0f000000000000006d532b0909000000000000f83f10653a02080101d02fc8");
+  TfSummary summary;
+  summary.scalar("train/loss", 0.25);
+  EXPECT_EQ(hex_of(tf_summary_event(1.5, 7, summary)),
+            "200000000000000029eda95009000000000000f83f10072a130a110a0a747261696e2f6c6f737315000080"
+            "3ef4985d1a");
+}
+
+TEST(TfHistogramTest, CountsInTheBucketsOfPyTorch) {
+  const float values[] = {-1.0f, 0.0f, 0.0f, 0.5f, 2.0f};
+  const auto histogram = tf_histogram(values);
+  ASSERT_TRUE(histogram);
+  EXPECT_EQ(histogram->min, -1);
+  EXPECT_EQ(histogram->max, 2);
+  EXPECT_EQ(histogram->count, 5);
+  EXPECT_EQ(histogram->sum, 1.5);
+  EXPECT_EQ(histogram->sum_squares, 5.25);
+  ASSERT_EQ(histogram->limits.size(), histogram->counts.size());
+  EXPECT_EQ(histogram->counts.front(), 0);
+  EXPECT_EQ(histogram->counts[1], 1);
+  EXPECT_EQ(histogram->counts.back(), 1);
+  EXPECT_LE(histogram->limits.front(), -1);
+  EXPECT_GT(histogram->limits.back(), 2);
+}
+
+TEST(TfHistogramTest, ValuesThatAreNotFiniteAreLeftOut) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float values[] = {std::nanf(""), kInfinity, -kInfinity, 3.0f, 1e30f};
+  const auto histogram = tf_histogram(values);
+  ASSERT_TRUE(histogram);
+  EXPECT_EQ(histogram->count, 1);
+  EXPECT_EQ(histogram->max, 3);
+  EXPECT_FALSE(tf_histogram(std::span(values).first(3)));
+  EXPECT_FALSE(tf_histogram({}));
+  TfSummary summary;
+  summary.histogram("weights", {});
+  EXPECT_TRUE(summary.empty());
+}
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,201 @@
+#include "runner/track/record.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/unit/track/temp_folder.h"
+
+namespace accel {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+StepRecord step_at(int64_t step) {
+  return {.step = step, .samples = step * 4, .loss = 0.5};
+}
+
+std::vector<int64_t> steps_in(const std::string& path) {
+  std::vector<int64_t> steps;
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line)) steps.push_back(std::stoll(line.substr(line.find(':') + 1)));
+  return steps;
+}
+
+std::string message_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(RunRecordTest, StepIsOneLineWithTheBitsOfItsLoss) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  RunRecord record(path, 0);
+  record.step({.step = 7,
+               .epoch = 2,
+               .samples = 448,
+               .loss = 0.1,
+               .grad_norm = 1e-300,
+               .lr = 3e-4,
+               .ids_digest = 0xabc});
+  record.flush();
+  EXPECT_EQ(read_text(path),
+            "{\"step\":7,\"epoch\":2,\"samples\":448,\"loss\":0.1,"
+            "\"loss_bits\":\"3fb999999999999a\",\"grad_norm\":1e-300,\"lr\":3e-04,"
+            "\"ids\":\"0000000000000abc\"}\n");
+}
+
+TEST(RunRecordTest, NumbersThatJsonCannotHoldAreNullAndTheBitsTell) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  RunRecord record(path, 0);
+  record.step({.step = 1, .loss = -kInfinity, .grad_norm = std::nan(""), .skipped = true});
+  record.flush();
+  EXPECT_EQ(read_text(path),
+            "{\"step\":1,\"epoch\":0,\"samples\":0,\"loss\":null,"
+            "\"loss_bits\":\"fff0000000000000\",\"grad_norm\":null,\"lr\":0,"
+            "\"ids\":\"0000000000000000\",\"skipped\":true}\n");
+}
+
+TEST(RunRecordTest, EvaluationAndLogAreObjectsOfTheirOwn) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  RunRecord record(path, 0);
+  const std::vector<Measurement> results = {{"eval/loss", 0.25}, {"eval/accuracy", 1}};
+  record.evaluation(10, results);
+  record.log(10, std::vector<Measurement>{{"time/data", 0.5}});
+  record.log(11, {});
+  record.flush();
+  EXPECT_EQ(read_text(path),
+            "{\"step\":10,\"eval\":{\"eval/loss\":0.25,\"eval/accuracy\":1}}\n"
+            "{\"step\":10,\"log\":{\"time/data\":0.5}}\n"
+            "{\"step\":11,\"log\":{}}\n");
+}
+
+TEST(RunRecordTest, EventHasATimeAndEscapedText) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  RunRecord record(path, 0);
+  record.event(0, "start", "a \"b\"\n\xff");
+  record.flush();
+  const std::regex wanted(
+      R"re(\{"step":0,"event":"start","text":"a \\"b\\"\\n\xef\xbf\xbd","time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"\}\n)re");
+  EXPECT_TRUE(std::regex_match(read_text(path), wanted)) << read_text(path);
+}
+
+TEST(RunRecordTest, ResumeDropsWhatCameAfterTheCheckpointAndGoesOn) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  {
+    RunRecord record(path, 0);
+    for (int64_t step = 1; step <= 120; ++step) record.step(step_at(step));
+  }
+  RunRecord record(path, 100);
+  record.step(step_at(101));
+  record.flush();
+  const std::vector<int64_t> steps = steps_in(path);
+  ASSERT_EQ(steps.size(), 101u);
+  for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], static_cast<int64_t>(i) + 1);
+  EXPECT_FALSE(std::filesystem::exists(path + ".new"));
+}
+
+TEST(RunRecordTest, ResumeAtStepZeroStartsEmpty) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  write_text(path, "{\"step\":0,\"event\":\"start\"}\n{\"step\":1,\"loss\":2}\n");
+  RunRecord record(path, 0);
+  EXPECT_EQ(read_text(path), "");
+}
+
+TEST(RunRecordTest, ResumeDropsTornAndUnreadableLines) {
+  const std::string good = "{\"step\":3,\"loss\":1}\n";
+  const std::string cases[] = {
+      "{\"step\":4,\"loss\":0.",     // torn
+      "{\"step\":4}",                // whole but for its newline
+      "{\"step\":4,\"los\n",         // torn, then written over
+      std::string("\0\0\0\0\n", 5),  // a power cut
+      "{\"step\":99999999999999999999}\n",
+      "{\"step\":}\n",
+      "{\"step\":4x}\n",
+      "\n",
+      "nonsense\n",
+  };
+  for (const std::string& bad : cases) {
+    const TempFolder folder;
+    const std::string path = folder.file("metrics.jsonl");
+    write_text(path, good + bad);
+    RunRecord record(path, 9);
+    EXPECT_EQ(read_text(path), good) << bad;
+  }
+}
+
+TEST(RunRecordTest, FileWithNothingToDropIsNotRewritten) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  write_text(path, "{\"step\":3,\"loss\":1}\n");
+  const std::string other_name = folder.file("same_file");
+  std::filesystem::create_hard_link(path, other_name);
+  RunRecord record(path, 3);
+  record.step(step_at(4));
+  record.flush();
+  EXPECT_EQ(read_text(path), read_text(other_name));
+}
+
+TEST(RunRecordTest, LeftoverOfACrashedRewriteDoesNoHarm) {
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  write_text(path, "{\"step\":3,\"loss\":1}\n{\"step\":4,\"loss\":1}\n");
+  write_text(path + ".new", "{\"step\":1,\"half\n");
+  RunRecord record(path, 3);
+  EXPECT_EQ(read_text(path), "{\"step\":3,\"loss\":1}\n");
+}
+
+TEST(RunRecordTest, FullDiskIsNamedWithItsPath) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  const TempFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  std::filesystem::create_symlink("/dev/full", path);
+  RunRecord record(path, 1);
+  record.step(step_at(2));
+  EXPECT_EQ(message_of([&] { record.flush(); }),
+            "cannot write '" + path + "': No space left on device");
+}
+
+TEST(RunRecordTest, FolderThatIsAFileIsNamed) {
+  const TempFolder folder;
+  write_text(folder.file("occupied"), "");
+  EXPECT_EQ(message_of([&] { RunRecord(folder.file("occupied/metrics.jsonl"), 0); }),
+            "cannot make the folder '" + folder.file("occupied") + "': Not a directory");
+}
+
+TEST(AppendFileTest, WhatAFailedWriteLeftIsWrittenByTheNext) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  AppendFile file("/dev/full");
+  file.append("kept");
+  EXPECT_THROW(file.flush(), IoError);
+  EXPECT_THROW(file.flush(), IoError);  // still there
+}
+
+TEST(ReplaceFileTest, FailureWhileFillingLeavesTheOldFile) {
+  const TempFolder folder;
+  write_text(folder.file("table"), "old");
+  EXPECT_THROW(replace_file(folder.file("table"),
+                            [](AppendFile& file) {
+                              file.append("ne");
+                              throw IoError("the disk is full");
+                            }),
+               IoError);
+  EXPECT_EQ(read_text(folder.file("table")), "old");
+}
+
+}  // namespace
+}  // namespace accel
