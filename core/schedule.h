@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "core/units.h"
@@ -12,7 +13,7 @@ struct StateDict;
 
 /// How long the run is, for schedules given in epochs or percent.
 struct ScheduleContext {
-  int64_t total_steps = 0;      ///< optimizer steps from start to end; 0 when bounded by time only
+  int64_t total_steps = 0;  ///< optimizer steps from start to end; 0 when bounded by time only
   int64_t steps_per_epoch = 0;
   int64_t samples_per_step = 0;
   int64_t tokens_per_step = 0;  ///< 0 when samples are not token sequences
@@ -29,10 +30,10 @@ class Schedule {
 
   /// The rate of update number `step` (from 0) for a group whose own rate is `base`.
   virtual double lr(double base, int64_t step) const = 0;
-  /// The result of an evaluation that observe() wants, "eval/loss"; empty: none.
+  /// The name of the result that observe() wants, "eval/loss"; empty: none.
   virtual std::string watches() const { return {}; }
-  /// Tells the eval metric it watches; only `plateau` cares.
-  virtual void observe(double /*metric*/) {}
+  /// The results of an evaluation: {"eval/loss", 0.1}, ... Only `plateau` cares.
+  virtual void observe(const std::map<std::string, double>& /*results*/) {}
   virtual void save(StateDict& /*state*/) const {}
   virtual void load(const StateDict& /*state*/) {}
 };
