@@ -1,15 +1,14 @@
 // Every file call a checkpoint makes, behind one interface, so that tests can fail any of them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
-#include "core/array.h"
+#include "runner/formats/bytes.h"
+#include "runner/formats/mapped_file.h"
 
 namespace accel {
 
@@ -33,7 +32,7 @@ class OutputFile {
  public:
   virtual ~OutputFile() = default;
   /// Writes all of `bytes` or throws FileError.
-  virtual void write(std::span<const std::byte> bytes) = 0;
+  virtual void write(ByteSpan bytes) = 0;
   /// After this returns the content survives a crash of the machine. When it throws, the content
   /// is lost: never call it twice for one file.
   virtual void sync() = 0;
@@ -47,8 +46,8 @@ class Files {
 
   /// Fails when the path exists.
   virtual std::unique_ptr<OutputFile> create(const std::string& path) = 0;
-  /// The whole file as U8. Never follows a symbolic link.
-  virtual Array read(const std::string& path) = 0;
+  /// The whole file in memory. Never follows a symbolic link.
+  virtual SharedBytes read(const std::string& path) = 0;
   /// Makes the folder and its parents; one that exists is fine.
   virtual void make_dirs(const std::string& path) = 0;
   /// Makes names created, renamed or removed in a folder survive a crash.
@@ -67,7 +66,7 @@ class Files {
 class DiskFiles final : public Files {
  public:
   std::unique_ptr<OutputFile> create(const std::string& path) override;
-  Array read(const std::string& path) override;
+  SharedBytes read(const std::string& path) override;
   void make_dirs(const std::string& path) override;
   void sync_dir(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;

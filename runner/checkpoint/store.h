@@ -1,39 +1,20 @@
 // The checkpoints of one run: written whole or not at all, checked before use, never lost.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runner/checkpoint/files.h"
+#include "runner/checkpoint/reader.h"
+#include "runner/checkpoint/retention.h"
 #include "runner/checkpoint/train_state.h"
 
 namespace accel {
 
-/// Told, as one line, what is worth a warning but stops nothing.
-using Report = std::function<void(const std::string&)>;
-
-/// Which checkpoints stay.
-struct KeepPolicy {
-  enum class Mode { kMin, kMax };
-
-  int64_t last = 2;  ///< the newest ones; 0 keeps all
-  int64_t best = 0;  ///< and these many best ones
-  std::string by;    ///< the metric that says which are best: "eval/accuracy"
-  Mode mode = Mode::kMin;
-};
-
 struct CheckpointEntry {
   int64_t step = 0;
   std::string path;
-};
-
-struct LoadOptions {
-  /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
-  /// them: their optimizer.bin knows running numbers alone.
-  std::vector<std::string> parameters;
-  Report report;
 };
 
 /// `run_dir`/checkpoints/checkpoint_<step>/ in Accelerate's own layout, staged in
@@ -66,15 +47,20 @@ class CheckpointStore {
   TrainState load(const std::string& path, const LoadOptions& options = {}) const;
 
   /// The newest checkpoint that verifies; each newer one that does not is reported with its fault.
-  std::optional<std::string> newest_valid(const Report& report) const;
+  std::optional<std::string> newest_valid(const Report& report = {}) const;
 
-  /// Deletes what the policy does not keep. The newest and the last valid checkpoint always stay.
-  /// Throws IoError.
+  /// Deletes what the policy does not keep. Only whole checkpoints of ours count and go: damaged
+  /// ones and those that Accelerate wrote are left alone. Throws IoError.
   void retain(const KeepPolicy& policy);
 
  private:
+  std::string published(int64_t step) const;
+  void publish(const std::string& staged, int64_t step);
+
   Files& files_;
   std::string run_dir_;
+  std::string staging_;
+  std::string checkpoints_;
 };
 
 }  // namespace accel

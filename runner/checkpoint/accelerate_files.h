@@ -1,0 +1,39 @@
+// What Hugging Face Accelerate keeps in the files of a checkpoint, as value trees: the layouts of
+// optimizer.bin, scheduler.bin, scaler.pt and random_states_<rank>.pkl.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/checkpoint/train_state.h"
+#include "runner/formats/pickle.h"
+
+namespace accel {
+
+/// The state_dict of a torch.optim optimizer, parameters numbered in the order of the groups.
+Value optimizer_value(const TrainState& state);
+
+/// Names of the parameters in that order.
+std::vector<std::string> optimizer_parameters(const OptimizerState& optimizer);
+
+/// Reads it back; `names` stands for the running numbers. Sets base_lrs too where the file has
+/// them. Throws FormatError when the numbers of parameters differ.
+void read_optimizer(const Value& value, const std::vector<std::string>& names, TrainState& state);
+
+/// The state_dict of a LambdaLR, which Python's other schedulers take as well.
+Value scheduler_value(const TrainState& state);
+
+/// Sets base_lrs, lrs and every number of the schedule.
+void read_scheduler(const Value& value, TrainState& state);
+
+/// The state_dict of a torch GradScaler.
+Value scaler_value(const StateDict& scaler);
+StateDict read_scaler(const Value& value);
+
+/// The states of Python's, NumPy's and PyTorch's generators, the first two as seeding leaves them:
+/// nothing of ours draws from them, but Accelerate restores PyTorch's only after theirs.
+Value random_states_value(const TrainState& state);
+/// Undefined when the file has none.
+at::Tensor read_random_state(const Value& value);
+
+}  // namespace accel

@@ -1,0 +1,153 @@
+#include "runner/checkpoint/files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/array.h"
+
+namespace accel {
+namespace {
+
+/// Calls again what a signal interrupted.
+template <class Call>
+auto retried(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* action)
+      : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666); })) {
+    if (fd_ < 0) throw FileError(action, path, errno);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  operator int() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+class DiskOutput final : public OutputFile {
+ public:
+  explicit DiskOutput(std::string path)
+      : path_(std::move(path)), fd_(path_, O_WRONLY | O_CREAT | O_EXCL, "create") {}
+
+  void write(ByteSpan bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t count = retried([&] { return ::write(fd_, bytes.data(), bytes.size()); });
+      if (count < 0) throw FileError("write", path_, errno);
+      bytes = bytes.subspan(static_cast<size_t>(count));
+    }
+  }
+
+  void sync() override {
+    if (::fsync(fd_) != 0) throw FileError("sync", path_, errno);
+  }
+
+  void close() override {
+    // On Linux the descriptor is gone even when close() reports an error.
+    if (::close(fd_.release()) != 0) throw FileError("close", path_, errno);
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+};
+
+DirEntry entry_of(const std::string& folder, const std::string& name) {
+  struct stat facts = {};
+  const std::string path = folder + "/" + name;
+  if (::lstat(path.c_str(), &facts) != 0) throw FileError("look at", path, errno);
+  DirEntry out{name, DirEntry::Kind::kOther, 0};
+  if (S_ISDIR(facts.st_mode)) out.kind = DirEntry::Kind::kFolder;
+  if (S_ISREG(facts.st_mode)) {
+    out.kind = DirEntry::Kind::kFile;
+    out.bytes = facts.st_size;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<OutputFile> DiskFiles::create(const std::string& path) {
+  return std::make_unique<DiskOutput>(path);
+}
+
+SharedBytes DiskFiles::read(const std::string& path) {
+  // A FIFO would block for ever without O_NONBLOCK; regular files ignore it.
+  const Descriptor fd(path, O_RDONLY | O_NONBLOCK, "read");
+  struct stat facts = {};
+  if (::fstat(fd, &facts) != 0) throw FileError("read", path, errno);
+  if (!S_ISREG(facts.st_mode)) throw FileError("read", path, EINVAL);
+  Array memory(DType::kU8, {facts.st_size});
+  size_t have = 0;
+  while (have < memory.bytes()) {
+    const ssize_t count =
+        retried([&] { return ::read(fd, memory.mutable_data() + have, memory.bytes() - have); });
+    if (count < 0) throw FileError("read", path, errno);
+    if (count == 0) break;  // it shrank meanwhile; the caller sees its true size
+    have += static_cast<size_t>(count);
+  }
+  return {{memory.data(), have}, memory.owner()};
+}
+
+void DiskFiles::make_dirs(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw FileError("make the folder", path, error.value());
+}
+
+void DiskFiles::sync_dir(const std::string& path) {
+  const Descriptor fd(path, O_RDONLY | O_DIRECTORY, "sync");
+  if (::fsync(fd) != 0) throw FileError("sync", path, errno);
+}
+
+void DiskFiles::rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) throw FileError("rename", from, errno);
+}
+
+void DiskFiles::remove_tree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) throw FileError("remove", path, error.value());
+}
+
+std::vector<DirEntry> DiskFiles::list(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  if (!folder && errno == ENOENT) return {};
+  if (!folder) throw FileError("list", path, errno);
+  std::vector<DirEntry> out;
+  while (const dirent* item = ::readdir(folder.get())) {
+    const std::string name = item->d_name;
+    if (name != "." && name != "..") out.push_back(entry_of(path, name));
+  }
+  std::sort(out.begin(), out.end(),
+            [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+  return out;
+}
+
+int64_t DiskFiles::free_space(const std::string& path) {
+  struct statvfs facts = {};
+  if (::statvfs(path.c_str(), &facts) != 0) throw FileError("look at", path, errno);
+  return static_cast<int64_t>(facts.f_bavail) * static_cast<int64_t>(facts.f_frsize);
+}
+
+}  // namespace accel

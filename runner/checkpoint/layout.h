@@ -1,0 +1,30 @@
+// The state dicts of a TrainState as one list, so that those who write, read or count them cannot
+// forget one.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runner/checkpoint/train_state.h"
+
+namespace accel {
+
+/// Each state dict and the prefix of its tensors' names in accel_run.safetensors.
+template <class State>
+auto sections_of(State& state) {
+  std::vector<std::pair<std::string, decltype(&state.schedule)>> out;
+  out.emplace_back("schedule/", &state.schedule);
+  if (state.scaler) out.emplace_back("scaler/", &*state.scaler);
+  for (auto& [name, part] : state.parts) out.emplace_back("parts/" + name + "/", &part);
+  return out;
+}
+
+constexpr auto kModelFile = "model.safetensors";
+constexpr auto kPartsFile = "accel_run.safetensors";
+constexpr auto kOptimizerFile = "optimizer.bin";
+constexpr auto kSchedulerFile = "scheduler.bin";
+constexpr auto kScalerFile = "scaler.pt";
+constexpr auto kRandomStatesFile = "random_states_0.pkl";
+
+}  // namespace accel

@@ -1,0 +1,40 @@
+// Reads the files of one checkpoint, believing none of them before it was checked.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runner/checkpoint/files.h"
+#include "runner/checkpoint/manifest.h"
+#include "runner/checkpoint/train_state.h"
+
+namespace accel {
+
+/// Told, as one line, what is worth a warning but stops nothing.
+using Report = std::function<void(const std::string&)>;
+
+struct LoadOptions {
+  /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
+  /// them: their optimizer.bin knows running numbers alone.
+  std::vector<std::string> parameters;
+  Report report;
+};
+
+/// Whether a folder has our manifest; one that Accelerate wrote has none.
+bool has_manifest(Files& files, const std::string& folder);
+
+/// Reads the manifest and compares the sizes of all files with it. Throws CheckpointError.
+Manifest inspect_checkpoint(Files& files, const std::string& folder);
+
+/// As inspect_checkpoint, and compares every file's checksum. Throws CheckpointError.
+void verify_checkpoint(Files& files, const std::string& folder);
+
+/// Verifies and reads a folder of ours. Throws CheckpointError.
+TrainState read_checkpoint(Files& files, const std::string& folder);
+
+/// Reads a folder that Accelerate's save_state wrote. Throws CheckpointError.
+TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
+                                      const LoadOptions& options);
+
+}  // namespace accel
