@@ -1,0 +1,118 @@
+#include "data/image_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "runner/formats/tar.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(std::string_view path) {
+  return path.starts_with('.') || path.find("/.") != std::string_view::npos;
+}
+
+/// Whether a path is named as a JPEG or PNG. Throws DataError for other images, which would be
+/// missed in silence otherwise.
+bool is_wanted(const std::string& path) {
+  std::string extension = fs::path(path).extension();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (is_hidden(path)) return false;
+  for (const char* other : {".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}) {
+    if (extension == other) {
+      throw DataError("'" + path + "' is neither a JPEG nor a PNG image",
+                      "convert it, or move it out of the dataset's folder");
+    }
+  }
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+/// `path` without `split` in front; null when it is not below it.
+std::optional<std::string> below(const std::string& path, const std::string& split) {
+  if (split.empty()) return path;
+  if (!path.starts_with(split + "/")) return std::nullopt;
+  return path.substr(split.size() + 1);
+}
+
+class FolderFiles final : public ImageFiles {
+ public:
+  explicit FolderFiles(fs::path root) : root_(std::move(root)) {
+    // Class folders may be links to others. Links in a circle end in an error of the system.
+    constexpr auto kOptions = fs::directory_options::follow_directory_symlink;
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(root_, kOptions, error), end; !error && at != end;
+         at.increment(error)) {
+      std::string path = at->path().lexically_relative(root_);
+      if (!at->is_regular_file() || !is_wanted(path)) continue;
+      files_.push_back({std::move(path), static_cast<int64_t>(at->file_size())});
+    }
+    if (error) throw DataError("cannot read '" + root_.string() + "': " + error.message());
+    std::sort(files_.begin(), files_.end(),
+              [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
+  }
+
+  SharedBytes read(int64_t index) const override { return map_file(name(index)); }
+  std::string name(int64_t index) const override {
+    return root_ / files_[static_cast<size_t>(index)].path;
+  }
+
+ private:
+  fs::path root_;
+};
+
+class TarFiles final : public ImageFiles {
+ public:
+  TarFiles(const std::string& path, const std::string& split)
+      : path_(path), archive_(map_file(path)) {
+    std::map<std::string, TarMember> members;
+    for (TarMember& member : index_tar(archive_.view, path)) {
+      const std::optional<std::string> name = below(member.name, split);
+      if (!name || !is_wanted(*name)) continue;
+      members.insert_or_assign(*name, std::move(member));  // of two with one name, the later counts
+    }
+    for (auto& [name, member] : members) {
+      files_.push_back({name, static_cast<int64_t>(member.size)});
+      members_.push_back(std::move(member));
+    }
+  }
+
+  SharedBytes read(int64_t index) const override {
+    const TarMember& member = members_[static_cast<size_t>(index)];
+    return {archive_.view.subspan(member.offset, member.size), archive_.owner};
+  }
+  std::string name(int64_t index) const override {
+    return path_ + ":" + members_[static_cast<size_t>(index)].name;
+  }
+
+ private:
+  std::string path_;
+  SharedBytes archive_;
+  std::vector<TarMember> members_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageFiles> open_image_files(const std::string& path, const std::string& split) {
+  const std::string place = split.empty() ? path : path + "/" + split;
+  std::unique_ptr<ImageFiles> files;
+  if (fs::is_directory(path)) {
+    if (!fs::is_directory(place)) throw DataError("no folder '" + place + "'");
+    files = std::make_unique<FolderFiles>(place);
+  } else {
+    files = std::make_unique<TarFiles>(path, split);
+  }
+  if (files->files().empty()) throw DataError("no JPEG or PNG images in '" + place + "'");
+  return files;
+}
+
+}  // namespace accel

@@ -1,0 +1,167 @@
+// Images in one folder per class, on disk or in a .tar, decoded when they are asked for.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dataset.h"
+#include "core/error.h"
+#include "core/registry.h"
+#include "data/fingerprint.h"
+#include "data/image_files.h"
+#include "data/image_ops.h"
+#include "data/label_map.h"
+#include "data/resample.h"
+#include "data/rows.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kProbes = 256;  // images whose headers are read at the start
+constexpr int64_t kContentProbes = 64;
+
+struct ImageFolderOptions {
+  FilePath path;
+  std::string split;
+  bool grayscale = false;
+  std::vector<int64_t> size;
+  std::vector<std::string> labels;
+};
+
+/// u8 [height, width, channels] as f32 [channels, height, width] in [0, 1].
+Array planes_of(const Array& pixels) {
+  const Array unit = to_unit_range(pixels);
+  const int64_t channels = pixels.shape()[2];
+  const int64_t count = pixels.shape()[0] * pixels.shape()[1];
+  Array out(DType::kF32, {channels, pixels.shape()[0], pixels.shape()[1]});
+  const float* from = unit.as<float>().data();
+  float* to = out.mutable_as<float>().data();
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = 0; i < count; ++i) *to++ = from[i * channels + c];
+  }
+  return out;
+}
+
+/// Calls `use` with at most `probes` indices spread evenly over [0, count).
+template <class Use>
+void probe(int64_t count, int64_t probes, const Use& use) {
+  const int64_t number = std::min(count, probes);
+  for (int64_t i = 0; i < number; ++i) use(i * count / number);
+}
+
+class ImageFolder final : public Dataset {
+ public:
+  static constexpr auto kName = "image_folder";
+  static constexpr auto kSummary =
+      "JPEG and PNG images in one folder per class, on disk or in a .tar.";
+
+  static Schema<ImageFolderOptions> schema() {
+    Rule<std::vector<int64_t>> size = image_size_rule();
+    const auto given = size.holds;
+    size.holds = [given](const std::vector<int64_t>& v) { return v.empty() || given(v); };
+    size.json = "\"maxItems\": 2";
+    return Schema<ImageFolderOptions>()
+        .field("path", &ImageFolderOptions::path, "A folder with one folder per class, or a .tar.")
+        .required()
+        .field("split", &ImageFolderOptions::split,
+               "Folder inside 'path' that holds the class folders: train, test.")
+        .field("grayscale", &ImageFolderOptions::grayscale, "One channel instead of three.")
+        .field("size", &ImageFolderOptions::size,
+               "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
+               "shorter side. Empty: each image's own size.",
+               size)
+        .field("labels", &ImageFolderOptions::labels,
+               "Class folders in the order of their numbers; empty: all, sorted.");
+  }
+
+  explicit ImageFolder(const ImageFolderOptions& options)
+      : files_(open_image_files(options.path.text, options.split)), size_(options.size) {
+    channels_ = options.grayscale ? Channels::kGray : Channels::kRgb;
+    label_files(options);
+    find_size();
+    Fingerprint print;
+    for (const ImageFile& file : files_->files()) print.add(file.path).add(file.bytes);
+    probe(size(), kContentProbes, [&](int64_t i) { print.add_content(files_->read(i).view); });
+    fingerprint_ = print.text();
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(files_->files().size()); }
+
+  Sample sample(int64_t index) const override {
+    const SharedBytes file = files_->read(index);
+    Array pixels = decode_image(file.view, channels_, files_->name(index));
+    if (!size_.empty()) {
+      const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
+      pixels = resample_bytes(pixels, resized(own, size_), Interpolation::kBilinear);
+    }
+    return {planes_of(pixels), Array::label(labels_[static_cast<size_t>(index)])};
+  }
+
+  DataShape shape() const override {
+    const int64_t channels = channels_ == Channels::kRgb ? 3 : 1;
+    return {.input = {channels, image_size_.height, image_size_.width},
+            .classes = classes_.count(),
+            .labels = classes_.names()};
+  }
+
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  void label_files(const ImageFolderOptions& options) {
+    TextSet folders;
+    bool nested = false;
+    const auto folder_of = [](const std::string& path) { return path.substr(0, path.find('/')); };
+    for (const ImageFile& file : files_->files()) {
+      if (file.path.find('/') == std::string::npos) {
+        throw DataError("the image '" + file.path + "' lies in no folder of a class",
+                        "the layout is CLASS/NAME.jpg");
+      }
+      folders.insert(folder_of(file.path));
+      nested = nested || std::count(file.path.begin(), file.path.end(), '/') > 1;
+    }
+    if (options.split.empty() && nested && folders.contains("train")) {
+      throw DataError("the folders of '" + options.path.text + "' are splits, not classes",
+                      "'split: train' picks one of them");
+    }
+    classes_ = options.labels.empty() ? LabelMap::found(folders)
+                                      : LabelMap::given(options.labels, "labels");
+    for (const ImageFile& file : files_->files()) {
+      const auto label = classes_.find(folder_of(file.path));
+      if (!label) {
+        throw DataError("the folder '" + folder_of(file.path) + "' of '" + options.path.text +
+                        "' is none of the classes that 'labels' lists");
+      }
+      labels_.push_back(*label);
+    }
+  }
+
+  /// The size all images have; 0 x 0 when there are several.
+  void find_size() {
+    if (size_.size() == 2) {
+      image_size_ = exact_size(size_);
+      return;
+    }
+    bool first = true;
+    probe(size(), kProbes, [&](int64_t i) {
+      ImageSize found = accel::image_size(files_->read(i).view, files_->name(i));
+      if (!size_.empty()) found = resized(found, size_);
+      if (first) image_size_ = found;
+      if (found != image_size_) image_size_ = {};
+      first = false;
+    });
+  }
+
+  std::unique_ptr<ImageFiles> files_;
+  std::vector<int64_t> size_;
+  Channels channels_;
+  LabelMap classes_;
+  std::vector<int64_t> labels_;  ///< of each file
+  ImageSize image_size_;
+  std::string fingerprint_;
+};
+
+const Register<ImageFolder> image_folder;
+
+}  // namespace
+}  // namespace accel
