@@ -161,7 +161,14 @@ void Diagnostics::spoil(const Span& where) {
 }
 
 void Diagnostics::check() const {
-  if (!list_.empty()) throw RecipeError(in_order(list_));
+  if (list_.empty()) return;
+  std::vector<Diagnostic> all = in_order(list_);
+  if (all.size() > kMostShown) {
+    const size_t more = all.size() - kMostShown;
+    all.resize(kMostShown);
+    all.push_back({{}, "and " + std::to_string(more) + " more problems", {}});
+  }
+  throw RecipeError(std::move(all));
 }
 
 std::string closest(const std::string& word, const std::vector<std::string>& names) {

@@ -60,11 +60,16 @@ class Diagnostics {
   void spoil(const Span& where);
   bool empty() const { return list_.empty(); }
   size_t size() const { return list_.size(); }
+  /// So many problems that looking for more is no help to anyone.
+  bool crowded() const { return list_.size() >= kMostShown; }
   const std::vector<Diagnostic>& list() const { return list_; }
-  /// Throws RecipeError when anything was reported: in the order of the text, each problem once.
+  /// Throws RecipeError when anything was reported: in the order of the text, each problem once,
+  /// and a count of those beyond the first hundred.
   void check() const;
 
  private:
+  static constexpr size_t kMostShown = 100;
+
   std::vector<Diagnostic> list_;
   std::vector<Span> spoiled_;
 };

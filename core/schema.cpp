@@ -34,6 +34,7 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
       return "write '" + key.substr(dot + 1) + "' inside the section '" + name + "'";
     }
   }
+  if (reading.problems.crowded()) return {};
   if (std::string near = did_you_mean(key, names); !near.empty()) return near;
   if (!reading.recipe) return {};
   for (const FieldInfo& field : *reading.recipe) {

@@ -30,7 +30,8 @@ struct FieldInfo {
   bool required = false;
   Change change = Change::kConsent;
   bool handled = false;                ///< consumed before the section is read
-  std::vector<FieldInfo> fields = {};  ///< of a nested section
+  /// Of a nested section; for a component, the keys written beside its own.
+  std::vector<FieldInfo> fields = {};
 };
 
 /// Schemas are cheap values: a component's static schema() builds one per call.
@@ -126,6 +127,7 @@ Schema<T> Schema<T>::field(std::string name, M T::*member, std::string help, Rul
   if (!rule.json.empty()) f.info.json += (f.info.json.empty() ? "" : ", ") + rule.json;
   if constexpr (requires { M::schema().info(); }) f.info.fields = M::schema().info();
   if constexpr (requires { Codec<M>::kind(); }) f.info.kind = Codec<M>::kind();
+  if constexpr (requires { Codec<M>::extra_fields(); }) f.info.fields = Codec<M>::extra_fields();
   f.read = [member, name, rule](T& out, const Node& node, Reading& reading) {
     std::optional<M> value = Codec<M>::read(node, name, reading);
     if (!value) return;

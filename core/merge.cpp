@@ -1,0 +1,162 @@
+#include "core/merge.h"
+
+#include <unordered_map>
+#include <utility>
+
+namespace accel {
+namespace {
+
+std::string join(const std::string& section, const std::string& key) {
+  return section.empty() ? key : section + '.' + key;
+}
+
+/// The scalar that names the type of a component, bare or in its section.
+const Node* type_of(const Node& node) {
+  if (node.scalar()) return &node;
+  const Node::Entry* type = node.find("type");
+  return type && type->node.scalar() ? &type->node : nullptr;
+}
+
+/// `name` as `{type: name}`.
+Node as_section(const Node& bare) {
+  return {Node::Map{{"type", bare.where, bare}}, bare.where};
+}
+
+/// A section being merged into, with its keys indexed: recipes may hold thousands.
+class MergedSection {
+ public:
+  explicit MergedSection(Node& node) : map_(*node.map()) {
+    for (size_t i = 0; i < map_.size(); ++i) index_.emplace(map_[i].key, i);
+  }
+
+  /// The value of `key`, empty when new. Valid until the next call.
+  Node& at(const std::string& key, const Span& where) {
+    const auto [found, fresh] = index_.emplace(key, map_.size());
+    if (fresh) map_.push_back({key, where, {}});
+    return map_[found->second].node;
+  }
+
+  /// Says that the value was written anew, behind this key.
+  void written(const std::string& key, const Span& where) { map_[index_.at(key)].where = where; }
+
+ private:
+  Node::Map& map_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+void set_value(Node& base, const Node& value, const std::string& key, Merging& merging);
+
+/// Takes the old type's options away when `layer` names another type.
+void drop_old_options(Node& base, const Node& layer, const std::string& key, Merging& merging) {
+  const Node* old_type = type_of(base);
+  const Node* new_type = type_of(layer);
+  if (!old_type || !new_type || old_type->scalar()->text == new_type->scalar()->text) return;
+  for (const Node::Entry& entry : *base.map()) {
+    if (entry.key == "type") continue;
+    merging.history.push_back({join(key, entry.key), *new_type, Assignment::Effect::kDropped});
+  }
+  base.map()->clear();
+}
+
+/// The items that a value stands for where a list is wanted.
+Node::List items_of(const Node& node) {
+  if (const Node::List* list = node.list()) return *list;
+  return node.null() ? Node::List{} : Node::List{node};
+}
+
+void append(Node& base, const Node& value, const std::string& key, Merging& merging) {
+  Node::List items = items_of(base);
+  for (const Node& item : items_of(value)) {
+    Node settled;
+    History unused;  // the list as a whole is what the history tells
+    Merging quiet{unused, merging.problems};
+    merge(settled, item, {}, quiet);
+    items.push_back(std::move(settled));
+  }
+  base = {std::move(items), base.null() ? value.where : base.where};
+  merging.history.push_back({key, value, Assignment::Effect::kAppended});
+}
+
+void merge_entry(MergedSection& section, const Node::Entry& entry, const std::string& key,
+                 Merging& merging) {
+  const std::string& written = entry.key;
+  const char last = written.size() > 1 ? written.back() : '\0';
+  if (last == '+' || last == '!') {
+    const std::string name = written.substr(0, written.size() - 1);
+    Node& base = section.at(name, entry.where);
+    if (last == '+') {
+      append(base, entry.node, join(key, name), merging);
+    } else {
+      base = {};
+      set_value(base, entry.node, join(key, name), merging);
+      section.written(name, entry.where);
+    }
+    return;
+  }
+  if (written.size() > 1 && written[0] == '~') {
+    const std::string name = written.substr(1);
+    const Scalar* value = entry.node.scalar();
+    if (!entry.node.null() && !(value && value->text == "true")) {
+      merging.problems.error(entry.node.where, "'" + written + "' takes no value",
+                             "write '" + written + "': true");
+    }
+    Node& base = section.at(name, entry.where);
+    base = {{}, entry.where};
+    section.written(name, entry.where);
+    merging.history.push_back({join(key, name), base});
+    return;
+  }
+  Node& base = section.at(written, entry.where);
+  const bool replaced = !base.map() || !entry.node.map();
+  merge(base, entry.node, join(key, written), merging);
+  if (replaced) section.written(written, entry.where);
+}
+
+/// Gives `base`, which is empty, a value with no marks left in it.
+void set_value(Node& base, const Node& value, const std::string& key, Merging& merging) {
+  if (value.map()) {
+    merge(base, value, key, merging);
+    return;
+  }
+  base = value;
+  if (const Node::List* list = value.list()) {
+    base.list()->clear();
+    append(base, {*list, value.where}, key, merging);
+    merging.history.pop_back();
+  }
+  merging.history.push_back({key, value});
+}
+
+}  // namespace
+
+History assignments_of(const History& history, std::string_view key) {
+  const auto inside = [](std::string_view part, std::string_view whole) {
+    return part.starts_with(whole) && (part.size() == whole.size() || part[whole.size()] == '.');
+  };
+  History out;
+  for (const Assignment& assignment : history) {
+    if (inside(assignment.key, key) || inside(key, assignment.key)) out.push_back(assignment);
+  }
+  return out;
+}
+
+void merge(Node& base, const Node& layer, const std::string& key, Merging& merging) {
+  const bool renames = layer.scalar() && base.map() && base.find("type");
+  if (!layer.map() && !renames) {
+    base = {};
+    set_value(base, layer, key, merging);
+    return;
+  }
+  if (renames) {
+    merge(base, as_section(layer), key, merging);
+    return;
+  }
+  if (base.scalar()) base = as_section(base);
+  if (!base.map()) base = {Node::Map{}, layer.where};
+  drop_old_options(base, layer, key, merging);
+  MergedSection section(base);
+  for (const Node::Entry& entry : *layer.map()) merge_entry(section, entry, key, merging);
+  if (layer.map()->empty()) merging.history.push_back({key, layer});
+}
+
+}  // namespace accel
