@@ -1,0 +1,216 @@
+// GPT-2: a causal transformer with learned positions whose head is its token embedding. Parameters
+// are named as in Hugging Face's GPT-2, with linear weights stored [out, in] as nn.Linear does.
+#include <torch/nn/init.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <cmath>
+
+#include "core/model.h"
+#include "core/registry.h"
+#include "models/sizes.h"
+
+namespace accel {
+namespace {
+
+struct GptOptions {
+  Auto<int64_t> vocab;
+  Auto<int64_t> context;
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t width = 128;
+  double dropout = 0.0;
+};
+
+constexpr double kGptWeightDeviation = 0.02;
+
+class GptAttention final : public torch::nn::Module {
+ public:
+  explicit GptAttention(const GptOptions& options)
+      : c_attn_(register_module("c_attn", torch::nn::Linear(options.width, 3 * options.width))),
+        c_proj_(register_module("c_proj", torch::nn::Linear(options.width, options.width))),
+        heads_(options.heads),
+        dropout_(options.dropout) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    const int64_t width = x.size(2);
+    const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
+    at::Tensor y = at::scaled_dot_product_attention(
+        by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), /*attn_mask=*/{},
+        is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+    y = y.transpose(1, 2).reshape_as(x);
+    return at::dropout(c_proj_->forward(y), dropout_, is_training());
+  }
+
+  torch::nn::Linear projection() { return c_proj_; }
+
+ private:
+  /// [batch, context, width] to [batch, heads, context, width / heads]
+  at::Tensor by_head(const at::Tensor& x) const {
+    return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
+  }
+
+  torch::nn::Linear c_attn_, c_proj_;
+  int64_t heads_;
+  double dropout_;
+};
+
+class GptMlp final : public torch::nn::Module {
+ public:
+  explicit GptMlp(const GptOptions& options)
+      : c_fc_(register_module("c_fc", torch::nn::Linear(options.width, 4 * options.width))),
+        c_proj_(register_module("c_proj", torch::nn::Linear(4 * options.width, options.width))),
+        dropout_(options.dropout) {}
+
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = c_proj_->forward(at::gelu(c_fc_->forward(x), "tanh"));
+    return at::dropout(y, dropout_, is_training());
+  }
+
+  torch::nn::Linear projection() { return c_proj_; }
+
+ private:
+  torch::nn::Linear c_fc_, c_proj_;
+  double dropout_;
+};
+
+torch::nn::LayerNorm gpt_norm(int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
+}
+
+class GptBlock final : public torch::nn::Module {
+ public:
+  explicit GptBlock(const GptOptions& options)
+      : ln_1_(register_module("ln_1", gpt_norm(options.width))),
+        attn_(register_module("attn", std::make_shared<GptAttention>(options))),
+        ln_2_(register_module("ln_2", gpt_norm(options.width))),
+        mlp_(register_module("mlp", std::make_shared<GptMlp>(options))) {}
+
+  at::Tensor forward(const at::Tensor& inputs) {
+    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs)));
+    return x.add(mlp_->forward(ln_2_->forward(x)));
+  }
+
+  std::vector<torch::nn::Linear> projections() { return {attn_->projection(), mlp_->projection()}; }
+
+ private:
+  torch::nn::LayerNorm ln_1_;
+  std::shared_ptr<GptAttention> attn_;
+  torch::nn::LayerNorm ln_2_;
+  std::shared_ptr<GptMlp> mlp_;
+};
+
+class GptTransformer final : public torch::nn::Module {
+ public:
+  GptTransformer(int64_t vocab, int64_t context, const GptOptions& options)
+      : wte_(register_module("wte", torch::nn::Embedding(vocab, options.width))),
+        wpe_(register_module("wpe", torch::nn::Embedding(context, options.width))),
+        dropout_(options.dropout) {
+    torch::nn::ModuleList list;
+    for (int64_t i = 0; i < options.layers; ++i) {
+      blocks_.push_back(std::make_shared<GptBlock>(options));
+      list->push_back(blocks_.back());
+    }
+    register_module("h", list);
+    ln_f_ = register_module("ln_f", gpt_norm(options.width));
+    initialise();
+  }
+
+  at::Tensor forward(const at::Tensor& tokens) {
+    const at::Tensor positions = at::arange(tokens.size(1), tokens.options());
+    at::Tensor x = wte_->forward(tokens).add(wpe_->forward(positions));
+    x = at::dropout(x, dropout_, is_training());
+    for (const auto& block : blocks_) x = block->forward(x);
+    return ln_f_->forward(x);
+  }
+
+  const at::Tensor& token_embedding() const { return wte_->weight; }
+
+ private:
+  void initialise() {
+    for (const auto& module : modules(false)) {
+      if (auto* linear = module->as<torch::nn::Linear>()) {
+        torch::nn::init::normal_(linear->weight, 0.0, kGptWeightDeviation);
+        torch::nn::init::zeros_(linear->bias);
+      } else if (auto* embedding = module->as<torch::nn::Embedding>()) {
+        torch::nn::init::normal_(embedding->weight, 0.0, kGptWeightDeviation);
+      }
+    }
+    // Every block adds to the residual stream twice: keep its variance independent of the depth.
+    const double deviation =
+        kGptWeightDeviation / std::sqrt(2.0 * static_cast<double>(blocks_.size()));
+    for (const auto& block : blocks_) {
+      for (auto& layer : block->projections()) {
+        torch::nn::init::normal_(layer->weight, 0.0, deviation);
+      }
+    }
+  }
+
+  torch::nn::Embedding wte_, wpe_;
+  std::vector<std::shared_ptr<GptBlock>> blocks_;
+  torch::nn::LayerNorm ln_f_{nullptr};
+  double dropout_;
+};
+
+class Gpt final : public LanguageModel {
+ public:
+  static constexpr auto kName = "gpt";
+  static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
+
+  static Schema<GptOptions> schema() {
+    return Schema<GptOptions>()
+        .field("vocab", &GptOptions::vocab, "Token ids are below this.",
+               if_given<Auto>(at_least<int64_t>(2)))
+        .on_resume(Change::kImpossible)
+        .field("context", &GptOptions::context, "Longest sequence it can see.",
+               if_given<Auto>(at_least<int64_t>(1)))
+        .on_resume(Change::kImpossible)
+        .field("layers", &GptOptions::layers, "Blocks.", at_least<int64_t>(1))
+        .on_resume(Change::kImpossible)
+        .field("heads", &GptOptions::heads, "Attention heads in a block.", at_least<int64_t>(1))
+        .on_resume(Change::kImpossible)
+        .field("width", &GptOptions::width, "Numbers per token between the blocks.",
+               at_least<int64_t>(1))
+        .on_resume(Change::kImpossible)
+        .field("dropout", &GptOptions::dropout,
+               "Chance of dropping an embedding, an attention weight or a block's output.",
+               within(0.0, 1.0))
+        .check([](const GptOptions& options, const Node& node, Reading& reading) {
+          if (options.width % options.heads == 0) return;
+          reading.problems.error(node.where, "'width' must be a multiple of 'heads', but " +
+                                                 std::to_string(options.width) + " is not one of " +
+                                                 std::to_string(options.heads));
+        });
+  }
+
+  Gpt(const GptOptions& options, const ModelContext& context)
+      : net_(std::make_shared<torch::nn::Module>()) {
+    const DataShape& data = context.data;
+    want_tokens(kName, data);
+    const int64_t length = data.input.empty() ? 0 : data.input[0];
+    const int64_t vocab = sufficient_size({kName, "vocab", options.vocab, data.vocab});
+    const int64_t longest = sufficient_size({kName, "context", options.context, length});
+    transformer_ = net_->register_module("transformer",
+                                         std::make_shared<GptTransformer>(vocab, longest, options));
+  }
+
+  at::Tensor forward(const at::Tensor& tokens) override {
+    return at::linear(hidden(tokens), head_weight());
+  }
+  at::Tensor hidden(const at::Tensor& tokens) override { return transformer_->forward(tokens); }
+  at::Tensor head_weight() override { return transformer_->token_embedding(); }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return "causal_lm"; }
+
+ private:
+  std::shared_ptr<torch::nn::Module> net_;
+  std::shared_ptr<GptTransformer> transformer_;
+};
+
+const Register<Gpt> gpt;
+
+}  // namespace
+}  // namespace accel

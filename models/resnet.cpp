@@ -1,0 +1,232 @@
+// Residual networks for images, with torchvision's layer order, names and initialisation.
+#include <torch/nn/init.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include "core/model.h"
+#include "core/registry.h"
+#include "models/sizes.h"
+
+namespace accel {
+namespace {
+enum class ResNetStem { kAuto, kCifar, kImageNet };
+}  // namespace
+
+template <>
+struct EnumNames<ResNetStem> {
+  static constexpr std::pair<ResNetStem, const char*> kValues[] = {
+      {ResNetStem::kAuto, "auto"},
+      {ResNetStem::kCifar, "cifar"},
+      {ResNetStem::kImageNet, "imagenet"}};
+};
+
+namespace {
+
+struct ResNetOptions {
+  int64_t depth = 18;
+  ResNetStem stem = ResNetStem::kAuto;
+  int64_t width = 64;
+  Auto<int64_t> channels;
+  Auto<int64_t> classes;
+  bool zero_init_residual = false;
+};
+
+/// Images with sides up to this get the stem that does not shrink them.
+constexpr int64_t kLargestCifarSide = 64;
+/// How much wider a bottleneck's last convolution is than its first.
+constexpr int64_t kBottleneckExpansion = 4;
+
+struct ResNetLayout {
+  bool bottleneck;
+  std::vector<int64_t> blocks;  ///< in each of the four stages
+};
+
+ResNetLayout layout_of(int64_t depth) {
+  if (depth == 18) return {false, {2, 2, 2, 2}};
+  return {depth == 50, {3, 4, 6, 3}};
+}
+
+torch::nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+  return torch::nn::Conv2d(
+      torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+/// Brings the input of a block to the shape of its output.
+class ResNetShortcut final : public torch::nn::Module {
+ public:
+  ResNetShortcut(int64_t in, int64_t out, int64_t stride)
+      : conv_(register_module("0", convolution(in, out, 1, stride))),
+        norm_(register_module("1", torch::nn::BatchNorm2d(out))) {}
+
+  at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
+
+ private:
+  torch::nn::Conv2d conv_;
+  torch::nn::BatchNorm2d norm_;
+};
+
+struct ResNetBlockShape {
+  bool bottleneck;
+  int64_t in;      ///< channels that come in
+  int64_t width;   ///< of the convolutions but a bottleneck's last
+  int64_t stride;  ///< of the first 3x3 convolution
+
+  int64_t out() const { return bottleneck ? width * kBottleneckExpansion : width; }
+};
+
+class ResNetBlock final : public torch::nn::Module {
+ public:
+  explicit ResNetBlock(const ResNetBlockShape& shape) {
+    // Made before the convolutions and registered after them: torchvision's order.
+    if (shape.stride != 1 || shape.in != shape.out()) {
+      shortcut_ = std::make_shared<ResNetShortcut>(shape.in, shape.out(), shape.stride);
+    }
+    if (shape.bottleneck) {
+      add(convolution(shape.in, shape.width, 1, 1));
+      add(convolution(shape.width, shape.width, 3, shape.stride));
+      add(convolution(shape.width, shape.out(), 1, 1));
+    } else {
+      add(convolution(shape.in, shape.width, 3, shape.stride));
+      add(convolution(shape.width, shape.width, 3, 1));
+    }
+    if (shortcut_) register_module("downsample", shortcut_);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) {
+    at::Tensor x = inputs;
+    for (size_t i = 0; i < convs_.size(); ++i) {
+      x = norms_[i]->forward(convs_[i]->forward(x));
+      if (i + 1 < convs_.size()) x = x.relu_();
+    }
+    return x.add_(shortcut_ ? shortcut_->forward(inputs) : inputs).relu_();
+  }
+
+  torch::nn::BatchNorm2d last_norm() { return norms_.back(); }
+
+ private:
+  void add(torch::nn::Conv2d conv) {
+    const std::string number = std::to_string(convs_.size() + 1);
+    const int64_t channels = conv->options.out_channels();
+    convs_.push_back(register_module("conv" + number, std::move(conv)));
+    norms_.push_back(register_module("bn" + number, torch::nn::BatchNorm2d(channels)));
+  }
+
+  std::vector<torch::nn::Conv2d> convs_;
+  std::vector<torch::nn::BatchNorm2d> norms_;
+  std::shared_ptr<ResNetShortcut> shortcut_;
+};
+
+struct ResNetSizes {
+  int64_t channels;
+  int64_t classes;
+  bool cifar_stem;
+};
+
+class ResNetNet final : public torch::nn::Module {
+ public:
+  ResNetNet(const ResNetSizes& sizes, const ResNetOptions& options)
+      : cifar_stem_(sizes.cifar_stem) {
+    const ResNetLayout layout = layout_of(options.depth);
+    int64_t channels = options.width;
+    conv1_ = register_module("conv1", cifar_stem_ ? convolution(sizes.channels, channels, 3, 1)
+                                                  : convolution(sizes.channels, channels, 7, 2));
+    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(channels));
+    for (size_t stage = 0; stage < layout.blocks.size(); ++stage) {
+      torch::nn::ModuleList blocks;
+      for (int64_t i = 0; i < layout.blocks[stage]; ++i) {
+        const ResNetBlockShape shape = {layout.bottleneck, channels, options.width << stage,
+                                        stage > 0 && i == 0 ? 2 : 1};
+        blocks_.push_back(std::make_shared<ResNetBlock>(shape));
+        blocks->push_back(blocks_.back());
+        channels = shape.out();
+      }
+      register_module("layer" + std::to_string(stage + 1), blocks);
+    }
+    fc_ = register_module("fc", torch::nn::Linear(channels, sizes.classes));
+    initialise(options.zero_init_residual);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) {
+    at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
+    if (!cifar_stem_) x = at::max_pool2d(x, 3, 2, 1);
+    for (const auto& block : blocks_) x = block->forward(x);
+    return fc_->forward(at::adaptive_avg_pool2d(x, 1).flatten(1));
+  }
+
+ private:
+  void initialise(bool zero_residual) {
+    for (const auto& module : modules(false)) {
+      if (auto* conv = module->as<torch::nn::Conv2d>()) {
+        torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+      }
+    }
+    if (!zero_residual) return;
+    for (const auto& block : blocks_) torch::nn::init::zeros_(block->last_norm()->weight);
+  }
+
+  bool cifar_stem_;
+  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::BatchNorm2d bn1_{nullptr};
+  std::vector<std::shared_ptr<ResNetBlock>> blocks_;
+  torch::nn::Linear fc_{nullptr};
+};
+
+class ResNet final : public Model {
+ public:
+  static constexpr auto kName = "resnet";
+  static constexpr auto kSummary = "A residual network of 18, 34 or 50 layers for images.";
+
+  static Schema<ResNetOptions> schema() {
+    return Schema<ResNetOptions>()
+        .field("depth", &ResNetOptions::depth, "Layers: 18 and 34 are basic, 50 has bottlenecks.",
+               one_of<int64_t>({18, 34, 50}))
+        .on_resume(Change::kImpossible)
+        .field("stem", &ResNetOptions::stem,
+               "First layers: cifar keeps the image's size, imagenet quarters it; auto is cifar "
+               "up to 64 pixels.")
+        .on_resume(Change::kImpossible)
+        .field("width", &ResNetOptions::width, "Channels of the first stage; each next has twice.",
+               at_least<int64_t>(1))
+        .on_resume(Change::kImpossible)
+        .field("channels", &ResNetOptions::channels, "Channels of an image.",
+               if_given<Auto>(at_least<int64_t>(1)))
+        .on_resume(Change::kImpossible)
+        .field("classes", &ResNetOptions::classes, "Labels to tell apart.",
+               if_given<Auto>(at_least<int64_t>(2)))
+        .on_resume(Change::kImpossible)
+        .field("zero_init_residual", &ResNetOptions::zero_init_residual,
+               "Start every block as the identity.");
+  }
+
+  ResNet(const ResNetOptions& options, const ModelContext& context) {
+    const DataShape& data = context.data;
+    want_images(kName, data);
+    const int64_t channels = data.input.empty() ? 0 : data.input[0];
+    ResNetSizes sizes = {};
+    sizes.channels = equal_size({kName, "channels", options.channels, channels});
+    sizes.classes = equal_size({kName, "classes", options.classes, data.classes});
+    sizes.cifar_stem = cifar_stem(options.stem, data);
+    net_ = std::make_shared<ResNetNet>(sizes, options);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) override { return net_->forward(inputs); }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return "classification"; }
+
+ private:
+  static bool cifar_stem(ResNetStem stem, const DataShape& data) {
+    if (stem != ResNetStem::kAuto) return stem == ResNetStem::kCifar;
+    const Shape image = equal_shape(kName, "stem", {}, data.input);
+    return std::max(image[1], image[2]) <= kLargestCifarSide;
+  }
+
+  std::shared_ptr<ResNetNet> net_;
+};
+
+const Register<ResNet> resnet;
+
+}  // namespace
+}  // namespace accel
