@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Every header compiles alone, and nothing includes a header that takes seconds to compile."""
+
+import argparse
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import checkout
+
+HEAVY = re.compile(r"^#include <(torch/(?:torch|types|all|extension)\.h|ATen/(?:ATen|Functions)\.h)>",
+                   re.MULTILINE)
+# What may know torch/nn; elsewhere tensors are ATen/core/Tensor.h and single operators.
+HEAVY_LAYERS = ("models/", "runner/tasks/", "runner/metrics/", "runner/optim/", "runner/precision/",
+                "runner/callbacks/", "runner/checkpoint/", "runner/dist/", "tests/", "bench/",
+                "plugins/")
+MODULES = re.compile(r"^#include <((?:torch/nn|torch/csrc|torch/optim)/[^>]+)>", re.MULTILINE)
+FIRST_INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
+PART_OF_ANOTHER = re.compile(r"^// Included by [\w/.]+; never include it alone\.$", re.MULTILINE)
+
+
+def includes_problems(name, source):
+    found = [f"{name}:{checkout.line_of(source, match.start())}: '{match.group(1)}' is too heavy:"
+             " include the operators or layers used" for match in HEAVY.finditer(source)]
+    if not name.startswith(HEAVY_LAYERS):
+        found += [f"{name}:{checkout.line_of(source, match.start())}: '{match.group(1)}' is not for"
+                  " this layer: use ATen/core/Tensor.h and ATen/ops"
+                  for match in MODULES.finditer(source)]
+    return found
+
+
+def own_header_problems(sources):
+    """A .cpp that opens with its own header proves that the header compiles alone."""
+    found = []
+    for name, source in sources.items():
+        header = name.removesuffix(".cpp") + ".h"
+        first = FIRST_INCLUDE.search(source)
+        if name.endswith(".cpp") and header in sources and first and first.group(1) != header:
+            found.append(f"{name}:{checkout.line_of(source, first.start())}:"
+                         f" the first include must be '{header}'")
+    return found
+
+
+def headers_to_compile(sources, every):
+    """Headers that no .cpp of the same name proves, or every one."""
+    return [name for name, source in sources.items()
+            if name.endswith(".h") and not PART_OF_ANOTHER.search(source)
+            and (every or name.removesuffix(".h") + ".cpp" not in sources)]
+
+
+def compile_alone(name, command, scratch):
+    stub = scratch / (name.replace("/", "_") + ".cpp")
+    text = f'#include "{name}"\n'
+    if not stub.exists() or stub.read_text() != text:
+        stub.write_text(text)
+    result = subprocess.run([*command, "-c", str(stub), "-o", str(stub.with_suffix(".o"))],
+                            capture_output=True, text=True, check=False)
+    errors = [line for line in result.stderr.splitlines() if "error:" in line] or ["error"]
+    return [f"{name}: does not compile alone: {errors[0]}"] if result.returncode else []
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--torch", type=Path, required=True, help="an unpacked libtorch")
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--all", action="store_true",
+                        help="compile every header, also those that their own .cpp proves")
+    options = parser.parse_args()
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    command = [options.compiler, "-std=c++20", "-O0", "-I", str(checkout.ROOT)]
+    if shutil.which("ccache"):
+        command.insert(0, "ccache")
+    for folder in ("include", "include/torch/csrc/api/include"):
+        command += ["-isystem", str(options.torch / folder)]
+
+    sources = {name: checkout.read(name) for name in checkout.files(".h", ".cpp")}
+    problems = [problem for name, source in sources.items()
+                for problem in includes_problems(name, source)]
+    problems += own_header_problems(sources)
+    alone = headers_to_compile(sources, options.all)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for found in pool.map(lambda name: compile_alone(name, command, options.scratch), alone):
+            problems += found
+    checkout.finish(problems)
+
+
+if __name__ == "__main__":
+    main()
