@@ -36,6 +36,26 @@ class TomlTree {
     return {source_, static_cast<int>(position.line), static_cast<int>(at - line) + 1};
   }
 
+  /// The start of the word that ends at or just before `where`.
+  Span word_before(Span where) const {
+    const std::string_view text = source_->text;
+    const size_t line = line_of(where);
+    size_t at = std::min(line + static_cast<size_t>(where.column) - 1, text.size());
+    while (at > line && std::string_view(" \t=,[").find(text[at - 1]) == text.npos) --at;
+    where.column = static_cast<int>(at - line) + 1;
+    return where;
+  }
+
+  /// `key` where it was last written on the line up to `where`, or else the line's first word.
+  Span key_on_line(Span where, const std::string& key) const {
+    const std::string& text = source_->text;
+    const size_t line = line_of(where);
+    size_t at = text.rfind(key, line + static_cast<size_t>(where.column) - 1);
+    if (at == text.npos || at < line) at = text.find_first_not_of(" \t[", line);
+    where.column = static_cast<int>(at - line) + 1;
+    return where;
+  }
+
   Node convert(const toml::node& node, int depth) {
     const Span where = place(node.source().begin);
     if (++nodes_ == kMaxNodes + 1) report_too_many(where, problems_);
@@ -76,11 +96,12 @@ class TomlTree {
   /// The number or switch that starts at `where`.
   std::string written(const Span& where) const {
     const std::string_view text = source_->text;
-    const size_t begin =
-        lines_[static_cast<size_t>(where.line) - 1] + static_cast<size_t>(where.column) - 1;
+    const size_t begin = line_of(where) + static_cast<size_t>(where.column) - 1;
     const size_t end = text.find_first_of(" \t\r\n,]}#", begin);
     return std::string(text.substr(begin, end - begin));
   }
+
+  size_t line_of(const Span& where) const { return lines_[static_cast<size_t>(where.line) - 1]; }
 
   const std::shared_ptr<const Source>& source_;
   Diagnostics& problems_;
@@ -88,18 +109,62 @@ class TomlTree {
   size_t nodes_ = 0;
 };
 
+/// toml++'s words for a mistake, and ours.
+struct Wording {
+  std::string_view theirs;
+  std::string_view in;  ///< what was being read
+  const char* message;
+  const char* hint = "";
+};
+
+constexpr auto kTooLarge = "a number is too large";
+
+constexpr Wording kWordings[] = {
+    {"could not determine value type", "", "this is no TOML value",
+     "texts need quotes; switches are true and false"},
+    {"leading zero", "", "a number starts with a zero", "leave the leading zero out"},
+    {"representable in 64 bits", "", kTooLarge, "the largest is 9223372036854775807"},
+    {"interpreted as a value", "floating-point", kTooLarge, "the largest is about 1.8e308"},
+    {"expected value, saw '\\n'", "", "a value is missing"},
+    {"end-of-file", "string", "the quotes are never closed", "add the missing quote"},
+    {"end-of-file", "array", "a '[' is never closed", "add the missing ']'"},
+    {"end-of-file", "inline table", "a '{' is never closed", "add the missing '}'"},
+    {"end-of-file", "table header", "a '[' is never closed", "add the missing ']'"},
+    {"end-of-file", "key-value", "a value is missing"},
+    {"end-of-file", "value", "a value is missing"},
+};
+
+/// The first quoted word of a message.
+std::string quoted_word(std::string_view message) {
+  const size_t begin = message.find('\'');
+  const size_t end = begin == message.npos ? begin : message.find('\'', begin + 1);
+  return end == message.npos ? "" : std::string(message.substr(begin + 1, end - begin - 1));
+}
+
 /// "Error while parsing key-value pair: expected '=', saw 'x'" in the house form.
-std::string house_form(std::string_view message) {
+void report_syntax(const toml::parse_error& error, const TomlTree& tree, Diagnostics& problems) {
   constexpr std::string_view kOpening = "Error while parsing ";
-  if (message.starts_with(kOpening)) {
-    message.remove_prefix(kOpening.size());
-    const size_t colon = message.find(": ");
-    if (colon != message.npos) {
-      return "not TOML: " + std::string(message.substr(colon + 2)) + ", in the " +
-             std::string(message.substr(0, colon));
-    }
+  std::string_view message = error.description(), in;
+  const size_t colon = message.find(": ");
+  if (message.starts_with(kOpening) && colon != message.npos) {
+    in = message.substr(kOpening.size(), colon - kOpening.size());
+    message.remove_prefix(colon + 2);
   }
-  return "not TOML: " + std::string(message);
+  Span where = tree.place(error.source().begin);
+  if (message.starts_with("cannot redefine")) {
+    const std::string key = quoted_word(message);
+    problems.error(tree.key_on_line(where, key), "'" + key + "' is given twice");
+    return;
+  }
+  const bool number = in.find("integer") != in.npos || in.find("floating") != in.npos;
+  if (number) where = tree.word_before(where);
+  for (const Wording& wording : kWordings) {
+    if (message.find(wording.theirs) == message.npos || in.find(wording.in) == in.npos) continue;
+    problems.error(where, wording.message, wording.hint);
+    return;
+  }
+  problems.error(where, "not TOML: " + std::string(message) +
+                            (in.empty() ? "" : ", in the " + std::string(in)));
 }
 
 }  // namespace
@@ -112,7 +177,7 @@ Node parse_toml(const std::shared_ptr<const Source>& source, Diagnostics& proble
     root.where = {source, 1, 1};
     return root;
   } catch (const toml::parse_error& error) {
-    problems.error(tree.place(error.source().begin), house_form(error.description()));
+    report_syntax(error, tree, problems);
     return {};
   }
 }

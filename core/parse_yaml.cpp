@@ -14,12 +14,20 @@
 namespace accel {
 namespace {
 
+constexpr auto kOpenQuotes = "the quotes are never closed";
+constexpr auto kCloseQuotes = "add the missing quote";
+constexpr auto kQuoteStar = "a text that starts with '*' needs quotes";
+constexpr auto kQuoteAnd = "a text that starts with '&' needs quotes";
+constexpr auto kBadEscape = "the escape after '\\' is not one of YAML's";
+constexpr auto kSingleQuotes = "use single quotes to keep every '\\'";
+
 /// Ends a parse whose problem is already reported.
 struct Stop {};
 
-/// A subtree and what an alias to it would add.
+/// A subtree, where it starts in the text, and what an alias to it would add.
 struct Branch {
   Node node;
+  size_t offset = 0;
   size_t nodes = 1;
   int height = 0;
 };
@@ -33,7 +41,11 @@ class YamlTree final : public YAML::EventHandler {
     root_.where = {source_, 1, static_cast<int>(begin_) + 1};
   }
 
-  Node take() { return std::move(root_); }
+  /// The whole tree, when nothing broke the parse.
+  Node take() {
+    for (const Diagnostic& d : no_values_) problems_.error(d.where, d.message, d.hint);
+    return std::move(root_);
+  }
 
   Span place(const YAML::Mark& mark) const {
     if (mark.line < 0) return {source_, 1, static_cast<int>(begin_) + 1};
@@ -41,18 +53,27 @@ class YamlTree final : public YAML::EventHandler {
     return {source_, mark.line + 1, mark.column + 1 + shift};
   }
 
+  /// In bytes from the start of the source.
+  size_t offset(const YAML::Mark& mark) const {
+    const size_t at = begin_ + static_cast<size_t>(std::max(mark.pos, 0));
+    return std::min(at, source_->text.size());
+  }
+
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const Span where = written_null(mark) || stack_.empty() ? place(mark) : stack_.back().where();
-    add({Node{{}, where}}, anchor);
+    const bool written = written_null(offset(mark));
+    if (!written && !stack_.empty()) check_colon(stack_.back());
+    const Span where = written || stack_.empty() ? place(mark) : stack_.back().where();
+    add({Node{{}, where}, offset(mark)}, anchor);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_tag(mark, tag);
-    add({scalar_node(value, tag == "!", place(mark))}, anchor);
+    if (tag == "!") check_quotes(mark);
+    add({scalar_node(value, tag == "!", place(mark)), offset(mark)}, anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -75,12 +96,16 @@ class YamlTree final : public YAML::EventHandler {
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
 
+  /// The innermost section or list that is still being read; the whole text when there is none.
+  Span innermost() const { return stack_.empty() ? root_.where : stack_.back().branch.node.where; }
+
  private:
   /// A section or list that is still being read.
   struct Open {
     Branch branch;
     YAML::anchor_t anchor = 0;
-    std::optional<Node> key;           ///< of the value to come
+    std::optional<Node> key;  ///< of the value to come
+    size_t key_offset = 0;
     std::map<std::string, Span> seen;  ///< keys so far
 
     Span where() const { return key ? key->where : branch.node.where; }
@@ -94,7 +119,10 @@ class YamlTree final : public YAML::EventHandler {
       report_too_deep(place(mark), problems_);
       throw Stop{};
     }
-    stack_.push_back({{Node{std::move(empty), place(mark)}, 1, 1}, anchor, {}, {}});
+    Open fresh;
+    fresh.branch = {Node{std::move(empty), place(mark)}, offset(mark), 1, 1};
+    fresh.anchor = anchor;
+    stack_.push_back(std::move(fresh));
   }
 
   void close() {
@@ -122,6 +150,7 @@ class YamlTree final : public YAML::EventHandler {
     Open& parent = stack_.back();
     if (parent.branch.node.map() && !parent.key) {
       parent.key = std::move(branch.node);
+      parent.key_offset = branch.offset;
       return;
     }
     parent.branch.nodes += branch.nodes;
@@ -155,16 +184,39 @@ class YamlTree final : public YAML::EventHandler {
   }
 
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag.empty() || tag == "?" || tag == "!") return;
+    const bool none = tag.empty() || tag == "?" || tag == "!";
+    if (none && !source_->text.substr(offset(mark), 1).starts_with('!')) return;
     problems_.error(place(mark), "tags such as '!!int' are not part of a recipe",
                     "leave the tag out: each option knows its type");
   }
 
-  /// Whether a null was written as a word; else the mark is of whatever comes next.
-  bool written_null(const YAML::Mark& mark) const {
+  /// yaml-cpp takes quotes that are never closed for closed at the end of the text.
+  void check_quotes(const YAML::Mark& mark) {
+    const std::string& all = source_->text;
+    size_t at = offset(mark);
+    if (all[at] == '&') at = std::min(all.find_first_of("'\"|>\n", at), all.size() - 1);
+    const char quote = all[at];
+    if (quote != '\'' && quote != '"') return;
+    while (++at < all.size() && all[at] != quote) {
+      if (quote == '"' && all[at] == '\\') ++at;
+    }
+    if (at >= all.size()) problems_.error(place(mark), kOpenQuotes, kCloseQuotes);
+  }
+
+  /// yaml-cpp takes a line without a colon for a key without a value.
+  void check_colon(const Open& section) {
+    if (!section.key || !section.key->scalar()) return;
+    const std::string& all = source_->text;
+    const std::string& key = section.key->scalar()->text;
+    const size_t end = all.find_first_of(":\n,}#", section.key_offset + key.size());
+    if (end != all.npos && all[end] == ':') return;
+    no_values_.push_back(
+        {section.key->where, "'" + key + "' has no value", "write '" + key + ": value'"});
+  }
+
+  /// Whether a null was written as a word at `at`; else the place is of whatever comes next.
+  bool written_null(size_t at) const {
     const std::string_view all = source_->text;
-    const size_t at = begin_ + static_cast<size_t>(std::max(mark.pos, 0));
-    if (mark.pos < 0 || at >= all.size()) return false;
     for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
       if (!all.substr(at).starts_with(word)) continue;
       const size_t next = at + word.size();
@@ -179,6 +231,7 @@ class YamlTree final : public YAML::EventHandler {
   Node root_;
   std::vector<Open> stack_;
   std::unordered_map<YAML::anchor_t, Branch> anchors_;
+  std::vector<Diagnostic> no_values_;  ///< they mean something else when the syntax breaks later
   size_t total_ = 0;
 };
 
@@ -212,47 +265,71 @@ struct Wording {
   std::string_view theirs;
   const char* message;
   const char* hint;
+  bool at_opening = false;  ///< shown where the section or list starts
 };
+
+constexpr auto kCheckLayout = "check the indentation, the quotes and the brackets";
 
 constexpr Wording kWordings[] = {
     {"illegal map value", "a ':' does not belong here",
      "check the indentation; a text with ': ' in it needs quotes"},
-    {"end of map not found", "the section ends in the middle of a line",
-     "check the indentation, the quotes and the brackets"},
-    {"end of sequence not found", "the list ends in the middle of a line",
-     "check the indentation, the quotes and the brackets"},
-    {"end of map flow", "a '{' is never closed", "add the missing '}' or ','"},
-    {"end of sequence flow", "a '[' is never closed", "add the missing ']' or ','"},
-    {"EOF in scalar", "the quotes are never closed", "add the missing quote"},
-    {"document indicator in scalar", "the quotes are never closed", "add the missing quote"},
+    {"end of map not found", "this does not continue the section", kCheckLayout},
+    {"end of sequence not found", "this does not continue the list", kCheckLayout},
+    {"end of map flow", "a '{' is never closed", "add the missing '}' or ','", true},
+    {"end of sequence flow", "a '[' is never closed", "add the missing ']' or ','", true},
+    {"EOF in scalar", kOpenQuotes, kCloseQuotes},
+    {"document indicator in scalar", kOpenQuotes, kCloseQuotes},
     {"illegal flow end", "a closing bracket has no opening one", ""},
     {"illegal block entry", "a '-' does not belong here", "a list starts on a line of its own"},
     {"illegal map key", "a key does not belong here", "check the indentation"},
-    {"tab", "a tab does not belong here", "indent with spaces"},
-    {"alias not found", "a '*' starts an alias, and no name follows",
-     "a text that starts with '*' needs quotes"},
-    {"end of alias", "an alias has a character in it that names do not have",
-     "a text that starts with '*' needs quotes"},
-    {"anchor not found", "a '&' starts an anchor, and no name follows",
-     "a text that starts with '&' needs quotes"},
-    {"end of anchor", "an anchor has a character in it that names do not have",
-     "a text that starts with '&' needs quotes"},
+    {"alias not found", "a '*' starts an alias, and no name follows", kQuoteStar},
+    {"end of alias", "an alias has a character in it that names do not have", kQuoteStar},
+    {"referenced anchor is not defined", "no anchor has the name of this alias", kQuoteStar},
+    {"anchor not found", "a '&' starts an anchor, and no name follows", kQuoteAnd},
+    {"end of anchor", "an anchor has a character in it that names do not have", kQuoteAnd},
     {"unknown token", "a text cannot start with this character", "put the text in quotes"},
-    {"referenced anchor is not defined", "no anchor has the name of this alias",
-     "a text that starts with '*' needs quotes"},
-    {"bad character", "the escape after '\\' is not one of YAML's",
-     "use single quotes to keep every '\\'"},
-    {"unknown escape character", "the escape after '\\' is not one of YAML's",
-     "use single quotes to keep every '\\'"},
+    {"bad character", kBadEscape, kSingleQuotes},
+    {"unknown escape character", kBadEscape, kSingleQuotes},
 };
 
-void report_syntax(const YAML::Exception& error, const Span& where, Diagnostics& problems) {
+/// Mistakes that show in the text better than in yaml-cpp's words. False: none of these.
+bool report_visible(const Span& where, Diagnostics& problems) {
+  const std::string& all = where.source->text;
+  size_t line = 0;
+  for (int i = 1; i < where.line; ++i) line = all.find('\n', line) + 1;
+  const size_t text = std::min(all.find_first_not_of(" \t", line), all.size());
+  const size_t tab = all.find('\t', line);
+  if (tab < text) {
+    problems.error({where.source, where.line, static_cast<int>(tab - line) + 1},
+                   "a tab indents this line", "indent with spaces");
+    return true;
+  }
+  const size_t at = line + static_cast<size_t>(where.column) - 1;
+  const size_t reference = all.rfind("${", at);
+  if (reference == all.npos || reference < line || at - reference > 1) return false;
+  problems.error({where.source, where.line, static_cast<int>(reference - line) + 1},
+                 "a text with '${...}' needs quotes inside brackets", "put the text in quotes");
+  return true;
+}
+
+void report_syntax(const YAML::Exception& error, const YamlTree& tree, Diagnostics& problems) {
+  const Span where = tree.place(error.mark);
+  if (report_visible(where, problems)) return;
   for (const Wording& wording : kWordings) {
     if (error.msg.find(wording.theirs) == std::string::npos) continue;
-    problems.error(where, wording.message, wording.hint);
+    problems.error(wording.at_opening ? tree.innermost() : where, wording.message, wording.hint);
     return;
   }
   problems.error(where, "not YAML: " + error.msg);
+}
+
+/// Without '---' the second document is the rest of a text that ended too early.
+void report_second(const Span& where, size_t offset, Diagnostics& problems) {
+  if (where.source->text.compare(offset, 3, "---") == 0) {
+    problems.error(where, "a recipe is one document, not several");
+  } else {
+    problems.error(where, "nothing can follow here", kCheckLayout);
+  }
 }
 
 }  // namespace
@@ -266,12 +343,13 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, size_t begin, Diagn
     parser.HandleNextDocument(tree);
     NoMoreDocuments no_more(second);
     parser.HandleNextDocument(no_more);
+    return tree.take();
   } catch (const Stop&) {
-    if (second) problems.error(tree.place(*second), "a recipe is one document, not several");
+    if (second) report_second(tree.place(*second), tree.offset(*second), problems);
   } catch (const YAML::Exception& error) {
-    report_syntax(error, tree.place(error.mark), problems);
+    report_syntax(error, tree, problems);
   }
-  return tree.take();
+  return {};
 }
 
 }  // namespace accel
