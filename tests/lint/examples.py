@@ -31,7 +31,8 @@ def commands(document):
 
 
 def make_targets():
-    return set(re.findall(r"^([a-z]+):", checkout.read("Makefile"), re.MULTILINE))
+    rules = re.findall(r"^([a-z ]+):", checkout.read("Makefile"), re.MULTILINE)
+    return {target for rule in rules for target in rule.split()}
 
 
 def unknown_targets(command):

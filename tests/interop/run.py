@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Runs everything that compares accel-run with the Python packages.   run.py BUILD
+
+BUILD is a folder with the executable and all test binaries. The interpreter that runs this must
+have tests/interop/requirements.txt installed.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def steps(build, scratch):
+    """Yields (what is checked, command)."""
+    python = sys.executable
+    yield "Accelerate still gives the golden losses", [python, HERE / "make_golden_losses.py", "--check"]
+    yield "accel-run gives them too", [python, ROOT / "tests/smoke/golden_losses.py",
+                                       build / "accel-run", HERE]
+    models = scratch / "models.json"
+    yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
+    os.environ["ACCEL_GOLDEN_MODELS"] = str(models)
+    # With ACCEL_PYTHON set the unit tests hand their files to the real readers as well.
+    yield "the unit tests, against Python", ["ctest", "--test-dir", build, "--label-regex", "unit",
+                                             "--output-on-failure"]
+
+
+def main():
+    build = Path(sys.argv[1]).resolve()
+    os.environ["ACCEL_PYTHON"] = sys.executable
+    failed = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for what, command in steps(build, Path(scratch)):
+            print(f"interop: {what}", flush=True)
+            if subprocess.run([str(word) for word in command], cwd=ROOT, check=False).returncode:
+                failed.append(what)
+    for what in failed:
+        print(f"interop: FAILED: {what}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
