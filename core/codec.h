@@ -113,7 +113,8 @@ struct Codec<bool> {
 template <>
 struct Codec<std::string> {
   static std::string name() { return "a text"; }
-  static std::string json() { return "\"type\": \"string\""; }
+  /// Any scalar is a text as it is written.
+  static std::string json() { return "\"type\": [\"string\", \"number\", \"boolean\"]"; }
   static std::optional<std::string> read(const Node& node, const std::string& name,
                                          Reading& reading);
   static Node write(const std::string& value) { return scalar_node(value, true); }

@@ -6,12 +6,27 @@
 
 namespace accel {
 
+namespace detail {
+/// JSON Schema of one value or a list of them.
+inline std::string one_or_list(const std::string& one) {
+  return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
+}
+}  // namespace detail
+
 /// One value or a list of them. A single value is a list of one.
 template <class T>
 struct Codec<std::vector<T>> {
   static std::string name() { return "a list"; }
-  static std::string json() {
-    return "\"type\": \"array\", \"items\": {" + Codec<T>::json() + "}";
+  static std::string json() { return detail::one_or_list(Codec<T>::json()); }
+  static std::string kind()
+    requires requires { Codec<T>::kind(); }
+  {
+    return Codec<T>::kind();
+  }
+  static auto extra_fields()
+    requires requires { Codec<T>::extra_fields(); }
+  {
+    return Codec<T>::extra_fields();
   }
   static std::optional<std::vector<T>> read(const Node& node, const std::string& name,
                                             Reading& reading) {

@@ -79,9 +79,7 @@ template <class Base>
 struct Codec<std::vector<Ref<Base>>> {
   static std::string name() { return std::string("a list of ") + Kind<Base>::kName + "s"; }
   static std::string kind() { return Kind<Base>::kName; }
-  static std::string json() {
-    return "\"type\": \"array\", \"items\": {" + Codec<Ref<Base>>::json() + "}";
-  }
+  static std::string json() { return detail::one_or_list(Codec<Ref<Base>>::json()); }
   static std::optional<std::vector<Ref<Base>>> read(const Node& node, const std::string&,
                                                     Reading& reading) {
     std::vector<Ref<Base>> out;

@@ -1,0 +1,101 @@
+#include "core/catalog_text.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "tests/unit/core/catalog_sample.h"
+
+namespace accel {
+namespace {
+
+/// The message and the hint of the Error that `act` throws.
+template <class Act>
+std::string complaint_of(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    return std::string(error.what()) + " / " + error.hint();
+  }
+  return "nothing was thrown";
+}
+
+TEST(ListTextTest, NamesAndSummariesOfAKindAreAligned) {
+  EXPECT_EQ(list_text(sample_registry(), "tracker"),
+            "tracker\n"
+            "  null     Forgets everything.\n"
+            "  printer  Prints pages of numbers.\n");
+}
+
+TEST(ListTextTest, EveryKindIsListedWhenNoneIsAskedFor) {
+  const std::string all = list_text(sample_registry(), "");
+  for (const CatalogIndex* catalog : sample_registry().all()) {
+    EXPECT_NE(("\n" + all).find('\n' + catalog->kind() + '\n'), std::string::npos)
+        << catalog->kind();
+  }
+  EXPECT_NE(all.find("model\n  none\n\n"), std::string::npos);
+}
+
+TEST(ListTextTest, UnknownKindNamesTheNearest) {
+  EXPECT_EQ(complaint_of([] { list_text(sample_registry(), "modle"); }),
+            "there is no kind of component named 'modle' / did you mean 'model'?");
+  EXPECT_EQ(complaint_of([] { list_text(sample_registry(), "zzzzzzzzzz"); }),
+            "there is no kind of component named 'zzzzzzzzzz' / there are model, task, dataset, "
+            "transform, optimizer, scheduler, metric, callback, tracker");
+}
+
+TEST(ExplainTextTest, TellsEveryOptionWithTypeRuleAndDefault) {
+  const Registry registry = sample_registry();
+  EXPECT_EQ(explain_text(catalog_of(registry, "tracker"), "printer"),
+            "tracker printer\n"
+            "  Prints pages of numbers.\n"
+            "\n"
+            "options:\n"
+            "  path: a path; required\n"
+            "      Where to write, below runs/<name>.\n"
+            "  rows: a whole number; at least 1; default 10\n"
+            "      Lines in a page.\n"
+            "  limit: a number or 'none'; default none\n"
+            "      Stop at a*b of `a|b`.\n"
+            "  columns: a whole number or 'auto'; default auto\n"
+            "      Columns in a page.\n"
+            "  sizes: a list; default [3, 4]\n"
+            "      Sizes of pages.\n"
+            "  style: a section\n"
+            "      How it looks.\n"
+            "      color: a text; one of blue, red; default 'blue'\n"
+            "          Of the line.\n"
+            "      width: a number; more than 0; default 1.5\n"
+            "          In points.\n");
+}
+
+TEST(ExplainTextTest, ComponentWithoutOptionsSaysSo) {
+  const Registry registry = sample_registry();
+  EXPECT_EQ(explain_text(catalog_of(registry, "tracker"), "null"),
+            "tracker null\n  Forgets everything.\n\nIt has no options.\n");
+}
+
+TEST(ExplainTextTest, UnknownNameNamesTheNearest) {
+  const Registry registry = sample_registry();
+  EXPECT_EQ(complaint_of([&] { explain_text(catalog_of(registry, "tracker"), "printr"); }),
+            "no tracker is named 'printr' / did you mean 'printer'?");
+}
+
+TEST(ExplainTextTest, NoLineIsWiderThanATerminal) {
+  Registry registry;
+  std::string long_summary;
+  for (int i = 0; i < 60; ++i) long_summary += "words of different length ";
+  FieldInfo field{"option", "a text", "''", long_summary, "", ""};
+  registry.of<Tracker>().add({"wordy", long_summary, {field}}, {});
+  std::istringstream lines(list_text(registry, "tracker") +
+                           explain_text(registry.of<Tracker>(), "wordy"));
+  std::string line;
+  while (std::getline(lines, line)) {
+    EXPECT_LE(line.size(), 100u);
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+}
+
+}  // namespace
+}  // namespace accel
