@@ -22,8 +22,7 @@ struct AdamOptions {
         .field("lr", &AdamOptions::lr, kLrHelp, at_least(0.0))
         .field("betas", &AdamOptions::betas,
                "Decay rates of the averages of the gradient and of its square.", two_decay_rates())
-        .field("eps", &AdamOptions::eps, "Added to the divisor, against division by zero.",
-               at_least(0.0))
+        .field("eps", &AdamOptions::eps, kEpsHelp, at_least(0.0))
         .field("weight_decay", &AdamOptions::weight_decay,
                kDecoupled ? kDecoupledDecayHelp : kWeightDecayHelp, at_least(0.0))
         .field("amsgrad", &AdamOptions::amsgrad, "Divide by the largest average seen so far.")

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/error.h"
@@ -31,6 +32,12 @@ std::string shape_text(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+void check_group_count(const OptimizerState& state, size_t wanted) {
+  if (state.groups.size() == wanted) return;
+  refuse_state("has " + std::to_string(state.groups.size()) + " groups, the recipe makes " +
+               std::to_string(wanted));
+}
 
 void GroupedOptimizer::add_group(const std::vector<NamedTensor>& parameters, SlotNames slot_names,
                                  double lr) {
@@ -133,10 +140,7 @@ OptimizerState GroupedOptimizer::state() const {
 }
 
 void GroupedOptimizer::load(const OptimizerState& state) {
-  if (state.groups.size() != groups_.size()) {
-    refuse_state("has " + std::to_string(state.groups.size()) + " groups, the recipe makes " +
-                 std::to_string(groups_.size()));
-  }
+  check_group_count(state, groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto& saved = state.groups[g].parameters;
     std::vector<Item>& items = groups_[g].items;

@@ -1,7 +1,6 @@
 // What all optimizers share: parameter groups, learning rates, state in and out, gradients.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,6 +25,9 @@ struct GroupUpdate {
   std::vector<at::Tensor> gradients;           ///< laid out as the parameters; not to be changed
   std::vector<std::vector<at::Tensor>> slots;  ///< by slot, then by parameter
 };
+
+/// Throws CheckpointError when a saved state has another number of groups.
+void check_group_count(const OptimizerState& state, size_t wanted);
 
 /// Everything of an Optimizer but the rule: groups, rates, gathering, state.
 class GroupedOptimizer : public Optimizer {

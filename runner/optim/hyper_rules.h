@@ -12,6 +12,7 @@ inline constexpr auto kLrHelp = "Learning rate: how far one update moves.";
 inline constexpr auto kWeightDecayHelp = "L2 penalty, added to the gradient.";
 inline constexpr auto kDecoupledDecayHelp =
     "Shrinks the weights by lr * weight_decay per update, apart from the gradient.";
+inline constexpr auto kEpsHelp = "Added to the divisor, against division by zero.";
 inline constexpr auto kMaximizeHelp = "Climb instead of descend.";
 
 /// The decay rates of two moving averages.

@@ -2,12 +2,14 @@
 
 #include <fnmatch.h>
 
-namespace accel::detail {
-namespace {
+namespace accel {
 
-bool matches(const std::string& pattern, const std::string& name) {
+bool name_matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
+
+namespace detail {
+namespace {
 
 std::string last_part(const std::string& name) {
   return name.substr(name.rfind('.') + 1);
@@ -22,7 +24,7 @@ std::vector<std::string> plausible_patterns(const std::string& pattern,
   for (const NamedTensor& p : parameters) {
     all.push_back(p.name);
     const std::string ending = stem + last_part(p.name);
-    if (matches(ending, p.name)) all.push_back(ending);
+    if (name_matches(ending, p.name)) all.push_back(ending);
   }
   return all;
 }
@@ -126,7 +128,7 @@ std::vector<std::vector<NamedTensor>> split_parameters(const std::vector<NamedTe
     for (const Node& pattern : group.match) {
       bool found = false;
       for (size_t i = 0; i < parameters.size(); ++i) {
-        if (!matches(pattern.scalar()->text, parameters[i].name)) continue;
+        if (!name_matches(pattern.scalar()->text, parameters[i].name)) continue;
         found = true;
         if (!taken[i]) members.push_back(parameters[i]);
         taken[i] = true;
@@ -146,4 +148,5 @@ std::vector<std::vector<NamedTensor>> split_parameters(const std::vector<NamedTe
   return split;
 }
 
-}  // namespace accel::detail
+}  // namespace detail
+}  // namespace accel

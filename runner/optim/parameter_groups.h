@@ -11,9 +11,12 @@
 
 namespace accel {
 
+/// Whether a parameter's name fits a pattern: `*` is any run of characters, `?` any one.
+bool name_matches(const std::string& pattern, const std::string& name);
+
 /// One entry of `groups`, as written.
 struct GroupOverride {
-  std::vector<Node> match;  ///< texts: `*` is any run of characters, `?` any one
+  std::vector<Node> match;  ///< patterns of names
   Node changes;             ///< the options that differ from the optimizer's own
   Node written;             ///< both, for the resolved recipe
 };

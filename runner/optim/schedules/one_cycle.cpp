@@ -1,0 +1,85 @@
+// Up and down once over the whole run, as torch.optim.lr_scheduler.OneCycleLR.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "runner/optim/schedules/warmed_schedule.h"
+
+namespace accel {
+namespace {
+
+enum class AnnealStrategy { kCos, kLinear };
+
+}  // namespace
+
+template <>
+struct EnumNames<AnnealStrategy> {
+  static constexpr std::pair<AnnealStrategy, const char*> kValues[] = {
+      {AnnealStrategy::kCos, "cos"}, {AnnealStrategy::kLinear, "linear"}};
+};
+
+namespace {
+
+struct OneCycleOptions {
+  double pct_start = 0.3;
+  AnnealStrategy anneal_strategy = AnnealStrategy::kCos;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+};
+
+class OneCycleSchedule final : public Schedule {
+ public:
+  static constexpr auto kName = "one_cycle";
+  static constexpr auto kSummary = "Climbs to the optimizer's rate, then falls far below it.";
+  static Schema<OneCycleOptions> schema() {
+    return Schema<OneCycleOptions>()
+        .field("pct_start", &OneCycleOptions::pct_start, "The part of the run spent climbing.",
+               within(0.0, 1.0))
+        .field("anneal_strategy", &OneCycleOptions::anneal_strategy, "The shape of both sides.")
+        .field("div_factor", &OneCycleOptions::div_factor,
+               "The rate at the start is the optimizer's divided by this.", more_than(0.0))
+        .field("final_div_factor", &OneCycleOptions::final_div_factor,
+               "The rate at the end is that at the start divided by this.", more_than(0.0))
+        .field("three_phase", &OneCycleOptions::three_phase,
+               "Fall to the first rate as fast as it climbed, then to the end.");
+  }
+
+  OneCycleSchedule(const OneCycleOptions& options, const ScheduleContext& context)
+      : options_(options), last_(run_length(kName, context) - 1) {
+    const double total = static_cast<double>(last_ + 1);
+    ends_.push_back(options.pct_start * total - 1);
+    if (options.three_phase) ends_.push_back(2 * options.pct_start * total - 2);
+    ends_.push_back(static_cast<double>(last_));
+  }
+
+  double lr(double base, int64_t step) const override {
+    const double first = base / options_.div_factor;
+    std::vector<double> turns = {first, base};
+    if (options_.three_phase) turns.push_back(first);
+    turns.push_back(first / options_.final_div_factor);
+
+    const auto now = static_cast<double>(std::min(step, last_));
+    double begin = 0;
+    size_t phase = 0;
+    while (phase + 1 < ends_.size() && now > ends_[phase]) begin = ends_[phase++];
+    const double length = ends_[phase] - begin;
+    const double done = length > 0 ? (now - begin) / length : 1;
+    return between_turns(turns[phase], turns[phase + 1], done);
+  }
+
+ private:
+  double between_turns(double start, double end, double done) const {
+    if (options_.anneal_strategy == AnnealStrategy::kLinear) return (end - start) * done + start;
+    return end + (start - end) / 2 * (std::cos(std::numbers::pi * done) + 1);
+  }
+
+  OneCycleOptions options_;
+  int64_t last_;
+  std::vector<double> ends_;  // the step at which each phase ends
+};
+
+const Register<OneCycleSchedule> one_cycle_schedule;
+
+}  // namespace
+}  // namespace accel
