@@ -1,0 +1,108 @@
+// Predicting the next token.
+#include <ATen/ops/cross_entropy_loss.h>
+
+#include "core/error.h"
+#include "core/model.h"
+#include "core/registry.h"
+#include "core/task.h"
+#include "runner/tasks/chunked_cross_entropy.h"
+
+namespace accel {
+namespace {
+
+struct CausalLmOptions {
+  Auto<int64_t> chunk;
+};
+
+/// Above this, `chunk: auto` computes the logits in parts of this size.
+constexpr int64_t kLogitBytes = int64_t{64} << 20;
+
+LanguageModel& language_model(Model& model) {
+  if (auto* language = dynamic_cast<LanguageModel*>(&model)) return *language;
+  throw Error(ExitCode::kRecipe,
+              "the task 'causal_lm' wants a language model, and this model is none",
+              "'gpt' is one");
+}
+
+class CausalLm final : public Task {
+ public:
+  static constexpr auto kName = "causal_lm";
+  static constexpr auto kSummary = "Cross-entropy on the next token.";
+
+  static Schema<CausalLmOptions> schema() {
+    return Schema<CausalLmOptions>().field(
+        "chunk", &CausalLmOptions::chunk,
+        "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB.",
+        if_given<Auto>(at_least<int64_t>(1)));
+  }
+
+  CausalLm(const CausalLmOptions& options, const TaskContext& context) : options_(options) {
+    const DataShape& data = context.data;
+    if (!data.input.empty() && (data.vocab == 0 || data.target_type != DType::kI64)) {
+      throw Error(ExitCode::kRecipe,
+                  std::string("the task 'causal_lm' wants tokens, but a sample of the data is ") +
+                      name_of(data.input_type) + " " + to_string(data.input));
+    }
+  }
+
+  double weight(const Batch& batch) const override {
+    return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
+  }
+
+  at::Tensor loss(Model& model, const Batch& batch) override {
+    LanguageModel& language = language_model(model);
+    // The mean over no token is NaN, which must not reach the weights.
+    if (weight(batch) == 0) return language.hidden(batch.inputs).to(at::kFloat).sum().mul(0);
+    const int64_t chunk = chunk_for(language, batch);
+    if (chunk >= batch.targets.numel()) return whole(language, batch).loss;
+    return chunked_cross_entropy(head_of(language, batch), chunk);
+  }
+
+  /// The output is the likeliest token at each position, int64 [batch, context].
+  Evaluation evaluate(Model& model, const Batch& batch) override {
+    LanguageModel& language = language_model(model);
+    const int64_t chunk = chunk_for(language, batch);
+    Evaluation result;
+    if (chunk >= batch.targets.numel()) {
+      result = whole(language, batch);
+      result.output = result.output.argmax(1).view_as(batch.targets);
+    } else {
+      const ScoredTokens scored = score_by_chunks(head_of(language, batch), chunk);
+      result = {scored.loss, scored.predicted.view_as(batch.targets)};
+    }
+    if (weight(batch) == 0) result.loss.zero_();
+    return result;
+  }
+
+  std::vector<std::string> metrics() const override {
+    return {"perplexity", "accuracy", "exact_match"};
+  }
+  std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
+
+ private:
+  int64_t chunk_for(LanguageModel& model, const Batch& batch) const {
+    if (options_.chunk) return *options_.chunk;
+    const int64_t token_bytes = model.head_weight().size(0) * static_cast<int64_t>(sizeof(float));
+    const int64_t fits = std::max<int64_t>(kLogitBytes / token_bytes, 1);
+    return std::min(fits, batch.targets.numel());
+  }
+
+  static VocabularyHead head_of(LanguageModel& model, const Batch& batch) {
+    return {model.hidden(batch.inputs).flatten(0, 1), model.head_weight(), batch.targets.flatten()};
+  }
+
+  /// The loss and the logits [tokens, vocab].
+  static Evaluation whole(LanguageModel& model, const Batch& batch) {
+    const at::Tensor logits = model.forward(batch.inputs).to(at::kFloat).flatten(0, 1);
+    return {at::cross_entropy_loss(logits, batch.targets.flatten(), {}, at::Reduction::Mean,
+                                   kIgnoredTarget),
+            logits};
+  }
+
+  CausalLmOptions options_;
+};
+
+const Register<CausalLm> causal_lm;
+
+}  // namespace
+}  // namespace accel
