@@ -26,8 +26,8 @@ std::string hint_for(std::string_view text) {
     }
   }
   const size_t digit = text.find_first_not_of('0');
-  if (digit != text.npos && digit > 0 && is_digit(text[digit])) {
-    const std::string rest(text.substr(digit));
+  if (digit != text.npos && digit > 0) {
+    const std::string rest(text.substr(text[digit] == '.' ? digit - 1 : digit));
     if (NumberText::read(rest).valid) return "leave out the leading zero: " + rest;
   }
   if (text.find(',') != text.npos) {

@@ -1,6 +1,8 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -26,14 +28,11 @@ class TomlTree {
   }
 
   /// toml++ counts characters; a Span counts bytes.
-  Span place(const toml::source_position& position) const {
+  Span place(const toml::source_position& position) {
     if (!position || position.line > lines_.size()) return {source_, 1, 1};
-    const size_t line = lines_[position.line - 1];
-    size_t at = line;
-    for (size_t i = 1; i < position.column && at < source_->text.size(); ++i) {
-      at += std::max<size_t>(1, character_length(source_->text, at));
-    }
-    return {source_, static_cast<int>(position.line), static_cast<int>(at - line) + 1};
+    const std::vector<uint32_t>& bytes = bytes_of(position.line - 1);
+    const size_t column = std::min<size_t>(position.column - 1, bytes.size() - 1);
+    return {source_, static_cast<int>(position.line), static_cast<int>(bytes[column]) + 1};
   }
 
   /// The start of the word that ends at or just before `where`.
@@ -101,11 +100,26 @@ class TomlTree {
     return std::string(text.substr(begin, end - begin));
   }
 
+  /// For each character of the line, and for its end, the bytes before it.
+  const std::vector<uint32_t>& bytes_of(size_t line) {
+    std::vector<uint32_t>& bytes = bytes_[line];
+    if (!bytes.empty()) return bytes;
+    const std::string& text = source_->text;
+    const size_t begin = lines_[line];
+    const size_t end = line + 1 < lines_.size() ? lines_[line + 1] : text.size();
+    for (size_t at = begin; at < end; at += std::max<size_t>(1, character_length(text, at))) {
+      bytes.push_back(static_cast<uint32_t>(at - begin));
+    }
+    bytes.push_back(static_cast<uint32_t>(end - begin));
+    return bytes;
+  }
+
   size_t line_of(const Span& where) const { return lines_[static_cast<size_t>(where.line) - 1]; }
 
   const std::shared_ptr<const Source>& source_;
   Diagnostics& problems_;
   std::vector<size_t> lines_;
+  std::map<size_t, std::vector<uint32_t>> bytes_;  ///< of the lines asked for: some are very long
   size_t nodes_ = 0;
 };
 
@@ -142,7 +156,7 @@ std::string quoted_word(std::string_view message) {
 }
 
 /// "Error while parsing key-value pair: expected '=', saw 'x'" in the house form.
-void report_syntax(const toml::parse_error& error, const TomlTree& tree, Diagnostics& problems) {
+void report_syntax(const toml::parse_error& error, TomlTree& tree, Diagnostics& problems) {
   constexpr std::string_view kOpening = "Error while parsing ";
   std::string_view message = error.description(), in;
   const size_t colon = message.find(": ");

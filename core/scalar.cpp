@@ -54,11 +54,23 @@ constexpr ByteUnit kByteUnits[] = {
     {"TiB", 1024.0 * 1024 * 1024 * 1024},
 };
 
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+/// The unit that was meant: one that differs in case, one cut short, or the closest.
 template <class Units>
-std::vector<std::string> names_of(const Units& units) {
+std::string unit_hint(const std::string& word, const Units& units) {
   std::vector<std::string> names;
   for (const auto& unit : units) names.push_back(unit.name);
-  return names;
+  for (const std::string& name : names) {
+    if (lower(name) == lower(word)) return "did you mean '" + name + "'?";
+  }
+  for (const std::string& name : names) {
+    if (name.starts_with(word)) return "did you mean '" + name + "'?";
+  }
+  return did_you_mean(word, names);
 }
 
 /// What is wrong with a scalar that no number can be read from.
@@ -68,7 +80,7 @@ std::string number_hint(const Scalar& scalar) {
   std::string word = scalar.text;
   if (!word.empty() && (word[0] == '-' || word[0] == '+')) word.erase(0, 1);
   if (!word.empty() && word[0] == '.') word.erase(0, 1);
-  for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  word = lower(word);
   if (word == "nan" || word == "inf") return kFiniteOnly;
   return number.hint;
 }
@@ -118,7 +130,7 @@ Parsed<double> measure(const Quantity& quantity, const Unit (&units)[N], const U
   for (const Unit& unit : units) {
     if (quantity.unit == unit.name) found = &unit;
   }
-  if (!found) return {{}, did_you_mean(quantity.unit, names_of(units))};
+  if (!found) return {{}, unit_hint(quantity.unit, units)};
   const double product = *value * quantity.scale * found->scale;
   if (product < 0) return {{}, "it cannot be negative"};
   if (!std::isfinite(product)) return {{}, kFiniteOnly};
