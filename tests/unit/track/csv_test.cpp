@@ -5,8 +5,9 @@
 
 #include "core/error.h"
 #include "runner/track/csv_text.h"
-#include "tests/unit/track/temp_folder.h"
-#include "tests/unit/track/tracker_testing.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/track/run_in.h"
 
 namespace accel {
 namespace {
@@ -16,9 +17,9 @@ using Values = std::vector<Measurement>;
 class CsvTrackerTest : public testing::Test {
  protected:
   std::unique_ptr<Tracker> tracker(int64_t first_step = 0) {
-    return make_tracker("csv", run_in(folder_.path(), first_step));
+    return build<Tracker>("csv", run_in(folder_.path(), first_step));
   }
-  std::string table() const { return folder_.file("metrics.csv"); }
+  std::string table() const { return folder_.path("metrics.csv"); }
 
   TempFolder folder_;
 };
@@ -28,7 +29,7 @@ TEST_F(CsvTrackerTest, RowPerStepAndColumnPerName) {
   csv->log(10, Values{{"train/loss", 0.5}, {"train/lr", 0.001}});
   csv->log(20, Values{{"train/loss", 0.25}, {"train/lr", 0.0005}});
   csv->flush();
-  EXPECT_EQ(read_text(table()), "step,train/loss,train/lr\n10,0.5,0.001\n20,0.25,5e-04\n");
+  EXPECT_EQ(file_content(table()), "step,train/loss,train/lr\n10,0.5,0.001\n20,0.25,5e-04\n");
 }
 
 TEST_F(CsvTrackerTest, ValuesOfOneStepShareARow) {
@@ -36,7 +37,7 @@ TEST_F(CsvTrackerTest, ValuesOfOneStepShareARow) {
   csv->log(10, Values{{"train/loss", 0.5}});
   csv->log(10, Values{{"eval/loss", 0.75}});
   csv->finish(RunStatus::kFinished);
-  EXPECT_EQ(read_text(table()), "step,train/loss,eval/loss\n10,0.5,0.75\n");
+  EXPECT_EQ(file_content(table()), "step,train/loss,eval/loss\n10,0.5,0.75\n");
 }
 
 TEST_F(CsvTrackerTest, NewColumnsWidenTheRowsBefore) {
@@ -47,7 +48,8 @@ TEST_F(CsvTrackerTest, NewColumnsWidenTheRowsBefore) {
   csv->log(20, Values{{"eval, top 5", 1}, {"speed", 8}});
   csv->log(30, Values{{"speed", 9}});
   csv->flush();
-  EXPECT_EQ(read_text(table()), "step,loss,\"eval, top 5\",speed\n10,0.5,,\n20,0.25,1,8\n30,,,9\n");
+  EXPECT_EQ(file_content(table()),
+            "step,loss,\"eval, top 5\",speed\n10,0.5,,\n20,0.25,1,8\n30,,,9\n");
 }
 
 TEST_F(CsvTrackerTest, NumbersThatAreNotFiniteReadAsDataFramesWriteThem) {
@@ -55,28 +57,28 @@ TEST_F(CsvTrackerTest, NumbersThatAreNotFiniteReadAsDataFramesWriteThem) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   csv->log(1, Values{{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", -kInfinity}});
   csv->flush();
-  EXPECT_EQ(read_text(table()), "step,a,b\n1,nan,-inf\n");
+  EXPECT_EQ(file_content(table()), "step,a,b\n1,nan,-inf\n");
 }
 
 TEST_F(CsvTrackerTest, ResumeDropsLaterRowsAndKeepsTheColumns) {
-  write_text(table(), "step,\"a,b\",loss\n10,1,2\n20,3,4\n30,5,6\n40,7");
+  folder_.write("metrics.csv", "step,\"a,b\",loss\n10,1,2\n20,3,4\n30,5,6\n40,7");
   const auto csv = tracker(20);
   csv->log(30, Values{{"loss", 60}});
   csv->log(40, Values{{"new", 80}});
   csv->flush();
-  EXPECT_EQ(read_text(table()), "step,\"a,b\",loss,new\n10,1,2,\n20,3,4,\n30,,60,\n40,,,80\n");
+  EXPECT_EQ(file_content(table()), "step,\"a,b\",loss,new\n10,1,2,\n20,3,4,\n30,,60,\n40,,,80\n");
 }
 
 TEST_F(CsvTrackerTest, FreshRunReplacesAnOlderTable) {
-  write_text(table(), "step,loss\n0,9\n10,1\n");
+  folder_.write("metrics.csv", "step,loss\n0,9\n10,1\n");
   const auto csv = tracker();
   csv->log(10, Values{{"loss", 2}});
   csv->flush();
-  EXPECT_EQ(read_text(table()), "step,loss\n10,2\n");
+  EXPECT_EQ(file_content(table()), "step,loss\n10,2\n");
 }
 
 TEST_F(CsvTrackerTest, ForeignTableIsRefused) {
-  write_text(table(), "sentence,label\nfine,1\n");
+  folder_.write("metrics.csv", "sentence,label\nfine,1\n");
   try {
     tracker();
     FAIL() << "the table was taken";
@@ -86,15 +88,15 @@ TEST_F(CsvTrackerTest, ForeignTableIsRefused) {
                                 "'sentence', not 'step'");
     EXPECT_EQ(error.hint(), "give the csv tracker another 'path'");
   }
-  EXPECT_EQ(read_text(table()), "sentence,label\nfine,1\n");
+  EXPECT_EQ(file_content(table()), "sentence,label\nfine,1\n");
 }
 
 TEST_F(CsvTrackerTest, PathOptionMovesTheTable) {
-  const std::string path = folder_.file("deep/er/table.csv");
-  const auto csv = make_tracker("type: csv\npath: " + path, run_in(folder_.path()));
+  const std::string path = folder_.path("deep/er/table.csv");
+  const auto csv = build<Tracker>("type: csv\npath: " + path, run_in(folder_.path()));
   csv->log(1, Values{{"loss", 2}});
   csv->flush();
-  EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
+  EXPECT_EQ(file_content(path), "step,loss\n1,2\n");
   EXPECT_FALSE(std::filesystem::exists(table()));
 }
 

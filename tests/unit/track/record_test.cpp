@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "tests/unit/track/temp_folder.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
 
 namespace accel {
 namespace {
@@ -38,7 +39,7 @@ std::string message_of(const std::function<void()>& act) {
 
 TEST(RunRecordTest, StepIsOneLineWithTheBitsOfItsLoss) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   RunRecord record(path, 0);
   record.step({.step = 7,
                .epoch = 2,
@@ -48,7 +49,7 @@ TEST(RunRecordTest, StepIsOneLineWithTheBitsOfItsLoss) {
                .lr = 3e-4,
                .ids_digest = 0xabc});
   record.flush();
-  EXPECT_EQ(read_text(path),
+  EXPECT_EQ(file_content(path),
             "{\"step\":7,\"epoch\":2,\"samples\":448,\"loss\":0.1,"
             "\"loss_bits\":\"3fb999999999999a\",\"grad_norm\":1e-300,\"lr\":3e-04,"
             "\"ids\":\"0000000000000abc\"}\n");
@@ -56,11 +57,11 @@ TEST(RunRecordTest, StepIsOneLineWithTheBitsOfItsLoss) {
 
 TEST(RunRecordTest, NumbersThatJsonCannotHoldAreNullAndTheBitsTell) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   RunRecord record(path, 0);
   record.step({.step = 1, .loss = -kInfinity, .grad_norm = std::nan(""), .skipped = true});
   record.flush();
-  EXPECT_EQ(read_text(path),
+  EXPECT_EQ(file_content(path),
             "{\"step\":1,\"epoch\":0,\"samples\":0,\"loss\":null,"
             "\"loss_bits\":\"fff0000000000000\",\"grad_norm\":null,\"lr\":0,"
             "\"ids\":\"0000000000000000\",\"skipped\":true}\n");
@@ -68,14 +69,14 @@ TEST(RunRecordTest, NumbersThatJsonCannotHoldAreNullAndTheBitsTell) {
 
 TEST(RunRecordTest, EvaluationAndLogAreObjectsOfTheirOwn) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   RunRecord record(path, 0);
   const std::vector<Measurement> results = {{"eval/loss", 0.25}, {"eval/accuracy", 1}};
   record.evaluation(10, results);
   record.log(10, std::vector<Measurement>{{"time/data", 0.5}});
   record.log(11, {});
   record.flush();
-  EXPECT_EQ(read_text(path),
+  EXPECT_EQ(file_content(path),
             "{\"step\":10,\"eval\":{\"eval/loss\":0.25,\"eval/accuracy\":1}}\n"
             "{\"step\":10,\"log\":{\"time/data\":0.5}}\n"
             "{\"step\":11,\"log\":{}}\n");
@@ -83,18 +84,18 @@ TEST(RunRecordTest, EvaluationAndLogAreObjectsOfTheirOwn) {
 
 TEST(RunRecordTest, EventHasATimeAndEscapedText) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   RunRecord record(path, 0);
   record.event(0, "start", "a \"b\"\n\xff");
   record.flush();
   const std::regex wanted(
       R"re(\{"step":0,"event":"start","text":"a \\"b\\"\\n\xef\xbf\xbd","time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"\}\n)re");
-  EXPECT_TRUE(std::regex_match(read_text(path), wanted)) << read_text(path);
+  EXPECT_TRUE(std::regex_match(file_content(path), wanted)) << file_content(path);
 }
 
 TEST(RunRecordTest, ResumeDropsWhatCameAfterTheCheckpointAndGoesOn) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   {
     RunRecord record(path, 0);
     for (int64_t step = 1; step <= 120; ++step) record.step(step_at(step));
@@ -110,10 +111,10 @@ TEST(RunRecordTest, ResumeDropsWhatCameAfterTheCheckpointAndGoesOn) {
 
 TEST(RunRecordTest, ResumeAtStepZeroStartsEmpty) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
-  write_text(path, "{\"step\":0,\"event\":\"start\"}\n{\"step\":1,\"loss\":2}\n");
+  const std::string path = folder.path("metrics.jsonl");
+  folder.write("metrics.jsonl", "{\"step\":0,\"event\":\"start\"}\n{\"step\":1,\"loss\":2}\n");
   RunRecord record(path, 0);
-  EXPECT_EQ(read_text(path), "");
+  EXPECT_EQ(file_content(path), "");
 }
 
 TEST(RunRecordTest, ResumeDropsTornAndUnreadableLines) {
@@ -131,38 +132,38 @@ TEST(RunRecordTest, ResumeDropsTornAndUnreadableLines) {
   };
   for (const std::string& bad : cases) {
     const TempFolder folder;
-    const std::string path = folder.file("metrics.jsonl");
-    write_text(path, good + bad);
+    const std::string path = folder.path("metrics.jsonl");
+    folder.write("metrics.jsonl", good + bad);
     RunRecord record(path, 9);
-    EXPECT_EQ(read_text(path), good) << bad;
+    EXPECT_EQ(file_content(path), good) << bad;
   }
 }
 
 TEST(RunRecordTest, FileWithNothingToDropIsNotRewritten) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
-  write_text(path, "{\"step\":3,\"loss\":1}\n");
-  const std::string other_name = folder.file("same_file");
+  const std::string path = folder.path("metrics.jsonl");
+  folder.write("metrics.jsonl", "{\"step\":3,\"loss\":1}\n");
+  const std::string other_name = folder.path("same_file");
   std::filesystem::create_hard_link(path, other_name);
   RunRecord record(path, 3);
   record.step(step_at(4));
   record.flush();
-  EXPECT_EQ(read_text(path), read_text(other_name));
+  EXPECT_EQ(file_content(path), file_content(other_name));
 }
 
 TEST(RunRecordTest, LeftoverOfACrashedRewriteDoesNoHarm) {
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
-  write_text(path, "{\"step\":3,\"loss\":1}\n{\"step\":4,\"loss\":1}\n");
-  write_text(path + ".new", "{\"step\":1,\"half\n");
+  const std::string path = folder.path("metrics.jsonl");
+  folder.write("metrics.jsonl", "{\"step\":3,\"loss\":1}\n{\"step\":4,\"loss\":1}\n");
+  folder.write("metrics.jsonl.new", "{\"step\":1,\"half\n");
   RunRecord record(path, 3);
-  EXPECT_EQ(read_text(path), "{\"step\":3,\"loss\":1}\n");
+  EXPECT_EQ(file_content(path), "{\"step\":3,\"loss\":1}\n");
 }
 
 TEST(RunRecordTest, FullDiskIsNamedWithItsPath) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const TempFolder folder;
-  const std::string path = folder.file("metrics.jsonl");
+  const std::string path = folder.path("metrics.jsonl");
   std::filesystem::create_symlink("/dev/full", path);
   RunRecord record(path, 1);
   record.step(step_at(2));
@@ -172,9 +173,9 @@ TEST(RunRecordTest, FullDiskIsNamedWithItsPath) {
 
 TEST(RunRecordTest, FolderThatIsAFileIsNamed) {
   const TempFolder folder;
-  write_text(folder.file("occupied"), "");
-  EXPECT_EQ(message_of([&] { RunRecord(folder.file("occupied/metrics.jsonl"), 0); }),
-            "cannot make the folder '" + folder.file("occupied") + "': Not a directory");
+  folder.write("occupied", "");
+  EXPECT_EQ(message_of([&] { RunRecord(folder.path("occupied/metrics.jsonl"), 0); }),
+            "cannot make the folder '" + folder.path("occupied") + "': Not a directory");
 }
 
 TEST(AppendFileTest, WhatAFailedWriteLeftIsWrittenByTheNext) {
@@ -187,14 +188,14 @@ TEST(AppendFileTest, WhatAFailedWriteLeftIsWrittenByTheNext) {
 
 TEST(ReplaceFileTest, FailureWhileFillingLeavesTheOldFile) {
   const TempFolder folder;
-  write_text(folder.file("table"), "old");
-  EXPECT_THROW(replace_file(folder.file("table"),
+  folder.write("table", "old");
+  EXPECT_THROW(replace_file(folder.path("table"),
                             [](AppendFile& file) {
                               file.append("ne");
                               throw IoError("the disk is full");
                             }),
                IoError);
-  EXPECT_EQ(read_text(folder.file("table")), "old");
+  EXPECT_EQ(file_content(folder.path("table")), "old");
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tests/unit/track/temp_folder.h"
-#include "tests/unit/track/tracker_testing.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/track/run_in.h"
 
 namespace accel {
 namespace {
@@ -29,7 +30,7 @@ void write_resumed_run(const std::string& run_dir) {
   const std::vector<std::pair<std::string, std::string>> config = {
       {"optimizer.lr", "0.001"}, {"train.deterministic", "true"}, {"model.type", "mlp"}};
   {
-    const auto tracker = make_tracker("tensorboard", run_in(run_dir));
+    const auto tracker = build<Tracker>("tensorboard", run_in(run_dir));
     tracker->config(config);
     tracker->text(1, "note", "**bold** \xc3\xa9 \xff");
     tracker->log(1, std::vector<Measurement>{{"train/nan", std::nan("")}});
@@ -39,7 +40,7 @@ void write_resumed_run(const std::string& run_dir) {
     log_steps(*tracker, 1, 120, 1.0);
   }
   tear_last_record(run_dir + "/tensorboard");
-  const auto tracker = make_tracker("tensorboard", run_in(run_dir, 100));
+  const auto tracker = build<Tracker>("tensorboard", run_in(run_dir, 100));
   tracker->config(config);
   log_steps(*tracker, 101, 150, 2.0);
   tracker->finish(RunStatus::kFinished);
@@ -51,7 +52,7 @@ TEST(TensorboardInteropTest, TensorBoardShowsAResumedRunAsOne) {
   const TempFolder folder;
   write_resumed_run(folder.path());
   const std::string command = std::string(python) + ' ' + std::getenv("ACCEL_SOURCE_DIR") +
-                              "/tests/interop/check_tensorboard.py " + folder.file("tensorboard");
+                              "/tests/interop/check_tensorboard.py " + folder.path("tensorboard");
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 

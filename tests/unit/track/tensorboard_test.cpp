@@ -5,8 +5,9 @@
 
 #include "core/error.h"
 #include "runner/formats/tfevents.h"
-#include "tests/unit/track/temp_folder.h"
-#include "tests/unit/track/tracker_testing.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/track/run_in.h"
 
 namespace accel {
 namespace {
@@ -23,7 +24,7 @@ std::vector<std::string> event_files(const std::string& folder) {
 
 /// The file from its third record on: behind the version and the restart.
 std::string values_in(const std::string& path) {
-  const std::string all = read_text(path);
+  const std::string all = file_content(path);
   const size_t head = tf_version_event(0).size() + tf_restart_event(0, 0).size();
   return all.substr(std::min(head, all.size()));
 }
@@ -31,12 +32,12 @@ std::string values_in(const std::string& path) {
 TEST(TensorboardTrackerTest, EveryRunStartsAFileThatReadersTakeLast) {
   const TempFolder folder;
   const TrackerContext context = run_in(folder.path());
-  const std::string events = folder.file("tensorboard");
+  const std::string events = folder.path("tensorboard");
   std::filesystem::create_directories(events);
   const std::string from_the_future = "events.out.tfevents.4000000000.host.1.0";
-  write_text(events + '/' + from_the_future, "");
-  make_tracker("tensorboard", context);
-  make_tracker("tensorboard", context);
+  folder.write("tensorboard/" + from_the_future, "");
+  build<Tracker>("tensorboard", context);
+  build<Tracker>("tensorboard", context);
   const std::vector<std::string> names = event_files(events);
   ASSERT_EQ(names.size(), 3u);
   EXPECT_EQ(names[0], from_the_future);
@@ -46,17 +47,17 @@ TEST(TensorboardTrackerTest, EveryRunStartsAFileThatReadersTakeLast) {
 
 TEST(TensorboardTrackerTest, SharedFolderHoldsAFolderPerRun) {
   const TempFolder folder;
-  const TrackerContext context = run_in(folder.file("runs/run"));
-  make_tracker("type: tensorboard\ndir: " + folder.file("logs"), context);
-  EXPECT_EQ(event_files(folder.file("logs/run")).size(), 1u);
-  EXPECT_FALSE(std::filesystem::exists(folder.file("runs")));
+  const TrackerContext context = run_in(folder.path("runs/run"));
+  build<Tracker>("type: tensorboard\ndir: " + folder.path("logs"), context);
+  EXPECT_EQ(event_files(folder.path("logs/run")).size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("runs")));
 }
 
 TEST(TensorboardTrackerTest, LoggedValuesAreReadableAfterAFlush) {
   const TempFolder folder;
-  const auto tracker = make_tracker("tensorboard", run_in(folder.path()));
+  const auto tracker = build<Tracker>("tensorboard", run_in(folder.path()));
   const std::string file =
-      folder.file("tensorboard/") + event_files(folder.file("tensorboard")).front();
+      folder.path("tensorboard/") + event_files(folder.path("tensorboard")).front();
   EXPECT_EQ(values_in(file), "");
   tracker->log(3, std::vector<Measurement>{{"train/loss", 0.5}});
   tracker->flush();
@@ -67,9 +68,9 @@ TEST(TensorboardTrackerTest, InterruptedRunHasNoEndYet) {
   for (const RunStatus status :
        {RunStatus::kFinished, RunStatus::kFailed, RunStatus::kInterrupted}) {
     const TempFolder folder;
-    make_tracker("tensorboard", run_in(folder.path()))->finish(status);
+    build<Tracker>("tensorboard", run_in(folder.path()))->finish(status);
     const std::string file =
-        folder.file("tensorboard/") + event_files(folder.file("tensorboard")).front();
+        folder.path("tensorboard/") + event_files(folder.path("tensorboard")).front();
     const bool ended = values_in(file).find("session_end_info") != std::string::npos;
     EXPECT_EQ(ended, status != RunStatus::kInterrupted);
   }
@@ -77,13 +78,13 @@ TEST(TensorboardTrackerTest, InterruptedRunHasNoEndYet) {
 
 TEST(TensorboardTrackerTest, FolderThatCannotBeMadeIsAnIoError) {
   const TempFolder folder;
-  write_text(folder.file("tensorboard"), "");
+  folder.write("tensorboard", "");
   try {
-    make_tracker("tensorboard", run_in(folder.path()));
+    build<Tracker>("tensorboard", run_in(folder.path()));
     FAIL() << "a file was taken for a folder";
   } catch (const IoError& error) {
     EXPECT_EQ(error.what(),
-              "cannot make the folder '" + folder.file("tensorboard") + "': Not a directory");
+              "cannot make the folder '" + folder.path("tensorboard") + "': Not a directory");
   }
 }
 

@@ -1,0 +1,16 @@
+// The run that a test's tracker is told of.
+#pragma once
+
+#include <string>
+
+#include "core/tracker.h"
+#include "tests/unit/build_component.h"
+
+namespace accel {
+
+/// A run named "run".
+inline TrackerContext run_in(const std::string& run_dir, int64_t first_step = 0) {
+  return {.run_dir = run_dir, .run_name = "run", .first_step = first_step, .ids = {}};
+}
+
+}  // namespace accel
