@@ -50,9 +50,13 @@ void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::stri
 
 }  // namespace
 
-void say(const std::string& line) { write(console().out, spdlog::level::info, line); }
+void say(const std::string& line) {
+  write(console().out, spdlog::level::info, line);
+}
 
-void warn(const std::string& line) { write(console().err, spdlog::level::warn, line); }
+void warn(const std::string& line) {
+  write(console().err, spdlog::level::warn, line);
+}
 
 void log_to_file(const std::string& path) {
   try {
@@ -63,8 +67,12 @@ void log_to_file(const std::string& path) {
   }
 }
 
-void close_log_file() { console().file.reset(); }
+void close_log_file() {
+  console().file.reset();
+}
 
-void set_line_hook(void (*redraw)(bool draw)) { console().redraw = redraw; }
+void set_line_hook(void (*redraw)(bool draw)) {
+  console().redraw = redraw;
+}
 
 }  // namespace accel

@@ -1,5 +1,5 @@
-// A component with keys of its surroundings written beside its own: `{type: csv, path: a, weight: 2}`,
-// where `weight` belongs to the mixture and the rest to the dataset.
+// A component with keys of its surroundings written beside its own: `{type: csv, path: a, weight:
+// 2}`, where `weight` belongs to the mixture and the rest to the dataset.
 #pragma once
 
 #include <optional>

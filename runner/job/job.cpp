@@ -1,6 +1,6 @@
 #include "runner/job/job.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
@@ -68,8 +68,7 @@ void build_model(Job& job, const Registry& registry) {
   if (!job.recipe.task) {
     Diagnostics problems;
     Reading reading{problems, registry};
-    job.recipe.task =
-        registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
+    job.recipe.task = registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
     problems.check();
   }
   job.task = build(job.recipe.task, TaskContext{job.data});
@@ -77,12 +76,17 @@ void build_model(Job& job, const Registry& registry) {
 
 void build_optimizer(Job& job) {
   job.precision = make_precision(job.recipe.accelerator.mixed_precision);
-  job.optimizer = build(job.recipe.optimizer, OptimizerContext{job.parameters});
+  OptimizerContext trained;
+  for (const NamedTensor& item : job.parameters) {
+    if (item.tensor.requires_grad()) trained.parameters.push_back(item);
+  }
+  job.optimizer = build(job.recipe.optimizer, trained);
   std::vector<PhasePlan> phases;
   for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
     phases.push_back({phase.component, phase.extra.duration});
   }
-  job.schedule = make_schedule(phases, job.length);
+  job.schedule = at_place(place_of(job.resolved, "scheduler"),
+                          [&] { return make_schedule(phases, job.length); });
 }
 
 void build_metrics(Job& job, const Registry& registry) {
@@ -99,9 +103,10 @@ void build_metrics(Job& job, const Registry& registry) {
   job.metric_names.emplace_back("eval/loss", false);
   for (const Ref<Metric>& ref : refs) {
     if (std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
-      problems.error(ref.resolved.where, "the metric '" + ref.type + "' does not fit the task '" +
-                                             job.recipe.task.type + "'",
-                     "it has " + detail::inline_text(Codec<std::vector<std::string>>::write(fitting)));
+      problems.error(
+          ref.resolved.where,
+          "the metric '" + ref.type + "' does not fit the task '" + job.recipe.task.type + "'",
+          "it has " + detail::inline_text(Codec<std::vector<std::string>>::write(fitting)));
       continue;
     }
     job.metrics.push_back(build(ref, MetricContext{job.data}));
@@ -124,6 +129,7 @@ void check_metric_names(const Job& job) {
   };
   const KeepSection& keep = job.recipe.checkpoint.keep;
   if (keep.best > 0) check(keep.by, "checkpoint.keep.by");
+  if (!job.schedule->watches().empty()) check(job.schedule->watches(), "scheduler.metric");
   for (const auto& [name, bound] : job.recipe.expect) {
     if (name != "train/loss") check(name, "expect." + name);
   }

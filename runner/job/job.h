@@ -64,17 +64,23 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
 /// Names an evaluation reports.
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);
 
-/// Builds what a recipe named; a refusal is reported at the place in the recipe that asked for it.
-template <class Base>
-std::unique_ptr<Base> build(const Ref<Base>& ref, const typename Kind<Base>::Context& context) {
+/// Calls `make`; its refusal of the recipe is reported at `where`.
+template <class Make>
+auto at_place(const Span& where, const Make& make) {
   try {
-    return ref.make(context);
+    return make();
   } catch (const RecipeError&) {
     throw;
   } catch (const Error& error) {
     if (error.code() != ExitCode::kRecipe) throw;
-    throw RecipeError({{ref.resolved.where, error.what(), error.hint()}});
+    throw RecipeError({{where, error.what(), error.hint()}});
   }
+}
+
+/// Builds what a recipe named; a refusal is reported at the place in the recipe that asked for it.
+template <class Base>
+std::unique_ptr<Base> build(const Ref<Base>& ref, const typename Kind<Base>::Context& context) {
+  return at_place(ref.resolved.where, [&] { return ref.make(context); });
 }
 
 }  // namespace accel

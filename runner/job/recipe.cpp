@@ -1,6 +1,9 @@
 #include "runner/job/recipe.h"
 
 #include <algorithm>
+#include <cctype>
+
+#include "core/interpolate.h"
 
 namespace accel {
 namespace {
@@ -69,7 +72,8 @@ void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& readin
 
 Schema<MixturePart> MixturePart::schema() {
   return Schema<MixturePart>()
-      .field("weight", &MixturePart::weight, "Share of the samples drawn from this dataset; none: each sample once an epoch.",
+      .field("weight", &MixturePart::weight,
+             "Share of the samples drawn from this dataset; none: each sample once an epoch.",
              if_given<std::optional>(more_than(0.0)))
       .field("limit", &MixturePart::limit, "Use only this many samples, from the first on.",
              if_given<std::optional>(at_least<int64_t>(1)));
@@ -178,8 +182,8 @@ Schema<LogSection> LogSection::schema() {
 Schema<RecipeOptions> RecipeOptions::schema() {
   return Schema<RecipeOptions>()
       .field("recipe", &RecipeOptions::recipe, "Version of the recipe grammar.")
-      .field("name", &RecipeOptions::name, "Names the run folder runs/<name>; default: the file's name.",
-             plain_name())
+      .field("name", &RecipeOptions::name,
+             "Names the run folder runs/<name>; default: the file's name.", plain_name())
       .on_resume(Change::kFree)
       .field("seed", &RecipeOptions::seed, "Of weights, data order, augmentation and dropout.",
              at_least<int64_t>(0))
@@ -188,7 +192,8 @@ Schema<RecipeOptions> RecipeOptions::schema() {
       .field("task", &RecipeOptions::task, "What a step computes; default: the model's own.")
       .field("data", &RecipeOptions::data, "What to train and evaluate on.")
       .required()
-      .field("optimizer", &RecipeOptions::optimizer, "How gradients become updates; default: adamw.")
+      .field("optimizer", &RecipeOptions::optimizer,
+             "How gradients become updates; default: adamw.")
       .field("scheduler", &RecipeOptions::scheduler,
              "The learning rate over time; default: constant.")
       .field("train", &RecipeOptions::train, "Length, batch size, clipping.")
@@ -210,11 +215,9 @@ Schema<RecipeOptions> RecipeOptions::schema() {
       .check(&check_recipe);
 }
 
-RecipeOptions read_recipe(const Node& tree, const Registry& registry, const std::string& name) {
-  Diagnostics problems;
-  Reading reading{problems, registry};
+RecipeOptions read_recipe(const Node& tree, const std::string& name, Reading& reading) {
   RecipeOptions recipe = RecipeOptions::schema().read(tree, reading);
-  problems.check();
+  reading.problems.check();
   if (recipe.name.empty()) recipe.name = is_plain_name(name) ? name : "run";
   fill(recipe.optimizer, "adamw", reading);
   if (!recipe.scheduler) {
@@ -222,7 +225,7 @@ RecipeOptions read_recipe(const Node& tree, const Registry& registry, const std:
     fill(phase.component, "constant", reading);
     recipe.scheduler.phases.push_back(std::move(phase));
   }
-  problems.check();
+  reading.problems.check();
   return recipe;
 }
 
@@ -234,13 +237,14 @@ Node resolve_recipe(const RecipeOptions& recipe, const Node& tree) {
     const bool empty_map = entry.node.map() && entry.node.map()->empty();
     return entry.node.null() || empty_map;
   });
-  return resolved;
+  return escape_references(std::move(resolved));
 }
 
 std::string origin_of(const Node& node) {
   const Source* source = node.where.source.get();
   if (!source || source->kind == Source::Kind::kDefault) return "default";
-  if (source->kind == Source::Kind::kArgument) return "argument " + std::to_string(source->argument);
+  if (source->kind == Source::Kind::kArgument)
+    return "argument " + std::to_string(source->argument);
   return source->path + ":" + std::to_string(node.where.line);
 }
 

@@ -110,11 +110,12 @@ struct RecipeOptions {
   static Schema<RecipeOptions> schema();
 };
 
-/// Reads a composed recipe over the defaults of a run that names no optimizer or scheduler.
-/// Throws RecipeError with everything that is wrong. `name` is used when the recipe has none.
-RecipeOptions read_recipe(const Node& tree, const Registry& registry, const std::string& name);
+/// Reads a composed recipe; one that names no optimizer or scheduler gets adamw and constant, one
+/// without a name gets `name`. Throws RecipeError with everything wrong, `reading`'s problems so
+/// far included.
+RecipeOptions read_recipe(const Node& tree, const std::string& name, Reading& reading);
 
-/// The recipe with every option filled in, as a tree; places come from `tree`.
+/// The recipe with every option filled in, as a tree that reads back; places come from `tree`.
 Node resolve_recipe(const RecipeOptions& recipe, const Node& tree);
 
 /// Where a value of a recipe was written: "mnist.yaml:12", "argument 2" or "default".

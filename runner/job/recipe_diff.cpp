@@ -15,7 +15,8 @@ void flatten(const Node& node, const std::string& path, Flat& out) {
       flatten(entry.node, path.empty() ? entry.key : path + "." + entry.key, out);
     }
   } else if (const Node::List* list = node.list(); list && !list->empty()) {
-    for (size_t i = 0; i < list->size(); ++i) flatten((*list)[i], path + "." + std::to_string(i), out);
+    for (size_t i = 0; i < list->size(); ++i)
+      flatten((*list)[i], path + "." + std::to_string(i), out);
   } else if (const Scalar* scalar = node.scalar()) {
     out.emplace_back(path, scalar->text);
   } else {

@@ -79,7 +79,8 @@ std::optional<Expectation> Codec<Expectation>::read(const Node& node, const std:
       break;
     }
   }
-  reading.wrong_type(node, name, Codec::name(), "write a comparison, '>=', '<=', '>' or '<', and a number");
+  reading.wrong_type(node, name, Codec::name(),
+                     "write a comparison, '>=', '<=', '>' or '<', and a number");
   return std::nullopt;
 }
 

@@ -22,11 +22,17 @@ void set_threads(int64_t threads) {
   at::set_num_threads(static_cast<int>(threads > 0 ? threads : usable_cores()));
 }
 
-int64_t threads() { return at::get_num_threads(); }
+int64_t threads() {
+  return at::get_num_threads();
+}
 
-void set_deterministic(bool on) { at::globalContext().setDeterministicAlgorithms(on, false); }
+void set_deterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, false);
+}
 
-void seed_generator(uint64_t seed) { at::manual_seed(seed); }
+void seed_generator(uint64_t seed) {
+  at::manual_seed(seed);
+}
 
 at::Tensor generator_state() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();

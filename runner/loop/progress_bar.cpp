@@ -56,8 +56,8 @@ void ProgressBar::update(int64_t step, double loss, double seconds_per_step) {
   std::array<char, 160> text;
   if (total_ > 0) {
     const int64_t filled = std::min(kWidth, kWidth * step / total_);
-    const std::string bar =
-        std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kWidth - filled), '.');
+    const std::string bar = std::string(static_cast<size_t>(filled), '#') +
+                            std::string(static_cast<size_t>(kWidth - filled), '.');
     const double left = seconds_per_step * static_cast<double>(total_ - step);
     std::snprintf(text.data(), text.size(), "[%s] %ld/%ld  loss %.4g  %s left", bar.c_str(),
                   static_cast<long>(step), static_cast<long>(total_), loss,

@@ -21,9 +21,12 @@ std::string format(const char* pattern, Args... args) {
 
 /// 1,234,567
 std::string grouped(int64_t value) {
-  std::string text = std::to_string(value);
-  for (int64_t i = static_cast<int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) {
-    text.insert(static_cast<size_t>(i), ",");
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t left = digits.size() - i;
+    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
   }
   return text;
 }
@@ -89,11 +92,11 @@ std::string schedule_text(const Job& job) {
   return text;
 }
 
-/// An override that would make the run longer: twice its length.
+/// An override, behind a blank, that would make the run longer: twice its length.
 std::string longer(const Job& job) {
   Duration until = job.recipe.train.until.front();
   until.value *= 2;
-  return "train.until='" + to_string(until) + "'";
+  return std::string(" train.until='") + to_string(until) + "'";
 }
 
 }  // namespace
@@ -157,8 +160,9 @@ std::string eval_line(const Progress& progress, std::span<const Measurement> val
 std::vector<std::string> last_screen(const Job& job, const RunState& state, const Stopwatch& watch,
                                      const RunEnd& end) {
   std::vector<std::string> lines;
-  lines.push_back(end.headline + format(" at step %ld, epoch %.2f, in ", static_cast<long>(state.progress.step),
-                                        epochs_done(job, state.progress)) +
+  lines.push_back(end.headline +
+                  format(" at step %ld, epoch %.2f, in ", static_cast<long>(state.progress.step),
+                         epochs_done(job, state.progress)) +
                   clock_text(watch.total()));
   lines.push_back(row("time", watch.summary()));
   if (state.best && job.eval_loader) {
@@ -167,7 +171,7 @@ std::vector<std::string> last_screen(const Job& job, const RunState& state, cons
   }
   if (!end.checkpoint.empty()) lines.push_back(row("checkpoint", end.checkpoint));
   if (!end.checkpoint.empty()) {
-    const std::string more = end.finished ? " " + longer(job) : "";
+    const std::string more = end.finished ? longer(job) : "";
     lines.push_back(row("go on with", "accel-run resume " + end.run_dir + more));
   }
   return lines;

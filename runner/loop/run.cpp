@@ -66,8 +66,8 @@ void warn_of_other_environment(const TrainState& state) {
   for (const auto& [name, value] : environment_facts()) {
     const auto saved = state.facts.find(name);
     if (saved == state.facts.end() || saved->second == value) continue;
-    warn("a bit-exact resume is not guaranteed: '" + name + "' was " + saved->second +
-         " and is " + value);
+    warn("a bit-exact resume is not guaranteed: '" + name + "' was " + saved->second + " and is " +
+         value);
   }
 }
 
@@ -148,9 +148,10 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
     end.checkpoint = fs::proximate(loop.last_checkpoint()).string();
   }
   const int signal = SignalWatch::received();
-  end.headline = end.finished ? (loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",")
-                 : signal     ? "interrupted by signal " + std::to_string(signal) + " and saved"
-                              : "stopped and saved";
+  end.headline = end.finished
+                     ? (loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",")
+                 : signal ? "interrupted by signal " + std::to_string(signal) + " and saved"
+                          : "stopped and saved";
   for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
   if (!end.finished) return ExitCode::kInterrupted;
   const ExpectReport expect = check_expectations(job, loop.state());

@@ -11,9 +11,9 @@
 namespace accel {
 
 struct RunRequest {
-  std::string run_dir;               ///< as the user would type it; made if absent
-  std::vector<std::string> allowed;  ///< recipe keys whose change is consented to
-  bool must_resume = false;          ///< there has to be a checkpoint
+  std::string run_dir;                ///< as the user would type it; made if absent
+  std::vector<std::string> allowed;   ///< recipe keys whose change is consented to
+  bool must_resume = false;           ///< there has to be a checkpoint
   std::optional<int64_t> stop_after;  ///< steps after which to save and stop, as if signalled
 };
 

@@ -38,6 +38,8 @@ SignalWatch::~SignalWatch() {
   for (const int signal : kWatched) handle(signal, SIG_DFL);
 }
 
-int SignalWatch::received() { return received_signal; }
+int SignalWatch::received() {
+  return received_signal;
+}
 
 }  // namespace accel

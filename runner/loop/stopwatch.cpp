@@ -17,7 +17,8 @@ std::string Stopwatch::summary() const {
   for (size_t i = 0; i < seconds_.size(); ++i) {
     const long percent = std::lround(100.0 * seconds_[i] / total());
     if (seconds_[i] <= 0 || percent == 0) continue;
-    out += (out.empty() ? "" : ", ") + std::string(kNames[i]) + " " + std::to_string(percent) + " %";
+    out +=
+        (out.empty() ? "" : ", ") + std::string(kNames[i]) + " " + std::to_string(percent) + " %";
   }
   return out;
 }

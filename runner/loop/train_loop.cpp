@@ -91,8 +91,8 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   while (!finished() && !interrupted) {
     step();
     after_step();
-    interrupted = SignalWatch::received() != 0 ||
-                  (stop_after && state_.progress.step >= *stop_after);
+    interrupted =
+        SignalWatch::received() != 0 || (stop_after && state_.progress.step >= *stop_after);
   }
   interrupted = interrupted && !finished();
   if (!interrupted) {
@@ -141,7 +141,9 @@ void TrainLoop::after_step() {
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + watch_.total();
   bar_.update(step, state_.last_loss,
-              interval_.steps ? (training_seconds() - interval_.seconds) / static_cast<double>(interval_.steps) : 0);
+              interval_.steps
+                  ? (training_seconds() - interval_.seconds) / static_cast<double>(interval_.steps)
+                  : 0);
   if (log_due_.due(step, watch_.total())) log_interval();
   if (histograms_due_.due(step, watch_.total())) log_histograms();
   if (parts_.job.eval_loader && eval_due_.due(step, watch_.total())) evaluate_now();

@@ -15,9 +15,9 @@ struct StepResult {
 };
 
 /// Forward and backward over the window's micro-batches, then at most one update with the learning
-/// rates the optimizer has. The losses are weighted by what each micro-batch holds, so that a window
-/// equals one big batch, an epoch's short tail included. Throws DivergedError before any weight is
-/// touched when the loss or a gradient is not finite; `step` is for its message.
+/// rates the optimizer has. The losses are weighted by what each micro-batch holds, so that a
+/// window equals one big batch, an epoch's short tail included. Throws DivergedError before any
+/// weight is touched when the loss or a gradient is not finite; `step` is for its message.
 StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch);
 
 }  // namespace accel

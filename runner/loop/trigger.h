@@ -20,7 +20,7 @@ class Trigger {
 
  private:
   std::vector<int64_t> periods_;  ///< in steps
-  double period_seconds_ = 0;    ///< 0: not by time
+  double period_seconds_ = 0;     ///< 0: not by time
   double last_seconds_ = 0;
 };
 

@@ -1,0 +1,112 @@
+// list, explain, schema, reference, new and cp.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "core/catalog_text.h"
+#include "core/json_schema.h"
+#include "core/log.h"
+#include "core/reference.h"
+#include "runner/cli/load_recipe.h"
+#include "runner/cli/new_recipe.h"
+#include "runner/cli/verbs.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+const CatalogIndex& catalog_of(const std::string& kind) {
+  std::vector<std::string> kinds;
+  for (const CatalogIndex* catalog : components().all()) {
+    if (catalog->kind() == kind) return *catalog;
+    kinds.push_back(catalog->kind());
+  }
+  const std::string near = did_you_mean(kind, kinds);
+  throw Error(ExitCode::kRecipe, "there is no kind of component named '" + kind + "'",
+              near.empty() ? "'accel-run list' shows all kinds" : near);
+}
+
+/// Writes a file that must not exist yet.
+void write_new(const fs::path& path, const std::string& text) {
+  if (fs::exists(path)) {
+    throw Error(ExitCode::kRecipe, "'" + path.string() + "' exists already",
+                "give another name; nothing is overwritten");
+  }
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) throw IoError("cannot write '" + path.string() + "'");
+}
+
+}  // namespace
+
+ExitCode list_verb(const std::string& kind, bool names) {
+  if (!kind.empty()) catalog_of(kind);
+  if (!names) {
+    std::cout << list_text(components(), kind);
+    return ExitCode::kDone;
+  }
+  for (const CatalogIndex* catalog : components().all()) {
+    if (!kind.empty() && catalog->kind() != kind) continue;
+    for (const std::string& name : catalog->names()) std::cout << name << '\n';
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode explain_verb(const std::string& kind, const std::string& name) {
+  std::cout << explain_text(catalog_of(kind), name);
+  return ExitCode::kDone;
+}
+
+ExitCode schema_verb() {
+  std::cout << json_schema(RecipeOptions::schema().info(), components());
+  return ExitCode::kDone;
+}
+
+ExitCode reference_verb(const std::string& folder) {
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream out(fs::path(folder) / name);
+    out << text;
+    if (!out) throw IoError("cannot write '" + name + "' in '" + folder + "'");
+  };
+  write("recipe.md", recipe_reference(RecipeOptions::schema().info()));
+  for (const CatalogIndex* catalog : components().all()) {
+    write(catalog->kind() + ".md", reference_page(*catalog));
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode new_verb(const std::string& target, const std::string& data) {
+  write_new(target, sniff_recipe(data));
+  say("wrote " + target + "; run it with: accel-run " + target);
+  return ExitCode::kDone;
+}
+
+ExitCode copy_verb(const std::string& source, const std::string& target) {
+  constexpr std::string_view kPrefix = "builtin:";
+  const std::string name = source.starts_with(kPrefix) ? source.substr(kPrefix.size()) : source;
+  const fs::path from = fs::path(builtin_folder()) / (name + ".yaml");
+  if (!fs::is_regular_file(from)) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(builtin_folder())) {
+      if (entry.path().extension() != ".yaml") continue;
+      names.push_back(fs::relative(entry.path(), builtin_folder()).replace_extension().string());
+    }
+    std::sort(names.begin(), names.end());
+    const std::string near = did_you_mean(name, names);
+    std::string all;
+    for (const std::string& each : names) all += (all.empty() ? "" : ", ") + each;
+    throw Error(ExitCode::kRecipe, "no built-in recipe is named '" + name + "'",
+                near.empty() ? "there are " + all : near);
+  }
+  std::ifstream in(from);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const fs::path to = target.empty() ? fs::path(from.filename()) : fs::path(target);
+  write_new(to, text);
+  say("wrote " + to.string());
+  return ExitCode::kDone;
+}
+
+}  // namespace accel

@@ -1,0 +1,117 @@
+#include "runner/cli/load_recipe.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// The commit that is checked out where `folder` is; nothing outside a git checkout.
+std::optional<std::string> checked_out_commit(fs::path folder) {
+  for (folder = fs::absolute(folder); !fs::exists(folder / ".git"); folder = folder.parent_path()) {
+    if (folder == folder.parent_path()) return std::nullopt;
+  }
+  const std::string head = first_line(folder / ".git" / "HEAD");
+  constexpr std::string_view kBranch = "ref: ";
+  if (!head.starts_with(kBranch)) return head;
+  const std::string branch = head.substr(kBranch.size());
+  if (const std::string loose = first_line(folder / ".git" / branch); !loose.empty()) return loose;
+  std::ifstream packed(folder / ".git" / "packed-refs");
+  for (std::string line; std::getline(packed, line);) {
+    if (line.ends_with(" " + branch)) return line.substr(0, line.find(' '));
+  }
+  return std::nullopt;
+}
+
+std::string stem_of(const std::string& recipe) {
+  const size_t colon = recipe.starts_with("builtin:") ? recipe.find(':') + 1 : 0;
+  return fs::path(recipe.substr(colon)).stem().string();
+}
+
+/// What `${run.id}` and `${run.dir}` stand for. The name may itself come from the recipe, so it is
+/// known only after a first composition.
+struct RunFacts {
+  std::string name;
+  std::string dir;
+  bool asked = false;
+
+  std::optional<std::string> answer(const std::string& fact, const std::string& recipe) {
+    if (fact == "git.sha") return checked_out_commit(fs::path(recipe).parent_path());
+    asked = asked || fact.starts_with("run.");
+    if (fact == "run.id") return name;
+    if (fact == "run.dir") return fs::absolute(dir.empty() ? "runs/" + name : dir).string();
+    return std::nullopt;
+  }
+};
+
+ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
+  ComposeRequest request;
+  request.recipe = arguments.path;
+  request.smoke = arguments.smoke;
+  request.builtin_folder = builtin_folder();
+  int number = arguments.first_override;
+  for (const std::string& text : arguments.overrides) request.overrides.push_back({number++, text});
+  request.references.environment = &environment;
+  request.references.secret = &environment;
+  request.references.fact = [&facts, path = arguments.path](const std::string& name) {
+    return facts.answer(name, path);
+  };
+  return request;
+}
+
+}  // namespace
+
+const Registry& components() {
+  static const Registry registry = [] {
+    Registry made;
+    Registration::enter_all(made);
+    return made;
+  }();
+  return registry;
+}
+
+std::string builtin_folder() {
+  std::error_code error;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", error);
+  const fs::path bin = binary.parent_path();
+  for (const fs::path& folder :
+       {bin / "../share/accel-run/recipes", bin / "../../recipes", bin / "../recipes"}) {
+    if (fs::is_directory(folder, error)) return folder.lexically_normal().string();
+  }
+  return {};
+}
+
+LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir) {
+  RunFacts facts{stem_of(arguments.path), run_dir};
+  const ComposeRequest request = request_of(arguments, facts);
+  Diagnostics problems;
+  LoadedRecipe loaded;
+  loaded.composition = compose(request, problems);
+  const Node::Entry* name = loaded.composition.recipe.find("name");
+  if (facts.asked && name && name->node.scalar() && name->node.scalar()->text != facts.name) {
+    facts.name = name->node.scalar()->text;
+    problems = {};
+    loaded.composition = compose(request, problems);
+  }
+  Reading reading{problems, components()};
+  loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
+  loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
+  return loaded;
+}
+
+}  // namespace accel

@@ -1,0 +1,46 @@
+// What each verb of the command line does. All throw what ends them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace accel {
+
+/// A recipe file and the overrides behind it on the command line.
+struct RecipeArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+  int first_override = 0;            ///< position of the first one on the command line
+  std::vector<std::string> allowed;  ///< keys whose change a resume accepts
+  bool smoke = false;                ///< lay the recipe's `smoke` section over it
+};
+
+ExitCode run_verb(const RecipeArguments& arguments);
+/// `arguments.path` is a run folder.
+ExitCode resume_verb(const RecipeArguments& arguments);
+/// Runs each recipe small, twice: straight, and stopped half-way and resumed; the results must be
+/// the same to the last bit. Leaves nothing behind.
+ExitCode smoke_verb(const std::vector<std::string>& recipes);
+
+ExitCode validate_verb(const RecipeArguments& arguments);
+ExitCode show_verb(const RecipeArguments& arguments);
+/// Tells every layer that set `key`.
+ExitCode why_verb(const RecipeArguments& arguments, const std::string& key);
+
+/// `kind` empty: all kinds. `names`: one name per line and nothing else.
+ExitCode list_verb(const std::string& kind, bool names);
+ExitCode explain_verb(const std::string& kind, const std::string& name);
+ExitCode schema_verb();
+/// Writes the generated reference pages into `folder`.
+ExitCode reference_verb(const std::string& folder);
+
+/// Writes a recipe for the data at `data` (empty: a built-in dataset) to `target`.
+ExitCode new_verb(const std::string& target, const std::string& data);
+/// Copies a built-in recipe: `builtin:NAME`.
+ExitCode copy_verb(const std::string& source, const std::string& target);
+
+}  // namespace accel
