@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Compares the first 50 losses of accel-run with those of plain Accelerate scripts.
+
+    golden_losses.py ACCEL_RUN INTEROP_FOLDER
+
+The scripts are in tests/interop/make_golden_losses.py, their losses in its golden/losses.json. For
+sgd every bit must be the same; for adamw, whose fused kernel rounds differently, 1e-6 relative.
+"""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+OPTIMIZERS = {
+    "sgd": "optimizer={type: sgd, lr: 0.05, momentum: 0.9}",
+    "adamw": "optimizer={type: adamw, lr: 0.001}",
+}
+TOLERANCE = {"sgd": 0.0, "adamw": 1e-6}
+
+
+def losses(binary, recipe, optimizer, accumulation, scratch):
+    command = [binary, recipe, OPTIMIZERS[optimizer], f"train.gradient_accumulation_steps={accumulation}",
+               f"name={optimizer}{accumulation}"]
+    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}: exit {done.returncode}\n{done.stderr}")
+    record = pathlib.Path(scratch) / "runs" / f"{optimizer}{accumulation}" / "metrics.jsonl"
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss_bits" in line]
+
+
+def main():
+    binary = pathlib.Path(sys.argv[1]).resolve()
+    folder = pathlib.Path(sys.argv[2]).resolve()
+    golden = json.loads((folder / "golden" / "losses.json").read_text())
+    failed = 0
+    for name, want in golden.items():
+        model, optimizer, accumulation = name.split("_")
+        with tempfile.TemporaryDirectory() as scratch:
+            found = losses(binary, folder / "recipes" / f"{model}.yaml", optimizer, accumulation, scratch)
+        worst = max(abs(a - b) / abs(b) for a, b in zip(found, want, strict=True))
+        same = sum(a == b for a, b in zip(found, want))
+        good = worst <= TOLERANCE[optimizer] and not math.isnan(worst)
+        failed += not good
+        print(f"{name}: {'ok' if good else 'FAILED'}: {same} of {len(want)} losses equal to the bit, "
+              f"the worst is {worst:.1e} off")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
