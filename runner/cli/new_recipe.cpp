@@ -205,19 +205,15 @@ RecipeDraft text_draft(const fs::path& path, bool utf8) {
 /// As a plain text, if it is one.
 std::optional<RecipeDraft> sniff_text(const fs::path& path) {
   constexpr size_t kLook = 64 << 10;
-  constexpr size_t kLongestCharacter = 4;
   constexpr size_t kLeast = 1000;
   const SharedBytes file = map_file(path.string());
   const std::string_view all(reinterpret_cast<const char*>(file.view.data()), file.view.size());
-  const std::string_view start = all.substr(0, kLook);
-  if (start.find('\0') != std::string_view::npos) return std::nullopt;
+  const std::optional<size_t> bad = first_unreadable(all);
+  if (bad && *bad < kLook && path.extension() != ".txt") return std::nullopt;
   if (all.size() < kLeast) {
     throw DataError("'" + path.string() + "' is too short to learn from: " +
                     std::to_string(all.size()) + " bytes, at least 1000 are wanted");
   }
-  const std::optional<size_t> bad = first_unreadable(all);
-  const bool readable = !bad || *bad + kLongestCharacter > start.size();
-  if (!readable && path.extension() != ".txt") return std::nullopt;
   return text_draft(path, !bad);
 }
 

@@ -4,7 +4,39 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 
+#include <cmath>
+
 namespace accel {
+namespace {
+
+/// The operations of torch.optim's single-tensor path, in its order.
+template <bool kDecoupled>
+void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work, size_t i) {
+  const at::Tensor& parameter = work.parameters[i];
+  const at::Tensor &average = work.slots[1][i], &squares = work.slots[2][i];
+  const double beta1 = options.betas[0], beta2 = options.betas[1];
+  at::Tensor gradient = options.maximize ? work.gradients[i].neg() : work.gradients[i];
+  if (options.weight_decay != 0) {
+    if (kDecoupled) {
+      parameter.mul_(1 - work.lr * options.weight_decay);
+    } else {
+      gradient = gradient.add(parameter, options.weight_decay);
+    }
+  }
+  average.lerp_(gradient, 1 - beta1);
+  squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+  const double step = work.slots[0][i].item().toDouble();
+  const double root_of_correction = std::sqrt(1 - std::pow(beta2, step));
+  at::Tensor divisor = squares;
+  if (options.amsgrad) {
+    divisor = work.slots[3][i];
+    divisor.copy_(divisor.maximum(squares));
+  }
+  divisor = divisor.sqrt().div(root_of_correction).add_(options.eps);
+  parameter.addcdiv_(average, divisor, -(work.lr / (1 - std::pow(beta1, step))));
+}
+
+}  // namespace
 
 template <bool kDecoupled>
 Hyper AdamOptions<kDecoupled>::hyper(double current_lr) const {
@@ -17,7 +49,7 @@ Hyper AdamOptions<kDecoupled>::hyper(double current_lr) const {
           {"foreach", std::monostate{}},
           {"capturable", false},
           {"differentiable", false},
-          {"fused", std::monostate{}},
+          {"fused", fused ? HyperValue(true) : HyperValue(std::monostate{})},
           {"decoupled_weight_decay", kDecoupled}};
 }
 
@@ -26,6 +58,10 @@ void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, Grou
   const std::vector<at::Tensor> none;
   const std::vector<at::Tensor>& largest = options.amsgrad ? work.slots[3] : none;
   at::_foreach_add_(work.slots[0], 1);
+  if (!options.fused) {
+    for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
+    return;
+  }
   const auto run = [&](auto kernel) {
     kernel(work.parameters, work.gradients, work.slots[1], work.slots[2], largest, work.slots[0],
            work.lr, options.betas[0], options.betas[1], options.weight_decay, options.eps,

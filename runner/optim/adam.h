@@ -15,6 +15,7 @@ struct AdamOptions {
   double weight_decay = kDecoupled ? 1e-2 : 0.0;
   bool amsgrad = false;
   bool maximize = false;
+  bool fused = true;
   ParameterGroups<AdamOptions> groups;
 
   static Schema<AdamOptions> hyper_schema() {
@@ -26,7 +27,10 @@ struct AdamOptions {
         .field("weight_decay", &AdamOptions::weight_decay,
                kDecoupled ? kDecoupledDecayHelp : kWeightDecayHelp, at_least(0.0))
         .field("amsgrad", &AdamOptions::amsgrad, "Divide by the largest average seen so far.")
-        .field("maximize", &AdamOptions::maximize, kMaximizeHelp);
+        .field("maximize", &AdamOptions::maximize, kMaximizeHelp)
+        .field("fused", &AdamOptions::fused,
+               "One kernel for all, as PyTorch's fused=True; false rounds as its default does, "
+               "and is slower.");
   }
   static Schema<AdamOptions> schema() { return with_groups(hyper_schema()); }
 
@@ -39,8 +43,8 @@ struct AdamOptions {
 };
 using AdamWOptions = AdamOptions<true>;
 
-/// One fused kernel call per group; within 1e-6 of torch.optim's default, which runs tensor by
-/// tensor on the CPU and rounds differently.
+/// One fused kernel call per group, with the bits of torch.optim's fused=True; or tensor by tensor,
+/// with those of its default on the CPU.
 template <bool kDecoupled>
 class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>> {
  public:

@@ -39,6 +39,7 @@ MODELS = {
 OPTIMIZERS = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
     "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.001),
+    "fused-adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.001, fused=True),
 }
 
 
@@ -152,11 +153,11 @@ def losses(model_name, optimizer_name, accumulation):
 
 def main():
     torch.set_num_threads(1)
-    golden = {}
+    golden = {"avx512": "AVX512" in torch.backends.cpu.get_cpu_capability(), "losses": {}}
     for model in MODELS:
         for optimizer in OPTIMIZERS:
             for accumulation in (1, 4):
-                golden[f"{model}_{optimizer}_{accumulation}"] = losses(model, optimizer, accumulation)
+                golden["losses"][f"{model}_{optimizer}_{accumulation}"] = losses(model, optimizer, accumulation)
     path = HERE / "golden" / "losses.json"
     if "--check" in sys.argv:
         return 0 if json.loads(path.read_text()) == golden else "golden/losses.json is not what Accelerate gives now"

@@ -3,8 +3,9 @@
 
     golden_losses.py ACCEL_RUN INTEROP_FOLDER
 
-The scripts are in tests/interop/make_golden_losses.py, their losses in its golden/losses.json. For
-sgd every bit must be the same; for adamw, whose fused kernel rounds differently, 1e-6 relative.
+The scripts are in tests/interop/make_golden_losses.py, their losses in its golden/losses.json.
+Every bit must be the same where libtorch picks the kernels it picked for Python, that is, on a CPU
+that has AVX-512 if the one that made the file had it; elsewhere the curves must agree to 1e-3.
 """
 
 import json
@@ -16,9 +17,9 @@ import tempfile
 
 OPTIMIZERS = {
     "sgd": "optimizer={type: sgd, lr: 0.05, momentum: 0.9}",
-    "adamw": "optimizer={type: adamw, lr: 0.001}",
+    "adamw": "optimizer={type: adamw, lr: 0.001, fused: false}",
+    "fused-adamw": "optimizer={type: adamw, lr: 0.001}",
 }
-TOLERANCE = {"sgd": 0.0, "adamw": 1e-6}
 
 
 def losses(binary, recipe, optimizer, accumulation, scratch):
@@ -32,18 +33,23 @@ def losses(binary, recipe, optimizer, accumulation, scratch):
     return [line["loss"] for line in lines if "loss_bits" in line]
 
 
+def has_avx512():
+    return " avx512f " in pathlib.Path("/proc/cpuinfo").read_text()
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     folder = pathlib.Path(sys.argv[2]).resolve()
     golden = json.loads((folder / "golden" / "losses.json").read_text())
+    tolerance = 0.0 if golden["avx512"] == has_avx512() else 1e-3
     failed = 0
-    for name, want in golden.items():
+    for name, want in golden["losses"].items():
         model, optimizer, accumulation = name.split("_")
         with tempfile.TemporaryDirectory() as scratch:
             found = losses(binary, folder / "recipes" / f"{model}.yaml", optimizer, accumulation, scratch)
         worst = max(abs(a - b) / abs(b) for a, b in zip(found, want, strict=True))
         same = sum(a == b for a, b in zip(found, want))
-        good = worst <= TOLERANCE[optimizer] and not math.isnan(worst)
+        good = worst <= tolerance and not math.isnan(worst)
         failed += not good
         print(f"{name}: {'ok' if good else 'FAILED'}: {same} of {len(want)} losses equal to the bit, "
               f"the worst is {worst:.1e} off")
