@@ -26,7 +26,7 @@ def files(*endings):
 
 
 def read(name):
-    return (ROOT / name).read_text(encoding="utf-8")
+    return (ROOT / name).read_text(encoding="utf-8", errors="replace")
 
 
 def is_binary(name):
