@@ -32,8 +32,8 @@ Fingerprint& Fingerprint::add_content(std::span<const std::byte> content) {
   if (content.size() <= kWholeBelow) {
     mix(content.data(), content.size());
   } else {
-    const size_t stride = (content.size() - kBlockSize) / (kBlocks - 1);
-    for (size_t i = 0; i < kBlocks; ++i) mix(content.data() + i * stride, kBlockSize);
+    const size_t last = content.size() - kBlockSize;
+    for (size_t i = 0; i < kBlocks; ++i) mix(&content[last * i / (kBlocks - 1)], kBlockSize);
   }
   return add(static_cast<int64_t>(content.size()));
 }

@@ -37,11 +37,33 @@ bool is_wanted(const std::string& path) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
-/// `path` without `split` in front; null when it is not below it.
-std::optional<std::string> below(const std::string& path, const std::string& split) {
-  if (split.empty()) return path;
-  if (!path.starts_with(split + "/")) return std::nullopt;
-  return path.substr(split.size() + 1);
+/// `path` without `folder` in front; null when it is not below it.
+std::optional<std::string> below(const std::string& path, const std::string& folder) {
+  if (folder.empty()) return path;
+  if (!path.starts_with(folder + "/")) return std::nullopt;
+  return path.substr(folder.size() + 1);
+}
+
+/// The one folder that all members lie in, as when a folder was packed; "" when there is none.
+std::string wrapping_folder(const std::vector<TarMember>& members) {
+  std::string folder;
+  for (const TarMember& member : members) {
+    const size_t end = member.name.find('/');
+    if (end == std::string::npos) return "";
+    if (folder.empty()) folder = member.name.substr(0, end);
+    if (!below(member.name, folder)) return "";
+  }
+  return folder;
+}
+
+/// Where in an archive to look for `split`: at its top, or in the folder around everything.
+std::string folder_of_split(const std::vector<TarMember>& members, const std::string& split) {
+  const std::string wrapping = wrapping_folder(members);
+  if (split.empty()) return wrapping;
+  const bool at_top = std::any_of(members.begin(), members.end(), [&](const TarMember& member) {
+    return below(member.name, split).has_value();
+  });
+  return at_top || wrapping.empty() ? split : wrapping + "/" + split;
 }
 
 class FolderFiles final : public ImageFiles {
@@ -53,7 +75,8 @@ class FolderFiles final : public ImageFiles {
     for (fs::recursive_directory_iterator at(root_, kOptions, error), end; !error && at != end;
          at.increment(error)) {
       std::string path = at->path().lexically_relative(root_);
-      if (!at->is_regular_file() || !is_wanted(path)) continue;
+      std::error_code unknown;
+      if (!at->is_regular_file(unknown) || !is_wanted(path)) continue;
       files_.push_back({std::move(path), static_cast<int64_t>(at->file_size())});
     }
     if (error) throw DataError("cannot read '" + root_.string() + "': " + error.message());
@@ -74,9 +97,12 @@ class TarFiles final : public ImageFiles {
  public:
   TarFiles(const std::string& path, const std::string& split)
       : path_(path), archive_(map_file(path)) {
+    std::vector<TarMember> all = index_tar(archive_.view, path);
+    std::erase_if(all, [](const TarMember& member) { return is_hidden(member.name); });
+    const std::string folder = folder_of_split(all, split);
     std::map<std::string, TarMember> members;
-    for (TarMember& member : index_tar(archive_.view, path)) {
-      const std::optional<std::string> name = below(member.name, split);
+    for (TarMember& member : all) {
+      const std::optional<std::string> name = below(member.name, folder);
       if (!name || !is_wanted(*name)) continue;
       members.insert_or_assign(*name, std::move(member));  // of two with one name, the later counts
     }

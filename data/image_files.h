@@ -32,8 +32,9 @@ class ImageFiles {
   std::vector<ImageFile> files_;
 };
 
-/// Opens a folder or a .tar and looks below its folder `split` ("": at its top). Throws DataError
-/// when there are no images, or images in formats that are not read.
+/// Opens a folder or a .tar and looks below its folder `split` ("": at its top). A folder around
+/// all of a .tar is looked through. Throws DataError when there are no images, or images in formats
+/// that are not read.
 std::unique_ptr<ImageFiles> open_image_files(const std::string& path, const std::string& split);
 
 }  // namespace accel

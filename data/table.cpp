@@ -26,9 +26,8 @@ class TableText {
     width_ = first.size();
     const std::vector<std::string> names(first.begin(), first.end());
     Fields second;
-    CsvReader again = raw();
-    again.next(first);
-    header_ = options.header.value_or(reader.next(second) && looks_like_header(first, second));
+    header_ = options.header.value_or(reader.next(second) &&
+                                      looks_like_header({names.begin(), names.end()}, second));
     if (header_) names_ = names;
   }
 

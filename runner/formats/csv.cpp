@@ -55,45 +55,49 @@ bool CsvReader::skip_line_end() {
   return true;
 }
 
-bool CsvReader::end_of_field(size_t at) const {
-  return at == text_.size() || text_[at] == dialect_.delimiter || text_[at] == '\n' ||
-         text_.substr(at).starts_with("\r\n");
-}
-
 void CsvReader::check_length() const {
   if (at_ - record_start_ > kMaxRecord) {
     fail("a record of more than 16 MiB", dialect_.quoting ? "a quote may never be closed" : "");
   }
 }
 
+std::string_view CsvReader::rest_of_line() {
+  if (line_end_ <= at_) line_end_ = std::min(text_.find('\n', at_), text_.size());
+  std::string_view rest = text_.substr(at_, line_end_ - at_);
+  if (line_end_ < text_.size() && rest.ends_with('\r')) rest.remove_suffix(1);
+  return rest;
+}
+
 std::string_view CsvReader::plain_field() {
-  const size_t first = at_;
-  for (; !end_of_field(at_); ++at_) {
-    if (dialect_.quoting && text_[at_] == '"') {
-      fail("a quote inside a field that is not quoted",
-           "'quoting: false' takes quotes as they are");
-    }
-    check_length();
+  std::string_view field = rest_of_line();
+  field = field.substr(0, field.find(dialect_.delimiter));
+  if (dialect_.quoting && field.find('"') != std::string_view::npos) {
+    fail("a quote inside a field that is not quoted", "'quoting: false' takes quotes as they are");
   }
-  return text_.substr(first, at_ - first);
+  at_ += field.size();
+  check_length();
+  return field;
 }
 
 std::string_view CsvReader::quoted_field() {
   const size_t first = ++at_;
   bool doubled = false;
   while (true) {
-    if (at_ == text_.size()) {
+    const size_t quote = text_.find('"', at_);
+    at_ = std::min(quote, text_.size());
+    check_length();
+    if (quote == std::string_view::npos) {
       fail("a quote that is never closed", "'quoting: false' takes quotes as they are");
     }
-    check_length();
-    if (text_[at_] == '\n') ++line_;
-    if (text_[at_++] != '"') continue;
+    ++at_;
     if (at_ == text_.size() || text_[at_] != '"') break;
     doubled = true;
     ++at_;
   }
-  if (!end_of_field(at_)) fail("text behind a closing quote");
   const std::string_view raw = text_.substr(first, at_ - 1 - first);
+  line_ += std::count(raw.begin(), raw.end(), '\n');
+  const std::string_view rest = rest_of_line();
+  if (!rest.empty() && rest[0] != dialect_.delimiter) fail("text behind a closing quote");
   if (!doubled) return raw;
   std::string& field = unquoted_.emplace_back();
   for (size_t i = 0; i < raw.size(); ++i) {

@@ -37,7 +37,7 @@ class CsvReader {
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = {}) const;
   std::string_view plain_field();
   std::string_view quoted_field();
-  bool end_of_field(size_t at) const;
+  std::string_view rest_of_line();
   bool skip_line_end();
   void check_length() const;
 
@@ -46,6 +46,7 @@ class CsvReader {
   std::string name_;
   size_t at_ = 0;
   size_t record_start_ = 0;
+  size_t line_end_ = 0;  ///< of the line at_ is in, once at_ has passed the last one
   size_t field_count_ = 0;
   int64_t line_ = 1;
   int64_t record_line_ = 0;

@@ -1,0 +1,144 @@
+#include "data/table.h"
+
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "core/dataset.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+
+namespace accel {
+namespace {
+
+class TableTest : public testing::Test {
+ protected:
+  std::unique_ptr<Dataset> table(const std::string& content, const std::string& options,
+                                 const std::string& type = "csv") {
+    folder_.write("t.csv", content);
+    return build<Dataset>("type: " + type + "\npath: " + path_ + "\n" + options);
+  }
+
+  /// Rows as "1 2.5 -> 0" lines.
+  static std::string rows(const Dataset& data) {
+    std::ostringstream out;
+    for (int64_t i = 0; i < data.size(); ++i) {
+      const Sample sample = data.sample(i);
+      for (const float value : sample.input.as<float>()) out << value << " ";
+      out << "-> ";
+      if (sample.target.type() == DType::kI64) out << sample.target.as<int64_t>()[0] << "\n";
+      if (sample.target.type() == DType::kF32) out << sample.target.as<float>()[0] << "\n";
+    }
+    return out.str();
+  }
+
+  std::string table_complaint(const std::string& content, const std::string& options) {
+    return complaint([&] { table(content, options); });
+  }
+
+  TempFolder folder_;
+  const std::string path_ = folder_.path("t.csv");
+};
+
+TEST_F(TableTest, NumbersBecomeFeaturesAndLabelsClasses) {
+  const auto data = table("a,b,kind\n1,2.5,dog\n-3,1e2,cat\n", "target: kind\n");
+  EXPECT_EQ(rows(*data), "1 2.5 -> 1\n-3 100 -> 0\n");
+  const DataShape shape = data->shape();
+  EXPECT_EQ(shape.input, Shape{2});
+  EXPECT_EQ(shape.input_type, DType::kF32);
+  EXPECT_EQ(shape.classes, 2);
+  EXPECT_EQ(shape.labels, (std::vector<std::string>{"cat", "dog"}));
+}
+
+TEST_F(TableTest, ColumnsAreChosenByNameOrNumber) {
+  const std::string text = "a,b,c\n1,2,3\n4,5,6\n";
+  EXPECT_EQ(rows(*table(text, "target: c\ntarget_type: number\nfeatures: [b]\n")),
+            "2 -> 3\n5 -> 6\n");
+  EXPECT_EQ(rows(*table(text, "target: 0\ntarget_type: number\nfeatures: [2, b]\n")),
+            "3 2 -> 1\n6 5 -> 4\n");
+}
+
+TEST_F(TableTest, AHeaderIsRecognisedByItsLackOfNumbers) {
+  EXPECT_EQ(table("1,2\n3,4\n", "target: 1\n")->size(), 2);
+  EXPECT_EQ(table("a,b\n3,4\n", "target: 1\n")->size(), 1);
+  EXPECT_EQ(table("1,2\n3,4\n", "target: 1\nheader: true\n")->size(), 1);
+}
+
+TEST_F(TableTest, LabelsThatAreWholeNumbersAreTheirOwn) {
+  const auto data = table("1,10\n2,9\n3,0\n", "target: 1\n");
+  EXPECT_EQ(rows(*data), "1 -> 10\n2 -> 9\n3 -> 0\n");
+  EXPECT_EQ(data->shape().classes, 11);
+  EXPECT_TRUE(data->shape().labels.empty());
+}
+
+TEST_F(TableTest, LabelsCanBeGivenSoThatFilesAgree) {
+  const std::string options = "target: 1\nlabels: [bird, dog, cat]\nheader: false\n";
+  EXPECT_EQ(rows(*table("1,cat\n2,dog\n", options)), "1 -> 2\n2 -> 1\n");
+  EXPECT_EQ(table_complaint("1,cat\n2,fish\n", options),
+            path_ + ":2: column 1 holds 'fish', none of the values the recipe lists");
+}
+
+TEST_F(TableTest, CategoriesBecomeOneHot) {
+  const std::string text = "sex,port,age,y\nm,S,1,0\nf,,2,1\n";
+  EXPECT_EQ(rows(*table(text, "target: y\none_hot: {sex: [f, m], port: []}\n")),
+            "0 1 0 1 1 -> 0\n1 0 1 0 2 -> 1\n");
+  EXPECT_EQ(table_complaint(text, "target: y\none_hot: {age: [], sex: [m], port: []}\n"),
+            path_ + ":3: column 'sex' holds 'f', none of the values the recipe lists");
+  EXPECT_EQ(table_complaint(text, "target: y\nfeatures: [age]\none_hot: {sex: []}\n"),
+            "'one_hot' names the column 'sex', which is not among the features");
+}
+
+TEST_F(TableTest, EmptyFieldsAreFilledOnlyWhenAsked) {
+  EXPECT_EQ(rows(*table("1,2\n,4\n", "target: 1\nfill: -1\n")), "1 -> 2\n-1 -> 4\n");
+  EXPECT_EQ(table_complaint("1,2\n,4\n", "target: 1\n"),
+            path_ + ":2: column 0 holds '', not a number\n'fill: 0' gives empty fields a value");
+}
+
+TEST_F(TableTest, TextIsRefusedWithItsPlace) {
+  EXPECT_EQ(table_complaint("x,name,y\n1,Ann,0\n", "target: y\n"),
+            path_ +
+                ":2: column 'name' holds 'Ann', not a number\n"
+                "list it under 'one_hot', or leave it out of 'features'; columns of text are "
+                "not read");
+  EXPECT_EQ(table_complaint("1,2\n1e999,4\n", "target: 1\n").find(path_ + ":2: column 0 holds"),
+            0u);
+  EXPECT_EQ(table_complaint("1,2\nnan,4\n", "target: 1\n").find(path_ + ":2: column 0 holds"), 0u);
+}
+
+TEST_F(TableTest, MissingColumnsNameTheNearestOne) {
+  EXPECT_EQ(table_complaint("age,size\n1,2\n", "target: sise\n"),
+            "'target' names the column 'sise', which '" + path_ + "' lacks\ndid you mean 'size'?");
+  EXPECT_EQ(table_complaint("1,2\n3,4\n", "target: 2\n"),
+            "'target' names the column '2', which '" + path_ +
+                "' lacks\nit has no header line; its columns are 0 to 1");
+  EXPECT_EQ(table_complaint("age,size\n1,2\n", "target: weight\n"),
+            "'target' names the column 'weight', which '" + path_ +
+                "' lacks\nit has the columns 'age', 'size'");
+}
+
+TEST_F(TableTest, TablesWithoutRowsAreRefused) {
+  EXPECT_EQ(table_complaint("", "target: 0\n"), "'" + path_ + "' is empty");
+  EXPECT_EQ(table_complaint("a,b\n", "target: a\nheader: true\n"), "'" + path_ + "' has no rows");
+  EXPECT_EQ(table_complaint("1\n2\n", "target: 0\n"), "the table has no column but its target");
+}
+
+TEST_F(TableTest, TsvTakesQuotesAsTheyAre) {
+  EXPECT_EQ(rows(*table("1\t\"a\n2\tb\"\n", "target: 1\n", "tsv")), "1 -> 0\n2 -> 1\n");
+  EXPECT_EQ(rows(*table("1;\"a\"\n2;b\n", "target: 1\ndelimiter: ';'\n")), "1 -> 0\n2 -> 1\n");
+}
+
+TEST_F(TableTest, DelimitersAreSingleCharacters) {
+  EXPECT_NE(table_complaint("1,2\n", "target: 1\ndelimiter: ', '\n")
+                .find("'delimiter' must be a single character that is no quote and no line end"),
+            std::string::npos);
+}
+
+TEST_F(TableTest, TheFingerprintFollowsTheContent) {
+  const std::string first = table("1,2\n", "target: 1\n")->fingerprint();
+  EXPECT_EQ(table("1,2\n", "target: 1\n")->fingerprint(), first);
+  EXPECT_NE(table("1,3\n", "target: 1\n")->fingerprint(), first);
+}
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,19 @@
+// Where tests find the real data, which is not part of the project.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace accel {
+
+/// Path of a file or folder of the real data; "" where there is none.
+inline std::string real_data(const std::string& name) {
+  const char* folder = std::getenv("ACCEL_TEST_DATA");
+  const std::string path =
+      (folder ? folder : std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/../shared/data") + "/" +
+      name;
+  return std::filesystem::exists(path) ? path : "";
+}
+
+}  // namespace accel
