@@ -165,33 +165,29 @@ void GroupedOptimizer::load(const OptimizerState& state) {
 
 void GroupedOptimizer::load_item(size_t group, Item& item, const OptimizerState::Parameter& saved) {
   const SlotNames& names = groups_[group].slot_names;
-  const at::Tensor& parameter = item.parameter.tensor;
   std::vector<at::Tensor> slots(names.size());
-  size_t taken = 0;
-  for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
-    const at::Tensor fresh = fresh_slot(group, names[s], parameter);
-    const at::Tensor& like = fresh.defined() ? fresh : parameter;
-    for (const NamedTensor& slot : saved.slots) {
-      if (slot.name != names[s]) continue;
-      if (slot.tensor.sizes() != like.sizes()) {
-        refuse_state("has '" + slot.name + "' of shape " + shape_text(slot.tensor) + " for '" +
-                     saved.name + "', which wants " + shape_text(like));
-      }
-      slots[s] = at::empty_like(like, like.options().requires_grad(false)).copy_(slot.tensor);
-      ++taken;
+  for (const NamedTensor& slot : saved.slots) {
+    const auto found = std::find(names.begin(), names.end(), slot.name);
+    if (found == names.end()) {
+      refuse_state("has '" + slot.name + "' for '" + saved.name +
+                   "', which this optimizer does not keep");
     }
-    if (fresh.defined() && !slots[s].defined()) {
+    at::Tensor& target = slots[static_cast<size_t>(found - names.begin())];
+    if (target.defined()) {
+      refuse_state("has '" + slot.name + "' for '" + saved.name + "' twice");
+    }
+    const at::Tensor fresh = fresh_slot(group, slot.name, item.parameter.tensor);
+    const at::Tensor& like = fresh.defined() ? fresh : item.parameter.tensor;
+    if (slot.tensor.sizes() != like.sizes()) {
+      refuse_state("has '" + slot.name + "' of shape " + shape_text(slot.tensor) + " for '" +
+                   saved.name + "', which wants " + shape_text(like));
+    }
+    target = at::empty_like(like, like.options().requires_grad(false)).copy_(slot.tensor);
+  }
+  for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
+    if (!slots[s].defined() && fresh_slot(group, names[s], item.parameter.tensor).defined()) {
       refuse_state("has no '" + names[s] + "' for '" + saved.name + "'");
     }
-  }
-  if (taken != saved.slots.size()) {
-    for (const NamedTensor& slot : saved.slots) {
-      if (std::find(names.begin(), names.end(), slot.name) == names.end()) {
-        refuse_state("has '" + slot.name + "' for '" + saved.name +
-                     "', which this optimizer does not keep");
-      }
-    }
-    refuse_state("has a slot of '" + saved.name + "' twice");
   }
   item.slots = std::move(slots);
 }

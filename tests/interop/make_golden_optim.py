@@ -63,7 +63,7 @@ CLASSES = {
     "adafactor": torch.optim.Adafactor,
 }
 # Of the largest value of a tensor. 0: to the last bit.
-TOLERANCE = {"adam": 1e-6, "adamw": 1e-6, "adagrad": 1e-6, "adafactor": 1e-6, "muon": 1e-6}
+TOLERANCE = {"adagrad": 1e-6, "adafactor": 1e-6, "muon": 1e-6}
 
 OPTIMIZERS = [
     {"type": "sgd", "lr": 0.1},
@@ -83,7 +83,10 @@ OPTIMIZERS = [
     {"type": "adam"},
     {"type": "adam", "lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.1},
     {"type": "adam", "lr": 0.01, "amsgrad": True, "maximize": True},
+    {"type": "adam", "lr": 0.01, "fused": False, "weight_decay": 0.1, "maximize": True},
     {"type": "adamw"},
+    {"type": "adamw", "lr": 0.02, "fused": False},
+    {"type": "adamw", "lr": 0.02, "fused": False, "amsgrad": True, "betas": [0.8, 0.95]},
     {"type": "adamw", "lr": 0.02, "betas": [0.9, 0.95], "eps": 1e-6, "weight_decay": 0.2},
     {"type": "adamw", "lr": 0.02, "amsgrad": True},
     {
@@ -122,11 +125,13 @@ OPTIMIZERS = [
 ]
 
 
-NOT_TORCH = ("type", "groups", "adamw", "match")
+NOT_TORCH = ("type", "groups", "adamw", "match", "fused")
 
 
 def torch_options(recipe):
     options = {k: v for k, v in recipe.items() if k not in NOT_TORCH}
+    if recipe.get("type") in ("adam", "adamw"):
+        options["fused"] = recipe.get("fused", True) or None  # None: torch's default
     return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 
 
@@ -148,7 +153,7 @@ def make_optimizers(recipe, parameters):
     others = {n: p for n, p in parameters.items() if n not in hidden}
     return [
         torch.optim.Muon(list(hidden.items()), **torch_options(recipe)),
-        torch.optim.AdamW(list(others.items()), **recipe.get("adamw", {})),
+        torch.optim.AdamW(list(others.items()), fused=True, **recipe.get("adamw", {})),
     ]
 
 

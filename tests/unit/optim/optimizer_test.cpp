@@ -160,7 +160,7 @@ TEST(OptimizerTest, AStateThatDoesNotFitIsRefusedByName) {
             "the optimizer's state has 'momentum_buffer' for 'fc.weight', which this optimizer "
             "does not keep");
   EXPECT_EQ(load_complaint([&](OptimizerState& s) { slots(s).push_back(slots(s)[0]); }),
-            "the optimizer's state has a slot of 'fc.weight' twice");
+            "the optimizer's state has 'step' for 'fc.weight' twice");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(ParameterGroupsTest, TheRestFollowsTheGroupsOfTheRecipe) {
 TEST(ParameterGroupsTest, TheFirstMatchWins) {
   EXPECT_EQ(groups_of("type: sgd\n"
                       "groups:\n"
-                      "  - match: [norm.*, fc?.bias]\n"
+                      "  - match: [norm.*, 'fc?.bias']\n"
                       "  - match: fc1.*\n"),
             "norm.weight fc1.bias fc2.bias | fc1.weight | fc2.weight");
 }
@@ -103,7 +103,7 @@ TEST(ParameterGroupsTest, MistakesAreNamedWhereTheyAre) {
        "    groups: [{match: '*', betas: 1}]\n"
        "                          ^\n"},
       {"type: sgd\ngroups: all\n",
-       "recipe.yaml:2:9: error: 'groups' wants a list of parameter groups, not the text 'all'\n"
+       "recipe.yaml:2:9: error: 'groups' wants a list of parameter groups, not 'all'\n"
        "    groups: all\n"
        "            ^\n"},
       {"type: sgd\nnesterov: true\n",
@@ -129,7 +129,7 @@ TEST(ParameterGroupsTest, ResolvedRecipeKeepsTheGroupsAsWritten) {
   const Ref<Optimizer> ref = registry.of<Optimizer>().prepare(node, reading);
   problems.check();
   const Node& groups = ref.resolved.find("groups")->node;
-  EXPECT_EQ(detail::inline_text(groups), "[match: '*', lr: 0.5]");
+  EXPECT_EQ(detail::inline_text(groups), "[{match: '*', lr: 0.5}]");
 }
 
 }  // namespace
