@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/dataset.h"
-#include "data/host_batch.h"
 #include "data/epoch_draws.h"
+#include "data/host_batch.h"
 #include "data/prefetcher.h"
 
 namespace accel {
