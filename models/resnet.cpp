@@ -153,7 +153,7 @@ class ResNetNet final : public torch::nn::Module {
     at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
     if (!cifar_stem_) x = at::max_pool2d(x, 3, 2, 1);
     for (const auto& block : blocks_) x = block->forward(x);
-    return fc_->forward(at::adaptive_avg_pool2d(x, 1).flatten(1));
+    return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
  private:

@@ -110,10 +110,15 @@ void name_the_verb(const CLI::App& app, std::vector<std::string>& words) {
 }
 
 void print(const Error& error, bool json) {
-  const auto* recipe = dynamic_cast<const RecipeError*>(&error);
-  const std::vector<Diagnostic> one = {{{}, error.what(), error.hint()}};
-  for (const Diagnostic& problem : recipe ? recipe->diagnostics() : one) {
-    std::cerr << (json ? render_json(problem) : render(problem));
+  if (const auto* recipe = dynamic_cast<const RecipeError*>(&error)) {
+    for (const Diagnostic& problem : recipe->diagnostics()) {
+      std::cerr << (json ? render_json(problem) : render(problem));
+    }
+  } else if (json) {
+    std::cerr << render_json({{}, error.what(), error.hint()});
+  } else {
+    std::cerr << "error: " << error.what() << '\n';
+    if (!error.hint().empty()) std::cerr << "  hint: " << error.hint() << '\n';
   }
 }
 

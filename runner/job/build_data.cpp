@@ -5,10 +5,10 @@
 namespace accel {
 namespace {
 
-std::shared_ptr<const Dataset> open_dataset(const std::vector<DatasetPart>& parts,
+std::shared_ptr<const Dataset> open_dataset(const DatasetParts& parts,
                                             const DatasetContext& context) {
   std::vector<DataPart> opened;
-  for (const DatasetPart& part : parts) {
+  for (const DatasetPart& part : parts.parts) {
     opened.push_back({build(part.component, context), part.extra.weight, part.extra.limit});
   }
   return combine(std::move(opened));
@@ -43,8 +43,8 @@ LoaderOptions eval_options(const Job& job) {
   return options;
 }
 
-std::unique_ptr<Loader> open_loader(const Job& job, const std::vector<DatasetPart>& parts,
-                                    bool train, int64_t& samples, std::string& fingerprint) {
+std::unique_ptr<Loader> open_loader(const Job& job, const DatasetParts& parts, bool train,
+                                    int64_t& samples, std::string& fingerprint) {
   const auto seed = static_cast<uint64_t>(job.recipe.seed);
   std::shared_ptr<const Dataset> dataset = open_dataset(parts, {seed, train});
   samples = dataset->size();
@@ -60,7 +60,7 @@ void build_data(Job& job) {
   job.train_loader =
       open_loader(job, job.recipe.data.train, true, job.train_samples, job.data_fingerprint);
   job.data = job.train_loader->shape();
-  if (job.recipe.data.eval.empty()) return;
+  if (job.recipe.data.eval.parts.empty()) return;
   std::string unused;
   job.eval_loader = open_loader(job, job.recipe.data.eval, false, job.eval_samples, unused);
 }

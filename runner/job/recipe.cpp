@@ -57,7 +57,7 @@ void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& readin
                            "recipe version " + std::to_string(recipe.recipe) + " is not known",
                            "this build reads version 1");
   }
-  if (recipe.data.eval.empty() && !recipe.expect.empty()) {
+  if (recipe.data.eval.parts.empty() && !recipe.expect.empty()) {
     for (const auto& [metric, bound] : recipe.expect) {
       if (!metric.starts_with("eval/")) continue;
       reading.problems.error(node.find("expect")->where,
@@ -69,15 +69,6 @@ void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& readin
 }
 
 }  // namespace
-
-Schema<MixturePart> MixturePart::schema() {
-  return Schema<MixturePart>()
-      .field("weight", &MixturePart::weight,
-             "Share of the samples drawn from this dataset; none: each sample once an epoch.",
-             if_given<std::optional>(more_than(0.0)))
-      .field("limit", &MixturePart::limit, "Use only this many samples, from the first on.",
-             if_given<std::optional>(at_least<int64_t>(1)));
-}
 
 Schema<LoaderSection> LoaderSection::schema() {
   return Schema<LoaderSection>()
@@ -175,7 +166,7 @@ Schema<LogSection> LogSection::schema() {
       .field("every", &LogSection::every, "How often a line is printed and trackers are fed.")
       .on_resume(Change::kFree)
       .field("histograms", &LogSection::histograms,
-             "How often trackers get histograms of weights and gradients.")
+             "How often trackers get histograms of the weights.")
       .on_resume(Change::kFree);
 }
 

@@ -7,19 +7,10 @@
 #include <vector>
 
 #include "core/registry.h"
-#include "core/wrapped.h"
 #include "runner/job/recipe_values.h"
 #include "runner/precision/precision.h"
 
 namespace accel {
-
-/// Keys beside a dataset's own.
-struct MixturePart {
-  std::optional<double> weight;
-  std::optional<int64_t> limit;
-  static Schema<MixturePart> schema();
-};
-using DatasetPart = Wrapped<Dataset, MixturePart>;
 
 struct LoaderSection {
   int64_t workers = 2;
@@ -30,8 +21,8 @@ struct LoaderSection {
 };
 
 struct DataSection {
-  std::vector<DatasetPart> train;
-  std::vector<DatasetPart> eval;
+  DatasetParts train;
+  DatasetParts eval;
   std::vector<Ref<Transform>> transform;
   LoaderSection loader;
   static Schema<DataSection> schema();

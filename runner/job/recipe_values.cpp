@@ -37,6 +37,15 @@ std::string to_string(const Expectation& expectation) {
   return {};
 }
 
+Schema<MixturePart> MixturePart::schema() {
+  return Schema<MixturePart>()
+      .field("weight", &MixturePart::weight,
+             "Share of the samples drawn from this dataset; none: each sample once an epoch.",
+             if_given<std::optional>(more_than(0.0)))
+      .field("limit", &MixturePart::limit, "Use only this many samples, from the first on.",
+             if_given<std::optional>(at_least<int64_t>(1)));
+}
+
 Schema<PhaseLength> PhaseLength::schema() {
   return Schema<PhaseLength>().field("for", &PhaseLength::duration,
                                      "How long this phase lasts; the last one takes the rest.");
@@ -86,6 +95,18 @@ std::optional<Expectation> Codec<Expectation>::read(const Node& node, const std:
 
 Node Codec<Expectation>::write(const Expectation& value) {
   return scalar_node(to_string(value), true);
+}
+
+std::optional<DatasetParts> Codec<DatasetParts>::read(const Node& node, const std::string& name,
+                                                      Reading& reading) {
+  auto parts = Codec<std::vector<DatasetPart>>::read(node, name, reading);
+  if (!parts) return std::nullopt;
+  return DatasetParts{std::move(*parts)};
+}
+
+Node Codec<DatasetParts>::write(const DatasetParts& value) {
+  if (value.parts.size() == 1) return Codec<DatasetPart>::write(value.parts[0]);
+  return Codec<std::vector<DatasetPart>>::write(value.parts);
 }
 
 std::optional<SchedulePhases> Codec<SchedulePhases>::read(const Node& node, const std::string& name,

@@ -52,6 +52,19 @@ struct Expectation {
 /// ">= 0.9"
 std::string to_string(const Expectation& expectation);
 
+/// Keys beside a dataset's own.
+struct MixturePart {
+  std::optional<double> weight;
+  std::optional<int64_t> limit;
+  static Schema<MixturePart> schema();
+};
+using DatasetPart = Wrapped<Dataset, MixturePart>;
+
+/// One dataset, or several that make up one.
+struct DatasetParts {
+  std::vector<DatasetPart> parts;
+};
+
 /// How long a phase of a schedule lasts; the last phase takes the rest.
 struct PhaseLength {
   std::optional<Duration> duration;
@@ -83,14 +96,31 @@ struct Codec<Expectation> {
   static Node write(const Expectation& value);
 };
 
+namespace detail {
+/// A component or a list of them, for JSON Schema.
+template <class Part>
+std::string one_or_several_json() {
+  const std::string one = Codec<Part>::json();
+  return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
+}
+}  // namespace detail
+
+template <>
+struct Codec<DatasetParts> {
+  static std::string name() { return "a dataset or a list of them"; }
+  static std::string kind() { return Kind<Dataset>::kName; }
+  static std::string json() { return detail::one_or_several_json<DatasetPart>(); }
+  static std::vector<FieldInfo> extra_fields() { return Codec<DatasetPart>::extra_fields(); }
+  static std::optional<DatasetParts> read(const Node& node, const std::string& name,
+                                          Reading& reading);
+  static Node write(const DatasetParts& value);
+};
+
 template <>
 struct Codec<SchedulePhases> {
   static std::string name() { return "a scheduler or a list of them"; }
   static std::string kind() { return Kind<Schedule>::kName; }
-  static std::string json() {
-    const std::string one = Codec<SchedulePhase>::json();
-    return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
-  }
+  static std::string json() { return detail::one_or_several_json<SchedulePhase>(); }
   static std::vector<FieldInfo> extra_fields() { return Codec<SchedulePhase>::extra_fields(); }
   static std::optional<SchedulePhases> read(const Node& node, const std::string& name,
                                             Reading& reading);

@@ -57,7 +57,9 @@ void check_same_data(const Job& job, const TrainState& state,
                      const std::vector<std::string>& allowed) {
   const auto saved = state.facts.find("data");
   if (saved == state.facts.end() || saved->second == job.data_fingerprint) return;
-  if (std::find(allowed.begin(), allowed.end(), "data") != allowed.end()) return;
+  for (const std::string& key : allowed) {
+    if (key == "data" || key.starts_with("data.")) return;
+  }
   throw CheckpointError("the training data is not what it was when the checkpoint was made",
                         "bring the old data back, or add --allow data");
 }
@@ -71,8 +73,8 @@ void warn_of_other_environment(const TrainState& state) {
   }
 }
 
-/// Checks everything before anything is restored.
-void check_resumable(const Job& job, const TrainState& state, const RunRequest& request) {
+/// Checks everything before anything is restored. Returns whether the recipe has changed.
+bool check_resumable(const Job& job, const TrainState& state, const RunRequest& request) {
   const Node then = parse_recipe("checkpoint.yaml", state.recipe);
   const auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
   check_changes(changes, request.allowed);
@@ -81,6 +83,7 @@ void check_resumable(const Job& job, const TrainState& state, const RunRequest& 
     say("changed: " + change.key + " was " + change.then + ", is " + change.now);
   }
   warn_of_other_environment(state);
+  return !changes.empty();
 }
 
 Trackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
@@ -117,6 +120,7 @@ struct OpenRun {
   CheckpointStore store{files, dir};
   RunState state;
   std::string resumed_from;
+  bool recipe_changed = false;  ///< since the checkpoint, so that even an unchanged state is saved
   Trackers trackers;
 
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
@@ -132,12 +136,22 @@ void resume(Job& job, const RunRequest& request, OpenRun& run) {
       options.parameters.push_back(item.name);
     }
     saved = run.store.load(*from, options);
-    check_later(run.store, *from, *saved);
-    check_resumable(job, *saved, request);
+    if (job.recipe.checkpoint.resume.kind == ResumeFrom::Kind::kPath) {
+      check_later(run.store, *from, *saved);
+    }
+    run.recipe_changed = check_resumable(job, *saved, request);
     run.state = restore(job, *saved);
     run.resumed_from = fs::proximate(*from).string();
   }
   run.trackers = build_trackers(job, run.dir, saved ? &*saved : nullptr);
+}
+
+std::string headline(const TrainLoop& loop, bool finished) {
+  if (loop.steps_done() == 0) return "nothing left to do: the run has ended";
+  if (finished) return loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",";
+  const int signal = SignalWatch::received();
+  return signal ? "interrupted by signal " + std::to_string(signal) + " and saved"
+                : "stopped and saved";
 }
 
 ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request, LoopEnd ended) {
@@ -147,11 +161,7 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
   if (!loop.last_checkpoint().empty()) {
     end.checkpoint = fs::proximate(loop.last_checkpoint()).string();
   }
-  const int signal = SignalWatch::received();
-  end.headline = end.finished
-                     ? (loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",")
-                 : signal ? "interrupted by signal " + std::to_string(signal) + " and saved"
-                          : "stopped and saved";
+  end.headline = headline(loop, end.finished);
   for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
   if (!end.finished) return ExitCode::kInterrupted;
   const ExpectReport expect = check_expectations(job, loop.state());
@@ -172,7 +182,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   fs::create_directories(dir + "/logs");
   log_to_file(dir + "/logs/rank-0.log");
   RunRecord record(dir + "/metrics.jsonl", run.state.progress.step);
-  const std::string start = start_text(job, run.state, run.resumed_from);
+  const std::string start = start_text(job, run.state, run.recipe_changed ? "" : run.resumed_from);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
   record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
   send_config(job, run.trackers);
@@ -183,7 +193,8 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, run.trackers}, run.state);
+    TrainLoop loop({job, run.store, record, run.trackers}, run.state,
+                   run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",
                  loop.stop_reason());

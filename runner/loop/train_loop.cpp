@@ -52,7 +52,7 @@ bool more_is_better(const Job& job) {
   return false;
 }
 
-TrainLoop::TrainLoop(const LoopParts& parts, RunState state)
+TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpoint)
     : parts_(parts),
       state_(std::move(state)),
       log_due_(parts.job.recipe.log.every, parts.job.length),
@@ -60,7 +60,10 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state)
       eval_due_(parts.job.recipe.eval.every, parts.job.length),
       save_due_(parts.job.recipe.checkpoint.every, parts.job.length),
       bar_(parts.job.length.total_steps),
-      seconds_before_(state_.seconds) {}
+      seconds_before_(state_.seconds),
+      first_step_(state_.progress.step),
+      saved_step_(checkpoint.empty() ? -1 : first_step_),
+      last_checkpoint_(std::move(checkpoint)) {}
 
 double TrainLoop::training_seconds() const {
   return watch_.total() - watch_.seconds(Phase::kEval) - watch_.seconds(Phase::kSave);

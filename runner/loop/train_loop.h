@@ -29,8 +29,8 @@ struct LoopParts {
 /// exactly what an uninterrupted one does.
 class TrainLoop {
  public:
-  /// Goes on from `state`.
-  TrainLoop(const LoopParts& parts, RunState state);
+  /// Goes on from `state`; `checkpoint` is where that state is kept, empty when it is to be saved.
+  TrainLoop(const LoopParts& parts, RunState state, std::string checkpoint);
 
   /// Runs to the end of the run, to a signal, or to `stop_after` steps if that comes first (then
   /// as if a signal had come). Whatever it returns, the last state is saved if the recipe saves.
@@ -38,8 +38,10 @@ class TrainLoop {
 
   const RunState& state() const { return state_; }
   const Stopwatch& watch() const { return watch_; }
-  /// The newest checkpoint this loop wrote; empty when none.
+  /// The newest checkpoint, written by this loop or resumed from; empty when there is none.
   const std::string& last_checkpoint() const { return last_checkpoint_; }
+  /// Steps this loop has made itself.
+  int64_t steps_done() const { return state_.progress.step - first_step_; }
   /// Why it stopped before its planned end; empty when it did not.
   const std::string& stop_reason() const { return stop_reason_; }
 
@@ -64,7 +66,6 @@ class TrainLoop {
   void save();
   void track(std::span<const Measurement> values);
   double training_seconds() const;
-  double lifetime_seconds() const { return state_.seconds; }
 
   LoopParts parts_;
   RunState state_;
@@ -76,7 +77,8 @@ class TrainLoop {
   ProgressBar bar_;
   Interval interval_;
   double seconds_before_;  ///< of earlier lives
-  int64_t saved_step_ = -1;
+  int64_t first_step_;
+  int64_t saved_step_;
   std::string last_checkpoint_;
   std::string stop_reason_;
 };

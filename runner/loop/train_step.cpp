@@ -42,6 +42,17 @@ void check_gradients(const Job& job, double norm, int64_t step) {
                       "lower 'optimizer.lr', set 'train.max_grad_norm' or look at the data");
 }
 
+/// A scale this small means that no scale helps: the gradients themselves are not finite.
+constexpr double kLeastScale = 1e-4;
+
+void check_scale(double scale, int64_t step) {
+  if (scale >= kLeastScale) return;
+  throw DivergedError("step " + std::to_string(step) +
+                          ": gradients overflow in fp16 at a loss scale of " + show_number(scale) +
+                          " still",
+                      "use mixed_precision bf16, lower 'optimizer.lr' or look at the data");
+}
+
 /// Clips as the recipe says. Returns the norm before.
 double clip(Job& job) {
   const TrainSection& train = job.recipe.train;
@@ -76,6 +87,8 @@ StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, 
     result.grad_norm = clip(job);
     check_gradients(job, result.grad_norm, step);
     job.optimizer->step();
+  } else {
+    check_scale(job.precision->loss_scale(), step);
   }
   job.precision->update();
   job.optimizer->zero_grad();

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What goes wrong ends with the right exit code and words, and costs no checkpoint.
+
+    exit_codes.py ACCEL_RUN
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import runs
+
+
+def expect(report, name, result, code, *words):
+    found, errors = result
+    missing = [word for word in words if word not in errors]
+    report.check(name, found == code and not missing, f"exit {found}, wanted {code}\n{errors}")
+
+
+def check_recipes(binary, report):
+    with runs.Scratch(binary) as scratch:
+        expect(report, "a wrong override names the argument", scratch.call("job.yaml", "modle.hidden=[3]"), 2,
+               "argument 2: error: unknown option 'modle'", "did you mean 'model'?")
+        report.check("and nothing was written", not scratch.run.exists())
+        expect(report, "a missing recipe", scratch.call("jib.yaml"), 2, "jib.yaml")
+        expect(report, "a metric that is not measured",
+               scratch.call("job.yaml", "checkpoint.keep={best: 1, by: eval/acuracy}"), 2,
+               "no metric is named 'eval/acuracy'", "did you mean 'eval/accuracy'?")
+        expect(report, "a model that does not fit the data", scratch.call("job.yaml", "model.inputs=100"), 2,
+               "100", "784")
+        report.check("and still nothing was written", not scratch.run.exists())
+        expect(report, "an expectation that is not met", scratch.call("job.yaml", "expect={eval/loss: '< 0'}"), 1)
+        expect(report, "errors as JSON", scratch.call("--error-format", "json", "validate", "job.yaml", "modle=3"),
+               2, '{"severity": "error", "argument": ')
+
+
+def check_data(binary, report):
+    with runs.Scratch(binary) as scratch:
+        expect(report, "missing data",
+               scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 3, "x.npy")
+        (scratch.path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': 1}")
+        expect(report, "broken data",
+               scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 3, "x.npy")
+
+
+def check_divergence(binary, report):
+    with runs.Scratch(binary) as scratch:
+        result = scratch.call("job.yaml", "optimizer={type: sgd, lr: 1e30}")
+        expect(report, "a loss that is not finite", result, 9, "the loss is nan", "hint: lower 'optimizer.lr'")
+        report.check("keeps the checkpoints before it", len(scratch.checkpoints()) >= 1)
+        report.check("and is an event of the record", scratch.events()[-1] == "failed")
+
+
+def check_resume(binary, report):
+    with runs.Scratch(binary) as scratch:
+        expect(report, "resuming no run", scratch.call("resume", "runs/none"), 2, "'runs/none' is no run folder")
+        scratch.call("job.yaml", "train.until=12 steps")
+        expect(report, "a changed rate needs consent", scratch.call("job.yaml", "train.until=12 steps", "optimizer.lr=1"),
+               4, "optimizer.lr: was 0.01, is 1", "--allow optimizer.lr")
+        expect(report, "another optimizer is impossible",
+               scratch.call("job.yaml", "train.until=12 steps", "optimizer={type: sgd}", "--allow", "optimizer"), 4,
+               "no longer fits the checkpoint", "optimizer.type: was adamw, is sgd")
+        expect(report, "consent is taken",
+               scratch.call("job.yaml", "train.until=12 steps", "optimizer.lr=0.02", "--allow", "optimizer.lr"), 0)
+        expect(report, "an override of resume is consent", scratch.call("resume", "runs/job", "train.until=14 steps"), 0)
+        expect(report, "a run that has ended says so", scratch.call("resume", "runs/job"), 0)
+        expect(report, "other data", scratch.call("resume", "runs/job", "seed=1", "data.train.length=80"), 0)
+
+
+def check_damage(binary, report):
+    with runs.Scratch(binary) as scratch:
+        scratch.call("job.yaml", "train.until=6 steps", "checkpoint.keep.last=3")
+        newest = scratch.run / "checkpoints" / "checkpoint_6" / "model.safetensors"
+        content = bytearray(newest.read_bytes())
+        content[-1] ^= 1
+        newest.write_bytes(content)
+        expect(report, "an explicit damaged checkpoint is refused",
+               scratch.call("job.yaml", "train.until=6 steps", "checkpoint.resume=runs/job/checkpoints/checkpoint_6"), 4,
+               "model.safetensors")
+        code, errors = scratch.call("job.yaml", "train.until=6 steps", "checkpoint.keep.last=3")
+        report.check("auto falls back to the one before", code == 0 and "model.safetensors" in errors, errors)
+        shutil.rmtree(scratch.run / "checkpoints")
+        (scratch.run / "checkpoints" / "checkpoint_3").mkdir(parents=True)
+        expect(report, "no usable checkpoint is an error", scratch.call("resume", "runs/job"), 4)
+
+
+def check_lock(binary, report):
+    with runs.Scratch(binary) as scratch:
+        first = scratch.start("job.yaml", "train.until=100000 steps", "checkpoint.every=never")
+        while not (scratch.run / "metrics.jsonl").exists():
+            time.sleep(0.02)
+        expect(report, "a second job in the same folder", scratch.call("job.yaml"), 2, str(first.pid))
+        first.send_signal(signal.SIGTERM)
+        first.communicate()
+
+
+def check_full_disk(binary, report):
+    """Needs the right to mount; else there is nothing to fill."""
+    with runs.Scratch(binary, runs.JOB.replace("hidden: [24]", "hidden: [512]")) as scratch:
+        disk = scratch.path / "runs"
+        disk.mkdir()
+        mounted = os.geteuid() == 0 and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", disk], capture_output=True).returncode == 0
+        if not mounted:
+            print("skipped a full disk: not allowed to mount a tmpfs")
+            return
+        try:
+            expect(report, "a full disk", scratch.call("job.yaml", "checkpoint.keep.last=9"), 7,
+                   "the disk is too full", "bytes", "free")
+            whole = scratch.checkpoints()
+            report.check("the checkpoints before it are kept", len(whole) >= 1)
+            report.check("nothing half-written is left", not list((scratch.run / "staging").iterdir()))
+            subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
+            expect(report, "and the run goes on from them",
+                   scratch.call("job.yaml", "checkpoint.keep.last=1", f"train.until={whole[-1] + 1} steps",
+                                "--allow", "train.until"), 0)
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+
+def main():
+    report = runs.Report()
+    for check in (check_recipes, check_data, check_divergence, check_resume, check_damage, check_lock, check_full_disk):
+        check(sys.argv[1], report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What the tests of whole runs share."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+# One thread: these jobs are so small that more would only wait for one another.
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
+
+JOB = """
+model: {type: mlp, hidden: [24], dropout: 0.3}
+data:
+  train: {type: synthetic/glyphs, length: 64}
+  eval: {type: synthetic/glyphs, length: 32}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 24 steps, batch: 16}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 8 steps}
+checkpoint: {every: 1 steps, keep: {last: 2}}
+"""
+
+
+class Scratch(tempfile.TemporaryDirectory):
+    """A folder with `job.yaml` in it, gone at the end."""
+
+    def __init__(self, binary, recipe=JOB):
+        super().__init__()
+        self.path = pathlib.Path(self.name)
+        self.binary = pathlib.Path(binary).resolve()
+        (self.path / "job.yaml").write_text(recipe)
+        self.run = self.path / "runs" / "job"
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+    def start(self, *words):
+        return subprocess.Popen([self.binary, *words], cwd=self.path, text=True, env=ENVIRONMENT,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def call(self, *words):
+        """(exit code, standard error)."""
+        process = self.start(*words)
+        _, errors = process.communicate()
+        return process.returncode, errors
+
+    def checkpoints(self):
+        folder = self.run / "checkpoints"
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return sorted(int(name.removeprefix("checkpoint_")) for name in names)
+
+    def exact_lines(self):
+        """The lines of metrics.jsonl that equal runs share: those of steps and evaluations."""
+        lines = (self.run / "metrics.jsonl").read_text().splitlines()
+        return [line for line in lines if '"loss_bits"' in line or '"eval"' in line]
+
+    def weights(self):
+        newest = self.run / "checkpoints" / f"checkpoint_{self.checkpoints()[-1]}"
+        return [(newest / name).read_bytes() for name in ("model.safetensors", "optimizer.bin")]
+
+    def events(self):
+        lines = (self.run / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines if '"event"' in line]
+
+
+class Report:
+    """Prints each check and remembers whether all held."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def check(self, name, good, detail=""):
+        self.failed += not good
+        print(("ok      " if good else "FAILED  ") + name + (f": {detail}" if detail and not good else ""))
