@@ -1,0 +1,148 @@
+// Sizes taken from the data, models that do not fit it, and what each model says of itself.
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include "core/model.h"
+#include "tests/unit/build_component.h"
+
+namespace accel {
+namespace {
+
+ModelContext images(Shape input, int64_t classes) {
+  ModelContext context;
+  context.data.input = std::move(input);
+  context.data.classes = classes;
+  return context;
+}
+
+ModelContext tokens(int64_t context_length, int64_t vocab) {
+  ModelContext context;
+  context.data.input = {context_length};
+  context.data.input_type = DType::kI64;
+  context.data.target = {context_length};
+  context.data.vocab = vocab;
+  return context;
+}
+
+ModelContext numbers(int64_t inputs, Shape target) {
+  ModelContext context;
+  context.data.input = {inputs};
+  context.data.target = std::move(target);
+  context.data.target_type = DType::kF32;
+  return context;
+}
+
+int64_t parameter_count(const std::string& yaml, const ModelContext& context) {
+  int64_t count = 0;
+  for (const auto& parameter : build<Model>(yaml, context)->module().parameters()) {
+    count += parameter.numel();
+  }
+  return count;
+}
+
+TEST(ModelTest, AutoSizesComeFromTheData) {
+  EXPECT_EQ(parameter_count("linear", numbers(4, {})), 4 + 1);
+  EXPECT_EQ(parameter_count("linear", numbers(4, {3})), 4 * 3 + 3);
+  EXPECT_EQ(parameter_count("mlp", images({1, 2, 2}, 3)), 4 * 128 + 128 + 128 * 3 + 3);
+  EXPECT_EQ(parameter_count("{type: mlp, hidden: []}", images({1, 2, 2}, 3)), 4 * 3 + 3);
+  EXPECT_EQ(parameter_count("lenet", images({1, 28, 28}, 10)), 431080);
+  EXPECT_EQ(parameter_count("resnet", images({3, 224, 224}, 1000)), 11689512);
+  EXPECT_EQ(parameter_count("{type: gpt, layers: 1, width: 4, heads: 2}", tokens(8, 5)),
+            5 * 4 + 8 * 4 + 3 * 8 + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 16 + 16) + (16 * 4 + 4));
+}
+
+TEST(ModelTest, TheStemFollowsTheImageSize) {
+  const auto first = [](const std::string& yaml, const ModelContext& context) {
+    return build<Model>(yaml, context)->module().parameters()[0].size(2);
+  };
+  EXPECT_EQ(first("{type: resnet, width: 2}", images({3, 64, 64}, 2)), 3);
+  EXPECT_EQ(first("{type: resnet, width: 2}", images({3, 65, 65}, 2)), 7);
+  EXPECT_EQ(first("{type: resnet, width: 2, stem: imagenet}", images({3, 32, 32}, 2)), 7);
+}
+
+TEST(ModelTest, TheDefaultTaskFollowsTheTargets) {
+  EXPECT_STREQ(build<Model>("mlp", images({1, 8, 8}, 10))->default_task(), "classification");
+  EXPECT_STREQ(build<Model>("mlp", numbers(4, {}))->default_task(), "regression");
+  EXPECT_STREQ(build<Model>("linear", numbers(4, {}))->default_task(), "regression");
+  EXPECT_STREQ(build<Model>("gpt", tokens(8, 65))->default_task(), "causal_lm");
+}
+
+TEST(ModelTest, DropoutActsInTrainingOnly) {
+  const auto model = build<Model>("{type: lenet, dropout: 0.5}", images({1, 28, 28}, 10));
+  const at::Tensor inputs = at::randn({2, 1, 28, 28});
+  EXPECT_FALSE(model->forward(inputs).equal(model->forward(inputs)));
+  model->module().eval();
+  EXPECT_TRUE(model->forward(inputs).equal(model->forward(inputs)));
+}
+
+TEST(ModelTest, AGptSeesNoTokenToTheRight) {
+  const auto model = build<Model>("gpt", tokens(8, 65));
+  model->module().eval();
+  const at::Tensor ids = at::randint(65, {1, 8}, at::TensorOptions().dtype(at::kLong));
+  at::Tensor changed = ids.clone();
+  changed.select(1, 5).add_(1).remainder_(65);
+  const at::Tensor moved =
+      model->forward(ids).sub(model->forward(changed)).abs().amax(2).squeeze(0);
+  EXPECT_LT(moved.narrow(0, 0, 5).max().item<double>(), 1e-6);
+  EXPECT_GT(moved.narrow(0, 5, 3).min().item<double>(), 1e-6);
+}
+
+TEST(ModelTest, AGptHasTheLogitsOfItsHiddenStates) {
+  const auto model = build<Model>("gpt", tokens(8, 65));
+  auto& language = dynamic_cast<LanguageModel&>(*model);
+  const at::Tensor ids = at::randint(65, {2, 8}, at::TensorOptions().dtype(at::kLong));
+  EXPECT_TRUE(
+      language.forward(ids).equal(at::linear(language.hidden(ids), language.head_weight())));
+}
+
+struct Misfit {
+  const char* yaml;
+  ModelContext context;
+  const char* message;
+};
+
+TEST(ModelTest, WhatDoesNotFitTheDataIsNamed) {
+  const Misfit cases[] = {
+      {"{type: mlp, inputs: 100}", images({1, 28, 28}, 10),
+       "'inputs' of the model 'mlp' is 100, but the data has 784"},
+      {"{type: mlp, outputs: 5}", images({1, 28, 28}, 10),
+       "'outputs' of the model 'mlp' is 5, but the data has 10"},
+      {"linear", {}, "'inputs' of the model 'linear' is auto, but the data does not tell it"},
+      {"linear", tokens(8, 65),
+       "the model 'linear' wants F32 numbers, but a sample of the data is I64 [8]"},
+      {"{type: lenet, image: [3, 32, 32]}", images({1, 28, 28}, 10),
+       "'image' of the model 'lenet' is [3, 32, 32], but the data has [1, 28, 28]"},
+      {"lenet", {}, "'image' of the model 'lenet' is auto, but the data does not tell it"},
+      {"lenet", images({1, 15, 28}, 10),
+       "the model 'lenet' wants images of at least 16 x 16 pixels, not 15 x 28"},
+      {"{type: resnet, classes: 5}", images({3, 32, 32}, 10),
+       "'classes' of the model 'resnet' is 5, but the data has 10"},
+      {"resnet", numbers(4, {}),
+       "the model 'resnet' wants F32 images [channels, height, width], but a sample of the data "
+       "is F32 [4]"},
+      {"{type: resnet, channels: 3, classes: 10}",
+       {},
+       "'stem' of the model 'resnet' is auto, but the data does not tell it"},
+      {"{type: gpt, vocab: 50}", tokens(64, 65),
+       "'vocab' of the model 'gpt' is 50, but the data needs 65"},
+      {"{type: gpt, context: 32}", tokens(64, 65),
+       "'context' of the model 'gpt' is 32, but the data needs 64"},
+      {"gpt", images({1, 28, 28}, 10),
+       "the model 'gpt' wants I64 token ids [context], but a sample of the data is F32 "
+       "[1, 28, 28]"}};
+  for (const Misfit& misfit : cases) {
+    EXPECT_EQ(complaint<Model>(misfit.yaml, misfit.context), misfit.message);
+  }
+}
+
+TEST(ModelTest, OptionsThatContradictEachOtherAreRefused) {
+  EXPECT_EQ(complaint<Model>("{type: gpt, width: 130}", tokens(64, 65)),
+            "recipe.yaml:1:1: error: 'width' must be a multiple of 'heads', but 130 is not one of "
+            "4\n    {type: gpt, width: 130}\n    ^\n");
+  EXPECT_EQ(complaint<Model>("{type: lenet, filters: [6]}", images({1, 28, 28}, 10)),
+            "recipe.yaml:1:1: error: 'filters' must be two numbers, not 1\n"
+            "    {type: lenet, filters: [6]}\n    ^\n");
+}
+
+}  // namespace
+}  // namespace accel
