@@ -97,7 +97,7 @@ TEST(EmaTest, AStateOfAnotherModelIsRefused) {
 
 TEST(EmaTest, EveryMustBeInSteps) {
   EXPECT_EQ(complaint<Callback>("{type: ema, every: 1 epochs}", OneWeight().context),
-            "recipe.yaml:1:20: error: 'every' must be a number of steps, not 1 epochs\n"
+            "recipe.yaml:1:20: error: 'every' must be a number of steps, not 1 epoch\n"
             "    {type: ema, every: 1 epochs}\n"
             "                       ^\n");
 }
