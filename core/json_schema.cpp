@@ -99,21 +99,35 @@ class SchemaWriter {
     definitions_["typed"] = typed;
     definitions_["typed"]["items"] = typed;
     for (const CatalogIndex* catalog : registry_.all()) define(catalog->kind(), *catalog, {});
+    drop_unused(root);
     root["$defs"] = std::move(definitions_);
     return root;
   }
 
  private:
+  /// Takes out the definitions that nothing refers to.
+  void drop_unused(const Json& root) {
+    const std::string text = root.dump() + definitions_.dump();
+    std::vector<std::string> unused;
+    for (const auto& [name, definition] : definitions_.items()) {
+      if (text.find("\"#/$defs/" + name + '"') == std::string::npos) unused.push_back(name);
+    }
+    for (const std::string& name : unused) definitions_.erase(name);
+  }
+
   /// An object with these keys and no others but notes.
   Json section(const std::vector<FieldInfo>& fields) {
     Json properties = Json::object();
     std::string names;
     for (const FieldInfo& field : fields) {
-      const Json value = property(field);
-      const bool many = field.fields.empty() || !field.kind.empty();
-      properties[field.name] = value;
-      if (many && accepts_type(keywords_of(field), "array")) properties[field.name + "+"] = value;
-      if (!field.fields.empty() || !field.kind.empty()) properties[field.name + "!"] = value;
+      properties[field.name] = property(field);
+      const bool component = !field.kind.empty();
+      const bool list = accepts_type(keywords_of(field), "array");
+      const std::string quoted = "'" + field.name + "'";
+      if (list) properties[field.name + "+"] = variant(field, "Appends to " + quoted + ".");
+      if (component || !field.fields.empty()) {
+        properties[field.name + "!"] = variant(field, "Replaces " + quoted + " whole.");
+      }
       names += (names.empty() ? "" : "|") + field.name;
     }
     Json patterns = {{"^x-", true}};
@@ -122,6 +136,13 @@ class SchemaWriter {
             {"properties", std::move(properties)},
             {"patternProperties", std::move(patterns)},
             {"additionalProperties", false}};
+  }
+
+  /// The value of `key+` and `key!`: checked where that takes no more than a reference.
+  Json variant(const FieldInfo& field, const std::string& help) {
+    Json out = {{"description", help}};
+    if (!field.kind.empty()) out.update(loosened(component_of(field)));
+    return out;
   }
 
   Json property(const FieldInfo& field) {
@@ -212,7 +233,7 @@ class SchemaWriter {
 }  // namespace
 
 std::string json_schema(const std::vector<FieldInfo>& top, const Registry& registry) {
-  return SchemaWriter(registry).document(top).dump(2) + '\n';
+  return SchemaWriter(registry).document(top).dump(1) + '\n';
 }
 
 }  // namespace accel

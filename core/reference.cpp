@@ -10,13 +10,21 @@ constexpr auto kOrigin =
     "<!-- Written by `accel-run reference` from the declarations in the code; change it there. -->"
     "\n\n";
 
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c));
+}
+
 /// Plain text for Markdown: what would be markup is escaped, but not inside backticks.
 std::string markdown(const std::string& text) {
   std::string out;
   bool code = false;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '`') code = !code;
-    const bool markup = c == '<' || c == '*' || c == '_' || c == '[' || c == ']' || c == '\\';
+    const bool inside_word =
+        i > 0 && i + 1 < text.size() && is_word(text[i - 1]) && is_word(text[i + 1]);
+    const bool markup =
+        c == '<' || c == '*' || c == '[' || c == ']' || c == '\\' || (c == '_' && !inside_word);
     if (c == '|' || (markup && !code)) out += '\\';
     out += c;
   }
@@ -141,7 +149,10 @@ std::string recipe_reference(const std::vector<FieldInfo>& top) {
   std::vector<FieldInfo> plain;
   for (const FieldInfo& field : top) {
     FieldInfo alone = field;
-    if (field.kind.empty()) alone.fields.clear();
+    if (field.kind.empty() && !field.fields.empty()) {
+      alone.fields.clear();  // it has a table of its own
+      alone.fallback.clear();
+    }
     plain.push_back(std::move(alone));
   }
   out += "## Top level\n\n" + table(plain);

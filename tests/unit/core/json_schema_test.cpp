@@ -63,6 +63,13 @@ TEST(JsonSchemaTest, EveryReferenceHasADefinition) {
   EXPECT_GT(count, 10u);
 }
 
+TEST(JsonSchemaTest, DefinitionsThatNothingRefersToAreLeftOut) {
+  const Json definitions = sample_schema()["$defs"];
+  EXPECT_TRUE(definitions.contains("dataset_with_weight"));
+  EXPECT_FALSE(definitions.contains("dataset"));
+  EXPECT_FALSE(definitions.contains("model"));
+}
+
 TEST(JsonSchemaTest, KeywordsThatAreNoJsonAreABug) {
   FieldInfo field{"width", "a number", "1", "Width.", "", "\"type\": "};
   try {
