@@ -98,6 +98,7 @@ void build_metrics(Job& job, const Registry& registry) {
     for (const std::string& name : job.task->default_metrics()) {
       refs.push_back(registry.of<Metric>().prepare(scalar_node(name), reading));
     }
+    job.recipe.eval.metrics = refs;
   }
   const std::vector<std::string> fitting = job.task->metrics();
   job.metric_names.emplace_back("eval/loss", false);
@@ -166,6 +167,8 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   build_optimizer(*job);
   build_metrics(*job, registry);
   check_metric_names(*job);
+  // Once more, with what the model and its task have chosen.
+  job->resolved = resolve_recipe(job->recipe, job->resolved);
   for (const Ref<Callback>& ref : job->recipe.callbacks) {
     job->callbacks.push_back(
         build(ref, CallbackContext{job->parameters, job->buffers, names_of(job->metric_names)}));

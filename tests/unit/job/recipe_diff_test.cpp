@@ -1,0 +1,73 @@
+#include "runner/job/recipe_diff.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/unit/job/read_text.h"
+
+namespace accel {
+namespace {
+
+Node resolved(const std::string& text) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node tree = parse_recipe("r.yaml", text);
+  return resolve_recipe(read_recipe(tree, "r", reading), tree);
+}
+
+std::vector<RecipeChange> changes(const std::string& then, const std::string& now) {
+  return diff_recipes(resolved(kLeast + then), resolved(kLeast + now),
+                      RecipeOptions::schema().info());
+}
+
+std::string refusal(const std::vector<RecipeChange>& changes,
+                    const std::vector<std::string>& allowed) {
+  try {
+    check_changes(changes, allowed);
+  } catch (const CheckpointError& error) {
+    return std::string(error.what()) + "\nhint: " + error.hint();
+  }
+  return "";
+}
+
+TEST(RecipeDiffTest, EqualRecipesDifferInNothing) {
+  EXPECT_TRUE(
+      changes("optimizer: {lr: 0.01, type: sgd}\n", "optimizer: {type: sgd, lr: 1e-2}\n").empty());
+}
+
+TEST(RecipeDiffTest, LoggingAndSavingMayChangeFreely) {
+  const auto found =
+      changes("", "log: {every: 5 steps}\ncheckpoint: {keep: {last: 7}}\ntrackers: [csv]\n");
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(refusal(found, {}), "");
+}
+
+TEST(RecipeDiffTest, AnotherRateNeedsConsent) {
+  const auto found = changes("", "optimizer: {type: adamw, lr: 0.5}\n");
+  EXPECT_EQ(refusal(found, {}),
+            "the recipe has changed since the checkpoint:\n"
+            "  optimizer.lr: was 0.001, is 0.5\n"
+            "hint: to go on with the new values add --allow optimizer.lr");
+  EXPECT_EQ(refusal(found, {"optimizer.lr"}), "");
+  EXPECT_EQ(refusal(found, {"optimizer"}), "");
+  EXPECT_NE(refusal(found, {"optimizer.l"}), "");
+}
+
+TEST(RecipeDiffTest, AnotherOptimizerIsImpossibleWhateverIsAllowed) {
+  const auto found = changes("", "optimizer: {type: sgd, lr: 0.001}\n");
+  EXPECT_EQ(refusal(found, {"optimizer"}),
+            "the recipe no longer fits the checkpoint:\n"
+            "  optimizer.type: was adamw, is sgd\n"
+            "hint: start a new run under another 'name'");
+}
+
+TEST(RecipeDiffTest, ACallbackThatIsGoneIsAChange) {
+  const auto found = changes("callbacks: [{type: ema, decay: 0.9}]\n", "");
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found.back().now, "");
+  EXPECT_NE(refusal(found, {}), "");
+}
+
+}  // namespace
+}  // namespace accel

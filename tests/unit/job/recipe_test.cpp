@@ -1,0 +1,97 @@
+#include "runner/job/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/job/read_text.h"
+
+namespace accel {
+namespace {
+
+TEST(RecipeTest, TheLeastRecipeGetsAnOptimizerAScheduleAndAName) {
+  const RecipeOptions recipe = read_text(kLeast);
+  EXPECT_EQ(recipe.name, "r");
+  EXPECT_EQ(recipe.optimizer.type, "adamw");
+  ASSERT_EQ(recipe.scheduler.phases.size(), 1u);
+  EXPECT_EQ(recipe.scheduler.phases[0].component.type, "constant");
+  EXPECT_FALSE(recipe.task) << "the model says which";
+}
+
+TEST(RecipeTest, ASingleDatasetIsWrittenBackAsOne) {
+  const RecipeOptions recipe =
+      read_text("model: mlp\ndata: {train: {type: synthetic/glyphs, limit: 9}}\n");
+  const Node written = Codec<DatasetParts>::write(recipe.data.train);
+  ASSERT_TRUE(written.map());
+  EXPECT_EQ(written.find("limit")->node.scalar()->text, "9");
+}
+
+TEST(RecipeTest, AResolvedRecipeReadsBackToItself) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node tree = parse_recipe("r.yaml", std::string(kLeast) +
+                                               "scheduler: [{type: linear, for: 5%}, cosine]\n"
+                                               "expect: {train/loss: '< 1'}\n"
+                                               "callbacks: [ema]\n");
+  const Node resolved = resolve_recipe(read_recipe(tree, "r", reading), tree);
+  const Node again = parse_recipe("r.yaml", to_yaml(resolved));
+  EXPECT_EQ(to_yaml(resolve_recipe(read_recipe(again, "r", reading), again)), to_yaml(resolved));
+}
+
+struct BadRecipe {
+  const char* text;
+  const char* complaint;
+};
+
+class BadRecipeTest : public testing::TestWithParam<BadRecipe> {};
+
+TEST_P(BadRecipeTest, IsRefusedWithTheseWords) {
+  EXPECT_EQ(complaint_about(std::string(kLeast) + GetParam().text), GetParam().complaint);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recipe, BadRecipeTest,
+    testing::Values(
+        BadRecipe{"trian: {batch: 3}\n",
+                  "r.yaml:3:1: error: unknown option 'trian'\n"
+                  "    trian: {batch: 3}\n"
+                  "    ^\n"
+                  "  hint: did you mean 'train'?\n"},
+        BadRecipe{"train: {batch: 12, micro_batch: 5}\n",
+                  "r.yaml:3:33: error: batch 12 is no multiple of micro_batch 5\n"
+                  "    train: {batch: 12, micro_batch: 5}\n"
+                  "                                    ^\n"},
+        BadRecipe{"train: {batch: 12, micro_batch: 3, gradient_accumulation_steps: 2}\n",
+                  "r.yaml:3:65: error: batch 12 is not 3 micro x 2 accumulated\n"
+                  "    train: {batch: 12, micro_batch: 3, gradient_accumulation_steps: 2}\n"
+                  "                                                                    ^\n"
+                  "  hint: leave one of the three out: it follows from the others\n"},
+        BadRecipe{"accelerator: {num_processes: 2}\n",
+                  "r.yaml:3:30: error: 'num_processes' must be one of 1, not 2\n"
+                  "    accelerator: {num_processes: 2}\n"
+                  "                                 ^\n"},
+        BadRecipe{"expect: {eval/loss: '< 1'}\n",
+                  "r.yaml:3:1: error: 'eval/loss' is expected, but the recipe has no eval data\n"
+                  "    expect: {eval/loss: '< 1'}\n"
+                  "    ^\n"
+                  "  hint: add 'data.eval'\n"},
+        BadRecipe{"scheduler: [linear, cosine]\n",
+                  "r.yaml:3:13: error: a phase before the last one has no 'for'\n"
+                  "    scheduler: [linear, cosine]\n"
+                  "                ^\n"
+                  "  hint: say how long it lasts: 'for: 10%' or 'for: 500 steps'\n"},
+        BadRecipe{"name: ../up\n",
+                  "r.yaml:3:7: error: 'name' must be at most 64 letters, digits, '.', '_' or '-', "
+                  "not '../up'\n"
+                  "    name: ../up\n"
+                  "          ^\n"}));
+
+TEST(ExpectationTest, ComparesAsItReads) {
+  EXPECT_TRUE((Expectation{Expectation::Op::kAtLeast, 0.9}.met(0.9)));
+  EXPECT_FALSE((Expectation{Expectation::Op::kMore, 0.9}.met(0.9)));
+  EXPECT_TRUE((Expectation{Expectation::Op::kAtMost, 0.9}.met(0.9)));
+  EXPECT_FALSE((Expectation{Expectation::Op::kLess, 0.9}.met(0.9)));
+  EXPECT_EQ(to_string(Expectation{Expectation::Op::kLess, 0.5}), "< 0.5");
+}
+
+}  // namespace
+}  // namespace accel

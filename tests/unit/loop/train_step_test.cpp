@@ -1,0 +1,113 @@
+#include "runner/loop/train_step.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/diagnostic.h"
+#include "core/error.h"
+#include "runner/loop/to_batch.h"
+#include "tests/unit/job/read_text.h"
+
+namespace accel {
+namespace {
+
+std::unique_ptr<Job> job_of(const std::string& text) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node tree = parse_recipe("r.yaml", text);
+  RecipeOptions recipe = read_recipe(tree, "r", reading);
+  Node resolved = resolve_recipe(recipe, tree);
+  return build_job(std::move(recipe), std::move(resolved), registry);
+}
+
+std::string job_text(int64_t micro_batch, const std::string& more = "") {
+  return "model: {type: mlp, hidden: [8]}\n"
+         "data: {train: {type: synthetic/glyphs, length: 22}, loader: {workers: 0}}\n"
+         "optimizer: {type: sgd, lr: 0.5}\n"
+         "train: {until: 2 epochs, batch: 16, micro_batch: " +
+         std::to_string(micro_batch) + "}\n" + more;
+}
+
+StepResult next_step(Job& job, int64_t step) {
+  Stopwatch watch;
+  job.optimizer->set_lrs(job.optimizer->base_lrs());
+  return train_step(job, to_batches(job.train_loader->next()), step, watch);
+}
+
+TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
+  // 22 samples: the second step of each epoch holds 6, of which the last micro-batch has 2.
+  const auto whole = job_of(job_text(16)), parts = job_of(job_text(4));
+  for (int64_t step = 1; step <= 4; ++step) {
+    const StepResult a = next_step(*whole, step), b = next_step(*parts, step);
+    EXPECT_NEAR(a.loss, b.loss, 1e-6) << "step " << step;
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-5) << "step " << step;
+  }
+  for (size_t i = 0; i < whole->parameters.size(); ++i) {
+    const at::Tensor difference =
+        whole->parameters[i].tensor.detach().sub(parts->parameters[i].tensor.detach());
+    EXPECT_LT(difference.abs().max().item().toDouble(), 1e-5) << whole->parameters[i].name;
+  }
+}
+
+TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
+  const auto job = job_of(job_text(8));
+  const at::Tensor before = job->parameters[0].tensor.detach().clone();
+  std::vector<Batch> window = to_batches(job->train_loader->next());
+  window[0].inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  Stopwatch watch;
+  try {
+    train_step(*job, window, 7, watch);
+    FAIL();
+  } catch (const DivergedError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "step 7: the loss is nan; the weights are those of the step before");
+  }
+  EXPECT_TRUE(job->parameters[0].tensor.detach().equal(before));
+}
+
+TEST(TrainStepTest, AGradientThatOverflowsIsNamed) {
+  const auto job = job_of(job_text(16));
+  // The loss is finite, the first layer's gradient is not: it is multiplied by these weights.
+  job->parameters[2].tensor.detach().mul_(1e30);
+  job->parameters[0].tensor.detach().mul_(1e-30);
+  std::vector<Batch> window = to_batches(job->train_loader->next());
+  window[0].inputs.mul_(1e25);
+  Stopwatch watch;
+  try {
+    train_step(*job, window, 3, watch);
+    FAIL();
+  } catch (const DivergedError& error) {
+    EXPECT_NE(std::string(error.what()).find("step 3: the gradient of '"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(TrainStepTest, Fp16OverflowSkipsTheUpdateAndHalvesTheScale) {
+  const auto job = job_of(job_text(16, "accelerator: {mixed_precision: fp16}\n"));
+  job->parameters[2].tensor.detach().mul_(200);
+  const at::Tensor before = job->parameters[0].tensor.detach().clone();
+  const double scale = job->precision->loss_scale();
+  const StepResult result = next_step(*job, 1);
+  EXPECT_FALSE(result.updated);
+  EXPECT_EQ(job->precision->loss_scale(), scale / 2);
+  EXPECT_TRUE(job->parameters[0].tensor.detach().equal(before));
+}
+
+TEST(TrainStepTest, ClippingLimitsTheUpdateAndReportsTheTrueNorm) {
+  const auto free = job_of(job_text(16));
+  const auto clipped = job_of(
+      "model: {type: mlp, hidden: [8]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 22}, loader: {workers: 0}}\n"
+      "optimizer: {type: sgd, lr: 1.0}\n"
+      "train: {batch: 16, max_grad_norm: 0.01}\n");
+  const at::Tensor before = clipped->parameters[0].tensor.detach().clone();
+  EXPECT_NEAR(next_step(*free, 1).grad_norm, next_step(*clipped, 1).grad_norm, 1e-6);
+  const double moved = clipped->parameters[0].tensor.detach().sub(before).norm().item().toDouble();
+  EXPECT_LE(moved, 0.0101);
+  EXPECT_GT(moved, 0);
+}
+
+}  // namespace
+}  // namespace accel
