@@ -14,7 +14,7 @@ struct KeepPolicy {
 
   int64_t last = 2;  ///< the newest ones; 0 keeps all
   int64_t best = 0;  ///< the best ones; of equal ones the older
-  std::string by;    ///< the metric that says which are best: "eval/accuracy"
+  std::string by{};  ///< the metric that says which are best: "eval/accuracy"
   Mode mode = Mode::kMin;
 };
 

@@ -9,7 +9,7 @@
 namespace accel {
 namespace {
 
-constexpr size_t kMaxStack = 1'000'000;
+constexpr size_t kMaxStack = 100'000;
 constexpr int kMaxDepth = 64;
 // What a pickle of n bytes may unfold to, in bytes: shared parts are copied out, within reason.
 constexpr size_t kTreeBytes = size_t{64} << 20;

@@ -1,0 +1,209 @@
+// What a checkpoint store promises on a healthy disk.
+#include "runner/checkpoint/store.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/unit/checkpoint/memory_files.h"
+#include "tests/unit/checkpoint/small_state.h"
+
+namespace accel {
+namespace {
+
+std::vector<int64_t> steps_of(const CheckpointStore& store) {
+  std::vector<int64_t> out;
+  for (const CheckpointEntry& entry : store.list()) out.push_back(entry.step);
+  return out;
+}
+
+TEST(CheckpointStoreTest, LoadGivesBackEveryBitOfWhatWasSaved) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  const std::string path = store.save(small_state(7));
+  EXPECT_EQ(path, "/run/checkpoints/checkpoint_7");
+  EXPECT_EQ(text_of(store.load(path)), text_of(small_state(7)));
+}
+
+TEST(CheckpointStoreTest, TiedTensorsShareMemoryAgain) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  const TrainState state = store.load(store.save(small_state(7)));
+  EXPECT_EQ(state.model[0].tensor.data_ptr(), state.model[3].tensor.data_ptr());
+}
+
+TEST(CheckpointStoreTest, AnEmptyStateIsACheckpointToo) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  EXPECT_EQ(text_of(store.load(store.save({}))), text_of(TrainState()));
+}
+
+TEST(CheckpointStoreTest, FilesAreThoseOfAccelerateAndTwoOfOurs) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  const std::string folder = "/run/checkpoints/checkpoint_1";
+  EXPECT_EQ(files.paths(), (std::vector<std::string>{
+                               "/run", "/run/checkpoints", folder, folder + "/accel_run.json",
+                               folder + "/accel_run.safetensors", folder + "/model.safetensors",
+                               folder + "/optimizer.bin", folder + "/random_states_0.pkl",
+                               folder + "/scaler.pt", folder + "/scheduler.bin", "/run/staging"}));
+}
+
+TEST(CheckpointStoreTest, EachFileIsSyncedTheManifestLastAndOnlyThenPublished) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  std::vector<std::string> order;
+  for (const std::string& call : files.log()) {
+    const bool matters = call.starts_with("sync ") || call.starts_with("rename ");
+    if (matters) order.push_back(call);
+  }
+  const std::string staged = "/run/staging/new_1";
+  EXPECT_EQ(order, (std::vector<std::string>{
+                       "sync /run", "sync " + staged + "/model.safetensors",
+                       "sync " + staged + "/optimizer.bin", "sync " + staged + "/scheduler.bin",
+                       "sync " + staged + "/scaler.pt", "sync " + staged + "/random_states_0.pkl",
+                       "sync " + staged + "/accel_run.safetensors",
+                       "sync " + staged + "/accel_run.json", "sync " + staged, "rename " + staged,
+                       "sync /run/checkpoints", "sync /run/staging"}));
+}
+
+TEST(CheckpointStoreTest, TheSameStateGivesTheSameBytes) {
+  MemoryFiles first, second;
+  CheckpointStore(first, "/run").save(small_state(3));
+  CheckpointStore(second, "/run").save(small_state(3));
+  for (const std::string& path : first.paths()) {
+    if (path.find('.') == path.npos) continue;  // a folder
+    EXPECT_EQ(first.content(path), second.content(path)) << path;
+  }
+}
+
+TEST(CheckpointStoreTest, InspectNeedsNoTensors) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  const TrainState state = store.inspect(store.save(small_state(12)));
+  EXPECT_EQ(state.progress, small_state(12).progress);
+  EXPECT_EQ(state.recipe, small_state(12).recipe);
+  EXPECT_EQ(state.facts, small_state(12).facts);
+  EXPECT_TRUE(state.model.empty());
+}
+
+TEST(CheckpointStoreTest, ListAscendsByStepAndPassesOverOtherNames) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {9, 100, 20}) store.save(small_state(step));
+  for (const char* name : {"best", "checkpoint_", "checkpoint_007", "checkpoint_-1",
+                           "checkpoint_1x", "checkpoint_99999999999999999999"}) {
+    files.make_dirs(std::string("/run/checkpoints/") + name);
+  }
+  files.create("/run/checkpoints/checkpoint_5");
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{9, 20, 100}));
+}
+
+TEST(CheckpointStoreTest, AListOfNoFolderIsEmpty) {
+  MemoryFiles files;
+  const CheckpointStore store(files, "/run");
+  EXPECT_TRUE(store.list().empty());
+  EXPECT_EQ(store.newest_valid(), std::nullopt);
+}
+
+TEST(CheckpointStoreTest, ASecondSaveOfAStepReplacesTheFirst) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  TrainState state = small_state(4);
+  store.save(state);
+  state.seed = 5;
+  EXPECT_EQ(text_of(store.load(store.save(state))), text_of(state));
+  EXPECT_EQ(files.list("/run/staging").size(), 0U);
+}
+
+TEST(CheckpointStoreTest, ADiskWithTooLittleSpaceIsRefusedBeforeAnythingIsWritten) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  files.free_bytes = 1000;
+  try {
+    store.save(small_state(2));
+    FAIL() << "expected an error";
+  } catch (const IoError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "cannot save checkpoint '/run/checkpoints/checkpoint_2': the disk is too full; it "
+              "needs 76998 bytes, 1000 are free");
+    EXPECT_EQ(error.hint(), "older checkpoints are as they were");
+  }
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{1}));
+}
+
+TEST(CheckpointStoreTest, TheEstimateOfItsSizeIsNotTooLow) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  int64_t written = 0;
+  for (const DirEntry& entry : files.list("/run/checkpoints/checkpoint_1")) written += entry.bytes;
+  files.free_bytes = written;
+  EXPECT_THROW(store.save(small_state(2)), IoError);
+}
+
+TEST(CheckpointStoreTest, NewestValidSkipsDamagedOnesAndSaysWhy) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2, 3}) store.save(small_state(step));
+  files.content("/run/checkpoints/checkpoint_3/optimizer.bin").pop_back();
+  files.erase("/run/checkpoints/checkpoint_2/accel_run.json");
+  std::vector<std::string> reports;
+  EXPECT_EQ(store.newest_valid([&](const std::string& line) { reports.push_back(line); }),
+            "/run/checkpoints/checkpoint_1");
+  EXPECT_EQ(reports,
+            (std::vector<std::string>{
+                "skipped step 3: checkpoint '/run/checkpoints/checkpoint_3' is damaged: "
+                "'optimizer.bin' holds 2716 bytes, 2717 expected",
+                "skipped step 2: '/run/checkpoints/checkpoint_2' is no checkpoint: it has no "
+                "'accel_run.json'"}));
+}
+
+TEST(CheckpointStoreTest, RetainKeepsTheLastAndTheBest) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2, 3, 4, 5}) {
+    TrainState state = small_state(step);
+    state.metrics["eval/loss"] = step == 2 ? 0.1 : 0.5;
+    store.save(state);
+  }
+  store.retain({.last = 2, .best = 1, .by = "eval/loss"});
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{2, 4, 5}));
+  EXPECT_EQ(files.list("/run/staging").size(), 0U);
+}
+
+TEST(CheckpointStoreTest, RetainCountsOnlyWholeCheckpointsAndLeavesOthersAlone) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2, 3}) store.save(small_state(step));
+  files.content("/run/checkpoints/checkpoint_3/model.safetensors").clear();
+  files.make_dirs("/run/checkpoints/checkpoint_0");
+  store.retain({.last = 1});
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{0, 2, 3}));
+}
+
+TEST(CheckpointStoreTest, RecoverRemovesOnlyItsOwnLeftovers) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  for (const char* name : {"new_5", "trash_2", "old_1", "notes"}) {
+    files.make_dirs(std::string("/run/staging/") + name);
+  }
+  store.recover();
+  ASSERT_EQ(files.list("/run/staging").size(), 1U);
+  EXPECT_EQ(files.list("/run/staging")[0].name, "notes");
+}
+
+TEST(CheckpointStoreTest, ATextThatIsNotUtf8IsRefusedBeforeItIsLost) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  TrainState state = small_state(1);
+  state.parts["x"].texts["y"] = "\xff";
+  EXPECT_THROW(store.save(state), std::invalid_argument);
+  EXPECT_EQ(files.list("/run/staging").size(), 0U);
+}
+
+}  // namespace
+}  // namespace accel

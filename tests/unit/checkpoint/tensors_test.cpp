@@ -1,0 +1,69 @@
+// Tensors to arrays and back.
+#include "runner/checkpoint/tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/checkpoint/small_state.h"
+
+namespace accel {
+namespace {
+
+TEST(TensorsTest, EveryTypeGoesThereAndBack) {
+  for (const DType type :
+       {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kU16, DType::kF16, DType::kBF16,
+        DType::kI32, DType::kU32, DType::kF32, DType::kI64, DType::kU64, DType::kF64}) {
+    Array array(type, {2, 0, 3});
+    const Array back = array_of(tensor_of(array), "x");
+    EXPECT_EQ(back.type(), type);
+    EXPECT_EQ(back.shape(), array.shape());
+  }
+}
+
+TEST(TensorsTest, ContiguousMemoryIsShared) {
+  const at::Tensor tensor = floats({4}, 1);
+  EXPECT_EQ(static_cast<const void*>(array_of(tensor, "x").data()), tensor.data_ptr());
+}
+
+TEST(TensorsTest, AViewIsMadeContiguous) {
+  const at::Tensor tensor = floats({2, 3}, 0);
+  const Array array = array_of(tensor.t(), "x");
+  EXPECT_EQ(array.shape(), (Shape{3, 2}));
+  const std::vector<float> values(array.as<float>().begin(), array.as<float>().end());
+  EXPECT_EQ(values, (std::vector<float>{0.5, 2, 1, 2.5, 1.5, 3}));
+}
+
+TEST(TensorsTest, UnalignedMemoryIsCopied) {
+  const auto memory = std::make_shared<std::array<std::byte, 16>>();
+  const float value = 2.5F;
+  std::memcpy(memory->data() + 1, &value, sizeof value);
+  const at::Tensor tensor = tensor_of(Array(DType::kF32, {1}, memory->data() + 1, memory));
+  EXPECT_EQ(tensor.item().toFloat(), 2.5F);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % sizeof(float), 0U);
+}
+
+TEST(TensorsTest, AnUndefinedTensorIsABugWithAName) {
+  try {
+    array_of({}, "ema/w");
+    FAIL() << "expected an error";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string(error.what()), "the tensor 'ema/w' is undefined");
+  }
+}
+
+TEST(TrainStateTest, ASnapshotIsEqualAndItsOwn) {
+  const TrainState state = small_state(3);
+  const TrainState copy = snapshot(state);
+  EXPECT_EQ(text_of(copy), text_of(state));
+  EXPECT_EQ(copy.model[0].tensor.data_ptr(), copy.model[3].tensor.data_ptr());
+  const std::string before = text_of(copy);
+  state.model[0].tensor.zero_();
+  state.optimizer.groups[0].parameters[0].slots[1].tensor.zero_();
+  state.parts.at("callbacks/ema").tensors.at("wte.weight").zero_();
+  state.rng.zero_();
+  EXPECT_EQ(text_of(copy), before);
+}
+
+}  // namespace
+}  // namespace accel

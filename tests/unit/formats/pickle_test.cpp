@@ -1,0 +1,241 @@
+// Pickles: exact bytes out, plain values in, and nothing that could run or explode.
+#include "runner/formats/pickle.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/unit/formats/written.h"
+
+namespace accel {
+namespace {
+
+using namespace std::string_literals;
+
+bool any_global(const Value::Global&) {
+  return true;
+}
+bool no_global(const Value::Global&) {
+  return false;
+}
+
+/// A value as Python would print it, more or less.
+std::string shown(const Value& value);
+
+std::string shown_all(const std::vector<Value>& values) {
+  std::string out;
+  for (const Value& value : values) out += (out.empty() ? "" : ", ") + shown(value);
+  return out;
+}
+
+struct ShowValue {
+  std::string operator()(const Value::None&) const { return "None"; }
+  std::string operator()(bool value) const { return value ? "True" : "False"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return std::to_string(value); }
+  std::string operator()(const std::string& text) const { return "'" + text + "'"; }
+  std::string operator()(const Value::List& list) const {
+    return "[" + shown_all(list.items) + "]";
+  }
+  std::string operator()(const Value::Tuple& list) const {
+    return "(" + shown_all(list.items) + ")";
+  }
+  std::string operator()(const Value::Dict& dict) const {
+    std::string out;
+    for (const auto& [key, value] : dict.items) {
+      out += (out.empty() ? "" : ", ") + shown(key) + ": " + shown(value);
+    }
+    return "{" + out + "}";
+  }
+  std::string operator()(const Value::Global& global) const {
+    return global.module + "." + global.name;
+  }
+  std::string operator()(const Value::Call& call) const {
+    return (*this)(call.callable) + "(" + shown_all(call.arguments) + ")";
+  }
+  std::string operator()(const Value::Persistent& id) const { return "<" + shown_all(id.id) + ">"; }
+  std::string operator()(const Array&) const { return "array"; }
+};
+
+std::string shown(const Value& value) {
+  return std::visit(ShowValue(), value.data);
+}
+
+std::string read_text(const std::string& pickle, const GlobalFilter& allowed = any_global) {
+  return shown(read_pickle(as_bytes(pickle), allowed));
+}
+
+std::string fault_of(const std::string& pickle, const GlobalFilter& allowed = any_global) {
+  return format_fault([&] { read_pickle(as_bytes(pickle), allowed); });
+}
+
+TEST(PickleTest, BytesAreProtocol2WithoutAMemo) {
+  Value::Dict dict;
+  dict.items.emplace_back("a", Value::List{{1, true, {}, -0.5}});
+  dict.items.emplace_back(2, Value::Tuple{});
+  EXPECT_EQ(write_pickle(dict),
+            "\x80\x02}(X\x01\0\0\0a](K\x01\x88NG\xbf\xe0\0\0\0\0\0\0eK\x02)u."s);
+}
+
+TEST(PickleTest, ValuesComeBack) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  Value::List numbers;
+  for (const int64_t n :
+       {int64_t{0}, int64_t{255}, int64_t{256}, int64_t{65535}, int64_t{65536}, int64_t{2147483647},
+        int64_t{2147483648}, int64_t{-1}, int64_t{-2147483648}, int64_t{-2147483649}, kMin, kMax}) {
+    numbers.items.emplace_back(n);
+  }
+  Value::Dict dict;
+  dict.items.emplace_back("numbers", numbers);
+  dict.items.emplace_back("texts", Value::Tuple{{"", "é\n\0x"s}});
+  dict.items.emplace_back("empty", Value::List{{Value::List{}, Value::Dict{}, Value::Tuple{}}});
+  dict.items.emplace_back("call", Value::Call{{"m", "f"}, {1, Value::Global{"n", "g"}}});
+  dict.items.emplace_back("outside", Value::Persistent{{"storage", 1}});
+  EXPECT_EQ(read_text(write_pickle(dict)), shown(dict));
+}
+
+TEST(PickleTest, DoublesKeepEveryBit) {
+  for (const double value : {0.1, -0.0, 5e-324, std::numeric_limits<double>::infinity()}) {
+    const Value back = read_pickle(as_bytes(write_pickle(value)), no_global);
+    EXPECT_EQ(std::bit_cast<uint64_t>(*back.as<double>()), std::bit_cast<uint64_t>(value));
+  }
+}
+
+TEST(PickleTest, AnArrayNeedsATorchFile) {
+  EXPECT_THROW(write_pickle(Array::label(1)), std::invalid_argument);
+}
+
+TEST(PickleTest, WhatPythonWritesIsRead) {
+  const std::pair<std::string, std::string> cases[] = {
+      // pickle.dumps({"a": [1, 2], "b": (1,), "c": x, "d": x} with x = [], protocol 2)
+      {"\x80\x02}q\0(X\x01\0\0\0aq\x01]q\x02(K\x01K\x02"
+       "eX\x01\0\0\0bq\x03K\x01\x85q\x04X\x01\0\0\0c"
+       "q\x05]q\x06X\x01\0\0\0dq\x07h\x06u."s,
+       "{'a': [1, 2], 'b': (1), 'c': [], 'd': []}"},
+      // OrderedDict(a=1) with an attribute, as a state_dict has `_metadata`
+      {"\x80\x02"
+       "ccollections\nOrderedDict\nq\0)Rq\x01X\x01\0\0\0aq\x02K\x01s}q\x03X\x01\0\0\0mq\x04"
+       "K\x02sb."s,
+       "{'a': 1}"},
+      {"\x80\x02\x8a\x05\xff\xff\xff\xff\0."s, "4294967295"},
+      {"\x80\x02\x8a\0."s, "0"},
+      {"\x80\x02\x8a\x01\xff."s, "-1"},
+      {"\x80\x02K\x01r\0\0\0\0j\0\0\0\0\x86."s, "(1, 1)"},
+      {"\x80\x02]K\x01"
+       "aK\x02"
+       "a."s,
+       "[1, 2]"},
+  };
+  for (const auto& [pickle, text] : cases) EXPECT_EQ(read_text(pickle), text);
+}
+
+TEST(PickleTest, AListFilledAfterItWasSharedIsFullInBothPlaces) {
+  // x = []; [x, x] with x.append(1) between the two
+  EXPECT_EQ(read_text("\x80\x02(]q\0K\x01"
+                      "ah\0t."s),
+            "([1], [1])");
+}
+
+TEST(PickleTest, ALaterKeyReplacesAnEarlierOne) {
+  const Value value =
+      read_pickle(as_bytes("\x80\x02}(X\x01\0\0\0aK\x01X\x01\0\0\0aK\x02u."s), no_global);
+  EXPECT_EQ(shown(*value.find("a")), "2");
+  EXPECT_EQ(value.find("b"), nullptr);
+  EXPECT_EQ(Value(1).find("a"), nullptr);
+}
+
+TEST(PickleTest, GlobalsOutsideTheListAreNamed) {
+  EXPECT_EQ(fault_of("\x80\x02"
+                     "cos\nsystem\nX\x02\0\0\0ls\x85R."s,
+                     no_global),
+            "the pickle names 'os.system', which is not among the classes that are read");
+}
+
+TEST(PickleTest, HostileStreamsAreRefused) {
+  const std::string underflow = "the pickle takes more than it has";
+  const std::string no_mark = "the pickle has no mark where it needs one";
+  const std::string left_over = "the pickle ends with values left over";
+  const std::string no_tuple = "the pickle has something other than a tuple for arguments";
+  const std::string circle = "the pickle nests too deeply or holds itself";
+  const auto early = [](int64_t want, int left) {
+    return "the pickle ends early: " + std::to_string(want) + " more bytes wanted, " +
+           std::to_string(left) + " are left";
+  };
+  const std::pair<std::string, std::string> refused[] = {
+      {"", early(1, 0)},
+      {"\x80\x02"s, early(1, 0)},
+      {"\x80\x04N."s, "the pickle has protocol 4, not 2"},
+      {"\x80\x02."s, left_over},
+      {"\x80\x02NN."s, left_over},
+      {"\x80\x02(N."s, left_over},
+      {"\x80\x02N.N"s, "the pickle goes on after its end"},
+      {"\x80\x02X\xff\xff\xff\xff"
+       "a."s,
+       early(4294967295, 2)},
+      {"\x80\x02\x8a\xff\x01."s, early(255, 2)},
+      {"\x80\x02\x8a\x09\1\2\3\4\5\6\7\x08\x09."s, "the pickle has a number beyond 64 bits"},
+      {"\x80\x02\x8b\x01\0\0\0\x01."s,
+       "the pickle has opcode 0x8b, which is not among those that are read"},
+      {"\x80\x02i"s, "the pickle has opcode 0x69, which is not among those that are read"},
+      {"\x80\x02"
+       "a."s,
+       underflow},
+      {"\x80\x02Na."s, underflow},
+      {"\x80\x02]N(a."s, underflow},
+      {"\x80\x02\x87."s, underflow},
+      {"\x80\x02NNa."s, "the pickle appends to no list"},
+      {"\x80\x02NNNs."s, "the pickle sets items of no dict"},
+      {"\x80\x02}(Nu."s, "the pickle has a key without a value"},
+      {"\x80\x02t."s, no_mark},
+      {"\x80\x02"
+       "e."s,
+       no_mark},
+      {"\x80\x02u."s, no_mark},
+      {"\x80\x02q\0."s, underflow},
+      {"\x80\x02Nq\x01."s, "the pickle's memo skips ahead"},
+      {"\x80\x02Nr\xff\xff\xff\x7f."s, "the pickle's memo skips ahead"},
+      {"\x80\x02h\0."s, "the pickle recalls what it never kept"},
+      {"\x80\x02N)R."s, "the pickle calls something that has no name"},
+      {"\x80\x02"
+       "cm\nf\nNR."s,
+       no_tuple},
+      {"\x80\x02NQ."s, no_tuple},
+      {"\x80\x02"
+       "ccollections\nOrderedDict\nN\x85R."s,
+       "the pickle makes an OrderedDict from arguments"},
+      {"\x80\x02"
+       "cm\nf"s,
+       early(1, 0)},
+      {"\x80\x02]q\0h\0a."s, circle},
+      {"\x80\x02" + std::string(100'000, ']') + std::string(99'999, 'a') + ".", circle},
+      {"\x80\x02" + std::string(100'001, 'N'), "the pickle stacks too many values"},
+  };
+  for (const auto& [pickle, message] : refused) {
+    EXPECT_EQ(fault_of(pickle), message) << pickle.substr(0, 20);
+  }
+}
+
+TEST(PickleTest, SharedPartsThatUnfoldWithoutEndAreRefused) {
+  // Each list holds the one before it ten times: 10^20 values from a few hundred bytes.
+  std::string pickle = "\x80\x02]q"s + '\0';
+  for (char level = 0; level < 20; ++level) {
+    pickle += "](";
+    for (int i = 0; i < 10; ++i) pickle += std::string("h") + level;
+    pickle += std::string("eq") + static_cast<char>(level + 1);
+  }
+  pickle = "\x80\x02(" + pickle.substr(2) + "t.";
+  EXPECT_EQ(fault_of(pickle), "the pickle unfolds to too many values");
+}
+
+TEST(PickleTest, EveryTruncationIsRefused) {
+  Value::Dict dict;
+  dict.items.emplace_back("a", Value::List{{1, 70000, 1e10, Value::Global{"m", "n"}}});
+  const std::string pickle = write_pickle(dict);
+  for (size_t keep = 0; keep < pickle.size(); ++keep) {
+    EXPECT_NE(fault_of(pickle.substr(0, keep)), "") << keep;
+  }
+}
+
+}  // namespace
+}  // namespace accel

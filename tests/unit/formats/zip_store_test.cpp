@@ -1,0 +1,177 @@
+// Zip archives: laid out as PyTorch lays them out, and read without believing them.
+#include "runner/formats/zip_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/formats/written.h"
+
+namespace accel {
+namespace {
+
+using namespace std::string_literals;
+
+std::string archive(const std::vector<std::pair<std::string, std::string>>& entries) {
+  return written([&](const ByteSink& sink) {
+    ZipWriter zip(sink);
+    for (const auto& [name, data] : entries) zip.add(name, as_bytes(data));
+    zip.finish();
+  });
+}
+
+std::string fault_of(const std::string& bytes) {
+  return format_fault([&] { ZipReader reader(as_bytes(bytes)); });
+}
+
+template <class T>
+std::string little(T value) {
+  std::string out;
+  put_little(out, value);
+  return out;
+}
+
+/// A hand-made archive whose every number can be set, right unless a test says otherwise.
+struct HandMade {
+  uint16_t flags = 0;
+  uint16_t method = 0;
+  uint32_t local_size = 4;
+  uint32_t listed_size = 4;
+  uint32_t packed_size = 4;
+  uint32_t offset = 0;
+  std::string local_name = "a";
+  std::string local_extra;
+  std::string listed_extra;
+  std::string prefix;
+  std::string comment;
+  uint16_t entries = 1;
+  int copies = 1;  ///< of the directory's line
+
+  std::string bytes() const {
+    const std::string local = prefix + "PK\3\4" + little<uint16_t>(20) + little(flags) +
+                              little(method) + std::string(8, '\0') + little(local_size) +
+                              little(local_size) + little<uint16_t>(local_name.size()) +
+                              little<uint16_t>(local_extra.size()) + local_name + local_extra +
+                              "data";
+    std::string directory;
+    for (int i = 0; i < copies; ++i) {
+      directory += "PK\1\2" + little<uint32_t>(20) + little(flags) + little(method) +
+                   std::string(8, '\0') + little(packed_size) + little(listed_size) +
+                   little<uint16_t>(1) + little<uint16_t>(listed_extra.size()) +
+                   std::string(10, '\0') + little(offset) + "a" + listed_extra;
+    }
+    const auto end = "PK\5\6"s + std::string(4, '\0') + little(entries) + little(entries) +
+                     little<uint32_t>(directory.size()) + little<uint32_t>(local.size()) +
+                     little<uint16_t>(comment.size()) + comment;
+    return local + directory + end;
+  }
+};
+
+TEST(ZipStoreTest, EntriesComeBackAlignedTo64Bytes) {
+  const std::string bytes = archive({{"x/data.pkl", "pickle"},
+                                     {"x/empty", ""},
+                                     {"x/data/0", std::string(1000, 'd')},
+                                     {std::string(61, 'n'), "z"}});
+  const ZipReader reader(as_bytes(bytes));
+  ASSERT_EQ(reader.entries().size(), 4U);
+  EXPECT_EQ(as_text(reader.entries().at("x/data.pkl")), "pickle");
+  EXPECT_EQ(as_text(reader.entries().at("x/data/0")), std::string(1000, 'd'));
+  for (const auto& [name, data] : reader.entries()) {
+    EXPECT_EQ((reinterpret_cast<const char*>(data.data()) - bytes.data()) % 64, 0) << name;
+  }
+}
+
+TEST(ZipStoreTest, BytesAreTheseAndCarryNoTimeOfDay) {
+  const std::string local = "PK\3\4\x2d\0\0\x08\0\0\0\0\x21\0\xac\x2a\x93\xd8\2\0\0\0\2\0\0\0"s +
+                            "\1\0\x21\0"
+                            "aFB\x1d\0"s +
+                            std::string(29, 'Z') + "hi";
+  const std::string directory =
+      "PK\1\2\x2d\0\x2d\0\0\x08\0\0\0\0\x21\0\xac\x2a\x93\xd8\2\0\0\0\2\0\0\0"s + "\1\0\0\0"s +
+      std::string(10, '\0') + std::string(4, '\0') + "a";
+  const std::string end = "PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x42\0\0\0\0\0"s;
+  EXPECT_EQ(archive({{"a", "hi"}}), local + directory + end);
+}
+
+TEST(ZipStoreTest, AnEmptyArchiveIsRead) {
+  const std::string bytes = archive({});
+  EXPECT_TRUE(ZipReader(as_bytes(bytes)).entries().empty());
+}
+
+TEST(ZipStoreTest, ManyEntriesNeedTheZip64EndRecord) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (int i = 0; i < 65'535; ++i) entries.emplace_back(std::to_string(i), "");
+  const std::string bytes = archive(entries);
+  EXPECT_EQ(ZipReader(as_bytes(bytes)).entries().size(), 65'535U);
+}
+
+TEST(ZipStoreTest, SizesMayFollowTheDataAsPyTorchWritesThem) {
+  HandMade zip;
+  zip.flags = 1 << 3;
+  zip.local_size = 0;
+  EXPECT_EQ(fault_of(zip.bytes()), "");
+}
+
+TEST(ZipStoreTest, SizesMayBeInAZip64Field) {
+  HandMade zip;
+  zip.local_size = zip.listed_size = zip.packed_size = 0xffffffff;
+  zip.local_extra = zip.listed_extra =
+      little<uint16_t>(1) + little<uint16_t>(16) + little<uint64_t>(4) + little<uint64_t>(4);
+  const std::string bytes = zip.bytes();
+  const ZipReader reader(as_bytes(bytes));
+  EXPECT_EQ(as_text(reader.entries().at("a")), "data");
+}
+
+TEST(ZipStoreTest, TricksAreRefused) {
+  const auto with = [](auto change) {
+    HandMade zip;
+    change(zip);
+    return zip.bytes();
+  };
+  EXPECT_EQ(fault_of(HandMade().bytes()), "");
+  const std::pair<std::string, std::string> refused[] = {
+      {"", "no zip archive: the end record is missing"},
+      {std::string(100, 'x'), "no zip archive: the end record is missing"},
+      {HandMade().bytes() + "x", "no zip archive: the end record is missing"},
+      {with([](HandMade& z) { z.method = 8; }), "the zip entry 'a' is compressed"},
+      {with([](HandMade& z) { z.flags = 1; }), "the zip entry 'a' is encrypted"},
+      {with([](HandMade& z) { z.packed_size = 3; }),
+       "the zip entry 'a' is stored but has two sizes"},
+      {with([](HandMade& z) { z.local_size = 3; }),
+       "the zip entry 'a' has another size in its local header"},
+      {with([](HandMade& z) { z.local_name = "b"; }),
+       "the zip entry 'a' has another name in its local header"},
+      {with([](HandMade& z) { z.offset = 1; }), "the zip entry 'a' has no local header"},
+      {with([](HandMade& z) { z.offset = 1000; }), "the zip entry 'a' is outside the file"},
+      {with([](HandMade& z) { z.listed_size = z.packed_size = z.local_size = 5; }),
+       "the zip entry 'a' ends early: 5 more bytes wanted, 4 are left"},
+      {with([](HandMade& z) { z.listed_size = z.packed_size = z.local_size = 0xffffffff; }),
+       "the zip entry 'a' ends early: 4294967295 more bytes wanted, 4 are left"},
+      {with([](HandMade& z) { z.copies = 2, z.entries = 2; }), "the zip archive has 'a' twice"},
+      {with([](HandMade& z) { z.copies = 2; }), "the zip directory holds more than its entries"},
+      {with([](HandMade& z) { z.entries = 9; }), "the zip directory claims 9 entries in 47 bytes"},
+      {with([](HandMade& z) { z.prefix = "#!/bin/sh\n", z.offset = 10; }),
+       "the zip archive begins with bytes that are no entry"},
+      {with([](HandMade& z) { z.comment = std::string(22, 'c'); }),
+       "no zip archive: the end record is missing"},
+  };
+  for (const auto& [bytes, message] : refused) EXPECT_EQ(fault_of(bytes), message);
+}
+
+TEST(ZipStoreTest, OverlappingEntriesAreRefused) {
+  // The second entry's header lies in the first one's data.
+  const std::string inner = "PK\3\4"s + std::string(22, '\0') + "\1\0\0\0b"s;
+  std::string bytes = archive({{"a", inner}, {"b", ""}});
+  const size_t line = bytes.rfind("PK\1\2");
+  const size_t target = bytes.find(inner);
+  bytes.replace(line + 42, 4, little(static_cast<uint32_t>(target)));
+  EXPECT_EQ(fault_of(bytes), "zip entries overlap");
+}
+
+TEST(ZipStoreTest, EveryTruncationIsRefused) {
+  const std::string bytes = archive({{"a", "hello"}, {"b", "world"}});
+  for (size_t keep = 0; keep < bytes.size(); ++keep) {
+    EXPECT_NE(fault_of(bytes.substr(0, keep)), "") << keep;
+  }
+}
+
+}  // namespace
+}  // namespace accel
