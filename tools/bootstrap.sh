@@ -59,7 +59,7 @@ as_root() {
 install_packages() {
   missing=$(missing_packages "$1")
   [ -n "$missing" ] || return 0
-  packages=$(echo "$missing" | cut -d' ' -f1 | tr '\n' ' ')
+  packages=$(echo "$missing" | cut -d' ' -f1 | xargs)
   say "this machine lacks:"
   echo "$missing" | while read -r package why; do
     printf '  %-22s %s\n' "$package" "$why"
@@ -70,7 +70,7 @@ install_packages() {
     die "neither root nor sudo: ask an administrator for 'apt-get install $packages'"
   say "installing them with apt-get"
   export DEBIAN_FRONTEND=noninteractive
-  as_root apt-get -qq update || die "apt-get update failed: is this machine offline?"
+  as_root apt-get -qq update >"$log" 2>&1 || die "apt-get update failed: is this machine offline?"
   # shellcheck disable=SC2086 # one word per package
   as_root apt-get -qq install -y --no-install-recommends $packages >"$log" 2>&1 ||
     die "apt-get install failed: $(tail -n 1 "$log")"
@@ -85,7 +85,7 @@ download_wheels() {
     --python-version 3.11 --implementation cp --abi cp311 --abi none \
     --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
     --platform manylinux2014_x86_64 >"$log" 2>&1 ||
-    die "no libtorch: $(grep -i error "$log" | head -n 1 | cut -c 1-200)
+    die "no libtorch: $(grep '^ERROR' "$log" | tail -n 1)
   offline? put the wheels of tools/libtorch.txt in a folder and set PIP_FIND_LINKS=<folder>, or set TORCH_DIR=<unpacked libtorch>"
 }
 
@@ -115,9 +115,6 @@ install_libtorch() {
   exec 9>"$torch_home/lock"
   flock 9 # a second build of this user waits here, then finds the work done
   libtorch_is_ready && return
-  [ "$(uname -sm)" = 'Linux x86_64' ] ||
-    die "the pinned libtorch is for x86_64 Linux, this is $(uname -sm): set TORCH_DIR=<unpacked libtorch>"
-  install_packages libtorch
   rm -rf "$torch_home"/unpacking.*
   wheels=$torch_home/wheels
   mkdir -p "$wheels"
@@ -133,9 +130,14 @@ install_libtorch() {
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-install_packages "build $*"
 if [ -n "${TORCH_DIR:-}" ]; then
   [ -e "$TORCH_DIR/lib/libtorch_cpu.so" ] || die "TORCH_DIR=$TORCH_DIR has no lib/libtorch_cpu.so"
+  install_packages "build $*"
+elif libtorch_is_ready; then
+  install_packages "build $*"
 else
-  libtorch_is_ready || install_libtorch
+  [ "$(uname -sm)" = 'Linux x86_64' ] ||
+    die "the pinned libtorch is for x86_64 Linux, this is $(uname -sm): set TORCH_DIR=<unpacked libtorch>"
+  install_packages "build libtorch $*"
+  install_libtorch
 fi
