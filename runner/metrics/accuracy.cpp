@@ -19,7 +19,7 @@ class Accuracy final : public Metric {
   void update(const EvalStep& step) override {
     const at::Tensor& targets = step.batch.targets;
     sums_[0] += total(chosen(step).eq(targets));
-    sums_[1] += total(targets.ne(kUncountedTarget));
+    sums_[1] += total(targets.ne(kIgnoredTarget));
   }
 
   std::vector<double>& sums() override { return sums_; }

@@ -18,7 +18,7 @@ class ExactMatch final : public Metric {
 
   void update(const EvalStep& step) override {
     const at::Tensor targets = step.batch.targets.reshape({step.batch.targets.size(0), -1});
-    const at::Tensor counted = targets.ne(kUncountedTarget);
+    const at::Tensor counted = targets.ne(kIgnoredTarget);
     const at::Tensor right = chosen(step).view_as(targets).eq(targets);
     const at::Tensor judged = counted.any(1);
     sums_[0] += total(right.logical_or(counted.logical_not()).all(1).logical_and(judged));

@@ -55,7 +55,7 @@ class F1 final : public Metric {
   }
 
   void update(const EvalStep& step) override {
-    const at::Tensor counted = step.batch.targets.ne(kUncountedTarget);
+    const at::Tensor counted = step.batch.targets.ne(kIgnoredTarget);
     const at::Tensor actual = step.batch.targets.masked_select(counted);
     const at::Tensor choice = chosen(step).masked_select(counted);
     add(0, choice.masked_select(choice.eq(actual)));

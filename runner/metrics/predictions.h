@@ -2,11 +2,9 @@
 #pragma once
 
 #include "core/metric.h"
+#include "core/targets.h"
 
 namespace accel {
-
-/// A target that is not counted: PyTorch's own mark for one without loss.
-inline constexpr int64_t kUncountedTarget = -100;
 
 /// The class or token chosen for each target, int64 in the targets' shape: the output itself when
 /// it holds choices, else the place of its largest value along dimension 1.

@@ -1,9 +1,13 @@
 // Predicting the next token.
 #include <ATen/ops/cross_entropy_loss.h>
 
+#include <algorithm>
+#include <string>
+
 #include "core/error.h"
 #include "core/model.h"
 #include "core/registry.h"
+#include "core/targets.h"
 #include "core/task.h"
 #include "runner/tasks/chunked_cross_entropy.h"
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/targets.h"
+
 namespace accel {
 namespace {
 

@@ -7,9 +7,6 @@
 
 namespace accel {
 
-/// A target that carries no loss: PyTorch's own mark.
-inline constexpr int64_t kIgnoredTarget = -100;
-
 /// Hidden states, the head they meet, and what should come out.
 struct VocabularyHead {
   at::Tensor hidden;   ///< [tokens, width]

@@ -2,11 +2,14 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/model.h"
 #include "core/registry.h"
+#include "core/targets.h"
 #include "core/task.h"
 
 namespace accel {
@@ -63,7 +66,7 @@ class Classification final : public Task {
     std::optional<at::Tensor> weights;
     if (class_weights_.defined()) weights = weights_on(batch.targets);
     return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,
-                                   /*ignore_index=*/-100, label_smoothing_),
+                                   kIgnoredTarget, label_smoothing_),
             logits};
   }
 

@@ -3,7 +3,6 @@
 #include <ATen/ops/l1_loss.h>
 #include <ATen/ops/mse_loss.h>
 
-#include <sstream>
 #include <string>
 
 #include "core/error.h"

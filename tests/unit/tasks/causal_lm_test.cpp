@@ -4,6 +4,7 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include "core/targets.h"
 #include "core/task.h"
 #include "runner/tasks/chunked_cross_entropy.h"
 #include "tests/unit/build_component.h"

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+#include "core/targets.h"
+
 namespace accel {
 namespace {
 
