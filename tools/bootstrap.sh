@@ -70,10 +70,11 @@ install_packages() {
     die "neither root nor sudo: ask an administrator for 'apt-get install $packages'"
   say "installing them with apt-get"
   export DEBIAN_FRONTEND=noninteractive
-  as_root apt-get -qq update >"$log" 2>&1 || die "apt-get update failed: is this machine offline?"
+  as_root apt-get -qq update >"$log" 2>&1 ||
+    die "apt-get update failed: $(tail -n 1 "$log")"
   # shellcheck disable=SC2086 # one word per package
   as_root apt-get -qq install -y --no-install-recommends $packages >"$log" 2>&1 ||
-    die "apt-get install failed: $(tail -n 1 "$log")"
+    die "apt-get cannot install them, is this machine offline? $(tail -n 1 "$log")"
   missing=$(missing_packages "$1")
   [ -z "$missing" ] || die "still missing after the installation: $missing"
 }
