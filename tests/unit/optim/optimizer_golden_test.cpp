@@ -1,6 +1,8 @@
 // Every optimizer against Python's, step by step and state by state.
+#include <ATen/Version.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/optimizer.h"
@@ -18,11 +20,17 @@ const Json& golden() {
   return json;
 }
 
+/// What other vector instructions may round otherwise.
+double slack() {
+  return golden()["cpu"] == at::get_cpu_capability() ? 0 : 1e-6;
+}
+
 /// `tolerance` is a part of the largest wanted value; 0 wants the same bits.
 void expect_values(const at::Tensor& tensor, const std::vector<float>& wanted, double tolerance,
                    const std::string& what) {
   const std::vector<float> values = values_of(tensor);
   ASSERT_EQ(values.size(), wanted.size()) << what;
+  tolerance = std::max(tolerance, slack());
   double largest = 0;
   for (const float w : wanted) largest = std::max(largest, std::abs(double{w}));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -112,8 +120,9 @@ TEST(ClipGoldenTest, NormAndClippedGradientsHavePythonsBits) {
       p.mutable_grad() = golden_fill(p.sizes().vec(), 2000 + static_cast<int64_t>(i));
     }
     const float norm = wanted["norm"];
-    EXPECT_EQ(gradient_norm(parameters).item<float>(), norm);
-    EXPECT_EQ(clip_grad_norm_(parameters, wanted["max_norm"]).item<float>(), norm);
+    EXPECT_NEAR(gradient_norm(parameters).item<float>(), norm, slack() * norm);
+    EXPECT_NEAR(clip_grad_norm_(parameters, wanted["max_norm"]).item<float>(), norm,
+                slack() * norm);
     for (const NamedTensor& p : parameters) {
       expect_values(p.tensor.grad(), wanted["gradients"][p.name], 0, p.name);
     }
