@@ -25,6 +25,10 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
+Durations just(double value, Duration::Unit unit) {
+  return Durations(1, Duration{value, unit});
+}
+
 std::string to_string(const Duration& duration) {
   switch (duration.unit) {
     case Duration::Unit::kSteps:

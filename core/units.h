@@ -17,8 +17,12 @@ struct Duration {
   bool operator==(const Duration&) const = default;
 };
 
-/// Several durations, whichever comes first; empty means never. `500 steps` or `[500 steps, 30 min]`.
+/// Several durations, whichever comes first; empty means never. `500 steps` or `[500 steps, 30
+/// min]`.
 using Durations = std::vector<Duration>;
+
+/// A list of one.
+Durations just(double value, Duration::Unit unit);
 
 /// "500 steps", "30 min", "6%": the text a recipe would use.
 std::string to_string(const Duration& duration);

@@ -54,15 +54,46 @@ std::unique_ptr<Loader> open_loader(const Job& job, const DatasetParts& parts, b
                                   train ? train_options(job) : eval_options(job));
 }
 
+std::string words(const std::vector<std::string>& labels) {
+  return detail::inline_text(Codec<std::vector<std::string>>::write(labels));
+}
+
+/// Labels are numbered by the data they come from: both parts must number them alike.
+void check_same_meaning(const DataShape& train, const DataShape& eval) {
+  if (!train.labels.empty() && !eval.labels.empty() && train.labels != eval.labels) {
+    throw DataError("the training data has the labels " + words(train.labels) +
+                        ", the eval data has " + words(eval.labels),
+                    "give both the same 'labels', in the same order");
+  }
+  if (eval.classes > train.classes || eval.vocab > train.vocab) {
+    const bool tokens = eval.vocab > train.vocab;
+    throw DataError(std::string("the eval data has ") + (tokens ? "token " : "class ") +
+                        std::to_string((tokens ? eval.vocab : eval.classes) - 1) +
+                        ", which the training data has not",
+                    tokens ? "give both the same 'vocab'" : "give both the same 'labels'");
+  }
+}
+
+void check_one_size(const DataShape& shape) {
+  for (const int64_t size : shape.input) {
+    if (size != 0) continue;
+    throw DataError("the samples have different sizes and cannot be stacked",
+                    "add a transform such as {type: resize, size: [32, 32]}");
+  }
+}
+
 }  // namespace
 
 void build_data(Job& job) {
   job.train_loader =
       open_loader(job, job.recipe.data.train, true, job.train_samples, job.data_fingerprint);
   job.data = job.train_loader->shape();
+  check_one_size(job.data);
   if (job.recipe.data.eval.parts.empty()) return;
   std::string unused;
   job.eval_loader = open_loader(job, job.recipe.data.eval, false, job.eval_samples, unused);
+  check_one_size(job.eval_loader->shape());
+  check_same_meaning(job.data, job.eval_loader->shape());
 }
 
 }  // namespace accel

@@ -29,7 +29,7 @@ struct DataSection {
 };
 
 struct TrainSection {
-  Durations until = {{1, Duration::Unit::kEpochs}};
+  Durations until = just(1, Duration::Unit::kEpochs);
   int64_t batch = 32;
   Auto<int64_t> micro_batch;
   Auto<int64_t> gradient_accumulation_steps;
@@ -49,7 +49,7 @@ struct AcceleratorSection {
 };
 
 struct EvalSection {
-  Durations every = {{1, Duration::Unit::kEpochs}};
+  Durations every = just(1, Duration::Unit::kEpochs);
   bool at_start = false;
   Auto<int64_t> batch;
   std::vector<Ref<Metric>> metrics;
@@ -65,7 +65,7 @@ struct KeepSection {
 };
 
 struct CheckpointSection {
-  Durations every = {{30 * 60, Duration::Unit::kSeconds}};
+  Durations every = just(30 * 60, Duration::Unit::kSeconds);
   bool at_end = true;
   KeepSection keep;
   ResumeFrom resume;
@@ -73,7 +73,7 @@ struct CheckpointSection {
 };
 
 struct LogSection {
-  Durations every = {{10, Duration::Unit::kSteps}};
+  Durations every = just(10, Duration::Unit::kSteps);
   Durations histograms;
   static Schema<LogSection> schema();
 };

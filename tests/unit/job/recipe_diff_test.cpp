@@ -39,7 +39,8 @@ TEST(RecipeDiffTest, EqualRecipesDifferInNothing) {
 TEST(RecipeDiffTest, LoggingAndSavingMayChangeFreely) {
   const auto found =
       changes("", "log: {every: 5 steps}\ncheckpoint: {keep: {last: 7}}\ntrackers: [csv]\n");
-  EXPECT_EQ(found.size(), 3u);
+  EXPECT_GE(found.size(), 3u);
+  for (const RecipeChange& change : found) EXPECT_EQ(change.change, Change::kFree) << change.key;
   EXPECT_EQ(refusal(found, {}), "");
 }
 
