@@ -11,7 +11,7 @@ struct TypeFacts {
   size_t size;
 };
 
-constexpr TypeFacts kFacts[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"I16", 2}, {"U16", 2},
+constexpr TypeFacts kFacts[] = {{"BOOL", 1}, {"U8", 1},   {"I8", 1},  {"I16", 2}, {"U16", 2},
                                 {"F16", 2},  {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},
                                 {"I64", 8},  {"U64", 8},  {"F64", 8}};
 
@@ -19,9 +19,13 @@ constexpr std::align_val_t kAlignment{64};
 
 }  // namespace
 
-size_t size_of(DType type) { return kFacts[static_cast<size_t>(type)].size; }
+size_t size_of(DType type) {
+  return kFacts[static_cast<size_t>(type)].size;
+}
 
-const char* name_of(DType type) { return kFacts[static_cast<size_t>(type)].name; }
+const char* name_of(DType type) {
+  return kFacts[static_cast<size_t>(type)].name;
+}
 
 int64_t count_of(const Shape& shape) {
   int64_t count = 1;
@@ -44,7 +48,8 @@ Array::Array(DType type, Shape shape)
     : type_(type), shape_(std::move(shape)), count_(count_of(shape_)) {
   auto* memory = static_cast<std::byte*>(::operator new(bytes() ? bytes() : 1, kAlignment));
   data_ = memory;
-  owner_ = std::shared_ptr<std::byte>(memory, [](std::byte* p) { ::operator delete(p, kAlignment); });
+  owner_ =
+      std::shared_ptr<std::byte>(memory, [](std::byte* p) { ::operator delete(p, kAlignment); });
 }
 
 Array::Array(DType type, Shape shape, const std::byte* data, std::shared_ptr<const void> owner)

@@ -13,7 +13,21 @@
 namespace accel {
 
 /// Element types, named as safetensors does. Values are stable within a process only.
-enum class DType : uint8_t { kBool, kU8, kI8, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kI64, kU64, kF64 };
+enum class DType : uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kI64,
+  kU64,
+  kF64
+};
 
 /// Bytes per element.
 size_t size_of(DType type);

@@ -13,7 +13,7 @@ namespace accel {
 struct CallbackContext {
   std::vector<NamedTensor> parameters;  ///< of the model, sharing memory
   std::vector<NamedTensor> buffers;
-  std::vector<std::string> metrics;     ///< names an evaluation reports: "eval/loss", "eval/accuracy"
+  std::vector<std::string> metrics;  ///< names an evaluation reports: "eval/loss", "eval/accuracy"
 };
 
 class Callback {

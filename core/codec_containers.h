@@ -18,16 +18,10 @@ template <class T>
 struct Codec<std::vector<T>> {
   static std::string name() { return "a list"; }
   static std::string json() { return detail::one_or_list(Codec<T>::json()); }
-  static std::string kind()
-    requires requires { Codec<T>::kind(); }
-  {
-    return Codec<T>::kind();
-  }
-  static auto extra_fields()
-    requires requires { Codec<T>::extra_fields(); }
-  {
-    return Codec<T>::extra_fields();
-  }
+  static std::string kind() requires requires { Codec<T>::kind(); }
+  { return Codec<T>::kind(); }
+  static auto extra_fields() requires requires { Codec<T>::extra_fields(); }
+  { return Codec<T>::extra_fields(); }
   static std::optional<std::vector<T>> read(const Node& node, const std::string& name,
                                             Reading& reading) {
     std::vector<T> out;
@@ -133,7 +127,9 @@ struct Codec<Auto<T>> {
 };
 
 template <class E>
-  requires requires { EnumNames<E>::kValues; }
+requires requires {
+  EnumNames<E>::kValues;
+}
 struct Codec<E> {
   static std::string name() {
     std::string all;

@@ -18,8 +18,8 @@ struct Sample {
 
 /// What a dataset's constructor is told besides its options.
 struct DatasetContext {
-  uint64_t seed = 0;    ///< the recipe's
-  bool train = true;    ///< false for the eval set: synthetic ones draw other samples
+  uint64_t seed = 0;  ///< the recipe's
+  bool train = true;  ///< false for the eval set: synthetic ones draw other samples
 };
 
 /// A finite, indexable set of samples. Implementations live in data/ or in a plugin; they open and

@@ -17,8 +17,8 @@ struct OptimizerContext {
 };
 
 /// A hyperparameter as Python's param_groups holds it; monostate is None, the pair a tuple (betas).
-using HyperValue = std::variant<std::monostate, bool, int64_t, double, std::string,
-                                std::vector<double>>;
+using HyperValue =
+    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<double>>;
 
 /// Mirrors torch.optim's state_dict, with names in place of running numbers.
 struct OptimizerState {

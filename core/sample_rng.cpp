@@ -19,9 +19,13 @@ constexpr uint64_t kGamma = 0x9e3779b97f4a7c15ULL;
 SampleRng::SampleRng(uint64_t seed, uint64_t epoch, uint64_t sample)
     : state_(mix(mix(mix(seed + kGamma) + epoch + kGamma) + sample + kGamma)) {}
 
-uint64_t SampleRng::next() { return mix(state_ += kGamma); }
+uint64_t SampleRng::next() {
+  return mix(state_ += kGamma);
+}
 
-double SampleRng::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+double SampleRng::uniform() {
+  return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
 
 uint64_t SampleRng::below(uint64_t bound) {
   // Rejects the few values above the largest multiple of `bound`.

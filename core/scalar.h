@@ -1,4 +1,5 @@
-// Reads one scalar as the type its option wants: the same rules for YAML, TOML and the command line.
+// Reads one scalar as the type its option wants: the same rules for YAML, TOML and the command
+// line.
 #pragma once
 
 #include <cstdint>

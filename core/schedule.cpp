@@ -13,7 +13,8 @@ int64_t ScheduleContext::steps(const Duration& duration) const {
     case Duration::Unit::kEpochs:
       return whole(duration.value * static_cast<double>(steps_per_epoch));
     case Duration::Unit::kSamples:
-      if (samples_per_step > 0) return whole(duration.value / static_cast<double>(samples_per_step));
+      if (samples_per_step > 0)
+        return whole(duration.value / static_cast<double>(samples_per_step));
       break;
     case Duration::Unit::kTokens:
       if (tokens_per_step > 0) return whole(duration.value / static_cast<double>(tokens_per_step));

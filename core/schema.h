@@ -29,7 +29,7 @@ struct FieldInfo {
   std::string kind = {};  ///< the component kind for a component option, else ""
   bool required = false;
   Change change = Change::kConsent;
-  bool handled = false;                ///< consumed before the section is read
+  bool handled = false;  ///< consumed before the section is read
   /// Of a nested section; for a component, the keys written beside its own.
   std::vector<FieldInfo> fields = {};
 };

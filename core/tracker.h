@@ -11,10 +11,10 @@
 namespace accel {
 
 struct TrackerContext {
-  std::string run_dir;   ///< absolute; exists
+  std::string run_dir;  ///< absolute; exists
   std::string run_name;
-  int64_t first_step = 0;                   ///< > 0 on resume: later records of an earlier life are dropped
-  std::map<std::string, std::string> ids;   ///< what ids() said when the checkpoint was made
+  int64_t first_step = 0;  ///< > 0 on resume: later records of an earlier life are dropped
+  std::map<std::string, std::string> ids;  ///< what ids() said when the checkpoint was made
 };
 
 /// One logged number: "train/loss", 0.25.
