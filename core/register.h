@@ -61,7 +61,10 @@ class Register : Registration {
 /// A component inside another section: `{type: NAME, ...}` or just the name.
 template <class Base>
 struct Codec<Ref<Base>> {
-  static std::string name() { return std::string("a ") + Kind<Base>::kName; }
+  static std::string name() {
+    const std::string kind = Kind<Base>::kName;
+    return (kind.find_first_of("aeiou") == 0 ? "an " : "a ") + kind;
+  }
   static std::string kind() { return Kind<Base>::kName; }
   static std::string json() {
     return std::string("\"$ref\": \"#/$defs/") + Kind<Base>::kName + "\"";

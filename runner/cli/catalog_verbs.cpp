@@ -16,17 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CatalogIndex& catalog_of(const std::string& kind) {
-  std::vector<std::string> kinds;
-  for (const CatalogIndex* catalog : components().all()) {
-    if (catalog->kind() == kind) return *catalog;
-    kinds.push_back(catalog->kind());
-  }
-  const std::string near = did_you_mean(kind, kinds);
-  throw Error(ExitCode::kRecipe, "there is no kind of component named '" + kind + "'",
-              near.empty() ? "'accel-run list' shows all kinds" : near);
-}
-
 /// Writes a file that must not exist yet.
 void write_new(const fs::path& path, const std::string& text) {
   if (fs::exists(path)) {
@@ -42,7 +31,7 @@ void write_new(const fs::path& path, const std::string& text) {
 }  // namespace
 
 ExitCode list_verb(const std::string& kind, bool names) {
-  if (!kind.empty()) catalog_of(kind);
+  if (!kind.empty()) catalog_of(components(), kind);
   if (!names) {
     std::cout << list_text(components(), kind);
     return ExitCode::kDone;
@@ -55,7 +44,7 @@ ExitCode list_verb(const std::string& kind, bool names) {
 }
 
 ExitCode explain_verb(const std::string& kind, const std::string& name) {
-  std::cout << explain_text(catalog_of(kind), name);
+  std::cout << explain_text(catalog_of(components(), kind), name);
   return ExitCode::kDone;
 }
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/node.h"
-#include "recipe_text.h"
+#include "tests/unit/core/recipe_text.h"
 
 namespace accel {
 namespace {
@@ -43,90 +43,91 @@ struct BadToml {
   const char* complaint;
 };
 
+constexpr BadToml kBadToml[] = {
+    {"a = 1\nb = yes\n",
+     "r.toml:2:5: error: this is no TOML value\n"
+     "    b = yes\n"
+     "        ^\n"
+     "  hint: texts need quotes; switches are true and false\n"},
+    {"a = 1\na = 2\n",
+     "r.toml:2:1: error: 'a' is given twice\n"
+     "    a = 2\n"
+     "    ^\n"},
+    {"[m]\nx = 1\n[m]\n",
+     "r.toml:3:2: error: 'm' is given twice\n"
+     "    [m]\n"
+     "     ^\n"},
+    {"a = {b = 1, b = 2}\n",
+     "r.toml:1:13: error: 'b' is given twice\n"
+     "    a = {b = 1, b = 2}\n"
+     "                ^\n"},
+    {"x = 1e999\n",
+     "r.toml:1:5: error: a number is too large\n"
+     "    x = 1e999\n"
+     "        ^\n"
+     "  hint: the largest is about 1.8e308\n"},
+    {"x = 010\n",
+     "r.toml:1:5: error: a number starts with a zero\n"
+     "    x = 010\n"
+     "        ^\n"
+     "  hint: leave the leading zero out\n"},
+    {"x = 18446744073709551616\n",
+     "r.toml:1:5: error: a number is too large\n"
+     "    x = 18446744073709551616\n"
+     "        ^\n"
+     "  hint: the largest is 9223372036854775807\n"},
+    {"x = 1979-05-27\n",
+     "r.toml:1:5: error: dates and times are not part of a recipe\n"
+     "    x = 1979-05-27\n"
+     "        ^\n"
+     "  hint: put the text in quotes\n"},
+    {"x = 07:32:00\n",
+     "r.toml:1:5: error: dates and times are not part of a recipe\n"
+     "    x = 07:32:00\n"
+     "        ^\n"
+     "  hint: put the text in quotes\n"},
+    {"a = \"open",
+     "r.toml:1:10: error: the quotes are never closed\n"
+     "    a = \"open\n"
+     "             ^\n"
+     "  hint: add the missing quote\n"},
+    {"a = [1, 2",
+     "r.toml:1:10: error: a '[' is never closed\n"
+     "    a = [1, 2\n"
+     "             ^\n"
+     "  hint: add the missing ']'\n"},
+    {"a = {b = 1",
+     "r.toml:1:11: error: a '{' is never closed\n"
+     "    a = {b = 1\n"
+     "              ^\n"
+     "  hint: add the missing '}'\n"},
+    {"a =\nb = 1\n",
+     "r.toml:1:4: error: a value is missing\n"
+     "    a =\n"
+     "       ^\n"},
+    {"[a",
+     "r.toml:1:3: error: a '[' is never closed\n"
+     "    [a\n"
+     "      ^\n"
+     "  hint: add the missing ']'\n"},
+    {"a b = 1\n",
+     "r.toml:1:3: error: not TOML: expected '=', saw 'b', in the key-value pair\n"
+     "    a b = 1\n"
+     "      ^\n"},
+    {"= 1\n",
+     "r.toml:1:1: error: not TOML: expected keys, tables, whitespace or comments, saw '=', in "
+     "the root table\n"
+     "    = 1\n"
+     "    ^\n"},
+    {"a = \"x\" \"y\"\n",
+     "r.toml:1:9: error: not TOML: expected a comment or whitespace, saw '\"', in the key-value "
+     "pair\n"
+     "    a = \"x\" \"y\"\n"
+     "            ^\n"},
+};
+
 TEST(ParseTomlTest, MistakesAreWordedAsForYaml) {
-  const BadToml cases[] = {
-      {"a = 1\nb = yes\n",
-       "r.toml:2:5: error: this is no TOML value\n"
-       "    b = yes\n"
-       "        ^\n"
-       "  hint: texts need quotes; switches are true and false\n"},
-      {"a = 1\na = 2\n",
-       "r.toml:2:1: error: 'a' is given twice\n"
-       "    a = 2\n"
-       "    ^\n"},
-      {"[m]\nx = 1\n[m]\n",
-       "r.toml:3:2: error: 'm' is given twice\n"
-       "    [m]\n"
-       "     ^\n"},
-      {"a = {b = 1, b = 2}\n",
-       "r.toml:1:13: error: 'b' is given twice\n"
-       "    a = {b = 1, b = 2}\n"
-       "                ^\n"},
-      {"x = 1e999\n",
-       "r.toml:1:5: error: a number is too large\n"
-       "    x = 1e999\n"
-       "        ^\n"
-       "  hint: the largest is about 1.8e308\n"},
-      {"x = 010\n",
-       "r.toml:1:5: error: a number starts with a zero\n"
-       "    x = 010\n"
-       "        ^\n"
-       "  hint: leave the leading zero out\n"},
-      {"x = 18446744073709551616\n",
-       "r.toml:1:5: error: a number is too large\n"
-       "    x = 18446744073709551616\n"
-       "        ^\n"
-       "  hint: the largest is 9223372036854775807\n"},
-      {"x = 1979-05-27\n",
-       "r.toml:1:5: error: dates and times are not part of a recipe\n"
-       "    x = 1979-05-27\n"
-       "        ^\n"
-       "  hint: put the text in quotes\n"},
-      {"x = 07:32:00\n",
-       "r.toml:1:5: error: dates and times are not part of a recipe\n"
-       "    x = 07:32:00\n"
-       "        ^\n"
-       "  hint: put the text in quotes\n"},
-      {"a = \"open",
-       "r.toml:1:10: error: the quotes are never closed\n"
-       "    a = \"open\n"
-       "             ^\n"
-       "  hint: add the missing quote\n"},
-      {"a = [1, 2",
-       "r.toml:1:10: error: a '[' is never closed\n"
-       "    a = [1, 2\n"
-       "             ^\n"
-       "  hint: add the missing ']'\n"},
-      {"a = {b = 1",
-       "r.toml:1:11: error: a '{' is never closed\n"
-       "    a = {b = 1\n"
-       "              ^\n"
-       "  hint: add the missing '}'\n"},
-      {"a =\nb = 1\n",
-       "r.toml:1:4: error: a value is missing\n"
-       "    a =\n"
-       "       ^\n"},
-      {"[a",
-       "r.toml:1:3: error: a '[' is never closed\n"
-       "    [a\n"
-       "      ^\n"
-       "  hint: add the missing ']'\n"},
-      {"a b = 1\n",
-       "r.toml:1:3: error: not TOML: expected '=', saw 'b', in the key-value pair\n"
-       "    a b = 1\n"
-       "      ^\n"},
-      {"= 1\n",
-       "r.toml:1:1: error: not TOML: expected keys, tables, whitespace or comments, saw '=', in "
-       "the root table\n"
-       "    = 1\n"
-       "    ^\n"},
-      {"a = \"x\" \"y\"\n",
-       "r.toml:1:9: error: not TOML: expected a comment or whitespace, saw '\"', in the key-value "
-       "pair\n"
-       "    a = \"x\" \"y\"\n"
-       "            ^\n"},
-  };
-  for (const BadToml& c : cases) {
+  for (const BadToml& c : kBadToml) {
     EXPECT_EQ(parse_complaint(c.text, "r.toml"), c.complaint) << c.text;
   }
 }

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/node.h"
-#include "recipe_text.h"
+#include "tests/unit/core/recipe_text.h"
 
 namespace accel {
 namespace {
@@ -87,113 +87,114 @@ TEST(ParseYamlTest, WhatIsNotPartOfARecipeIsRefusedInItsPlace) {
   for (const BadYaml& c : cases) EXPECT_EQ(parse_complaint(c.text), c.complaint) << c.text;
 }
 
+constexpr BadYaml kBadSyntax[] = {
+    {"a: b: c\n",
+     "r.yaml:1:5: error: a ':' does not belong here\n"
+     "    a: b: c\n"
+     "        ^\n"
+     "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
+    {"a: [1, 2\nb: 3\n",
+     "r.yaml:1:4: error: a '[' is never closed\n"
+     "    a: [1, 2\n"
+     "       ^\n"
+     "  hint: add the missing ']' or ','\n"},
+    {"a: {x: 1\n",
+     "r.yaml:1:4: error: a '{' is never closed\n"
+     "    a: {x: 1\n"
+     "       ^\n"
+     "  hint: add the missing '}' or ','\n"},
+    {"a: 'open\n",
+     "r.yaml:1:4: error: the quotes are never closed\n"
+     "    a: 'open\n"
+     "       ^\n"
+     "  hint: add the missing quote\n"},
+    {"a: 1\n b: 2\n",
+     "r.yaml:2:3: error: a ':' does not belong here\n"
+     "     b: 2\n"
+     "      ^\n"
+     "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
+    {"a:\n\tb: 1\n",
+     "r.yaml:2:1: error: a tab indents this line\n"
+     "    \tb: 1\n"
+     "    ^\n"
+     "  hint: indent with spaces\n"},
+    {"a: @x\n",
+     "r.yaml:1:4: error: a text cannot start with this character\n"
+     "    a: @x\n"
+     "       ^\n"
+     "  hint: put the text in quotes\n"},
+    {"a: *.bias\n",
+     "r.yaml:1:4: error: no anchor has the name of this alias\n"
+     "    a: *.bias\n"
+     "       ^\n"
+     "  hint: a text that starts with '*' needs quotes\n"},
+    {"a: & x\n",
+     "r.yaml:1:5: error: a '&' starts an anchor, and no name follows\n"
+     "    a: & x\n"
+     "        ^\n"
+     "  hint: a text that starts with '&' needs quotes\n"},
+    {"a: \"\\q\"\n",
+     "r.yaml:1:7: error: the escape after '\\' is not one of YAML's\n"
+     "    a: \"\\q\"\n"
+     "          ^\n"
+     "  hint: use single quotes to keep every '\\'\n"},
+    {"a: 1\nb\nc: [\n",
+     "r.yaml:3:2: error: a ':' does not belong here\n"
+     "    c: [\n"
+     "     ^\n"
+     "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
+    {"a: 1\nb\n",
+     "r.yaml:2:1: error: 'b' has no value\n"
+     "    b\n"
+     "    ^\n"
+     "  hint: write 'b: value'\n"},
+    {"a: {b: 1, c}\n",
+     "r.yaml:1:11: error: 'c' has no value\n"
+     "    a: {b: 1, c}\n"
+     "              ^\n"
+     "  hint: write 'c: value'\n"},
+    {"- a\nb: 1\n",
+     "r.yaml:2:1: error: nothing can follow here\n"
+     "    b: 1\n"
+     "    ^\n"
+     "  hint: check the indentation, the quotes and the brackets\n"},
+    {"a: {path: ${vars.x}/y}\n",
+     "r.yaml:1:11: error: a text with '${...}' needs quotes inside brackets\n"
+     "    a: {path: ${vars.x}/y}\n"
+     "              ^\n"
+     "  hint: put the text in quotes\n"},
+    {"a: ]\n",
+     "r.yaml:1:4: error: a closing bracket has no opening one\n"
+     "    a: ]\n"
+     "       ^\n"},
+    {"a: 1\n- b\n",
+     "r.yaml:2:1: error: this does not continue the section\n"
+     "    - b\n"
+     "    ^\n"
+     "  hint: check the indentation, the quotes and the brackets\n"},
+    {"a:\n  - b\n  c: 1\n",
+     "r.yaml:3:3: error: this does not continue the section\n"
+     "      c: 1\n"
+     "      ^\n"
+     "  hint: check the indentation, the quotes and the brackets\n"},
+    {"a: - b\n",
+     "r.yaml:1:4: error: a '-' does not belong here\n"
+     "    a: - b\n"
+     "       ^\n"
+     "  hint: a list starts on a line of its own\n"},
+    {"a: \"x\n---\n",
+     "r.yaml:2:1: error: the quotes are never closed\n"
+     "    ---\n"
+     "    ^\n"
+     "  hint: add the missing quote\n"},
+    {"%YAML 3.0\n---\na: 1\n",
+     "r.yaml:1:1: error: not YAML: YAML major version too large\n"
+     "    %YAML 3.0\n"
+     "    ^\n"},
+};
+
 TEST(ParseYamlTest, SyntaxErrorsSayWhatToDo) {
-  const BadYaml cases[] = {
-      {"a: b: c\n",
-       "r.yaml:1:5: error: a ':' does not belong here\n"
-       "    a: b: c\n"
-       "        ^\n"
-       "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
-      {"a: [1, 2\nb: 3\n",
-       "r.yaml:1:4: error: a '[' is never closed\n"
-       "    a: [1, 2\n"
-       "       ^\n"
-       "  hint: add the missing ']' or ','\n"},
-      {"a: {x: 1\n",
-       "r.yaml:1:4: error: a '{' is never closed\n"
-       "    a: {x: 1\n"
-       "       ^\n"
-       "  hint: add the missing '}' or ','\n"},
-      {"a: 'open\n",
-       "r.yaml:1:4: error: the quotes are never closed\n"
-       "    a: 'open\n"
-       "       ^\n"
-       "  hint: add the missing quote\n"},
-      {"a: 1\n b: 2\n",
-       "r.yaml:2:3: error: a ':' does not belong here\n"
-       "     b: 2\n"
-       "      ^\n"
-       "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
-      {"a:\n\tb: 1\n",
-       "r.yaml:2:1: error: a tab indents this line\n"
-       "    \tb: 1\n"
-       "    ^\n"
-       "  hint: indent with spaces\n"},
-      {"a: @x\n",
-       "r.yaml:1:4: error: a text cannot start with this character\n"
-       "    a: @x\n"
-       "       ^\n"
-       "  hint: put the text in quotes\n"},
-      {"a: *.bias\n",
-       "r.yaml:1:4: error: no anchor has the name of this alias\n"
-       "    a: *.bias\n"
-       "       ^\n"
-       "  hint: a text that starts with '*' needs quotes\n"},
-      {"a: & x\n",
-       "r.yaml:1:5: error: a '&' starts an anchor, and no name follows\n"
-       "    a: & x\n"
-       "        ^\n"
-       "  hint: a text that starts with '&' needs quotes\n"},
-      {"a: \"\\q\"\n",
-       "r.yaml:1:7: error: the escape after '\\' is not one of YAML's\n"
-       "    a: \"\\q\"\n"
-       "          ^\n"
-       "  hint: use single quotes to keep every '\\'\n"},
-      {"a: 1\nb\nc: [\n",
-       "r.yaml:3:2: error: a ':' does not belong here\n"
-       "    c: [\n"
-       "     ^\n"
-       "  hint: check the indentation; a text with ': ' in it needs quotes\n"},
-      {"a: 1\nb\n",
-       "r.yaml:2:1: error: 'b' has no value\n"
-       "    b\n"
-       "    ^\n"
-       "  hint: write 'b: value'\n"},
-      {"a: {b: 1, c}\n",
-       "r.yaml:1:11: error: 'c' has no value\n"
-       "    a: {b: 1, c}\n"
-       "              ^\n"
-       "  hint: write 'c: value'\n"},
-      {"- a\nb: 1\n",
-       "r.yaml:2:1: error: nothing can follow here\n"
-       "    b: 1\n"
-       "    ^\n"
-       "  hint: check the indentation, the quotes and the brackets\n"},
-      {"a: {path: ${vars.x}/y}\n",
-       "r.yaml:1:11: error: a text with '${...}' needs quotes inside brackets\n"
-       "    a: {path: ${vars.x}/y}\n"
-       "              ^\n"
-       "  hint: put the text in quotes\n"},
-      {"a: ]\n",
-       "r.yaml:1:4: error: a closing bracket has no opening one\n"
-       "    a: ]\n"
-       "       ^\n"},
-      {"a: 1\n- b\n",
-       "r.yaml:2:1: error: this does not continue the section\n"
-       "    - b\n"
-       "    ^\n"
-       "  hint: check the indentation, the quotes and the brackets\n"},
-      {"a:\n  - b\n  c: 1\n",
-       "r.yaml:3:3: error: this does not continue the section\n"
-       "      c: 1\n"
-       "      ^\n"
-       "  hint: check the indentation, the quotes and the brackets\n"},
-      {"a: - b\n",
-       "r.yaml:1:4: error: a '-' does not belong here\n"
-       "    a: - b\n"
-       "       ^\n"
-       "  hint: a list starts on a line of its own\n"},
-      {"a: \"x\n---\n",
-       "r.yaml:2:1: error: the quotes are never closed\n"
-       "    ---\n"
-       "    ^\n"
-       "  hint: add the missing quote\n"},
-      {"%YAML 3.0\n---\na: 1\n",
-       "r.yaml:1:1: error: not YAML: YAML major version too large\n"
-       "    %YAML 3.0\n"
-       "    ^\n"},
-  };
-  for (const BadYaml& c : cases) EXPECT_EQ(parse_complaint(c.text), c.complaint) << c.text;
+  for (const BadYaml& c : kBadSyntax) EXPECT_EQ(parse_complaint(c.text), c.complaint) << c.text;
 }
 
 TEST(ParseYamlTest, SeveralMistakesAreReportedTogether) {
@@ -214,7 +215,7 @@ TEST(ParseYamlTest, SeveralMistakesAreReportedTogether) {
 
 TEST(ParseYamlTest, LimitsHoldAfterAliasesAreExpanded) {
   EXPECT_EQ(parse_complaint(std::string(262'145, ' ')),
-            "r.yaml: error: the recipe has 262145 bytes, more than the 262144 a recipe may have\n");
+            "r.yaml: error: the recipe has 262145 bytes, more than the 262144 it may have\n");
   const std::string deep = "a: " + std::string(64, '[') + std::string(64, ']') + "\n";
   EXPECT_TRUE(parse_complaint(deep).starts_with(
       "r.yaml:1:67: error: the recipe is nested more than 64 deep\n"));
