@@ -35,33 +35,42 @@ std::vector<std::string> recipes_in(const fs::path& folder) {
   return names;
 }
 
-/// What stands in the way of reading the file; reported at `where`.
-void report_unreadable(const fs::path& path, const std::string& reason, const Span& where,
-                       Diagnostics& problems) {
-  const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
-  const std::string near = closest(path.filename().string(), recipes_in(folder));
-  problems.error(
-      where, "cannot read the recipe '" + path.string() + "': " + reason,
-      near.empty() ? "" : "did you mean '" + (path.parent_path() / near).string() + "'?");
+/// A recipe to read: where it is, how it was asked for, and what asked.
+struct Wanted {
+  fs::path path;
+  std::string name;  ///< the path, or "builtin:NAME"
+  Span where;
+};
+
+/// Reports what stands in the way of reading it.
+void report_unreadable(const Wanted& wanted, const std::string& reason, Diagnostics& problems) {
+  const fs::path folder = wanted.path.parent_path().empty() ? "." : wanted.path.parent_path();
+  std::string near = closest(wanted.path.filename().string(), recipes_in(folder));
+  if (!near.empty()) {
+    near = wanted.name.starts_with(kBuiltin)
+               ? std::string(kBuiltin) + fs::path(near).stem().string()
+               : (wanted.path.parent_path() / near).string();
+  }
+  problems.error(wanted.where, "cannot read the recipe '" + wanted.name + "': " + reason,
+                 near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
-std::optional<std::string> read_file(const fs::path& path, const Span& where,
-                                     Diagnostics& problems) {
+std::optional<std::string> read_file(const Wanted& wanted, Diagnostics& problems) {
   std::error_code error;
-  if (fs::is_directory(path, error)) {
-    report_unreadable(path, "it is a folder", where, problems);
+  if (fs::is_directory(wanted.path, error)) {
+    report_unreadable(wanted, "it is a folder", problems);
     return std::nullopt;
   }
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(wanted.path, std::ios::binary);
   if (!file) {
-    report_unreadable(path, std::strerror(errno), where, problems);
+    report_unreadable(wanted, std::strerror(errno), problems);
     return std::nullopt;
   }
   // One byte more than a recipe may have, so that parse_recipe sees that it has too many.
   std::string text(kMaxRecipeBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) {
-    report_unreadable(path, "the disk failed", where, problems);
+    report_unreadable(wanted, "the disk failed", problems);
     return std::nullopt;
   }
   text.resize(static_cast<size_t>(file.gcount()));
@@ -74,25 +83,26 @@ class Layers {
   Layers(const std::string& builtin_folder, Diagnostics& problems)
       : builtin_folder_(builtin_folder), problems_(problems) {}
 
-  /// `where` is what asked for the file.
-  void read(const fs::path& path, const Span& where) {
+  void read(const Wanted& wanted) {
     std::error_code error;
+    const fs::path& path = wanted.path;
     const fs::path canonical = fs::weakly_canonical(path, error);
     const auto open = std::find(open_.begin(), open_.end(), canonical);
     if (open != open_.end()) {
       std::string round;
       for (auto it = open; it != open_.end(); ++it) round += it->filename().string() + " -> ";
-      problems_.error(where, "recipes include each other: " + round + path.filename().string());
+      problems_.error(wanted.where,
+                      "recipes include each other: " + round + path.filename().string());
       return;
     }
     if (++count_ > kMaxIncludes) {
       if (count_ == kMaxIncludes + 1) {
-        problems_.error(
-            where, "a recipe may be made of at most " + std::to_string(kMaxIncludes) + " files");
+        problems_.error(wanted.where, "a recipe may be made of at most " +
+                                          std::to_string(kMaxIncludes) + " files");
       }
       return;
     }
-    const std::optional<std::string> text = read_file(path, where, problems_);
+    const std::optional<std::string> text = read_file(wanted, problems_);
     if (!text) return;
     std::optional<Node> tree = parse(path.string(), *text);
     if (!tree) return;
@@ -101,6 +111,15 @@ class Layers {
     open_.pop_back();
     files_.push_back(path.string());
     trees_.push_back(std::move(*tree));
+  }
+
+  /// Where `builtin:NAME` is.
+  fs::path builtin_path(const std::string& name) const {
+    const fs::path path = fs::path(builtin_folder_) / name.substr(kBuiltin.size());
+    if (path.has_extension()) return path;
+    std::error_code error;
+    const fs::path toml = path.string() + ".toml";
+    return fs::exists(toml, error) ? toml : fs::path(path.string() + ".yaml");
   }
 
   std::vector<Node>& trees() { return trees_; }
@@ -135,18 +154,11 @@ class Layers {
                         name ? "references are replaced after files are included" : "");
         continue;
       }
-      read(resolve(name->text, from), item.where);
+      const bool builtin = name->text.starts_with(kBuiltin);
+      const fs::path path =
+          builtin ? builtin_path(name->text) : (from.parent_path() / name->text).lexically_normal();
+      read({path, builtin ? name->text : path.string(), item.where});
     }
-  }
-
-  fs::path resolve(const std::string& name, const fs::path& from) const {
-    if (!name.starts_with(kBuiltin)) return (from.parent_path() / name).lexically_normal();
-    const std::string bare = name.substr(kBuiltin.size());
-    const fs::path path = fs::path(builtin_folder_) / bare;
-    if (path.has_extension()) return path;
-    std::error_code error;
-    const fs::path toml = path.string() + ".toml";
-    return fs::exists(toml, error) ? toml : fs::path(path.string() + ".yaml");
   }
 
   const std::string& builtin_folder_;
@@ -157,7 +169,7 @@ class Layers {
   size_t count_ = 0;
 };
 
-References with_recipe_folder(References references, const std::string& recipe) {
+References with_recipe_folder(References references, const fs::path& recipe) {
   references.fact = [fact = references.fact, recipe](const std::string& name) {
     if (name == "recipe.dir") {
       const fs::path folder = fs::absolute(recipe).lexically_normal().parent_path();
@@ -173,7 +185,9 @@ References with_recipe_folder(References references, const std::string& recipe) 
 Composition compose(const ComposeRequest& request, Diagnostics& problems) {
   Diagnostics reading;
   Layers layers(request.builtin_folder, reading);
-  layers.read(request.recipe, {});
+  const bool builtin = request.recipe.starts_with(kBuiltin);
+  const fs::path path = builtin ? layers.builtin_path(request.recipe) : fs::path(request.recipe);
+  layers.read({path, request.recipe, {}});
   reading.check();
 
   Composition out{{Node::Map{}, layers.trees().back().where}, {}, std::move(layers.files())};
@@ -188,7 +202,7 @@ Composition compose(const ComposeRequest& request, Diagnostics& problems) {
     overrides.push_back(parse_override(argument.text, argument.number, problems));
   }
   apply_overrides(out.recipe, std::move(overrides), merging);
-  interpolate(out.recipe, with_recipe_folder(request.references, request.recipe), problems);
+  interpolate(out.recipe, with_recipe_folder(request.references, path), problems);
   return out;
 }
 

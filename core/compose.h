@@ -16,7 +16,7 @@ struct Argument {
 };
 
 struct ComposeRequest {
-  std::string recipe;               ///< the path, as the user named it
+  std::string recipe;               ///< a path, as the user named it, or `builtin:NAME`
   std::vector<Node> below;          ///< layers under the recipe and its includes: a config file
   std::vector<Argument> overrides;  ///< laid over the recipe
   bool smoke = false;               ///< lay the recipe's own `smoke` section over it, before these

@@ -24,9 +24,9 @@ bool stays_as_written(const std::string& key) {
 std::string escaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '$' && i + 1 < text.size() && (text[i + 1] == '$' || text[i + 1] == '{')) {
-      out += '$';
-    }
+    // At the end, too: what is put behind it may start with a brace.
+    const char next = i + 1 < text.size() ? text[i + 1] : '{';
+    if (text[i] == '$' && (next == '$' || next == '{')) out += '$';
     out += text[i];
   }
   return out;

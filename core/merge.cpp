@@ -73,7 +73,7 @@ void append(Node& base, const Node& value, const std::string& key, Merging& merg
     merge(settled, item, {}, quiet);
     items.push_back(std::move(settled));
   }
-  base = {std::move(items), base.null() ? value.where : base.where};
+  base = {std::move(items), base.list() ? base.where : value.where};
   merging.history.push_back({key, value, Assignment::Effect::kAppended});
 }
 

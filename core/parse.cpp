@@ -17,18 +17,20 @@ Span place_of(const std::shared_ptr<const Source>& source, size_t offset) {
 }  // namespace
 
 bool check_text(const std::shared_ptr<const Source>& source, Diagnostics& problems) {
+  const bool file = source->kind == Source::Kind::kFile;
+  const std::string name = file ? "the recipe" : "the argument";
   if (source->text.size() > kMaxRecipeBytes) {
-    problems.error({source}, "the recipe has " + std::to_string(source->text.size()) +
+    problems.error({source}, name + " has " + std::to_string(source->text.size()) +
                                  " bytes, more than the " + std::to_string(kMaxRecipeBytes) +
-                                 " a recipe may have");
+                                 " it may have");
     return false;
   }
   const std::optional<size_t> bad = first_unreadable(source->text);
   if (!bad) return true;
   const bool control = character_length(source->text, *bad) > 0;
   problems.error(place_of(source, *bad),
-                 control ? "the recipe holds a control character" : "the recipe is not UTF-8",
-                 control ? "" : "save it as UTF-8");
+                 name + (control ? " holds a control character" : " is not UTF-8"),
+                 !control && file ? "save it as UTF-8" : "");
   return false;
 }
 

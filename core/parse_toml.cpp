@@ -132,6 +132,8 @@ struct Wording {
 };
 
 constexpr auto kTooLarge = "a number is too large";
+constexpr auto kOpenQuotes = "the quotes are never closed";
+constexpr auto kCloseQuotes = "add the missing quote";
 
 constexpr Wording kWordings[] = {
     {"could not determine value type", "", "this is no TOML value",
@@ -140,7 +142,9 @@ constexpr Wording kWordings[] = {
     {"representable in 64 bits", "", kTooLarge, "the largest is 9223372036854775807"},
     {"interpreted as a value", "floating-point", kTooLarge, "the largest is about 1.8e308"},
     {"expected value, saw '\\n'", "", "a value is missing"},
-    {"end-of-file", "string", "the quotes are never closed", "add the missing quote"},
+    {"end-of-file", "string", kOpenQuotes, kCloseQuotes},
+    {"control characters other than TAB", "string", kOpenQuotes, kCloseQuotes},
+    {"expected ']', saw '\\n'", "table header", "a '[' is never closed", "add the missing ']'"},
     {"end-of-file", "array", "a '[' is never closed", "add the missing ']'"},
     {"end-of-file", "inline table", "a '{' is never closed", "add the missing '}'"},
     {"end-of-file", "table header", "a '[' is never closed", "add the missing ']'"},

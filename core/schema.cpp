@@ -7,21 +7,36 @@
 namespace accel {
 namespace {
 
-/// Where in the recipe an option of this name belongs: "train", "optimizer"; "" when nowhere.
-std::string home_of(const std::string& key, const std::vector<FieldInfo>& fields,
-                    const Registry& registry) {
-  const auto has_key = [&key](const FieldInfo& field) { return field.name == key; };
-  for (const FieldInfo& field : fields) {
-    if (std::any_of(field.fields.begin(), field.fields.end(), has_key)) return field.name;
-    for (const CatalogIndex* catalog : registry.all()) {
-      if (catalog->kind() != field.kind) continue;
-      for (const auto& [name, component] : catalog->items()) {
-        const std::vector<FieldInfo>& own = component.fields;
-        if (std::any_of(own.begin(), own.end(), has_key)) return field.name;
+/// The components of a kind that have an option: "the optimizers adam, adamw"; "" for none.
+std::string owners_of(const std::string& key, const std::string& kind, const Registry& registry) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> names;
+  for (const CatalogIndex* catalog : registry.all()) {
+    if (catalog->kind() != kind) continue;
+    for (const auto& [name, component] : catalog->items()) {
+      const std::vector<FieldInfo>& own = component.fields;
+      if (std::any_of(own.begin(), own.end(), [&](const auto& f) { return f.name == key; })) {
+        names.push_back(name);
       }
     }
-    const std::string deeper = home_of(key, field.fields, registry);
-    if (!deeper.empty()) return field.name + '.' + deeper;
+  }
+  if (names.empty()) return {};
+  std::string out = "the " + kind + (names.size() > 1 ? "s " : " ");
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) out += (i > 0 ? ", " : "") + names[i];
+  return out + (names.size() > kMost ? ", ..." : "");
+}
+
+/// What an option of this name belongs to: "'train'", "the optimizer sgd"; "" when to nothing.
+std::string home_of(const std::string& key, const std::vector<FieldInfo>& fields,
+                    const std::string& section, const Registry& registry) {
+  for (const FieldInfo& field : fields) {
+    const std::string path = section + field.name;
+    for (const FieldInfo& inner : field.fields) {
+      if (inner.name == key) return "'" + path + "'";
+    }
+    std::string home = field.kind.empty() ? "" : owners_of(key, field.kind, registry);
+    if (home.empty()) home = home_of(key, field.fields, path + '.', registry);
+    if (!home.empty()) return home;
   }
   return {};
 }
@@ -40,8 +55,8 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
   for (const FieldInfo& field : *reading.recipe) {
     if (field.name == key) return "'" + key + "' belongs at the top of the recipe";
   }
-  const std::string home = home_of(key, *reading.recipe, reading.registry);
-  return home.empty() ? "" : "'" + key + "' is an option of '" + home + "'";
+  const std::string home = home_of(key, *reading.recipe, {}, reading.registry);
+  return home.empty() ? "" : "'" + key + "' is an option of " + home;
 }
 
 }  // namespace

@@ -108,7 +108,8 @@ LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& ru
     problems = {};
     loaded.composition = compose(request, problems);
   }
-  Reading reading{problems, components()};
+  const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
+  Reading reading{problems, components(), &sections};
   loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   return loaded;
