@@ -1,5 +1,4 @@
-// The state dicts of a TrainState as one list, so that those who write, read or count them cannot
-// forget one.
+// The files of a checkpoint, and which tensors of a TrainState go where.
 #pragma once
 
 #include <string>
@@ -10,7 +9,15 @@
 
 namespace accel {
 
-/// Each state dict and the prefix of its tensors' names in accel_run.safetensors.
+constexpr auto kModelFile = "model.safetensors";
+constexpr auto kPartsFile = "accel_run.safetensors";
+constexpr auto kOptimizerFile = "optimizer.bin";
+constexpr auto kSchedulerFile = "scheduler.bin";
+constexpr auto kScalerFile = "scaler.pt";
+constexpr auto kRandomStatesFile = "random_states_0.pkl";
+
+/// Each state dict and the prefix of its tensors' names in kPartsFile: one list, so that those who
+/// write, read or count them cannot forget one.
 template <class State>
 auto sections_of(State& state) {
   std::vector<std::pair<std::string, decltype(&state.schedule)>> out;
@@ -19,12 +26,5 @@ auto sections_of(State& state) {
   for (auto& [name, part] : state.parts) out.emplace_back("parts/" + name + "/", &part);
   return out;
 }
-
-constexpr auto kModelFile = "model.safetensors";
-constexpr auto kPartsFile = "accel_run.safetensors";
-constexpr auto kOptimizerFile = "optimizer.bin";
-constexpr auto kSchedulerFile = "scheduler.bin";
-constexpr auto kScalerFile = "scaler.pt";
-constexpr auto kRandomStatesFile = "random_states_0.pkl";
 
 }  // namespace accel

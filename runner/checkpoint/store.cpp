@@ -140,8 +140,7 @@ void CheckpointStore::verify(const std::string& path) const {
 }
 
 TrainState CheckpointStore::inspect(const std::string& path) const {
-  TrainState state = inspect_checkpoint(files_, path).state;
-  return state;
+  return inspect_checkpoint(files_, path).state;
 }
 
 TrainState CheckpointStore::load(const std::string& path, const LoadOptions& options) const {
