@@ -30,7 +30,8 @@ TEST(ListTextTest, NamesAndSummariesOfAKindAreAligned) {
 
 TEST(ListTextTest, EveryKindIsListedWhenNoneIsAskedFor) {
   const std::string all = list_text(sample_registry(), "");
-  for (const CatalogIndex* catalog : sample_registry().all()) {
+  const Registry registry = sample_registry();
+  for (const CatalogIndex* catalog : registry.all()) {
     EXPECT_NE(("\n" + all).find('\n' + catalog->kind() + '\n'), std::string::npos)
         << catalog->kind();
   }
