@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +34,12 @@ class TomlTree {
     const std::vector<uint32_t>& bytes = bytes_of(position.line - 1);
     const size_t column = std::min<size_t>(position.column - 1, bytes.size() - 1);
     return {source_, static_cast<int>(position.line), static_cast<int>(bytes[column]) + 1};
+  }
+
+  Span place_of(size_t offset) const {
+    const auto next = std::upper_bound(lines_.begin(), lines_.end(), offset);
+    const auto line = next - lines_.begin();
+    return {source_, static_cast<int>(line), static_cast<int>(offset - *(next - 1)) + 1};
   }
 
   /// The start of the word that ends at or just before `where`.
@@ -123,6 +130,51 @@ class TomlTree {
   size_t nodes_ = 0;
 };
 
+bool beyond_ascii(char c) {
+  return (static_cast<unsigned char>(c) & 0x80) != 0;
+}
+
+/// Behind the string that opens at `at`; `stray` is set when a line inside it, behind one that ends
+/// in a backslash, starts beyond ASCII.
+size_t string_end(std::string_view text, size_t at, std::optional<size_t>& stray) {
+  const char quote = text[at];
+  const std::string long_quote(3, quote);
+  const bool lines = text.substr(at, 3) == long_quote;
+  for (at += lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      const size_t next = lines ? text.find_first_not_of(" \t\r\n", at + 1) : at + 1;
+      if (next >= text.size()) return text.size();
+      if (lines && beyond_ascii(text[next])) stray = next;
+      at = next == at + 1 ? next : next - 1;
+    } else if (!lines && text[at] == '\n') {
+      return at;
+    } else if (!lines && text[at] == quote) {
+      return at + 1;
+    } else if (lines && text.substr(at, 3) == long_quote) {
+      // Up to two more quotes belong to the text.
+      return std::min(text.find_first_not_of(quote, at), text.size());
+    }
+  }
+  return text.size();
+}
+
+/// The first character beyond ASCII that toml++ may not see: its test for white space is undefined
+/// for some of them. Outside of strings and comments TOML has no use for any.
+std::optional<size_t> stray_character(std::string_view text) {
+  std::optional<size_t> stray;
+  for (size_t at = 0; at < text.size() && !stray;) {
+    if (beyond_ascii(text[at])) return at;
+    if (text[at] == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (text[at] == '"' || text[at] == '\'') {
+      at = string_end(text, at, stray);
+    } else {
+      ++at;
+    }
+  }
+  return stray;
+}
+
 /// toml++'s words for a mistake, and ours.
 struct Wording {
   std::string_view theirs;
@@ -189,8 +241,15 @@ void report_syntax(const toml::parse_error& error, TomlTree& tree, Diagnostics& 
 
 Node parse_toml(const std::shared_ptr<const Source>& source, Diagnostics& problems) {
   TomlTree tree(source, problems);
+  const std::string_view text = source->text;
+  if (const std::optional<size_t> stray = stray_character(text)) {
+    const std::string_view character = text.substr(*stray, character_length(text, *stray));
+    problems.error(tree.place_of(*stray), "'" + std::string(character) + "' does not belong here",
+                   "put the text in quotes");
+    return {};
+  }
   try {
-    const toml::table table = toml::parse(std::string_view(source->text));
+    const toml::table table = toml::parse(text);
     Node root = tree.convert(table, 0);
     root.where = {source, 1, 1};
     return root;

@@ -148,6 +148,21 @@ TEST(ParseTomlTest, LimitsHold) {
 TEST(ParseTomlTest, InputThatTripsTheParsersAssertionsIsAnErrorLikeAnyOther) {
   EXPECT_NE(parse_complaint("d = [1,2,}3]\n", "r.toml"), "");
   EXPECT_NE(parse_complaint("f = 1979-05-27Tp7:32:00Z\n", "r.toml"), "");
+  EXPECT_EQ(parse_complaint("a = 1\n\xcf\xa2 = 2\n", "r.toml"),
+            "r.toml:2:1: error: '\xcf\xa2' does not belong here\n    \xcf\xa2 = 2\n    ^\n"
+            "  hint: put the text in quotes\n");
+  EXPECT_NE(parse_complaint("a = 1\xcf\xa2\n", "r.toml"), "");
+  EXPECT_NE(parse_complaint("a = \"\"\"x\\\n  \xcf\xa2\"\"\"\n", "r.toml"), "");
+}
+
+TEST(ParseTomlTest, TextsAndCommentsMayHoldAnyCharacter) {
+  EXPECT_EQ(parsed("a = '\xcf\xa2' # \xcf\xa2\n"
+                   "b = \"\\\"\xcf\xa2\"\n"
+                   "c = \"\"\"\n\xcf\xa2\"\"\"\"\n"
+                   "d = \"\"\"x\\\n  y \xcf\xa2\"\"\"\n"
+                   "\"\xcf\xa2\" = ''\n",
+                   "r.toml"),
+            "{a: '\xcf\xa2', b: '\"\xcf\xa2', c: '\xcf\xa2\"', d: 'xy \xcf\xa2', \xcf\xa2: ''}");
 }
 
 }  // namespace
