@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the recipes of real data to the figures they promise.
 
-    real_data.py ACCEL_RUN RECIPES_FOLDER
+    real_data.py ACCEL_RUN RECIPES_FOLDER [RECIPE...]
 
 The data lies in $ACCEL_TEST_DATA, or beside the checkout in ../shared/data; without it there is
 nothing to test and the exit code is 77.
@@ -27,7 +27,8 @@ def main():
         print(f"skipped: there is no real data in {data}")
         return 77
     report = runs.Report()
-    for name, folder in FOLDERS.items():
+    for name in sys.argv[3:] or FOLDERS:
+        folder = FOLDERS[name]
         with tempfile.TemporaryDirectory() as scratch:
             done = subprocess.run([binary, recipes / f"{name}.yaml", f"vars.data={data / folder}"],
                                   cwd=scratch, capture_output=True, text=True)
