@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <regex>
 #include <vector>
 
 #include "core/error.h"
@@ -88,9 +87,13 @@ TEST(RunRecordTest, EventHasATimeAndEscapedText) {
   RunRecord record(path, 0);
   record.event(0, "start", "a \"b\"\n\xff");
   record.flush();
-  const std::regex wanted(
-      R"re(\{"step":0,"event":"start","text":"a \\"b\\"\\n\xef\xbf\xbd","time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"\}\n)re");
-  EXPECT_TRUE(std::regex_match(file_content(path), wanted)) << file_content(path);
+  std::string line = file_content(path);
+  for (char& c : line) {
+    if (c >= '0' && c <= '9') c = '9';
+  }
+  EXPECT_EQ(line,
+            "{\"step\":9,\"event\":\"start\",\"text\":\"a \\\"b\\\"\\n\xef\xbf\xbd\","
+            "\"time\":\"9999-99-99T99:99:99Z\"}\n");
 }
 
 TEST(RunRecordTest, ResumeDropsWhatCameAfterTheCheckpointAndGoesOn) {
