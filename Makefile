@@ -5,6 +5,7 @@
 JOBS ?= 2
 PREFIX ?= $(HOME)/.local
 SECONDS ?= 60
+KILLS ?= 1000
 export TORCH_DIR
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
@@ -15,7 +16,7 @@ configure = cmake $(torch_dir) --preset $(1) >/dev/null
 ctest = ctest --output-on-failure --test-dir
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint tidy asan tsan fuzz bench interop install clean
+.PHONY: help run build test lint tidy asan tsan fuzz torture bench interop install clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,6 +54,9 @@ fuzz: ## run each fuzz target for SECONDS=60
 	@$(call configure,fuzz)
 	@cmake --build build/fuzz
 	tools/fuzz.sh build/fuzz $(SECONDS)
+
+torture: build ## kill a saving job KILLS=1000 times and compare its end
+	tests/smoke/kills.py $(release)/accel-run $(KILLS)
 
 bench: build ## measure what the loop costs
 	@cmake --build $(release) --target bench

@@ -11,8 +11,9 @@ set_target_properties(accel-run PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   UNITY_BUILD OFF
   ENABLE_EXPORTS ON # a plugin resolves the contracts of core against the executable
-  BUILD_RPATH ${TORCH_DIR}/lib
-  INSTALL_RPATH "$ORIGIN/../lib/accel-run")
+  BUILD_RPATH "$ORIGIN/lib/accel-run-stand-in;$ORIGIN/lib/accel-run"
+  INSTALL_RPATH "$ORIGIN/../lib/accel-run-stand-in;$ORIGIN/../lib/accel-run")
+include(StandIn)
 
 install(TARGETS accel-run RUNTIME DESTINATION bin)
 install(FILES ${ACCEL_TORCH_LIBRARIES} DESTINATION lib/accel-run)

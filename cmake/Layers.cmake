@@ -13,27 +13,53 @@ if(ACCEL_SANITIZE)
   target_link_options(accel_flags INTERFACE -fsanitize=${ACCEL_SANITIZE})
 endif()
 
-# accel_layer(<name> SOURCES ... [LINK ...] [TORCH | TORCH_LIGHT])
-# TORCH: may use torch/nn and ATen operators; built as unity files in the release preset.
-# TORCH_LIGHT: ATen/core/Tensor.h only; PyTorch's own headers #error on anything heavier.
+include(PrecompiledHeaders)
+
+# accel_layer(<name> SOURCES ... [LINK ...] [TENSORS | OPERATORS | MODULES])
+# What it takes of libtorch: ATen/core/Tensor.h, single operators as well, or torch::nn. But for the
+# last, PyTorch's own headers #error on a header that includes every operator.
 function(accel_layer name)
-  cmake_parse_arguments(ARG "TORCH;TORCH_LIGHT" "" "SOURCES;LINK" ${ARGN})
-  if((ARG_TORCH OR ARG_TORCH_LIGHT) AND NOT ACCEL_TORCH)
+  cmake_parse_arguments(ARG "TENSORS;OPERATORS;MODULES" "" "SOURCES;LINK" ${ARGN})
+  set(headers contracts)
+  foreach(set TENSORS OPERATORS MODULES)
+    if(ARG_${set})
+      string(TOLOWER ${set} headers)
+    endif()
+  endforeach()
+  set(needs_torch FALSE)
+  if(NOT headers STREQUAL contracts)
+    set(needs_torch TRUE)
+  endif()
+  if(needs_torch AND NOT ACCEL_TORCH)
     return()
   endif()
   add_library(accel_${name} OBJECT ${ARG_SOURCES})
+  set_target_properties(accel_${name} PROPERTIES ACCEL_TORCH ${needs_torch})
   target_link_libraries(accel_${name} PUBLIC accel_flags ${ARG_LINK})
-  if(ARG_TORCH OR ARG_TORCH_LIGHT)
+  if(needs_torch)
     target_link_libraries(accel_${name} PUBLIC torch)
   endif()
-  if(ARG_TORCH_LIGHT)
+  set_target_properties(accel_${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  if(headers MATCHES "tensors|operators")
     target_compile_definitions(accel_${name} PRIVATE TORCH_ASSERT_ONLY_METHOD_OPERATORS)
   endif()
-  if(ARG_TORCH)
-    set_target_properties(accel_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
-  else()
-    set_target_properties(accel_${name} PROPERTIES UNITY_BUILD OFF)
+  if(NOT name STREQUAL core) # its symbols are visible to plugins, which is another set of flags
+    accel_precompiled_headers(accel_${name} ${headers})
   endif()
+endfunction()
+
+# accel_compile_together(<group> <file>...): one compilation in presets with unity builds. For small
+# files of which headers are most of the work; a large one is compiled alone, to be edited quickly.
+function(accel_compile_together group)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
+endfunction()
+
+# accel_compile_quickly(<target>): for setup code, which runs once and is much of templates.
+function(accel_compile_quickly target)
+  if(NOT TARGET ${target}) # a layer that this configuration leaves out
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # accel_link_layers(<target> <layer>...): takes the layers with all that they link.
@@ -61,8 +87,17 @@ function(accel_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  accel_compile_quickly(${name})
   accel_link_layers(${name} ${ARG_LAYERS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
+  set(headers tests)
+  foreach(layer ${ARG_LAYERS})
+    get_target_property(needs_torch accel_${layer} ACCEL_TORCH)
+    if(needs_torch)
+      set(headers torch_tests)
+    endif()
+  endforeach()
+  accel_precompiled_headers(${name} ${headers})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit
     ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

@@ -6,8 +6,30 @@ namespace accel {
 
 void Reading::wrong_type(const Node& node, const std::string& name, const std::string& wanted,
                          const std::string& hint) {
-  problems.error(node.where, "'" + name + "' wants " + wanted + ", not " + node.describe(), hint);
+  const std::string all =
+      other_word.node == &node ? detail::or_word(wanted, other_word.text) : wanted;
+  problems.error(node.where, "'" + name + "' wants " + all + ", not " + node.describe(), hint);
 }
+
+namespace detail {
+
+std::string one_or_list(const std::string& one) {
+  return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
+}
+
+std::string map_of(const std::string& one) {
+  return "\"type\": \"object\", \"additionalProperties\": {" + one + "}";
+}
+
+std::string value_or(const std::string& one, const std::string& words) {
+  return "\"anyOf\": [{" + one + "}, {" + words + "}]";
+}
+
+std::string or_word(const std::string& name, const std::string& word) {
+  return name + " or '" + word + "'";
+}
+
+}  // namespace detail
 
 namespace {
 

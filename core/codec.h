@@ -24,6 +24,11 @@ struct Reading {
   const Registry& registry;
   /// The options of the whole recipe, to say where a misplaced one belongs; may be null.
   const std::vector<FieldInfo>* recipe = nullptr;
+  /// A word that the value at a node may be instead of what its codec reads: `auto`, `none`.
+  struct {
+    const Node* node = nullptr;
+    const char* text = nullptr;
+  } other_word = {};
 
   /// Reports "'name' wants <wanted>, not <found>" at the node.
   void wrong_type(const Node& node, const std::string& name, const std::string& wanted,

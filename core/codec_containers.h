@@ -8,9 +8,13 @@ namespace accel {
 
 namespace detail {
 /// JSON Schema of one value or a list of them.
-inline std::string one_or_list(const std::string& one) {
-  return "\"anyOf\": [{" + one + "}, {\"type\": \"array\", \"items\": {" + one + "}}]";
-}
+std::string one_or_list(const std::string& one);
+/// JSON Schema of a map from any key to such values.
+std::string map_of(const std::string& one);
+/// JSON Schema of a value or one of other words: `"const": "auto"`.
+std::string value_or(const std::string& one, const std::string& words);
+/// "a number or 'auto'"
+std::string or_word(const std::string& name, const std::string& word);
 }  // namespace detail
 
 /// One value or a list of them. A single value is a list of one.
@@ -62,9 +66,7 @@ struct Codec<Durations> {
 template <class T>
 struct Codec<std::map<std::string, T>> {
   static std::string name() { return "a section"; }
-  static std::string json() {
-    return "\"type\": \"object\", \"additionalProperties\": {" + Codec<T>::json() + "}";
-  }
+  static std::string json() { return detail::map_of(Codec<T>::json()); }
   static std::optional<std::map<std::string, T>> read(const Node& node, const std::string& name,
                                                       Reading& reading) {
     std::map<std::string, T> out;
@@ -91,16 +93,18 @@ struct Codec<std::map<std::string, T>> {
 /// Nothing, `none` or a value.
 template <class T>
 struct Codec<std::optional<T>> {
-  static std::string name() { return Codec<T>::name() + " or 'none'"; }
+  static std::string name() { return detail::or_word(Codec<T>::name(), "none"); }
   static std::string json() {
-    return "\"anyOf\": [{" + Codec<T>::json() + "}, {\"enum\": [\"none\", null]}]";
+    return detail::value_or(Codec<T>::json(), "\"enum\": [\"none\", null]");
   }
   static std::optional<std::optional<T>> read(const Node& node, const std::string& name,
                                               Reading& reading) {
     if (node.null() || (node.scalar() && node.scalar()->text == "none")) {
       return std::optional<std::optional<T>>(std::in_place, std::nullopt);
     }
+    reading.other_word = {&node, "none"};
     std::optional<T> value = Codec<T>::read(node, name, reading);
+    reading.other_word = {};
     if (!value) return std::nullopt;
     return std::optional<std::optional<T>>(std::in_place, std::move(value));
   }
@@ -111,13 +115,13 @@ struct Codec<std::optional<T>> {
 
 template <class T>
 struct Codec<Auto<T>> {
-  static std::string name() { return Codec<T>::name() + " or 'auto'"; }
-  static std::string json() {
-    return "\"anyOf\": [{" + Codec<T>::json() + "}, {\"const\": \"auto\"}]";
-  }
+  static std::string name() { return detail::or_word(Codec<T>::name(), "auto"); }
+  static std::string json() { return detail::value_or(Codec<T>::json(), "\"const\": \"auto\""); }
   static std::optional<Auto<T>> read(const Node& node, const std::string& name, Reading& reading) {
     if (node.scalar() && node.scalar()->text == "auto") return Auto<T>{};
+    reading.other_word = {&node, "auto"};
     std::optional<T> value = Codec<T>::read(node, name, reading);
+    reading.other_word = {};
     if (!value) return std::nullopt;
     return Auto<T>{std::move(value)};
   }

@@ -4,6 +4,14 @@
 
 namespace accel {
 
+Node::Node() = default;
+Node::Node(Value value, Span where) : value(std::move(value)), where(std::move(where)) {}
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+Node::~Node() = default;
+
 const Node::Entry* Node::find(std::string_view key) const {
   if (!map()) return nullptr;
   for (const Entry& entry : *map()) {

@@ -29,8 +29,19 @@ struct Node {
   using List = std::vector<Node>;
   using Map = std::vector<Entry>;  // in the order written
 
-  std::variant<std::monostate, Scalar, List, Map> value;  ///< monostate: null or left empty
+  using Value = std::variant<std::monostate, Scalar, List, Map>;
+
+  Value value;  ///< monostate: null or left empty
   Span where;
+
+  // Out of line: nodes are copied in every component's file, and a variant of trees is much code.
+  Node();
+  Node(Value value, Span where);
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
 
   bool null() const { return std::holds_alternative<std::monostate>(value); }
   const Scalar* scalar() const { return std::get_if<Scalar>(&value); }

@@ -3,36 +3,27 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/codec.h"
 #include "core/rules.h"
+#include "core/schema_fields.h"
 
 namespace accel {
 
-/// What a changed value means for a run that is resumed.
-enum class Change {
-  kFree,        ///< logging, saving, stopping: applied without a word
-  kConsent,     ///< other numbers from here on: needs `--allow KEY`
-  kImpossible,  ///< the saved state does not fit
+namespace detail {
+
+template <class M>
+struct OptionTypeOf {
+  static FieldInfo describe();
+  static Node write(const void* value) { return Codec<M>::write(*static_cast<const M*>(value)); }
+  static void read(void* out, const void* rule, const Node& node, const std::string& name,
+                   Reading& reading);
+  static constexpr OptionType kType = {&describe, &write, &read};
 };
 
-/// What can be said of one option without knowing its struct.
-struct FieldInfo {
-  std::string name;
-  std::string type;      ///< "a whole number"
-  std::string fallback;  ///< the default as a recipe would write it
-  std::string help;
-  std::string rule;       ///< "at least 1", or ""
-  std::string json;       ///< JSON Schema keywords without the braces
-  std::string kind = {};  ///< the component kind for a component option, else ""
-  bool required = false;
-  Change change = Change::kConsent;
-  bool handled = false;  ///< consumed before the section is read
-  /// Of a nested section; for a component, the keys written beside its own.
-  std::vector<FieldInfo> fields = {};
-};
+}  // namespace detail
 
 /// Schemas are cheap values: a component's static schema() builds one per call.
 template <class T>
@@ -42,57 +33,52 @@ class Schema {
 
   /// Declares the option `name`. Its default is the member's initialiser.
   template <class M>
-  Schema field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
+  Schema&& field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
 
   /// Declares a key that is consumed before this section is read: known and documented, no more.
-  Schema handled(std::string name, std::string type, std::string help) &&;
+  Schema&& handled(std::string name, std::string type, std::string help) && {
+    fields_.add_handled(std::move(name), std::move(type), std::move(help));
+    return std::move(*this);
+  }
 
   /// The last declared option has no default.
-  Schema required() && {
-    return last([](FieldInfo& info) { info.required = true; });
+  Schema&& required() && {
+    fields_.last().required = true;
+    return std::move(*this);
   }
   /// What changing the last declared option means on resume. Default: Change::kConsent.
-  Schema on_resume(Change change) && {
-    return last([change](FieldInfo& info) { info.change = change; });
+  Schema&& on_resume(Change change) && {
+    fields_.last().change = change;
+    return std::move(*this);
   }
   /// A rule over several options, run when each was read without a problem.
-  Schema check(std::function<void(const T&, const Node&, Reading&)> rule) && {
+  Schema&& check(std::function<void(const T&, const Node&, Reading&)> rule) && {
     checks_.push_back(std::move(rule));
     return std::move(*this);
   }
 
   /// Reads a section over `out`'s values; the key `type` is the caller's. Reports to `reading`.
-  T read(const Node& node, Reading& reading, T out = {}) const;
-
-  /// The section with every option filled in; places come from `given` where it has the key.
-  Node write(const T& options, const Node* given = nullptr) const;
-
-  std::vector<FieldInfo> info() const;
-
- private:
-  struct Field {
-    FieldInfo info;
-    std::function<void(T&, const Node&, Reading&)> read;
-    std::function<Node(const T&)> write;
-  };
-
-  template <class Edit>
-  Schema last(Edit edit) {
-    edit(fields_.back().info);
-    return std::move(*this);
+  T read(const Node& node, Reading& reading, T out = {}) const {
+    const size_t before = reading.problems.size();
+    fields_.read(node, &out, reading);
+    if (reading.problems.size() == before) {
+      for (const auto& check : checks_) check(out, node, reading);
+    }
+    return out;
   }
 
-  std::vector<Field> fields_;
+  /// The section with every option filled in; places come from `given` where it has the key.
+  Node write(const T& options, const Node* given = nullptr) const {
+    return fields_.write(&options, given);
+  }
+
+  std::vector<FieldInfo> info() const { return fields_.info(); }
+
+ private:
+  T defaults_{};
+  detail::SchemaFields fields_;
   std::vector<std::function<void(const T&, const Node&, Reading&)>> checks_;
 };
-
-/// The parts of Schema that need no type: unknown keys, missing keys, merging of places.
-namespace detail {
-void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading);
-Node with_places(Node written, const Node* given);
-/// A default as one line of text: "[128]", "none", "'a text'".
-std::string inline_text(const Node& node);
-}  // namespace detail
 
 /// A section: any struct with a static schema() can be an option of another.
 template <class S>
@@ -114,77 +100,59 @@ struct Codec<S> {
   static Node write(const S& value) { return S::schema().write(value); }
 };
 
+namespace detail {
+template <class M>
+std::shared_ptr<const void> shared_rule(Rule<M> rule);
+}
+
 template <class T>
 template <class M>
-Schema<T> Schema<T>::field(std::string name, M T::*member, std::string help, Rule<M> rule) && {
-  Field f;
-  f.info.name = name;
-  f.info.type = Codec<M>::name();
-  f.info.fallback = detail::inline_text(Codec<M>::write(T{}.*member));
-  f.info.help = std::move(help);
-  f.info.rule = rule.words;
-  f.info.json = Codec<M>::json();
-  if (!rule.json.empty()) f.info.json += (f.info.json.empty() ? "" : ", ") + rule.json;
-  if constexpr (requires { M::schema().info(); }) f.info.fields = M::schema().info();
-  if constexpr (requires { Codec<M>::kind(); }) f.info.kind = Codec<M>::kind();
-  if constexpr (requires { Codec<M>::extra_fields(); }) f.info.fields = Codec<M>::extra_fields();
-  f.read = [member, name, rule](T& out, const Node& node, Reading& reading) {
-    std::optional<M> value = Codec<M>::read(node, name, reading);
-    if (!value) return;
-    if (rule.holds && !rule.holds(*value)) {
-      const size_t item = rule.culprit ? rule.culprit(*value) : 0;
-      const bool listed = rule.culprit && node.list() && item < node.list()->size();
-      reading.problems.error((listed ? (*node.list())[item] : node).where,
-                             "'" + name + "' must be " + rule.words + ", not " +
-                                 detail::inline_text(Codec<M>::write(*value)));
-      return;
-    }
-    out.*member = std::move(*value);
-  };
-  f.write = [member](const T& options) { return Codec<M>::write(options.*member); };
-  fields_.push_back(std::move(f));
+Schema<T>&& Schema<T>::field(std::string name, M T::*member, std::string help, Rule<M> rule) && {
+  const M& fallback = defaults_.*member;
+  const size_t offset = static_cast<size_t>(reinterpret_cast<const char*>(&fallback) -
+                                            reinterpret_cast<const char*>(&defaults_));
+  FieldInfo info;
+  info.name = std::move(name);
+  info.help = std::move(help);
+  info.rule = rule.words;
+  info.json = rule.json;
+  fields_.add(detail::OptionTypeOf<M>::kType, std::move(info), offset, &fallback,
+              detail::shared_rule(std::move(rule)));
   return std::move(*this);
 }
 
-template <class T>
-Schema<T> Schema<T>::handled(std::string name, std::string type, std::string help) && {
-  Field f;
-  f.info.name = std::move(name);
-  f.info.type = std::move(type);
-  f.info.help = std::move(help);
-  f.info.handled = true;
-  fields_.push_back(std::move(f));
-  return std::move(*this);
+namespace detail {
+
+template <class M>
+std::shared_ptr<const void> shared_rule(Rule<M> rule) {
+  if (!rule.holds) return nullptr;
+  return std::make_shared<const Rule<M>>(std::move(rule));
 }
 
-template <class T>
-T Schema<T>::read(const Node& node, Reading& reading, T out) const {
-  const size_t before = reading.problems.size();
-  detail::check_keys(node, info(), reading);
-  for (const Field& field : fields_) {
-    const Node::Entry* entry = node.find(field.info.name);
-    if (entry && field.read) field.read(out, entry->node, reading);
+template <class M>
+FieldInfo OptionTypeOf<M>::describe() {
+  FieldInfo info;
+  info.type = Codec<M>::name();
+  info.json = Codec<M>::json();
+  if constexpr (requires { M::schema().info(); }) info.fields = M::schema().info();
+  if constexpr (requires { Codec<M>::kind(); }) info.kind = Codec<M>::kind();
+  if constexpr (requires { Codec<M>::extra_fields(); }) info.fields = Codec<M>::extra_fields();
+  return info;
+}
+
+template <class M>
+void OptionTypeOf<M>::read(void* out, const void* erased_rule, const Node& node,
+                           const std::string& name, Reading& reading) {
+  std::optional<M> value = Codec<M>::read(node, name, reading);
+  if (!value) return;
+  const auto* rule = static_cast<const Rule<M>*>(erased_rule);
+  if (rule && !rule->holds(*value)) {
+    const auto item = rule->culprit ? std::optional(rule->culprit(*value)) : std::nullopt;
+    report_broken_rule(culprit_of(node, item), name, rule->words, Codec<M>::write(*value), reading);
+    return;
   }
-  if (reading.problems.size() == before) {
-    for (const auto& check : checks_) check(out, node, reading);
-  }
-  return out;
+  *static_cast<M*>(out) = std::move(*value);
 }
 
-template <class T>
-Node Schema<T>::write(const T& options, const Node* given) const {
-  Node::Map map;
-  for (const Field& field : fields_) {
-    if (field.write) map.push_back({field.info.name, {}, field.write(options)});
-  }
-  return detail::with_places({std::move(map), {}}, given);
-}
-
-template <class T>
-std::vector<FieldInfo> Schema<T>::info() const {
-  std::vector<FieldInfo> all;
-  for (const Field& field : fields_) all.push_back(field.info);
-  return all;
-}
-
+}  // namespace detail
 }  // namespace accel

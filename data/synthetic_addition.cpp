@@ -6,6 +6,7 @@
 
 #include "core/dataset.h"
 #include "core/registry.h"
+#include "core/targets.h"
 #include "data/synthetic.h"
 
 namespace accel {
@@ -14,8 +15,7 @@ namespace {
 // The position of a character is its token. The last one ends an answer and fills what follows.
 constexpr std::string_view kAlphabet = "0123456789+=.";
 constexpr char kEnd = '.';
-constexpr int64_t kNoTarget = -100;  // what losses and metrics leave out
-constexpr int64_t kEvalOneIn = 10;   // of all pairs of numbers, so many are never trained on
+constexpr int64_t kEvalOneIn = 10;  // of all pairs of numbers, so many are never trained on
 
 struct SyntheticAdditionOptions {
   int64_t length = 20000;
@@ -65,7 +65,7 @@ class SyntheticAddition final : public Dataset {
     for (size_t i = 0; i < static_cast<size_t>(length_); ++i) {
       input.mutable_as<int64_t>()[i] = token(sum, i);
       const bool asked = i + 1 >= answer && i + 1 <= end;
-      target.mutable_as<int64_t>()[i] = asked ? token(sum, i + 1) : kNoTarget;
+      target.mutable_as<int64_t>()[i] = asked ? token(sum, i + 1) : kIgnoredTarget;
     }
     return {input, target};
   }

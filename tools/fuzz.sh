@@ -1,28 +1,32 @@
 #!/bin/sh
-# Runs each fuzz target for a while.   tools/fuzz.sh BUILD SECONDS
+# Runs each fuzz target for a while, two at once.   tools/fuzz.sh BUILD SECONDS
 # Inputs that break a target are left in BUILD/findings; add them to tests/fuzz/corpus/<target>.
 set -eu
 
-source=$(cd "$(dirname "$0")/.." && pwd)
-build=$1
-seconds=$2
-findings=$build/findings
-mkdir -p "$findings"
-failed=0
-for target in "$build"/fuzzers/*; do
-  [ -x "$target" ] || continue
-  name=$(basename "$target")
-  found=$build/corpus/$name # what this machine has found so far; the next run starts from it
+# one TARGET: runs it, starting from what it and earlier runs on this machine have found.
+if [ "$1" = one ]; then
+  name=$(basename "$2")
+  found=$BUILD/corpus/$name
   mkdir -p "$found"
-  set -- "$found"
-  [ ! -d "$source/tests/fuzz/corpus/$name" ] || set -- "$found" "$source/tests/fuzz/corpus/$name"
-  if "$target" -max_total_time="$seconds" -rss_limit_mb=512 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$findings/$name-" "$@" >"$build/$name.log" 2>&1; then
-    echo "fuzz: $name: $(grep -o 'number_of_executed_units: *[0-9]*' "$build/$name.log" | grep -o '[0-9]*$') inputs, clean"
+  set -- "$2" "$found"
+  [ ! -d "$SOURCE/tests/fuzz/corpus/$name" ] || set -- "$@" "$SOURCE/tests/fuzz/corpus/$name"
+  target=$1
+  shift
+  if "$target" -max_total_time="$SECONDS_EACH" -rss_limit_mb=512 -timeout=10 -print_final_stats=1 \
+    -artifact_prefix="$BUILD/findings/$name-" "$@" >"$BUILD/$name.log" 2>&1; then
+    echo "fuzz: $name: $(sed -n 's/.*number_of_executed_units: *//p' "$BUILD/$name.log") inputs, clean"
   else
-    echo "fuzz: $name: FAILED, see $build/$name.log and $findings"
-    tail -n 20 "$build/$name.log"
-    failed=1
+    echo "fuzz: $name: FAILED, see $BUILD/$name.log and $BUILD/findings"
+    tail -n 20 "$BUILD/$name.log"
+    exit 1
   fi
-done
-exit $failed
+  exit 0
+fi
+
+SOURCE=$(cd "$(dirname "$0")/.." && pwd)
+BUILD=$(cd "$1" && pwd)
+SECONDS_EACH=$2
+export SOURCE BUILD SECONDS_EACH
+mkdir -p "$BUILD/findings"
+find "$BUILD/fuzzers" -type f -perm -u+x -print0 | sort -z |
+  xargs -0 -n 1 -P 2 "$SOURCE/tools/fuzz.sh" one

@@ -107,6 +107,12 @@ std::string CheckpointStore::save(const TrainState& state) {
   return published(step);
 }
 
+CheckpointStore::Space CheckpointStore::space(const TrainState& state) const try {
+  return {checkpoint_bytes(state), files_.free_space(run_dir_)};
+} catch (const FileError& error) {
+  throw IoError(error.what());
+}
+
 void CheckpointStore::publish(const std::string& staged, int64_t step) {
   const std::string place = published(step);
   const std::string old = staging_ + "/" + std::string(kOld) + std::to_string(step);

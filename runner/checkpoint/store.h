@@ -32,6 +32,14 @@ class CheckpointStore {
   /// IoError (exit 7), after which older checkpoints are as they were.
   std::string save(const TrainState& state);
 
+  /// Bytes that a checkpoint of a state takes, and that are free where it would be written.
+  struct Space {
+    int64_t needed = 0;
+    int64_t free = 0;
+  };
+  /// Throws IoError.
+  Space space(const TrainState& state) const;
+
   /// Published checkpoints by ascending step, unverified.
   std::vector<CheckpointEntry> list() const;
 

@@ -46,7 +46,4 @@ struct TrainState {
   std::string recipe;  ///< resolved, as YAML
 };
 
-/// A deep copy on the host, for writing while training goes on.
-TrainState snapshot(const TrainState& state);
-
 }  // namespace accel

@@ -7,6 +7,7 @@
 
 #include "core/build_info.h"
 #include "core/diagnostic.h"
+#include "runner/cli/lazy_torch.h"
 #include "runner/cli/verbs.h"
 
 namespace accel {
@@ -19,6 +20,7 @@ struct Arguments {
   std::string error_format = "text";
   std::string key, kind, name, source, target, data;
   bool names = false;
+  std::vector<std::string> argv;
   std::function<ExitCode()> verb;
 };
 
@@ -42,17 +44,26 @@ CLI::App& add_verb(CLI::App& app, const char* name, const char* help, Arguments&
   return *verb;
 }
 
+/// A verb that computes.
+CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
+                         std::function<ExitCode()> run) {
+  return add_verb(app, name, help, to, [&to, run = std::move(run)] {
+    require_torch(to.argv);
+    return run();
+  });
+}
+
 void add_run_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& run = add_verb(app, "run", "train (the verb may be left out)", to,
-                           [&to] { return run_verb(to.recipe); });
+  CLI::App& run = add_torch_verb(app, "run", "train (the verb may be left out)", to,
+                                 [&to] { return run_verb(to.recipe); });
   add_recipe(run, to, "a recipe, YAML or TOML, or builtin:NAME");
   add_allow(run, to);
-  CLI::App& resume = add_verb(app, "resume", "go on with a run from its newest checkpoint", to,
-                              [&to] { return resume_verb(to.recipe); });
+  CLI::App& resume = add_torch_verb(app, "resume", "go on with a run from its newest checkpoint",
+                                    to, [&to] { return resume_verb(to.recipe); });
   add_recipe(resume, to, "the run's folder");
   add_allow(resume, to);
-  CLI::App& smoke = add_verb(app, "smoke", "run recipes small, with a save and a resume", to,
-                             [&to] { return smoke_verb(to.recipes); });
+  CLI::App& smoke = add_torch_verb(app, "smoke", "run recipes small, with a save and a resume", to,
+                                   [&to] { return smoke_verb(to.recipes); });
   smoke.add_option("recipes", to.recipes, "recipes")->required();
 }
 
@@ -83,6 +94,28 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
   CLI::App& reference = add_verb(app, "reference", "write the reference pages", to,
                                  [&to] { return reference_verb(to.target); });
   reference.add_option("folder", to.target, "where to")->required();
+}
+
+void add_checkpoint_verbs(CLI::App& app, Arguments& to) {
+  CLI::App& group = *app.add_subcommand("checkpoint", "look at checkpoints");
+  group.require_subcommand(1);
+  add_torch_verb(group, "list", "tell a run's checkpoints and whether they are whole", to,
+                 [&to] { return checkpoint_list_verb(to.source); })
+      .add_option("run", to.source, "a run folder")
+      ->required();
+  const char* what = "a checkpoint, or a run folder for its newest";
+  add_torch_verb(group, "inspect", "tell what a checkpoint holds", to,
+                 [&to] { return checkpoint_inspect_verb(to.source); })
+      .add_option("path", to.source, what)
+      ->required();
+  add_torch_verb(group, "verify", "compare every file with its checksum", to,
+                 [&to] { return checkpoint_verify_verb(to.source); })
+      .add_option("path", to.source, "a checkpoint, or a run folder for all of its own")
+      ->required();
+  CLI::App& diff = add_torch_verb(group, "diff", "tell in what two checkpoints differ", to,
+                                  [&to] { return checkpoint_diff_verb(to.source, to.target); });
+  diff.add_option("first", to.source, what)->required();
+  diff.add_option("second", to.target, what)->required();
 }
 
 void add_file_verbs(CLI::App& app, Arguments& to) {
@@ -137,12 +170,14 @@ int run_cli(std::vector<std::string> argv) {
   add_run_verbs(app, to);
   add_recipe_verbs(app, to);
   add_catalog_verbs(app, to);
+  add_checkpoint_verbs(app, to);
   add_file_verbs(app, to);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());
   name_the_verb(app, words);
   // The number a user would count to: words before the overrides, an implied verb not included.
   to.recipe.first_override = static_cast<int>(argv.size());
+  to.argv = argv;
   try {
     std::reverse(words.begin(), words.end());
     app.parse(words);

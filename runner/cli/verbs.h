@@ -26,6 +26,14 @@ ExitCode resume_verb(const RecipeArguments& arguments);
 /// the same to the last bit. Leaves nothing behind.
 ExitCode smoke_verb(const std::vector<std::string>& recipes);
 
+/// `run` is a run folder; elsewhere a path is one too, for its newest checkpoint, or a checkpoint.
+ExitCode checkpoint_list_verb(const std::string& run);
+ExitCode checkpoint_inspect_verb(const std::string& path);
+/// kCheckpoint when one is damaged. All of a run folder.
+ExitCode checkpoint_verify_verb(const std::string& path);
+/// kOther when they differ.
+ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second);
+
 ExitCode validate_verb(const RecipeArguments& arguments);
 ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells every layer that set `key`.

@@ -75,7 +75,8 @@ void build_model(Job& job, const Registry& registry) {
 }
 
 void build_optimizer(Job& job) {
-  job.precision = make_precision(job.recipe.accelerator.mixed_precision);
+  job.precision = make_precision(job.recipe.accelerator.mixed_precision, at::kCPU,
+                                 job.recipe.accelerator.grad_scaler);
   OptimizerContext trained;
   for (const NamedTensor& item : job.parameters) {
     if (item.tensor.requires_grad()) trained.parameters.push_back(item);

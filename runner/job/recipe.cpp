@@ -68,6 +68,21 @@ void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& readin
   }
 }
 
+Rule<Duration> clock_time() {
+  return {[](const Duration& v) { return v.unit == Duration::Unit::kSeconds && v.value > 0; },
+          "a time, such as '90 min'", ""};
+}
+
+/// By value, not by presence: a resolved recipe names every option.
+void check_scaler(const AcceleratorSection& section, const Node& node, Reading& reading) {
+  if (section.mixed_precision == MixedPrecision::kFp16 || section.grad_scaler == ScalerOptions{}) {
+    return;
+  }
+  reading.problems.error(node.find("grad_scaler")->where,
+                         "'grad_scaler' changes nothing without mixed_precision: fp16",
+                         "leave it out, or train in fp16");
+}
+
 }  // namespace
 
 Schema<LoaderSection> LoaderSection::schema() {
@@ -121,10 +136,13 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
              if_given<Auto>(one_of<int64_t>({1})))
       .field("mixed_precision", &AcceleratorSection::mixed_precision,
              "Type that autocast computes in.")
+      .field("grad_scaler", &AcceleratorSection::grad_scaler,
+             "How the loss is scaled under `fp16`, the only precision that needs it.")
       .field("device", &AcceleratorSection::device, "Where to compute.")
       .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
              "Threads of one rank; auto: the cores of this machine.",
-             if_given<Auto>(between<int64_t>(1, 1024)));
+             if_given<Auto>(between<int64_t>(1, 1024)))
+      .check(&check_scaler);
 }
 
 Schema<EvalSection> EvalSection::schema() {
@@ -154,6 +172,17 @@ Schema<CheckpointSection> CheckpointSection::schema() {
       .field("every", &CheckpointSection::every, "How often to save.")
       .on_resume(Change::kFree)
       .field("at_end", &CheckpointSection::at_end, "Save when training ends.")
+      .on_resume(Change::kFree)
+      .field("async", &CheckpointSection::async,
+             "Write while training goes on, which takes a copy of the state in memory.")
+      .on_resume(Change::kFree)
+      .field("on_error", &CheckpointSection::on_error,
+             "What a checkpoint that cannot be written means for the run.")
+      .on_resume(Change::kFree)
+      .field("deadline", &CheckpointSection::deadline,
+             "Time this process has, such as `4 h`: it saves and stops early enough. "
+             "SLURM_JOB_END_TIME counts as well.",
+             if_given<std::optional>(clock_time()))
       .on_resume(Change::kFree)
       .field("keep", &CheckpointSection::keep, "Which checkpoints stay.")
       .field("resume", &CheckpointSection::resume,

@@ -43,6 +43,7 @@ struct AcceleratorSection {
   DistributedType distributed_type = DistributedType::kAuto;
   Auto<int64_t> num_processes;
   MixedPrecision mixed_precision = MixedPrecision::kNo;
+  ScalerOptions grad_scaler;
   DeviceChoice device = DeviceChoice::kAuto;
   Auto<int64_t> num_cpu_threads_per_process;
   static Schema<AcceleratorSection> schema();
@@ -67,6 +68,9 @@ struct KeepSection {
 struct CheckpointSection {
   Durations every = just(30 * 60, Duration::Unit::kSeconds);
   bool at_end = true;
+  bool async = true;
+  SaveError on_error = SaveError::kStop;
+  std::optional<Duration> deadline;
   KeepSection keep;
   ResumeFrom resume;
   static Schema<CheckpointSection> schema();

@@ -101,6 +101,12 @@ std::optional<DatasetParts> Codec<DatasetParts>::read(const Node& node, const st
                                                       Reading& reading) {
   auto parts = Codec<std::vector<DatasetPart>>::read(node, name, reading);
   if (!parts) return std::nullopt;
+  if (parts->size() == 1 && parts->front().extra.weight) {
+    reading.problems.error(parts->front().component.resolved.where,
+                           "a 'weight' says nothing of a dataset that is mixed with no other",
+                           "leave it out, or write a list of datasets");
+    return std::nullopt;
+  }
   return DatasetParts{std::move(*parts)};
 }
 

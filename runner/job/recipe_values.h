@@ -33,6 +33,14 @@ struct EnumNames<BestMode> {
       {BestMode::kAuto, "auto"}, {BestMode::kMin, "min"}, {BestMode::kMax, "max"}};
 };
 
+/// What a checkpoint that cannot be written means.
+enum class SaveError { kStop, kContinue };
+template <>
+struct EnumNames<SaveError> {
+  static constexpr std::pair<SaveError, const char*> kValues[] = {
+      {SaveError::kStop, "stop"}, {SaveError::kContinue, "continue"}};
+};
+
 /// `auto`: the newest valid checkpoint of the run folder, if any. `never`: the folder must have
 /// none. Else the path of one checkpoint.
 struct ResumeFrom {

@@ -31,7 +31,7 @@ class EvalMode {
 
 }  // namespace
 
-std::map<std::string, double> evaluate(Job& job) {
+std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
   const c10::NoGradGuard no_grad;
   const EvalMode mode(job);
   for (const auto& metric : job.metrics) {
@@ -40,6 +40,7 @@ std::map<std::string, double> evaluate(Job& job) {
   double loss_sum = 0, weight_sum = 0;
   job.eval_loader->seek(0, 0);
   while (job.eval_loader->has_next()) {
+    if (stop && stop()) return std::nullopt;
     for (const Batch& batch : to_batches(job.eval_loader->next())) {
       const double weight = job.task->weight(batch);
       if (weight <= 0) continue;

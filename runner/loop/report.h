@@ -15,9 +15,6 @@ namespace accel {
 /// Passes over the data, with the part of the current one: 1.25.
 double epochs_done(const Job& job, const Progress& progress);
 
-/// Whether more of the metric `checkpoint.keep.by` is better.
-bool more_is_better(const Job& job);
-
 /// What will run, where, how long and from which state: at most 25 lines.
 std::vector<std::string> first_screen(const Job& job, const std::string& run_dir,
                                       const std::string& start);

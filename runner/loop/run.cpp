@@ -147,11 +147,13 @@ void resume(Job& job, const RunRequest& request, OpenRun& run) {
 }
 
 std::string headline(const TrainLoop& loop, bool finished) {
-  if (loop.steps_done() == 0) return "nothing left to do: the run has ended";
+  if (finished && loop.steps_done() == 0) return "nothing left to do: the run has ended";
   if (finished) return loop.stop_reason().empty() ? "done" : "done, " + loop.stop_reason() + ",";
   const int signal = SignalWatch::received();
-  return signal ? "interrupted by signal " + std::to_string(signal) + " and saved"
-                : "stopped and saved";
+  const std::string how = signal ? "interrupted by signal " + std::to_string(signal) : "stopped";
+  const std::string why = loop.stop_reason().empty() ? "" : ", as " + loop.stop_reason() + ",";
+  // Before the first step there is nothing to save, and a save may have failed.
+  return how + (loop.last_checkpoint().empty() ? " without a checkpoint" : " and saved") + why;
 }
 
 ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request, LoopEnd ended) {
@@ -172,6 +174,7 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
 }  // namespace
 
 ExitCode run_job(Job& job, const RunRequest& request) {
+  const SignalWatch signals;
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
   prepare_run_folder(dir);
   const RunLock lock(dir);
@@ -187,7 +190,6 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
   send_config(job, run.trackers);
 
-  const SignalWatch signals;
   const auto close = [&](RunStatus status) {
     for (const auto& [type, tracker] : run.trackers) tracker->finish(status);
     close_log_file();

@@ -59,6 +59,7 @@ StateDict run_part(const RunState& run) {
                   {"seconds", run.seconds},
                   {"last_loss", run.last_loss},
                   {"evaluated_step", static_cast<double>(run.evaluated_step)},
+                  {"eval_pending", run.eval_pending ? 1.0 : 0.0},
                   {"best_step", static_cast<double>(run.best_step)}};
   if (run.best) part.numbers["best"] = *run.best;
   for (const auto& [name, value] : run.evaluation) part.numbers["evaluation/" + name] = value;
@@ -73,6 +74,7 @@ RunState run_of(const TrainState& state) {
     if (name == "seconds") run.seconds = value;
     if (name == "last_loss") run.last_loss = value;
     if (name == "evaluated_step") run.evaluated_step = static_cast<int64_t>(value);
+    if (name == "eval_pending") run.eval_pending = value != 0;
     if (name == "best_step") run.best_step = static_cast<int64_t>(value);
     if (name == "best") run.best = value;
     if (name.starts_with("evaluation/")) run.evaluation[name.substr(11)] = value;

@@ -20,6 +20,7 @@ struct RunState {
   double last_loss = 0;
   std::map<std::string, double> evaluation;  ///< the last one's results
   int64_t evaluated_step = -1;
+  bool eval_pending = false;   ///< one is due at this step, but there was no time for it
   std::optional<double> best;  ///< of checkpoint.keep.by
   int64_t best_step = -1;
 };

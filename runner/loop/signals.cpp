@@ -5,7 +5,7 @@
 namespace accel {
 namespace {
 
-constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 volatile std::sig_atomic_t received_signal = 0;
 
 void on_signal(int signal) {

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a request to save and stop.
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a request to save and stop.
 #pragma once
 
 namespace accel {

@@ -31,26 +31,7 @@ void advance(Progress& progress, const Window& window, const Job& job) {
   }
 }
 
-KeepPolicy keep_policy(const Job& job) {
-  const KeepSection& keep = job.recipe.checkpoint.keep;
-  KeepPolicy policy;
-  policy.last = keep.last;
-  policy.best = keep.best;
-  policy.by = keep.by;
-  policy.mode = more_is_better(job) ? KeepPolicy::Mode::kMax : KeepPolicy::Mode::kMin;
-  return policy;
-}
-
 }  // namespace
-
-bool more_is_better(const Job& job) {
-  const KeepSection& keep = job.recipe.checkpoint.keep;
-  if (keep.mode != BestMode::kAuto) return keep.mode == BestMode::kMax;
-  for (const auto& [name, higher] : job.metric_names) {
-    if (name == keep.by) return higher;
-  }
-  return false;
-}
 
 TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpoint)
     : parts_(parts),
@@ -63,7 +44,8 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
       seconds_before_(state_.seconds),
       first_step_(state_.progress.step),
       saved_step_(checkpoint.empty() ? -1 : first_step_),
-      last_checkpoint_(std::move(checkpoint)) {}
+      deadline_(parts.job.recipe.checkpoint.deadline),
+      saving_(parts.job, parts.store, parts.record, std::move(checkpoint)) {}
 
 double TrainLoop::training_seconds() const {
   return watch_.total() - watch_.seconds(Phase::kEval) - watch_.seconds(Phase::kSave);
@@ -87,29 +69,42 @@ bool TrainLoop::finished() {
   return false;
 }
 
+bool TrainLoop::must_stop() const {
+  return SignalWatch::received() != 0 || deadline_.near(slowest_step_, saving_.slowest_seconds());
+}
+
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   watch_.lap(Phase::kOther);
-  if (parts_.job.recipe.eval.at_start && state_.progress.step == 0) evaluate_now();
-  bool interrupted = false;
+  saving_.check_space(capture(parts_.job, state_, parts_.trackers));
+  const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
+  if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
+  if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();
+  bool interrupted = must_stop();
   while (!finished() && !interrupted) {
     step();
     after_step();
-    interrupted =
-        SignalWatch::received() != 0 || (stop_after && state_.progress.step >= *stop_after);
+    interrupted = must_stop() || (stop_after && state_.progress.step >= *stop_after);
   }
   interrupted = interrupted && !finished();
   if (!interrupted) {
     if (interval_.steps > 0) log_interval();
     if (parts_.job.eval_loader && state_.evaluated_step != state_.progress.step) evaluate_now();
   }
+  interrupted = interrupted || state_.eval_pending;
+  if (interrupted && must_stop() && SignalWatch::received() == 0) {
+    stop_reason_ = "its deadline is near";
+  }
   const bool wanted = interrupted || parts_.job.recipe.checkpoint.at_end;
   if (wanted && saved_step_ != state_.progress.step && state_.progress.step > 0) save();
+  saving_.finish();
+  watch_.lap(Phase::kSave);
   parts_.record.flush();
   return interrupted ? LoopEnd::kInterrupted : LoopEnd::kFinished;
 }
 
 void TrainLoop::step() {
   Job& job = parts_.job;
+  const double started = watch_.total();
   std::vector<double> lrs;
   for (const double base : job.optimizer->base_lrs()) {
     lrs.push_back(job.schedule->lr(base, state_.updates));
@@ -117,7 +112,8 @@ void TrainLoop::step() {
   job.optimizer->set_lrs(lrs);
   const Window window = job.train_loader->next();
   watch_.lap(Phase::kData);
-  const StepResult result = train_step(job, to_batches(window), state_.progress.step + 1, watch_);
+  const StepResult result = train_step(job, to_batches(window), state_.progress.step + 1, watch_,
+                                       [this] { saving_.settle(); });
   advance(state_.progress, window, job);
   state_.updates += result.updated;
   state_.last_loss = result.loss;
@@ -136,10 +132,15 @@ void TrainLoop::step() {
   record.skipped = !result.updated;
   if (result.updated) record.grad_norm = result.grad_norm;
   parts_.record.step(record);
+  slowest_step_ = std::max(slowest_step_, watch_.total() - started);
 }
 
 void TrainLoop::after_step() {
   const int64_t step = state_.progress.step;
+  saving_.settle();
+  saving_.poll();
+  // The optimizer's state is there now: the size of a checkpoint is known.
+  if (steps_done() == 1) saving_.check_space(capture(parts_.job, state_, parts_.trackers));
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + watch_.total();
@@ -198,7 +199,14 @@ void TrainLoop::track(std::span<const Measurement> values) {
 void TrainLoop::evaluate_now() {
   Job& job = parts_.job;
   watch_.lap(Phase::kOther);
-  state_.evaluation = evaluate(job);
+  saving_.settle();  // callbacks may put other weights into the model
+  watch_.lap(Phase::kSave);
+  auto results = evaluate(job, [this] { return must_stop(); });
+  if (state_.eval_pending || !results) saved_step_ = -1;  // what was saved is not this state
+  state_.eval_pending = !results;
+  watch_.lap(Phase::kEval);
+  if (!results) return;
+  state_.evaluation = std::move(*results);
   state_.evaluated_step = state_.progress.step;
   const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());
   say(eval_line(state_.progress, values));
@@ -227,11 +235,14 @@ bool TrainLoop::update_best(const std::map<std::string, double>& results) {
 
 void TrainLoop::save() {
   watch_.lap(Phase::kOther);
-  parts_.record.sync();  // a checkpoint must not know of steps that the record has lost
-  last_checkpoint_ = parts_.store.save(capture(parts_.job, state_, parts_.trackers));
-  parts_.store.retain(keep_policy(parts_.job));
+  TrainState state = capture(parts_.job, state_, parts_.trackers);
+  // The forward pass changes buffers, such as running statistics, before settle() is called.
+  for (auto item = state.model.begin() + static_cast<ptrdiff_t>(parts_.job.parameters.size());
+       item != state.model.end(); ++item) {
+    item->tensor = item->tensor.detach().clone();
+  }
+  saving_.save(std::move(state));
   saved_step_ = state_.progress.step;
-  parts_.record.event(state_.progress.step, "save", last_checkpoint_);
   watch_.lap(Phase::kSave);
 }
 

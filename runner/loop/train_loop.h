@@ -6,8 +6,10 @@
 
 #include "runner/checkpoint/store.h"
 #include "runner/job/job.h"
+#include "runner/loop/deadline.h"
 #include "runner/loop/progress_bar.h"
 #include "runner/loop/run_state.h"
+#include "runner/loop/saving.h"
 #include "runner/loop/stopwatch.h"
 #include "runner/loop/trigger.h"
 #include "runner/track/record.h"
@@ -32,14 +34,15 @@ class TrainLoop {
   /// Goes on from `state`; `checkpoint` is where that state is kept, empty when it is to be saved.
   TrainLoop(const LoopParts& parts, RunState state, std::string checkpoint);
 
-  /// Runs to the end of the run, to a signal, or to `stop_after` steps if that comes first (then
-  /// as if a signal had come). Whatever it returns, the last state is saved if the recipe saves.
+  /// Runs to the end of the run, to a signal or a deadline, or to `stop_after` steps if that comes
+  /// first (then as if a signal had come). Whatever it returns, the last state is saved if the
+  /// recipe saves.
   LoopEnd run(std::optional<int64_t> stop_after = std::nullopt);
 
   const RunState& state() const { return state_; }
   const Stopwatch& watch() const { return watch_; }
   /// The newest checkpoint, written by this loop or resumed from; empty when there is none.
-  const std::string& last_checkpoint() const { return last_checkpoint_; }
+  const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
   /// Steps this loop has made itself.
   int64_t steps_done() const { return state_.progress.step - first_step_; }
   /// Why it stopped before its planned end; empty when it did not.
@@ -57,6 +60,8 @@ class TrainLoop {
   };
 
   bool finished();
+  /// A signal came, or the deadline is near.
+  bool must_stop() const;
   void step();
   void after_step();
   void log_interval();
@@ -79,7 +84,9 @@ class TrainLoop {
   double seconds_before_;  ///< of earlier lives
   int64_t first_step_;
   int64_t saved_step_;
-  std::string last_checkpoint_;
+  double slowest_step_ = 0;  ///< seconds
+  Deadline deadline_;
+  Saving saving_;
   std::string stop_reason_;
 };
 

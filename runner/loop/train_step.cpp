@@ -65,7 +65,8 @@ double clip(Job& job) {
 
 }  // namespace
 
-StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch) {
+StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch,
+                      const std::function<void()>& before_update) {
   const double total = window_weight(job, window, step);
   at::Tensor sum;
   for (const Batch& batch : window) {
@@ -86,6 +87,11 @@ StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, 
   if (result.updated) {
     result.grad_norm = clip(job);
     check_gradients(job, result.grad_norm, step);
+    if (before_update) {
+      watch.lap(Phase::kOptimizer);
+      before_update();
+      watch.lap(Phase::kSave);
+    }
     job.optimizer->step();
   } else {
     check_scale(job.precision->loss_scale(), step);

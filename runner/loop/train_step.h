@@ -1,6 +1,7 @@
 // One optimizer step.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "runner/job/job.h"
@@ -18,6 +19,8 @@ struct StepResult {
 /// rates the optimizer has. The losses are weighted by what each micro-batch holds, so that a
 /// window equals one big batch, an epoch's short tail included. Throws DivergedError before any
 /// weight is touched when the loss or a gradient is not finite; `step` is for its message.
-StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch);
+/// `before_update` is called, if given, before a parameter or the optimizer's state changes.
+StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch,
+                      const std::function<void()>& before_update = {});
 
 }  // namespace accel

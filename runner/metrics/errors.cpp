@@ -13,52 +13,51 @@ at::Tensor difference(const EvalStep& step) {
   return step.output.to(at::kDouble).reshape_as(targets).sub(targets);
 }
 
-class MeanAbsoluteError final : public Metric {
+/// The mean over all numbers of some error.
+class MeanError : public Metric {
+ public:
+  static Schema<ErrorMetricOptions> schema() { return {}; }
+
+  void update(const EvalStep& step) override {
+    sums_[0] += total(error(difference(step)));
+    sums_[1] += static_cast<double>(step.batch.targets.numel());
+  }
+
+  std::vector<double>& sums() override { return sums_; }
+  std::vector<std::pair<std::string, double>> values() const override {
+    return {{name(), sums_[0] / sums_[1]}};
+  }
+  bool higher_is_better() const override { return false; }
+
+ private:
+  virtual at::Tensor error(const at::Tensor& difference) const = 0;
+  virtual const char* name() const = 0;
+
+  std::vector<double> sums_ = {0, 0};  ///< errors, numbers
+};
+
+class MeanAbsoluteError final : public MeanError {
  public:
   static constexpr auto kName = "mae";
   static constexpr auto kSummary = "Mean absolute error.";
 
-  static Schema<ErrorMetricOptions> schema() { return {}; }
-
   explicit MeanAbsoluteError(const ErrorMetricOptions&) {}
 
-  void update(const EvalStep& step) override {
-    sums_[0] += total(difference(step).abs());
-    sums_[1] += static_cast<double>(step.batch.targets.numel());
-  }
-
-  std::vector<double>& sums() override { return sums_; }
-  std::vector<std::pair<std::string, double>> values() const override {
-    return {{kName, sums_[0] / sums_[1]}};
-  }
-  bool higher_is_better() const override { return false; }
-
  private:
-  std::vector<double> sums_ = {0, 0};  ///< absolute errors, numbers
+  at::Tensor error(const at::Tensor& difference) const override { return difference.abs(); }
+  const char* name() const override { return kName; }
 };
 
-class MeanSquaredError final : public Metric {
+class MeanSquaredError final : public MeanError {
  public:
   static constexpr auto kName = "mse";
   static constexpr auto kSummary = "Mean squared error.";
 
-  static Schema<ErrorMetricOptions> schema() { return {}; }
-
   explicit MeanSquaredError(const ErrorMetricOptions&) {}
 
-  void update(const EvalStep& step) override {
-    sums_[0] += total(difference(step).square());
-    sums_[1] += static_cast<double>(step.batch.targets.numel());
-  }
-
-  std::vector<double>& sums() override { return sums_; }
-  std::vector<std::pair<std::string, double>> values() const override {
-    return {{kName, sums_[0] / sums_[1]}};
-  }
-  bool higher_is_better() const override { return false; }
-
  private:
-  std::vector<double> sums_ = {0, 0};  ///< squared errors, numbers
+  at::Tensor error(const at::Tensor& difference) const override { return difference.square(); }
+  const char* name() const override { return kName; }
 };
 
 const Register<MeanAbsoluteError> mae;

@@ -30,6 +30,7 @@ struct ScalerOptions {
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;
 
+  bool operator==(const ScalerOptions&) const = default;
   static Schema<ScalerOptions> schema();
 };
 

@@ -37,6 +37,15 @@ def check_recipes(binary, report):
                2, '{"severity": "error", "argument": ')
 
 
+def check_scaler(binary, report):
+    with runs.Scratch(binary) as scratch:
+        expect(report, "a run in fp16", scratch.call(
+            "job.yaml", "accelerator={mixed_precision: fp16, grad_scaler: {init_scale: 1024}}",
+            "train.until=1 steps"), 0)
+        manifest = (scratch.run / "checkpoints/checkpoint_1/accel_run.json").read_text()
+        report.check("starts with the scale it is told", '"scale":1024' in manifest.replace(" ", ""))
+
+
 def check_data(binary, report):
     with runs.Scratch(binary) as scratch:
         expect(report, "missing data",
@@ -113,6 +122,10 @@ def check_full_disk(binary, report):
             whole = scratch.checkpoints()
             report.check("the checkpoints before it are kept", len(whole) >= 1)
             report.check("nothing half-written is left", not list((scratch.run / "staging").iterdir()))
+            expect(report, "unless it is to go on", scratch.call(
+                "job.yaml", "checkpoint.keep.last=9", "checkpoint.on_error=continue"), 0,
+                "the disk is too full", "training goes on, as 'checkpoint.on_error' says")
+            report.check("still with the checkpoints before", scratch.checkpoints() == whole)
             subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
             expect(report, "and the run goes on from them",
                    scratch.call("job.yaml", "checkpoint.keep.last=1", f"train.until={whole[-1] + 1} steps",
@@ -123,7 +136,7 @@ def check_full_disk(binary, report):
 
 def main():
     report = runs.Report()
-    for check in (check_recipes, check_data, check_divergence, check_resume, check_damage, check_lock, check_full_disk):
+    for check in (check_recipes, check_scaler, check_data, check_divergence, check_resume, check_damage, check_lock, check_full_disk):
         check(sys.argv[1], report)
     return 1 if report.failed else 0
 

@@ -3,9 +3,10 @@
 
     kills.py ACCEL_RUN [KILLS]
 
-SIGKILL at random moments: every checkpoint that is there afterwards is whole, there is always one
-once there was one, and the run in the end is the run it would have been, to the last bit. SIGTERM
-and SIGINT: the job saves, says so and exits with 75. A second SIGINT: it stops at once.
+SIGKILL at random moments, two in five of them inside a save or rotation: every checkpoint that is
+there afterwards is whole, none is lost, and the run in the end is the run it would have been, to the
+last bit. SIGTERM and SIGINT: the job saves, says so and exits with 75. A second SIGINT: it stops at
+once.
 """
 
 import random
@@ -15,39 +16,72 @@ import time
 
 import runs
 
+# Large enough that a save takes longer than a step, so that most kills strike inside one.
+TORTURED = runs.JOB.replace("hidden: [24]", "hidden: [768, 768]")
+
 
 def straight(binary):
-    with runs.Scratch(binary) as scratch:
+    with runs.Scratch(binary, TORTURED) as scratch:
         code, errors = scratch.call("job.yaml")
         if code != 0:
             raise RuntimeError(errors)
         return scratch.exact_lines(), scratch.weights()
 
 
-def kill_until_done(binary, kills, report):
-    draw = random.Random(7)
-    with runs.Scratch(binary) as scratch:
-        killed, newest = 0, 0
-        while True:
-            process = scratch.start("job.yaml")
-            if killed < kills:
-                time.sleep(0.3 + draw.random() * 0.4)
-                process.kill()
-            _, errors = process.communicate()
-            if process.returncode == 0:
-                break
-            if process.returncode != -signal.SIGKILL:
-                report.check("a life ends by SIGKILL", False, errors)
-                return None
-            killed += 1
-            present = scratch.checkpoints()
-            if newest and (not present or present[-1] < newest):
-                report.check("no checkpoint is lost", False, f"{present} after {newest}")
-            newest = present[-1] if present else newest
-            if "skipped" in errors:
-                report.check("every checkpoint is whole", False, errors)
-        print(f"{killed} kills, the run ended at step {scratch.checkpoints()[-1]}")
-        return scratch.exact_lines(), scratch.weights()
+def wait_until_it_holds_the_lock(scratch, process):
+    lock = scratch.run / "run.lock"
+    while process.poll() is None:
+        if lock.exists() and lock.read_text().startswith(f"process {process.pid} "):
+            return
+        time.sleep(0.005)
+
+
+class Lives:
+    """A job that is killed up to `most` times on its way to the end."""
+
+    def __init__(self, binary, most, seed, report):
+        self.killed, self.inside, self.newest = 0, 0, 0
+        self.report = report
+        self.draw = random.Random(seed)
+        with runs.Scratch(binary, TORTURED) as scratch:
+            while self.live(scratch, self.killed < most):
+                pass
+            self.steps, self.weights = scratch.exact_lines(), scratch.weights()
+
+    def live(self, scratch, kill):
+        """False when the job came to its end."""
+        process = scratch.start("job.yaml")
+        if kill:
+            wait_until_it_holds_the_lock(scratch, process)
+            time.sleep(self.draw.random() * 0.4)
+            process.kill()
+        _, errors = process.communicate()
+        if process.returncode == 0:
+            return False
+        if process.returncode != -signal.SIGKILL:
+            raise RuntimeError(f"a life ended by {process.returncode}: {errors}")
+        self.killed += 1
+        staging = scratch.run / "staging"
+        self.inside += staging.is_dir() and any(staging.iterdir())
+        present = scratch.checkpoints()
+        if self.newest and (not present or present[-1] < self.newest):
+            self.report.check("no checkpoint is lost", False, f"{present} after {self.newest}")
+        self.newest = present[-1] if present else self.newest
+        if "skipped" in errors:
+            self.report.check("every checkpoint is whole", False, errors)
+        return True
+
+
+def torture(binary, kills, report):
+    wanted = straight(binary)
+    killed, inside, jobs = 0, 0, 0
+    while killed < kills:
+        lives = Lives(binary, min(kills - killed, 25), jobs, report)
+        killed, inside, jobs = killed + lives.killed, inside + lives.inside, jobs + 1
+        if (lives.steps, lives.weights) != wanted:
+            report.check("a killed run ends as an uninterrupted one", False, f"job {jobs}")
+    report.check(f"{jobs} jobs killed {killed} times, {inside} of them inside a save or rotation",
+                 inside * 5 >= killed * 2)
 
 
 def ask_to_stop(binary, number, expected, report):
@@ -64,6 +98,53 @@ def ask_to_stop(binary, number, expected, report):
                      f"{process.returncode}: {errors}")
         report.check(f"{name} leaves a checkpoint", len(scratch.checkpoints()) == 1)
         report.check(f"{name} is an event of the record", scratch.events()[-1] == "interrupted")
+
+
+def stop_in_evaluations(binary, report):
+    """Evaluations that take most of the time are left, and made up for by the next life."""
+    slow = runs.JOB.replace("type: synthetic/glyphs, length: 32", "type: synthetic/glyphs, length: 2048")
+    slow = slow.replace("every: 8 steps", "every: 4 steps")
+    with runs.Scratch(binary, slow) as scratch:
+        scratch.call("job.yaml")
+        wanted = scratch.exact_lines(), scratch.weights()
+    draw, left = random.Random(3), 0
+    with runs.Scratch(binary, slow) as scratch:
+        while True:
+            process = scratch.start("job.yaml")
+            wait_until_it_holds_the_lock(scratch, process)
+            time.sleep(draw.random() * 0.6)
+            process.send_signal(signal.SIGUSR1)
+            _, errors = process.communicate()
+            if process.returncode == -signal.SIGUSR1:
+                continue  # it came behind the end of the run
+            if process.returncode != 75:
+                break
+            for step in scratch.checkpoints()[-1:]:  # none when it came before the first step
+                manifest = scratch.run / f"checkpoints/checkpoint_{step}/accel_run.json"
+                left += '"eval_pending": 1.0' in manifest.read_text()
+        report.check("a run stopped by SIGUSR1 ends as an uninterrupted one", process.returncode == 0 and
+                     (scratch.exact_lines(), scratch.weights()) == wanted, errors)
+        report.check("and was stopped inside evaluations", left > 0)
+
+
+def stop_before_the_deadline(binary, report):
+    endless = ["job.yaml", "train.until=1000000 steps", "checkpoint.every=never", "eval.every=never"]
+    with runs.Scratch(binary) as scratch:
+        code, errors = scratch.call(*endless, "checkpoint.deadline=3 s")
+        said = "its deadline is near" in (scratch.run / "metrics.jsonl").read_text()
+        report.check("a run ends before its deadline", code == 75 and said, f"{code}: {errors}")
+        report.check("with a checkpoint", len(scratch.checkpoints()) == 1)
+    with runs.Scratch(binary) as scratch:
+        process = scratch.start(*endless, "checkpoint.deadline=0.1 s")
+        told, _ = process.communicate()
+        report.check("one that is over at the start makes no step and does not claim a save",
+                     process.returncode == 75 and not scratch.checkpoints()
+                     and "stopped without a checkpoint, as its deadline is near, at step 0" in told, told)
+    with runs.Scratch(binary) as scratch:
+        runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = str(int(time.time()) + 3)
+        code, errors = scratch.call(*endless)
+        del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
+        report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
 
 
 def stop_at_once(binary, report):
@@ -87,13 +168,12 @@ def main():
     binary = sys.argv[1]
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 25
     report = runs.Report()
-    wanted = straight(binary)
-    found = kill_until_done(binary, kills, report)
-    report.check("the steps are those of an uninterrupted run", found and found[0] == wanted[0])
-    report.check("the weights are those of an uninterrupted run", found and found[1] == wanted[1])
+    torture(binary, kills, report)
     for number in (signal.SIGTERM, signal.SIGINT):
         ask_to_stop(binary, number, 75, report)
     stop_at_once(binary, report)
+    stop_in_evaluations(binary, report)
+    stop_before_the_deadline(binary, report)
     return 1 if report.failed else 0
 
 

@@ -125,7 +125,7 @@ TEST(CheckpointDamageTest, EverySingleFlippedBitIsFound) {
   Damage damage;
   std::mt19937_64 random(1);
   const std::vector<DirEntry> entries = damage.entries();
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 10000; ++i) {
     const DirEntry& entry = entries[random() % entries.size()];
     std::string& content = damage.content(entry.name);
     const size_t byte = random() % content.size();

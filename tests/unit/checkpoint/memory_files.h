@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,18 @@ class MemoryFiles final : public Files {
 
   /// How many states the disk may be in after a power loss now: reboot(0) .. reboot(n - 1).
   size_t possible_disks() const { return journal_.size() + 1; }
-  /// Comes back with the first `names` of the unsynced name changes, and without unsynced content.
-  void reboot(size_t names) {
+  /// Comes back with the first `names` of the unsynced name changes. Unsynced content is lost for
+  /// `seed` 0; else each file has, by chance, none of it, all of it, a torn part, or as many zeros:
+  /// blocks reach the disk in any order.
+  void reboot(size_t names, uint64_t seed = 0) {
+    std::mt19937_64 random(seed);
     tree_ = names == 0 ? durable_ : journal_[names - 1];
     for (auto& [path, node] : tree_) {
-      if (!node.folder) node.content = std::make_shared<Content>(*node.content);
-      if (!node.folder) node.content->bytes = node.content->synced;
+      if (node.folder) continue;
+      node.content = std::make_shared<Content>(*node.content);
+      Content& content = *node.content;
+      content.bytes = seed == 0 ? content.synced : torn(content, random);
+      content.synced = content.bytes;
     }
     durable_ = tree_;
     journal_.clear();
@@ -168,6 +175,25 @@ class MemoryFiles final : public Files {
     std::string path_;
     std::shared_ptr<Content> content_;
   };
+
+  static std::string torn(const Content& content, std::mt19937_64& random) {
+    const std::string& all = content.bytes;
+    if (content.synced == all) return all;
+    switch (random() % 4) {
+      case 0:
+        return content.synced;
+      case 1:
+        return all;
+      case 2:
+        return all.substr(0, random() % (all.size() + 1));
+      default: {
+        std::string holes = all;
+        const size_t from = random() % (all.size() + 1);
+        holes.replace(from, all.size() - from, all.size() - from, '\0');
+        return holes;
+      }
+    }
+  }
 
   static std::string parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
 

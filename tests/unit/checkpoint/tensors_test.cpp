@@ -52,18 +52,5 @@ TEST(TensorsTest, AnUndefinedTensorIsABugWithAName) {
   }
 }
 
-TEST(TrainStateTest, ASnapshotIsEqualAndItsOwn) {
-  const TrainState state = small_state(3);
-  const TrainState copy = snapshot(state);
-  EXPECT_EQ(text_of(copy), text_of(state));
-  EXPECT_EQ(copy.model[0].tensor.data_ptr(), copy.model[3].tensor.data_ptr());
-  const std::string before = text_of(copy);
-  state.model[0].tensor.zero_();
-  state.optimizer.groups[0].parameters[0].slots[1].tensor.zero_();
-  state.parts.at("callbacks/ema").tensors.at("wte.weight").zero_();
-  state.rng.zero_();
-  EXPECT_EQ(text_of(copy), before);
-}
-
 }  // namespace
 }  // namespace accel

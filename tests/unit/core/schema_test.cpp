@@ -105,9 +105,9 @@ TEST(SchemaTest, EachMistakeSaysWhatWasFoundAndWhatWasWanted) {
        "2:8: error: 'cache' wants a size such as '4 GiB', not '4 gb' | "
        "did you mean 'GB'?"},
       {"micro: 0", "2:8: error: 'micro' must be at least 1, not 0"},
-      {"micro: all", "2:8: error: 'micro' wants a whole number, not 'all'"},
+      {"micro: all", "2:8: error: 'micro' wants a whole number or 'auto', not 'all'"},
       {"clip: -1", "2:7: error: 'clip' must be more than 0, not -1"},
-      {"clip: much", "2:7: error: 'clip' wants a number, not 'much'"},
+      {"clip: much", "2:7: error: 'clip' wants a number or 'none', not 'much'"},
       {"names: [a, [b]]", "2:12: error: 'names' wants a text, not a list"},
       {"bounds: [a]", "2:9: error: 'bounds' wants a section, not a list"},
       {"bounds: {a: x}", "2:13: error: 'a' wants a number, not 'x'"},

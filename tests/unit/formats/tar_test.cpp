@@ -31,7 +31,7 @@ TEST(TarTest, RegularFilesAreListedWithTheirContent) {
 }
 
 TEST(TarTest, LongNamesOfEveryKindAreRead) {
-  const std::string name = std::string(150, 'n') + "/file";
+  const std::string name = std::string(150, 'n').append("/file");
   EXPECT_EQ(listing(tar_member("file", "x", {.prefix = "deep/folder"})), "deep/folder/file=x\n");
   EXPECT_EQ(listing(tar_member("././@LongLink", name + '\0', {.type = 'L'}) +
                     tar_member("cut", "x") + tar_member("next", "y")),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/loop/progress_bar.h"
+#include "runner/loop/saving.h"
 #include "runner/loop/stopwatch.h"
 
 namespace accel {

@@ -1,4 +1,4 @@
-#include "core/schema.h"
+#include "core/schema_fields.h"
 
 #include <algorithm>
 
@@ -59,10 +59,6 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
   return home.empty() ? "" : "'" + key + "' is an option of " + home;
 }
 
-}  // namespace
-
-namespace detail {
-
 void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading) {
   if (node.scalar() || node.list()) {
     reading.problems.error(node.where, "expected a section, not " + node.describe());
@@ -98,6 +94,10 @@ Node with_places(Node written, const Node* given) {
   return written;
 }
 
+}  // namespace
+
+namespace detail {
+
 std::string inline_text(const Node& node) {
   if (const Scalar* scalar = node.scalar()) {
     return scalar->quoted ? "'" + scalar->text + "'" : scalar->text;
@@ -114,6 +114,62 @@ std::string inline_text(const Node& node) {
     return "{" + out + "}";
   }
   return "none";
+}
+
+const Node& culprit_of(const Node& node, std::optional<size_t> item) {
+  return item && node.list() && *item < node.list()->size() ? (*node.list())[*item] : node;
+}
+
+void report_broken_rule(const Node& node, const std::string& name, const std::string& words,
+                        const Node& value, Reading& reading) {
+  reading.problems.error(node.where,
+                         "'" + name + "' must be " + words + ", not " + inline_text(value));
+}
+
+void SchemaFields::add(const OptionType& type, FieldInfo info, size_t offset, const void* fallback,
+                       std::shared_ptr<const void> rule) {
+  FieldInfo of_type = type.describe();
+  info.type = std::move(of_type.type);
+  info.kind = std::move(of_type.kind);
+  info.fields = std::move(of_type.fields);
+  info.json = of_type.json + (of_type.json.empty() || info.json.empty() ? "" : ", ") + info.json;
+  info.fallback = inline_text(type.write(fallback));
+  fields_.push_back({std::move(info), &type, offset, std::move(rule)});
+}
+
+void SchemaFields::add_handled(std::string name, std::string type, std::string help) {
+  FieldInfo info;
+  info.name = std::move(name);
+  info.type = std::move(type);
+  info.help = std::move(help);
+  info.handled = true;
+  fields_.push_back({std::move(info), nullptr, 0, nullptr});
+}
+
+void SchemaFields::read(const Node& node, void* out, Reading& reading) const {
+  check_keys(node, info(), reading);
+  for (const Field& field : fields_) {
+    const Node::Entry* entry = node.find(field.info.name);
+    if (!entry || !field.type) continue;
+    field.type->read(static_cast<char*>(out) + field.offset, field.rule.get(), entry->node,
+                     field.info.name, reading);
+  }
+}
+
+Node SchemaFields::write(const void* options, const Node* given) const {
+  Node::Map map;
+  for (const Field& field : fields_) {
+    if (!field.type) continue;
+    const void* value = static_cast<const char*>(options) + field.offset;
+    map.push_back({field.info.name, {}, field.type->write(value)});
+  }
+  return with_places({std::move(map), {}}, given);
+}
+
+std::vector<FieldInfo> SchemaFields::info() const {
+  std::vector<FieldInfo> out;
+  for (const Field& field : fields_) out.push_back(field.info);
+  return out;
 }
 
 }  // namespace detail

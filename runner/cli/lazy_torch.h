@@ -1,0 +1,16 @@
+// libtorch takes half a second to load, whatever of it is used. The executable therefore starts
+// with stand-ins for its libraries, which only hold the names it refers to: enough for every verb
+// that reads recipes and trains nothing. See cmake/StandIn.cmake.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace accel {
+
+/// Starts this program anew, as the same process, with libtorch itself; returns when that is so
+/// already. To be called before a tensor is touched and before anything has a side effect.
+/// Throws Error when libtorch cannot be found.
+void require_torch(const std::vector<std::string>& argv);
+
+}  // namespace accel

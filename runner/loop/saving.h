@@ -1,0 +1,57 @@
+// How the loop's state gets to the disk, and what that costs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runner/checkpoint/background_saver.h"
+#include "runner/job/job.h"
+#include "runner/track/record.h"
+
+namespace accel {
+
+/// Whether more of the metric `checkpoint.keep.by` is better.
+bool more_is_better(const Job& job);
+
+/// Checkpoints as `checkpoint` of the recipe says: behind training or in its way, and what a failed
+/// one means. Events of the record tell how each went.
+class Saving {
+ public:
+  /// `checkpoint` keeps the state that the loop starts from; empty when it is to be saved.
+  Saving(const Job& job, CheckpointStore& store, RunRecord& record, std::string checkpoint);
+
+  /// A disk that cannot hold one more checkpoint of this size counts as a failed save; warns when
+  /// it cannot hold as many as are to be kept.
+  void check_space(const TrainState& state);
+
+  /// Starts to save, when the save before has ended. Tensors of `state` that can change before
+  /// settle() is called must be copies.
+  void save(TrainState state);
+  /// To be called before parameters, optimizer state or callbacks change.
+  void settle() { saver_.wait_until_copied(); }
+  /// Takes note of a save that has ended. Throws its IoError if the recipe says so.
+  void poll();
+  /// Waits for the save under way.
+  void finish();
+
+  /// The newest checkpoint, written here or started from; empty when there is none.
+  const std::string& last_checkpoint() const { return last_checkpoint_; }
+  /// How long the slowest save took from start to end; 0 before the first.
+  double slowest_seconds() const { return slowest_seconds_; }
+
+ private:
+  void require_space(const TrainState& state) const;
+  /// Takes note of the save that `work` returns, if any; an IoError counts as the recipe says.
+  template <class Work>
+  void guarded(Work work);
+
+  const CheckpointSection& options_;
+  CheckpointStore& store_;
+  RunRecord& record_;
+  KeepPolicy keep_;
+  BackgroundSaver saver_;
+  std::string last_checkpoint_;
+  double slowest_seconds_ = 0;
+};
+
+}  // namespace accel

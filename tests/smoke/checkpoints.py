@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The verbs that look at checkpoints, at whole ones and at a damaged one.
+
+    checkpoints.py ACCEL_RUN
+"""
+
+import shutil
+import subprocess
+import sys
+
+import runs
+
+
+def tell(scratch, *words):
+    """(exit code, all that is printed)."""
+    result = subprocess.run([scratch.binary, "checkpoint", *words], cwd=scratch.path, text=True,
+                            env=runs.ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return result.returncode, result.stdout
+
+
+def check_whole(scratch, report):
+    code, text = tell(scratch, "list", "runs/job")
+    report.check("list names each with its step, metrics and health", code == 0 and len(text.splitlines()) == 2
+                 and "checkpoint_24  step 24, epoch 6 and 0 steps, 384 samples, eval/" in text
+                 and text.count(", whole\n") == 2, text)
+    code, text = tell(scratch, "inspect", "runs/job")
+    report.check("inspect tells the newest", code == 0 and text.startswith("runs/job/checkpoints/checkpoint_24\n")
+                 and "step 24, epoch 6" in text and "4 tensors, 19090 values" in text
+                 and "model.safetensors 76" in text, text)
+    code, text = tell(scratch, "verify", "runs/job")
+    report.check("verify goes through all of a run", code == 0 and text.count(": whole\n") == 2, text)
+
+
+def check_differences(scratch, report):
+    code, text = tell(scratch, "diff", "runs/job", "runs/job/checkpoints/checkpoint_24")
+    report.check("a checkpoint equals itself", code == 0 and text == "equal to the last bit\n", text)
+    code, text = tell(scratch, "diff", "runs/job/checkpoints/checkpoint_23", "runs/job")
+    report.check("diff tells numbers and tensors", code == 1 and "progress step is 23 and 24\n" in text
+                 and "model layers.0.weight differs in " in text, text)
+    scratch.call("job.yaml", "name=other", "model.hidden=[12]")
+    code, text = tell(scratch, "diff", "runs/job", "runs/other")
+    report.check("and shapes", code == 1 and "model layers.0.weight has shape [24, 784] and [12, 784]\n" in text,
+                 text)
+
+
+def check_damaged(scratch, report):
+    shutil.copytree(scratch.run, scratch.path / "runs/damaged")
+    optimizer = scratch.path / "runs/damaged/checkpoints/checkpoint_24/optimizer.bin"
+    content = bytearray(optimizer.read_bytes())
+    content[len(content) // 2] ^= 1
+    optimizer.write_bytes(content)
+    code, text = tell(scratch, "verify", "runs/damaged")
+    report.check("verify finds a flipped bit", code == 4 and "checkpoint_23: whole\n" in text
+                 and "'optimizer.bin' has checksum " in text, text)
+    code, text = tell(scratch, "list", "runs/damaged")
+    report.check("list tells it too", code == 0 and "NOT whole: " in text, text)
+    code, text = tell(scratch, "inspect", "runs/damaged")
+    report.check("inspect refuses it", code == 4 and "is damaged" in text, text)
+    for words in (["list", "runs/none"], ["inspect", "runs/none"], ["verify", "job.yaml"]):
+        code, text = tell(scratch, *words)
+        report.check(f"{words[0]} of {words[1]} is refused", code == 2 and "hint: give " in text, text)
+
+
+def main():
+    report = runs.Report()
+    with runs.Scratch(sys.argv[1]) as scratch:
+        scratch.call("job.yaml")
+        for check in (check_whole, check_differences, check_damaged):
+            check(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
