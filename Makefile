@@ -5,6 +5,7 @@
 JOBS ?= 2
 PREFIX ?= $(HOME)/.local
 SECONDS ?= 60
+SEED ?= 0
 KILLS ?= 1000
 export TORCH_DIR
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
@@ -49,11 +50,11 @@ asan tsan: ## test what needs no libtorch under a sanitizer
 	@cmake --build build/$@
 	$(ctest) build/$@ --label-regex unit
 
-fuzz: ## run each fuzz target for SECONDS=60
+fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
 	@tools/bootstrap.sh fuzz
 	@$(call configure,fuzz)
 	@cmake --build build/fuzz
-	tools/fuzz.sh build/fuzz $(SECONDS)
+	tools/fuzz.sh build/fuzz $(SECONDS) $(SEED)
 
 torture: build ## kill a saving job KILLS=1000 times and compare its end
 	tests/smoke/kills.py $(release)/accel-run $(KILLS)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/parse.h"
+#include "core/plane15.h"
 #include "core/utf8.h"
 
 namespace accel {
@@ -77,7 +78,7 @@ class TomlTree {
       return {std::move(list), where};
     }
     if (const toml::value<std::string>* text = node.as_string()) {
-      return scalar_node(text->get(), true, where);
+      return scalar_node(from_plane15(text->get()), true, where);
     }
     if (node.is_date() || node.is_time() || node.is_date_time()) {
       problems_.error(where, "dates and times are not part of a recipe", "put the text in quotes");
@@ -86,11 +87,20 @@ class TomlTree {
     return scalar_node(written(where), false, where);
   }
 
+  /// The character beyond ASCII at `where`, or nothing.
+  std::string stray_character(const Span& where) const {
+    const std::string_view text = source_->text;
+    const size_t at = line_of(where) + static_cast<size_t>(where.column) - 1;
+    const size_t length = character_length(text, at);
+    return length > 1 ? std::string(text.substr(at, length)) : "";
+  }
+
  private:
   Node convert_table(const toml::table& table, const Span& where, int depth) {
     Node::Map map;
     for (const auto& [key, value] : table) {
-      map.push_back({std::string(key.str()), place(key.source().begin), convert(value, depth + 1)});
+      map.push_back(
+          {from_plane15(key.str()), place(key.source().begin), convert(value, depth + 1)});
     }
     // toml++ sorts keys by name; a recipe keeps the order it was written in.
     std::stable_sort(map.begin(), map.end(), [](const Node::Entry& a, const Node::Entry& b) {
@@ -129,51 +139,6 @@ class TomlTree {
   std::map<size_t, std::vector<uint32_t>> bytes_;  ///< of the lines asked for: some are very long
   size_t nodes_ = 0;
 };
-
-bool beyond_ascii(char c) {
-  return (static_cast<unsigned char>(c) & 0x80) != 0;
-}
-
-/// Behind the string that opens at `at`; `stray` is set when a line inside it, behind one that ends
-/// in a backslash, starts beyond ASCII.
-size_t string_end(std::string_view text, size_t at, std::optional<size_t>& stray) {
-  const char quote = text[at];
-  const std::string long_quote(3, quote);
-  const bool lines = text.substr(at, 3) == long_quote;
-  for (at += lines ? 3 : 1; at < text.size(); ++at) {
-    if (quote == '"' && text[at] == '\\') {
-      const size_t next = lines ? text.find_first_not_of(" \t\r\n", at + 1) : at + 1;
-      if (next >= text.size()) return text.size();
-      if (lines && beyond_ascii(text[next])) stray = next;
-      at = next == at + 1 ? next : next - 1;
-    } else if (!lines && text[at] == '\n') {
-      return at;
-    } else if (!lines && text[at] == quote) {
-      return at + 1;
-    } else if (lines && text.substr(at, 3) == long_quote) {
-      // Up to two more quotes belong to the text.
-      return std::min(text.find_first_not_of(quote, at), text.size());
-    }
-  }
-  return text.size();
-}
-
-/// The first character beyond ASCII that toml++ may not see: its test for white space is undefined
-/// for some of them. Outside of strings and comments TOML has no use for any.
-std::optional<size_t> stray_character(std::string_view text) {
-  std::optional<size_t> stray;
-  for (size_t at = 0; at < text.size() && !stray;) {
-    if (beyond_ascii(text[at])) return at;
-    if (text[at] == '#') {
-      at = std::min(text.find('\n', at), text.size());
-    } else if (text[at] == '"' || text[at] == '\'') {
-      at = string_end(text, at, stray);
-    } else {
-      ++at;
-    }
-  }
-  return stray;
-}
 
 /// toml++'s words for a mistake, and ours.
 struct Wording {
@@ -214,13 +179,19 @@ std::string quoted_word(std::string_view message) {
 /// "Error while parsing key-value pair: expected '=', saw 'x'" in the house form.
 void report_syntax(const toml::parse_error& error, TomlTree& tree, Diagnostics& problems) {
   constexpr std::string_view kOpening = "Error while parsing ";
-  std::string_view message = error.description(), in;
+  const std::string description = from_plane15(error.description());
+  std::string_view message = description, in;
   const size_t colon = message.find(": ");
   if (message.starts_with(kOpening) && colon != message.npos) {
     in = message.substr(kOpening.size(), colon - kOpening.size());
     message.remove_prefix(colon + 2);
   }
   Span where = tree.place(error.source().begin);
+  const std::string stray = tree.stray_character(where);
+  if (!stray.empty() && in.find("string") == in.npos) {
+    problems.error(where, "'" + stray + "' does not belong here", "put the text in quotes");
+    return;
+  }
   if (message.starts_with("cannot redefine")) {
     const std::string key = quoted_word(message);
     problems.error(tree.key_on_line(where, key), "'" + key + "' is given twice");
@@ -241,15 +212,13 @@ void report_syntax(const toml::parse_error& error, TomlTree& tree, Diagnostics& 
 
 Node parse_toml(const std::shared_ptr<const Source>& source, Diagnostics& problems) {
   TomlTree tree(source, problems);
-  const std::string_view text = source->text;
-  if (const std::optional<size_t> stray = stray_character(text)) {
-    const std::string_view character = text.substr(*stray, character_length(text, *stray));
-    problems.error(tree.place_of(*stray), "'" + std::string(character) + "' does not belong here",
-                   "put the text in quotes");
+  if (const std::optional<size_t> reserved = first_in_plane15(source->text)) {
+    problems.error(tree.place_of(*reserved), "recipes in TOML do not take U+F0000 to U+FFFFF",
+                   "use another character");
     return {};
   }
   try {
-    const toml::table table = toml::parse(text);
+    const toml::table table = toml::parse(to_plane15(source->text));
     Node root = tree.convert(table, 0);
     root.where = {source, 1, 1};
     return root;

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs each fuzz target for a while, two at once.   tools/fuzz.sh BUILD SECONDS
+# Runs each fuzz target for a while, two at once.   tools/fuzz.sh BUILD SECONDS [SEED]
+# SEED 0, the default, is another one each time; any other repeats a run in a fresh BUILD.
 # Inputs that break a target are left in BUILD/findings; add them to tests/fuzz/corpus/<target>.
 set -eu
 
@@ -12,7 +13,8 @@ if [ "$1" = one ]; then
   [ ! -d "$SOURCE/tests/fuzz/corpus/$name" ] || set -- "$@" "$SOURCE/tests/fuzz/corpus/$name"
   target=$1
   shift
-  if "$target" -max_total_time="$SECONDS_EACH" -rss_limit_mb=512 -timeout=10 -print_final_stats=1 \
+  if "$target" -max_total_time="$SECONDS_EACH" -seed="$SEED" -rss_limit_mb=512 -timeout=10 \
+    -print_final_stats=1 \
     -artifact_prefix="$BUILD/findings/$name-" "$@" >"$BUILD/$name.log" 2>&1; then
     echo "fuzz: $name: $(sed -n 's/.*number_of_executed_units: *//p' "$BUILD/$name.log") inputs, clean"
   else
@@ -26,7 +28,8 @@ fi
 SOURCE=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=$(cd "$1" && pwd)
 SECONDS_EACH=$2
-export SOURCE BUILD SECONDS_EACH
+SEED=${3:-0}
+export SOURCE BUILD SECONDS_EACH SEED
 mkdir -p "$BUILD/findings"
 find "$BUILD/fuzzers" -type f -perm -u+x -print0 | sort -z |
   xargs -0 -n 1 -P 2 "$SOURCE/tools/fuzz.sh" one

@@ -152,7 +152,14 @@ TEST(ParseTomlTest, InputThatTripsTheParsersAssertionsIsAnErrorLikeAnyOther) {
             "r.toml:2:1: error: '\xcf\xa2' does not belong here\n    \xcf\xa2 = 2\n    ^\n"
             "  hint: put the text in quotes\n");
   EXPECT_NE(parse_complaint("a = 1\xcf\xa2\n", "r.toml"), "");
-  EXPECT_NE(parse_complaint("a = \"\"\"x\\\n  \xcf\xa2\"\"\"\n", "r.toml"), "");
+  EXPECT_NE(parse_complaint("a = 0_0's\xcc\xafw\", 'x' b\n", "r.toml"), "");
+}
+
+TEST(ParseTomlTest, CharactersThatStandForOthersInsideAreRefused) {
+  constexpr auto kRefusal = "error: recipes in TOML do not take U+F0000 to U+FFFFF";
+  for (const char* text : {"a = '\xf3\xb0\x80\x80'\n", "a = \"\\U000F00e9\"\n", "# \\U000f\n"}) {
+    EXPECT_NE(parse_complaint(text, "r.toml").find(kRefusal), std::string::npos) << text;
+  }
 }
 
 TEST(ParseTomlTest, TextsAndCommentsMayHoldAnyCharacter) {
@@ -160,9 +167,11 @@ TEST(ParseTomlTest, TextsAndCommentsMayHoldAnyCharacter) {
                    "b = \"\\\"\xcf\xa2\"\n"
                    "c = \"\"\"\n\xcf\xa2\"\"\"\"\n"
                    "d = \"\"\"x\\\n  y \xcf\xa2\"\"\"\n"
+                   "e = \"\"\"x\\\n  \xcf\xa2\"\"\"\n"
                    "\"\xcf\xa2\" = ''\n",
                    "r.toml"),
-            "{a: '\xcf\xa2', b: '\"\xcf\xa2', c: '\xcf\xa2\"', d: 'xy \xcf\xa2', \xcf\xa2: ''}");
+            "{a: '\xcf\xa2', b: '\"\xcf\xa2', c: '\xcf\xa2\"', d: 'xy \xcf\xa2', e: 'x\xcf\xa2', "
+            "\xcf\xa2: ''}");
 }
 
 }  // namespace
