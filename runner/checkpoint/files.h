@@ -44,6 +44,8 @@ class Files {
  public:
   virtual ~Files() = default;
 
+  /// Whether several threads may call at once.
+  virtual bool threads() const { return false; }
   /// Fails when the path exists.
   virtual std::unique_ptr<OutputFile> create(const std::string& path) = 0;
   /// The whole file in memory. Never follows a symbolic link.
@@ -65,6 +67,7 @@ class Files {
 /// The real ones.
 class DiskFiles final : public Files {
  public:
+  bool threads() const override { return true; }
   std::unique_ptr<OutputFile> create(const std::string& path) override;
   SharedBytes read(const std::string& path) override;
   void make_dirs(const std::string& path) override;

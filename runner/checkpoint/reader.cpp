@@ -2,47 +2,16 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "runner/checkpoint/accelerate_files.h"
+#include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/tensors.h"
-#include "runner/formats/checksum.h"
-#include "runner/formats/safetensors.h"
-#include "runner/formats/torch_file.h"
 
 namespace accel {
 namespace {
 
 constexpr auto kPickledModelFile = "pytorch_model.bin";
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
-constexpr auto kDamagedHint =
-    "resume from an older checkpoint of the run; 'resume: auto' finds the newest good one";
-
-[[noreturn]] void damaged(const std::string& folder, const std::string& file,
-                          const std::string& fault) {
-  throw CheckpointError("checkpoint '" + folder + "' is damaged: '" + file + "' " + fault,
-                        kDamagedHint);
-}
-
-/// Runs `read`, which may find a fault in `file`.
-template <class Read>
-auto guarded(const std::string& folder, const std::string& file, Read read) {
-  try {
-    return read();
-  } catch (const FormatError& error) {
-    damaged(folder, file, "cannot be read: " + std::string(error.what()));
-  } catch (const FileError& error) {
-    throw CheckpointError("checkpoint '" + folder + "': " + error.what());
-  }
-}
-
-std::map<std::string, DirEntry> entries_of(Files& files, const std::string& folder) {
-  std::map<std::string, DirEntry> out;
-  for (DirEntry& entry : guarded(folder, folder, [&] { return files.list(folder); })) {
-    out.emplace(entry.name, std::move(entry));
-  }
-  return out;
-}
 
 Manifest manifest_in(Files& files, const std::string& folder,
                      const std::map<std::string, DirEntry>& entries) {
@@ -51,61 +20,13 @@ Manifest manifest_in(Files& files, const std::string& folder,
     throw CheckpointError("'" + folder + "' is no checkpoint: it has no '" + kManifestFile + "'");
   }
   if (found->second.kind != DirEntry::Kind::kFile || found->second.bytes > kMaxManifestBytes) {
-    damaged(folder, kManifestFile, "is no file of a checkpoint");
+    throw_damaged(folder, kManifestFile, "is no file of a checkpoint");
   }
   return guarded(folder, kManifestFile, [&] {
     const SharedBytes file = files.read(folder + "/" + kManifestFile);
     return read_manifest(as_text(file.view));
   });
 }
-
-void check_size(const std::string& folder, const std::string& name, int64_t found,
-                int64_t expected) {
-  if (found == expected) return;
-  damaged(folder, name,
-          "holds " + std::to_string(found) + " bytes, " + std::to_string(expected) + " expected");
-}
-
-SharedBytes verified_file(Files& files, const std::string& folder, const std::string& name,
-                          const FileRecord& record) {
-  SharedBytes file = guarded(folder, name, [&] { return files.read(folder + "/" + name); });
-  check_size(folder, name, static_cast<int64_t>(file.view.size()), record.bytes);
-  const uint64_t found = checksum_of(file.view);
-  if (found != record.checksum) {
-    damaged(folder, name,
-            "has checksum " + hex_text(found) + ", " + hex_text(record.checksum) + " expected");
-  }
-  return file;
-}
-
-/// The files of a checkpoint, read once each.
-class FolderReader {
- public:
-  FolderReader(Files& files, std::string folder, const Manifest* manifest)
-      : files_(files), folder_(std::move(folder)), manifest_(manifest) {}
-
-  std::vector<NamedArray> tensors(const std::string& name) const {
-    return guarded(folder_, name, [&] { return read_safetensors(bytes(name)).tensors; });
-  }
-
-  /// Gives the file's value tree to `use`.
-  template <class Use>
-  void value(const std::string& name, Use use) const {
-    guarded(folder_, name, [&] { use(read_torch_file(bytes(name))); });
-  }
-
- private:
-  SharedBytes bytes(const std::string& name) const {
-    if (!manifest_) return files_.read(folder_ + "/" + name);
-    const auto record = manifest_->files.find(name);
-    if (record == manifest_->files.end()) damaged(folder_, kManifestFile, "lacks '" + name + "'");
-    return verified_file(files_, folder_, name, record->second);
-  }
-
-  Files& files_;
-  std::string folder_;
-  const Manifest* manifest_;  ///< null for a folder of Accelerate's
-};
 
 std::map<std::string, at::Tensor> by_name(const std::vector<NamedArray>& arrays) {
   std::map<std::string, at::Tensor> out;
@@ -118,7 +39,9 @@ void read_model(const std::string& folder, const Manifest& manifest,
   for (const std::string& name : manifest.model) {
     const auto tied = manifest.tied.find(name);
     const auto found = tensors.find(tied == manifest.tied.end() ? name : tied->second);
-    if (found == tensors.end()) damaged(folder, kModelFile, "lacks the tensor '" + name + "'");
+    if (found == tensors.end()) {
+      throw_damaged(folder, kModelFile, "lacks the tensor '" + name + "'");
+    }
     state.model.push_back({name, found->second});
   }
 }
@@ -129,7 +52,7 @@ void read_sections(const std::string& folder, const std::map<std::string, at::Te
     for (auto& [name, tensor] : section->tensors) {
       const auto found = tensors.find(prefix + name);
       if (found == tensors.end()) {
-        damaged(folder, kPartsFile, "lacks the tensor '" + prefix + name + "'");
+        throw_damaged(folder, kPartsFile, "lacks the tensor '" + prefix + name + "'");
       }
       tensor = found->second;
     }
@@ -160,9 +83,10 @@ Manifest inspect_checkpoint(Files& files, const std::string& folder) {
   Manifest manifest = manifest_in(files, folder, entries);
   for (const auto& [name, record] : manifest.files) {
     const auto found = entries.find(name);
-    if (found == entries.end()) damaged(folder, name, "is missing");
-    if (found->second.kind != DirEntry::Kind::kFile) damaged(folder, name, "is no regular file");
-    check_size(folder, name, found->second.bytes, record.bytes);
+    if (found == entries.end()) throw_damaged(folder, name, "is missing");
+    if (found->second.kind != DirEntry::Kind::kFile)
+      throw_damaged(folder, name, "is no regular file");
+    require_size(folder, name, found->second.bytes, record.bytes);
   }
   return manifest;
 }
@@ -176,25 +100,20 @@ void verify_checkpoint(Files& files, const std::string& folder) {
 TrainState read_checkpoint(Files& files, const std::string& folder) {
   Manifest manifest = inspect_checkpoint(files, folder);
   TrainState state = manifest.state;
-  const FolderReader reader(files, folder, &manifest);
+  const FolderReader reader(files, folder, manifest);
   read_model(folder, manifest, by_name(reader.tensors(kModelFile)), state);
   read_sections(folder, by_name(reader.tensors(kPartsFile)), state);
   reader.value(kOptimizerFile,
                [&](const Value& value) { read_optimizer(value, manifest.optimizer, state); });
   reader.value(kRandomStatesFile,
                [&](const Value& value) { state.rng = read_random_state(value); });
-  // What the manifest says twice is not read, but it must be whole all the same.
-  for (const char* name : {kSchedulerFile, kScalerFile}) {
-    const auto record = manifest.files.find(name);
-    if (record != manifest.files.end()) verified_file(files, folder, name, record->second);
-  }
   return state;
 }
 
 TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
                                       const LoadOptions& options) {
   const std::map<std::string, DirEntry> entries = entries_of(files, folder);
-  const FolderReader reader(files, folder, nullptr);
+  const FolderReader reader(files, folder);
   TrainState state;
   if (entries.contains(kModelFile)) {
     for (const auto& [name, array] : reader.tensors(kModelFile)) {

@@ -154,12 +154,11 @@ TrainState CheckpointStore::load(const std::string& path, const LoadOptions& opt
   return read_accelerate_checkpoint(files_, path, options);
 }
 
-std::optional<std::string> CheckpointStore::newest_valid(const Report& report) const {
+std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& report) const {
   const std::vector<CheckpointEntry> entries = list();
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     try {
-      verify(entry->path);
-      return entry->path;
+      return LoadedCheckpoint{entry->path, read_checkpoint(files_, entry->path)};
     } catch (const CheckpointError& error) {
       if (report) report("skipped step " + std::to_string(entry->step) + ": " + error.what());
     }

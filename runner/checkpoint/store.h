@@ -17,6 +17,11 @@ struct CheckpointEntry {
   std::string path;
 };
 
+struct LoadedCheckpoint {
+  std::string path;
+  TrainState state;
+};
+
 /// `run_dir`/checkpoints/checkpoint_<step>/ in Accelerate's own layout, staged in
 /// `run_dir`/staging. One writer at a time: hold the RunLock. Readers may come at any time.
 class CheckpointStore {
@@ -54,8 +59,9 @@ class CheckpointStore {
   /// generator state as far as Accelerate wrote them, and reports so. Throws CheckpointError.
   TrainState load(const std::string& path, const LoadOptions& options = {}) const;
 
-  /// The newest checkpoint that verifies; each newer one that does not is reported with its fault.
-  std::optional<std::string> newest_valid(const Report& report = {}) const;
+  /// The newest checkpoint that verifies and reads; each newer one that does not is reported with
+  /// its fault.
+  std::optional<LoadedCheckpoint> load_newest(const Report& report = {}) const;
 
   /// Deletes what the policy does not keep. Only whole checkpoints of ours count and go: damaged
   /// ones and those that Accelerate wrote are left alone. Throws IoError.

@@ -5,63 +5,17 @@
 #include <tuple>
 
 #include "runner/checkpoint/accelerate_files.h"
+#include "runner/checkpoint/at_once.h"
+#include "runner/checkpoint/folder_writer.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/manifest.h"
 #include "runner/checkpoint/tensors.h"
-#include "runner/formats/checksum.h"
-#include "runner/formats/safetensors.h"
-#include "runner/formats/torch_file.h"
 
 namespace accel {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr int64_t kBytesPerTensor = 1024;  // its names, sizes and padding in the files' headers
 constexpr int64_t kBytesPerCheckpoint = int64_t{64} << 10;
-
-/// Writes the files of a folder one by one and keeps their sizes and checksums.
-class FolderWriter {
- public:
-  FolderWriter(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
-
-  /// `content` gives the bytes to the sink it gets.
-  template <class Content>
-  void add(const std::string& name, Content content) {
-    const std::unique_ptr<OutputFile> file = files_.create(folder_ + "/" + name);
-    Checksum checksum;
-    FileRecord record;
-    content(ByteSink([&](ByteSpan bytes) {
-      // In pieces, so that the bytes are still in the cache when they are written.
-      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kPieceBytes))) {
-        const ByteSpan piece = bytes.first(std::min(bytes.size(), kPieceBytes));
-        checksum.update(piece);
-        file->write(piece);
-        record.bytes += static_cast<int64_t>(piece.size());
-      }
-    }));
-    file->sync();
-    file->close();
-    record.checksum = checksum.value();
-    records_[name] = record;
-  }
-
-  void add_value(const std::string& name, const Value& value) {
-    add(name, [&](const ByteSink& sink) {
-      write_torch_file(value, name.substr(0, name.find('.')), sink);
-    });
-  }
-
-  void add_tensors(const std::string& name, const std::vector<NamedArray>& tensors) {
-    add(name, [&](const ByteSink& sink) { write_safetensors(tensors, sink); });
-  }
-
-  const std::map<std::string, FileRecord>& records() const { return records_; }
-
- private:
-  Files& files_;
-  std::string folder_;
-  std::map<std::string, FileRecord> records_;
-};
 
 /// The arrays of a model, each memory once; the names left out go to the manifest.
 std::vector<NamedArray> untied_arrays(const TrainState& state, Manifest& manifest) {
@@ -127,15 +81,15 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   manifest.state = state;
   manifest.optimizer = optimizer_parameters(state.optimizer);
   FolderWriter writer(files, folder);
-  writer.add_tensors(kModelFile, untied_arrays(state, manifest));
-  writer.add_value(kOptimizerFile, optimizer_value(state));
+  const std::vector<NamedArray> model = untied_arrays(state, manifest);
+  do_at_once(files.threads(), {[&] { writer.add_tensors(kModelFile, model); },
+                               [&] { writer.add_value(kOptimizerFile, optimizer_value(state)); }});
   writer.add_value(kSchedulerFile, scheduler_value(state));
   if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
   writer.add_value(kRandomStatesFile, random_states_value(state));
   writer.add_tensors(kPartsFile, section_arrays(state));
   manifest.files = writer.records();
-  const std::string text = write_manifest(manifest);
-  writer.add(kManifestFile, [&](const ByteSink& sink) { sink(as_bytes(text)); });
+  writer.add_text(kManifestFile, write_manifest(manifest));
   files.sync_dir(folder);
 }
 

@@ -1,6 +1,8 @@
 #include "runner/loop/run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "core/log.h"
@@ -19,19 +21,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The checkpoint that the recipe names.
+LoadedCheckpoint load_named(const Job& job, const CheckpointStore& store) {
+  LoadOptions options;
+  options.report = &warn;
+  for (const NamedTensor& item : job.optimizer->parameters()) {
+    options.parameters.push_back(item.name);
+  }
+  const std::string& path = job.recipe.checkpoint.resume.path.text;
+  return {path, store.load(path, options)};
+}
+
 /// The checkpoint to start from; nullopt starts at step 0.
-std::optional<std::string> choose_checkpoint(const Job& job, const CheckpointStore& store,
-                                             const RunRequest& request) {
+std::optional<LoadedCheckpoint> load_checkpoint(const Job& job, const CheckpointStore& store,
+                                                const RunRequest& request) {
   const ResumeFrom& resume = job.recipe.checkpoint.resume;
   const std::vector<CheckpointEntry> present = store.list();
-  if (resume.kind == ResumeFrom::Kind::kPath) return resume.path.text;
+  if (resume.kind == ResumeFrom::Kind::kPath) return load_named(job, store);
   if (resume.kind == ResumeFrom::Kind::kNever && !request.must_resume) {
     if (present.empty()) return std::nullopt;
     throw Error(ExitCode::kRecipe,
                 "'checkpoint.resume' is never, but '" + request.run_dir + "' has checkpoints",
                 "give the run another 'name', or move the folder away");
   }
-  std::optional<std::string> found = store.newest_valid(&warn);
+  std::optional<LoadedCheckpoint> found = store.load_newest(&warn);
   if (!found && (request.must_resume || !present.empty())) {
     throw CheckpointError("'" + request.run_dir + "' has no checkpoint that can be used",
                           present.empty() ? "start it with 'accel-run RECIPE'"
@@ -101,13 +114,6 @@ Trackers build_trackers(const Job& job, const std::string& dir, const TrainState
   return trackers;
 }
 
-std::string start_text(const Job& job, const RunState& run, const std::string& checkpoint) {
-  if (checkpoint.empty()) return "at step 0";
-  return "from " + checkpoint + ": step " + std::to_string(run.progress.step) + ", epoch " +
-         std::to_string(run.progress.epoch) + ", sample " + std::to_string(run.progress.samples) +
-         ", lr " + show_number(job.schedule->lr(job.optimizer->base_lrs().front(), run.updates));
-}
-
 void send_config(const Job& job, Trackers& trackers) {
   const auto values = flat_values(job.resolved);
   for (const auto& [type, tracker] : trackers) tracker->config(values);
@@ -120,6 +126,7 @@ struct OpenRun {
   CheckpointStore store{files, dir};
   RunState state;
   std::string resumed_from;
+  double read_seconds = 0;      ///< until the checkpoint was in the job
   bool recipe_changed = false;  ///< since the checkpoint, so that even an unchanged state is saved
   Trackers trackers;
 
@@ -127,23 +134,29 @@ struct OpenRun {
 };
 
 void resume(Job& job, const RunRequest& request, OpenRun& run) {
-  const std::optional<std::string> from = choose_checkpoint(job, run.store, request);
-  std::optional<TrainState> saved;
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<LoadedCheckpoint> from = load_checkpoint(job, run.store, request);
   if (from) {
-    LoadOptions options;
-    options.report = &warn;
-    for (const NamedTensor& item : job.optimizer->parameters()) {
-      options.parameters.push_back(item.name);
-    }
-    saved = run.store.load(*from, options);
     if (job.recipe.checkpoint.resume.kind == ResumeFrom::Kind::kPath) {
-      check_later(run.store, *from, *saved);
+      check_later(run.store, from->path, from->state);
     }
-    run.recipe_changed = check_resumable(job, *saved, request);
-    run.state = restore(job, *saved);
-    run.resumed_from = fs::proximate(*from).string();
+    run.recipe_changed = check_resumable(job, from->state, request);
+    run.state = restore(job, from->state);
+    run.resumed_from = fs::proximate(from->path).string();
+    run.read_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  run.trackers = build_trackers(job, run.dir, saved ? &*saved : nullptr);
+  run.trackers = build_trackers(job, run.dir, from ? &from->state : nullptr);
+}
+
+std::string start_text(const Job& job, const OpenRun& opened) {
+  if (opened.resumed_from.empty()) return "at step 0";
+  const RunState& run = opened.state;
+  return "from " + opened.resumed_from + ": step " + std::to_string(run.progress.step) +
+         ", epoch " + std::to_string(run.progress.epoch) + ", sample " +
+         std::to_string(run.progress.samples) + ", lr " +
+         show_number(job.schedule->lr(job.optimizer->base_lrs().front(), run.updates)) +
+         ", read in " + std::to_string(std::llround(opened.read_seconds * 1e3)) + " ms";
 }
 
 std::string headline(const TrainLoop& loop, bool finished) {
@@ -185,7 +198,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   fs::create_directories(dir + "/logs");
   log_to_file(dir + "/logs/rank-0.log");
   RunRecord record(dir + "/metrics.jsonl", run.state.progress.step);
-  const std::string start = start_text(job, run.state, run.recipe_changed ? "" : run.resumed_from);
+  const std::string start = start_text(job, run);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
   record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
   send_config(job, run.trackers);

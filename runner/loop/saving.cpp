@@ -1,6 +1,7 @@
 #include "runner/loop/saving.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.h"
@@ -19,11 +20,17 @@ KeepPolicy keep_policy(const Job& job) {
   return policy;
 }
 
-std::string text_of(const FinishedSave& save) {
-  return save.path + " in " + std::to_string(static_cast<int64_t>(save.seconds * 1e3)) + " ms";
+std::string milliseconds(double seconds) {
+  return std::to_string(std::llround(seconds * 1e3)) + " ms";
 }
 
 }  // namespace
+
+SaveStall::SaveStall(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
+
+SaveStall::~SaveStall() {
+  seconds_ += std::chrono::duration<double>(Clock::now() - start_).count();
+}
 
 bool more_is_better(const Job& job) {
   const KeepSection& keep = job.recipe.checkpoint.keep;
@@ -48,7 +55,10 @@ void Saving::guarded(Work work) {
     if (!done) return;
     last_checkpoint_ = done->path;
     slowest_seconds_ = std::max(slowest_seconds_, done->seconds);
-    record_.event(done->step, "save", text_of(*done));
+    record_.event(done->step, "save",
+                  done->path + " in " + milliseconds(done->seconds) + ", training waited " +
+                      milliseconds(stall_seconds_));
+    stall_seconds_ = 0;
   } catch (const IoError& error) {
     if (options_.on_error == SaveError::kStop) throw;
     warn(std::string(error.what()) + "; training goes on, as 'checkpoint.on_error' says");
@@ -78,6 +88,11 @@ void Saving::require_space(const TrainState& state) const {
          " more checkpoints of " + std::to_string(space.needed) + " bytes, but up to " +
          std::to_string(more) + " will be kept");
   }
+}
+
+void Saving::settle() {
+  const SaveStall stall(stall_seconds_);
+  saver_.wait_until_copied();
 }
 
 void Saving::poll() {

@@ -1,6 +1,7 @@
 // How the loop's state gets to the disk, and what that costs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +13,20 @@ namespace accel {
 
 /// Whether more of the metric `checkpoint.keep.by` is better.
 bool more_is_better(const Job& job);
+
+/// Counts the time of a scope as time in which training waited for a save.
+class SaveStall {
+ public:
+  explicit SaveStall(double& seconds);
+  ~SaveStall();
+  SaveStall(const SaveStall&) = delete;
+  SaveStall& operator=(const SaveStall&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  Clock::time_point start_;
+};
 
 /// Checkpoints as `checkpoint` of the recipe says: behind training or in its way, and what a failed
 /// one means. Events of the record tell how each went.
@@ -28,11 +43,14 @@ class Saving {
   /// settle() is called must be copies.
   void save(TrainState state);
   /// To be called before parameters, optimizer state or callbacks change.
-  void settle() { saver_.wait_until_copied(); }
+  void settle();
   /// Takes note of a save that has ended. Throws its IoError if the recipe says so.
   void poll();
   /// Waits for the save under way.
   void finish();
+
+  /// Lives while the loop makes ready what it is going to save.
+  SaveStall stall() { return SaveStall(stall_seconds_); }
 
   /// The newest checkpoint, written here or started from; empty when there is none.
   const std::string& last_checkpoint() const { return last_checkpoint_; }
@@ -52,6 +70,7 @@ class Saving {
   BackgroundSaver saver_;
   std::string last_checkpoint_;
   double slowest_seconds_ = 0;
+  double stall_seconds_ = 0;  ///< of the save under way
 };
 
 }  // namespace accel

@@ -235,6 +235,7 @@ bool TrainLoop::update_best(const std::map<std::string, double>& results) {
 
 void TrainLoop::save() {
   watch_.lap(Phase::kOther);
+  const SaveStall stall = saving_.stall();
   TrainState state = capture(parts_.job, state_, parts_.trackers);
   // The forward pass changes buffers, such as running statistics, before settle() is called.
   for (auto item = state.model.begin() + static_cast<ptrdiff_t>(parts_.job.parameters.size());

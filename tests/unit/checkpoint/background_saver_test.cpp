@@ -112,7 +112,7 @@ TEST(BackgroundSaverTest, TheEndWaitsForTheSaveUnderWay) {
     BackgroundSaver saver(run.store, {.last = 2});
     saver.begin(small_state(5));
   }
-  EXPECT_EQ(run.store.newest_valid(), "/run/checkpoints/checkpoint_5");
+  EXPECT_EQ(run.store.load_newest()->path, "/run/checkpoints/checkpoint_5");
 }
 
 TEST(BackgroundSaverTest, TwoAtOnceIsAMistakeOfTheCaller) {

@@ -125,7 +125,7 @@ TEST(CheckpointFaultTest, APublishedCheckpointSurvivesAPowerLossRightAfter) {
   prepare(files);
   files.reboot(0);
   const CheckpointStore store(files, "/run");
-  EXPECT_EQ(store.newest_valid(), "/run/checkpoints/checkpoint_20");
+  EXPECT_EQ(store.load_newest()->path, "/run/checkpoints/checkpoint_20");
 }
 
 TEST(CheckpointFaultTest, TheErrorNamesPathReasonNeededAndFreeBytes) {

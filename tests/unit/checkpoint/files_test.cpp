@@ -125,8 +125,8 @@ TEST_P(FilesTest, AStoreWorksOnThem) {
   store.save(small_state(1));
   store.save(small_state(2));
   store.retain({.last = 1});
-  EXPECT_EQ(store.newest_valid(), folder_ + "/checkpoints/checkpoint_2");
-  EXPECT_EQ(text_of(store.load(*store.newest_valid())), text_of(small_state(2)));
+  EXPECT_EQ(store.load_newest()->path, folder_ + "/checkpoints/checkpoint_2");
+  EXPECT_EQ(text_of(store.load_newest()->state), text_of(small_state(2)));
   EXPECT_EQ(store.list().size(), 1U);
 }
 

@@ -104,7 +104,7 @@ TEST(CheckpointStoreTest, AListOfNoFolderIsEmpty) {
   MemoryFiles files;
   const CheckpointStore store(files, "/run");
   EXPECT_TRUE(store.list().empty());
-  EXPECT_EQ(store.newest_valid(), std::nullopt);
+  EXPECT_FALSE(store.load_newest());
 }
 
 TEST(CheckpointStoreTest, ASecondSaveOfAStepReplacesTheFirst) {
@@ -151,7 +151,7 @@ TEST(CheckpointStoreTest, NewestValidSkipsDamagedOnesAndSaysWhy) {
   files.content("/run/checkpoints/checkpoint_3/optimizer.bin").pop_back();
   files.erase("/run/checkpoints/checkpoint_2/accel_run.json");
   std::vector<std::string> reports;
-  EXPECT_EQ(store.newest_valid([&](const std::string& line) { reports.push_back(line); }),
+  EXPECT_EQ(store.load_newest([&](const std::string& line) { reports.push_back(line); })->path,
             "/run/checkpoints/checkpoint_1");
   EXPECT_EQ(reports,
             (std::vector<std::string>{

@@ -1,0 +1,75 @@
+#include "runner/checkpoint/folder_reader.h"
+
+#include "runner/checkpoint/at_once.h"
+#include "runner/formats/checksum.h"
+#include "runner/formats/torch_file.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kDamagedHint =
+    "resume from an older checkpoint of the run; 'resume: auto' finds the newest good one";
+
+}  // namespace
+
+void throw_damaged(const std::string& folder, const std::string& file, const std::string& fault) {
+  throw CheckpointError("checkpoint '" + folder + "' is damaged: '" + file + "' " + fault,
+                        kDamagedHint);
+}
+
+std::map<std::string, DirEntry> entries_of(Files& files, const std::string& folder) {
+  std::map<std::string, DirEntry> out;
+  for (DirEntry& entry : guarded(folder, folder, [&] { return files.list(folder); })) {
+    out.emplace(entry.name, std::move(entry));
+  }
+  return out;
+}
+
+void require_size(const std::string& folder, const std::string& name, int64_t found,
+                  int64_t expected) {
+  if (found == expected) return;
+  throw_damaged(
+      folder, name,
+      "holds " + std::to_string(found) + " bytes, " + std::to_string(expected) + " expected");
+}
+
+SharedBytes verified_file(Files& files, const std::string& folder, const std::string& name,
+                          const FileRecord& record) {
+  SharedBytes file = guarded(folder, name, [&] { return files.read(folder + "/" + name); });
+  require_size(folder, name, static_cast<int64_t>(file.view.size()), record.bytes);
+  const uint64_t found = checksum_of(file.view);
+  if (found != record.checksum) {
+    throw_damaged(
+        folder, name,
+        "has checksum " + hex_text(found) + ", " + hex_text(record.checksum) + " expected");
+  }
+  return file;
+}
+
+FolderReader::FolderReader(Files& files, std::string folder, const Manifest& manifest)
+    : FolderReader(files, std::move(folder)) {
+  verified_.emplace();
+  std::vector<std::function<void()>> work;
+  for (const auto& file : manifest.files) {
+    SharedBytes& bytes = (*verified_)[file.first];
+    work.push_back([&, this] { bytes = verified_file(files_, folder_, file.first, file.second); });
+  }
+  do_at_once(files.threads(), work);
+}
+
+SharedBytes FolderReader::bytes(const std::string& name) const {
+  if (!verified_) return guarded(folder_, name, [&] { return files_.read(folder_ + "/" + name); });
+  const auto found = verified_->find(name);
+  if (found == verified_->end()) throw_damaged(folder_, kManifestFile, "lacks '" + name + "'");
+  return found->second;
+}
+
+std::vector<NamedArray> FolderReader::tensors(const std::string& name) const {
+  return guarded(folder_, name, [&] { return read_safetensors(bytes(name)).tensors; });
+}
+
+Value FolderReader::torch_file(const std::string& name) const {
+  return guarded(folder_, name, [&] { return read_torch_file(bytes(name)); });
+}
+
+}  // namespace accel
