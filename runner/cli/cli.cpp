@@ -20,6 +20,7 @@ struct Arguments {
   std::string error_format = "text";
   std::string key, kind, name, source, target, data;
   bool names = false;
+  int64_t steps = 10;
   std::vector<std::string> argv;
   std::function<ExitCode()> verb;
 };
@@ -65,6 +66,16 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
   CLI::App& smoke = add_torch_verb(app, "smoke", "run recipes small, with a save and a resume", to,
                                    [&to] { return smoke_verb(to.recipes); });
   smoke.add_option("recipes", to.recipes, "recipes")->required();
+  CLI::App& verify = add_torch_verb(app, "verify-resume",
+                                    "kill and resume a recipe, and compare with a straight run", to,
+                                    [&to] { return verify_resume_verb(to.recipe, to.steps); });
+  add_recipe(verify, to, "a recipe");
+  verify.add_option("--steps", to.steps, "steps before the kill, and after it; default: 10")
+      ->check(CLI::Range(1, 1'000'000'000));
+  CLI::App& diff = add_torch_verb(app, "diff", "tell in what two runs differ", to,
+                                  [&to] { return diff_verb(to.source, to.target); });
+  diff.add_option("first", to.source, "a run folder")->required();
+  diff.add_option("second", to.target, "another")->required();
 }
 
 void add_recipe_verbs(CLI::App& app, Arguments& to) {

@@ -26,6 +26,12 @@ ExitCode resume_verb(const RecipeArguments& arguments);
 /// the same to the last bit. Leaves nothing behind.
 ExitCode smoke_verb(const std::vector<std::string>& recipes);
 
+/// Runs 2 x `steps` steps straight, and the same killed after the checkpoint in the middle and
+/// resumed. Throws Error naming the first quantity that differs. Leaves nothing behind.
+ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps);
+/// Tells in what two run folders differ. kOther when their numbers do.
+ExitCode diff_verb(const std::string& first, const std::string& second);
+
 /// `run` is a run folder; elsewhere a path is one too, for its newest checkpoint, or a checkpoint.
 ExitCode checkpoint_list_verb(const std::string& run);
 ExitCode checkpoint_inspect_verb(const std::string& path);

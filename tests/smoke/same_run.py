@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The verbs that tell whether two runs are the same: diff and verify-resume.
+
+    same_run.py ACCEL_RUN
+"""
+
+import subprocess
+import sys
+
+import runs
+
+
+def tell(scratch, *words):
+    """(exit code, all that is printed)."""
+    result = subprocess.run([scratch.binary, *words], cwd=scratch.path, text=True, env=runs.ENVIRONMENT,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return result.returncode, result.stdout
+
+
+def check_verify_resume(scratch, report):
+    code, text = tell(scratch, "verify-resume", "job.yaml", "--steps", "6")
+    report.check("a killed and resumed run is the straight one", code == 0 and text.splitlines() == [
+        "straight: 12 steps", "killed: after the checkpoint at step 6", "resumed: to step 12",
+        "equal to the last bit: every step, every evaluation, the last checkpoint"], text)
+    report.check("it leaves nothing behind", [path.name for path in scratch.path.iterdir()] == ["job.yaml"])
+    code, text = tell(scratch, "verify-resume", "job.yaml", "data.train.lenght=3")
+    report.check("a bad recipe is refused", code == 2 and "unknown option 'lenght'" in text, text)
+    # What comes later than reading the recipe is found by the life it comes in.
+    code, text = tell(scratch, "verify-resume", "job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}")
+    report.check("a life that fails is shown", code == 3 and "the run failed; it printed:\n" in text
+                 and "x.npy" in text, text)
+
+
+def check_diff(scratch, report):
+    for name, words in {"one": [], "same": [], "other": ["optimizer.lr=0.02"], "short": ["train.until=8 steps"]}.items():
+        scratch.call("job.yaml", f"name={name}", *words)
+    code, text = tell(scratch, "diff", "runs/one", "runs/same")
+    report.check("equal runs", code == 0 and text.splitlines() == [
+        "recipe: name is one and same",
+        "equal to the last bit: every step, every evaluation, the checkpoint"], text)
+    code, text = tell(scratch, "diff", "runs/one", "runs/other")
+    report.check("other learning rates", code == 1 and "recipe: optimizer.lr is 0.01 and 0.02\n" in text
+                 and "record: step 1: lr is 0.01 and 0.02\n" in text
+                 and "\ncheckpoint at step 24: model layers.0.weight differs in " in text, text)
+    code, text = tell(scratch, "diff", "runs/one", "runs/short")
+    report.check("another length", code == 1 and "step 9 and later are only in the first\n" in text
+                 and "checkpoint: the two have none of the same step\n" in text, text)
+    code, text = tell(scratch, "diff", "runs/one", "runs")
+    report.check("no run folder", code == 2 and "'runs' is no run folder: it has no recipe.yaml\n" in text, text)
+
+
+def main():
+    report = runs.Report()
+    with runs.Scratch(sys.argv[1]) as scratch:
+        check_verify_resume(scratch, report)
+        check_diff(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
