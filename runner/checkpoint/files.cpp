@@ -7,11 +7,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-#include "core/array.h"
 
 namespace accel {
 namespace {
@@ -108,16 +107,14 @@ SharedBytes DiskFiles::read(const std::string& path) {
   struct stat facts = {};
   if (::fstat(fd, &facts) != 0) throw FileError("read", path, errno);
   if (!S_ISREG(facts.st_mode)) throw FileError("read", path, EINVAL);
-  Array memory(DType::kU8, {facts.st_size});
-  size_t have = 0;
-  while (have < memory.bytes()) {
-    const ssize_t count =
-        retried([&] { return ::read(fd, memory.mutable_data() + have, memory.bytes() - have); });
-    if (count < 0) throw FileError("read", path, errno);
-    if (count == 0) break;  // it shrank meanwhile; the caller sees its true size
-    have += static_cast<size_t>(count);
-  }
-  return {{memory.data(), have}, memory.owner()};
+  if (facts.st_size == 0) return {};
+  const auto size = static_cast<size_t>(facts.st_size);
+  // Writable, as a copy of one's own: a tensor may be made of it.
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) throw FileError("read", path, errno);
+  ::madvise(memory, size, MADV_WILLNEED);
+  return {{static_cast<const std::byte*>(memory), size},
+          std::shared_ptr<const void>(memory, [size](void* mapped) { ::munmap(mapped, size); })};
 }
 
 void DiskFiles::make_dirs(const std::string& path) {

@@ -1,6 +1,7 @@
 #include "runner/checkpoint/folder_reader.h"
 
 #include "runner/checkpoint/at_once.h"
+#include "runner/checkpoint/bus_guard.h"
 #include "runner/formats/checksum.h"
 #include "runner/formats/torch_file.h"
 
@@ -9,6 +10,23 @@ namespace {
 
 constexpr auto kDamagedHint =
     "resume from an older checkpoint of the run; 'resume: auto' finds the newest good one";
+
+/// The checksum of a mapped file, every page of which is had afterwards.
+uint64_t checksum_or_fail(const std::string& folder, const std::string& name,
+                          const SharedBytes& file) {
+  struct Work {
+    ByteSpan bytes;
+    uint64_t checksum = 0;
+  } work = {file.view};
+  const bool read = survives_bus_error(
+      [](void* argument) {
+        auto& todo = *static_cast<Work*>(argument);
+        todo.checksum = checksum_of(todo.bytes);
+      },
+      &work);
+  if (!read) throw_damaged(folder, name, "cannot be read: the disk failed, or it has shrunk");
+  return work.checksum;
+}
 
 }  // namespace
 
@@ -37,7 +55,7 @@ SharedBytes verified_file(Files& files, const std::string& folder, const std::st
                           const FileRecord& record) {
   SharedBytes file = guarded(folder, name, [&] { return files.read(folder + "/" + name); });
   require_size(folder, name, static_cast<int64_t>(file.view.size()), record.bytes);
-  const uint64_t found = checksum_of(file.view);
+  const uint64_t found = checksum_or_fail(folder, name, file);
   if (found != record.checksum) {
     throw_damaged(
         folder, name,
@@ -58,7 +76,11 @@ FolderReader::FolderReader(Files& files, std::string folder, const Manifest& man
 }
 
 SharedBytes FolderReader::bytes(const std::string& name) const {
-  if (!verified_) return guarded(folder_, name, [&] { return files_.read(folder_ + "/" + name); });
+  if (!verified_) {
+    SharedBytes file = guarded(folder_, name, [&] { return files_.read(folder_ + "/" + name); });
+    checksum_or_fail(folder_, name, file);
+    return file;
+  }
   const auto found = verified_->find(name);
   if (found == verified_->end()) throw_damaged(folder_, kManifestFile, "lacks '" + name + "'");
   return found->second;

@@ -22,10 +22,8 @@ Manifest manifest_in(Files& files, const std::string& folder,
   if (found->second.kind != DirEntry::Kind::kFile || found->second.bytes > kMaxManifestBytes) {
     throw_damaged(folder, kManifestFile, "is no file of a checkpoint");
   }
-  return guarded(folder, kManifestFile, [&] {
-    const SharedBytes file = files.read(folder + "/" + kManifestFile);
-    return read_manifest(as_text(file.view));
-  });
+  const SharedBytes file = FolderReader(files, folder).bytes(kManifestFile);
+  return guarded(folder, kManifestFile, [&] { return read_manifest(as_text(file.view)); });
 }
 
 std::map<std::string, at::Tensor> by_name(const std::vector<NamedArray>& arrays) {

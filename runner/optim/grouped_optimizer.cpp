@@ -165,6 +165,8 @@ void GroupedOptimizer::load(const OptimizerState& state) {
 
 void GroupedOptimizer::load_item(size_t group, Item& item, const OptimizerState::Parameter& saved) {
   const SlotNames& names = groups_[group].slot_names;
+  // What a slot should be like is asked of a tensor without memory: zeros would be filled in vain.
+  const at::Tensor form = item.parameter.tensor.detach().to(at::kMeta);
   std::vector<at::Tensor> slots(names.size());
   for (const NamedTensor& slot : saved.slots) {
     const auto found = std::find(names.begin(), names.end(), slot.name);
@@ -176,16 +178,17 @@ void GroupedOptimizer::load_item(size_t group, Item& item, const OptimizerState:
     if (target.defined()) {
       refuse_state("has '" + slot.name + "' for '" + saved.name + "' twice");
     }
-    const at::Tensor fresh = fresh_slot(group, slot.name, item.parameter.tensor);
-    const at::Tensor& like = fresh.defined() ? fresh : item.parameter.tensor;
+    const at::Tensor fresh = fresh_slot(group, slot.name, form);
+    const at::Tensor& like = fresh.defined() ? fresh : form;
     if (slot.tensor.sizes() != like.sizes()) {
       refuse_state("has '" + slot.name + "' of shape " + shape_text(slot.tensor) + " for '" +
                    saved.name + "', which wants " + shape_text(like));
     }
-    target = at::empty_like(like, like.options().requires_grad(false)).copy_(slot.tensor);
+    const auto here = like.options().device(item.parameter.tensor.device());
+    target = at::empty_like(like, here).copy_(slot.tensor);
   }
   for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
-    if (!slots[s].defined() && fresh_slot(group, names[s], item.parameter.tensor).defined()) {
+    if (!slots[s].defined() && fresh_slot(group, names[s], form).defined()) {
       refuse_state("has no '" + names[s] + "' for '" + saved.name + "'");
     }
   }

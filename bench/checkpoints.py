@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""What checkpoints of GPT-2 124M with AdamW cost, beside Accelerate's and beside dd.
+
+    checkpoints.py ACCEL_RUN PYTHON FOLDER [ROUNDS]
+
+PYTHON has accelerate installed. FOLDER is made, and is where everything is written: the disk that is
+measured. The two sides take turns; medians and their ratios are printed. The machine should be idle.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CONTEXT = 128
+STEPS = 8
+SAVE_EVERY = 2
+
+RECIPE = f"""
+name: gpt2
+model: {{type: gpt, layers: 12, heads: 12, width: 768, context: 1024, vocab: 50257}}
+data:
+  train: {{type: tokens, path: tokens.bin, context: {CONTEXT}, vocab: 50257}}
+  loader: {{workers: 0}}
+optimizer: {{type: adamw, lr: 0.0001}}
+train: {{until: {STEPS} steps, batch: 1}}
+accelerator: {{num_cpu_threads_per_process: 1}}
+checkpoint: {{every: {SAVE_EVERY} steps, keep: {{last: 1, best: 0}}, resume: auto}}
+"""
+
+ACCELERATE = """
+import shutil, sys, time
+import torch
+from accelerate import Accelerator
+sys.path.insert(0, sys.argv[1])
+from models import Gpt
+torch.set_num_threads(1)
+accelerator = Accelerator(cpu=True)
+model = Gpt(50257, 1024, layers=12, heads=12, width=768)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+model, optimizer = accelerator.prepare(model, optimizer)
+for parameter in model.parameters():
+    parameter.grad = torch.full_like(parameter, 1e-3)
+optimizer.step()
+for i in range(3):
+    shutil.rmtree("accelerate", ignore_errors=True)
+    start = time.perf_counter()
+    accelerator.save_state("accelerate")
+    print("save", time.perf_counter() - start)
+for i in range(3):
+    start = time.perf_counter()
+    accelerator.load_state("accelerate")
+    print("load", time.perf_counter() - start)
+"""
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, text=True, stdout=subprocess.PIPE,
+                          **options).stdout
+
+
+def ours(binary, folder):
+    """Seconds by kind: of a save, of training waiting for it, of a load, and of a save in its way."""
+    seconds = {"save": [], "stall": [], "load": [], "synchronous": []}
+    for words, kind in ((["checkpoint.async=false"], "synchronous"), ([], "save")):
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+        run(binary, "gpt2.yaml", *words, cwd=folder)
+        for line in (folder / "runs/gpt2/metrics.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event.get("event") == "save":
+                whole, stall = re.findall(r"(\d+) ms", event["text"])
+                seconds[kind].append(int(whole) / 1e3)
+                # The last one has no training left to hide behind.
+                if kind == "save" and event["step"] < STEPS:
+                    seconds["stall"].append(int(stall) / 1e3)
+    for more in range(1, 4):
+        told = run(binary, "resume", "runs/gpt2", f"train.until={STEPS + more} steps", "checkpoint.every=never",
+                   "checkpoint.at_end=false", cwd=folder, stderr=subprocess.STDOUT)
+        seconds["load"].append(int(re.search(r"read in (\d+) ms", told)[1]) / 1e3)
+    return seconds
+
+
+def accelerate(python, folder):
+    seconds = {"save": [], "load": []}
+    for line in run(python, "-c", ACCELERATE, HERE.parent / "tests/interop", cwd=folder,
+                    stderr=subprocess.DEVNULL).splitlines():
+        kind, value = line.split()
+        seconds[kind].append(float(value))
+    return seconds
+
+
+def dd(folder, megabytes):
+    target = folder / "dd"
+    told = run("dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={megabytes}", "conv=fsync",
+               env=dict(os.environ, LC_ALL="C"), stderr=subprocess.STDOUT)
+    target.unlink()
+    return float(re.search(r"([0-9.]+) s,", told)[1])
+
+
+def main():
+    binary, python, folder = (Path(word).absolute() for word in sys.argv[1:4])
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    folder.mkdir(parents=True, exist_ok=True)
+    random.seed(0)
+    tokens = array("H", (random.randrange(50257) for _ in range(CONTEXT * 64 + 1)))
+    (folder / "tokens.bin").write_bytes(tokens.tobytes())
+    (folder / "gpt2.yaml").write_text(RECIPE)
+    all_seconds = {}
+    for _ in range(rounds):
+        sides = {"ours": ours(binary, folder), "accelerate": accelerate(python, folder)}
+        size = sum(path.stat().st_size for path in (folder / "accelerate").iterdir())
+        sides["dd"] = {"write": [dd(folder, size // 1_000_000)]}
+        for side, kinds in sides.items():
+            for kind, values in kinds.items():
+                all_seconds.setdefault((side, kind), []).extend(values)
+    median = {key: statistics.median(values) for key, values in all_seconds.items()}
+    print(f"checkpoint of {size / 1e9:.2f} GB, {rounds} rounds; medians (least to most) in seconds")
+    for (side, kind), values in all_seconds.items():
+        print(f"  {side:10} {kind:12} {median[side, kind]:7.3f}  ({min(values):.3f} to {max(values):.3f})")
+    print(f"ratio, training waits / Accelerate's save:  {median['ours', 'stall'] / median['accelerate', 'save']:.3f}")
+    print(f"ratio, dd / a save in training's way:       {median['dd', 'write'] / median['ours', 'synchronous']:.3f}")
+    print(f"ratio, load / Accelerate's:                 {median['ours', 'load'] / median['accelerate', 'load']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
