@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "runner/formats/claim.h"
+#include "runner/formats/strict_json.h"
 
 namespace accel {
 namespace {
@@ -16,7 +17,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxHeaderBytes = size_t{16} << 20;
-constexpr int kMaxDepth = 4;  // of the header's JSON: file, tensor, list, and one to spare
+constexpr int kMaxDepth = 4;          // of the header's JSON: file, tensor, list, and one to spare
+constexpr size_t kTensorBytes = 512;  // of memory for what is kept of a tensor's entry
 constexpr auto kMetadata = "__metadata__";
 
 /// The order in which Hugging Face's library lays types out.
@@ -62,40 +64,6 @@ std::string header_of(const std::vector<const NamedArray*>& order) {
   } catch (const json::type_error&) {
     throw std::invalid_argument("a safetensors file cannot hold a name that is not UTF-8");
   }
-}
-
-/// Parses JSON while refusing what a DOM would swallow: a key that comes twice, deep nesting.
-class StrictHeader {
- public:
-  bool operator()(int depth, json::parse_event_t event, json& value) {
-    if (depth > kMaxDepth) throw FormatError("the header nests too deeply");
-    if (event == json::parse_event_t::object_start) {
-      keys_.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == json::parse_event_t::key &&
-               !keys_.back().insert(value.get<std::string>()).second) {
-      throw FormatError("the header has " + value.dump() + " twice");
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> keys_;
-};
-
-json parse_header(std::string_view text) {
-  // nlohmann takes a NUL for the end of the text.
-  if (text.find('\0') != text.npos) throw FormatError("the header holds a NUL byte");
-  json header;
-  try {
-    StrictHeader strict;
-    header = json::parse(text.begin(), text.end(), std::ref(strict));
-  } catch (const json::exception&) {
-    throw FormatError("the header is not JSON");
-  }
-  if (!header.is_object()) throw FormatError("the header is not a JSON object");
-  return header;
 }
 
 std::vector<uint64_t> read_numbers(const json& entry, const char* key) {
@@ -197,7 +165,10 @@ SafetensorsFile read_safetensors(const SharedBytes& file) {
     throw FormatError("the header claims " + std::to_string(header_bytes) + " bytes, at most " +
                       std::to_string(kMaxHeaderBytes) + " are read");
   }
-  const json header = parse_header(as_text(reader.take(header_bytes)));
+  MemoryBudget budget(file.view.size(), "the header");
+  const json header =
+      parse_strict_json(as_text(reader.take(header_bytes)), "the header", kMaxDepth, budget);
+  budget.take(header.size() * kTensorBytes);
   const ByteSpan data = reader.take(reader.left());
 
   SafetensorsFile out;
