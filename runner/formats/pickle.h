@@ -1,5 +1,5 @@
-// Python's pickle as trees of plain values: protocol 2, the part that PyTorch's files use. Nothing
-// that a pickle names is ever called.
+// Python's pickle as trees of plain values: the parts of protocols 2 and 4 that PyTorch's files
+// use. Nothing that a pickle names is ever called.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 
 #include "core/array.h"
 #include "runner/formats/bytes.h"
+#include "runner/formats/memory_budget.h"
 
 namespace accel {
 
@@ -33,6 +34,7 @@ struct Value {
   struct Call {  ///< an object, as the call that makes it
     Global callable;
     std::vector<Value> arguments;
+    std::vector<Value> state = {};  ///< what is set on it afterwards: nothing, or one value
   };
   struct Persistent {  ///< something kept outside the pickle
     std::vector<Value> id;
@@ -58,14 +60,22 @@ struct Value {
 
 /// Writes without a memo, so that `value` is written as the tree it is. Throws
 /// std::invalid_argument for an Array: the caller says how those are kept.
-std::string write_pickle(const Value& value);
+std::string write_pickle(const Value& value, int protocol = 2);
 
 /// Whether a pickle may name this class or function.
 using GlobalFilter = std::function<bool(const Value::Global&)>;
 
-/// Reads one pickle that fills `bytes`. Attributes set on an object after its call are dropped.
-/// Throws FormatError for an opcode outside protocol 2's plain ones, a global that `allowed`
-/// refuses, a value that holds itself, or one that unfolds to far more than the pickle's size.
-Value read_pickle(ByteSpan bytes, const GlobalFilter& allowed);
+struct PickleRules {
+  GlobalFilter allowed;
+  int protocol = 2;         ///< the only one that is read, 2 or 4
+  bool keep_state = false;  ///< of objects; it is dropped otherwise
+};
+
+/// Reads one pickle that fills `bytes`; texts and bytes are both texts. What the tree takes is
+/// taken from `budget`. Throws FormatError for an opcode outside the protocol's plain ones, a
+/// global that is not allowed, a value that holds itself, and when the budget is spent.
+Value read_pickle(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget);
+/// With a budget by the pickle's own size.
+Value read_pickle(ByteSpan bytes, const PickleRules& rules);
 
 }  // namespace accel

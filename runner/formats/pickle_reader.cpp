@@ -1,35 +1,21 @@
-// The reading half of pickle.h: a stack machine over nodes in one vector, turned into a tree at the
-// end. Pickles share nodes and may even make circles of them, which a tree cannot hold.
-#include <algorithm>
+// The first half of reading a pickle: a stack machine that makes nodes in one list.
 #include <bit>
 
 #include "runner/formats/checksum.h"
-#include "runner/formats/pickle.h"
+#include "runner/formats/pickle_nodes.h"
 
 namespace accel {
 namespace {
 
 constexpr size_t kMaxStack = 100'000;
-constexpr int kMaxDepth = 64;
-// What a pickle of n bytes may unfold to, in bytes: shared parts are copied out, within reason.
-constexpr size_t kTreeBytes = size_t{64} << 20;
-constexpr size_t kTreeBytesPerByte = 64;
-
-using NodeId = uint32_t;
-
-/// A value whose parts are other nodes: the items of a list or tuple, a dict's keys and values by
-/// turns, the tuple of a call's arguments or of an id.
-struct PickleNode {
-  Value value;
-  std::vector<NodeId> parts;
-};
+// What a value costs: a node; and a number in a list that doubles as it grows, old and new at once.
+constexpr size_t kNodeBytes = sizeof(PickleNode) + 2 * sizeof(void*);
+constexpr size_t kPartBytes = 3 * sizeof(PickleId);
 
 class PickleReader {
  public:
-  PickleReader(ByteSpan bytes, const GlobalFilter& allowed)
-      : in_(bytes, "the pickle"),
-        allowed_(allowed),
-        max_tree_bytes_(kTreeBytes + kTreeBytesPerByte * bytes.size()) {}
+  PickleReader(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget)
+      : in_(bytes, "the pickle"), rules_(rules), budget_(budget) {}
 
   Value read() {
     while (!done_) step(in_.little<uint8_t>());
@@ -37,12 +23,15 @@ class PickleReader {
     if (stack_.size() != 1 || !marks_.empty()) {
       throw FormatError("the pickle ends with values left over");
     }
-    return tree(stack_.back(), 0);
+    Value out = pickle_tree(nodes_, stack_.back(), budget_);
+    budget_.give_back(taken_);
+    return out;
   }
 
  private:
   void step(uint8_t opcode) {
     if (step_plain(opcode) || step_container(opcode) || step_object(opcode)) return;
+    if (rules_.protocol == 4 && step_protocol_4(opcode)) return;
     throw FormatError("the pickle has opcode 0x" + hex_text(opcode).substr(14) +
                       ", which is not among those that are read");
   }
@@ -51,7 +40,7 @@ class PickleReader {
   bool step_plain(uint8_t opcode) {
     switch (opcode) {
       case 'N':
-        push(Value());
+        push(Value::None());
         break;
       case 0x88:
         push(true);
@@ -75,7 +64,7 @@ class PickleReader {
         push(big_endian_double());
         break;
       case 'X':
-        push(std::string(as_text(in_.take(in_.little<uint32_t>()))));
+        push(as_text(in_.take(in_.little<uint32_t>())));
         break;
       default:
         return false;
@@ -86,28 +75,28 @@ class PickleReader {
   bool step_container(uint8_t opcode) {
     switch (opcode) {
       case ']':
-        push(Value::List());
+        push(PickleNode::List());
         break;
       case '}':
-        push(Value::Dict());
+        push(PickleNode::Dict());
         break;
       case ')':
-        push(Value::Tuple());
+        push(PickleNode::Tuple());
         break;
       case '(':
-        marks_.push_back(stack_.size());
+        mark();
         break;
       case 't':
-        push(Value::Tuple(), pop_marked());
+        push(PickleNode::Tuple(), pop_marked());
         break;
       case 0x85:
-        push(Value::Tuple(), pop(1));
+        push(PickleNode::Tuple(), pop(1));
         break;
       case 0x86:
-        push(Value::Tuple(), pop(2));
+        push(PickleNode::Tuple(), pop(2));
         break;
       case 0x87:
-        push(Value::Tuple(), pop(3));
+        push(PickleNode::Tuple(), pop(3));
         break;
       case 'a':
         append(pop(1));
@@ -132,17 +121,19 @@ class PickleReader {
       case 0x80:
         check_protocol(in_.little<uint8_t>());
         break;
-      case 'c':
-        push_global();
+      case 'c': {
+        const std::string_view module = line();
+        push_global({module, line()});
         break;
+      }
       case 'R':
         call(pop(2));
         break;
       case 'b':
-        pop(1);
-        break;  // attributes: nothing that is read has any worth keeping
+        set_state(pop(1)[0]);
+        break;
       case 'Q':
-        push(Value::Persistent(), {arguments(pop(1)[0])});
+        push(PickleNode::Persistent(), {arguments(pop(1)[0])});
         break;
       case 'q':
         remember(in_.little<uint8_t>());
@@ -165,35 +156,83 @@ class PickleReader {
     return true;
   }
 
-  static void check_protocol(uint8_t protocol) {
-    if (protocol != 2) {
-      throw FormatError("the pickle has protocol " + std::to_string(protocol) + ", not 2");
+  bool step_protocol_4(uint8_t opcode) {
+    switch (opcode) {
+      case 0x81:
+        call(pop(2));  // NEWOBJ: the class is called without its __init__
+        break;
+      case 0x8c:
+      case 'C':
+        push(as_text(in_.take(in_.little<uint8_t>())));
+        break;
+      case 'B':
+        push(as_text(in_.take(in_.little<uint32_t>())));
+        break;
+      case 0x8d:
+      case 0x8e:
+        push(as_text(in_.take(in_.little<uint64_t>())));
+        break;
+      case 0x93:
+        push_named(pop(2));
+        break;
+      case 0x94:
+        remember(static_cast<uint32_t>(memo_.size()));
+        break;
+      case 0x95:
+        check_frame(in_.little<uint64_t>());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  void check_protocol(uint8_t protocol) const {
+    if (protocol != rules_.protocol) {
+      throw FormatError("the pickle has protocol " + std::to_string(protocol) + ", not " +
+                        std::to_string(rules_.protocol));
     }
   }
 
-  void push(Value value, std::vector<NodeId> parts = {}) {
-    nodes_.push_back({std::move(value), std::move(parts)});
-    push_id(static_cast<NodeId>(nodes_.size() - 1));
+  void check_frame(uint64_t bytes) const {
+    if (bytes > in_.left()) throw FormatError("the pickle has a frame that ends after it");
   }
 
-  void push_id(NodeId id) {
+  void charge(size_t bytes) {
+    budget_.take(bytes);
+    taken_ += bytes;
+  }
+
+  template <class T>
+  void push(T data, std::vector<PickleId> parts = {}) {
+    charge(kNodeBytes + parts.size() * sizeof(PickleId));
+    nodes_.push_back({data, std::move(parts)});
+    push_id(static_cast<PickleId>(nodes_.size() - 1));
+  }
+
+  void mark() {
+    if (marks_.size() >= kMaxStack) throw FormatError("the pickle stacks too many values");
+    marks_.push_back(stack_.size());
+  }
+
+  void push_id(PickleId id) {
     if (stack_.size() >= kMaxStack) throw FormatError("the pickle stacks too many values");
     stack_.push_back(id);
   }
 
-  std::vector<NodeId> pop_from(size_t start) {
-    std::vector<NodeId> taken(stack_.begin() + static_cast<ptrdiff_t>(start), stack_.end());
+  std::vector<PickleId> pop_from(size_t start) {
+    std::vector<PickleId> taken(stack_.begin() + static_cast<ptrdiff_t>(start), stack_.end());
     stack_.resize(start);
     return taken;
   }
 
   /// The topmost values, none of them below the last mark.
-  std::vector<NodeId> pop(size_t count) {
+  std::vector<PickleId> pop(size_t count) {
     if (stack_.size() - floor() < count) throw FormatError("the pickle takes more than it has");
     return pop_from(stack_.size() - count);
   }
 
-  std::vector<NodeId> pop_marked() {
+  std::vector<PickleId> pop_marked() {
     if (marks_.empty()) throw FormatError("the pickle has no mark where it needs one");
     const size_t start = marks_.back();
     marks_.pop_back();
@@ -221,62 +260,84 @@ class PickleReader {
     return std::bit_cast<double>(__builtin_bswap64(in_.little<uint64_t>()));
   }
 
-  void append(const std::vector<NodeId>& items) {
-    PickleNode& target = top();
-    if (!target.value.as<Value::List>()) throw FormatError("the pickle appends to no list");
+  void add_parts(PickleNode& target, const std::vector<PickleId>& items) {
+    charge(items.size() * kPartBytes);
     target.parts.insert(target.parts.end(), items.begin(), items.end());
   }
 
-  void set_items(const std::vector<NodeId>& items) {
+  void append(const std::vector<PickleId>& items) {
     PickleNode& target = top();
-    if (!target.value.as<Value::Dict>()) throw FormatError("the pickle sets items of no dict");
+    if (!target.as<PickleNode::List>()) throw FormatError("the pickle appends to no list");
+    add_parts(target, items);
+  }
+
+  void set_items(const std::vector<PickleId>& items) {
+    PickleNode& target = top();
+    if (!target.as<PickleNode::Dict>()) throw FormatError("the pickle sets items of no dict");
     if (items.size() % 2 != 0) throw FormatError("the pickle has a key without a value");
-    target.parts.insert(target.parts.end(), items.begin(), items.end());
+    add_parts(target, items);
   }
 
-  std::string line() {
-    std::string out;
-    for (char c; (c = static_cast<char>(in_.little<uint8_t>())) != '\n';) out += c;
-    return out;
+  void set_state(PickleId state) {
+    PickleNode& target = top();
+    if (!rules_.keep_state || !target.as<PickleNode::Call>()) return;
+    target.parts.resize(2);
+    add_parts(target, {state});
   }
 
-  void push_global() {
-    Value::Global global;
-    global.module = line();
-    global.name = line();
-    if (!allowed_(global)) {
-      throw FormatError("the pickle names '" + global.module + "." + global.name +
+  std::string_view line() {
+    const std::byte* first = in_.take(0).data();
+    size_t length = 0;
+    while (in_.little<uint8_t>() != '\n') ++length;
+    return as_text({first, length});
+  }
+
+  void push_global(PickleNode::Global global) {
+    const Value::Global named = {std::string(global.module), std::string(global.name)};
+    if (!rules_.allowed(named)) {
+      throw FormatError("the pickle names '" + named.module + "." + named.name +
                         "', which is not among the classes that are read");
     }
-    push(std::move(global));
+    push(global);
+  }
+
+  void push_named(const std::vector<PickleId>& taken) {
+    const auto* module = nodes_[taken[0]].as<std::string_view>();
+    const auto* name = nodes_[taken[1]].as<std::string_view>();
+    if (!module || !name)
+      throw FormatError("the pickle names a class by something other than text");
+    push_global({*module, *name});
   }
 
   /// The node, which must be a tuple.
-  NodeId arguments(NodeId id) const {
-    if (!nodes_[id].value.as<Value::Tuple>()) {
+  PickleId arguments(PickleId id) const {
+    if (!nodes_[id].as<PickleNode::Tuple>()) {
       throw FormatError("the pickle has something other than a tuple for arguments");
     }
     return id;
   }
 
-  void call(const std::vector<NodeId>& taken) {
-    const NodeId tuple = arguments(taken[1]);
-    const auto* callable = nodes_[taken[0]].value.as<Value::Global>();
+  void call(const std::vector<PickleId>& taken) {
+    const PickleId tuple = arguments(taken[1]);
+    const auto* callable = nodes_[taken[0]].as<PickleNode::Global>();
     if (!callable) throw FormatError("the pickle calls something that has no name");
     if (callable->module != "collections" || callable->name != "OrderedDict") {
-      return push(Value::Call{*callable, {}}, {tuple});
+      return push(PickleNode::Call(), {taken[0], tuple});
     }
     if (!nodes_[tuple].parts.empty()) {
       throw FormatError("the pickle makes an OrderedDict from arguments");
     }
-    push(Value::Dict());
+    push(PickleNode::Dict());
   }
 
   void remember(uint32_t slot) {
     // Pickle counts its slots; a jump ahead would let a few bytes ask for gigabytes.
     if (slot > memo_.size()) throw FormatError("the pickle's memo skips ahead");
     top();
-    if (slot == memo_.size()) memo_.push_back(0);
+    if (slot == memo_.size()) {
+      charge(kPartBytes);
+      memo_.push_back(0);
+    }
     memo_[slot] = stack_.back();
   }
 
@@ -285,64 +346,26 @@ class PickleReader {
     push_id(memo_[slot]);
   }
 
-  std::vector<Value> trees(const std::vector<NodeId>& ids, int depth) {
-    std::vector<Value> out;
-    out.reserve(std::min<size_t>(ids.size(), 4096));
-    for (const NodeId id : ids) out.push_back(tree(id, depth));
-    return out;
-  }
-
-  Value tree(NodeId id, int depth) {
-    const PickleNode& node = nodes_[id];
-    if (depth >= kMaxDepth) throw FormatError("the pickle nests too deeply or holds itself");
-    const auto* text = node.value.as<std::string>();
-    tree_bytes_ += sizeof(Value) + (text ? text->size() : 0);
-    if (tree_bytes_ > max_tree_bytes_) throw FormatError("the pickle unfolds to too many values");
-    if (const auto* call = node.value.as<Value::Call>()) {
-      return Value::Call{call->callable, trees(nodes_[node.parts[0]].parts, depth + 1)};
-    }
-    if (node.value.as<Value::Persistent>()) {
-      return Value::Persistent{trees(nodes_[node.parts[0]].parts, depth + 1)};
-    }
-    if (node.value.as<Value::List>()) return Value::List{trees(node.parts, depth + 1)};
-    if (node.value.as<Value::Tuple>()) return Value::Tuple{trees(node.parts, depth + 1)};
-    if (node.value.as<Value::Dict>()) return dict(trees(node.parts, depth + 1));
-    return node.value;
-  }
-
-  static Value dict(std::vector<Value> parts) {
-    Value::Dict out;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-      out.items.emplace_back(std::move(parts[i]), std::move(parts[i + 1]));
-    }
-    return out;
-  }
-
   ByteReader in_;
-  const GlobalFilter& allowed_;
-  std::vector<PickleNode> nodes_;
-  std::vector<NodeId> stack_;
+  const PickleRules& rules_;
+  MemoryBudget& budget_;
+  size_t taken_ = 0;  ///< of the budget, for what is gone once the tree is made
+  PickleNodes nodes_;
+  std::vector<PickleId> stack_;
   std::vector<size_t> marks_;
-  std::vector<NodeId> memo_;
-  size_t max_tree_bytes_;
-  size_t tree_bytes_ = 0;
+  std::vector<PickleId> memo_;
   bool done_ = false;
 };
 
 }  // namespace
 
-Value read_pickle(ByteSpan bytes, const GlobalFilter& allowed) {
-  return PickleReader(bytes, allowed).read();
+Value read_pickle(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget) {
+  return PickleReader(bytes, rules, budget).read();
 }
 
-const Value* Value::find(std::string_view key) const {
-  const auto* dict = as<Dict>();
-  if (!dict) return nullptr;
-  const auto found = std::find_if(dict->items.rbegin(), dict->items.rend(), [&](const auto& item) {
-    const auto* name = item.first.template as<std::string>();
-    return name && *name == key;
-  });
-  return found == dict->items.rend() ? nullptr : &found->second;
+Value read_pickle(ByteSpan bytes, const PickleRules& rules) {
+  MemoryBudget budget(bytes.size(), "the pickle");
+  return read_pickle(bytes, rules, budget);
 }
 
 }  // namespace accel

@@ -10,8 +10,9 @@ namespace {
 
 class PickleWriter {
  public:
-  std::string write(const Value& value) {
-    out_ = "\x80\x02";  // protocol 2
+  std::string write(const Value& value, int protocol) {
+    out_ = '\x80';
+    out_ += static_cast<char>(protocol);
     put(value);
     out_ += '.';
     return std::move(out_);
@@ -83,7 +84,13 @@ class PickleWriter {
   void put_data(const Value::Call& call) {
     put_data(call.callable);
     put_tuple(call.arguments);
-    out_ += 'R';
+    if (call.state.empty()) {
+      out_ += 'R';
+      return;
+    }
+    out_ += '\x81';  // made without a call of __init__, as what has a state is
+    put(call.state[0]);
+    out_ += 'b';
   }
 
   void put_data(const Value::Persistent& persistent) {
@@ -108,8 +115,8 @@ class PickleWriter {
 
 }  // namespace
 
-std::string write_pickle(const Value& value) {
-  return PickleWriter().write(value);
+std::string write_pickle(const Value& value, int protocol) {
+  return PickleWriter().write(value, protocol);
 }
 
 }  // namespace accel

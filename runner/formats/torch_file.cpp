@@ -6,38 +6,16 @@
 #include <optional>
 
 #include "runner/formats/claim.h"
+#include "runner/formats/torch_types.h"
 #include "runner/formats/zip_store.h"
 
 namespace accel {
 namespace {
 
-struct TorchType {
-  DType type;
-  const char* storage;  ///< null for the types that came after PyTorch had typed storages
-  const char* dtype;
-};
-
-constexpr std::array kTorchTypes = {TorchType{DType::kBool, "BoolStorage", "bool"},
-                                    TorchType{DType::kU8, "ByteStorage", "uint8"},
-                                    TorchType{DType::kI8, "CharStorage", "int8"},
-                                    TorchType{DType::kI16, "ShortStorage", "int16"},
-                                    TorchType{DType::kU16, nullptr, "uint16"},
-                                    TorchType{DType::kF16, "HalfStorage", "float16"},
-                                    TorchType{DType::kBF16, "BFloat16Storage", "bfloat16"},
-                                    TorchType{DType::kI32, "IntStorage", "int32"},
-                                    TorchType{DType::kU32, nullptr, "uint32"},
-                                    TorchType{DType::kF32, "FloatStorage", "float32"},
-                                    TorchType{DType::kI64, "LongStorage", "int64"},
-                                    TorchType{DType::kU64, nullptr, "uint64"},
-                                    TorchType{DType::kF64, "DoubleStorage", "float64"}};
+constexpr size_t kMaxRank = 64;  // PyTorch's own limit, too
 
 const Value::Global kUntyped = {"torch.storage", "UntypedStorage"};
 const Value::Global kOrderedDict = {"collections", "OrderedDict"};
-
-const TorchType& torch_type(DType type) {
-  return *std::find_if(kTorchTypes.begin(), kTorchTypes.end(),
-                       [type](const TorchType& t) { return t.type == type; });
-}
 
 std::string full_name(const Value::Global& global) {
   return global.module + "." + global.name;
@@ -137,6 +115,10 @@ int64_t size_in(const Value& value) {
 Shape sizes_in(const Value& value) {
   const auto* tuple = value.as<Value::Tuple>();
   if (!tuple) throw FormatError("a tensor's sizes are not a tuple");
+  if (tuple->items.size() > kMaxRank) {
+    throw FormatError("a tensor has " + std::to_string(tuple->items.size()) +
+                      " dimensions, at most " + std::to_string(kMaxRank) + " are read");
+  }
   Shape out;
   for (const Value& size : tuple->items) out.push_back(size_in(size));
   return out;
@@ -194,8 +176,14 @@ Array gather(DType type, const View& view, ByteSpan storage) {
 /// Puts arrays in the place of the calls that rebuild tensors.
 class TensorReader {
  public:
-  TensorReader(const ZipReader& zip, std::string folder, const SharedBytes& file)
-      : zip_(zip), folder_(std::move(folder)), file_(file), may_copy_(file.view.size()) {}
+  TensorReader(const ZipReader& zip, std::string folder, const SharedBytes& file,
+               MemoryBudget& budget, bool unaligned)
+      : zip_(zip),
+        folder_(std::move(folder)),
+        file_(file),
+        budget_(budget),
+        unaligned_(unaligned),
+        may_copy_(file.view.size()) {}
 
   Value replace(Value value) {
     if (auto* list = std::get_if<Value::List>(&value.data)) {
@@ -272,17 +260,21 @@ class TensorReader {
                         " lies outside its storage of " + std::to_string(held) + " elements");
     }
     const std::byte* first = data.data() + static_cast<size_t>(view.offset) * size_of(type);
-    if (view.contiguous() && reinterpret_cast<uintptr_t>(first) % size_of(type) == 0) {
+    const bool aligned = unaligned_ || reinterpret_cast<uintptr_t>(first) % size_of(type) == 0;
+    if (aligned && view.contiguous()) {
       return {type, std::move(view.sizes), first, file_.owner};
     }
     if (*bytes > may_copy_) throw FormatError("the tensors take more than the file holds");
     may_copy_ -= *bytes;
+    budget_.take(*bytes);
     return gather(type, view, data);
   }
 
   const ZipReader& zip_;
   std::string folder_;
   const SharedBytes& file_;
+  MemoryBudget& budget_;
+  bool unaligned_;
   size_t may_copy_;  ///< bytes: views that overlap could else ask for any amount
 };
 
@@ -310,8 +302,8 @@ void write_torch_file(const Value& value, const std::string& name, const ByteSin
   zip.finish();
 }
 
-Value read_torch_file(const SharedBytes& file) {
-  const ZipReader zip(file.view);
+Value read_torch_part(const SharedBytes& part, MemoryBudget& budget, bool unaligned) {
+  const ZipReader zip(part.view);
   if (zip.entries().empty()) throw FormatError("the archive is empty");
   const std::string& first = zip.entries().begin()->first;
   const std::string folder = first.substr(0, first.find('/'));
@@ -321,7 +313,13 @@ Value read_torch_file(const SharedBytes& file) {
   if (order != zip.entries().end() && as_text(order->second) != "little") {
     throw FormatError("the archive's byte order is not little");
   }
-  return TensorReader(zip, folder, file).replace(read_pickle(pickle, known_global));
+  Value value = read_pickle(pickle, {known_global}, budget);
+  return TensorReader(zip, folder, part, budget, unaligned).replace(std::move(value));
+}
+
+Value read_torch_file(const SharedBytes& file) {
+  MemoryBudget budget(file.view.size(), "the pickle");
+  return read_torch_part(file, budget, false);
 }
 
 }  // namespace accel

@@ -18,7 +18,8 @@ constexpr size_t kEndBytes = 22;
 constexpr size_t kEnd64Bytes = 56;
 constexpr size_t kLocatorBytes = 20;
 constexpr uint64_t kAlignment = 64;
-constexpr uint32_t kSee64 = 0xffffffff;  // "the number is in the ZIP64 record"
+constexpr uint64_t kMaxEntries = uint64_t{1} << 18;  // an entry takes more memory than file
+constexpr uint32_t kSee64 = 0xffffffff;              // "the number is in the ZIP64 record"
 constexpr uint16_t kSee64Short = 0xffff;
 constexpr uint16_t kZip64Extra = 0x0001;
 constexpr uint16_t kPaddingExtra = 0x4246;  // PyTorch's own mark, "FB"
@@ -262,6 +263,10 @@ ZipReader::ZipReader(ByteSpan file) {
   if (directory.entries > directory.bytes / kDirectoryEntryBytes) {
     throw FormatError("the zip directory claims " + std::to_string(directory.entries) +
                       " entries in " + std::to_string(directory.bytes) + " bytes");
+  }
+  if (directory.entries > kMaxEntries) {
+    throw FormatError("the zip archive has " + std::to_string(directory.entries) +
+                      " entries, at most " + std::to_string(kMaxEntries) + " are read");
   }
   ByteReader reader(file.subspan(directory.offset, directory.bytes), "the zip directory");
   std::vector<std::pair<uint64_t, uint64_t>> taken;  // from the local header to the data's end

@@ -51,7 +51,8 @@ struct ShowValue {
     return global.module + "." + global.name;
   }
   std::string operator()(const Value::Call& call) const {
-    return (*this)(call.callable) + "(" + shown_all(call.arguments) + ")";
+    return (*this)(call.callable) + "(" + shown_all(call.arguments) + ")" +
+           (call.state.empty() ? "" : " with " + shown(call.state[0]));
   }
   std::string operator()(const Value::Persistent& id) const { return "<" + shown_all(id.id) + ">"; }
   std::string operator()(const Array&) const { return "array"; }
@@ -62,11 +63,11 @@ std::string shown(const Value& value) {
 }
 
 std::string read_text(const std::string& pickle, const GlobalFilter& allowed = any_global) {
-  return shown(read_pickle(as_bytes(pickle), allowed));
+  return shown(read_pickle(as_bytes(pickle), {allowed}));
 }
 
 std::string fault_of(const std::string& pickle, const GlobalFilter& allowed = any_global) {
-  return format_fault([&] { read_pickle(as_bytes(pickle), allowed); });
+  return format_fault([&] { read_pickle(as_bytes(pickle), {allowed}); });
 }
 
 TEST(PickleTest, BytesAreProtocol2WithoutAMemo) {
@@ -97,7 +98,7 @@ TEST(PickleTest, ValuesComeBack) {
 
 TEST(PickleTest, DoublesKeepEveryBit) {
   for (const double value : {0.1, -0.0, 5e-324, std::numeric_limits<double>::infinity()}) {
-    const Value back = read_pickle(as_bytes(write_pickle(value)), no_global);
+    const Value back = read_pickle(as_bytes(write_pickle(value)), {no_global});
     EXPECT_EQ(std::bit_cast<uint64_t>(*back.as<double>()), std::bit_cast<uint64_t>(value));
   }
 }
@@ -139,7 +140,7 @@ TEST(PickleTest, AListFilledAfterItWasSharedIsFullInBothPlaces) {
 
 TEST(PickleTest, ALaterKeyReplacesAnEarlierOne) {
   const Value value =
-      read_pickle(as_bytes("\x80\x02}(X\x01\0\0\0aK\x01X\x01\0\0\0aK\x02u."s), no_global);
+      read_pickle(as_bytes("\x80\x02}(X\x01\0\0\0aK\x01X\x01\0\0\0aK\x02u."s), {no_global});
   EXPECT_EQ(shown(*value.find("a")), "2");
   EXPECT_EQ(value.find("b"), nullptr);
   EXPECT_EQ(Value(1).find("a"), nullptr);
@@ -151,6 +152,8 @@ TEST(PickleTest, GlobalsOutsideTheListAreNamed) {
                      no_global),
             "the pickle names 'os.system', which is not among the classes that are read");
 }
+
+constexpr auto kTooMuch = "the pickle unfolds to far more memory than the file's size";
 
 struct Hostile {
   std::string body;  ///< after the two bytes that name the protocol
@@ -213,6 +216,7 @@ TEST(PickleTest, StreamsThatClaimOrNestTooMuchAreRefused) {
       {"]q\0h\0a."s, circle},
       {std::string(100'000, ']') + std::string(99'999, 'a') + ".", circle},
       {std::string(100'001, 'N'), "the pickle stacks too many values"},
+      {std::string(100'001, '('), "the pickle stacks too many values"},
   });
 }
 
@@ -225,7 +229,78 @@ TEST(PickleTest, SharedPartsThatUnfoldWithoutEndAreRefused) {
     pickle += std::string("eq") + static_cast<char>(level + 1);
   }
   pickle = "\x80\x02(" + pickle.substr(2) + "t.";
-  EXPECT_EQ(fault_of(pickle), "the pickle unfolds to too many values");
+  EXPECT_EQ(fault_of(pickle), kTooMuch);
+}
+
+std::string repeated(const std::string& part, size_t times) {
+  std::string out;
+  for (size_t i = 0; i < times; ++i) out += part;
+  return out;
+}
+
+TEST(PickleTest, BytesThatGrowManifoldInMemoryAreRefused) {
+  constexpr size_t kTimes = 1 << 20;
+  expect_refused({
+      {"]" + repeated("Na", kTimes) + "s.", kTooMuch},
+      {"}" + repeated("NNs", kTimes) + ".", kTooMuch},
+      {"N" + std::string(kTimes, '\x85') + ".", kTooMuch},
+      // A list of 50,000 values, forty times in another.
+      {"](" + repeated("N", 50'000) + "eq\0("s + repeated("h\0"s, 40) + "t\x86.", kTooMuch},
+      {"](" + repeated("X\x10\0\0\0abcdefghijklmnop"s, 50'000) + "eq\0("s + repeated("h\0"s, 9) +
+           "t\x86.",
+       kTooMuch},
+  });
+}
+
+std::string read_protocol_4(const std::string& body, bool keep_state = true) {
+  return shown(read_pickle(as_bytes("\x80\x04" + body), {any_global, 4, keep_state}));
+}
+
+TEST(PickleTest, Protocol4IsReadWhereItIsAskedFor) {
+  const std::pair<std::string, std::string> cases[] = {
+      // pickle.dumps(("ab", b"cd"), protocol=4)
+      {"\x95\x0d\0\0\0\0\0\0\0\x8c\x02"
+       "ab\x94"
+       "C\x02"
+       "cd\x94\x86\x94."s,
+       "('ab', 'cd')"},
+      {"\x8c\x01"
+       "a\x94h\0\x86."s,
+       "('a', 'a')"},
+      {"\x8d\x02\0\0\0\0\0\0\0xy."s, "'xy'"},
+      {"\x8e\x02\0\0\0\0\0\0\0xy."s, "'xy'"},
+      {"B\x02\0\0\0xy."s, "'xy'"},
+      {"\x8c\1m\x8c\1n\x93."s, "m.n"},
+      {"\x8c\1m\x8c\1n\x93K\x05\x85R."s, "m.n(5)"},
+  };
+  for (const auto& [body, text] : cases) EXPECT_EQ(read_protocol_4(body), text);
+}
+
+TEST(PickleTest, TheStateOfAnObjectIsKeptWhereItIsAskedFor) {
+  const std::string body = "\x8c\1m\x8c\1n\x93)\x81}\x8c\1kK\1sb."s;
+  EXPECT_EQ(read_protocol_4(body), "m.n() with {'k': 1}");
+  EXPECT_EQ(read_protocol_4(body, false), "m.n()");
+  EXPECT_EQ(read_protocol_4("\x8c\1m\x8c\1n\x93)\x81K\1bK\2b."), "m.n() with 2");
+  EXPECT_EQ(read_protocol_4("}K\1b."), "{}");  // an OrderedDict's attributes
+}
+
+TEST(PickleTest, Protocol4StreamsThatLieAreRefused) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"\x95\x03\0\0\0\0\0\0\0N."s, "the pickle has a frame that ends after it"},
+      {"\x8d\xff\xff\xff\xff\xff\xff\xff\xffx.",
+       "the pickle ends early: 18446744073709551615 more bytes wanted, 2 are left"},
+      {"K\1\x8c\1n\x93.", "the pickle names a class by something other than text"},
+      {"\x93.", "the pickle takes more than it has"},
+      {"\x94.", "the pickle takes more than it has"},
+      {"\x8c\1m\x8c\1n\x93)\x81\x94h\0b."s, "the pickle nests too deeply or holds itself"},
+      {"\x8f.", "the pickle has opcode 0x8f, which is not among those that are read"},
+      {"\x80\x02N.", "the pickle has protocol 2, not 4"},
+  };
+  for (const auto& [body, message] : cases) {
+    EXPECT_EQ(format_fault([&] { read_protocol_4(body); }), message);
+  }
+  EXPECT_EQ(fault_of("\x80\x02\x8c\1a."s),
+            "the pickle has opcode 0x8c, which is not among those that are read");
 }
 
 TEST(PickleTest, EveryTruncationIsRefused) {
