@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runner/checkpoint/tensors.h"
+#include "runner/checkpoint/values.h"
 #include "runner/formats/python_random.h"
 
 namespace accel {
@@ -26,40 +28,6 @@ Value words_of(const MersenneState& words, bool with_position) {
   return Value::Tuple{std::move(out.items)};
 }
 
-const std::vector<Value>& items_of(const Value* value, const char* what) {
-  if (value) {
-    if (const auto* list = value->as<Value::List>()) return list->items;
-    if (const auto* tuple = value->as<Value::Tuple>()) return tuple->items;
-  }
-  throw FormatError("'" + std::string(what) + "' is not a list");
-}
-
-const Value::Dict& dict_in(const Value* value, const char* what) {
-  const auto* dict = value ? value->as<Value::Dict>() : nullptr;
-  if (!dict) throw FormatError("'" + std::string(what) + "' is not a dict");
-  return *dict;
-}
-
-/// A bool, whole or floating number, or a tensor of one element, as a double.
-std::optional<double> number_in(const Value& value) {
-  if (const auto* flag = value.as<bool>()) return *flag ? 1.0 : 0.0;
-  if (const auto* whole = value.as<int64_t>()) return static_cast<double>(*whole);
-  if (const auto* number = value.as<double>()) return *number;
-  const auto* array = value.as<Array>();
-  if (array && array->count() == 1) return tensor_of(*array).item().toDouble();
-  return std::nullopt;
-}
-
-std::vector<double> numbers_in(const Value* value, const char* what) {
-  std::vector<double> out;
-  for (const Value& item : items_of(value, what)) {
-    const std::optional<double> number = number_in(item);
-    if (!number) throw FormatError("'" + std::string(what) + "' holds something but numbers");
-    out.push_back(*number);
-  }
-  return out;
-}
-
 struct HyperWriter {
   Value operator()(std::monostate) const { return {}; }
   Value operator()(const std::vector<double>& numbers) const {
@@ -71,13 +39,25 @@ struct HyperWriter {
   }
 };
 
+/// Numbers; a None among them, which leaves one to PyTorch, is NaN.
+std::vector<double> hyper_list(const std::string& key, const Value& value) {
+  std::vector<double> out;
+  for (const Value& item : items_of(&value, key.c_str())) {
+    const std::optional<double> number =
+        item.as<Value::None>() ? std::numeric_limits<double>::quiet_NaN() : number_in(item);
+    if (!number) throw FormatError("'" + key + "' holds something but numbers");
+    out.push_back(*number);
+  }
+  return out;
+}
+
 HyperValue hyper_of(const std::string& key, const Value& value) {
   if (value.as<Value::None>()) return std::monostate();
   if (const auto* flag = value.as<bool>()) return *flag;
   if (const auto* whole = value.as<int64_t>()) return *whole;
   if (const auto* text = value.as<std::string>()) return *text;
   if (const std::optional<double> number = number_in(value)) return *number;
-  return numbers_in(&value, key.c_str());
+  return hyper_list(key, value);
 }
 
 Value group_value(const OptimizerState::Group& group, int64_t first, const double* base_lr) {
@@ -187,6 +167,31 @@ std::vector<std::string> optimizer_parameters(const OptimizerState& optimizer) {
   return out;
 }
 
+size_t count_parameters(const Value& optimizer) {
+  size_t count = 0;
+  for (const Value& group : items_of(optimizer.find("param_groups"), "param_groups")) {
+    count += items_of(group.find("params"), "params").size();
+  }
+  return count;
+}
+
+std::optional<int64_t> updates_in(const OptimizerState& optimizer) {
+  std::optional<int64_t> most;
+  for (const OptimizerState::Group& group : optimizer.groups) {
+    for (const auto& [name, slots] : group.parameters) {
+      for (const NamedTensor& slot : slots) {
+        if (slot.name != "step" || slot.tensor.numel() != 1) continue;
+        const double steps = slot.tensor.item().toDouble();
+        if (!(steps >= 0 && steps <= kMostSteps)) {
+          throw FormatError("'" + name + "' has a 'step' that counts no steps");
+        }
+        most = std::max(most.value_or(0), static_cast<int64_t>(steps));
+      }
+    }
+  }
+  return most;
+}
+
 void read_optimizer(const Value& value, const std::vector<std::string>& names, TrainState& state) {
   std::map<std::string, std::vector<NamedTensor>> slots;
   for (const auto& [key, item] : dict_in(value.find("state"), "state").items) {
@@ -212,10 +217,11 @@ void read_optimizer(const Value& value, const std::vector<std::string>& names, T
 }
 
 Value scheduler_value(const TrainState& state) {
+  const int64_t steps = state.updates.value_or(state.progress.step);
   Value::Dict out;
   out.items.emplace_back("base_lrs", list_of(state.base_lrs));
-  out.items.emplace_back("last_epoch", state.progress.step);
-  out.items.emplace_back("_step_count", state.progress.step + 1);
+  out.items.emplace_back("last_epoch", steps);
+  out.items.emplace_back("_step_count", steps + 1);
   out.items.emplace_back("_is_initial", false);
   out.items.emplace_back("_get_lr_called_within_step", false);
   out.items.emplace_back("_last_lr", list_of(state.lrs));
@@ -228,6 +234,7 @@ void read_scheduler(const Value& value, TrainState& state) {
     const auto* name = key.as<std::string>();
     const std::optional<double> number = number_in(item);
     if (name && number) state.schedule.numbers[*name] = *number;
+    if (const auto* text = item.as<std::string>(); name && text) state.schedule.texts[*name] = *text;
   }
   if (const Value* base = value.find("base_lrs")) state.base_lrs = numbers_in(base, "base_lrs");
   if (const Value* last = value.find("_last_lr")) state.lrs = numbers_in(last, "_last_lr");

@@ -2,6 +2,7 @@
 // optimizer.bin, scheduler.bin, scaler.pt and random_states_<rank>.pkl.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,16 @@ Value optimizer_value(const TrainState& state);
 /// Names of the parameters in that order.
 std::vector<std::string> optimizer_parameters(const OptimizerState& optimizer);
 
+/// How many parameters its groups have.
+size_t count_parameters(const Value& optimizer);
+
 /// Reads it back; `names` stands for the running numbers. Sets base_lrs too where the file has
 /// them. Throws FormatError when the numbers of parameters differ.
 void read_optimizer(const Value& value, const std::vector<std::string>& names, TrainState& state);
+
+/// The updates made, by the largest `step` that a parameter has; nullopt where none has one. Throws
+/// FormatError for what counts no steps.
+std::optional<int64_t> updates_in(const OptimizerState& optimizer);
 
 /// The state_dict of a LambdaLR, which Python's other schedulers take as well.
 Value scheduler_value(const TrainState& state);

@@ -1,18 +1,19 @@
 #include "runner/checkpoint/reader.h"
 
 #include <algorithm>
+#include <set>
 
 #include "runner/checkpoint/accelerate_files.h"
 #include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/tensors.h"
+#include "runner/checkpoint/torch_schedule.h"
 
 namespace accel {
 namespace {
 
 constexpr auto kPickledModelFile = "pytorch_model.bin";
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
-
 Manifest manifest_in(Files& files, const std::string& folder,
                      const std::map<std::string, DirEntry>& entries) {
   const auto found = entries.find(kManifestFile);
@@ -37,9 +38,8 @@ void read_model(const std::string& folder, const Manifest& manifest,
   for (const std::string& name : manifest.model) {
     const auto tied = manifest.tied.find(name);
     const auto found = tensors.find(tied == manifest.tied.end() ? name : tied->second);
-    if (found == tensors.end()) {
+    if (found == tensors.end())
       throw_damaged(folder, kModelFile, "lacks the tensor '" + name + "'");
-    }
     state.model.push_back({name, found->second});
   }
 }
@@ -68,6 +68,37 @@ std::vector<NamedTensor> pickled_model(const Value& value) {
     out.push_back({*name, tensor_of(*array)});
   }
   return out;
+}
+
+/// Reads the model's file and returns its name.
+std::string read_foreign_model(const std::string& folder,
+                               const std::map<std::string, DirEntry>& entries,
+                               const FolderReader& reader, TrainState& state) {
+  if (entries.contains(kModelFile)) {
+    for (const auto& [name, array] : reader.tensors(kModelFile)) {
+      state.model.push_back({name, tensor_of(array)});
+    }
+    return kModelFile;
+  }
+  if (!entries.contains(kPickledModelFile)) {
+    throw CheckpointError("'" + folder + "' is no checkpoint: it has neither '" + kManifestFile +
+                          "' nor '" + kModelFile + "' nor '" + kPickledModelFile + "'");
+  }
+  reader.value(kPickledModelFile, [&](const Value& value) { state.model = pickled_model(value); });
+  return kPickledModelFile;
+}
+
+/// Running numbers mean nothing when the parameters are others.
+void check_parameters(const std::string& folder, const Value& optimizer, size_t wanted) {
+  const size_t count = count_parameters(optimizer);
+  if (count == wanted) return;
+  throw CheckpointError("'" + folder + "/" + kOptimizerFile + "' has " + std::to_string(count) +
+                            " parameters, the recipe trains " + std::to_string(wanted),
+                        "train the model that it was made with");
+}
+
+bool is_random_states(const std::string& name) {
+  return name.starts_with("random_states_") && name.ends_with(".pkl");
 }
 
 }  // namespace
@@ -110,39 +141,42 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
 
 TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
                                       const LoadOptions& options) {
-  const std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  std::erase_if(entries, [&](const auto& entry) { return options.without.contains(entry.first); });
   const FolderReader reader(files, folder);
   TrainState state;
-  if (entries.contains(kModelFile)) {
-    for (const auto& [name, array] : reader.tensors(kModelFile)) {
-      state.model.push_back({name, tensor_of(array)});
+  AccelerateNotes notes;
+  std::set<std::string> used;
+  /// Gives the file to `use` if it is there.
+  const auto take = [&](const char* name, const auto& use) {
+    if (!entries.contains(name)) {
+      notes.absent.emplace_back(name);
+    } else {
+      reader.value(name, use);
+      used.insert(name);
     }
-  } else if (entries.contains(kPickledModelFile)) {
-    reader.value(kPickledModelFile,
-                 [&](const Value& value) { state.model = pickled_model(value); });
-  } else {
-    throw CheckpointError("'" + folder + "' is no checkpoint: it has neither '" + kManifestFile +
-                          "' nor '" + kModelFile + "'");
+  };
+  used.insert(read_foreign_model(folder, entries, reader, state));
+  take(kSchedulerFile, [&](const Value& value) {
+    read_scheduler(value, state);
+    notes.schedule = read_torch_schedule(value);
+  });
+  if (!options.parameters.empty()) {
+    take(kOptimizerFile, [&](const Value& value) {
+      check_parameters(folder, value, options.parameters.size());
+      read_optimizer(value, options.parameters, state);
+      notes.updates = updates_in(state.optimizer);
+    });
   }
-  if (entries.contains(kSchedulerFile)) {
-    reader.value(kSchedulerFile, [&](const Value& value) { read_scheduler(value, state); });
+  take(kScalerFile, [&](const Value& value) { state.scaler = read_scaler(value); });
+  take(kRandomStatesFile, [&](const Value& value) { state.rng = read_random_state(value); });
+  // A scaler that is switched off has an empty state.
+  if (state.scaler && state.scaler->numbers.empty()) state.scaler.reset();
+  for (const auto& [name, entry] : entries) {
+    if (!used.contains(name)) notes.not_used.push_back(name);
+    notes.processes += is_random_states(name) && name != kRandomStatesFile;
   }
-  if (entries.contains(kOptimizerFile) && !options.parameters.empty()) {
-    reader.value(kOptimizerFile,
-                 [&](const Value& value) { read_optimizer(value, options.parameters, state); });
-  }
-  if (entries.contains(kScalerFile)) {
-    reader.value(kScalerFile, [&](const Value& value) { state.scaler = read_scaler(value); });
-  }
-  if (entries.contains(kRandomStatesFile)) {
-    reader.value(kRandomStatesFile,
-                 [&](const Value& value) { state.rng = read_random_state(value); });
-  }
-  if (options.report) {
-    options.report(
-        "checkpoint '" + folder + "' has no '" + kManifestFile +
-        "': the model, optimizer and generator are taken, step and data position start at 0");
-  }
+  state.accelerate = std::move(notes);
   return state;
 }
 

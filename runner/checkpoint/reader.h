@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct LoadOptions {
   /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
   /// them: their optimizer.bin knows running numbers alone.
   std::vector<std::string> parameters;
+  /// Files of such a folder to leave unread, as if they were not there.
+  std::set<std::string> without;
   Report report;
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/batch.h"
 #include "core/optimizer.h"
+#include "runner/checkpoint/torch_schedule.h"
 
 namespace accel {
 
@@ -21,6 +22,15 @@ struct Progress {
   int64_t tokens = 0;
 
   bool operator==(const Progress&) const = default;
+};
+
+/// What a folder that Accelerate wrote tells besides the state. It counts no steps.
+struct AccelerateNotes {
+  int64_t processes = 1;              ///< that wrote it: each leaves its random states
+  std::optional<int64_t> updates;     ///< by the optimizer's own count, where it keeps one
+  std::optional<TorchSchedule> schedule;
+  std::vector<std::string> absent;    ///< files that a run needs and that are not there
+  std::vector<std::string> not_used;  ///< files that are there
 };
 
 struct TrainState {
@@ -44,6 +54,11 @@ struct TrainState {
   /// Of the last evaluation: what KeepPolicy::by picks from.
   std::map<std::string, double> metrics;
   std::string recipe;  ///< resolved, as YAML
+
+  /// Optimizer updates done: steps but those that fp16 skipped. What scheduler.bin counts; not
+  /// read back, as `parts` has it too.
+  std::optional<int64_t> updates;
+  std::optional<AccelerateNotes> accelerate;  ///< none in a checkpoint of ours
 };
 
 }  // namespace accel

@@ -27,7 +27,8 @@ RecipeArguments smoke_arguments(const std::string& path) {
   arguments.path = path;
   arguments.smoke = true;
   const RecipeOptions recipe = load_recipe(arguments).options;
-  arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto", "~expect"};
+  arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto",
+                         "checkpoint.resume_step=auto", "~expect"};
   if (!recipe.smoke.contains("train.until")) arguments.overrides.push_back("train.until=4 steps");
   return arguments;
 }

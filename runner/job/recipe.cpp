@@ -83,6 +83,14 @@ void check_scaler(const AcceleratorSection& section, const Node& node, Reading& 
                          "leave it out, or train in fp16");
 }
 
+/// By value, as above.
+void check_resume_step(const CheckpointSection& section, const Node& node, Reading& reading) {
+  if (!section.resume_step || section.resume.kind == ResumeFrom::Kind::kPath) return;
+  reading.problems.error(node.find("resume_step")->where,
+                         "'resume_step' is only for a 'resume' that is a path",
+                         "leave it out: a checkpoint of accel-run knows its step");
+}
+
 }  // namespace
 
 Schema<LoaderSection> LoaderSection::schema() {
@@ -187,7 +195,13 @@ Schema<CheckpointSection> CheckpointSection::schema() {
       .field("keep", &CheckpointSection::keep, "Which checkpoints stay.")
       .field("resume", &CheckpointSection::resume,
              "auto: from the newest valid checkpoint of the run folder; never; or a path.")
-      .on_resume(Change::kFree);
+      .on_resume(Change::kFree)
+      .field("resume_step", &CheckpointSection::resume_step,
+             "Steps done by a checkpoint of Accelerate's, which does not tell; auto: as its "
+             "optimizer counts, or else its scheduler.",
+             if_given<Auto>(between<int64_t>(0, int64_t{1} << 40)))
+      .on_resume(Change::kFree)
+      .check(&check_resume_step);
 }
 
 Schema<LogSection> LogSection::schema() {

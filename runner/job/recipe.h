@@ -73,6 +73,7 @@ struct CheckpointSection {
   std::optional<Duration> deadline;
   KeepSection keep;
   ResumeFrom resume;
+  Auto<int64_t> resume_step;
   static Schema<CheckpointSection> schema();
 };
 

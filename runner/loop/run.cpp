@@ -11,6 +11,7 @@
 #include "runner/checkpoint/store.h"
 #include "runner/job/recipe_diff.h"
 #include "runner/job/torch_setup.h"
+#include "runner/loop/carry_over.h"
 #include "runner/loop/report.h"
 #include "runner/loop/run_folder.h"
 #include "runner/loop/signals.h"
@@ -21,23 +22,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The checkpoint that the recipe names.
-LoadedCheckpoint load_named(const Job& job, const CheckpointStore& store) {
-  LoadOptions options;
-  options.report = &warn;
-  for (const NamedTensor& item : job.optimizer->parameters()) {
-    options.parameters.push_back(item.name);
-  }
-  const std::string& path = job.recipe.checkpoint.resume.path.text;
-  return {path, store.load(path, options)};
+bool allows(const RunRequest& request, const std::string& key) {
+  return std::find(request.allowed.begin(), request.allowed.end(), key) != request.allowed.end();
 }
 
-/// The checkpoint to start from; nullopt starts at step 0.
-std::optional<LoadedCheckpoint> load_checkpoint(const Job& job, const CheckpointStore& store,
-                                                const RunRequest& request) {
+/// The recipe's path, where it counts: a run that is to be resumed goes on from its own newest
+/// checkpoint, unless the path was given with the command.
+std::optional<std::string> given_checkpoint(const Job& job, const CheckpointStore& store,
+                                            const RunRequest& request) {
+  const ResumeFrom& resume = job.recipe.checkpoint.resume;
+  if (resume.kind != ResumeFrom::Kind::kPath) return std::nullopt;
+  if (request.must_resume && !allows(request, "checkpoint.resume") && !store.list().empty()) {
+    return std::nullopt;
+  }
+  return resume.path.text;
+}
+
+/// The newest checkpoint of the run folder; nullopt starts at step 0.
+std::optional<LoadedCheckpoint> own_checkpoint(const Job& job, const CheckpointStore& store,
+                                               const RunRequest& request) {
   const ResumeFrom& resume = job.recipe.checkpoint.resume;
   const std::vector<CheckpointEntry> present = store.list();
-  if (resume.kind == ResumeFrom::Kind::kPath) return load_named(job, store);
   if (resume.kind == ResumeFrom::Kind::kNever && !request.must_resume) {
     if (present.empty()) return std::nullopt;
     throw Error(ExitCode::kRecipe,
@@ -121,32 +126,48 @@ void send_config(const Job& job, Trackers& trackers) {
 
 /// The run's parts that write to the disk, open.
 struct OpenRun {
-  std::string dir;  ///< absolute
+  std::string dir;              ///< absolute
+  std::optional<RunLock> lock;  ///< goes after all that it guards
   DiskFiles files;
   CheckpointStore store{files, dir};
   RunState state;
   std::string resumed_from;
-  double read_seconds = 0;      ///< until the checkpoint was in the job
+  double read_seconds = 0;          ///< until the checkpoint was in the job
+  std::optional<TrainState> saved;  ///< until all that needs it is made
   bool recipe_changed = false;  ///< since the checkpoint, so that even an unchanged state is saved
   Trackers trackers;
 
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
 };
 
-void resume(Job& job, const RunRequest& request, OpenRun& run) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::optional<LoadedCheckpoint> from = load_checkpoint(job, run.store, request);
-  if (from) {
-    if (job.recipe.checkpoint.resume.kind == ResumeFrom::Kind::kPath) {
-      check_later(run.store, from->path, from->state);
-    }
-    run.recipe_changed = check_resumable(job, from->state, request);
-    run.state = restore(job, from->state);
-    run.resumed_from = fs::proximate(from->path).string();
-    run.read_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+/// The checkpoint at `path`, whoever wrote it.
+LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std::string& path,
+                            const CheckpointStore& store) {
+  LoadOptions options;
+  options.report = &warn;
+  options.without = {request.allowed.begin(), request.allowed.end()};
+  for (const NamedTensor& item : job.optimizer->parameters()) {
+    options.parameters.push_back(item.name);
   }
-  run.trackers = build_trackers(job, run.dir, from ? &from->state : nullptr);
+  return {path, store.load(path, options)};
+}
+
+/// Checks a checkpoint against the job and puts it in. Writes nothing.
+void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& run) {
+  run.saved = std::move(from.state);
+  if (run.saved->accelerate) {
+    for (const std::string& line : carry_over(job, from.path, request.allowed, *run.saved)) {
+      say(line);
+    }
+    run.recipe_changed = true;
+  } else {
+    if (job.recipe.checkpoint.resume_step) {
+      warn("'checkpoint.resume_step' is not used: '" + from.path + "' knows its step");
+    }
+    run.recipe_changed = check_resumable(job, *run.saved, request);
+  }
+  run.state = restore(job, *run.saved);
+  run.resumed_from = fs::proximate(from.path).string();
 }
 
 std::string start_text(const Job& job, const OpenRun& opened) {
@@ -184,16 +205,33 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
   return expect.met ? ExitCode::kDone : ExitCode::kOther;
 }
 
+/// Makes the folder this process's own, and starts from the checkpoint there is.
+void open_run(Job& job, const RunRequest& request, OpenRun& run) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<std::string> given = given_checkpoint(job, run.store, request);
+  // Refused before anything is written.
+  if (given) take(job, request, read_given(job, request, *given, run.store), run);
+  prepare_run_folder(run.dir);
+  run.lock.emplace(run.dir);
+  run.store.recover();
+  if (given) {
+    check_later(run.store, *given, *run.saved);
+  } else if (auto own = own_checkpoint(job, run.store, request)) {
+    take(job, request, std::move(*own), run);
+  }
+  run.read_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  run.trackers = build_trackers(job, run.dir, run.saved ? &*run.saved : nullptr);
+  run.saved.reset();
+}
+
 }  // namespace
 
 ExitCode run_job(Job& job, const RunRequest& request) {
   const SignalWatch signals;
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
-  prepare_run_folder(dir);
-  const RunLock lock(dir);
   OpenRun run(dir);
-  run.store.recover();
-  resume(job, request, run);
+  open_run(job, request, run);
   write_whole(dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
   fs::create_directories(dir + "/logs");
   log_to_file(dir + "/logs/rank-0.log");

@@ -8,16 +8,7 @@
 namespace accel {
 namespace {
 
-constexpr auto kRunPart = "run";
 constexpr auto kTrackerPart = "trackers/";
-
-/// "callbacks/ema", and "callbacks/ema.2" for a second one.
-std::string callback_part(const Job& job, size_t index) {
-  const std::string& type = job.recipe.callbacks[index].type;
-  int count = 1;
-  for (size_t i = 0; i < index; ++i) count += job.recipe.callbacks[i].type == type;
-  return "callbacks/" + type + (count > 1 ? "." + std::to_string(count) : "");
-}
 
 const StateDict& part_of(const TrainState& state, const std::string& name) {
   const auto found = state.parts.find(name);
@@ -82,7 +73,32 @@ RunState run_of(const TrainState& state) {
   return run;
 }
 
+void restore_generator(const at::Tensor& state) {
+  try {
+    set_generator_state(state);
+  } catch (const std::exception&) {
+    throw CheckpointError("the checkpoint's random state is none of PyTorch's CPU generator");
+  }
+}
+
 }  // namespace
+
+std::string callback_part(const Job& job, size_t index) {
+  const std::string& type = job.recipe.callbacks[index].type;
+  int count = 1;
+  for (size_t i = 0; i < index; ++i) count += job.recipe.callbacks[i].type == type;
+  return "callbacks/" + type + (count > 1 ? "." + std::to_string(count) : "");
+}
+
+std::string tied_head(const Job& job) {
+  auto* model = dynamic_cast<LanguageModel*>(job.model.get());
+  if (!model) return {};
+  const at::Tensor head = model->head_weight();
+  for (const NamedTensor& item : job.parameters) {
+    if (item.tensor.is_same(head)) return item.name;
+  }
+  return {};
+}
 
 TrainState capture(const Job& job, const RunState& run, const Trackers& trackers) {
   TrainState state;
@@ -92,8 +108,13 @@ TrainState capture(const Job& job, const RunState& run, const Trackers& trackers
   state.model.insert(state.model.end(), job.buffers.begin(), job.buffers.end());
   state.optimizer = job.optimizer->state();
   state.base_lrs = job.optimizer->base_lrs();
-  for (const double base : state.base_lrs) {
-    state.lrs.push_back(job.schedule->lr(base, run.updates));
+  state.updates = run.updates;
+  for (size_t i = 0; i < state.base_lrs.size(); ++i) {
+    state.lrs.push_back(job.schedule->lr(state.base_lrs[i], run.updates));
+    // Python's scheduler leaves the next update's rate in the groups, and trusts what it finds.
+    for (auto& [key, value] : state.optimizer.groups[i].hyper) {
+      if (key == "lr") value = state.lrs[i];
+    }
   }
   job.schedule->save(state.schedule);
   StateDict scaler;
@@ -123,7 +144,7 @@ RunState restore(Job& job, const TrainState& state) {
     job.callbacks[i]->load(part_of(state, callback_part(job, i)));
   }
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
-  set_generator_state(state.rng);
+  restore_generator(state.rng);
   return run_of(state);
 }
 

@@ -27,6 +27,15 @@ struct RunState {
 
 using Trackers = std::vector<std::pair<std::string, std::unique_ptr<Tracker>>>;
 
+/// The part of a checkpoint that keeps what the loop knows.
+constexpr auto kRunPart = "run";
+
+/// "callbacks/ema", and "callbacks/ema.2" for a second one.
+std::string callback_part(const Job& job, size_t index);
+
+/// The parameter that is a language model's head as well; empty where there is none.
+std::string tied_head(const Job& job);
+
 /// Shares the job's tensors: write it before the next step.
 TrainState capture(const Job& job, const RunState& run, const Trackers& trackers);
 
