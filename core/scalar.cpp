@@ -45,6 +45,7 @@ struct ByteUnit {
 constexpr ByteUnit kByteUnits[] = {
     {"B", 1},
     {"kB", 1e3},
+    {"KB", 1e3},
     {"MB", 1e6},
     {"GB", 1e9},
     {"TB", 1e12},

@@ -234,7 +234,8 @@ void read_scheduler(const Value& value, TrainState& state) {
     const auto* name = key.as<std::string>();
     const std::optional<double> number = number_in(item);
     if (name && number) state.schedule.numbers[*name] = *number;
-    if (const auto* text = item.as<std::string>(); name && text) state.schedule.texts[*name] = *text;
+    if (const auto* text = item.as<std::string>(); name && text)
+      state.schedule.texts[*name] = *text;
   }
   if (const Value* base = value.find("base_lrs")) state.base_lrs = numbers_in(base, "base_lrs");
   if (const Value* last = value.find("_last_lr")) state.lrs = numbers_in(last, "_last_lr");

@@ -90,7 +90,8 @@ Curve multistep(const Value& state) {
 
 Curve exponential(const Value& state) {
   const double gamma = number_at(state, "gamma");
-  return [=](const GroupRates& group, double step) { return group.initial * std::pow(gamma, step); };
+  return
+      [=](const GroupRates& group, double step) { return group.initial * std::pow(gamma, step); };
 }
 
 Curve polynomial(const Value& state) {

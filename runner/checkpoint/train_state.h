@@ -26,8 +26,8 @@ struct Progress {
 
 /// What a folder that Accelerate wrote tells besides the state. It counts no steps.
 struct AccelerateNotes {
-  int64_t processes = 1;              ///< that wrote it: each leaves its random states
-  std::optional<int64_t> updates;     ///< by the optimizer's own count, where it keeps one
+  int64_t processes = 1;           ///< that wrote it: each leaves its random states
+  std::optional<int64_t> updates;  ///< by the optimizer's own count, where it keeps one
   std::optional<TorchSchedule> schedule;
   std::vector<std::string> absent;    ///< files that a run needs and that are not there
   std::vector<std::string> not_used;  ///< files that are there

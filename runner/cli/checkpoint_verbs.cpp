@@ -1,7 +1,10 @@
-// checkpoint list, inspect, verify and diff.
+// checkpoint list, inspect, verify, convert, merge and diff.
 #include <filesystem>
 #include <iostream>
 
+#include "core/log.h"
+#include "core/scalar.h"
+#include "runner/checkpoint/convert.h"
 #include "runner/cli/checkpoint_text.h"
 #include "runner/cli/verbs.h"
 
@@ -24,6 +27,32 @@ std::string checkpoint_at(DiskFiles& files, const std::string& path) {
   const auto entries = CheckpointStore(files, path).list();
   if (entries.empty()) throw CheckpointError("'" + path + "' has no checkpoints");
   return entries.back().path;
+}
+
+constexpr std::pair<const char*, WeightLayout> kLayouts[] = {
+    {"safetensors", WeightLayout::kSafetensors},
+    {"bin", WeightLayout::kTorch},
+    {"accelerate", WeightLayout::kAccelerate},
+    {"dcp", WeightLayout::kDistributed}};
+
+WeightLayout layout_named(const std::string& name) {
+  for (const auto& [known, layout] : kLayouts) {
+    if (name == known) return layout;
+  }
+  throw std::invalid_argument("no layout '" + name + "'");  // the parser has checked it
+}
+
+uint64_t shard_bytes(const std::string& text, WeightLayout layout) {
+  if (layout != WeightLayout::kSafetensors && layout != WeightLayout::kTorch) {
+    throw Error(ExitCode::kRecipe, "'--max-shard-size' is for weights alone",
+                "convert with '--to safetensors' or '--to bin', or leave it out");
+  }
+  const Parsed<ByteSize> size = parse_byte_size({text, false});
+  if (!size.value || size.value->bytes <= 0) {
+    throw Error(ExitCode::kRecipe, "'--max-shard-size' wants a size, not '" + text + "'",
+                size.hint.empty() ? "such as '5 GB' or '500 MiB'" : size.hint);
+  }
+  return static_cast<uint64_t>(size.value->bytes);
 }
 
 }  // namespace
@@ -67,6 +96,36 @@ ExitCode checkpoint_verify_verb(const std::string& path) {
     }
   }
   return code;
+}
+
+std::vector<std::string> convert_layouts() {
+  std::vector<std::string> names;
+  for (const auto& [name, layout] : kLayouts) names.emplace_back(name);
+  return names;
+}
+
+ExitCode checkpoint_convert_verb(const ConvertArguments& arguments) {
+  DiskFiles files;
+  ConvertOptions options;
+  options.to = layout_named(arguments.to);
+  if (!arguments.max_shard_size.empty()) {
+    options.max_shard_bytes = shard_bytes(arguments.max_shard_size, options.to);
+  }
+  const fs::path target = fs::path(arguments.target).lexically_normal();
+  if (fs::exists(target)) {
+    throw Error(ExitCode::kRecipe, "'" + arguments.target + "' is there already",
+                "name a folder that is not: nothing is ever written over");
+  }
+  const std::string source = checkpoint_at(files, arguments.source);
+  const auto notes = convert_checkpoint(files, source, target.string(), options);
+  for (const std::string& note : notes) warn(note);
+  std::cout << arguments.target << '\n';
+  for (const DirEntry& entry : files.list(target.string())) {
+    const bool folder = entry.kind == DirEntry::Kind::kFolder;
+    std::cout << "  " << entry.name
+              << (folder ? "/" : "  " + std::to_string(entry.bytes) + " bytes") << '\n';
+  }
+  return ExitCode::kDone;
 }
 
 ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second) {

@@ -21,6 +21,7 @@ struct Arguments {
   std::string key, kind, name, source, target, data;
   bool names = false;
   int64_t steps = 10;
+  ConvertArguments convert{{}, {}, "safetensors", {}};
   std::vector<std::string> argv;
   std::function<ExitCode()> verb;
 };
@@ -107,6 +108,32 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
   reference.add_option("folder", to.target, "where to")->required();
 }
 
+constexpr auto kCheckpointHelp = "a checkpoint, or a run folder for its newest";
+
+void add_convert_verbs(CLI::App& group, Arguments& to) {
+  const auto add = [&](const char* name, const char* help) -> CLI::App& {
+    CLI::App& verb = add_torch_verb(group, name, help, to,
+                                    [&to] { return checkpoint_convert_verb(to.convert); });
+    verb.add_option("source", to.convert.source,
+                    std::string(kCheckpointHelp) + ", or a model folder")
+        ->required();
+    verb.add_option("target", to.convert.target, "a folder that is not there yet")->required();
+    return verb;
+  };
+  CLI::App& convert = add("convert", "write a checkpoint or model in another layout");
+  convert
+      .add_option("--to", to.convert.to,
+                  "safetensors or bin: the weights alone; accelerate: what "
+                  "save_state() writes; dcp: FSDP's shards")
+      ->check(CLI::IsMember(convert_layouts()))
+      ->required();
+  convert.add_option("--max-shard-size", to.convert.max_shard_size,
+                     "cut the weights into files of at most this, such as '5 GB'");
+  CLI::App& merge = add("merge", "put a model's shards into one file");
+  merge.add_option("--to", to.convert.to, "safetensors (the default) or bin")
+      ->check(CLI::IsMember({"safetensors", "bin"}));
+}
+
 void add_checkpoint_verbs(CLI::App& app, Arguments& to) {
   CLI::App& group = *app.add_subcommand("checkpoint", "look at checkpoints");
   group.require_subcommand(1);
@@ -114,7 +141,8 @@ void add_checkpoint_verbs(CLI::App& app, Arguments& to) {
                  [&to] { return checkpoint_list_verb(to.source); })
       .add_option("run", to.source, "a run folder")
       ->required();
-  const char* what = "a checkpoint, or a run folder for its newest";
+  add_convert_verbs(group, to);
+  const char* what = kCheckpointHelp;
   add_torch_verb(group, "inspect", "tell what a checkpoint holds", to,
                  [&to] { return checkpoint_inspect_verb(to.source); })
       .add_option("path", to.source, what)

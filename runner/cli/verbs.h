@@ -37,6 +37,16 @@ ExitCode checkpoint_list_verb(const std::string& run);
 ExitCode checkpoint_inspect_verb(const std::string& path);
 /// kCheckpoint when one is damaged. All of a run folder.
 ExitCode checkpoint_verify_verb(const std::string& path);
+struct ConvertArguments {
+  std::string source;
+  std::string target;
+  std::string to;              ///< one of convert_layouts()
+  std::string max_shard_size;  ///< "5 GB"; empty: one file
+};
+/// Names that `to` may have.
+std::vector<std::string> convert_layouts();
+ExitCode checkpoint_convert_verb(const ConvertArguments& arguments);
+
 /// kOther when they differ.
 ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second);
 

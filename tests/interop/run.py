@@ -21,6 +21,7 @@ def steps(build, scratch):
     yield "Accelerate still gives the golden losses", [python, HERE / "make_golden_losses.py", "--check"]
     yield "accel-run gives them too", [python, ROOT / "tests/smoke/golden_losses.py",
                                        build / "accel-run", HERE]
+    yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)

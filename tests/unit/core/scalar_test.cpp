@@ -176,6 +176,7 @@ TEST(ScalarTest, ByteSizesAreDecimalOrBinaryByTheirUnit) {
   const ScalarCase cases[] = {
       {"4096", "4096"},
       {"10 MB", "10000000"},
+      {"10KB", "10000"},
       {"4 GiB", "4294967296"},
       {"1.5KiB", "1536"},
       {"9223372036854775807", "9223372036854775807"},

@@ -1,0 +1,200 @@
+#include "runner/checkpoint/accelerate_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+
+#include "runner/checkpoint/folder_reader.h"
+#include "runner/checkpoint/layout.h"
+#include "runner/formats/dcp.h"
+#include "runner/formats/weight_shards.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kPickledModelFile = "pytorch_model.bin";
+constexpr auto kFullModelFile = "pytorch_model_fsdp.bin";
+
+DcpState read_dcp_folder(Files& files, const std::string& folder) {
+  const FolderReader reader(files, folder);
+  return guarded(folder, kDcpMetadataFile, [&] {
+    return read_dcp([&](const std::string& name) { return reader.bytes(name); });
+  });
+}
+
+/// The tensors of a state dict that was pickled.
+std::vector<NamedArray> pickled_tensors(const FolderReader& reader, const std::string& name) {
+  std::vector<NamedArray> out;
+  reader.value(name, [&](const Value& value) {
+    const auto* dict = value.as<Value::Dict>();
+    if (!dict) throw FormatError("it is not a dict of tensors");
+    for (const auto& [key, item] : dict->items) {
+      const auto* weight = key.as<std::string>();
+      const auto* array = item.as<Array>();
+      if (!weight || !array) throw FormatError("it is not a dict of tensors");
+      out.push_back({*weight, *array});
+    }
+  });
+  return out;
+}
+
+std::vector<NamedArray> tensors_of(const FolderReader& reader, const std::string& file) {
+  return file.ends_with(".safetensors") ? reader.tensors(file) : pickled_tensors(reader, file);
+}
+
+/// All that an index lists, each weight from the file it names.
+Weights indexed_weights(const FolderReader& reader, const std::string& index) {
+  const SharedBytes text = reader.bytes(index);
+  const WeightIndex list =
+      guarded(reader.folder(), index, [&] { return read_weight_index(as_text(text.view)); });
+  Weights out;
+  for (const auto& [weight, file] : list.files) out.files.insert(file);
+  for (const std::string& shard : out.files) {
+    for (NamedArray& tensor : tensors_of(reader, shard)) {
+      const auto found = list.files.find(tensor.name);
+      if (found != list.files.end() && found->second == shard)
+        out.tensors.push_back(std::move(tensor));
+    }
+  }
+  if (out.tensors.size() != list.files.size()) {
+    throw_damaged(reader.folder(), index,
+                  "lists " + std::to_string(list.files.size()) + " weights, its files hold " +
+                      std::to_string(out.tensors.size()) + " of them");
+  }
+  out.files.insert(index);
+  return out;
+}
+
+/// The weights of a distributed checkpoint, without the one key that all may stand under.
+std::vector<NamedArray> distributed_weights(DcpState state) {
+  std::set<std::string> tops;
+  for (const NamedArray& tensor : state.tensors) {
+    const auto path = state.paths.find(tensor.name);
+    const bool nested = path != state.paths.end() && path->second.size() > 1;
+    const auto* top = nested ? path->second.front().as<std::string>() : nullptr;
+    tops.insert(top ? *top + "." : "");
+  }
+  if (tops.size() != 1) return std::move(state.tensors);
+  const std::string& top = *tops.begin();
+  for (NamedArray& tensor : state.tensors) {
+    if (tensor.name.starts_with(top)) tensor.name.erase(0, top.size());
+  }
+  return std::move(state.tensors);
+}
+
+/// The value at `path` below `root`, made where it is missing. Whole numbers index lists.
+Value& place(Value& root, const DcpPath& path) {
+  constexpr int64_t kMaxItems = 1 << 20;
+  Value* at = &root;
+  for (const Value& step : path) {
+    if (const auto* index = step.as<int64_t>()) {
+      if (at->as<Value::None>()) *at = Value::List();
+      auto* list = std::get_if<Value::List>(&at->data);
+      if (!list || *index < 0 || *index > kMaxItems) throw FormatError("its names make no tree");
+      const auto wanted = static_cast<size_t>(*index) + 1;
+      if (list->items.size() < wanted) list->items.resize(wanted);
+      at = &list->items[wanted - 1];
+      continue;
+    }
+    if (at->as<Value::None>()) *at = Value::Dict();
+    auto* dict = std::get_if<Value::Dict>(&at->data);
+    const auto* key = step.as<std::string>();
+    if (!dict || !key) throw FormatError("its names make no tree");
+    const auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& item) {
+      const auto* name = item.first.template as<std::string>();
+      return name && *name == *key;
+    });
+    if (found != dict->items.end()) {
+      at = &found->second;
+    } else {
+      at = &dict->items.emplace_back(*key, Value()).second;
+    }
+  }
+  return *at;
+}
+
+/// The state_dict that was made flat.
+Value distributed_optimizer(const DcpState& state) {
+  Value tree;
+  const auto put = [&](const std::string& name, Value value) {
+    const auto path = state.paths.find(name);
+    place(tree, path == state.paths.end() ? DcpPath{name} : path->second) = std::move(value);
+  };
+  for (const auto& [name, array] : state.tensors) put(name, array);
+  for (const auto& [name, value] : state.objects) put(name, value);
+  const Value* optimizer = tree.find("optimizer");
+  return optimizer ? *optimizer : tree;
+}
+
+/// The rank in "random_states_<rank>.pkl".
+std::optional<int> rank_of(std::string_view name) {
+  constexpr std::string_view kBefore = "random_states_", kBehind = ".pkl";
+  if (!name.starts_with(kBefore) || !name.ends_with(kBehind)) return std::nullopt;
+  name.remove_prefix(kBefore.size());
+  name.remove_suffix(kBehind.size());
+  int rank = 0;
+  const auto [end, error] = std::from_chars(name.begin(), name.end(), rank);
+  if (error != std::errc() || end != name.end() || rank < 0) return std::nullopt;
+  return rank;
+}
+
+}  // namespace
+
+Weights read_weights(Files& files, const std::string& folder) {
+  const std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  const FolderReader reader(files, folder);
+  for (const std::string name : {kModelFile, kPickledModelFile}) {
+    if (entries.contains(name)) return {tensors_of(reader, name), {name}};
+    const std::string index = name + ".index.json";
+    if (entries.contains(index)) return indexed_weights(reader, index);
+  }
+  if (entries.contains(kFullModelFile)) {
+    return {tensors_of(reader, kFullModelFile), {kFullModelFile}};
+  }
+  if (entries.contains(kShardedModelFolder)) {
+    return {distributed_weights(read_dcp_folder(files, folder + "/" + kShardedModelFolder)),
+            {kShardedModelFolder}};
+  }
+  if (entries.contains(kDcpMetadataFile)) {
+    return {distributed_weights(read_dcp_folder(files, folder)), {kDcpMetadataFile}};
+  }
+  throw CheckpointError("'" + folder + "' has no weights: neither '" + kModelFile + "' nor '" +
+                            kPickledModelFile + "', no index of either, no '" + kFullModelFile +
+                            "', no '" + kShardedModelFolder + "' and no '" + kDcpMetadataFile + "'",
+                        "give a checkpoint, a model folder, or a folder of FSDP's shards");
+}
+
+AccelerateFolder read_accelerate_folder(Files& files, const std::string& folder,
+                                        const std::set<std::string>& without) {
+  std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  std::erase_if(entries, [&](const auto& entry) { return without.contains(entry.first); });
+  const FolderReader reader(files, folder);
+  AccelerateFolder out;
+  const auto take = [&](const char* name, std::optional<Value>& part) {
+    if (!entries.contains(name)) return;
+    part = reader.torch_file(name);
+    out.files.insert(name);
+  };
+  Weights weights = read_weights(files, folder);
+  out.model = std::move(weights.tensors);
+  out.files = std::move(weights.files);
+  take(kOptimizerFile, out.optimizer);
+  if (!out.optimizer && entries.contains(kShardedOptimizerFolder)) {
+    const std::string shards = folder + "/" + kShardedOptimizerFolder;
+    out.optimizer = guarded(shards, kDcpMetadataFile,
+                            [&] { return distributed_optimizer(read_dcp_folder(files, shards)); });
+    out.files.insert(kShardedOptimizerFolder);
+  }
+  take(kSchedulerFile, out.scheduler);
+  take(kScalerFile, out.scaler);
+  for (const auto& [name, entry] : entries) {
+    const std::optional<int> rank = rank_of(name);
+    if (!rank) continue;
+    out.random_states[*rank] = reader.torch_file(name);
+    out.files.insert(name);
+  }
+  return out;
+}
+
+}  // namespace accel

@@ -1,0 +1,216 @@
+#include "runner/checkpoint/convert.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "runner/checkpoint/accelerate_folder.h"
+#include "runner/checkpoint/folder_writer.h"
+#include "runner/checkpoint/layout.h"
+#include "runner/checkpoint/reader.h"
+#include "runner/checkpoint/renumber.h"
+#include "runner/formats/dcp.h"
+#include "runner/formats/weight_shards.h"
+
+namespace accel {
+namespace {
+
+/// What is converted, and the names that its optimizer's running numbers stand for, where they are
+/// known.
+struct Origin {
+  AccelerateFolder parts;
+  std::vector<std::string> parameters;
+};
+
+Origin read_origin(Files& files, const std::string& folder) {
+  Origin out;
+  if (!has_manifest(files, folder)) {
+    out.parts = read_accelerate_folder(files, folder);
+    return out;
+  }
+  verify_checkpoint(files, folder);
+  const Manifest manifest = inspect_checkpoint(files, folder);
+  out.parts = read_accelerate_folder(files, folder);
+  out.parameters = manifest.optimizer;
+  std::map<std::string, Array> by_name;
+  for (const NamedArray& tensor : out.parts.model) by_name.emplace(tensor.name, tensor.array);
+  out.parts.model.clear();
+  for (const std::string& name : manifest.model) {
+    const auto tied = manifest.tied.find(name);
+    out.parts.model.push_back({name, by_name[tied == manifest.tied.end() ? name : tied->second]});
+  }
+  return out;
+}
+
+/// Each memory once, under the first of its names: what safetensors asks for.
+std::vector<NamedArray> untied(const std::vector<NamedArray>& tensors) {
+  std::set<std::pair<const std::byte*, Shape>> seen;
+  std::vector<NamedArray> out;
+  for (const NamedArray& tensor : tensors) {
+    const bool empty = tensor.array.count() == 0;
+    if (empty || seen.emplace(tensor.array.data(), tensor.array.shape()).second) {
+      out.push_back(tensor);
+    }
+  }
+  return out;
+}
+
+void write_weights(FolderWriter& writer, const std::vector<NamedArray>& tensors,
+                   WeightFormat format, uint64_t max_shard_bytes) {
+  std::vector<WeightSize> sizes;
+  for (const auto& [name, array] : tensors) sizes.push_back({name, array.bytes()});
+  const std::vector<WeightShard> shards = plan_weight_shards(sizes, max_shard_bytes, format);
+  for (const WeightShard& shard : shards) {
+    std::vector<NamedArray> some;
+    Value::Dict dict;
+    for (const size_t i : shard.weights) {
+      some.push_back(tensors[i]);
+      dict.items.emplace_back(tensors[i].name, tensors[i].array);
+    }
+    if (format == WeightFormat::kSafetensors) {
+      writer.add_tensors(shard.file, some);
+    } else {
+      writer.add_value(shard.file, std::move(dict));
+    }
+  }
+  if (shards.size() > 1) {
+    writer.add_text(weight_index_name(format), weight_index_text(sizes, shards));
+  }
+}
+
+void write_dcp_folder(Files& files, const std::string& folder, const DcpState& state) {
+  files.make_dirs(folder);
+  FolderWriter writer(files, folder);
+  std::string metadata;
+  writer.add(kDcpDataFile, [&](const ByteSink& data) {
+    write_dcp(state, data, [&](ByteSpan bytes) { metadata += as_text(bytes); });
+  });
+  writer.add_text(kDcpMetadataFile, metadata);
+  files.sync_dir(folder);
+}
+
+/// Gives each leaf of a state dict the name that its path makes. Lists are leaves, but for lists of
+/// dicts, as torch.distributed.checkpoint has it.
+void flatten(const Value& value, DcpPath path, DcpState& out) {
+  const auto* dict = value.as<Value::Dict>();
+  const auto* list = value.as<Value::List>();
+  if (dict && !dict->items.empty()) {
+    for (const auto& [key, item] : dict->items) {
+      DcpPath below = path;
+      below.push_back(key);
+      flatten(item, std::move(below), out);
+    }
+    return;
+  }
+  if (list && !list->items.empty() && list->items.front().as<Value::Dict>()) {
+    for (size_t i = 0; i < list->items.size(); ++i) {
+      DcpPath below = path;
+      below.emplace_back(static_cast<int64_t>(i));
+      flatten(list->items[i], std::move(below), out);
+    }
+    return;
+  }
+  std::string name;
+  for (const Value& step : path) {
+    const auto* text = step.as<std::string>();
+    name += (name.empty() ? "" : ".") + (text ? *text : std::to_string(*step.as<int64_t>()));
+  }
+  if (const auto* array = value.as<Array>()) {
+    out.tensors.push_back({name, *array});
+  } else {
+    out.objects.emplace_back(name, value);
+  }
+  out.paths[name] = std::move(path);
+}
+
+DcpState distributed(const std::string& top, const Value& tree) {
+  DcpState out;
+  flatten(tree, {top}, out);
+  return out;
+}
+
+/// What save_state() writes beside the model and the optimizer.
+void write_rest(FolderWriter& writer, const AccelerateFolder& parts) {
+  if (parts.scheduler) writer.add_value(kSchedulerFile, *parts.scheduler);
+  if (parts.scaler) writer.add_value(kScalerFile, *parts.scaler);
+  for (const auto& [rank, states] : parts.random_states) {
+    writer.add_value("random_states_" + std::to_string(rank) + ".pkl", states);
+  }
+}
+
+void write_distributed(Files& files, const std::string& folder, const Origin& origin,
+                       std::vector<std::string>& notes) {
+  Value::Dict model;
+  for (const auto& [name, array] : untied(origin.parts.model))
+    model.items.emplace_back(name, array);
+  write_dcp_folder(files, folder + "/" + kShardedModelFolder, distributed("model", model));
+  if (origin.parts.optimizer) {
+    if (const auto named = by_parameter_name(*origin.parts.optimizer, origin.parameters)) {
+      write_dcp_folder(files, folder + "/" + kShardedOptimizerFolder,
+                       distributed("optimizer", *named));
+    } else {
+      notes.push_back("'" + std::string(kOptimizerFile) +
+                      "' stays behind: it knows parameters by running numbers alone");
+    }
+  }
+  FolderWriter writer(files, folder);
+  write_rest(writer, origin.parts);
+}
+
+void write_target(Files& files, const std::string& folder, const Origin& origin,
+                  const ConvertOptions& options, std::vector<std::string>& notes) {
+  FolderWriter writer(files, folder);
+  const std::vector<NamedArray>& model = origin.parts.model;
+  switch (options.to) {
+    case WeightLayout::kSafetensors:
+      write_weights(writer, untied(model), WeightFormat::kSafetensors, options.max_shard_bytes);
+      break;
+    case WeightLayout::kTorch:
+      write_weights(writer, model, WeightFormat::kTorch, options.max_shard_bytes);
+      break;
+    case WeightLayout::kAccelerate:
+      writer.add_tensors(kModelFile, untied(model));
+      if (origin.parts.optimizer) {
+        writer.add_value(kOptimizerFile, by_running_number(*origin.parts.optimizer));
+      }
+      write_rest(writer, origin.parts);
+      break;
+    case WeightLayout::kDistributed:
+      write_distributed(files, folder, origin, notes);
+      break;
+  }
+  files.sync_dir(folder);
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+}  // namespace
+
+std::vector<std::string> convert_checkpoint(Files& files, const std::string& source,
+                                            const std::string& target,
+                                            const ConvertOptions& options) {
+  const std::string staged = target + ".partial";
+  std::vector<std::string> notes;
+  const Origin origin = read_origin(files, source);
+  try {
+    if (!files.list(target).empty()) throw FileError("write", target, EEXIST);
+    files.remove_tree(staged);
+    files.make_dirs(staged);
+    write_target(files, staged, origin, options, notes);
+    files.rename(staged, target);
+    files.sync_dir(parent_of(target));
+  } catch (const FileError& error) {
+    throw IoError("cannot write '" + target + "': " + error.what(),
+                  "the target is a folder that is not there yet");
+  } catch (const FormatError& error) {
+    throw CheckpointError("cannot convert '" + source + "': " + error.what());
+  }
+  return notes;
+}
+
+}  // namespace accel

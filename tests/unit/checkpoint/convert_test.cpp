@@ -1,0 +1,211 @@
+#include "runner/checkpoint/convert.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "runner/checkpoint/accelerate_folder.h"
+#include "runner/checkpoint/layout.h"
+#include "runner/checkpoint/renumber.h"
+#include "runner/checkpoint/store.h"
+#include "runner/formats/torch_file.h"
+#include "tests/unit/checkpoint/memory_files.h"
+#include "tests/unit/checkpoint/small_state.h"
+
+namespace accel {
+namespace {
+
+/// A folder with a checkpoint of ours in it.
+class ConvertTest : public testing::Test {
+ protected:
+  ConvertTest() {
+    files_.make_dirs("/run");
+    ours_ = CheckpointStore(files_, "/run").save(small_state(3));
+    files_.sync_dir("/run");
+  }
+
+  std::vector<std::string> convert(const std::string& source, const std::string& target,
+                                   WeightLayout to, uint64_t max_shard_bytes = UINT64_MAX) {
+    return convert_checkpoint(files_, source, target, {to, max_shard_bytes});
+  }
+
+  std::string complaint(const std::string& source, const std::string& target,
+                        WeightLayout to = WeightLayout::kSafetensors) {
+    try {
+      convert(source, target, to);
+    } catch (const Error& error) {
+      return std::string(error.what()) + "\n" + error.hint();
+    }
+    return "none";
+  }
+
+  std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> out;
+    for (const DirEntry& entry : files_.list(folder)) out.push_back(entry.name);
+    return out;
+  }
+
+  /// Name, type, shape and bytes of each weight, by name.
+  std::map<std::string, std::string> weights_in(const std::string& folder) {
+    std::map<std::string, std::string> out;
+    for (const auto& [name, array] : read_weights(files_, folder).tensors) {
+      out[name] = std::string(name_of(array.type())) + to_string(array.shape()) +
+                  hex_text(checksum_of({array.data(), array.bytes()}));
+    }
+    return out;
+  }
+
+  std::string bytes_of(const std::string& path) {
+    return std::string(as_text(files_.read(path).view));
+  }
+
+  MemoryFiles files_;
+  std::string ours_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(ConvertTest, WeightsAlone) {
+  EXPECT_TRUE(convert(ours_, "/safe", WeightLayout::kSafetensors).empty());
+  EXPECT_EQ(names_in("/safe"), Names{"model.safetensors"});
+  EXPECT_EQ(bytes_of("/safe/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
+  convert(ours_, "/bin", WeightLayout::kTorch);
+  EXPECT_EQ(names_in("/bin"), Names{"pytorch_model.bin"});
+  // A strict load of a .bin wants tied weights under every name, one of safetensors under one.
+  auto weights = weights_in("/bin");
+  EXPECT_EQ(weights["lm_head.weight"], weights["wte.weight"]);
+  EXPECT_EQ(weights.size(), 4U);
+  weights.erase("lm_head.weight");
+  EXPECT_EQ(weights_in("/safe"), weights);
+}
+
+TEST_F(ConvertTest, ShardsAndBack) {
+  convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
+  EXPECT_EQ(names_in("/shards"),
+            (Names{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                   "model.safetensors.index.json"}));
+  convert("/shards", "/whole", WeightLayout::kSafetensors);
+  EXPECT_EQ(bytes_of("/whole/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
+  convert(ours_, "/bins", WeightLayout::kTorch, 24);
+  EXPECT_EQ(names_in("/bins").back(), "pytorch_model.bin.index.json");
+  convert(ours_, "/bin", WeightLayout::kTorch);
+  EXPECT_EQ(weights_in("/bins"), weights_in("/bin"));
+}
+
+TEST_F(ConvertTest, AllOfAccelerates) {
+  EXPECT_TRUE(convert(ours_, "/all", WeightLayout::kAccelerate).empty());
+  EXPECT_EQ(names_in("/all"), (Names{"model.safetensors", "optimizer.bin", "random_states_0.pkl",
+                                     "scaler.pt", "scheduler.bin"}));
+  for (const std::string& name : names_in("/all")) {
+    EXPECT_EQ(bytes_of("/all/" + name), bytes_of(ours_ + "/" + name)) << name;
+  }
+}
+
+TEST_F(ConvertTest, DistributedAndBack) {
+  EXPECT_TRUE(convert(ours_, "/shared", WeightLayout::kDistributed).empty());
+  EXPECT_EQ(names_in("/shared"), (Names{"optimizer_0", "pytorch_model_fsdp_0",
+                                        "random_states_0.pkl", "scaler.pt", "scheduler.bin"}));
+  EXPECT_EQ(names_in("/shared/optimizer_0"), (Names{".metadata", "__0_0.distcp"}));
+  convert("/shared", "/back", WeightLayout::kAccelerate);
+  EXPECT_EQ(bytes_of("/back/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
+  // What was named is numbered again, in the order of the groups.
+  const auto named = read_accelerate_folder(files_, "/shared").optimizer;
+  ASSERT_TRUE(named);
+  const Value* groups = named->find("param_groups");
+  ASSERT_TRUE(groups && groups->as<Value::List>());
+  EXPECT_EQ(groups->as<Value::List>()->items.size(), 2U);
+  convert("/back", "/again", WeightLayout::kAccelerate);
+  EXPECT_EQ(bytes_of("/again/optimizer.bin"), bytes_of("/back/optimizer.bin"));
+  // The folder of shards by itself is a model too.
+  convert("/shared/pytorch_model_fsdp_0", "/model", WeightLayout::kSafetensors);
+  EXPECT_EQ(bytes_of("/model/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
+}
+
+TEST_F(ConvertTest, NumbersWithoutNamesStayBehind) {
+  convert(ours_, "/all", WeightLayout::kAccelerate);
+  EXPECT_EQ(convert("/all", "/shared", WeightLayout::kDistributed),
+            Names{"'optimizer.bin' stays behind: it knows parameters by running numbers alone"});
+  EXPECT_EQ(names_in("/shared").front(), "pytorch_model_fsdp_0");
+}
+
+TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
+  files_.make_dirs("/empty");
+  EXPECT_EQ(complaint("/empty", "/x"),
+            "'/empty' has no weights: neither 'model.safetensors' nor 'pytorch_model.bin', no "
+            "index of either, no 'pytorch_model_fsdp.bin', no 'pytorch_model_fsdp_0' and no "
+            "'.metadata'\n"
+            "give a checkpoint, a model folder, or a folder of FSDP's shards");
+  EXPECT_EQ(complaint(ours_, "/run"),
+            "cannot write '/run': cannot write '/run': File exists\n"
+            "the target is a folder that is not there yet");
+  convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
+  files_.erase("/shards/model-00001-of-00002.safetensors");
+  EXPECT_EQ(complaint("/shards", "/x").substr(0, 97),
+            "checkpoint '/shards': cannot read '/shards/model-00001-of-00002.safetensors': No such "
+            "file or dire");
+  files_.content(ours_ + "/optimizer.bin")[40] ^= 1;
+  EXPECT_NE(complaint(ours_, "/x").find("is damaged: 'optimizer.bin' has checksum"),
+            std::string::npos);
+  EXPECT_FALSE(files_.exists("/x"));
+}
+
+TEST_F(ConvertTest, AnIndexMustBeTrue) {
+  convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
+  std::string& index = files_.content("/shards/model.safetensors.index.json");
+  index.replace(index.find("\"bias\""), 6, "\"bios\"");
+  EXPECT_EQ(complaint("/shards", "/x").substr(0, 117),
+            "checkpoint '/shards' is damaged: 'model.safetensors.index.json' lists 3 weights, its "
+            "files hold 2 of them\nresume from a");
+}
+
+TEST_F(ConvertTest, AFailureLeavesNoTarget) {
+  for (int call = 1;; ++call) {
+    files_.fail_call(call, ENOSPC);
+    const std::string said = complaint(ours_, "/target", WeightLayout::kDistributed);
+    const bool fired = files_.fault_fired();
+    files_.fail_call(0, 0);
+    if (!fired) {
+      EXPECT_EQ(said, "none");
+      EXPECT_TRUE(files_.exists("/target"));
+      break;
+    }
+    EXPECT_NE(said.find("No space left on device"), std::string::npos) << call;
+    // Once it has its name it is whole, even if the disk could not confirm that.
+    if (files_.exists("/target")) {
+      EXPECT_EQ(names_in("/target").size(), 5U);
+      files_.remove_tree("/target");
+    }
+  }
+}
+
+Value optimizer_of(const std::vector<Value>& parameters, const Value& with_state) {
+  Value::Dict state, group, out;
+  state.items.emplace_back(with_state, Value::Dict());
+  group.items.emplace_back("lr", 0.5);
+  group.items.emplace_back("params", Value::List{parameters});
+  out.items.emplace_back("state", std::move(state));
+  out.items.emplace_back("param_groups", Value::List{{Value(std::move(group))}});
+  return out;
+}
+
+TEST(RenumberTest, BetweenNamesAndNumbers) {
+  const Value named = optimizer_of({"b", "a"}, "a"), numbered = optimizer_of({0, 1}, 1);
+  EXPECT_EQ(write_pickle(by_running_number(named)), write_pickle(numbered));
+  EXPECT_EQ(write_pickle(by_running_number(numbered)), write_pickle(numbered));
+  EXPECT_EQ(write_pickle(*by_parameter_name(numbered, {"b", "a"})), write_pickle(named));
+  EXPECT_EQ(write_pickle(*by_parameter_name(named, {})), write_pickle(named));
+  EXPECT_FALSE(by_parameter_name(numbered, {"b"}));
+}
+
+TEST(RenumberTest, WhatIsNoOptimizerIsRefused) {
+  EXPECT_THROW(by_running_number(Value()), FormatError);
+  EXPECT_THROW(by_running_number(optimizer_of({0, Value()}, 0)), FormatError);
+  try {
+    by_running_number(optimizer_of({"a"}, "b"));
+    FAIL();
+  } catch (const FormatError& error) {
+    EXPECT_STREQ(error.what(), "parameter 'b' has a state but is in no group");
+  }
+}
+
+}  // namespace
+}  // namespace accel
