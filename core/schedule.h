@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/units.h"
 
@@ -30,6 +31,10 @@ class Schedule {
 
   /// The rate of update number `step` (from 0) for a group whose own rate is `base`.
   virtual double lr(double base, int64_t step) const = 0;
+  /// The updates at which one curve ends and another begins; for PyTorch, which has an object each.
+  virtual std::vector<int64_t> milestones() const { return {}; }
+  /// What PyTorch's counterpart keeps of a group in `param_groups`, by name.
+  virtual std::map<std::string, double> group_rates(double /*base*/) const { return {}; }
   /// The name of the result that observe() wants, "eval/loss"; empty: none.
   virtual std::string watches() const { return {}; }
   /// The results of an evaluation: {"eval/loss", 0.1}, ... Only `plateau` cares.

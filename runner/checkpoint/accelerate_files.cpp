@@ -28,6 +28,36 @@ Value words_of(const MersenneState& words, bool with_position) {
   return Value::Tuple{std::move(out.items)};
 }
 
+/// What every scheduler of PyTorch's keeps. Only a LambdaLR asks for `lr_lambdas`; the others let
+/// them be.
+Value::Dict scheduler_dict(const TrainState& state, int64_t steps) {
+  Value::Dict out;
+  out.items.emplace_back("base_lrs", list_of(state.base_lrs));
+  out.items.emplace_back("last_epoch", steps);
+  out.items.emplace_back("_step_count", steps + 1);
+  out.items.emplace_back("_is_initial", false);
+  out.items.emplace_back("_get_lr_called_within_step", false);
+  out.items.emplace_back("_last_lr", list_of(state.lrs));
+  out.items.emplace_back("lr_lambdas", Value::List{std::vector<Value>(state.base_lrs.size())});
+  return out;
+}
+
+/// SequentialLR has a scheduler per curve, each counting from its own start; WarmRestarts counts
+/// from the start of the present one.
+void add_curves(const TrainState& state, int64_t steps, Value::Dict& out) {
+  Value::List parts;
+  for (size_t i = 0; i + 1 < state.curves.size(); ++i) {
+    const int64_t begin = state.curves[i], end = state.curves[i + 1];
+    const bool last = i + 2 == state.curves.size();
+    const int64_t done = std::clamp<int64_t>(steps - begin, 0, last ? steps : end - begin - 1);
+    parts.items.emplace_back(scheduler_dict(state, done));
+    if (steps < begin || (steps >= end && !last)) continue;
+    out.items.emplace_back("T_cur", done);
+    out.items.emplace_back("T_i", end - begin);
+  }
+  if (parts.items.size() > 1) out.items.emplace_back("_schedulers", std::move(parts));
+}
+
 struct HyperWriter {
   Value operator()(std::monostate) const { return {}; }
   Value operator()(const std::vector<double>& numbers) const {
@@ -218,14 +248,12 @@ void read_optimizer(const Value& value, const std::vector<std::string>& names, T
 
 Value scheduler_value(const TrainState& state) {
   const int64_t steps = state.updates.value_or(state.progress.step);
-  Value::Dict out;
-  out.items.emplace_back("base_lrs", list_of(state.base_lrs));
-  out.items.emplace_back("last_epoch", steps);
-  out.items.emplace_back("_step_count", steps + 1);
-  out.items.emplace_back("_is_initial", false);
-  out.items.emplace_back("_get_lr_called_within_step", false);
-  out.items.emplace_back("_last_lr", list_of(state.lrs));
-  out.items.emplace_back("lr_lambdas", Value::List{std::vector<Value>(state.base_lrs.size())});
+  Value::Dict out = scheduler_dict(state, steps);
+  add_curves(state, steps, out);
+  // What ReduceLROnPlateau keeps; a name with a dot is a phase's.
+  for (const auto& [name, number] : state.schedule.numbers) {
+    if (name.find('.') == name.npos) out.items.emplace_back(name, number);
+  }
   return out;
 }
 

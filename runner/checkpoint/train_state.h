@@ -55,6 +55,9 @@ struct TrainState {
   std::map<std::string, double> metrics;
   std::string recipe;  ///< resolved, as YAML
 
+  /// The updates at which curves of the schedule begin, the first at 0, and where the last ends.
+  /// For scheduler.bin only: not read back.
+  std::vector<int64_t> curves;
   /// Optimizer updates done: steps but those that fp16 skipped. What scheduler.bin counts; not
   /// read back, as `parts` has it too.
   std::optional<int64_t> updates;

@@ -54,9 +54,9 @@ constexpr auto kAdamKind = "decoupled_weight_decay";
 
 /// Keys that say how an update is computed and not what it is, and those that schedulers add.
 bool is_bookkeeping(const std::string& key) {
-  constexpr std::array kKeys = {"lr",     "initial_lr", "max_lr",       "min_lr",  "max_momentum",
-                                "fused",  "foreach",    "base_momentum", "capturable",
-                                "differentiable"};
+  constexpr std::array kKeys = {"lr",           "initial_lr",    "max_lr",  "min_lr",
+                                "max_momentum", "fused",         "foreach", "base_momentum",
+                                "capturable",   "differentiable"};
   return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
@@ -100,7 +100,8 @@ std::vector<std::string> keys_beyond(const Hyper& hyper, const Hyper& other, boo
 
 /// What None stands for: Muon's rule for shapes, and in Adafactor's pair the precision of float32.
 HyperValue without_none(const std::string& key, HyperValue value) {
-  if (key == "adjust_lr_fn" && std::holds_alternative<std::monostate>(value)) return std::string("original");
+  if (key == "adjust_lr_fn" && std::holds_alternative<std::monostate>(value))
+    return std::string("original");
   if (auto* list = std::get_if<std::vector<double>>(&value); list && key == "eps") {
     for (double& number : *list) number = std::isnan(number) ? 0x1p-23 : number;
   }
@@ -119,7 +120,8 @@ void check_type(const Job& job, const std::string& folder, const Hyper& theirs, 
   throw CheckpointError("'" + folder + "/" + kOptimizerFile + "' is of another optimizer than '" +
                             job.recipe.optimizer.type + "': it" + what,
                         "write the one that made it into the recipe, or to start it afresh add "
-                        "--allow " + std::string(kOptimizerFile));
+                        "--allow " +
+                            std::string(kOptimizerFile));
 }
 
 /// Types, then names, shapes and slots, then options.
@@ -150,9 +152,9 @@ void compare_scaler(const Job& job, const TrainState& state, std::vector<RecipeC
   StateDict ours;
   job.precision->save(ours);
   if (ours.numbers.empty()) {
-    changes.push_back({"accelerator.mixed_precision", "fp16, with a gradient scaler",
-                       Codec<MixedPrecision>::write(job.recipe.accelerator.mixed_precision)
-                           .scalar()->text});
+    changes.push_back(
+        {"accelerator.mixed_precision", "fp16, with a gradient scaler",
+         Codec<MixedPrecision>::write(job.recipe.accelerator.mixed_precision).scalar()->text});
   }
   for (const auto& [name, value] : ours.numbers) {
     const auto then = state.scaler->numbers.find(name);
@@ -185,11 +187,13 @@ struct Place {
 /// Accelerate keeps no step: what counts one is its optimizer, or else its scheduler.
 Place find_place(const Job& job, const std::string& folder, const AccelerateNotes& notes) {
   const Auto<int64_t>& given = job.recipe.checkpoint.resume_step;
-  if (given) return {*given, std::min(*given, notes.updates.value_or(*given)), "the recipe"};
-  if (notes.updates) return {*notes.updates, *notes.updates, kOptimizerFile};
-  const bool counts = notes.schedule && notes.schedule->type != "ReduceLROnPlateau";
-  if (!counts || (notes.processes > 1 && notes.schedule->steps > 0)) refuse_place(folder, notes);
-  return {notes.schedule->steps, notes.schedule->steps, kSchedulerFile};
+  const bool counts = notes.schedule && notes.schedule->type != "ReduceLROnPlateau" &&
+                      (notes.processes == 1 || notes.schedule->steps == 0);
+  std::optional<int64_t> updates = notes.updates;
+  if (!updates && counts) updates = notes.schedule->steps;
+  if (given) return {*given, std::min(*given, updates.value_or(*given)), "the recipe"};
+  if (!updates) refuse_place(folder, notes);
+  return {*updates, *updates, notes.updates ? kOptimizerFile : kSchedulerFile};
 }
 
 /// As if every step had taken what a step of this job takes.
@@ -199,8 +203,8 @@ Progress progress_at(const Job& job, int64_t step) {
   out.step = step;
   out.epoch = step / per_epoch;
   out.step_in_epoch = step % per_epoch;
-  out.samples = out.epoch * job.train_loader->samples_per_epoch() +
-                out.step_in_epoch * job.batches.batch;
+  out.samples =
+      out.epoch * job.train_loader->samples_per_epoch() + out.step_in_epoch * job.batches.batch;
   if (job.length.tokens_per_step > 0) out.tokens = out.samples * job.data.input.back();
   return out;
 }

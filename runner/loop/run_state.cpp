@@ -2,6 +2,8 @@
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "runner/job/torch_setup.h"
 
@@ -73,6 +75,33 @@ RunState run_of(const TrainState& state) {
   return run;
 }
 
+void set_hyper(OptimizerState::Group& group, const std::string& key, double value) {
+  for (auto& [name, present] : group.hyper) {
+    if (name != key) continue;
+    present = value;
+    return;
+  }
+  group.hyper.emplace_back(key, value);
+}
+
+/// What a scheduler of Python's leaves: the next update's rate in the groups, where it trusts what
+/// it finds.
+void capture_rates(const Job& job, int64_t updates, TrainState& state) {
+  state.updates = updates;
+  for (size_t i = 0; i < state.base_lrs.size(); ++i) {
+    const double base = state.base_lrs[i];
+    state.lrs.push_back(job.schedule->lr(base, updates));
+    set_hyper(state.optimizer.groups[i], "lr", state.lrs[i]);
+    for (const auto& [key, rate] : job.schedule->group_rates(base)) {
+      set_hyper(state.optimizer.groups[i], key, rate);
+    }
+  }
+  state.curves = job.schedule->milestones();
+  if (state.curves.empty()) return;
+  state.curves.insert(state.curves.begin(), 0);
+  state.curves.push_back(std::max(state.curves.back() + 1, job.length.total_steps));
+}
+
 void restore_generator(const at::Tensor& state) {
   try {
     set_generator_state(state);
@@ -108,14 +137,7 @@ TrainState capture(const Job& job, const RunState& run, const Trackers& trackers
   state.model.insert(state.model.end(), job.buffers.begin(), job.buffers.end());
   state.optimizer = job.optimizer->state();
   state.base_lrs = job.optimizer->base_lrs();
-  state.updates = run.updates;
-  for (size_t i = 0; i < state.base_lrs.size(); ++i) {
-    state.lrs.push_back(job.schedule->lr(state.base_lrs[i], run.updates));
-    // Python's scheduler leaves the next update's rate in the groups, and trusts what it finds.
-    for (auto& [key, value] : state.optimizer.groups[i].hyper) {
-      if (key == "lr") value = state.lrs[i];
-    }
-  }
+  capture_rates(job, run.updates, state);
   job.schedule->save(state.schedule);
   StateDict scaler;
   job.precision->save(scaler);

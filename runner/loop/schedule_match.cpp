@@ -44,7 +44,7 @@ Told told_of(const TrainState& state, size_t g) {
   const double current = hyper_number(group, "lr").value_or(0);
   out.now = schedule && g < schedule->last_lrs.size() ? schedule->last_lrs[g] : current;
   if (g < state.base_lrs.size()) out.base = state.base_lrs[g];
-  if (!schedule) out.base = current;
+  if (!schedule && !out.base) out.base = current;
   out.rates.initial = out.base.value_or(current);
   out.rates.max = hyper_number(group, "max_lr").value_or(out.rates.initial);
   out.rates.min = hyper_number(group, "min_lr").value_or(out.rates.initial);
@@ -135,7 +135,8 @@ constexpr int64_t kMostDrops = 1000;
 /// ReduceLROnPlateau has its options in its state, under the names of ours.
 void compare_plateau(const Job& job, const TrainState& state, std::vector<RecipeChange>& changes) {
   const Node& ours = job.recipe.scheduler.phases.front().component.resolved;
-  for (const char* key : {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown"}) {
+  for (const char* key :
+       {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown"}) {
     const Node::Entry* entry = ours.find(key);
     if (!entry || !entry->node.scalar()) continue;
     const std::string& now = entry->node.scalar()->text;

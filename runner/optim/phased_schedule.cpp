@@ -21,6 +21,12 @@ class PhasedSchedule final : public Schedule {
     return phases_[now].schedule->lr(base, step - phases_[now].start);
   }
 
+  std::vector<int64_t> milestones() const override {
+    std::vector<int64_t> starts;
+    for (size_t i = 1; i < phases_.size(); ++i) starts.push_back(phases_[i].start);
+    return starts;
+  }
+
   std::string watches() const override {
     for (const Phase& phase : phases_) {
       if (!phase.schedule->watches().empty()) return phase.schedule->watches();

@@ -68,6 +68,11 @@ class OneCycleSchedule final : public Schedule {
     return between_turns(turns[phase], turns[phase + 1], done);
   }
 
+  std::map<std::string, double> group_rates(double base) const override {
+    const double first = base / options_.div_factor;
+    return {{"initial_lr", first}, {"max_lr", base}, {"min_lr", first / options_.final_div_factor}};
+  }
+
  private:
   double between_turns(double start, double end, double done) const {
     if (options_.anneal_strategy == AnnealStrategy::kLinear) return (end - start) * done + start;

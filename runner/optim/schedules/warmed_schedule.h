@@ -35,6 +35,10 @@ class WarmedSchedule : public Schedule {
     return base * (warmup_from_ + (1 - warmup_from_) * part);
   }
 
+  std::vector<int64_t> milestones() const override {
+    return warmup_ > 0 ? std::vector<int64_t>{warmup_} : std::vector<int64_t>{};
+  }
+
  protected:
   template <class Options>
   WarmedSchedule(const Options& options, const ScheduleContext& context)

@@ -79,7 +79,7 @@ TEST(CheckpointDamageTest, AFolderOfOtherThingsIsNoCheckpoint) {
   for (const DirEntry& entry : damage.entries()) damage.files.erase(kFolder + "/" + entry.name);
   EXPECT_EQ(damage.complaint(), "'" + kFolder +
                                     "' is no checkpoint: it has neither 'accel_run.json' nor "
-                                    "'model.safetensors'");
+                                    "'model.safetensors' nor 'pytorch_model.bin'");
 }
 
 TEST(CheckpointDamageTest, AFileBesideTheManifestsOnesIsNoDamage) {
