@@ -60,6 +60,15 @@ class FolderReader {
   void value(const std::string& name, Use use) const {
     guarded(folder_, name, [&] { use(torch_file(name)); });
   }
+  /// Gives what several torch files hold to `use`, which may find a fault in it.
+  template <class Use>
+  void values(const std::vector<std::string>& names, Use use) const {
+    guarded(folder_, names.front(), [&] {
+      std::vector<Value> out;
+      for (const std::string& name : names) out.push_back(torch_file(name));
+      use(std::move(out));
+    });
+  }
 
  private:
   Files& files_;

@@ -6,6 +6,7 @@
 #include "runner/checkpoint/accelerate_files.h"
 #include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/layout.h"
+#include "runner/checkpoint/several_optimizers.h"
 #include "runner/checkpoint/tensors.h"
 #include "runner/checkpoint/torch_schedule.h"
 
@@ -25,6 +26,16 @@ Manifest manifest_in(Files& files, const std::string& folder,
   }
   const SharedBytes file = FolderReader(files, folder).bytes(kManifestFile);
   return guarded(folder, kManifestFile, [&] { return read_manifest(as_text(file.view)); });
+}
+
+/// "optimizer.bin" and those of "optimizer_1.bin", ... that are there.
+template <class Map>
+std::vector<std::string> numbered(const std::string& name, const Map& files) {
+  std::vector<std::string> out = {name};
+  while (files.contains(numbered_file(name, out.size()))) {
+    out.push_back(numbered_file(name, out.size()));
+  }
+  return out;
 }
 
 std::map<std::string, at::Tensor> by_name(const std::vector<NamedArray>& arrays) {
@@ -132,8 +143,9 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
   const FolderReader reader(files, folder, manifest);
   read_model(folder, manifest, by_name(reader.tensors(kModelFile)), state);
   read_sections(folder, by_name(reader.tensors(kPartsFile)), state);
-  reader.value(kOptimizerFile,
-               [&](const Value& value) { read_optimizer(value, manifest.optimizer, state); });
+  reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
+    read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);
+  });
   reader.value(kRandomStatesFile,
                [&](const Value& value) { state.rng = read_random_state(value); });
   return state;
@@ -147,29 +159,36 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
   TrainState state;
   AccelerateNotes notes;
   std::set<std::string> used;
-  /// Gives the file to `use` if it is there.
-  const auto take = [&](const char* name, const auto& use) {
-    if (!entries.contains(name)) {
-      notes.absent.emplace_back(name);
-    } else {
-      reader.value(name, use);
-      used.insert(name);
+  /// Gives the files to `use` if the first is there.
+  const auto take = [&](const std::vector<std::string>& names, const auto& use) {
+    if (!entries.contains(names.front())) {
+      notes.absent.push_back(names.front());
+      return;
     }
+    reader.values(names, use);
+    used.insert(names.begin(), names.end());
   };
   used.insert(read_foreign_model(folder, entries, reader, state));
-  take(kSchedulerFile, [&](const Value& value) {
-    read_scheduler(value, state);
-    notes.schedule = read_torch_schedule(value);
+  take(numbered(kSchedulerFile, entries), [&](const std::vector<Value>& values) {
+    std::vector<TorchSchedule> schedules;
+    for (const Value& value : values) schedules.push_back(read_torch_schedule(value));
+    notes.schedule = join_schedules(schedules);
+    read_scheduler(values.front(), state);
+    state.base_lrs = notes.schedule->base_lrs;
+    state.lrs = notes.schedule->last_lrs;
   });
   if (!options.parameters.empty()) {
-    take(kOptimizerFile, [&](const Value& value) {
-      check_parameters(folder, value, options.parameters.size());
-      read_optimizer(value, options.parameters, state);
+    take(numbered(kOptimizerFile, entries), [&](std::vector<Value> values) {
+      const Value joined = join_optimizers(std::move(values));
+      check_parameters(folder, joined, options.parameters.size());
+      read_optimizer(joined, options.parameters, state);
       notes.updates = updates_in(state.optimizer);
     });
   }
-  take(kScalerFile, [&](const Value& value) { state.scaler = read_scaler(value); });
-  take(kRandomStatesFile, [&](const Value& value) { state.rng = read_random_state(value); });
+  take({kScalerFile},
+       [&](const std::vector<Value>& values) { state.scaler = read_scaler(values.front()); });
+  take({kRandomStatesFile},
+       [&](const std::vector<Value>& values) { state.rng = read_random_state(values.front()); });
   // A scaler that is switched off has an empty state.
   if (state.scaler && state.scaler->numbers.empty()) state.scaler.reset();
   for (const auto& [name, entry] : entries) {

@@ -9,6 +9,7 @@
 #include "runner/checkpoint/folder_writer.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/manifest.h"
+#include "runner/checkpoint/several_optimizers.h"
 #include "runner/checkpoint/tensors.h"
 
 namespace accel {
@@ -82,9 +83,15 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   manifest.optimizer = optimizer_parameters(state.optimizer);
   FolderWriter writer(files, folder);
   const std::vector<NamedArray> model = untied_arrays(state, manifest);
-  do_at_once(files.threads(), {[&] { writer.add_tensors(kModelFile, model); },
-                               [&] { writer.add_value(kOptimizerFile, optimizer_value(state)); }});
-  writer.add_value(kSchedulerFile, scheduler_value(state));
+  const std::vector<TrainState> parts = split_optimizers(state);
+  std::vector<std::function<void()>> work = {[&] { writer.add_tensors(kModelFile, model); }};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    work.push_back([&, i] {
+      writer.add_value(numbered_file(kOptimizerFile, i), optimizer_value(parts[i]));
+      writer.add_value(numbered_file(kSchedulerFile, i), scheduler_value(parts[i]));
+    });
+  }
+  do_at_once(files.threads(), work);
   if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
   writer.add_value(kRandomStatesFile, random_states_value(state));
   writer.add_tensors(kPartsFile, section_arrays(state));
