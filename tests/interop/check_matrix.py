@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """Checkpoints cross between accel-run and Accelerate, both ways, and training goes on as if at home.
 
-    check_matrix.py ACCEL_RUN [WORD...]     only jobs whose names have all the words
+    check_matrix.py ACCEL_RUN [WORD...]     only jobs whose names have all the words, and the parts
+                                            named: tied, processes, refused
 
 Each cell of the matrix: one side trains, saves and goes on; the other side loads what was saved and
 goes on as well. The losses of both continuations must be the same.
 """
 
+import shutil
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 import matrix_jobs
-from matrix_sides import SAVED, TOTAL, Runner, Script
+import matrix_ranks
+import matrix_refusals
+from matrix_sides import SAVED, TOTAL, Job, Runner, Script
 
 
 def compare(wanted, found, tolerance):
@@ -34,7 +38,8 @@ def to_python(job, runner):
     wanted = runner.losses(job, "ours")[SAVED:]
     script = Script(job)
     script.load(runner.checkpoint("ours", SAVED), SAVED)
-    return compare(wanted, script.train(TOTAL), job.tolerance)
+    return (compare(wanted, script.train(TOTAL), job.tolerance)
+            or compare_scales(script, runner.checkpoint("ours", TOTAL)))
 
 
 def to_us(job, runner):
@@ -43,34 +48,106 @@ def to_us(job, runner):
     folder = runner.folder / "theirs"
     script.save(folder)
     wanted = script.train(TOTAL)
-    skipped = job.scale and script.optimizer.scaler.get_scale() and [f"checkpoint.resume_step={SAVED}"]
-    found = runner.losses(job, "resumed", f"checkpoint.resume={folder}", *(skipped or job_step(job)))
-    return compare(wanted, found, job.tolerance)
+    found = runner.losses(job, "resumed", f"checkpoint.resume={folder}", *step_words(job))
+    return compare(wanted, found, job.tolerance) or compare_scales(script, runner.checkpoint("resumed", TOTAL))
 
 
-def job_step(job):
-    """SGD counts no steps and neither does ReduceLROnPlateau or no schedule at all."""
-    counted = "sgd" not in job.optimizer_text or (job.make_schedule and not job.evaluates)
+def compare_scales(script, folder):
+    """The numbers of both gradient scalers, if there are any."""
+    if not script.job.scale:
+        return ""
+    ours, theirs = torch.load(folder / "scaler.pt"), script.accelerator.scaler.state_dict()
+    return "" if ours == theirs else f"the scaler is {ours} for {theirs}"
+
+
+def step_words(job, processes=1):
+    """SGD counts no steps, nor does ReduceLROnPlateau; none counts those that fp16 skipped. Two
+    processes may have stepped a scheduler once or twice per step.
+    """
+    if job.scale:
+        return [f"checkpoint.resume_step={SAVED}"]
+    counted = "sgd" not in job.optimizer_text or (job.make_schedule and not job.evaluates and processes == 1)
     return [] if counted else [f"checkpoint.resume_step={SAVED}"]
+
+
+def rename(folder, old, new):
+    """As a script whose model registers its tied modules in the other order would save."""
+    tensors = load_file(folder / "model.safetensors")
+    if old in tensors:
+        tensors[new] = tensors.pop(old)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def tied_names(runner):
+    """A tied tensor under either name, each way."""
+    job = Job("tied", model="gpt-head", optimizer=matrix_jobs.ADAMW, schedule=matrix_jobs.COSINE)
+    names = ["transformer.wte.weight", "lm_head.weight"]
+    wanted = runner.losses(job, "ours")[SAVED:]
+    for old, new in (names, names[::-1]):
+        rename(runner.checkpoint("ours", SAVED), old, new)
+        script = Script(job)
+        script.load(runner.checkpoint("ours", SAVED), SAVED)
+        yield f"tied weights as {new} to Python", compare(wanted, script.train(TOTAL), 0)
+    script = Script(job)
+    script.train(SAVED)
+    folder = runner.folder / "theirs"
+    script.save(folder)
+    wanted = script.train(TOTAL)
+    for old, new in (names, names[::-1]):
+        rename(folder, old, new)
+        found = runner.losses(job, new, f"checkpoint.resume={folder}")
+        yield f"tied weights as {new} to accel-run", compare(wanted, found, 0)
+
+
+def two_processes(runner):
+    """Folders that two processes wrote, and one of ours that two go on from."""
+    theirs = runner.folder / "theirs"
+    theirs.mkdir()
+    for number, wanted in matrix_ranks.launch("save", theirs).items():
+        job = matrix_ranks.JOBS[number]
+        words = [f"checkpoint.resume={theirs / str(number)}", *step_words(job, processes=2)]
+        found = runner.call(job, f"resumed{number}", *words)
+        fault = "" if "not used: 'random_states_1.pkl'" in found.stdout else found.stdout + found.stderr
+        yield f"{job.name} to accel-run", fault or compare(wanted, runner.recorded(f"resumed{number}"), job.tolerance)
+    ours = runner.folder / "ours"
+    ours.mkdir()
+    split = {number: job for number, job in enumerate(matrix_ranks.JOBS) if job.split}
+    wanted = {}
+    for number, job in split.items():
+        wanted[number] = runner.losses(job, f"ours{number}")[SAVED:]
+        shutil.copytree(runner.checkpoint(f"ours{number}", SAVED), ours / str(number))
+    found = matrix_ranks.launch("load", ours)
+    for number, job in split.items():
+        yield f"{job.name} to Python", compare(wanted[number], found[number], job.tolerance)
+
+
+def crossings(runner, words):
+    """Yields (name, fault) of the jobs that have all the words in their names."""
+    for job in matrix_jobs.jobs():
+        if not all(word in job.name for word in words):
+            continue
+        for way, check in (("to Python", to_python), ("to accel-run", to_us)):
+            try:
+                yield f"{job.name} {way}", check(job, runner)
+            except (RuntimeError, ValueError, KeyError, TypeError) as error:
+                yield f"{job.name} {way}", f"{type(error).__name__}: {error}"
+            runner.clear()
 
 
 def main():
     torch.set_num_threads(1)
     words = sys.argv[2:]
+    parts = {"tied": tied_names, "processes": two_processes, "refused": matrix_refusals.check}
     failed = count = 0
     start = time.monotonic()
-    for job in matrix_jobs.jobs():
-        if not all(word in job.name for word in words):
-            continue
-        for way, check in (("to Python", to_python), ("to accel-run", to_us)):
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    fault = check(job, Runner(sys.argv[1], folder))
-                except (RuntimeError, ValueError, KeyError, TypeError) as error:
-                    fault = f"{type(error).__name__}: {error}"
-            count += 1
-            failed += bool(fault)
-            print(f"{'FAILED' if fault else 'ok    '} {job.name} {way}{': ' + fault if fault else ''}", flush=True)
+    chosen = [lambda runner: crossings(runner, words)]
+    chosen += [part for name, part in parts.items() if not words or name in words]
+    for part in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, fault in part(Runner(sys.argv[1], folder)):
+                count += 1
+                failed += bool(fault)
+                print(f"{'FAILED' if fault else 'ok    '} {name}{': ' + fault if fault else ''}", flush=True)
     print(f"{count} cells, {failed} failed, {time.monotonic() - start:.0f} s")
     return 1 if failed or not count else 0
 

@@ -20,7 +20,7 @@ WARMUP = 5
 
 
 def optimizer(text, kind, **options):
-    return f"{{{text}}}", lambda parameters: kind(parameters, **options)
+    return f"{{{text}}}", lambda named: [kind([p for _, p in named], **options)]
 
 
 def optimizers():
@@ -51,6 +51,7 @@ def optimizers():
     yield "adagrad", optimizer("type: adagrad, lr: 0.05, lr_decay: 0.1, initial_accumulator_value: 0.1", o.Adagrad,
                                lr=0.05, lr_decay=0.1, initial_accumulator_value=0.1, fused=True), 0
     yield "adagrad-loop", optimizer("type: adagrad, lr: 0.05", o.Adagrad, lr=0.05), ROUNDED
+    yield "muon", muon(), 0
     yield "adafactor", optimizer("type: adafactor, lr: 0.01, weight_decay: 0.1", o.Adafactor, lr=LR,
                                  weight_decay=0.1), ROUNDED
 
@@ -60,10 +61,18 @@ def grouped():
     def make(named):
         biases = [p for name, p in named if name.endswith(".bias")]
         others = [p for name, p in named if not name.endswith(".bias")]
-        return torch.optim.AdamW([{"params": biases, "weight_decay": 0.0, "lr": 0.02}, {"params": others}], lr=LR)
+        return [torch.optim.AdamW([{"params": biases, "weight_decay": 0.0, "lr": 0.02}, {"params": others}], lr=LR)]
 
-    make.named = True
     return ("{type: adamw, lr: 0.01, fused: false, groups: [{match: '*.bias', weight_decay: 0, lr: 0.02}]}", make)
+
+
+def muon():
+    """Two optimizers of PyTorch's: its Muon takes nothing but matrices."""
+    def make(named):
+        return [torch.optim.Muon([p for _, p in named if p.dim() == 2], lr=0.02),
+                torch.optim.AdamW([p for _, p in named if p.dim() != 2], lr=0.001)]
+
+    return "{type: muon, lr: 0.02, adamw: {lr: 0.001, fused: false}}", make
 
 
 def warmed(start, then):
@@ -124,30 +133,25 @@ ADAMW = optimizer("type: adamw, lr: 0.01, fused: false", torch.optim.AdamW, lr=L
 MOMENTUM = optimizer("type: sgd, lr: 0.05, momentum: 0.9", torch.optim.SGD, lr=0.05, momentum=0.9)
 
 
+COSINE = ("{type: cosine}", by_lambda(lambda step: 0.5 * (1 + math.cos(math.pi * step / TOTAL))))
+
+
 def jobs():
     for name, made, tolerance in optimizers():
         yield Job(f"optimizer {name}", optimizer=made, tolerance=tolerance,
                   schedule=("{type: linear, to: 0.1}", by_lambda(lambda step: 0.1 + 0.9 * (TOTAL - step) / TOTAL)))
-    yield Job("optimizer groups", optimizer=grouped(), schedule=("{type: cosine}", warm_free_cosine()))
+    yield Job("optimizer groups", optimizer=grouped(), schedule=COSINE)
     for name, made, tolerance in schedules():
         yield Job(f"schedule {name}", optimizer=ADAMW, schedule=made, tolerance=tolerance)
     yield Job("schedule plateau", optimizer=ADAMW, schedule=PLATEAU, evaluates=3)
     for model in ("mlp-dropout", "lenet", "resnet", "gpt", "gpt-dropout", "gpt-head"):
         for binary in (False, True):
             yield Job(f"model {model}{' .bin' if binary else ''}", model=model, optimizer=ADAMW, binary=binary,
-                      schedule=("{type: cosine}", warm_free_cosine()), tolerance=LINKED.get(model, 0))
+                      schedule=COSINE)
     yield Job("accumulation", model="mlp-dropout", optimizer=ADAMW, accumulation=4,
-              schedule=("{type: cosine}", warm_free_cosine()))
+              schedule=COSINE)
     scaler = '{"init_scale": 1024.0, "growth_factor": 3.0, "growth_interval": 4}'
-    yield Job("scaler", optimizer=MOMENTUM, scale=scaler, schedule=("{type: cosine}", warm_free_cosine()))
+    yield Job("scaler", optimizer=MOMENTUM, scale=scaler, schedule=COSINE)
     # The first steps overflow: the step is not the number of updates any more.
-    yield Job("scaler that skips", optimizer=ADAMW, scale='{"init_scale": 1e9, "growth_interval": 4}',
-              schedule=("{type: cosine}", warm_free_cosine()), overrides=["checkpoint.keep.last=5"])
-
-
-def warm_free_cosine():
-    return by_lambda(lambda step: 0.5 * (1 + math.cos(math.pi * step / TOTAL)))
-
-
-# A head of its own multiplies in one piece what accel-run's task multiplies in chunks.
-LINKED = {}
+    yield Job("scaler that skips", optimizer=ADAMW, scale='{"init_scale": 4e6, "growth_interval": 4}',
+              schedule=COSINE)

@@ -7,6 +7,7 @@ other's. All return the losses of the steps that they did themselves.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import torch
@@ -56,6 +57,7 @@ def text_side(kind, **options):
 SIDE = golden.SIDE
 MODELS = {
     "mlp": ("{type: mlp, hidden: [24]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24]))),
+    "mlp-deeper": ("{type: mlp, hidden: [24, 8]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24, 8]))),
     "mlp-dropout": ("{type: mlp, hidden: [24], dropout: 0.3}",
                     image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24], dropout=0.3))),
     "lenet": ("{type: lenet, filters: [4, 6], hidden: 16, dropout: 0.25}",
@@ -69,12 +71,15 @@ MODELS = {
 }
 
 
-def sgd(parameters):
-    return torch.optim.SGD(parameters, lr=0.05)
+def sgd(named):
+    return [torch.optim.SGD([p for _, p in named], lr=0.05)]
 
 
 class Job:
-    """What both sides train. `optimizer` and `schedule` are pairs: recipe text, maker."""
+    """What both sides train. `optimizer` and `schedule` are pairs: recipe text, maker.
+
+    Makers get the named parameters, and return a list of optimizers, or one optimizer.
+    """
 
     def __init__(self, name, model="mlp", optimizer=None, schedule=None, **options):
         self.name = name
@@ -86,7 +91,7 @@ class Job:
         self.evaluates = options.pop("evaluates", None)  # every so many steps
         self.binary = options.pop("binary", False)  # pytorch_model.bin
         self.tolerance = options.pop("tolerance", 0.0)
-        self.overrides = options.pop("overrides", [])
+        self.split = options.pop("split", False)  # one batch for all processes
         assert not options, options
 
     def recipe(self):
@@ -118,20 +123,21 @@ class Script:
         self.job = job
         self.accelerator = Accelerator(
             cpu=True, gradient_accumulation_steps=job.accumulation,
-            dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=SEED))
+            dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=SEED,
+                                                      split_batches=job.split))
         if job.scale:  # Accelerate makes none on the CPU, but uses the one it has
             self.accelerator.scaler = torch.amp.GradScaler("cpu", **json.loads(job.scale))
-        ranks = self.accelerator.num_processes
+        ranks = 1 if job.split else self.accelerator.num_processes
         vocab = golden.text_data()[1] if job.side["data"] is TEXT else None
         model = job.side["build"](vocab)
-        optimizer = job.make_optimizer(model.parameters() if not hasattr(job.make_optimizer, "named")
-                                       else list(model.named_parameters()))
-        schedule = job.make_schedule(optimizer) if job.make_schedule else None
+        optimizers = job.make_optimizer(list(model.named_parameters()))
+        schedules = [job.make_schedule(o) for o in optimizers] if job.make_schedule else []
         # A generator of its own: else each pass over the loader draws from the one dropout uses.
         loader = DataLoader(job.side["load"](), batch_size=BATCH // job.accumulation // ranks, shuffle=True,
                             drop_last=True, generator=torch.Generator())
-        self.model, self.optimizer, self.loader = self.accelerator.prepare(model, optimizer, loader)
-        self.schedule = self.accelerator.prepare(schedule) if schedule else None
+        self.model, self.loader = self.accelerator.prepare(model, loader)
+        self.optimizers = [self.accelerator.prepare(o) for o in optimizers]
+        self.schedules = [self.accelerator.prepare(s) for s in schedules]
         self.step = 0
 
     def loss(self, inputs, targets):
@@ -139,13 +145,16 @@ class Script:
             output = self.model(inputs)
             return F.cross_entropy(output.flatten(0, -2), targets.flatten())
 
-    def advance_schedule(self):
-        if not self.schedule:
-            return
-        if not self.job.evaluates:
-            self.schedule.step()
-        elif (self.step + 1) % self.job.evaluates == 0 and self.accelerator.sync_gradients:
-            self.schedule.step(0.0)
+    def update(self):
+        for optimizer in self.optimizers:
+            optimizer.step()
+        for schedule in self.schedules:
+            if not self.job.evaluates:
+                schedule.step()
+            elif (self.step + 1) % self.job.evaluates == 0 and self.accelerator.sync_gradients:
+                schedule.step(0.0)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
 
     def train(self, until):
         """The losses of the steps from here to `until`, at any place of any epoch."""
@@ -158,9 +167,7 @@ class Script:
                 with self.accelerator.accumulate(self.model):
                     loss = self.loss(inputs, targets)
                     self.accelerator.backward(loss)
-                    self.optimizer.step()
-                    self.advance_schedule()
-                    self.optimizer.zero_grad()
+                    self.update()
                 part = loss.detach() / self.job.accumulation if self.job.accumulation > 1 else loss.detach()
                 window = part if window is None else window + part
                 if self.accelerator.sync_gradients:
@@ -188,15 +195,23 @@ class Runner:
 
     def call(self, job, name, *words):
         (self.folder / "job.yaml").write_text(job.recipe())
-        return subprocess.run([self.binary, "job.yaml", f"name={name}", *job.overrides, *words], cwd=self.folder,
+        return subprocess.run([self.binary, "job.yaml", f"name={name}", *words], cwd=self.folder,
                               capture_output=True, text=True, env=self.environment, check=False)
 
     def losses(self, job, name, *words):
         done = self.call(job, name, *words)
         if done.returncode:
             raise RuntimeError(f"exit {done.returncode}: {done.stderr}")
+        return self.recorded(name)
+
+    def recorded(self, name):
         lines = (self.folder / "runs" / name / "metrics.jsonl").read_text().splitlines()
         return [line["loss"] for line in map(json.loads, lines) if "loss_bits" in line]
 
     def checkpoint(self, name, step):
         return self.folder / "runs" / name / "checkpoints" / f"checkpoint_{step}"
+
+    def clear(self):
+        for folder in self.folder.iterdir():
+            if folder.is_dir():
+                shutil.rmtree(folder)
