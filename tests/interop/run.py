@@ -22,6 +22,8 @@ def steps(build, scratch):
     yield "accel-run gives them too", [python, ROOT / "tests/smoke/golden_losses.py",
                                        build / "accel-run", HERE]
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
+    yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
+    yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)
