@@ -53,6 +53,25 @@ TEST(ScheduleTest, PhasesGoOnWhenOnlyTimeBoundsTheRun) {
   EXPECT_EQ(schedule->lr(1, 1000), 1);
 }
 
+TEST(ScheduleTest, CurvesEndAtMilestones) {
+  const auto milestones = [](const std::string& yaml) {
+    return build<Schedule>(yaml, steps(100))->milestones();
+  };
+  EXPECT_EQ(milestones("cosine"), std::vector<int64_t>{});
+  EXPECT_EQ(milestones("{type: cosine, warmup: 7 steps}"), std::vector<int64_t>{7});
+  const auto phases = make_schedule(
+      {phase("constant", kTenPercent), phase("cosine", kTwentySteps), phase("constant")},
+      steps(100));
+  EXPECT_EQ(phases->milestones(), (std::vector<int64_t>{10, 30}));
+}
+
+TEST(ScheduleTest, OneCycleKeepsItsTurnsInTheGroups) {
+  const auto cycle = build<Schedule>("one_cycle", steps(40));
+  EXPECT_EQ(cycle->group_rates(5), (std::map<std::string, double>{
+                                       {"initial_lr", 0.2}, {"max_lr", 5}, {"min_lr", 0.2 / 1e4}}));
+  EXPECT_TRUE(build<Schedule>("linear", steps(40))->group_rates(5).empty());
+}
+
 TEST(ScheduleTest, RatesHoldAfterTheEnd) {
   for (const char* yaml : {"linear", "cosine", "polynomial", "wsd"}) {
     const auto schedule = build<Schedule>(yaml, steps(40));

@@ -1,0 +1,64 @@
+// What a checkpoint takes of a job, for Python to go on from.
+#include "runner/loop/run_state.h"
+
+#include <gtest/gtest.h>
+
+#include "core/diagnostic.h"
+#include "tests/unit/job/read_text.h"
+
+namespace accel {
+namespace {
+
+/// The state after `updates` updates in `updates` + 3 steps of 20.
+TrainState state_of(const std::string& scheduler, int64_t updates) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node tree =
+      parse_recipe("r.yaml",
+                   "model: {type: mlp, hidden: [8]}\n"
+                   "data: {train: {type: synthetic/glyphs, length: 40}, loader: {workers: 0}}\n"
+                   "optimizer: {type: sgd, lr: 0.5}\n"
+                   "train: {until: 20 steps, batch: 16}\n"
+                   "scheduler: " +
+                       scheduler + "\n");
+  RecipeOptions recipe = read_recipe(tree, "r", reading);
+  Node resolved = resolve_recipe(recipe, tree);
+  const auto job = build_job(std::move(recipe), std::move(resolved), registry);
+  RunState run;
+  run.updates = updates;
+  run.progress.step = updates + 3;
+  return capture(*job, run, {});
+}
+
+double hyper_of(const TrainState& state, const std::string& key) {
+  for (const auto& [name, value] : state.optimizer.groups.at(0).hyper) {
+    if (name == key) return std::get<double>(value);
+  }
+  return -1;
+}
+
+TEST(RunStateTest, TheGroupsHaveTheNextUpdatesRate) {
+  const TrainState state = state_of("linear", 5);
+  EXPECT_EQ(hyper_of(state, "lr"), 0.375);
+  EXPECT_EQ(hyper_of(state, "initial_lr"), 0.5);
+  EXPECT_EQ(hyper_of(state, "max_lr"), -1);
+  EXPECT_EQ(state.lrs, std::vector<double>{0.375});
+  EXPECT_EQ(state.updates, 5);
+  EXPECT_TRUE(state.curves.empty());
+}
+
+TEST(RunStateTest, OneCyclesTurnsAreInTheGroups) {
+  const TrainState state = state_of("one_cycle", 5);
+  EXPECT_EQ(hyper_of(state, "initial_lr"), 0.02);
+  EXPECT_EQ(hyper_of(state, "max_lr"), 0.5);
+  EXPECT_EQ(state.base_lrs, std::vector<double>{0.5});
+}
+
+TEST(RunStateTest, CurvesEndWithTheRun) {
+  EXPECT_EQ(state_of("{type: cosine, warmup: 4 steps}", 5).curves,
+            (std::vector<int64_t>{0, 4, 20}));
+}
+
+}  // namespace
+}  // namespace accel
