@@ -44,6 +44,15 @@ std::string space_text(Files& files, const std::string& folder, const TrainState
   return out;
 }
 
+/// Undoes a rename after a failure, which matters more than one to undo it.
+void put_back(Files& files, const std::string& from, const std::string& to) {
+  try {
+    files.rename(from, to);
+  } catch (const FileError&) {
+    // recover() will try again.
+  }
+}
+
 /// Removes what must not stay behind a failure, which matters more than one to remove it.
 void discard(Files& files, const std::string& folder) {
   try {
@@ -66,7 +75,13 @@ std::string CheckpointStore::published(int64_t step) const {
 }
 
 void CheckpointStore::recover() try {
-  for (const DirEntry& entry : files_.list(staging_)) {
+  const std::vector<DirEntry> left = files_.list(staging_);
+  if (left.empty()) return;
+  // A killed process may not have synced its renames, and a power loss would undo them: files of a
+  // checkpoint that goes back to its old name must all be there still.
+  files_.make_dirs(checkpoints_);
+  files_.sync_dir(checkpoints_);
+  for (const DirEntry& entry : left) {
     const std::string path = staging_ + "/" + entry.name;
     const std::optional<int64_t> old = step_in(entry.name, kOld);
     if (old && !has(files_, checkpoints_, std::string(kPublished) + std::to_string(*old))) {
@@ -121,7 +136,7 @@ void CheckpointStore::publish(const std::string& staged, int64_t step) {
   try {
     files_.rename(staged, place);
   } catch (const FileError&) {
-    if (replaces) files_.rename(old, place);
+    if (replaces) put_back(files_, old, place);
     throw;
   }
   files_.sync_dir(checkpoints_);
