@@ -1,0 +1,189 @@
+// The real files when the system refuses or shortens a call: the C library's own functions are
+// replaced in this binary, and do as they are told while a fault is armed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "runner/checkpoint/store.h"
+#include "tests/unit/checkpoint/small_state.h"
+
+namespace accel {
+namespace {
+
+/// What the calls of this thread meet; others are left alone.
+struct CallFaults {
+  int fail_at = 0;  ///< the number of the call from now that fails; 0: none
+  int error = 0;
+  bool once_each = false;  ///< instead, every call fails with EINTR once before it is made
+  bool interrupted = false;
+  bool shorten = false;  ///< reads and writes do less than they are asked to
+  int calls = 0;
+  bool fired = false;
+};
+thread_local CallFaults faults;
+
+/// Whether the call at hand is to fail; sets errno.
+bool refused(bool restartable) {
+  ++faults.calls;
+  if (faults.once_each && restartable) {
+    faults.interrupted = !faults.interrupted;
+    errno = EINTR;
+    return faults.interrupted;
+  }
+  if (faults.calls != faults.fail_at) return false;
+  faults.fired = true;
+  errno = faults.error;
+  return true;
+}
+
+size_t shortened(size_t count) {
+  return faults.shorten ? std::min<size_t>(count, count / 3 + 1) : count;
+}
+
+}  // namespace
+}  // namespace accel
+
+extern "C" {
+
+ssize_t write(int fd, const void* bytes, size_t count) {
+  if (accel::refused(true)) return -1;
+  return syscall(SYS_write, fd, bytes, accel::shortened(count));
+}
+
+ssize_t read(int fd, void* bytes, size_t count) {
+  if (accel::refused(true)) return -1;
+  return syscall(SYS_read, fd, bytes, accel::shortened(count));
+}
+
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  if (accel::refused(true)) return -1;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+int fsync(int /*fd*/) {
+  return accel::refused(false) ? -1 : 0;  // no test here cuts the power: not waiting saves seconds
+}
+
+int close(int fd) {
+  const bool fails = accel::refused(false);
+  const int error = errno;
+  const auto result = static_cast<int>(syscall(SYS_close, fd));  // Linux closes it all the same
+  errno = error;
+  return fails ? -1 : result;
+}
+
+int rename(const char* from, const char* to) noexcept {
+  if (accel::refused(false)) return -1;
+  return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  if (accel::refused(false)) return -1;
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+int unlinkat(int folder, const char* name, int flags) noexcept {
+  if (accel::refused(false)) return -1;
+  return static_cast<int>(syscall(SYS_unlinkat, folder, name, flags));
+}
+
+}  // extern "C"
+
+namespace accel {
+namespace {
+
+class DiskFaultTest : public testing::Test {
+ protected:
+  DiskFaultTest() {
+    store_.save(small_state(10));
+    store_.save(small_state(20));
+  }
+  ~DiskFaultTest() override {
+    faults = {};
+    std::filesystem::remove_all(folder_);
+  }
+
+  void save_and_rotate() {
+    store_.save(small_state(30));
+    store_.retain({.last = 2});
+  }
+
+  /// The disk of a run with the checkpoints 10 and 20, whatever was done to it.
+  void start_anew() {
+    faults = {};
+    std::filesystem::remove_all(folder_ + "/checkpoints/checkpoint_30");
+    if (store_.list().front().step != 10) store_.save(small_state(10));
+  }
+
+  void expect_sound(const std::string& when) {
+    store_.recover();
+    EXPECT_TRUE(disk_.list(folder_ + "/staging").empty()) << when;
+    for (const CheckpointEntry& entry : store_.list()) {
+      EXPECT_EQ(text_of(store_.load(entry.path)), text_of(small_state(entry.step))) << when;
+    }
+    EXPECT_GE(store_.list().back().step, 20) << when;
+  }
+
+  static std::string fresh_folder() {
+    std::string pattern = testing::TempDir() + "disk_faults_XXXXXX";
+    return ::mkdtemp(pattern.data());
+  }
+
+  std::string folder_ = fresh_folder();
+  DiskFiles disk_;
+  CheckpointStore store_{disk_, folder_};
+};
+
+TEST_F(DiskFaultTest, ShortAndInterruptedCallsAreGoneOnWith) {
+  faults.shorten = faults.once_each = true;
+  save_and_rotate();
+  const std::string text = text_of(store_.load(folder_ + "/checkpoints/checkpoint_30"));
+  EXPECT_GT(faults.calls, 500);  // a write of n bytes takes many calls
+  faults = {};
+  EXPECT_EQ(text, text_of(small_state(30)));
+  expect_sound("after short calls");
+}
+
+TEST_F(DiskFaultTest, AnErrorOfAnyCallIsToldAndCostsNoCheckpoint) {
+  int struck = 0;
+  for (const int error : {ENOSPC, EIO, EDQUOT, EROFS, EMFILE, EINTR}) {
+    for (int n = 1;; ++n) {
+      const std::string when = std::string(std::strerror(error)) + " at call " + std::to_string(n);
+      faults = {.fail_at = n, .error = error};
+      try {
+        save_and_rotate();
+      } catch (const IoError& failure) {
+        const std::string text = failure.what();
+        EXPECT_NE(text.find(std::strerror(error)), text.npos) << when << ": " << text;
+        EXPECT_NE(text.find("'" + folder_), text.npos) << when << ": " << text;
+      }
+      const bool fired = faults.fired;
+      faults = {};
+      if (!fired) break;
+      ++struck;
+      expect_sound(when);
+      start_anew();
+      ASSERT_LT(n, 1000);
+    }
+  }
+  EXPECT_GE(struck, 300);
+  RecordProperty("struck", struck);
+}
+
+}  // namespace
+}  // namespace accel
