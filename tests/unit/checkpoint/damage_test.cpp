@@ -1,6 +1,7 @@
 // Damaged checkpoints: each kind of fault is found before a tensor is used, and named.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 
 #include "core/error.h"
@@ -99,15 +100,19 @@ TEST(CheckpointDamageTest, AnUnreadableFileIsAnErrorOfTheCheckpoint) {
 }
 
 TEST(CheckpointDamageTest, TruncationAnywhereIsFound) {
-  Damage intact;
-  for (const DirEntry& entry : intact.entries()) {
+  Damage damage;
+  int truncations = 0;
+  for (const DirEntry& entry : damage.entries()) {
     const auto step = static_cast<size_t>(std::max<int64_t>(1, entry.bytes / 200));
-    for (size_t keep = 0; keep < static_cast<size_t>(entry.bytes); keep += step) {
-      Damage damage;
+    const std::string whole = damage.content(entry.name);
+    for (size_t keep = 0; keep < static_cast<size_t>(entry.bytes); keep += step, ++truncations) {
       damage.content(entry.name).resize(keep);
       EXPECT_FALSE(damage.verifies()) << entry.name << " cut to " << keep;
+      damage.content(entry.name) = whole;
     }
   }
+  EXPECT_GE(truncations, 1000);
+  EXPECT_TRUE(damage.verifies());
 }
 
 TEST(CheckpointDamageTest, AZeroedTailIsFound) {
@@ -121,20 +126,57 @@ TEST(CheckpointDamageTest, AZeroedTailIsFound) {
   }
 }
 
-TEST(CheckpointDamageTest, EverySingleFlippedBitIsFound) {
+TEST(CheckpointDamageTest, AFileOfAnotherCheckpointIsFound) {
   Damage damage;
+  CheckpointStore(damage.files, "/run").save(small_state(2));
+  for (const DirEntry& entry : damage.entries()) {
+    std::string other = damage.files.content("/run/checkpoints/checkpoint_2/" + entry.name);
+    if (entry.name == "accel_run.json") continue;  // then the others are those of another
+    damage.content(entry.name).swap(other);
+    EXPECT_FALSE(damage.verifies()) << entry.name;
+    damage.content(entry.name).swap(other);
+  }
+  damage.content("accel_run.json") =
+      damage.files.content("/run/checkpoints/checkpoint_2/accel_run.json");
+  EXPECT_FALSE(damage.verifies());
+}
+
+/// Flips a bit chosen by chance, gives its place to `look`, and flips it back.
+void each_flip(Damage& damage, int count, const std::function<void(const std::string&)>& look) {
   std::mt19937_64 random(1);
   const std::vector<DirEntry> entries = damage.entries();
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < count; ++i) {
     const DirEntry& entry = entries[random() % entries.size()];
     std::string& content = damage.content(entry.name);
     const size_t byte = random() % content.size();
     const auto bit = static_cast<char>(1 << (random() % 8));
     content[byte] = static_cast<char>(content[byte] ^ bit);
-    EXPECT_FALSE(damage.verifies()) << entry.name << ", byte " << byte;
+    look(entry.name + ", byte " + std::to_string(byte));
     content[byte] = static_cast<char>(content[byte] ^ bit);
   }
+}
+
+TEST(CheckpointDamageTest, EverySingleFlippedBitIsFound) {
+  Damage damage;
+  each_flip(damage, 10000,
+            [&](const std::string& place) { EXPECT_FALSE(damage.verifies()) << place; });
   EXPECT_TRUE(damage.verifies());
+}
+
+TEST(CheckpointDamageTest, WithAFlippedBitTheOneBeforeIsTakenAndTheUserTold) {
+  Damage damage;
+  const CheckpointStore store(damage.files, "/run");
+  CheckpointStore(damage.files, "/run").save(small_state(0));
+  each_flip(damage, 1000, [&](const std::string& place) {
+    std::string told;
+    EXPECT_EQ(store.load_newest([&](const std::string& line) { told += line; })->path,
+              "/run/checkpoints/checkpoint_0")
+        << place;
+    EXPECT_TRUE(told.starts_with("skipped step 1: checkpoint '" + kFolder + "' is damaged: '" +
+                                 place.substr(0, place.find(',')) + "' "))
+        << place << ": " << told;
+  });
+  EXPECT_EQ(store.load_newest()->path, kFolder);
 }
 
 }  // namespace
