@@ -4,11 +4,14 @@
     kills.py ACCEL_RUN [KILLS]
 
 SIGKILL at random moments, two in five of them inside a save or rotation: every checkpoint that is
-there afterwards is whole, none is lost, and the run in the end is the run it would have been, to the
-last bit. SIGTERM and SIGINT: the job saves, says so and exits with 75. A second SIGINT: it stops at
-once.
+there afterwards is whole and of one step, none is lost, and the run in the end is the run it would
+have been, to the last bit. SIGTERM, SIGINT and SIGUSR1 at any moment: the job saves, says so and
+exits with 75. A second SIGINT: it stops at once.
 """
 
+import collections
+import hashlib
+import json
 import random
 import signal
 import sys
@@ -18,14 +21,25 @@ import runs
 
 # Large enough that a save takes longer than a step, so that most kills strike inside one.
 TORTURED = runs.JOB.replace("hidden: [24]", "hidden: [768, 768]")
+KEPT = 2  # as runs.JOB says
+# What staging/ holds tells what a process was at when it died.
+PHASES = {"new": "writing a save", "old": "replacing a save", "trash": "rotating one out"}
+
+
+def digests(folder):
+    """Of the files of a checkpoint that equal runs share: all but the manifest, which has times in it."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.iterdir() if path.name != "accel_run.json"}
 
 
 def straight(binary):
+    """How the job ends, and the digests of its checkpoint of each step, when nobody kills it."""
     with runs.Scratch(binary, TORTURED) as scratch:
-        code, errors = scratch.call("job.yaml")
+        code, errors = scratch.call("job.yaml", "checkpoint.keep.last=100")
         if code != 0:
             raise RuntimeError(errors)
-        return scratch.exact_lines(), scratch.weights()
+        saved = {step: digests(scratch.run / f"checkpoints/checkpoint_{step}") for step in scratch.checkpoints()}
+        return (scratch.exact_lines(), scratch.weights()), saved
 
 
 def wait_until_it_holds_the_lock(scratch, process):
@@ -39,14 +53,16 @@ def wait_until_it_holds_the_lock(scratch, process):
 class Lives:
     """A job that is killed up to `most` times on its way to the end."""
 
-    def __init__(self, binary, most, seed, report):
-        self.killed, self.inside, self.newest = 0, 0, 0
-        self.report = report
+    def __init__(self, binary, most, seed, saved):
+        self.killed, self.phases, self.faults = 0, collections.Counter(), []
+        self.saved = saved  # the digests of each step's checkpoint
+        self.present = []  # at the last death
+        self.staged = {}
         self.draw = random.Random(seed)
         with runs.Scratch(binary, TORTURED) as scratch:
             while self.live(scratch, self.killed < most):
                 pass
-            self.steps, self.weights = scratch.exact_lines(), scratch.weights()
+            self.end = scratch.exact_lines(), scratch.weights()
 
     def live(self, scratch, kill):
         """False when the job came to its end."""
@@ -61,27 +77,61 @@ class Lives:
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"a life ended by {process.returncode}: {errors}")
         self.killed += 1
-        staging = scratch.run / "staging"
-        self.inside += staging.is_dir() and any(staging.iterdir())
-        present = scratch.checkpoints()
-        if self.newest and (not present or present[-1] < self.newest):
-            self.report.check("no checkpoint is lost", False, f"{present} after {self.newest}")
-        self.newest = present[-1] if present else self.newest
+        self.note_phase(scratch)
         if "skipped" in errors:
-            self.report.check("every checkpoint is whole", False, errors)
+            self.faults.append(f"not whole: {errors}")
+        self.look_for_losses(scratch)
+        self.look_for_damage(scratch)
         return True
+
+    def note_phase(self, scratch):
+        """Counts what this death left in staging/, and not what an earlier one had left there."""
+        folder = scratch.run / "staging"
+        entries = {path.name: path.stat() for path in folder.iterdir()} if folder.is_dir() else {}
+        staged = {name: (stat.st_ino, stat.st_ctime_ns) for name, stat in entries.items()}
+        fresh = [name for name, identity in staged.items() if self.staged.get(name) != identity]
+        if fresh:
+            self.phases[PHASES[min(fresh).split("_")[0]]] += 1
+        self.staged = staged
+
+    def look_for_losses(self, scratch):
+        before, self.present = self.present, scratch.checkpoints()
+        claimed = saves_in_record(scratch.run / "metrics.jsonl")
+        newest = self.present[-1] if self.present else 0
+        if newest < max(before[-1:] + claimed, default=0) or len(self.present) < min(len(before), KEPT):
+            self.faults.append(f"lost: {self.present} after {before}, the record claims {claimed[-1:]}")
+
+    def look_for_damage(self, scratch):
+        for step in self.present:
+            if digests(scratch.run / f"checkpoints/checkpoint_{step}") != self.saved[step]:
+                self.faults.append(f"not the checkpoint of step {step}")
+        code, errors = scratch.call("checkpoint", "verify", "runs/job") if self.present else (0, "")
+        if code != 0:
+            self.faults.append(f"not whole: {errors}")
+
+
+def saves_in_record(path):
+    """The steps whose checkpoints the run has claimed so far; a torn last line is none."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(line)["step"] for line in lines if '"event":"save"' in line]
 
 
 def torture(binary, kills, report):
-    wanted = straight(binary)
-    killed, inside, jobs = 0, 0, 0
+    wanted, saved = straight(binary)
+    killed, jobs, phases, faults = 0, 0, collections.Counter(), []
+    start = time.monotonic()
     while killed < kills:
-        lives = Lives(binary, min(kills - killed, 25), jobs, report)
-        killed, inside, jobs = killed + lives.killed, inside + lives.inside, jobs + 1
-        if (lives.steps, lives.weights) != wanted:
-            report.check("a killed run ends as an uninterrupted one", False, f"job {jobs}")
-    report.check(f"{jobs} jobs killed {killed} times, {inside} of them inside a save or rotation",
-                 inside * 5 >= killed * 2)
+        lives = Lives(binary, min(kills - killed, 25), jobs, saved)
+        killed, jobs, phases = killed + lives.killed, jobs + 1, phases + lives.phases
+        faults += lives.faults
+        if lives.end != wanted:
+            faults.append(f"job {jobs} does not end as an uninterrupted one")
+    inside = sum(phases.values())
+    how = ", ".join(f"{count} while {phase}" for phase, count in sorted(phases.items()))
+    report.check("no checkpoint is invalid, lost or mixed, and every job ends as one left alone", not faults,
+                 "\n".join(faults))
+    report.check(f"{jobs} jobs killed {killed} times in {time.monotonic() - start:.0f} s, {inside} of them inside"
+                 f" a save or rotation ({how})", inside * 5 >= killed * 2)
 
 
 def ask_to_stop(binary, number, expected, report):
