@@ -181,9 +181,10 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& repor
   return std::nullopt;
 }
 
-void CheckpointStore::retain(const KeepPolicy& policy) try {
+void CheckpointStore::retain(const KeepPolicy& policy, int64_t newest) try {
   std::vector<KeepCandidate> candidates;
   for (const CheckpointEntry& entry : list()) {
+    if (entry.step > newest) break;
     try {
       const TrainState state = inspect(entry.path);
       const auto metric = state.metrics.find(policy.by);

@@ -1,6 +1,7 @@
 // The checkpoints of one run: written whole or not at all, checked before use, never lost.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,8 +65,9 @@ class CheckpointStore {
   std::optional<LoadedCheckpoint> load_newest(const Report& report = {}) const;
 
   /// Deletes what the policy does not keep. Only whole checkpoints of ours count and go: damaged
-  /// ones and those that Accelerate wrote are left alone. Throws IoError.
-  void retain(const KeepPolicy& policy);
+  /// ones, those that Accelerate wrote and those after step `newest` are left alone: a run that had
+  /// to fall back behind a damaged one must not lose its new ones to that. Throws IoError.
+  void retain(const KeepPolicy& policy, int64_t newest = std::numeric_limits<int64_t>::max());
 
  private:
   std::string published(int64_t step) const;

@@ -83,6 +83,16 @@ TEST(BackgroundSaverTest, OlderCheckpointsAreRotatedOut) {
   EXPECT_EQ(run.store.list().front().step, 2);
 }
 
+TEST(BackgroundSaverTest, ADamagedLaterCheckpointDoesNotPushOutTheNewOne) {
+  Disk run;
+  for (const int64_t step : {5, 20}) run.store.save(small_state(step));
+  run.files.content("/run/checkpoints/checkpoint_20/optimizer.bin").back() ^= 1;
+  ASSERT_EQ(run.store.load_newest()->path, "/run/checkpoints/checkpoint_5");
+  BackgroundSaver saver(run.store, {.last = 1});
+  saver.save_now(small_state(10));
+  EXPECT_EQ(run.store.load_newest()->path, "/run/checkpoints/checkpoint_10");
+}
+
 TEST(BackgroundSaverTest, AnErrorIsThrownWhereTheSaveIsAskedFor) {
   Disk run;
   BackgroundSaver saver(run.store, {.last = 2});

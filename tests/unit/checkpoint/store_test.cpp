@@ -184,6 +184,15 @@ TEST(CheckpointStoreTest, RetainCountsOnlyWholeCheckpointsAndLeavesOthersAlone) 
   EXPECT_EQ(steps_of(store), (std::vector<int64_t>{0, 2, 3}));
 }
 
+TEST(CheckpointStoreTest, RetainAfterAFallbackLeavesTheLaterOnesAlone) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2, 3, 9}) store.save(small_state(step));
+  files.content("/run/checkpoints/checkpoint_9/model.safetensors").back() ^= 1;
+  store.retain({.last = 1}, 3);
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{3, 9}));
+}
+
 TEST(CheckpointStoreTest, RecoverRemovesOnlyItsOwnLeftovers) {
   MemoryFiles files;
   CheckpointStore store(files, "/run");
