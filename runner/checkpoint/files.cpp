@@ -143,10 +143,12 @@ std::vector<DirEntry> DiskFiles::list(const std::string& path) {
   if (!folder && errno == ENOENT) return {};
   if (!folder) throw FileError("list", path, errno);
   std::vector<DirEntry> out;
-  while (const dirent* item = ::readdir(folder.get())) {
+  // An error looks like the end: only errno tells them apart.
+  for (errno = 0; const dirent* item = ::readdir(folder.get()); errno = 0) {
     const std::string name = item->d_name;
     if (name != "." && name != "..") out.push_back(entry_of(path, name));
   }
+  if (errno != 0) throw FileError("list", path, errno);
   std::sort(out.begin(), out.end(),
             [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
   return out;
