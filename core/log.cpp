@@ -35,17 +35,28 @@ Console& console() {
   return instance;
 }
 
+/// To the file. Returns why it did not take it, which is no reason to end a run: it is closed then.
+std::string copy(const spdlog::details::log_msg& message) {
+  SinkPtr& file = console().file;
+  try {
+    file->log(message);
+    file->flush();
+    return {};
+  } catch (const spdlog::spdlog_ex& error) {
+    file.reset();
+    return error.what();
+  }
+}
+
 void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::string& line) {
   Console& to = console();
   if (to.redraw) to.redraw(false);
   const spdlog::details::log_msg message("", level, line);
   sink->log(message);
   sink->flush();
-  if (to.file) {
-    to.file->log(message);
-    to.file->flush();
-  }
+  const std::string lost = to.file ? copy(message) : "";
   if (to.redraw) to.redraw(true);
+  if (!lost.empty()) warn("nothing more goes to the log file: " + lost);
 }
 
 }  // namespace
