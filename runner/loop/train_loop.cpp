@@ -148,9 +148,11 @@ void TrainLoop::after_step() {
               interval_.steps
                   ? (training_seconds() - interval_.seconds) / static_cast<double>(interval_.steps)
                   : 0);
-  if (log_due_.due(step, watch_.total())) log_interval();
+  // The last step's evaluation comes before its save, which then knows of it.
+  const bool last = finished();
+  if (log_due_.due(step, watch_.total()) || last) log_interval();
   if (histograms_due_.due(step, watch_.total())) log_histograms();
-  if (parts_.job.eval_loader && eval_due_.due(step, watch_.total())) evaluate_now();
+  if (parts_.job.eval_loader && (eval_due_.due(step, watch_.total()) || last)) evaluate_now();
   if (save_due_.due(step, watch_.total()) && saved_step_ != step) save();
 }
 
