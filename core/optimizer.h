@@ -1,6 +1,7 @@
 // Turns gradients into updates.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -49,6 +50,8 @@ class Optimizer {
   virtual std::vector<NamedTensor> parameters() const = 0;
   /// Shares the tensors: copy them before the next step().
   virtual OptimizerState state() const = 0;
+  /// Bytes that state() has not yet but will have after updates, as far as is known before them.
+  virtual int64_t bytes_to_come() const = 0;
   /// Throws CheckpointError when names, shapes or slots do not fit.
   virtual void load(const OptimizerState& state) = 0;
 };

@@ -65,15 +65,15 @@ void Saving::guarded(Work work) {
   }
 }
 
-void Saving::check_space(const TrainState& state) {
+void Saving::check_space(const TrainState& state, int64_t more) {
   guarded([&] {
-    require_space(state);
+    const CheckpointStore::Space space = store_.space(state);
+    require_space({space.needed + more, space.free});
     return std::optional<FinishedSave>();
   });
 }
 
-void Saving::require_space(const TrainState& state) const {
-  const CheckpointStore::Space space = store_.space(state);
+void Saving::require_space(CheckpointStore::Space space) const {
   if (space.free < space.needed) {
     throw IoError("the disk is too full for a checkpoint: it needs " +
                       std::to_string(space.needed) + " bytes, " + std::to_string(space.free) +

@@ -35,9 +35,9 @@ class Saving {
   /// `checkpoint` keeps the state that the loop starts from; empty when it is to be saved.
   Saving(const Job& job, CheckpointStore& store, RunRecord& record, std::string checkpoint);
 
-  /// A disk that cannot hold one more checkpoint of this size counts as a failed save; warns when
-  /// it cannot hold as many as are to be kept.
-  void check_space(const TrainState& state);
+  /// A disk that cannot hold one more checkpoint of this size and `more` bytes counts as a failed
+  /// save; warns when it cannot hold as many as are to be kept.
+  void check_space(const TrainState& state, int64_t more = 0);
 
   /// Starts to save, when the save before has ended. Tensors of `state` that can change before
   /// settle() is called must be copies.
@@ -58,7 +58,7 @@ class Saving {
   double slowest_seconds() const { return slowest_seconds_; }
 
  private:
-  void require_space(const TrainState& state) const;
+  void require_space(CheckpointStore::Space space) const;
   /// Takes note of the save that `work` returns, if any; an IoError counts as the recipe says.
   template <class Work>
   void guarded(Work work);

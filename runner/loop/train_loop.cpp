@@ -75,7 +75,8 @@ bool TrainLoop::must_stop() const {
 
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   watch_.lap(Phase::kOther);
-  saving_.check_space(capture(parts_.job, state_, parts_.trackers));
+  saving_.check_space(capture(parts_.job, state_, parts_.trackers),
+                      parts_.job.optimizer->bytes_to_come());
   const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
   if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();
@@ -139,7 +140,7 @@ void TrainLoop::after_step() {
   const int64_t step = state_.progress.step;
   saving_.settle();
   saving_.poll();
-  // The optimizer's state is there now: the size of a checkpoint is known.
+  // All of the optimizer's state is there now: the size of a checkpoint is known.
   if (steps_done() == 1) saving_.check_space(capture(parts_.job, state_, parts_.trackers));
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
   watch_.lap(Phase::kOther);

@@ -139,6 +139,22 @@ OptimizerState GroupedOptimizer::state() const {
   return state;
 }
 
+int64_t GroupedOptimizer::bytes_to_come() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (const Item& item : groups_[g].items) {
+      const at::Tensor& parameter = item.parameter.tensor;
+      const at::Tensor shape = at::empty_like(parameter, parameter.options().device(at::kMeta));
+      for (size_t s = 0; s < item.slots.size(); ++s) {
+        if (item.slots[s].defined()) continue;
+        const at::Tensor fresh = fresh_slot(g, groups_[g].slot_names[s], shape);
+        if (fresh.defined()) bytes += static_cast<int64_t>(fresh.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
 void GroupedOptimizer::load(const OptimizerState& state) {
   check_group_count(state, groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g) {

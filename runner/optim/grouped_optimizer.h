@@ -38,6 +38,7 @@ class GroupedOptimizer : public Optimizer {
   void set_lrs(std::span<const double> lrs) final;
   std::vector<NamedTensor> parameters() const final;
   OptimizerState state() const final;
+  int64_t bytes_to_come() const final;
   /// Takes the slots. Hyperparameters stay the recipe's.
   void load(const OptimizerState& state) final;
 

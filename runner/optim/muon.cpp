@@ -160,6 +160,10 @@ class Muon final : public Optimizer {
     return {joined(matrices_.state().groups, rest_.state().groups)};
   }
 
+  int64_t bytes_to_come() const override {
+    return matrices_.bytes_to_come() + rest_.bytes_to_come();
+  }
+
   void load(const OptimizerState& state) override {
     const size_t split = matrices_.base_lrs().size();
     check_group_count(state, base_lrs().size());

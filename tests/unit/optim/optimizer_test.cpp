@@ -114,6 +114,30 @@ TEST(OptimizerTest, AGradientInAnotherMemoryLayoutGivesTheSameUpdate) {
   }
 }
 
+int64_t bytes_of(const OptimizerState& state) {
+  int64_t bytes = 0;
+  for (const OptimizerState::Group& group : state.groups) {
+    for (const OptimizerState::Parameter& parameter : group.parameters) {
+      for (const NamedTensor& slot : parameter.slots) {
+        bytes += static_cast<int64_t>(slot.tensor.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+TEST(OptimizerTest, TheSizeOfItsStateIsKnownBeforeTheFirstStep) {
+  for (const std::string& type : all_optimizers()) {
+    const std::vector<NamedTensor> parameters = golden_parameters();
+    const auto optimizer = build<Optimizer>(type, {parameters});
+    const int64_t expected = bytes_of(optimizer->state()) + optimizer->bytes_to_come();
+    train(*optimizer, parameters, 0, 1);
+    EXPECT_EQ(bytes_of(optimizer->state()), expected) << type;
+    EXPECT_EQ(optimizer->bytes_to_come(), 0) << type;
+    EXPECT_EQ(expected > 0, type != "sgd") << type;
+  }
+}
+
 TEST(OptimizerTest, MuonLeavesVectorsAndEmbeddingsToAdamw) {
   const auto optimizer = build<Optimizer>("{type: muon, adamw: {lr: 0.5}}", {golden_parameters()});
   const OptimizerState state = optimizer->state();
