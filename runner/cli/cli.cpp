@@ -9,6 +9,7 @@
 #include "core/diagnostic.h"
 #include "runner/cli/lazy_torch.h"
 #include "runner/cli/verbs.h"
+#include "runner/loop/signals.h"
 
 namespace accel {
 namespace {
@@ -46,6 +47,17 @@ CLI::App& add_verb(CLI::App& app, const char* name, const char* help, Arguments&
   return *verb;
 }
 
+/// A verb that computes and can be asked to stop: no signal is lost while libtorch is found.
+CLI::App& add_training_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
+                            std::function<ExitCode()> run) {
+  return add_verb(app, name, help, to, [&to, run = std::move(run)] {
+    SignalWatch::hold();
+    require_torch(to.argv);
+    const SignalWatch signals;
+    return run();
+  });
+}
+
 /// A verb that computes.
 CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
                          std::function<ExitCode()> run) {
@@ -56,16 +68,16 @@ CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Argu
 }
 
 void add_run_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& run = add_torch_verb(app, "run", "train (the verb may be left out)", to,
-                                 [&to] { return run_verb(to.recipe); });
+  CLI::App& run = add_training_verb(app, "run", "train (the verb may be left out)", to,
+                                    [&to] { return run_verb(to.recipe); });
   add_recipe(run, to, "a recipe, YAML or TOML, or builtin:NAME");
   add_allow(run, to);
-  CLI::App& resume = add_torch_verb(app, "resume", "go on with a run from its newest checkpoint",
-                                    to, [&to] { return resume_verb(to.recipe); });
+  CLI::App& resume = add_training_verb(app, "resume", "go on with a run from its newest checkpoint",
+                                       to, [&to] { return resume_verb(to.recipe); });
   add_recipe(resume, to, "the run's folder");
   add_allow(resume, to);
-  CLI::App& smoke = add_torch_verb(app, "smoke", "run recipes small, with a save and a resume", to,
-                                   [&to] { return smoke_verb(to.recipes); });
+  CLI::App& smoke = add_training_verb(app, "smoke", "run recipes small, with a save and a resume",
+                                      to, [&to] { return smoke_verb(to.recipes); });
   smoke.add_option("recipes", to.recipes, "recipes")->required();
   CLI::App& verify = add_torch_verb(app, "verify-resume",
                                     "kill and resume a recipe, and compare with a straight run", to,

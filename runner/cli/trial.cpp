@@ -5,6 +5,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/job/job.h"
 #include "runner/loop/run.h"
+#include "runner/loop/signals.h"
 
 namespace accel {
 
@@ -29,6 +30,9 @@ int64_t run_trial(const RecipeArguments& arguments, const fs::path& dir,
   request.run_dir = dir.string();
   request.stop_after = stop_after;
   run_job(*job, request);
+  if (const int signal = SignalWatch::received()) {
+    throw Error(ExitCode::kInterrupted, "stopped by signal " + std::to_string(signal));
+  }
   return job->length.total_steps;
 }
 

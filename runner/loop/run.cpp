@@ -228,7 +228,6 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
 }  // namespace
 
 ExitCode run_job(Job& job, const RunRequest& request) {
-  const SignalWatch signals;
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
   OpenRun run(dir);
   open_run(job, request, run);

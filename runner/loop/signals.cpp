@@ -26,16 +26,28 @@ void handle(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
+void mask(int how) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : kWatched) sigaddset(&signals, signal);
+  pthread_sigmask(how, &signals, nullptr);
+}
+
 }  // namespace
 
 SignalWatch::SignalWatch() {
   received_signal = 0;
   for (const int signal : kWatched) handle(signal, &on_signal);
   handle(SIGPIPE, SIG_IGN);
+  mask(SIG_UNBLOCK);
 }
 
 SignalWatch::~SignalWatch() {
-  for (const int signal : kWatched) handle(signal, SIG_DFL);
+  for (const int signal : kWatched) handle(signal, SIG_IGN);
+}
+
+void SignalWatch::hold() {
+  mask(SIG_BLOCK);
 }
 
 int SignalWatch::received() {

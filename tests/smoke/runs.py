@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 # One thread: these jobs are so small that more would only wait for one another.
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
@@ -46,6 +47,18 @@ class Scratch(tempfile.TemporaryDirectory):
         process = self.start(*words)
         _, errors = process.communicate()
         return process.returncode, errors
+
+    def holds_lock(self, process):
+        lock = self.run / "run.lock"
+        return lock.exists() and lock.read_text().startswith(f"process {process.pid} ")
+
+    def wait_for_lock(self, process):
+        while process.poll() is None and not self.holds_lock(process):
+            time.sleep(0.005)
+
+    def staged(self):
+        folder = self.run / "staging"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def checkpoints(self):
         folder = self.run / "checkpoints"

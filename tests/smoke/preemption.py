@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Signals and deadlines: the job saves, says so, exits with 75, and its next life goes on exactly.
+
+    preemption.py ACCEL_RUN
+
+SIGTERM and SIGUSR1 while data is prepared, in the first step, in an evaluation, inside a save, at
+any other moment and after the end; SIGINT twice; `checkpoint.deadline` and SLURM_JOB_END_TIME.
+"""
+
+import collections
+import random
+import signal
+import sys
+import time
+
+import runs
+
+STOPS = (signal.SIGTERM, signal.SIGUSR1)
+# Evaluations that take most of the time, saves longer than steps, and data that takes a while to read.
+SLOW = runs.JOB.replace("eval: {type: synthetic/glyphs, length: 32}", "eval: {type: synthetic/glyphs, length: 2048}")
+SLOW = SLOW.replace("every: 8 steps", "every: 4 steps").replace("hidden: [24]", "hidden: [512, 512]")
+
+
+def handles_signals(process):
+    """Whether the process holds SIGTERM back or has a handler for it: from then on none is lost."""
+    try:
+        with open(f"/proc/{process.pid}/status") as status:
+            masks = dict(line.split(":\t") for line in status if line.startswith(("SigBlk", "SigCgt")))
+    except FileNotFoundError:
+        return True
+    return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks.values())
+
+
+def wait_until_it_handles_signals(process):
+    while process.poll() is None and not handles_signals(process):
+        time.sleep(0.001)
+
+
+def left_evaluation(scratch):
+    steps = scratch.checkpoints()[-1:]  # none when it came before the first step
+    manifests = [scratch.run / f"checkpoints/checkpoint_{step}/accel_run.json" for step in steps]
+    return any('"eval_pending": 1.0' in manifest.read_text() for manifest in manifests)
+
+
+def phase_of(scratch, process):
+    """What a job is at: read off before it is sent a signal."""
+    if not scratch.holds_lock(process):
+        return "preparing data"
+    if scratch.staged():
+        return "inside a save"
+    return "elsewhere"
+
+
+def stop_anywhere(binary, report):
+    """Stopped again and again at random, it still ends as a run left alone, and always by its own exit."""
+    with runs.Scratch(binary, SLOW) as scratch:
+        scratch.call("job.yaml")
+        wanted = scratch.exact_lines(), scratch.weights()
+    draw, phases, codes = random.Random(3), collections.Counter(), collections.Counter()
+    with runs.Scratch(binary, SLOW) as scratch:
+        for life in range(200):
+            process = scratch.start("job.yaml")
+            wait_until_it_handles_signals(process)
+            if life % 4:
+                scratch.wait_for_lock(process)
+            time.sleep(draw.random() * (0.6 if life % 4 else 0.2))
+            phase = phase_of(scratch, process)
+            process.send_signal(STOPS[life % 2])
+            _, errors = process.communicate()
+            codes[process.returncode] += 1
+            phases["in an evaluation" if left_evaluation(scratch) else phase] += 1
+            if process.returncode != 75:
+                break
+        report.check("a run stopped at any moment exits with 75 until it is done", set(codes) == {0, 75},
+                     f"{dict(codes)}: {errors}")
+        report.check("and ends as an uninterrupted one", (scratch.exact_lines(), scratch.weights()) == wanted)
+        every = {"preparing data", "in an evaluation", "inside a save"} <= set(phases)
+        report.check("it was stopped " + ", ".join(f"{count} x {phase}" for phase, count in phases.items()), every)
+
+
+def stop_in_the_first_step(binary, report):
+    # A step that takes a second.
+    slow = runs.JOB.replace("hidden: [24]", "hidden: [2000, 2000]").replace("length: 64", "length: 2048")
+    slow = slow.replace("until: 24 steps, batch: 16", "until: 2 steps, batch: 2048, micro_batch: 1024")
+    ends = []
+    for number in (None, *STOPS):
+        with runs.Scratch(binary, slow) as scratch:
+            if number:
+                process = scratch.start("job.yaml")
+                scratch.wait_for_lock(process)
+                time.sleep(0.2)
+                process.send_signal(number)
+                process.communicate()
+                report.check(f"{number.name} in the first step saves after it",
+                             process.returncode == 75 and scratch.checkpoints() == [1], str(process.returncode))
+            scratch.call("job.yaml")
+            ends.append((scratch.exact_lines(), scratch.weights()))
+    report.check("and the next life makes the second as if nothing had been", ends[0] == ends[1] == ends[2])
+
+
+def stop_after_the_end(binary, report):
+    """The outcome is known by then and a signal does not change it."""
+    codes = collections.Counter()
+    for trial in range(20):
+        with runs.Scratch(binary) as scratch:
+            process = scratch.start("job.yaml", "train.until=2 steps")
+            record = scratch.run / "metrics.jsonl"
+            while process.poll() is None and not (record.exists() and '"event":"end"' in record.read_text()):
+                time.sleep(0.0005)
+            time.sleep(0.001 * (trial // 2))
+            process.send_signal(STOPS[trial % 2])
+            process.communicate()
+            codes[process.returncode] += 1
+    report.check("a signal behind the end does not change the exit code", set(codes) == {0}, str(dict(codes)))
+
+
+def lose_the_eval_data(binary, report):
+    """An evaluation that was left is given up when the recipe has no data for it any more."""
+    with runs.Scratch(binary, SLOW) as scratch:
+        scratch.call("job.yaml", "~data.eval", "~eval")
+        wanted = scratch.exact_lines(), scratch.weights()
+    with runs.Scratch(binary, SLOW.replace("length: 2048", "length: 20000")) as scratch:
+        process = scratch.start("job.yaml")
+        while process.poll() is None and scratch.checkpoints()[-1:] != [3]:
+            time.sleep(0.001)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        report.check("a job is stopped in its first evaluation", process.returncode == 75
+                     and scratch.checkpoints()[-1] == 4 and left_evaluation(scratch), str(scratch.checkpoints()))
+        code, errors = scratch.call("resume", "runs/job", "~data.eval", "~eval")
+        report.check("without its eval data it goes on to the end", code == 0 and not left_evaluation(scratch), errors)
+        report.check("as a run that never had any", (scratch.exact_lines(), scratch.weights()) == wanted)
+
+
+def ask_to_stop(binary, number, expected, report):
+    """Signals a running job, then lets it finish in a second life."""
+    with runs.Scratch(binary) as scratch:
+        process = scratch.start("job.yaml", "train.until=2000 steps", "checkpoint.every=never")
+        while not (scratch.run / "metrics.jsonl").exists():
+            time.sleep(0.02)
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, errors = process.communicate()
+        name = signal.Signals(number).name
+        report.check(f"{name} exits with {expected}", process.returncode == expected,
+                     f"{process.returncode}: {errors}")
+        report.check(f"{name} leaves a checkpoint", len(scratch.checkpoints()) == 1)
+        report.check(f"{name} is an event of the record", scratch.events()[-1] == "interrupted")
+
+
+def stop_before_the_deadline(binary, report):
+    endless = ["job.yaml", "train.until=1000000 steps", "checkpoint.every=never", "eval.every=never"]
+    with runs.Scratch(binary) as scratch:
+        code, errors = scratch.call(*endless, "checkpoint.deadline=3 s")
+        said = "its deadline is near" in (scratch.run / "metrics.jsonl").read_text()
+        report.check("a run ends before its deadline", code == 75 and said, f"{code}: {errors}")
+        report.check("with a checkpoint", len(scratch.checkpoints()) == 1)
+    with runs.Scratch(binary) as scratch:
+        process = scratch.start(*endless, "checkpoint.deadline=0.1 s")
+        told, _ = process.communicate()
+        report.check("one that is over at the start makes no step and does not claim a save",
+                     process.returncode == 75 and not scratch.checkpoints()
+                     and "stopped without a checkpoint, as its deadline is near, at step 0" in told, told)
+    with runs.Scratch(binary) as scratch:
+        runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = str(int(time.time()) + 3)
+        code, errors = scratch.call(*endless)
+        del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
+        report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
+
+
+def stop_at_once(binary, report):
+    # A step that takes seconds: the first signal only sets a flag, the second ends the process.
+    slow = runs.JOB.replace("hidden: [24]", "hidden: [3000, 3000]").replace("length: 64", "length: 8192")
+    slow = slow.replace("batch: 16", "batch: 8192, micro_batch: 1024")
+    with runs.Scratch(binary, slow) as scratch:
+        process = scratch.start("job.yaml")
+        while not (scratch.run / "metrics.jsonl").exists():
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        report.check("a second SIGINT ends the process", process.returncode == -signal.SIGINT,
+                     str(process.returncode))
+
+
+def main():
+    binary = sys.argv[1]
+    report = runs.Report()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        ask_to_stop(binary, number, 75, report)
+    for check in (stop_at_once, stop_in_the_first_step, stop_anywhere, stop_after_the_end, lose_the_eval_data,
+                  stop_before_the_deadline):
+        check(binary, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
