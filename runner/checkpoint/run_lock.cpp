@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,13 +25,45 @@ std::string boot_id() {
   return id;
 }
 
-/// What the holder wrote about itself: "process 12 on host 'a'".
-std::string holder_of(int fd) {
+/// What the holder wrote about itself: "process 12 on host 'a'", and how often its machine started.
+struct Holder {
+  std::string name;  ///< empty: nobody
+  std::string host;
+  std::string boot;
+};
+
+std::string host_text() {
+  return " on host '" + host_name() + "'";
+}
+
+Holder holder_in(int fd) {
   char text[512] = {};
   const ssize_t count = ::pread(fd, text, sizeof text - 1, 0);
-  const std::string line = count > 0 ? std::string(text, static_cast<size_t>(count)) : "";
-  const size_t end = line.find('\n');
-  return end == line.npos ? "another process" : line.substr(0, end);
+  std::istringstream in(count > 0 ? std::string(text, static_cast<size_t>(count)) : "");
+  Holder holder;
+  std::string key;
+  std::getline(in, holder.name);
+  in >> key >> holder.boot;
+  const size_t host = holder.name.find(" on host ");
+  if (host != holder.name.npos) holder.host = holder.name.substr(host);
+  return holder;
+}
+
+[[noreturn]] void refuse(const std::string& run_dir, const Holder& holder) {
+  throw Error(ExitCode::kRecipe,
+              "run folder '" + run_dir + "' is in use by " +
+                  (holder.name.empty() ? "another process" : holder.name),
+              "wait for it, stop it, or give this run another name");
+}
+
+/// Takes the lock or throws; the file is closed then.
+void lock(int fd, int how, const std::string& run_dir) {
+  if (::flock(fd, how | LOCK_NB) == 0) return;
+  const int error = errno;
+  const Holder holder = holder_in(fd);
+  ::close(fd);
+  if (error == EWOULDBLOCK) refuse(run_dir, holder);
+  throw IoError("cannot lock '" + run_dir + "/run.lock': " + std::strerror(error));
 }
 
 }  // namespace
@@ -39,18 +72,13 @@ RunLock::RunLock(const std::string& run_dir) {
   const std::string path = run_dir + "/run.lock";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) throw IoError("cannot make '" + path + "': " + std::strerror(errno));
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
-    const std::string holder = holder_of(fd_);
-    ::close(fd_);
-    if (error != EWOULDBLOCK) {
-      throw IoError("cannot lock '" + path + "': " + std::strerror(error));
-    }
-    throw Error(ExitCode::kRecipe, "run folder '" + run_dir + "' is in use by " + holder,
-                "wait for it, stop it, or give this run another name");
-  }
-  const std::string text = "process " + std::to_string(::getpid()) + " on host '" + host_name() +
-                           "'\nboot " + boot_id() + "\n";
+  lock(fd_, LOCK_EX, run_dir);
+  const Holder before = holder_in(fd_);
+  const std::string boot = boot_id();
+  // Containers of one machine have many host names, and a machine that was restarted another boot.
+  if (before.boot != boot && before.host != host_text()) doubtful_holder_ = before.name;
+  const std::string text =
+      "process " + std::to_string(::getpid()) + host_text() + "\nboot " + boot + "\n";
   const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, text.data(), text.size(), 0) ==
                                                        static_cast<ssize_t>(text.size());
   if (!written) {
@@ -60,7 +88,17 @@ RunLock::RunLock(const std::string& run_dir) {
   }
 }
 
+void RunLock::check_free(const std::string& run_dir) {
+  const std::string path = run_dir + "/run.lock";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;  // nobody has it, or the constructor will tell
+  lock(fd, LOCK_SH, run_dir);
+  ::close(fd);
+}
+
 RunLock::~RunLock() {
+  // A name that stays says: this process did not end by itself.
+  [[maybe_unused]] const int ignored = ::ftruncate(fd_, 0);
   ::close(fd_);
 }
 

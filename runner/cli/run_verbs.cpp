@@ -6,6 +6,7 @@
 #include "runner/cli/trial.h"
 #include "runner/job/job.h"
 #include "runner/loop/run.h"
+#include "runner/loop/run_folder.h"
 #include "runner/track/record_diff.h"
 
 namespace accel {
@@ -59,6 +60,7 @@ ExitCode run_verb(const RecipeArguments& arguments) {
   RunRequest request;
   request.run_dir = "runs/" + recipe.options.name;
   request.allowed = arguments.allowed;
+  check_run_folder(request.run_dir);
   const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
   return run_job(*job, request);
 }
@@ -77,6 +79,7 @@ ExitCode resume_verb(const RecipeArguments& arguments) {
   request.must_resume = true;
   request.allowed = arguments.allowed;
   for (const std::string& text : arguments.overrides) request.allowed.push_back(key_of(text));
+  check_run_folder(request.run_dir);
   const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
   return run_job(*job, request);
 }

@@ -124,6 +124,12 @@ void send_config(const Job& job, Trackers& trackers) {
   for (const auto& [type, tracker] : trackers) tracker->config(values);
 }
 
+void warn_of_other_holder(const RunLock& lock, const std::string& run_dir) {
+  if (lock.doubtful_holder().empty()) return;
+  warn("run folder '" + run_dir + "' was last held by " + lock.doubtful_holder() +
+       ", which never let go of it and is taken for dead: if it still runs, stop it");
+}
+
 /// The run's parts that write to the disk, open.
 struct OpenRun {
   std::string dir;              ///< absolute
@@ -211,8 +217,10 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   const std::optional<std::string> given = given_checkpoint(job, run.store, request);
   // Refused before anything is written.
   if (given) take(job, request, read_given(job, request, *given, run.store), run);
-  prepare_run_folder(run.dir);
+  make_run_folder(run.files, run.dir);
   run.lock.emplace(run.dir);
+  warn_of_other_holder(*run.lock, request.run_dir);
+  try_run_folder(run.files, run.dir);
   run.store.recover();
   if (given) {
     check_later(run.store, *given, *run.saved);
@@ -255,9 +263,13 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close(ended == LoopEnd::kFinished ? RunStatus::kFinished : RunStatus::kInterrupted);
     return code;
   } catch (const std::exception& error) {
-    record.event(run.state.progress.step, "failed", error.what());
-    record.flush();
-    close(RunStatus::kFailed);
+    try {
+      record.event(run.state.progress.step, "failed", error.what());
+      record.flush();
+      close(RunStatus::kFailed);
+    } catch (const std::exception& also) {
+      warn(also.what());  // what ended the run is what the user has to know
+    }
     throw;
   }
 }

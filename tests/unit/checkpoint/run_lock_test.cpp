@@ -41,6 +41,11 @@ class RunLockTest : public testing::Test {
     return child;
   }
 
+  std::string content() const {
+    std::ifstream in(folder_ + "/run.lock");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
   static void end(pid_t child) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -85,6 +90,46 @@ TEST_F(RunLockTest, AHolderThatSaidNothingYetIsAnotherProcess) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
               "run folder '" + folder_ + "' is in use by another process");
+  }
+}
+
+TEST_F(RunLockTest, AskingChangesNothing) {
+  RunLock::check_free(folder_);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  const pid_t child = holder();
+  const std::string before = content();
+  EXPECT_THROW(RunLock::check_free(folder_), Error);
+  EXPECT_EQ(content(), before);
+  end(child);
+  RunLock::check_free(folder_);
+  EXPECT_EQ(content(), before);
+}
+
+TEST_F(RunLockTest, WhoLetsGoTakesItsNameOut) {
+  { const RunLock lock(folder_); }
+  EXPECT_EQ(content(), "");
+}
+
+TEST_F(RunLockTest, OnlyAHolderOnAnotherMachineIsDoubtful) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string here = "process 7 on host '" + std::string(host) + "'";
+  const std::string there = "process 7 on host 'elsewhere'";
+  const std::pair<std::string, std::string> cases[] = {
+      {"", ""},
+      {"garbage\0\n\n\xff", ""},
+      {here + "\nboot " + boot + "\n", ""},   // killed
+      {here + "\nboot other\n", ""},          // gone with the machine
+      {there + "\nboot " + boot + "\n", ""},  // another container of this machine
+      {there + "\nboot other\n", there},
+      {there, there},
+  };
+  for (const auto& [text, doubtful] : cases) {
+    std::ofstream(folder_ + "/run.lock", std::ios::trunc) << text;
+    const RunLock lock(folder_);
+    EXPECT_EQ(lock.doubtful_holder(), doubtful) << text;
   }
 }
 
