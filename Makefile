@@ -57,7 +57,8 @@ fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
 	tools/fuzz.sh build/fuzz $(SECONDS) $(SEED)
 
 torture: build ## kill a saving job KILLS=1000 times and compare its end
-	tests/smoke/kills.py $(release)/accel-run $(KILLS)
+	python3 tests/smoke/kills.py $(release)/accel-run $(KILLS)
+	python3 tests/smoke/syscalls.py $(release)/accel-run 1
 
 bench: build ## measure what the loop costs
 	@cmake --build $(release) --target bench

@@ -79,18 +79,31 @@ def check_resume(binary, report):
         expect(report, "other data", scratch.call("resume", "runs/job", "seed=1", "data.train.length=80"), 0)
 
 
+def weights_of(folder):
+    return [(folder / name).read_bytes() for name in ("model.safetensors", "optimizer.bin")]
+
+
 def check_damage(binary, report):
     with runs.Scratch(binary) as scratch:
-        scratch.call("job.yaml", "train.until=6 steps", "checkpoint.keep.last=3")
-        newest = scratch.run / "checkpoints" / "checkpoint_6" / "model.safetensors"
-        content = bytearray(newest.read_bytes())
-        content[-1] ^= 1
-        newest.write_bytes(content)
-        expect(report, "an explicit damaged checkpoint is refused",
-               scratch.call("job.yaml", "train.until=6 steps", "checkpoint.resume=runs/job/checkpoints/checkpoint_6"), 4,
-               "model.safetensors")
-        code, errors = scratch.call("job.yaml", "train.until=6 steps", "checkpoint.keep.last=3")
-        report.check("auto falls back to the one before", code == 0 and "model.safetensors" in errors, errors)
+        job = ["job.yaml", "train.until=6 steps", "checkpoint.keep.last=3"]
+        scratch.call(*job)
+        whole = scratch.path / "whole"
+        shutil.copytree(scratch.run, whole)
+        names = sorted(path.name for path in (whole / "checkpoints/checkpoint_6").iterdir())
+        report.check("a checkpoint has the files it should", len(names) == 6, str(names))
+        for name in names:
+            shutil.rmtree(scratch.run)
+            shutil.copytree(whole, scratch.run)
+            damaged = scratch.run / "checkpoints/checkpoint_6" / name
+            content = bytearray(damaged.read_bytes())
+            content[len(content) // 2] ^= 1
+            damaged.write_bytes(content)
+            expect(report, f"a flipped bit in {name}: an explicit path is refused",
+                   scratch.call(*job, "checkpoint.resume=runs/job/checkpoints/checkpoint_6"), 4,
+                   f"checkpoint_6' is damaged: '{name}' ", "hint: resume from an older checkpoint of the run")
+            expect(report, "and auto falls back to the one before", scratch.call(*job), 0,
+                   "warning: skipped step 6: checkpoint '", f"checkpoint_6' is damaged: '{name}' ")
+            report.check("from which the run ends as it did", scratch.weights() == weights_of(whole / "checkpoints/checkpoint_6"))
         shutil.rmtree(scratch.run / "checkpoints")
         (scratch.run / "checkpoints" / "checkpoint_3").mkdir(parents=True)
         expect(report, "no usable checkpoint is an error", scratch.call("resume", "runs/job"), 4)

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Lets the file calls of a run fail, or kills it at them, one call at a time.
+
+    syscalls.py ACCEL_RUN [EVERY]
+
+A run with two checkpoints is taken up for its last step, which it saves while it rotates the oldest
+out. strace makes one call that touches the run folder fail, in each way a call can, or the process
+die at it. Then every checkpoint is whole and the newest is there, the error named a path and the
+system's reason and the exit code was 7 (4 when it was a checkpoint that could not be read), and the
+next life ends as a run that nothing happened to.
+EVERY 1 tries all pairs of a call and a mishap, in some minutes; without it every 29th.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import runs
+
+SYSCALLS = ("openat", "read", "pread64", "write", "pwrite64", "fsync", "close", "ftruncate", "rename", "mkdir",
+            "unlink", "unlinkat", "rmdir", "flock", "statfs", "getdents64", "mmap")
+MISHAPS = {name: f"error={name}" for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EMFILE", "EINTR")}
+MISHAPS["SIGKILL"] = "signal=SIGKILL"
+# In training's way, so that one thread makes nearly all calls and they can be counted.
+RECIPE = runs.JOB.replace("until: 24 steps", "until: 3 steps").replace("keep:", "async: false, keep:")
+
+
+def traced(scratch, *options):
+    """A life of the job under strace: (exit code, standard error)."""
+    command = ["strace", "-f", "-y", *options, scratch.binary, "job.yaml"]
+    done = subprocess.run(command, cwd=scratch.path, env=runs.ENVIRONMENT, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def calls_of(scratch):
+    """The calls on the run folder, as (strace's options to choose the call, its name, its number, its text).
+
+    strace counts by thread. The main thread's calls are told apart by their number; those of the threads
+    that write large files by the file.
+    """
+    log = scratch.path / "calls"
+    code, errors = traced(scratch, "-o", log, "-e", "trace=" + ",".join(SYSCALLS))
+    if code != 0:
+        raise RuntimeError(errors)
+    main, numbers, found = None, {}, []
+    for line in log.read_text().splitlines():
+        thread, _, text = line.partition(" ")
+        call = re.match(r"\s*(\w+)\(", text)
+        path = re.search(f'[<"]({scratch.run}[^>"]*)[>"]', text)
+        main = main or thread
+        if not call or (thread != main and not path):
+            continue
+        key = (call[1], None if thread == main else path[1])
+        numbers[key] = numbers.get(key, 0) + 1
+        if path:
+            options = ["-P", path[1]] if thread != main else []
+            found.append((options, call[1], numbers[key], text.strip().replace(str(scratch.path), "")[:90]))
+    return found
+
+
+class Base:
+    """A run before its last step, and how it ends when nothing happens."""
+
+    def __init__(self, scratch):
+        code, errors = scratch.call("job.yaml", "checkpoint.keep.last=9")
+        if code != 0:
+            raise RuntimeError(errors)
+        self.end = scratch.exact_lines(), scratch.weights()
+        self.saved = {step: digests(scratch, step) for step in scratch.checkpoints()}
+        shutil.rmtree(scratch.run / "checkpoints/checkpoint_3")
+        self.folder = scratch.path / "base"
+        shutil.copytree(scratch.run, self.folder)
+
+    def restore(self, scratch):
+        shutil.rmtree(scratch.run)
+        shutil.copytree(self.folder, scratch.run)
+
+
+def digests(scratch, step):
+    folder = scratch.run / f"checkpoints/checkpoint_{step}"
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.iterdir() if path.name != "accel_run.json"}
+
+
+def fault_of(scratch, base, mishap, result):
+    """What is wrong after a mishap; None when all is as it must be."""
+    code, errors = result
+    if mishap == "SIGKILL":
+        if code == 0:
+            return "it was not killed"
+    elif code != 0:
+        reason = os.strerror(getattr(errno, mishap))
+        if code not in (4, 7) or reason not in errors or "runs/job" not in errors:
+            return f"exit {code}: {errors}"
+    present = scratch.checkpoints()
+    if not present or present[-1] < 2:
+        return f"only {present} are left"
+    damaged = [step for step in present if digests(scratch, step) != base.saved[step]]
+    if damaged:
+        return f"{damaged} are damaged"
+    code, errors = scratch.call("job.yaml")
+    if code != 0 or "skipped" in errors:
+        return f"the next life: exit {code}: {errors}"
+    if (scratch.exact_lines(), scratch.weights()) != base.end or scratch.checkpoints()[-2:] != [2, 3]:
+        return "the next life does not end as a run that nothing happened to"
+    return "litter in staging/" if any((scratch.run / "staging").iterdir()) else None
+
+
+def can_trace():
+    probe = ["strace", "-f", "-e", "inject=fsync:error=EIO", "true"]
+    return shutil.which("strace") and subprocess.run(probe, capture_output=True).returncode == 0
+
+
+def main():
+    if not can_trace():
+        print("skipped: strace is not here or may not trace")
+        return 77
+    every = int(sys.argv[2]) if len(sys.argv) > 2 else 29
+    report = runs.Report()
+    start = time.monotonic()
+    with runs.Scratch(sys.argv[1], RECIPE) as scratch:
+        base = Base(scratch)
+        calls = calls_of(scratch)
+        pairs = [(call, mishap) for call in calls for mishap in MISHAPS]
+        report.check("the calls of a run are seen", len(calls) > 100, str(len(calls)))
+        for (options, name, number, text), mishap in pairs[::every]:
+            base.restore(scratch)
+            result = traced(scratch, "-qq", "-o", os.devnull, *options, "-e", f"trace={name}", "-e",
+                            f"inject={name}:{MISHAPS[mishap]}:when={number}")
+            fault = fault_of(scratch, base, mishap, result)
+            if fault:
+                report.check(f"{mishap} at {text}", False, fault)
+        report.check(f"{len(pairs[::every])} of {len(pairs)} mishaps at {len(calls)} calls cost nothing,"
+                     f" {time.monotonic() - start:.0f} s", report.failed == 0)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
