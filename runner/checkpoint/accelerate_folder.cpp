@@ -7,6 +7,7 @@
 
 #include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/layout.h"
+#include "runner/checkpoint/several_optimizers.h"
 #include "runner/formats/dcp.h"
 #include "runner/formats/weight_shards.h"
 
@@ -127,6 +128,11 @@ Value distributed_optimizer(const DcpState& state) {
   return optimizer ? *optimizer : tree;
 }
 
+Value read_sharded_optimizer(Files& files, const std::string& folder) {
+  const DcpState state = read_dcp_folder(files, folder);
+  return guarded(folder, kDcpMetadataFile, [&] { return distributed_optimizer(state); });
+}
+
 /// The rank in "random_states_<rank>.pkl".
 std::optional<int> rank_of(std::string_view name) {
   constexpr std::string_view kBefore = "random_states_", kBehind = ".pkl";
@@ -159,9 +165,10 @@ Weights read_weights(Files& files, const std::string& folder) {
   if (entries.contains(kDcpMetadataFile)) {
     return {distributed_weights(read_dcp_folder(files, folder)), {kDcpMetadataFile}};
   }
-  throw CheckpointError("'" + folder + "' has no weights: neither '" + kModelFile + "' nor '" +
-                            kPickledModelFile + "', no index of either, no '" + kFullModelFile +
-                            "', no '" + kShardedModelFolder + "' and no '" + kDcpMetadataFile + "'",
+  throw CheckpointError("'" + folder + "' is no checkpoint and no model: it has neither '" +
+                            kManifestFile + "' nor '" + kModelFile + "' nor '" + kPickledModelFile +
+                            "', no index of these, no '" + kFullModelFile + "', no '" +
+                            kShardedModelFolder + "' and no '" + kDcpMetadataFile + "'",
                         "give a checkpoint, a model folder, or a folder of FSDP's shards");
 }
 
@@ -171,28 +178,31 @@ AccelerateFolder read_accelerate_folder(Files& files, const std::string& folder,
   std::erase_if(entries, [&](const auto& entry) { return without.contains(entry.first); });
   const FolderReader reader(files, folder);
   AccelerateFolder out;
-  const auto take = [&](const char* name, std::optional<Value>& part) {
-    if (!entries.contains(name)) return;
-    part = reader.torch_file(name);
-    out.files.insert(name);
-  };
   Weights weights = read_weights(files, folder);
   out.model = std::move(weights.tensors);
   out.files = std::move(weights.files);
-  take(kOptimizerFile, out.optimizer);
-  if (!out.optimizer && entries.contains(kShardedOptimizerFolder)) {
-    const std::string shards = folder + "/" + kShardedOptimizerFolder;
-    out.optimizer = guarded(shards, kDcpMetadataFile,
-                            [&] { return distributed_optimizer(read_dcp_folder(files, shards)); });
-    out.files.insert(kShardedOptimizerFolder);
-  }
-  take(kSchedulerFile, out.scheduler);
-  take(kScalerFile, out.scaler);
-  for (const auto& [name, entry] : entries) {
-    const std::optional<int> rank = rank_of(name);
-    if (!rank) continue;
-    out.random_states[*rank] = reader.torch_file(name);
+  const auto take = [&](const std::string& name) -> std::optional<Value> {
+    if (!entries.contains(name)) return std::nullopt;
     out.files.insert(name);
+    return reader.torch_file(name);
+  };
+  const auto take_shards = [&](const std::string& name) -> std::optional<Value> {
+    if (!entries.contains(name)) return std::nullopt;
+    out.files.insert(name);
+    return read_sharded_optimizer(files, folder + "/" + name);
+  };
+  for (size_t i = 0;; ++i) {
+    std::optional<Value> optimizer = take(numbered_file(kOptimizerFile, i));
+    if (!optimizer) optimizer = take_shards(kShardedOptimizerFolder + std::to_string(i));
+    if (!optimizer) break;
+    out.optimizers.push_back(std::move(*optimizer));
+  }
+  while (auto scheduler = take(numbered_file(kSchedulerFile, out.schedulers.size()))) {
+    out.schedulers.push_back(std::move(*scheduler));
+  }
+  out.scaler = take(kScalerFile);
+  for (const auto& [name, entry] : entries) {
+    if (const std::optional<int> rank = rank_of(name)) out.random_states[*rank] = *take(name);
   }
   return out;
 }

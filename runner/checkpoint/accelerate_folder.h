@@ -30,10 +30,10 @@ Weights read_weights(Files& files, const std::string& folder);
 /// The parts that save_state() wrote, each the state_dict of its object.
 struct AccelerateFolder {
   std::vector<NamedArray> model;
-  /// From optimizer.bin or optimizer_0/. Parameters go by running number, or by name where FSDP
-  /// wrote it.
-  std::optional<Value> optimizer;
-  std::optional<Value> scheduler;
+  /// From optimizer.bin or optimizer_0/, and those of further optimizers. Parameters go by running
+  /// number, or by name where FSDP wrote it.
+  std::vector<Value> optimizers;
+  std::vector<Value> schedulers;
   std::optional<Value> scaler;
   std::map<int, Value> random_states;  ///< by rank
   std::set<std::string> files;         ///< that all this is from

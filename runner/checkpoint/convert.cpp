@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -11,6 +12,7 @@
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/reader.h"
 #include "runner/checkpoint/renumber.h"
+#include "runner/checkpoint/several_optimizers.h"
 #include "runner/formats/dcp.h"
 #include "runner/formats/weight_shards.h"
 
@@ -133,7 +135,9 @@ DcpState distributed(const std::string& top, const Value& tree) {
 
 /// What save_state() writes beside the model and the optimizer.
 void write_rest(FolderWriter& writer, const AccelerateFolder& parts) {
-  if (parts.scheduler) writer.add_value(kSchedulerFile, *parts.scheduler);
+  for (size_t i = 0; i < parts.schedulers.size(); ++i) {
+    writer.add_value(numbered_file(kSchedulerFile, i), parts.schedulers[i]);
+  }
   if (parts.scaler) writer.add_value(kScalerFile, *parts.scaler);
   for (const auto& [rank, states] : parts.random_states) {
     writer.add_value("random_states_" + std::to_string(rank) + ".pkl", states);
@@ -146,12 +150,13 @@ void write_distributed(Files& files, const std::string& folder, const Origin& or
   for (const auto& [name, array] : untied(origin.parts.model))
     model.items.emplace_back(name, array);
   write_dcp_folder(files, folder + "/" + kShardedModelFolder, distributed("model", model));
-  if (origin.parts.optimizer) {
-    if (const auto named = by_parameter_name(*origin.parts.optimizer, origin.parameters)) {
-      write_dcp_folder(files, folder + "/" + kShardedOptimizerFolder,
+  std::span<const std::string> names = origin.parameters;
+  for (size_t i = 0; i < origin.parts.optimizers.size(); ++i) {
+    if (const auto named = by_parameter_name(origin.parts.optimizers[i], names)) {
+      write_dcp_folder(files, folder + "/" + kShardedOptimizerFolder + std::to_string(i),
                        distributed("optimizer", *named));
     } else {
-      notes.push_back("'" + std::string(kOptimizerFile) +
+      notes.push_back("'" + numbered_file(kOptimizerFile, i) +
                       "' stays behind: it knows parameters by running numbers alone");
     }
   }
@@ -172,8 +177,9 @@ void write_target(Files& files, const std::string& folder, const Origin& origin,
       break;
     case WeightLayout::kAccelerate:
       writer.add_tensors(kModelFile, untied(model));
-      if (origin.parts.optimizer) {
-        writer.add_value(kOptimizerFile, by_running_number(*origin.parts.optimizer));
+      for (size_t i = 0; i < origin.parts.optimizers.size(); ++i) {
+        writer.add_value(numbered_file(kOptimizerFile, i),
+                         by_running_number(origin.parts.optimizers[i]));
       }
       write_rest(writer, origin.parts);
       break;

@@ -17,7 +17,7 @@ constexpr auto kScalerFile = "scaler.pt";
 constexpr auto kRandomStatesFile = "random_states_0.pkl";
 // Of FSDP's SHARDED_STATE_DICT, in their place.
 constexpr auto kShardedModelFolder = "pytorch_model_fsdp_0";
-constexpr auto kShardedOptimizerFolder = "optimizer_0";
+constexpr auto kShardedOptimizerFolder = "optimizer_";  // and the number
 
 /// Each state dict and the prefix of its tensors' names in kPartsFile: one list, so that those who
 /// write, read or count them cannot forget one.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "runner/checkpoint/accelerate_files.h"
+#include "runner/checkpoint/accelerate_folder.h"
 #include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/several_optimizers.h"
@@ -13,7 +14,6 @@
 namespace accel {
 namespace {
 
-constexpr auto kPickledModelFile = "pytorch_model.bin";
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
 Manifest manifest_in(Files& files, const std::string& folder,
                      const std::map<std::string, DirEntry>& entries) {
@@ -68,37 +68,6 @@ void read_sections(const std::string& folder, const std::map<std::string, at::Te
   }
 }
 
-std::vector<NamedTensor> pickled_model(const Value& value) {
-  const auto* dict = value.as<Value::Dict>();
-  if (!dict) throw FormatError("it is not a dict of tensors");
-  std::vector<NamedTensor> out;
-  for (const auto& [key, item] : dict->items) {
-    const auto* name = key.as<std::string>();
-    const auto* array = item.as<Array>();
-    if (!name || !array) throw FormatError("it is not a dict of tensors");
-    out.push_back({*name, tensor_of(*array)});
-  }
-  return out;
-}
-
-/// Reads the model's file and returns its name.
-std::string read_foreign_model(const std::string& folder,
-                               const std::map<std::string, DirEntry>& entries,
-                               const FolderReader& reader, TrainState& state) {
-  if (entries.contains(kModelFile)) {
-    for (const auto& [name, array] : reader.tensors(kModelFile)) {
-      state.model.push_back({name, tensor_of(array)});
-    }
-    return kModelFile;
-  }
-  if (!entries.contains(kPickledModelFile)) {
-    throw CheckpointError("'" + folder + "' is no checkpoint: it has neither '" + kManifestFile +
-                          "' nor '" + kModelFile + "' nor '" + kPickledModelFile + "'");
-  }
-  reader.value(kPickledModelFile, [&](const Value& value) { state.model = pickled_model(value); });
-  return kPickledModelFile;
-}
-
 /// Running numbers mean nothing when the parameters are others.
 void check_parameters(const std::string& folder, const Value& optimizer, size_t wanted) {
   const size_t count = count_parameters(optimizer);
@@ -108,8 +77,33 @@ void check_parameters(const std::string& folder, const Value& optimizer, size_t 
                         "train the model that it was made with");
 }
 
-bool is_random_states(const std::string& name) {
-  return name.starts_with("random_states_") && name.ends_with(".pkl");
+void read_schedulers(const std::vector<Value>& values, TrainState& state, AccelerateNotes& notes) {
+  std::vector<TorchSchedule> schedules;
+  for (const Value& value : values) schedules.push_back(read_torch_schedule(value));
+  notes.schedule = join_schedules(schedules);
+  read_scheduler(values.front(), state);
+  state.base_lrs = notes.schedule->base_lrs;
+  state.lrs = notes.schedule->last_lrs;
+}
+
+/// What a run needs and the folder lacks, and what is there and not needed.
+void note_files(Files& files, const std::string& folder, const LoadOptions& options,
+                const AccelerateFolder& parts, AccelerateNotes& notes) {
+  if (parts.schedulers.empty()) notes.absent.emplace_back(kSchedulerFile);
+  if (parts.optimizers.empty() && !options.parameters.empty()) {
+    notes.absent.emplace_back(kOptimizerFile);
+  }
+  if (!parts.scaler) notes.absent.emplace_back(kScalerFile);
+  if (!parts.random_states.contains(0)) notes.absent.emplace_back(kRandomStatesFile);
+  std::set<std::string> used = parts.files;
+  for (const auto& [rank, states] : parts.random_states) {
+    if (rank == 0) continue;
+    used.erase("random_states_" + std::to_string(rank) + ".pkl");
+    ++notes.processes;
+  }
+  for (const auto& [name, entry] : entries_of(files, folder)) {
+    if (!used.contains(name) && !options.without.contains(name)) notes.not_used.push_back(name);
+  }
 }
 
 }  // namespace
@@ -153,48 +147,31 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
 
 TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
                                       const LoadOptions& options) {
-  std::map<std::string, DirEntry> entries = entries_of(files, folder);
-  std::erase_if(entries, [&](const auto& entry) { return options.without.contains(entry.first); });
-  const FolderReader reader(files, folder);
+  const AccelerateFolder parts = read_accelerate_folder(files, folder, options.without);
   TrainState state;
   AccelerateNotes notes;
-  std::set<std::string> used;
-  /// Gives the files to `use` if the first is there.
-  const auto take = [&](const std::vector<std::string>& names, const auto& use) {
-    if (!entries.contains(names.front())) {
-      notes.absent.push_back(names.front());
-      return;
-    }
-    reader.values(names, use);
-    used.insert(names.begin(), names.end());
-  };
-  used.insert(read_foreign_model(folder, entries, reader, state));
-  take(numbered(kSchedulerFile, entries), [&](const std::vector<Value>& values) {
-    std::vector<TorchSchedule> schedules;
-    for (const Value& value : values) schedules.push_back(read_torch_schedule(value));
-    notes.schedule = join_schedules(schedules);
-    read_scheduler(values.front(), state);
-    state.base_lrs = notes.schedule->base_lrs;
-    state.lrs = notes.schedule->last_lrs;
-  });
-  if (!options.parameters.empty()) {
-    take(numbered(kOptimizerFile, entries), [&](std::vector<Value> values) {
-      const Value joined = join_optimizers(std::move(values));
+  for (const auto& [name, array] : parts.model) state.model.push_back({name, tensor_of(array)});
+  if (!parts.schedulers.empty()) {
+    guarded(folder, kSchedulerFile, [&] { read_schedulers(parts.schedulers, state, notes); });
+  }
+  if (!parts.optimizers.empty() && !options.parameters.empty()) {
+    guarded(folder, kOptimizerFile, [&] {
+      const Value joined = join_optimizers(parts.optimizers);
       check_parameters(folder, joined, options.parameters.size());
       read_optimizer(joined, options.parameters, state);
       notes.updates = updates_in(state.optimizer);
     });
   }
-  take({kScalerFile},
-       [&](const std::vector<Value>& values) { state.scaler = read_scaler(values.front()); });
-  take({kRandomStatesFile},
-       [&](const std::vector<Value>& values) { state.rng = read_random_state(values.front()); });
-  // A scaler that is switched off has an empty state.
-  if (state.scaler && state.scaler->numbers.empty()) state.scaler.reset();
-  for (const auto& [name, entry] : entries) {
-    if (!used.contains(name)) notes.not_used.push_back(name);
-    notes.processes += is_random_states(name) && name != kRandomStatesFile;
+  if (parts.scaler) {
+    guarded(folder, kScalerFile, [&] { state.scaler = read_scaler(*parts.scaler); });
+    // A scaler that is switched off has an empty state.
+    if (state.scaler->numbers.empty()) state.scaler.reset();
   }
+  if (parts.random_states.contains(0)) {
+    guarded(folder, kRandomStatesFile,
+            [&] { state.rng = read_random_state(parts.random_states.at(0)); });
+  }
+  note_files(files, folder, options, parts, notes);
   state.accelerate = std::move(notes);
   return state;
 }

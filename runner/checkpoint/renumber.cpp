@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "runner/formats/format_error.h"
 
@@ -83,13 +84,18 @@ Value by_running_number(const Value& optimizer) {
 }
 
 std::optional<Value> by_parameter_name(const Value& optimizer,
-                                       const std::vector<std::string>& names) {
+                                       std::span<const std::string>& names) {
   const std::vector<Value> parameters = parameters_in(optimizer);
   std::map<std::string, Value> by_key;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const bool named = parameters[i].as<std::string>() != nullptr;
-    if (!named && names.size() != parameters.size()) return std::nullopt;
-    by_key[key_of(parameters[i])] = named ? parameters[i] : Value(names[i]);
+  for (const Value& parameter : parameters) {
+    if (parameter.as<std::string>()) {
+      by_key[key_of(parameter)] = parameter;
+    } else if (names.empty()) {
+      return std::nullopt;
+    } else {
+      by_key[key_of(parameter)] = names.front();
+      names = names.subspan(1);
+    }
   }
   return renamed(optimizer, by_key);
 }

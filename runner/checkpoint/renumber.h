@@ -3,8 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "runner/formats/pickle.h"
 
@@ -14,9 +14,9 @@ namespace accel {
 /// it may have had names. Throws FormatError for what is no state_dict.
 Value by_running_number(const Value& optimizer);
 
-/// The same with names; `names` stands for the running numbers. Null when they are not as many.
-/// Throws FormatError for what is no state_dict.
-std::optional<Value> by_parameter_name(const Value& optimizer,
-                                       const std::vector<std::string>& names);
+/// The same with names. Those of numbers are the first of `names`, which are then taken off it: the
+/// rest belongs to further optimizers. Null when there are not enough. Throws FormatError for what
+/// is no state_dict.
+std::optional<Value> by_parameter_name(const Value& optimizer, std::span<const std::string>& names);
 
 }  // namespace accel

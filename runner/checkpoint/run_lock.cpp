@@ -76,7 +76,8 @@ RunLock::RunLock(const std::string& run_dir) {
   const Holder before = holder_in(fd_);
   const std::string boot = boot_id();
   // Containers of one machine have many host names, and a machine that was restarted another boot.
-  if (before.boot != boot && before.host != host_text()) doubtful_holder_ = before.name;
+  const bool elsewhere = !before.host.empty() && before.host != host_text();
+  if (elsewhere && before.boot != boot) doubtful_holder_ = before.name;
   const std::string text =
       "process " + std::to_string(::getpid()) + host_text() + "\nboot " + boot + "\n";
   const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, text.data(), text.size(), 0) ==
@@ -93,6 +94,7 @@ void RunLock::check_free(const std::string& run_dir) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return;  // nobody has it, or the constructor will tell
   lock(fd, LOCK_SH, run_dir);
+  ::flock(fd, LOCK_UN);  // not left to close(), which may fail
   ::close(fd);
 }
 

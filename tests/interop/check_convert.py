@@ -79,7 +79,7 @@ def check_ours(binary, folder):
     vocab, context = weights["transformer.wte.weight"].shape[0], weights["transformer.wpe.weight"].shape[0]
     for words in (["--to", "safetensors"], ["--to", "bin"], ["--to", "safetensors", "--max-shard-size", "5 KB"],
                   ["--to", "bin", "--max-shard-size", "5 KB"]):
-        target = convert(binary, folder, source, "-".join(words).replace(" ", ""), *words)
+        target = convert(binary, folder, source, "to" + "".join(words).replace(" ", ""), *words)
         model = Gpt(vocab, context, layers=2, heads=2, width=16)
         load_checkpoint_in_model(model, str(target), strict=True)
         same({name: tensor for name, tensor in model.state_dict().items() if name in weights}, weights)
@@ -88,7 +88,7 @@ def check_ours(binary, folder):
     accelerator = Accelerator(cpu=True)
     accelerator.save_model(model, str(folder / "saved"), max_shard_size="5KB")
     names = sorted(path.name for path in (folder / "saved").iterdir())
-    sharded = folder / "--to-safetensors---max-shard-size-5KB"
+    sharded = folder / "to--tosafetensors--max-shard-size5KB"
     assert sorted(path.name for path in sharded.iterdir()) == names and len(names) > 2, names
     for name in names:
         assert (sharded / name).read_bytes() == (folder / "saved" / name).read_bytes(), name

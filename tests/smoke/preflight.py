@@ -65,7 +65,8 @@ def check_forbidden(binary, report):
         if os.geteuid() == 0:
             nobody["user"] = 65534
         with contextlib.suppress(OSError):
-            if subprocess.run([scratch.binary, "--version"], **nobody).returncode == 0:
+            # Only a program that finds libtorch can tell that there is no such run.
+            if subprocess.run([scratch.binary, "checkpoint", "list", "runs/none"], **nobody).returncode == 2:
                 done = subprocess.run([scratch.binary, "job.yaml", NO_DATA], **nobody)
                 expect(report, "a folder one may not write to", (done.returncode, done.stderr), 7,
                        f"error: the run folder 'runs/job' cannot be used: '{scratch.path}/runs' cannot be written"
@@ -98,8 +99,9 @@ def check_no_inodes(binary, report):
                          and ": No space left on device; it needs " in errors, f"{code}: {errors}")
             present = scratch.checkpoints()
             report.check("keeps its checkpoints and no litter", present and not scratch.staged(), str(present))
-            code, errors = scratch.call("job.yaml", "checkpoint.keep.last=1")
-            report.check("and the next life goes on once fewer are kept", code == 0, errors)
+            subprocess.run(["mount", "-o", "remount,nr_inodes=200", disk], check=True)
+            code, errors = scratch.call("job.yaml")
+            report.check("and the next life goes on once there is room", code == 0, errors)
 
 
 def check_held(binary, report):

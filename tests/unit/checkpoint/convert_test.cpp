@@ -38,6 +38,8 @@ class ConvertTest : public testing::Test {
     return "none";
   }
 
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
   std::vector<std::string> names_in(const std::string& folder) {
     std::vector<std::string> out;
     for (const DirEntry& entry : files_.list(folder)) out.push_back(entry.name);
@@ -108,9 +110,9 @@ TEST_F(ConvertTest, DistributedAndBack) {
   convert("/shared", "/back", WeightLayout::kAccelerate);
   EXPECT_EQ(bytes_of("/back/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
   // What was named is numbered again, in the order of the groups.
-  const auto named = read_accelerate_folder(files_, "/shared").optimizer;
-  ASSERT_TRUE(named);
-  const Value* groups = named->find("param_groups");
+  const auto named = read_accelerate_folder(files_, "/shared").optimizers;
+  ASSERT_EQ(named.size(), 1U);
+  const Value* groups = named.front().find("param_groups");
   ASSERT_TRUE(groups && groups->as<Value::List>());
   EXPECT_EQ(groups->as<Value::List>()->items.size(), 2U);
   convert("/back", "/again", WeightLayout::kAccelerate);
@@ -130,18 +132,19 @@ TEST_F(ConvertTest, NumbersWithoutNamesStayBehind) {
 TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
   files_.make_dirs("/empty");
   EXPECT_EQ(complaint("/empty", "/x"),
-            "'/empty' has no weights: neither 'model.safetensors' nor 'pytorch_model.bin', no "
-            "index of either, no 'pytorch_model_fsdp.bin', no 'pytorch_model_fsdp_0' and no "
-            "'.metadata'\n"
+            "'/empty' is no checkpoint and no model: it has neither 'accel_run.json' nor "
+            "'model.safetensors' nor "
+            "'pytorch_model.bin', no index of these, no 'pytorch_model_fsdp.bin', no "
+            "'pytorch_model_fsdp_0' and no '.metadata'\n"
             "give a checkpoint, a model folder, or a folder of FSDP's shards");
   EXPECT_EQ(complaint(ours_, "/run"),
             "cannot write '/run': cannot write '/run': File exists\n"
             "the target is a folder that is not there yet");
   convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
   files_.erase("/shards/model-00001-of-00002.safetensors");
-  EXPECT_EQ(complaint("/shards", "/x").substr(0, 97),
+  EXPECT_EQ(first_line(complaint("/shards", "/x")),
             "checkpoint '/shards': cannot read '/shards/model-00001-of-00002.safetensors': No such "
-            "file or dire");
+            "file or directory");
   files_.content(ours_ + "/optimizer.bin")[40] ^= 1;
   EXPECT_NE(complaint(ours_, "/x").find("is damaged: 'optimizer.bin' has checksum"),
             std::string::npos);
@@ -152,9 +155,9 @@ TEST_F(ConvertTest, AnIndexMustBeTrue) {
   convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
   std::string& index = files_.content("/shards/model.safetensors.index.json");
   index.replace(index.find("\"bias\""), 6, "\"bios\"");
-  EXPECT_EQ(complaint("/shards", "/x").substr(0, 117),
+  EXPECT_EQ(first_line(complaint("/shards", "/x")),
             "checkpoint '/shards' is damaged: 'model.safetensors.index.json' lists 3 weights, its "
-            "files hold 2 of them\nresume from a");
+            "files hold 2 of them");
 }
 
 TEST_F(ConvertTest, AFailureLeavesNoTarget) {
@@ -191,9 +194,13 @@ TEST(RenumberTest, BetweenNamesAndNumbers) {
   const Value named = optimizer_of({"b", "a"}, "a"), numbered = optimizer_of({0, 1}, 1);
   EXPECT_EQ(write_pickle(by_running_number(named)), write_pickle(numbered));
   EXPECT_EQ(write_pickle(by_running_number(numbered)), write_pickle(numbered));
-  EXPECT_EQ(write_pickle(*by_parameter_name(numbered, {"b", "a"})), write_pickle(named));
-  EXPECT_EQ(write_pickle(*by_parameter_name(named, {})), write_pickle(named));
-  EXPECT_FALSE(by_parameter_name(numbered, {"b"}));
+  const std::vector<std::string> all = {"b", "a", "of another"};
+  std::span<const std::string> names = all;
+  EXPECT_EQ(write_pickle(*by_parameter_name(numbered, names)), write_pickle(named));
+  ASSERT_EQ(names.size(), 1U);
+  EXPECT_FALSE(by_parameter_name(numbered, names));
+  names = {};
+  EXPECT_EQ(write_pickle(*by_parameter_name(named, names)), write_pickle(named));
 }
 
 TEST(RenumberTest, WhatIsNoOptimizerIsRefused) {

@@ -79,8 +79,11 @@ TEST(CheckpointDamageTest, AFolderOfOtherThingsIsNoCheckpoint) {
   Damage damage;
   for (const DirEntry& entry : damage.entries()) damage.files.erase(kFolder + "/" + entry.name);
   EXPECT_EQ(damage.complaint(), "'" + kFolder +
-                                    "' is no checkpoint: it has neither 'accel_run.json' nor "
-                                    "'model.safetensors' nor 'pytorch_model.bin'");
+                                    "' is no checkpoint and no model: it has neither "
+                                    "'accel_run.json' nor 'model.safetensors' nor "
+                                    "'pytorch_model.bin', no index of these, no "
+                                    "'pytorch_model_fsdp.bin', no 'pytorch_model_fsdp_0' and no "
+                                    "'.metadata'");
 }
 
 TEST(CheckpointDamageTest, AFileBesideTheManifestsOnesIsNoDamage) {

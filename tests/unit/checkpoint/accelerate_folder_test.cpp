@@ -1,0 +1,83 @@
+// Folders that Accelerate's FSDP wrote, read as the state of a run.
+#include "runner/checkpoint/accelerate_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include <zlib.h>
+
+#include "core/error.h"
+#include "runner/checkpoint/reader.h"
+#include "runner/checkpoint/tensors.h"
+
+namespace accel {
+namespace {
+
+const std::vector<std::string> kParameters = {"0.weight", "0.bias", "1.weight", "1.bias"};
+
+std::string golden(const std::string& name) {
+  return std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/tests/unit/formats/golden/" + name;
+}
+
+/// Name and CRC-32 of every tensor that the table of a golden folder lists.
+std::set<std::string> listed(const std::string& name) {
+  std::set<std::string> out;
+  std::ifstream in(golden(name + ".tsv"));
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("\tfloat32\t") != line.npos) {
+      out.insert(line.substr(0, line.find('\t')) + line.substr(line.rfind('\t')));
+    }
+  }
+  return out;
+}
+
+std::string line_of(const std::string& name, const at::Tensor& tensor) {
+  const Array array = array_of(tensor, name);
+  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(array.data()), array.bytes());
+  return name + "\t" + std::to_string(crc);
+}
+
+TEST(AccelerateFolderTest, WhatFsdpWroteIsReadAsOneProcessWouldHaveIt) {
+  DiskFiles files;
+  for (const std::string name : {"fsdp1", "fsdp2", "fsdp_full"}) {
+    LoadOptions options;
+    options.parameters = kParameters;
+    const TrainState state = read_accelerate_checkpoint(files, golden(name), options);
+    std::set<std::string> found;
+    for (const auto& [weight, tensor] : state.model) {
+      found.insert(line_of("model." + weight, tensor));
+    }
+    ASSERT_EQ(state.optimizer.groups.size(), 1U) << name;
+    std::vector<std::string> order;
+    for (const auto& [parameter, slots] : state.optimizer.groups[0].parameters) {
+      order.push_back(parameter);
+      for (const auto& [slot, tensor] : slots) {
+        found.insert(line_of("optimizer.state." + parameter + "." + slot, tensor));
+      }
+    }
+    EXPECT_EQ(found, listed(name)) << name;
+    EXPECT_EQ(order, kParameters) << name;
+    ASSERT_TRUE(state.accelerate) << name;
+    EXPECT_EQ(state.accelerate->not_used, std::vector<std::string>{}) << name;
+  }
+}
+
+TEST(AccelerateFolderTest, AnotherModelsOptimizerIsRefused) {
+  DiskFiles files;
+  LoadOptions options;
+  options.parameters = {"0.weight"};
+  try {
+    read_accelerate_checkpoint(files, golden("fsdp2"), options);
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(std::string(error.what()), "'" + golden("fsdp2") +
+                                             "/optimizer.bin' has 4 parameters, the recipe trains "
+                                             "1");
+  }
+}
+
+}  // namespace
+}  // namespace accel
