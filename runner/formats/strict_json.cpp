@@ -1,7 +1,6 @@
 #include "runner/formats/strict_json.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 namespace accel {
@@ -9,53 +8,76 @@ namespace {
 
 using nlohmann::json;
 
-// What values cost in memory: a slot in a list that doubles as it grows; a node in a tree of keys
-// and in the set that finds a key's second coming.
+// What values cost in memory: a slot in a list that doubles as it grows, or a node in a tree.
 constexpr size_t kValueBytes = 64;
-constexpr size_t kKeyBytes = 256;
+constexpr size_t kKeyBytes = 192;
 
-/// Sees each event of a parse.
-class StrictJson {
+/// Builds the tree itself: nlohmann's own parser, given a callback, looks through all earlier
+/// siblings at the end of each object.
+class StrictJson final : public nlohmann::json_sax<json> {
  public:
   StrictJson(const std::string& what, int max_depth, MemoryBudget& budget)
-      : what_(what), max_depth_(max_depth), budget_(budget) {}
+      : what_(what), max_depth_(static_cast<size_t>(max_depth)), budget_(budget) {}
 
-  bool operator()(int depth, json::parse_event_t event, json& value) {
-    if (depth > max_depth_) throw FormatError(what_ + " nests too deeply");
-    const auto* text = value.get_ptr<const std::string*>();
-    switch (event) {
-      case json::parse_event_t::key:
-        budget_.take(kKeyBytes + 2 * text->size());
-        if (!keys_.back().insert(*text).second) {
-          throw FormatError(what_ + " has " + shown(value) + " twice");
-        }
-        break;
-      case json::parse_event_t::object_start:
-        budget_.take(kKeyBytes);
-        keys_.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        keys_.pop_back();
-        break;
-      case json::parse_event_t::array_start:
-      case json::parse_event_t::value:
-        budget_.take(kValueBytes + (text ? text->size() : 0));
-        break;
-      case json::parse_event_t::array_end:
-        break;
-    }
+  json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_array() override { return close(); }
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+
+  bool string(string_t& text) override {
+    budget_.take(text.size());
+    return add(std::move(text));
+  }
+
+  bool key(string_t& name) override {
+    budget_.take(kKeyBytes + name.size());
+    auto& object = open_.back()->get_ref<json::object_t&>();
+    const auto [place, inserted] = object.try_emplace(name);
+    if (!inserted) throw FormatError(what_ + " has " + json(name).dump() + " twice");
+    next_ = &place->second;
     return true;
   }
 
  private:
-  static std::string shown(const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  bool add(json value) {
+    budget_.take(kValueBytes);
+    if (!open_.empty() && open_.back()->is_array()) {
+      auto& list = open_.back()->get_ref<json::array_t&>();
+      list.push_back(std::move(value));
+      next_ = &list.back();
+    } else {
+      *next_ = std::move(value);
+    }
+    return true;
+  }
+
+  bool open(json container) {
+    if (open_.size() >= max_depth_) throw FormatError(what_ + " nests too deeply");
+    add(std::move(container));
+    open_.push_back(next_);
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
   }
 
   const std::string& what_;
-  int max_depth_;
+  size_t max_depth_;
   MemoryBudget& budget_;
-  std::vector<std::set<std::string>> keys_;
+  json root_;
+  json* next_ = &root_;  ///< where the value of a key goes, and where the last one went
+  std::vector<json*> open_;
 };
 
 }  // namespace
@@ -64,13 +86,11 @@ json parse_strict_json(std::string_view text, const std::string& what, int max_d
                        MemoryBudget& budget) {
   // nlohmann takes a NUL for the end of the text.
   if (text.find('\0') != text.npos) throw FormatError(what + " holds a NUL byte");
-  json parsed;
-  try {
-    StrictJson strict(what, max_depth, budget);
-    parsed = json::parse(text.begin(), text.end(), std::ref(strict));
-  } catch (const json::exception&) {
+  StrictJson strict(what, max_depth, budget);
+  if (!json::sax_parse(text.begin(), text.end(), &strict)) {
     throw FormatError(what + " is not JSON");
   }
+  json parsed = strict.take();
   if (!parsed.is_object()) throw FormatError(what + " is not a JSON object");
   return parsed;
 }

@@ -154,6 +154,13 @@ TEST(WeightShardsTest, IndexesOfAnotherFormAreRefused) {
   for (const auto& [index, message] : refused) EXPECT_EQ(fault_of(index), message);
 }
 
+TEST(WeightShardsTest, ALargeIndexTakesTimeByItsSizeAlone) {
+  // A parser that looks through the siblings of each object takes minutes here.
+  std::string index = "{\"weight_map\": {\"w\": \"a\"}, \"more\": [{}";
+  for (int i = 0; i < 200'000; ++i) index += ",{}";
+  EXPECT_EQ(fault_of(index + "]}"), "");
+}
+
 TEST(WeightShardsTest, AnIndexThatGrowsManifoldInMemoryIsRefused) {
   std::string numbers = "0";
   while (numbers.size() < size_t{3} << 19) numbers += ",0";
