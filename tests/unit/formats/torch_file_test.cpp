@@ -115,6 +115,7 @@ TEST(TorchFileTest, ViewsAreFollowed) {
       {{.sizes = {2, 2}, .strides = {0, 1}}, {0, 1, 0, 1}},
       {{.sizes = {1, 6}, .strides = {77, 1}}, {0, 1, 2, 3, 4, 5}},
       {{.sizes = {0, 9}, .strides = {9, 1}}, {}},
+      {{.sizes = Shape(64, 1), .strides = Shape(64, 1)}, {0}},
   };
   for (const auto& [rebuild, values] : cases) {
     EXPECT_EQ(floats_of(read_torch_file(file_of(rebuild.file()))), values);
@@ -127,6 +128,19 @@ TEST(TorchFileTest, ContiguousTensorsAreNotCopied) {
   const std::byte* data = value.as<Array>()->data();
   EXPECT_TRUE(data > file.view.data() && data < file.view.data() + file.view.size());
   EXPECT_EQ(value.as<Array>()->owner(), file.owner);
+}
+
+TEST(TorchFileTest, AViewNeedBeAlignedOnlyWhereThatIsAskedFor) {
+  const std::string shifted = "x" + Rebuild{}.file();
+  const SharedBytes file = file_of(shifted);
+  const SharedBytes part = {file.view.subspan(1), file.owner};
+  MemoryBudget budget(shifted.size(), "the file");
+  const auto is_view = [&](const Value& value) {
+    const std::byte* data = value.as<Array>()->data();
+    return data > file.view.data() && data < file.view.data() + file.view.size();
+  };
+  EXPECT_FALSE(is_view(read_torch_part(part, budget, false)));
+  EXPECT_TRUE(is_view(read_torch_part(part, budget, true)));
 }
 
 TEST(TorchFileTest, AParameterIsItsTensorAndASizeATuple) {
@@ -158,6 +172,8 @@ TEST(TorchFileTest, TensorsOutsideTheirStorageAreRefused) {
       {{.sizes = {-2, 3}}, sizes_bad},
       {{.strides = {-3, 1}}, sizes_bad},
       {{.strides = {1}}, "a tensor lacks strides"},
+      {{.sizes = Shape(65, 1), .strides = Shape(65, 1)},
+       "a tensor has 65 dimensions, at most 64 are read"},
       {{.key = "1"}, "storage '1' is missing"},
       {{.key = "../0"}, "storage '../0' is missing"},
       {{.kind = "module"}, "a tensor has no storage"},

@@ -103,6 +103,24 @@ TEST(ZipStoreTest, ManyEntriesNeedTheZip64EndRecord) {
   EXPECT_EQ(ZipReader(as_bytes(bytes)).entries().size(), 65'535U);
 }
 
+TEST(ZipStoreTest, MoreEntriesThanMemoryShouldHoldAreRefused) {
+  constexpr uint64_t kEntries = (uint64_t{1} << 18) + 1;
+  std::string file(46 * kEntries, '\0');
+  const auto put_all = [&file](std::initializer_list<uint64_t> values) {
+    for (const uint64_t value : values) put_little(file, value);
+  };
+  put_little<uint32_t>(file, 0x06064b50);
+  put_all({44, 0});  // bytes that follow; versions and part numbers
+  put_little<uint32_t>(file, 0);
+  put_all({kEntries, kEntries, 46 * kEntries, 0});
+  put_little<uint32_t>(file, 0x07064b50);
+  put_little<uint32_t>(file, 0);
+  put_all({46 * kEntries});
+  put_little<uint32_t>(file, 1);
+  file += "PK\5\6\0\0\0\0"s + std::string(12, '\xff') + "\0\0"s;
+  EXPECT_EQ(fault_of(file), "the zip archive has 262145 entries, at most 262144 are read");
+}
+
 TEST(ZipStoreTest, SizesMayFollowTheDataAsPyTorchWritesThem) {
   HandMade zip;
   zip.flags = 1 << 3;
