@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs each fuzz target for a while, two at once.   tools/fuzz.sh BUILD SECONDS [SEED]
+# Inputs made to grow in memory come first.
 # SEED 0, the default, is another one each time; any other repeats a run in a fresh BUILD.
 # Inputs that break a target are left in BUILD/findings; add them to tests/fuzz/corpus/<target>.
 set -eu
@@ -25,11 +26,14 @@ if [ "$1" = one ]; then
   exit 0
 fi
 
+# Freed memory is kept aside for a while, by default as much as half of the limit above.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-quarantine_size_mb=64}"
 SOURCE=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=$(cd "$1" && pwd)
 SECONDS_EACH=$2
 SEED=${3:-0}
 export SOURCE BUILD SECONDS_EACH SEED
 mkdir -p "$BUILD/findings"
+python3 "$SOURCE/tests/fuzz/bombs.py" "$BUILD"
 find "$BUILD/fuzzers" -type f -perm -u+x -print0 | sort -z |
   xargs -0 -n 1 -P 2 "$SOURCE/tools/fuzz.sh" one

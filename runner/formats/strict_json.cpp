@@ -8,9 +8,13 @@ namespace {
 
 using nlohmann::json;
 
-// What values cost in memory: a slot in a list that doubles as it grows, or a node in a tree.
+// What values cost in memory: a slot in a list that doubles as it grows and in the list that
+// nlohmann makes of all values to destroy them; what a container or a text is apart from its slot;
+// a node in the tree of an object's keys.
 constexpr size_t kValueBytes = 64;
-constexpr size_t kKeyBytes = 192;
+constexpr size_t kContainerBytes = 64;
+constexpr size_t kTextBytes = 48;
+constexpr size_t kKeyBytes = 128;
 
 /// Builds the tree itself: nlohmann's own parser, given a callback, looks through all earlier
 /// siblings at the end of each object.
@@ -34,7 +38,7 @@ class StrictJson final : public nlohmann::json_sax<json> {
   bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
 
   bool string(string_t& text) override {
-    budget_.take(text.size());
+    budget_.take(kTextBytes + text.size());
     return add(std::move(text));
   }
 
@@ -62,6 +66,7 @@ class StrictJson final : public nlohmann::json_sax<json> {
 
   bool open(json container) {
     if (open_.size() >= max_depth_) throw FormatError(what_ + " nests too deeply");
+    budget_.take(kContainerBytes);
     add(std::move(container));
     open_.push_back(next_);
     return true;

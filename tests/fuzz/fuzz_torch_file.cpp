@@ -6,25 +6,11 @@
 
 #include "runner/formats/torch_file.h"
 #include "runner/formats/zip_store.h"
+#include "tests/fuzz/memory_watch.h"
+#include "tests/fuzz/touch.h"
 
 namespace accel {
 namespace {
-
-/// Reads every element, so that a view outside its storage shows.
-void touch(const Value& value) {
-  volatile unsigned sum = 0;
-  if (const auto* array = value.as<Array>()) {
-    for (size_t i = 0; i < array->bytes(); ++i) {
-      sum = sum + std::to_integer<unsigned>(array->data()[i]);
-    }
-  } else if (const auto* list = value.as<Value::List>()) {
-    for (const Value& item : list->items) touch(item);
-  } else if (const auto* tuple = value.as<Value::Tuple>()) {
-    for (const Value& item : tuple->items) touch(item);
-  } else if (const auto* dict = value.as<Value::Dict>()) {
-    for (const auto& [key, item] : dict->items) touch(item);
-  }
-}
 
 std::string archive_of(ByteSpan pickle) {
   std::string out;
@@ -42,13 +28,11 @@ std::string archive_of(ByteSpan pickle) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const accel::ByteSpan bytes(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  const std::string archive = data[0] == 'p' ? accel::archive_of(bytes) : std::string();
+  const accel::ByteSpan file = data[0] == 'p' ? accel::as_bytes(archive) : bytes;
   try {
-    if (data[0] == 'p') {
-      const std::string archive = accel::archive_of(bytes);
-      accel::touch(accel::read_torch_file({accel::as_bytes(archive), nullptr}));
-    } else {
-      accel::touch(accel::read_torch_file({bytes, nullptr}));
-    }
+    const accel::MemoryWatch watch(file.size());
+    accel::touch(accel::read_torch_file({file, nullptr}));
   } catch (const accel::FormatError&) {
   }
   return 0;

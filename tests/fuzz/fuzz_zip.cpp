@@ -1,0 +1,17 @@
+// Any bytes taken for a zip archive are read or refused.
+#include <cstddef>
+#include <cstdint>
+
+#include "runner/formats/zip_store.h"
+#include "tests/fuzz/memory_watch.h"
+#include "tests/fuzz/touch.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const accel::MemoryWatch watch(size);
+    const accel::ZipReader zip({reinterpret_cast<const std::byte*>(data), size});
+    for (const auto& [name, bytes] : zip.entries()) accel::touch(bytes);
+  } catch (const accel::FormatError&) {
+  }
+  return 0;
+}
