@@ -13,9 +13,9 @@ from matrix_sides import TOTAL, Job
 LR = 0.01
 # PyTorch computes these rates from the ones before them, accel-run from the step: they differ by
 # units in the last place of a double, and with them now and then a weight by one of a float.
-CHAINED = 1e-5
+CHAINED = 1e-6
 # accel-run's fused kernels against PyTorch's loop over tensors, which round the same sums otherwise.
-ROUNDED = 1e-5
+ROUNDED = 1e-6
 WARMUP = 5
 
 

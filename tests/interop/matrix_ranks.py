@@ -19,7 +19,7 @@ from matrix_jobs import ADAMW, COSINE, MOMENTUM
 from matrix_sides import SAVED, TOTAL, Job, Script
 
 # Each rank's half of the sums is added first.
-HALVES = 1e-5
+HALVES = 1e-6
 # Accelerate steps a schedule once per process, so scripts size theirs for that.
 STEPS = 2 * TOTAL
 JOBS = [
