@@ -195,7 +195,6 @@ Curve sequential(const Value& state, int depth) {
 
 TorchSchedule read_nested(const Value& value, int depth) {
   TorchSchedule out;
-  out.type = "scheduler";
   if (value.find("_schedulers") && value.find("_milestones")) {
     out.type = "SequentialLR";
     out.curve = sequential(value, depth);
@@ -205,14 +204,29 @@ TorchSchedule read_nested(const Value& value, int depth) {
     if (!value.find(known.key)) continue;
     out.type = known.type;
     if (known.curve) out.curve = known.curve(value);
-    break;
+    out.strange = out.type == std::string("CyclicLR");
+    return out;
   }
+  out.type = "a scheduler that is not known";
+  out.strange = true;
   return out;
 }
 
 }  // namespace
 
 TorchSchedule read_torch_schedule(const Value& value) {
+  // All of its schedulers step at once, so that the first one's numbers are its own.
+  if (value.find("_schedulers") && !value.find("_milestones") && !value.find("last_epoch")) {
+    const std::vector<Value>& parts = items_of(value.find("_schedulers"), "_schedulers");
+    if (parts.empty() || parts.front().find("_schedulers")) {
+      throw FormatError("'_schedulers' holds no schedulers");
+    }
+    TorchSchedule out = read_torch_schedule(parts.front());
+    out.type = "ChainedScheduler";
+    out.curve = nullptr;
+    out.strange = true;
+    return out;
+  }
   TorchSchedule out = read_nested(value, 0);
   const double steps = number_at(value, "last_epoch");
   if (steps < 0 || steps > kMostSteps) throw FormatError("'last_epoch' counts no steps");

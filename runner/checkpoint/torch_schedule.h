@@ -27,10 +27,11 @@ struct TorchSchedule {
   std::vector<double> last_lrs;  ///< per group
   Curve curve;                   ///< empty: the state does not tell, as that of a LambdaLR
   bool cycles_momentum = false;
+  bool strange = false;  ///< of a class that no schedule of ours is
 };
 
-/// Tells the class by the numbers it keeps. One that is not known has the type "scheduler" and no
-/// curve. Throws FormatError for numbers that the class cannot have.
+/// Tells the class by the numbers it keeps. One that is not known has the type "a scheduler that
+/// is not known" and no curve. Throws FormatError for numbers that the class cannot have.
 TorchSchedule read_torch_schedule(const Value& value);
 
 }  // namespace accel

@@ -184,6 +184,9 @@ std::vector<RecipeChange> compare_rates(const Job& job, const TrainState& state,
     changes.push_back({"scheduler", schedule->type + ", which cycles the momentum as well",
                        schedule_name(job) + ", which does not"});
   }
+  if (schedule && schedule->strange) {
+    changes.push_back({"scheduler", schedule->type, schedule_name(job)});
+  }
   if (schedule && schedule->type == "ReduceLROnPlateau") compare_plateau(job, state, changes);
   const Comparison comparison(job, state, updates);
   for (size_t g = 0; g < groups && changes.empty(); ++g) {

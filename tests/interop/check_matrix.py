@@ -22,12 +22,16 @@ import matrix_refusals
 from matrix_sides import SAVED, TOTAL, Job, Runner, Script
 
 
+WORST = []  # of each continuation: how far a loss was off
+
+
 def compare(wanted, found, tolerance):
     """What is wrong with `found`, or nothing."""
     if len(wanted) != len(found) or len(wanted) < 10:
         return f"{len(found)} losses for {len(wanted)}"
     off = [abs(a - b) / abs(b) for a, b in zip(found, wanted)]
     worst = max(off)
+    WORST.append(worst)
     if worst <= tolerance:
         return ""
     first = next(i for i, x in enumerate(off) if not x <= tolerance)
@@ -148,6 +152,10 @@ def main():
                 count += 1
                 failed += bool(fault)
                 print(f"{'FAILED' if fault else 'ok    '} {name}{': ' + fault if fault else ''}", flush=True)
+    if WORST:
+        exact = sum(off == 0 for off in WORST)
+        print(f"{exact} of {len(WORST)} continuations have the same losses to the last bit; "
+              f"the worst of all is {max(WORST):.1e} off")
     print(f"{count} cells, {failed} failed, {time.monotonic() - start:.0f} s")
     return 1 if failed or not count else 0
 

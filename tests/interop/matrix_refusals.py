@@ -7,9 +7,10 @@ import shutil
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch.optim import lr_scheduler as lrs
 
 from matrix_jobs import ADAMW, COSINE
-from matrix_sides import SAVED, Job, Script
+from matrix_sides import SAVED, TOTAL, Job, Script
 
 
 def remove(name):
@@ -73,18 +74,44 @@ def cases():
         "scheduler: was LambdaLR, with the rate", "is linear"]
 
 
+def save(runner, name, job):
+    folder = runner.folder / name
+    script = Script(job)
+    script.train(SAVED)
+    script.save(folder)
+    return folder
+
+
+def chained(o):
+    return lrs.ChainedScheduler([lrs.LinearLR(o, 0.5, total_iters=4), lrs.ExponentialLR(o, 0.9)])
+
+
+SCHEDULES = {
+    "CyclicLR": lambda o: lrs.CyclicLR(o, 0.001, 0.01, cycle_momentum=False),
+    "ChainedScheduler": chained,
+    "OneCycleLR, which cycles the momentum as well": lambda o: lrs.OneCycleLR(o, 0.01, total_steps=TOTAL),
+}
+
+
 def check(runner):
     """Yields (name, fault)."""
-    good = runner.folder / "good"
-    script = Script(with_recipe())
-    script.train(SAVED)
-    script.save(good)
+    for name, make in SCHEDULES.items():
+        folder = save(runner, "strange", with_recipe(schedule=("one_cycle", make)))
+        yield name, refuse(runner, folder, with_recipe(schedule=("one_cycle", None)), [f"scheduler: was {name}, "])
+        shutil.rmtree(folder)
+    good = save(runner, "good", with_recipe())
     for name, edit, job, words in cases():
         folder = runner.folder / "changed"
         shutil.copytree(good, folder)
         edit(folder)
-        done = runner.call(job, "refused", f"checkpoint.resume={folder}", f"checkpoint.resume_step={SAVED}")
+        yield name, refuse(runner, folder, job, words)
         shutil.rmtree(folder)
-        missing = [word for word in words if word not in done.stderr]
-        fault = f"exit {done.returncode}, {missing} not in {done.stderr}" if done.returncode != 4 or missing else ""
-        yield name, fault or ("it made the run folder" if (runner.folder / "runs" / "refused").exists() else "")
+
+
+def refuse(runner, folder, job, words):
+    """What is wrong with how the job takes the folder, or nothing."""
+    done = runner.call(job, "refused", f"checkpoint.resume={folder}", f"checkpoint.resume_step={SAVED}")
+    missing = [word for word in words if word not in done.stderr]
+    if done.returncode != 4 or missing:
+        return f"exit {done.returncode}, {missing} not in {done.stderr}"
+    return "it made the run folder" if (runner.folder / "runs" / "refused").exists() else ""

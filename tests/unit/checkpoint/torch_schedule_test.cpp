@@ -120,7 +120,22 @@ TEST(TorchScheduleTest, OthersTellNoCurve) {
   EXPECT_EQ(curve_text(state_with({{"num_bad_epochs", 1}, {"factor", 0.1}}), {}),
             "ReduceLROnPlateau: not told");
   EXPECT_EQ(curve_text(state_with({{"total_size", 4}, {"gamma", 1}}), {}), "CyclicLR: not told");
-  EXPECT_EQ(curve_text(state_with({}), {}), "scheduler: not told");
+  EXPECT_EQ(curve_text(state_with({}), {}), "a scheduler that is not known: not told");
+  EXPECT_TRUE(read_torch_schedule(state_with({})).strange);
+  EXPECT_TRUE(read_torch_schedule(state_with({{"total_size", 4}})).strange);
+  EXPECT_FALSE(read_torch_schedule(state_with({{"lr_lambdas", list({Value()})}})).strange);
+}
+
+TEST(TorchScheduleTest, ChainedSchedulersStepTogether) {
+  const Value chained = dict({{"_schedulers", list({state_with({{"gamma", 0.5}}), kLinear})}});
+  const TorchSchedule schedule = read_torch_schedule(chained);
+  EXPECT_EQ(schedule.type, "ChainedScheduler");
+  EXPECT_EQ(schedule.steps, 3);
+  EXPECT_TRUE(schedule.strange);
+  EXPECT_FALSE(schedule.curve);
+  EXPECT_EQ(complaint(dict({{"_schedulers", list({})}})), "'_schedulers' holds no schedulers");
+  EXPECT_EQ(complaint(dict({{"_schedulers", list({chained})}})),
+            "'_schedulers' holds no schedulers");
 }
 
 TEST(TorchScheduleTest, OneThatLoadedAFileOfOursIsStillTold) {

@@ -237,6 +237,15 @@ TEST(CarryOverTest, WithoutASchedulerTheRateStays) {
   EXPECT_EQ(outcome(*constant, state), kWritten + assumed("5", "optimizer.bin"));
 }
 
+TEST(CarryOverTest, ASchedulerThatIsNoneOfOursIsNamed) {
+  const auto job = job_of(kModel + kAdam);
+  TrainState state = state_of(*job, 5);
+  state.accelerate->schedule->type = "CyclicLR";
+  state.accelerate->schedule->strange = true;
+  EXPECT_EQ(outcome(*job, state),
+            kChanged + "scheduler: was CyclicLR, is constant" + kConsent + "scheduler");
+}
+
 TEST(CarryOverTest, ACycleOfTheMomentumIsNotOurs) {
   const auto job = job_of(kModel + kAdam + "scheduler: one_cycle\n");
   TrainState state = state_of(*job, 5);
