@@ -27,6 +27,11 @@ find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
+# Only its headers: the library itself is loaded at run time, when a tracker talks to a server.
+find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
+add_library(curl_headers INTERFACE)
+target_include_directories(curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIR})
+
 if(ACCEL_TORCH)
   include(Torch)
 endif()

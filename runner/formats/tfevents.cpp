@@ -17,7 +17,10 @@ constexpr int kStatus = 1;
 constexpr uint64_t kStart = 1;
 }  // namespace session_log
 namespace value {
-constexpr int kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9;
+constexpr int kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5, kTensor = 8, kMetadata = 9;
+}
+namespace image {
+constexpr int kHeight = 1, kWidth = 2, kColorSpace = 3, kEncoded = 4;
 }
 namespace metadata {
 constexpr int kPluginData = 1, kPluginName = 1, kContent = 2;
@@ -114,6 +117,18 @@ void TfSummary::histogram(const std::string& tag, std::span<const float> values)
       .packed(7, counted->counts);
   ProtoMessage entry;
   entry.text(value::kTag, tag).message(value::kHistogram, histogram);
+  message_.message(kSummaryValue, entry);
+}
+
+void TfSummary::image(const std::string& tag, const ImageSize& size, int channels,
+                      const std::string& png) {
+  ProtoMessage content;
+  content.varint(image::kHeight, static_cast<uint64_t>(size.height))
+      .varint(image::kWidth, static_cast<uint64_t>(size.width))
+      .varint(image::kColorSpace, static_cast<uint64_t>(channels))
+      .bytes(image::kEncoded, png);
+  ProtoMessage entry;
+  entry.text(value::kTag, tag).message(value::kImage, content);
   message_.message(kSummaryValue, entry);
 }
 

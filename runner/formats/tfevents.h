@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "runner/formats/image.h"
 #include "runner/formats/protobuf.h"
 
 namespace accel {
@@ -32,6 +33,8 @@ class TfSummary {
   /// In the buckets PyTorch uses. Values that are not finite are left out; none left: writes
   /// nothing.
   void histogram(const std::string& tag, std::span<const float> values);
+  /// `channels` is 1 (grey) or 3; `png` the file.
+  void image(const std::string& tag, const ImageSize& size, int channels, const std::string& png);
   /// TensorBoard derives the columns from this and from the run's scalars.
   void hparams_start(const std::string& group, double start_time, const Hparams& hparams);
   void hparams_end(HparamsStatus status, double end_time);

@@ -104,24 +104,20 @@ bool check_resumable(const Job& job, const TrainState& state, const RunRequest& 
   return !changes.empty();
 }
 
-Trackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
-  Trackers trackers;
-  for (const Ref<Tracker>& ref : job.recipe.trackers) {
+NamedTrackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
+  const std::vector<std::string> names = tracker_names(job.recipe.trackers);
+  NamedTrackers trackers;
+  for (size_t i = 0; i < names.size(); ++i) {
     TrackerContext context;
     context.run_dir = dir;
     context.run_name = job.recipe.name;
     if (resumed) {
       context.first_step = resumed->progress.step;
-      context.ids = tracker_ids(*resumed, ref.type);
+      context.ids = tracker_ids(*resumed, names[i]);
     }
-    trackers.emplace_back(ref.type, build(ref, context));
+    trackers.emplace_back(names[i], build(job.recipe.trackers[i], context));
   }
   return trackers;
-}
-
-void send_config(const Job& job, Trackers& trackers) {
-  const auto values = flat_values(job.resolved);
-  for (const auto& [type, tracker] : trackers) tracker->config(values);
 }
 
 void warn_of_other_holder(const RunLock& lock, const std::string& run_dir) {
@@ -141,7 +137,7 @@ struct OpenRun {
   double read_seconds = 0;          ///< until the checkpoint was in the job
   std::optional<TrainState> saved;  ///< until all that needs it is made
   bool recipe_changed = false;  ///< since the checkpoint, so that even an unchanged state is saved
-  Trackers trackers;
+  NamedTrackers trackers;
 
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
 };
@@ -246,14 +242,15 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string start = start_text(job, run);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
   record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
-  send_config(job, run.trackers);
+  TrackerThread trackers(std::move(run.trackers), &warn);
+  trackers.config(flat_values(job.resolved));
 
   const auto close = [&](RunStatus status) {
-    for (const auto& [type, tracker] : run.trackers) tracker->finish(status);
+    trackers.finish(status);
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, run.trackers}, run.state,
+    TrainLoop loop({job, run.store, record, trackers}, run.state,
                    run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",

@@ -129,7 +129,7 @@ std::string tied_head(const Job& job) {
   return {};
 }
 
-TrainState capture(const Job& job, const RunState& run, const Trackers& trackers) {
+TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state;
   state.progress = run.progress;
   state.seed = static_cast<uint64_t>(job.recipe.seed);
@@ -147,9 +147,7 @@ TrainState capture(const Job& job, const RunState& run, const Trackers& trackers
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
     job.callbacks[i]->save(state.parts[callback_part(job, i)]);
   }
-  for (const auto& [type, tracker] : trackers) {
-    state.parts[kTrackerPart + type].texts = tracker->ids();
-  }
+  for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
   state.facts = environment_facts();
   state.facts["data"] = job.data_fingerprint;
   if (run.evaluated_step == run.progress.step) state.metrics = run.evaluation;
@@ -170,8 +168,18 @@ RunState restore(Job& job, const TrainState& state) {
   return run_of(state);
 }
 
-std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& type) {
-  const auto found = state.parts.find(kTrackerPart + type);
+std::vector<std::string> tracker_names(const std::vector<Ref<Tracker>>& trackers) {
+  std::map<std::string, int> count;
+  std::vector<std::string> names;
+  for (const Ref<Tracker>& ref : trackers) {
+    const int number = ++count[ref.type];
+    names.push_back(ref.type + (number > 1 ? "." + std::to_string(number) : ""));
+  }
+  return names;
+}
+
+std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& name) {
+  const auto found = state.parts.find(kTrackerPart + name);
   return found == state.parts.end() ? std::map<std::string, std::string>{} : found->second.texts;
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/tracker.h"
 #include "runner/checkpoint/train_state.h"
 #include "runner/job/job.h"
+#include "runner/track/tracker_thread.h"
 
 namespace accel {
 
@@ -25,8 +25,6 @@ struct RunState {
   int64_t best_step = -1;
 };
 
-using Trackers = std::vector<std::pair<std::string, std::unique_ptr<Tracker>>>;
-
 /// The part of a checkpoint that keeps what the loop knows.
 constexpr auto kRunPart = "run";
 
@@ -37,13 +35,17 @@ std::string callback_part(const Job& job, size_t index);
 std::string tied_head(const Job& job);
 
 /// Shares the job's tensors: write it before the next step.
-TrainState capture(const Job& job, const RunState& run, const Trackers& trackers);
+TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers);
 
 /// Puts everything back, the generator last. Throws CheckpointError when a part is missing, is not
 /// known or does not fit; the job is then of no use.
 RunState restore(Job& job, const TrainState& state);
 
-/// The ids that the checkpoint keeps of the tracker `type`.
-std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& type);
+/// What messages and checkpoints call each tracker of a recipe: its type, and "csv.2" for a second
+/// one.
+std::vector<std::string> tracker_names(const std::vector<Ref<Tracker>>& trackers);
+
+/// The ids that the checkpoint keeps of the tracker `name`.
+std::map<std::string, std::string> tracker_ids(const TrainState& state, const std::string& name);
 
 }  // namespace accel

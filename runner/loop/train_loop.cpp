@@ -75,7 +75,7 @@ bool TrainLoop::must_stop() const {
 
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   watch_.lap(Phase::kOther);
-  saving_.check_space(capture(parts_.job, state_, parts_.trackers),
+  saving_.check_space(capture(parts_.job, state_, parts_.trackers.ids()),
                       parts_.job.optimizer->bytes_to_come());
   const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
@@ -141,7 +141,7 @@ void TrainLoop::after_step() {
   saving_.settle();
   saving_.poll();
   // All of the optimizer's state is there now: the size of a checkpoint is known.
-  if (steps_done() == 1) saving_.check_space(capture(parts_.job, state_, parts_.trackers));
+  if (steps_done() == 1) saving_.check_space(capture(parts_.job, state_, parts_.trackers.ids()));
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + watch_.total();
@@ -174,7 +174,7 @@ void TrainLoop::log_interval() {
     values.emplace_back("train/loss_scale", job.precision->loss_scale());
   }
   say(log_line(job, state_.progress, values));
-  track(values);
+  parts_.trackers.log(state_.progress.step, values);
   parts_.record.log(state_.progress.step, values);
   parts_.record.flush();
   interval_ = {};
@@ -186,16 +186,7 @@ void TrainLoop::log_histograms() {
     const at::Tensor flat = item.tensor.detach().flatten().to(at::kFloat).contiguous();
     const std::span<const float> values(flat.const_data_ptr<float>(),
                                         static_cast<size_t>(flat.numel()));
-    for (const auto& [type, tracker] : parts_.trackers) {
-      tracker->histogram(state_.progress.step, "weights/" + item.name, values);
-    }
-  }
-}
-
-void TrainLoop::track(std::span<const Measurement> values) {
-  for (const auto& [type, tracker] : parts_.trackers) {
-    tracker->log(state_.progress.step, values);
-    tracker->flush();
+    parts_.trackers.histogram(state_.progress.step, "weights/" + item.name, values);
   }
 }
 
@@ -213,7 +204,7 @@ void TrainLoop::evaluate_now() {
   state_.evaluated_step = state_.progress.step;
   const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());
   say(eval_line(state_.progress, values));
-  track(values);
+  parts_.trackers.log(state_.progress.step, values);
   parts_.record.evaluation(state_.progress.step, values);
   for (const auto& callback : job.callbacks) {
     callback->on_eval(state_.progress.step, state_.evaluation);
@@ -239,7 +230,8 @@ bool TrainLoop::update_best(const std::map<std::string, double>& results) {
 void TrainLoop::save() {
   watch_.lap(Phase::kOther);
   const SaveStall stall = saving_.stall();
-  TrainState state = capture(parts_.job, state_, parts_.trackers);
+  parts_.trackers.settle();
+  TrainState state = capture(parts_.job, state_, parts_.trackers.ids());
   // The forward pass changes buffers, such as running statistics, before settle() is called.
   for (auto item = state.model.begin() + static_cast<ptrdiff_t>(parts_.job.parameters.size());
        item != state.model.end(); ++item) {

@@ -24,7 +24,7 @@ struct LoopParts {
   Job& job;
   CheckpointStore& store;
   RunRecord& record;
-  Trackers& trackers;
+  TrackerThread& trackers;
 };
 
 /// Steps, logs, evaluates, saves and stops, always in this order, so that a resumed run does
@@ -69,7 +69,6 @@ class TrainLoop {
   void evaluate_now();
   bool update_best(const std::map<std::string, double>& results);
   void save();
-  void track(std::span<const Measurement> values);
   double training_seconds() const;
 
   LoopParts parts_;

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/tracker.h"
+
 namespace accel {
 
 /// Buffers what is appended. Every failure is an IoError with the path and the system's reason.
@@ -25,6 +27,7 @@ class AppendFile {
   void flush();
   /// As flush(), and waits until it is on the disk.
   void sync();
+  void flush(Flush how) { how == Flush::kDurable ? sync() : flush(); }
 
  private:
   std::string path_;

@@ -37,8 +37,8 @@ class CsvTracker final : public Tracker {
  public:
   static constexpr auto kName = "csv";
   static constexpr auto kSummary =
-      "A table with a row per logged step and a column per name; texts and histograms are left "
-      "out.";
+      "A table with a row per logged step and a column per name; texts, histograms "
+      "and images are left out.";
 
   static Schema<CsvTrackerOptions> schema() {
     return Schema<CsvTrackerOptions>()
@@ -58,7 +58,7 @@ class CsvTracker final : public Tracker {
     file_ = std::make_unique<AppendFile>(path_);
   }
 
-  void config(const std::vector<std::pair<std::string, std::string>>&) override {}
+  void config(const ConfigValues&) override {}
 
   void log(int64_t step, std::span<const Measurement> values) override {
     if (step != row_step_) write_row();
@@ -73,12 +73,14 @@ class CsvTracker final : public Tracker {
   void text(int64_t, const std::string&, const std::string&) override {}
   void histogram(int64_t, const std::string&, std::span<const float>) override {}
 
-  void flush() override {
+  void image(int64_t, const std::string&, const Picture&) override {}
+
+  void flush(Flush how) override {
     write_row();
-    file_->flush();
+    file_->flush(how);
   }
 
-  void finish(RunStatus) override { flush(); }
+  void finish(RunStatus) override { flush(Flush::kReadable); }
   std::map<std::string, std::string> ids() const override { return {}; }
 
  private:

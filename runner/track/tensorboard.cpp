@@ -10,6 +10,7 @@
 
 #include "core/registry.h"
 #include "core/tracker.h"
+#include "runner/formats/png_writer.h"
 #include "runner/formats/tfevents.h"
 #include "runner/track/append_file.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 struct TensorboardOptions {
   FilePath dir;
+  std::string name;
 };
 
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
@@ -52,6 +54,18 @@ std::string new_event_file(const std::string& folder) {
          std::to_string(::getpid()) + ".0";
 }
 
+/// Folders below a log folder: no way out of it.
+Rule<std::string> optional_run_path() {
+  return {[](const std::string& name) {
+            if (name.starts_with('/') || name.ends_with('/')) return false;
+            for (const auto& part : std::filesystem::path(name)) {
+              if (part.empty() || part == "." || part == "..") return false;
+            }
+            return true;
+          },
+          "folder names with '/' between them, none of them '.' or '..'", ""};
+}
+
 /// Types as the HParams page filters and sorts by.
 HparamValue hparam_of(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
@@ -65,21 +79,28 @@ HparamValue hparam_of(const std::string& text) {
 class TensorboardTracker final : public Tracker {
  public:
   static constexpr auto kName = "tensorboard";
-  static constexpr auto kSummary = "Event files with scalars, texts, histograms and the options.";
+  static constexpr auto kSummary =
+      "Event files with scalars, texts, histograms, images and the options.";
 
   static Schema<TensorboardOptions> schema() {
     return Schema<TensorboardOptions>()
         .field("dir", &TensorboardOptions::dir,
                "A log folder that runs share, each in a folder of its own name. When not given: "
                "'tensorboard' in the run's folder.")
+        .on_resume(Change::kFree)
+        .field("name", &TensorboardOptions::name,
+               "What TensorBoard calls the run: its folder in 'dir', such as 'sweep/3'; default: "
+               "the run's name.",
+               optional_run_path())
         .on_resume(Change::kFree);
   }
 
   TensorboardTracker(const TensorboardOptions& options, const TrackerContext& context)
-      : run_name_(context.run_name), first_step_(context.first_step) {
-    const std::string& shared = options.dir.text;
-    const std::string folder =
-        shared.empty() ? context.run_dir + "/tensorboard" : shared + '/' + context.run_name;
+      : run_name_(options.name.empty() ? context.run_name : options.name),
+        first_step_(context.first_step) {
+    std::string folder = options.dir.text.empty() ? context.run_dir + "/tensorboard"
+                                                  : options.dir.text + '/' + run_name_;
+    if (options.dir.text.empty() && !options.name.empty()) folder += '/' + options.name;
     file_ = std::make_unique<AppendFile>(new_event_file(folder));
     const double now = seconds_since_1970();
     file_->append(tf_version_event(now));
@@ -87,7 +108,7 @@ class TensorboardTracker final : public Tracker {
     file_->flush();
   }
 
-  void config(const std::vector<std::pair<std::string, std::string>>& values) override {
+  void config(const ConfigValues& values) override {
     Hparams hparams;
     for (const auto& [name, text] : values) hparams.emplace_back(name, hparam_of(text));
     TfSummary summary;
@@ -113,7 +134,15 @@ class TensorboardTracker final : public Tracker {
     write(step, summary);
   }
 
-  void flush() override { file_->flush(); }
+  void image(int64_t step, const std::string& tag, const Picture& picture) override {
+    const ImageSize size{picture.height, picture.width};
+    TfSummary summary;
+    summary.image(tag, size, static_cast<int>(picture.channels),
+                  encode_png(size, picture.channels, picture.pixels));
+    write(step, summary);
+  }
+
+  void flush(Flush how) override { file_->flush(how); }
 
   void finish(RunStatus status) override {
     if (status != RunStatus::kInterrupted) {  // an interrupted run is still to end

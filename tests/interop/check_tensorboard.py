@@ -5,9 +5,11 @@ The folder holds what tests/unit/track/tensorboard_interop_test.cpp writes: a ru
 killed in the middle of a record and resumed from step 100, up to step 150.
 """
 
+import io
 import sys
 
 import numpy as np
+from PIL import Image
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
@@ -33,6 +35,13 @@ def check_text(accumulator):
     event = accumulator.Tensors("note/text_summary")[0]
     assert event.step == 1
     assert event.tensor_proto.string_val[0].decode() == "**bold** \u00e9 \ufffd"
+
+
+def check_image(accumulator):
+    event = accumulator.Images("sample")[0]
+    assert (event.step, event.width, event.height) == (1, 3, 2)
+    pixels = np.array(Image.open(io.BytesIO(event.encoded_image_string)))
+    assert pixels.tolist() == [[0, 50, 100], [150, 200, 250]]
 
 
 def check_histogram(accumulator):
@@ -70,7 +79,7 @@ def check_hparams(accumulator):
 
 def main():
     accumulator = load(sys.argv[1])
-    for check in (check_scalars, check_text, check_histogram, check_hparams):
+    for check in (check_scalars, check_text, check_image, check_histogram, check_hparams):
         check(accumulator)
         print(check.__name__, "passed")
 

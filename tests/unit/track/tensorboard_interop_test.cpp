@@ -16,7 +16,7 @@ void log_steps(Tracker& tracker, int64_t first, int64_t last, double scale) {
   for (int64_t step = first; step <= last; ++step) {
     tracker.log(step, std::vector<Measurement>{{"train/loss", scale / static_cast<double>(step)}});
   }
-  tracker.flush();
+  tracker.flush(Flush::kReadable);
 }
 
 /// What a kill in the middle of a write leaves: half a record at the end of the only file.
@@ -36,6 +36,7 @@ void write_resumed_run(const std::string& run_dir) {
     tracker->log(1, std::vector<Measurement>{{"train/nan", std::nan("")}});
     std::vector<float> weights;
     for (int i = 0; i < 1000; ++i) weights.push_back(static_cast<float>((i - 300) * 0.01));
+    tracker->image(1, "sample", {2, 3, 1, {0, 50, 100, 150, 200, 250}});
     tracker->histogram(1, "weights", weights);
     log_steps(*tracker, 1, 120, 1.0);
   }

@@ -53,6 +53,23 @@ TEST(TensorboardTrackerTest, SharedFolderHoldsAFolderPerRun) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("runs")));
 }
 
+TEST(TensorboardTrackerTest, NameMovesTheRunsFolder) {
+  const TempFolder folder;
+  const TrackerContext context = run_in(folder.path());
+  build<Tracker>("type: tensorboard\ndir: " + folder.path("logs") + "\nname: sweep/3", context);
+  EXPECT_EQ(event_files(folder.path("logs/sweep/3")).size(), 1u);
+  build<Tracker>("type: tensorboard\nname: mine", context);
+  EXPECT_EQ(event_files(folder.path("tensorboard/mine")).size(), 1u);
+}
+
+TEST(TensorboardTrackerTest, NameMayNotLeadOutOfTheFolder) {
+  EXPECT_EQ(complaint<Tracker>("type: tensorboard\nname: a/../b", run_in("")),
+            "recipe.yaml:2:7: error: 'name' must be folder names with '/' between them, none of "
+            "them '.' or '..', not 'a/../b'\n"
+            "    name: a/../b\n"
+            "          ^\n");
+}
+
 TEST(TensorboardTrackerTest, LoggedValuesAreReadableAfterAFlush) {
   const TempFolder folder;
   const auto tracker = build<Tracker>("tensorboard", run_in(folder.path()));
@@ -60,7 +77,7 @@ TEST(TensorboardTrackerTest, LoggedValuesAreReadableAfterAFlush) {
       folder.path("tensorboard/") + event_files(folder.path("tensorboard")).front();
   EXPECT_EQ(values_in(file), "");
   tracker->log(3, std::vector<Measurement>{{"train/loss", 0.5}});
-  tracker->flush();
+  tracker->flush(Flush::kReadable);
   EXPECT_NE(values_in(file).find("train/loss"), std::string::npos);
 }
 
