@@ -76,11 +76,11 @@ class CsvTracker final : public Tracker {
   void image(int64_t, const std::string&, const Picture&) override {}
 
   void flush(Flush how) override {
-    write_row();
+    if (how == Flush::kDurable) write_row();  // else more of the step may come
     file_->flush(how);
   }
 
-  void finish(RunStatus) override { flush(Flush::kReadable); }
+  void finish(RunStatus) override { flush(Flush::kDurable); }
   std::map<std::string, std::string> ids() const override { return {}; }
 
  private:

@@ -2,8 +2,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,6 +11,8 @@
 #include "runner/formats/png_writer.h"
 #include "runner/formats/tfevents.h"
 #include "runner/track/append_file.h"
+#include "runner/track/config_value.h"
+#include "runner/track/run_names.h"
 
 namespace accel {
 namespace {
@@ -23,11 +23,6 @@ struct TensorboardOptions {
 };
 
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
-
-double seconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 /// Readers take the files of a folder in the order of their names, and a restart only undoes what
 /// was read before it: so a new file's time must be later than any other's, whatever the clock
@@ -48,9 +43,7 @@ int64_t later_than_all_in(const std::string& folder) {
 std::string new_event_file(const std::string& folder) {
   char time[16];
   std::snprintf(time, sizeof time, "%010lld", static_cast<long long>(later_than_all_in(folder)));
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
-  return folder + '/' + std::string(kFilePrefix) + time + '.' + host + '.' +
+  return folder + '/' + std::string(kFilePrefix) + time + '.' + host_name() + '.' +
          std::to_string(::getpid()) + ".0";
 }
 
@@ -64,16 +57,6 @@ Rule<std::string> optional_run_path() {
             return true;
           },
           "folder names with '/' between them, none of them '.' or '..'", ""};
-}
-
-/// Types as the HParams page filters and sorts by.
-HparamValue hparam_of(const std::string& text) {
-  if (text == "true" || text == "false") return text == "true";
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stop == end && std::isfinite(number)) return number;
-  return text;
 }
 
 class TensorboardTracker final : public Tracker {
@@ -110,7 +93,7 @@ class TensorboardTracker final : public Tracker {
 
   void config(const ConfigValues& values) override {
     Hparams hparams;
-    for (const auto& [name, text] : values) hparams.emplace_back(name, hparam_of(text));
+    for (const auto& [name, text] : values) hparams.emplace_back(name, config_value(text));
     TfSummary summary;
     summary.hparams_start(run_name_, seconds_since_1970(), hparams);
     write(first_step_, summary);

@@ -28,7 +28,7 @@ TEST_F(CsvTrackerTest, RowPerStepAndColumnPerName) {
   const auto csv = tracker();
   csv->log(10, Values{{"train/loss", 0.5}, {"train/lr", 0.001}});
   csv->log(20, Values{{"train/loss", 0.25}, {"train/lr", 0.0005}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(table()), "step,train/loss,train/lr\n10,0.5,0.001\n20,0.25,5e-04\n");
 }
 
@@ -40,14 +40,24 @@ TEST_F(CsvTrackerTest, ValuesOfOneStepShareARow) {
   EXPECT_EQ(file_content(table()), "step,train/loss,eval/loss\n10,0.5,0.75\n");
 }
 
+TEST_F(CsvTrackerTest, ARowIsWrittenWhenItsStepIsOver) {
+  const auto csv = tracker();
+  csv->log(10, Values{{"train/loss", 0.5}});
+  csv->flush(Flush::kReadable);
+  EXPECT_EQ(file_content(table()), "");
+  csv->log(20, Values{{"train/loss", 0.25}});
+  csv->flush(Flush::kReadable);
+  EXPECT_EQ(file_content(table()), "step,train/loss\n10,0.5\n");
+}
+
 TEST_F(CsvTrackerTest, NewColumnsWidenTheRowsBefore) {
   const auto csv = tracker();
   csv->log(10, Values{{"loss", 0.5}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   csv->log(20, Values{{"loss", 0.25}});
   csv->log(20, Values{{"eval, top 5", 1}, {"speed", 8}});
   csv->log(30, Values{{"speed", 9}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(table()),
             "step,loss,\"eval, top 5\",speed\n10,0.5,,\n20,0.25,1,8\n30,,,9\n");
 }
@@ -56,7 +66,7 @@ TEST_F(CsvTrackerTest, NumbersThatAreNotFiniteReadAsDataFramesWriteThem) {
   const auto csv = tracker();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   csv->log(1, Values{{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", -kInfinity}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(table()), "step,a,b\n1,nan,-inf\n");
 }
 
@@ -65,7 +75,7 @@ TEST_F(CsvTrackerTest, ResumeDropsLaterRowsAndKeepsTheColumns) {
   const auto csv = tracker(20);
   csv->log(30, Values{{"loss", 60}});
   csv->log(40, Values{{"new", 80}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(table()), "step,\"a,b\",loss,new\n10,1,2,\n20,3,4,\n30,,60,\n40,,,80\n");
 }
 
@@ -73,7 +83,7 @@ TEST_F(CsvTrackerTest, FreshRunReplacesAnOlderTable) {
   folder_.write("metrics.csv", "step,loss\n0,9\n10,1\n");
   const auto csv = tracker();
   csv->log(10, Values{{"loss", 2}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(table()), "step,loss\n10,2\n");
 }
 
@@ -95,7 +105,7 @@ TEST_F(CsvTrackerTest, PathOptionMovesTheTable) {
   const std::string path = folder_.path("deep/er/table.csv");
   const auto csv = build<Tracker>("type: csv\npath: " + path, run_in(folder_.path()));
   csv->log(1, Values{{"loss", 2}});
-  csv->flush(Flush::kReadable);
+  csv->flush(Flush::kDurable);
   EXPECT_EQ(file_content(path), "step,loss\n1,2\n");
   EXPECT_FALSE(std::filesystem::exists(table()));
 }

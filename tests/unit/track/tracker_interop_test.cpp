@@ -1,0 +1,41 @@
+// Lets the real packages read what the trackers write.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/track/resumed_run.h"
+
+namespace accel {
+namespace {
+
+/// Python that has the packages; null skips the test.
+const char* python() {
+  return std::getenv("ACCEL_PYTHON");
+}
+
+/// What a kill in the middle of a write leaves.
+void tear(const std::filesystem::path& file) {
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 9);
+}
+
+int check(const std::string& script, const std::string& folder) {
+  const std::string command = std::string(python()) + ' ' + std::getenv("ACCEL_SOURCE_DIR") +
+                              "/tests/interop/" + script + ' ' + folder;
+  return std::system(command.c_str());
+}
+
+TEST(TrackerInteropTest, WandbUploadsAResumedRunAsOne) {
+  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the wandb package";
+  const TempFolder folder;
+  const std::string yaml = "type: wandb\nproject: proj\ntags: [a, b]\nnotes: tried";
+  const TrackerNames ids = first_life(yaml, folder.path());
+  const std::string run = folder.path("wandb/" + ids.at("folder"));
+  tear(run + "/run-" + ids.at("run_id") + ".wandb");
+  second_life(yaml, folder.path(), ids);
+  EXPECT_EQ(check("check_wandb.py", run), 0);
+}
+
+}  // namespace
+}  // namespace accel
