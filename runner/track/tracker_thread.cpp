@@ -23,7 +23,8 @@ TrackerThread::TrackerThread(NamedTrackers trackers, Report report, MakeTranspor
       sender_(std::move(make), limits.retry,
               [this](const std::string& what) { warn_later(what); }) {
   for (auto& [name, tracker] : trackers) {
-    if (auto* uplink = dynamic_cast<Uplink*>(tracker.get())) sender_.add(name, *uplink);
+    auto* uplink = dynamic_cast<Uplink*>(tracker.get());
+    if (uplink && uplink->talks()) sender_.add(name, *uplink);
     trackers_.push_back({std::move(name), std::move(tracker)});
   }
   ids_ = ask_ids();

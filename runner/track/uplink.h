@@ -38,6 +38,8 @@ class Uplink {
 
   virtual ~Uplink() = default;
 
+  /// Whether it has a server at all; if not, nothing else is asked.
+  virtual bool talks() const { return true; }
   virtual bool pending() const = 0;
   /// The request to make now; asked for again after an answer that is worth a retry.
   virtual HttpRequest next() = 0;

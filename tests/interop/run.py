@@ -27,6 +27,7 @@ def steps(build, scratch):
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)
+    yield "an MLflow server takes runs", [python, HERE / "check_mlflow_server.py", build / "accel-run"]
     # With ACCEL_PYTHON set the unit tests hand their files to the real readers as well.
     yield "the unit tests, against Python", ["ctest", "--test-dir", build, "--label-regex", "unit",
                                              "--output-on-failure"]

@@ -37,5 +37,18 @@ TEST(TrackerInteropTest, WandbUploadsAResumedRunAsOne) {
   EXPECT_EQ(check("check_wandb.py", run), 0);
 }
 
+TEST(TrackerInteropTest, MlflowReadsAResumedRunInItsFileStore) {
+  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the mlflow package";
+  const TempFolder folder;
+  const std::string yaml =
+      "type: mlflow\nexperiment: tests\nnotes: tried\ndir: " + folder.path("st ore");
+  const TrackerNames ids = first_life(yaml, folder.path());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path("st ore"))) {
+    if (entry.path().filename() == "loss") tear(entry.path());
+  }
+  second_life(yaml, folder.path(), ids);
+  EXPECT_EQ(check("check_mlflow_files.py", "'" + folder.path("st ore") + "'"), 0);
+}
+
 }  // namespace
 }  // namespace accel

@@ -1,0 +1,354 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "runner/track/mlflow_sink.h"
+#include "runner/track/tracker_thread.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/track/fake_mlflow.h"
+#include "tests/unit/track/resumed_run.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+using std::chrono::milliseconds;
+
+class MlflowServerTest : public testing::Test {
+ protected:
+  MlflowServerTest() {
+    server_.answer = [this](const HttpRequest& request) -> std::optional<HttpReply> {
+      if (down_) return HttpReply{0, "", "Couldn't connect to server"};
+      return mlflow_.answer(request);
+    };
+  }
+
+  std::unique_ptr<TrackerThread> thread(int64_t step = 0, const TrackerNames& ids = {}) {
+    NamedTrackers trackers;
+    trackers.emplace_back("mlflow", build<Tracker>("type: mlflow\nuri: http://far:5000/",
+                                                   resumed_context(folder_.path(), step, ids)));
+    TrackerThread::Limits limits;
+    limits.retry = {milliseconds(1), milliseconds(4)};
+    limits.goodbye = goodbye_;
+    return std::make_unique<TrackerThread>(
+        std::move(trackers), [this](const std::string& line) { warnings_.push_back(line); },
+        transport_to(server_), limits);
+  }
+
+  static void log(TrackerThread& thread, int64_t first, int64_t last) {
+    for (int64_t step = first; step <= last; ++step) {
+      thread.log(step, Values{{"loss", 1.0 / static_cast<double>(step)}});
+    }
+  }
+
+  using Values = std::vector<Measurement>;
+
+  /// Method and the end of the URL of each request.
+  Lines calls() const {
+    Lines calls;
+    for (const HttpRequest& request : server_.requests()) {
+      const size_t api = request.url.find("/mlflow");
+      calls.push_back(request.method + ' ' + request.url.substr(api));
+    }
+    return calls;
+  }
+
+  TempFolder folder_;
+  FakeMlflow mlflow_;
+  std::atomic<bool> down_ = false;
+  milliseconds goodbye_{20000};
+  FakeServer server_;
+  Lines warnings_;
+};
+
+TEST_F(MlflowServerTest, ARunIsMadeFilledAndEnded) {
+  const auto run = thread();
+  run->config({{"optimizer.lr", "0.1"}});
+  run->log(1, Values{{"train/loss", 0.5}, {"odd=name", 2}});
+  run->text(1, "note", "hello");
+  run->image(2, "sample", {1, 1, 1, {7}});
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(calls(), (Lines{"GET /mlflow/experiments/get-by-name?experiment_name=accel-run",
+                            "POST /mlflow/experiments/create",
+                            "GET /mlflow/experiments/get-by-name?experiment_name=accel-run",
+                            "POST /mlflow/runs/search", "POST /mlflow/runs/create",
+                            "POST /mlflow/runs/log-batch", "POST /mlflow/runs/log-batch",
+                            "POST /mlflow/runs/log-batch",
+                            "PUT /mlflow-artifacts/artifacts/7/cafe/artifacts/images/sample_2.png",
+                            "POST /mlflow/runs/update"}));
+  EXPECT_EQ(mlflow_.params, (std::map<std::string, std::string>{{"optimizer.lr", "0.1"}}));
+  EXPECT_EQ(mlflow_.tags["note"], "hello");
+  EXPECT_EQ(mlflow_.metrics["train/loss"].begin()->value, 0.5);
+  EXPECT_EQ(mlflow_.metrics["odd_name"].begin()->step, 1);
+  EXPECT_EQ(mlflow_.artifacts.size(), 1u);
+  EXPECT_EQ(mlflow_.status, "FINISHED");
+  EXPECT_EQ(warnings_, Lines{});
+}
+
+TEST_F(MlflowServerTest, RequestsKeepMlflowsLimits) {
+  down_ = true;
+  const auto run = thread();
+  log(*run, 1, 2500);
+  run->settle();
+  down_ = false;
+  run->finish(RunStatus::kInterrupted);
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 2500u);
+  Lines sizes;
+  for (const HttpRequest& request : server_.requests()) {
+    const auto body = nlohmann::json::parse(request.body, nullptr, false);
+    if (body.contains("metrics")) sizes.push_back(std::to_string(body["metrics"].size()));
+  }
+  EXPECT_EQ(sizes, (Lines{"1000", "1000", "500"}));
+  EXPECT_EQ(mlflow_.status, "");  // still to end
+}
+
+TEST_F(MlflowServerTest, NumbersThatAreNotFiniteAreTexts) {
+  const auto run = thread();
+  run->log(1, Values{{"a", std::nan("")}, {"b", -INFINITY}});
+  run->finish(RunStatus::kFinished);
+  const std::vector<HttpRequest> seen = server_.requests();
+  const std::string body = seen.at(seen.size() - 2).body;
+  EXPECT_NE(body.find("\"value\":\"NaN\""), std::string::npos) << body;
+  EXPECT_NE(body.find("\"value\":\"-Infinity\""), std::string::npos) << body;
+}
+
+TEST_F(MlflowServerTest, ACrashPastTheCheckpointDoublesAndLosesNothing) {
+  TrackerNames ids;
+  {
+    const auto run = thread();
+    run->config({{"optimizer.lr", "0.1"}});
+    log(*run, 1, 10);
+    run->settle();
+    ids = run->ids().at(0).second;
+    log(*run, 11, 15);
+    run->finish(RunStatus::kInterrupted);  // all of it was sent
+  }
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 15u);
+  const auto run = thread(10, ids);
+  run->config({{"optimizer.lr", "0.2"}});
+  log(*run, 11, 20);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(mlflow_.runs, 1);
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 20u);
+  EXPECT_EQ(mlflow_.params["optimizer.lr"], "0.1");
+  EXPECT_EQ(mlflow_.tags["changed.optimizer.lr"], "0.2");
+  EXPECT_EQ(warnings_, Lines{});
+}
+
+TEST_F(MlflowServerTest, WhatWasOnItsWayIsSentAgainAsItWas) {
+  TrackerNames ids;
+  {
+    bool cut = false;
+    server_.answer = [&](const HttpRequest& request) -> std::optional<HttpReply> {
+      const HttpReply reply = mlflow_.answer(request);  // the server has it, we never hear of it
+      cut = cut || request.url.ends_with("log-batch");
+      return cut ? std::nullopt : std::optional(reply);
+    };
+    const auto run = thread();
+    log(*run, 1, 5);
+    run->settle();
+    ids = run->ids().at(0).second;
+    while (calls().empty() || !calls().back().ends_with("log-batch")) std::this_thread::yield();
+  }
+  EXPECT_GT(mlflow_.metrics["loss"].size(), 0u);
+  server_.answer = [&](const HttpRequest& request) { return mlflow_.answer(request); };
+  std::this_thread::sleep_for(milliseconds(3));  // so that times would differ
+  const auto run = thread(1, ids);               // a checkpoint at step 1
+  log(*run, 2, 8);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(mlflow_.runs, 1);
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 8u);
+}
+
+TEST_F(MlflowServerTest, AServerThatWasAwayForAWholeLifeGetsAllLater) {
+  down_ = true;
+  goodbye_ = milliseconds(50);
+  TrackerNames ids;
+  {
+    const auto run = thread();
+    log(*run, 1, 10);
+    run->settle();
+    ids = run->ids().at(0).second;
+    run->finish(RunStatus::kFinished);
+  }
+  EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' cannot send to http://far:5000: Couldn't "
+                              "connect to server; it is tried again while the run lasts",
+                              "the tracker 'mlflow' has not sent 11 entries; they are kept in '" +
+                                  folder_.path("mlflow/outbox.jsonl") +
+                                  "' and sent when the run is resumed"}));
+  down_ = false;
+  goodbye_ = milliseconds(20000);
+  const auto run = thread(10, ids);
+  log(*run, 11, 12);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 12u);
+  EXPECT_EQ(mlflow_.status, "FINISHED");
+}
+
+TEST_F(MlflowServerTest, OneRefusedEntryTakesNoOtherAlong) {
+  mlflow_.refuse = "bad";
+  const auto run = thread();
+  run->log(1, Values{{"a", 1}, {"bad", 2}, {"c", 3}});
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(mlflow_.metrics.size(), 2u);
+  EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' was refused an entry: not that",
+                              "the tracker 'mlflow' has not sent 1 that the server refused"}));
+}
+
+TEST_F(MlflowServerTest, AServerThatLetsNobodyInIsNotAskedAgain) {
+  server_.answer = [](const HttpRequest&) { return HttpReply{401, "", ""}; };
+  const auto run = thread();
+  log(*run, 1, 3);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_EQ(warnings_.at(0),
+            "the tracker 'mlflow' is not let in by http://far:5000 (401); set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN");
+}
+
+TEST_F(MlflowServerTest, AnAnswerOfAnotherKindOfServerIsNamed) {
+  for (const char* body : {"<html>", "[]", "{\"experiment\": []}", "{\"message\": 3}", ""}) {
+    server_.answer = [&](const HttpRequest&) { return HttpReply{200, body, ""}; };
+    warnings_.clear();
+    const auto run = thread();
+    log(*run, 1, 1);
+    run->finish(RunStatus::kFinished);
+    EXPECT_TRUE(warnings_.at(0).starts_with(
+        "the tracker 'mlflow' gets no run from http://far:5000: it answered 200"))
+        << warnings_.at(0);
+  }
+}
+
+TEST_F(MlflowServerTest, CredentialsComeFromTheEnvironmentOnly) {
+  ::setenv("MLFLOW_TRACKING_USERNAME", "me", 1);
+  ::setenv("MLFLOW_TRACKING_PASSWORD", "pass", 1);
+  const auto run = thread();
+  ::unsetenv("MLFLOW_TRACKING_USERNAME");
+  ::unsetenv("MLFLOW_TRACKING_PASSWORD");
+  log(*run, 1, 1);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(server_.requests().at(0).headers.at(1), "Authorization: Basic bWU6cGFzcw==");
+  EXPECT_EQ(complaint<Tracker>("type: mlflow\nuri: http://me:pass@far", run_in("")),
+            "recipe.yaml:2:6: error: 'uri' must be the http:// or https:// address of a server, "
+            "without a password, not 'http://me:pass@far'\n"
+            "    uri: http://me:pass@far\n"
+            "         ^\n");
+}
+
+class MlflowFilesTest : public testing::Test {
+ protected:
+  std::unique_ptr<Tracker> tracker(int64_t step = 0, const TrackerNames& ids = {}) {
+    return build<Tracker>("type: mlflow\nexperiment: it's",
+                          resumed_context(folder_.path(), step, ids));
+  }
+  /// The folder of the only run.
+  std::string run_folder(const TrackerNames& ids) const {
+    for (const auto& experiment : fs::directory_iterator(folder_.path("mlruns"))) {
+      const fs::path run = experiment.path() / ids.at("run_id");
+      if (fs::exists(run)) return run.string();
+    }
+    return "";
+  }
+  std::string content(const TrackerNames& ids, const std::string& path) const {
+    return file_content(run_folder(ids) + '/' + path);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(MlflowFilesTest, EveryKindOfValueHasItsFile) {
+  const auto mlflow = tracker();
+  mlflow->config({{"optimizer.lr", "0.1"}});
+  mlflow->log(3, std::vector<Measurement>{{"train/loss", 0.5}, {"bad", std::nan("")}});
+  mlflow->text(3, "note", "hello");
+  mlflow->image(3, "sample", {1, 1, 1, {7}});
+  mlflow->finish(RunStatus::kFailed);
+  const TrackerNames ids = mlflow->ids();
+  EXPECT_EQ(content(ids, "params/optimizer.lr"), "0.1");
+  EXPECT_TRUE(content(ids, "metrics/train/loss").ends_with(" 0.5 3\n"));
+  EXPECT_TRUE(content(ids, "metrics/bad").ends_with(" nan 3\n"));
+  EXPECT_EQ(content(ids, "tags/note"), "hello");
+  EXPECT_EQ(content(ids, "tags/mlflow.source.git.branch"), "main");
+  EXPECT_TRUE(content(ids, "artifacts/images/sample_3.png").starts_with("\x89PNG"));
+  EXPECT_NE(content(ids, "meta.yaml").find("\nstatus: 4\n"), std::string::npos);
+  EXPECT_NE(content(ids, "../meta.yaml").find("\nname: 'it''s'\n"), std::string::npos);
+}
+
+TEST_F(MlflowFilesTest, RunsShareAnExperimentAndResumeDropsLaterLines) {
+  tracker();
+  TrackerNames ids;
+  {
+    const auto mlflow = tracker();
+    ids = mlflow->ids();
+    for (const int64_t step : {1, 2, 3}) {
+      mlflow->log(step, std::vector<Measurement>{{"loss", 0.5}});
+    }
+    mlflow->finish(RunStatus::kFinished);
+  }
+  const auto mlflow = tracker(2, ids);
+  mlflow->log(3, std::vector<Measurement>{{"loss", 0.25}});
+  mlflow->flush(Flush::kReadable);
+  EXPECT_EQ(mlflow->ids(), ids);
+  const std::string lines = content(ids, "metrics/loss");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
+  EXPECT_TRUE(lines.ends_with(" 0.25 3\n"));
+  EXPECT_NE(content(ids, "meta.yaml").find("\nstatus: 1\n"), std::string::npos);
+  size_t experiments = 0;
+  for (const auto& entry : fs::directory_iterator(folder_.path("mlruns"))) {
+    experiments += entry.path().filename() != ".trash";
+  }
+  EXPECT_EQ(experiments, 1u);
+}
+
+TEST_F(MlflowFilesTest, ManyMetricsNeedFewOpenFiles) {
+  const auto mlflow = tracker();
+  std::vector<Measurement> values;
+  for (int i = 0; i < 600; ++i) values.emplace_back("m" + std::to_string(i), i);
+  mlflow->log(1, values);
+  mlflow->log(2, values);
+  mlflow->flush(Flush::kReadable);
+  const std::string lines = content(mlflow->ids(), "metrics/m0");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+}
+
+TEST_F(MlflowFilesTest, TheEnvironmentSaysWhereWhenTheRecipeDoesNot) {
+  ::setenv("MLFLOW_TRACKING_URI", ("file://" + folder_.path("shared")).c_str(), 1);
+  tracker();
+  EXPECT_TRUE(fs::exists(folder_.path("shared/.trash")));
+  ::setenv("MLFLOW_TRACKING_URI", "sqlite:///x.db", 1);
+  try {
+    tracker();
+    FAIL() << "a database was taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "MLFLOW_TRACKING_URI is 'sqlite:///x.db', which the tracker 'mlflow' cannot "
+                 "write to");
+  }
+  ::unsetenv("MLFLOW_TRACKING_URI");
+}
+
+TEST_F(MlflowFilesTest, AFolderThatCannotBeMadeIsAnIoError) {
+  folder_.write("mlruns", "");
+  EXPECT_EQ(complaint<Tracker>("mlflow", run_in(folder_.path())),
+            "cannot use the folder '" + folder_.path("mlruns") + "': Not a directory");
+}
+
+TEST(MlflowKeyTest, NamesBecomeWhatMlflowTakes) {
+  EXPECT_EQ(mlflow_key("train/loss"), "train/loss");
+  EXPECT_EQ(mlflow_key("../a=b/\xc3\xa9"), "__/a_b/__");
+  EXPECT_EQ(mlflow_key(std::string(150, 'x') + "/" + std::string(150, 'y')).size(), 250u);
+}
+
+TEST(MlflowOptionsTest, AServerAndAFolderExcludeEachOther) {
+  EXPECT_EQ(complaint<Tracker>("type: mlflow\nuri: http://far\ndir: x", run_in("")),
+            "recipe.yaml:3:1: error: 'uri' and 'dir' exclude each other\n"
+            "    dir: x\n"
+            "    ^\n"
+            "  hint: runs go to a server or into a folder\n");
+}
+
+}  // namespace
+}  // namespace accel
