@@ -6,6 +6,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_library(YAML_CPP_LIBRARY NAMES yaml-cpp REQUIRED)
+find_library(SQLITE3_LIBRARY NAMES sqlite3 REQUIRED)
 set(CMAKE_FIND_LIBRARY_SUFFIXES ${shared_first})
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -26,6 +27,11 @@ target_compile_options(tomlplusplus INTERFACE "-DTOML_ASSERT(x)=static_cast<void
 find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h REQUIRED)
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+
+find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
+add_library(sqlite3 INTERFACE)
+target_include_directories(sqlite3 SYSTEM INTERFACE ${SQLITE3_INCLUDE_DIR})
+target_link_libraries(sqlite3 INTERFACE ${SQLITE3_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} m)
 
 # Only its headers: the library itself is loaded at run time, when a tracker talks to a server.
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "core/error.h"
 #include "runner/track/append_file.h"
 #include "runner/track/config_value.h"
+#include "runner/track/metric_files.h"
 #include "runner/track/mlflow_sink.h"
 #include "runner/track/rewind.h"
 #include "runner/track/run_names.h"
@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRunning = 1, kFinished = 3, kFailed = 4;
-constexpr size_t kMostOpenFiles = 500;
 
 /// A YAML scalar that is a text whatever it looks like. What YAML cannot hold becomes a blank.
 std::string yaml_text(const std::string& text) {
@@ -84,8 +83,9 @@ class MlflowFiles final : public MlflowSink {
 
   void metrics(int64_t step, int64_t time_ms, std::span<const Measurement> values) override {
     for (const auto& [key, value] : values) {
-      file_of(key).append(std::to_string(time_ms) + ' ' + python_number(value) + ' ' +
-                          std::to_string(step) + '\n');
+      files_.at(run_folder() + "/metrics/" + key)
+          .append(std::to_string(time_ms) + ' ' + python_number(value) + ' ' +
+                  std::to_string(step) + '\n');
     }
   }
 
@@ -97,12 +97,7 @@ class MlflowFiles final : public MlflowSink {
     write_file(run_folder() + "/artifacts/" + path, bytes);
   }
 
-  void flush(Flush how) override {
-    for (auto& [key, file] : files_) file->flush(how);
-    if (how == Flush::kReadable) return;
-    for (const std::string& key : closed_) AppendFile(metric_path(key)).sync();
-    closed_.clear();
-  }
+  void flush(Flush how) override { files_.flush(how); }
 
   void end(RunStatus status, int64_t time_ms) override {
     if (status == RunStatus::kInterrupted) return;  // it is still to end
@@ -116,8 +111,6 @@ class MlflowFiles final : public MlflowSink {
 
  private:
   std::string run_folder() const { return folder_ + '/' + experiment_ + '/' + run_id_; }
-
-  std::string metric_path(const std::string& key) const { return run_folder() + "/metrics/" + key; }
 
   /// As Python's float() reads it.
   static std::string python_number(double value) {
@@ -153,24 +146,11 @@ class MlflowFiles final : public MlflowSink {
                    "\ntags: []\nuser_id: " + yaml_text(run_.user) + '\n');
   }
 
-  AppendFile& file_of(const std::string& key) {
-    const auto found = files_.find(key);
-    if (found != files_.end()) return *found->second;
-    if (files_.size() >= kMostOpenFiles) {
-      flush(Flush::kReadable);
-      for (const auto& [name, file] : files_) closed_.insert(name);
-      files_.clear();
-    }
-    auto opened = std::make_unique<AppendFile>(metric_path(key));
-    return *(files_[key] = std::move(opened));
-  }
-
   std::string folder_;
   MlflowRun run_;
   std::string experiment_;
   std::string run_id_;
-  std::map<std::string, std::unique_ptr<AppendFile>> files_;  ///< by metric
-  std::set<std::string> closed_;                              ///< written and not synced
+  MetricFiles files_;
 };
 
 }  // namespace

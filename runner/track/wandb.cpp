@@ -1,10 +1,7 @@
 // The wandb tracker: an offline run that `wandb sync` uploads to Weights & Biases.
-#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <memory>
 
@@ -16,6 +13,7 @@
 #include "runner/formats/png_writer.h"
 #include "runner/track/append_file.h"
 #include "runner/track/config_value.h"
+#include "runner/track/histogram_json.h"
 #include "runner/track/run_names.h"
 #include "runner/track/wandb_records.h"
 
@@ -57,30 +55,6 @@ std::string folder_name(const std::string& id, double start_time) {
   char text[32];
   const size_t length = std::strftime(text, sizeof text, "%Y%m%d_%H%M%S", &parts);
   return "offline-run-" + std::string(text, length) + '-' + id;
-}
-
-/// Counts in 64 buckets of one width, as W&B's own histograms.
-std::string histogram_json(std::span<const float> values) {
-  constexpr size_t kBuckets = 64;
-  std::vector<float> finite;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(finite),
-               [](float value) { return std::isfinite(value); });
-  if (finite.empty()) return "";
-  const auto [least, most] = std::minmax_element(finite.begin(), finite.end());
-  const bool flat = *least == *most;
-  const double low = flat ? *least - 0.5 : *least, high = flat ? *most + 0.5 : *most;
-  const double width = (high - low) / kBuckets;
-  std::vector<int64_t> counts(kBuckets);
-  for (const float value : finite) {
-    ++counts[std::min(kBuckets - 1, static_cast<size_t>((value - low) / width))];
-  }
-  std::string text = "{\"_type\":\"histogram\",\"values\":[";
-  for (size_t i = 0; i < kBuckets; ++i) text += (i ? "," : "") + std::to_string(counts[i]);
-  text += "],\"bins\":[" + json_number(low);
-  for (size_t i = 1; i <= kBuckets; ++i) {
-    text += ',' + json_number(i == kBuckets ? high : low + width * static_cast<double>(i));
-  }
-  return text + "]}";
 }
 
 class WandbTracker final : public Tracker {
@@ -135,7 +109,7 @@ class WandbTracker final : public Tracker {
   }
 
   void histogram(int64_t step, const std::string& tag, std::span<const float> values) override {
-    const std::string json = histogram_json(values);
+    const std::string json = histogram_json("histogram", values);
     if (!json.empty()) set(step, tag, json);
   }
 

@@ -50,5 +50,22 @@ TEST(TrackerInteropTest, MlflowReadsAResumedRunInItsFileStore) {
   EXPECT_EQ(check("check_mlflow_files.py", "'" + folder.path("st ore") + "'"), 0);
 }
 
+TEST(TrackerInteropTest, TrackioShowsAResumedRunAsOne) {
+  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the trackio package";
+  const TempFolder folder;
+  const std::string yaml = "type: trackio\nproject: proj";
+  second_life(yaml, folder.path(), first_life(yaml, folder.path()));
+  EXPECT_EQ(check("check_trackio.py", folder.path("trackio")), 0);
+}
+
+TEST(TrackerInteropTest, DvcShowsAResumedRunAsOne) {
+  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the dvclive package";
+  const TempFolder folder;
+  const TrackerNames ids = first_life("dvclive", folder.path());
+  tear(folder.path("dvclive/plots/metrics/train/loss.tsv"));
+  second_life("dvclive", folder.path(), ids);
+  EXPECT_EQ(check("check_dvclive.py", folder.path("dvclive")), 0);
+}
+
 }  // namespace
 }  // namespace accel
