@@ -1,6 +1,20 @@
 #include "core/registry.h"
 
 namespace accel {
+namespace {
+
+/// Names that recipes may well ask for and that nothing can have.
+constexpr struct {
+  const char* kind;
+  const char* name;
+  const char* reason;
+  const char* hint;
+} kRefused[] = {
+    {"tracker", "aim", "Aim's store can be written by its own Python package only",
+     "use 'tensorboard': 'aim convert tensorboard' imports it where tensorflow is installed"},
+};
+
+}  // namespace
 
 std::vector<std::string> CatalogIndex::names() const {
   std::vector<std::string> all;
@@ -33,6 +47,13 @@ const ComponentInfo* CatalogIndex::choose(const Node& node, Reading& reading) co
   }
   const auto found = items_.find(scalar->text);
   if (found != items_.end()) return &found->second;
+  for (const auto& refused : kRefused) {
+    if (refused.kind != kind_ || refused.name != scalar->text) continue;
+    reading.problems.error(type->where,
+                           "there is no " + kind_ + " '" + scalar->text + "': " + refused.reason,
+                           refused.hint);
+    return nullptr;
+  }
   const std::string near = did_you_mean(scalar->text, names());
   reading.problems.error(
       type->where, "no " + kind_ + " is named '" + scalar->text + "'",

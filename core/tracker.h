@@ -10,7 +10,7 @@
 
 namespace accel {
 
-/// The git checkout that a recipe lies in; empty texts for what is not known.
+/// The git checkout that a run was started in; empty texts for what is not known.
 struct GitState {
   std::string commit;
   std::string branch;

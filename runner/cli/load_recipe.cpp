@@ -2,7 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+
+#include "runner/track/git_state.h"
 
 namespace accel {
 namespace {
@@ -12,30 +13,6 @@ namespace fs = std::filesystem;
 std::optional<std::string> environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-/// The commit that is checked out where `folder` is; nothing outside a git checkout.
-std::optional<std::string> checked_out_commit(fs::path folder) {
-  for (folder = fs::absolute(folder); !fs::exists(folder / ".git"); folder = folder.parent_path()) {
-    if (folder == folder.parent_path()) return std::nullopt;
-  }
-  const std::string head = first_line(folder / ".git" / "HEAD");
-  constexpr std::string_view kBranch = "ref: ";
-  if (!head.starts_with(kBranch)) return head;
-  const std::string branch = head.substr(kBranch.size());
-  if (const std::string loose = first_line(folder / ".git" / branch); !loose.empty()) return loose;
-  std::ifstream packed(folder / ".git" / "packed-refs");
-  for (std::string line; std::getline(packed, line);) {
-    if (line.ends_with(" " + branch)) return line.substr(0, line.find(' '));
-  }
-  return std::nullopt;
 }
 
 std::string stem_of(const std::string& recipe) {
@@ -51,7 +28,10 @@ struct RunFacts {
   bool asked = false;
 
   std::optional<std::string> answer(const std::string& fact, const std::string& recipe) {
-    if (fact == "git.sha") return checked_out_commit(fs::path(recipe).parent_path());
+    if (fact == "git.sha") {
+      const std::string commit = git_state(fs::path(recipe).parent_path()).commit;
+      return commit.empty() ? std::nullopt : std::optional(commit);
+    }
     asked = asked || fact.starts_with("run.");
     if (fact == "run.id") return name;
     if (fact == "run.dir") return fs::absolute(dir.empty() ? "runs/" + name : dir).string();

@@ -210,6 +210,13 @@ Schema<LogSection> LogSection::schema() {
       .on_resume(Change::kFree)
       .field("histograms", &LogSection::histograms,
              "How often trackers get histograms of the weights.")
+      .on_resume(Change::kFree)
+      .field("images", &LogSection::images,
+             "So many samples of the first batch are shown to trackers, as the model sees them.",
+             between<int64_t>(0, 64))
+      .on_resume(Change::kFree)
+      .field("system", &LogSection::system,
+             "Whether processor, memory, disk and GPU use are logged too.")
       .on_resume(Change::kFree);
 }
 

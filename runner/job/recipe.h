@@ -80,6 +80,8 @@ struct CheckpointSection {
 struct LogSection {
   Durations every = just(10, Duration::Unit::kSteps);
   Durations histograms;
+  int64_t images = 0;
+  bool system = false;
   static Schema<LogSection> schema();
 };
 

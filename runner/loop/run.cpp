@@ -16,6 +16,7 @@
 #include "runner/loop/run_folder.h"
 #include "runner/loop/signals.h"
 #include "runner/loop/train_loop.h"
+#include "runner/track/git_state.h"
 
 namespace accel {
 namespace {
@@ -111,6 +112,7 @@ NamedTrackers build_trackers(const Job& job, const std::string& dir, const Train
     TrackerContext context;
     context.run_dir = dir;
     context.run_name = job.recipe.name;
+    context.git = git_state(".");
     if (resumed) {
       context.first_step = resumed->progress.step;
       context.ids = tracker_ids(*resumed, names[i]);
@@ -250,7 +252,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, trackers}, run.state,
+    TrainLoop loop({job, run.store, record, trackers, dir}, run.state,
                    run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",

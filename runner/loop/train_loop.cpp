@@ -10,6 +10,7 @@
 #include "runner/loop/signals.h"
 #include "runner/loop/to_batch.h"
 #include "runner/loop/train_step.h"
+#include "runner/track/picture_of.h"
 
 namespace accel {
 namespace {
@@ -45,7 +46,9 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
       first_step_(state_.progress.step),
       saved_step_(checkpoint.empty() ? -1 : first_step_),
       deadline_(parts.job.recipe.checkpoint.deadline),
-      saving_(parts.job, parts.store, parts.record, std::move(checkpoint)) {}
+      saving_(parts.job, parts.store, parts.record, std::move(checkpoint)) {
+  if (parts.job.recipe.log.system) system_.emplace(parts.run_dir);
+}
 
 double TrainLoop::training_seconds() const {
   return watch_.total() - watch_.seconds(Phase::kEval) - watch_.seconds(Phase::kSave);
@@ -112,6 +115,7 @@ void TrainLoop::step() {
   }
   job.optimizer->set_lrs(lrs);
   const Window window = job.train_loader->next();
+  if (state_.progress.step == 0) log_images(window);
   watch_.lap(Phase::kData);
   const StepResult result = train_step(job, to_batches(window), state_.progress.step + 1, watch_,
                                        [this] { saving_.settle(); });
@@ -174,6 +178,9 @@ void TrainLoop::log_interval() {
     values.emplace_back("train/loss_scale", job.precision->loss_scale());
   }
   say(log_line(job, state_.progress, values));
+  if (system_) {
+    for (Measurement& value : system_->measure()) values.push_back(std::move(value));
+  }
   parts_.trackers.log(state_.progress.step, values);
   parts_.record.log(state_.progress.step, values);
   parts_.record.flush();
@@ -187,6 +194,17 @@ void TrainLoop::log_histograms() {
     const std::span<const float> values(flat.const_data_ptr<float>(),
                                         static_cast<size_t>(flat.numel()));
     parts_.trackers.histogram(state_.progress.step, "weights/" + item.name, values);
+  }
+}
+
+void TrainLoop::log_images(const Window& window) {
+  const int64_t wanted = parts_.job.recipe.log.images;
+  const Array& inputs = window.micro_batches.front().inputs;
+  for (int64_t i = 0; i < wanted; ++i) {
+    std::optional<Picture> picture = picture_of(inputs, i);
+    if (!picture && i == 0) warn("'log.images': the data has no images to show");
+    if (!picture) return;
+    parts_.trackers.image(1, "samples/" + std::to_string(i), std::move(*picture));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "runner/loop/stopwatch.h"
 #include "runner/loop/trigger.h"
 #include "runner/track/record.h"
+#include "runner/track/system_metrics.h"
 
 namespace accel {
 
@@ -25,6 +26,7 @@ struct LoopParts {
   CheckpointStore& store;
   RunRecord& record;
   TrackerThread& trackers;
+  std::string run_dir = ".";
 };
 
 /// Steps, logs, evaluates, saves and stops, always in this order, so that a resumed run does
@@ -66,6 +68,7 @@ class TrainLoop {
   void after_step();
   void log_interval();
   void log_histograms();
+  void log_images(const Window& window);
   void evaluate_now();
   bool update_best(const std::map<std::string, double>& results);
   void save();
@@ -86,6 +89,7 @@ class TrainLoop {
   double slowest_step_ = 0;  ///< seconds
   Deadline deadline_;
   Saving saving_;
+  std::optional<SystemMetrics> system_;
   std::string stop_reason_;
 };
 

@@ -56,7 +56,11 @@ void Sender::wake() {
 }
 
 void Sender::hurry() {
-  for (Line& line : lines_) line.due = {};
+  constexpr int kKnownToBeAway = 3;
+  for (Line& line : lines_) {
+    line.due = {};
+    line.last_try = line.failures >= kKnownToBeAway;
+  }
 }
 
 void Sender::close() {
@@ -95,7 +99,8 @@ std::chrono::milliseconds Sender::until_due(Clock::time_point now) const {
 void Sender::take(Line& line, const HttpReply& reply) {
   if (reply.worth_a_retry()) {
     line.pause = line.pause.count() == 0 ? times_.first : std::min(line.pause * 2, times_.most);
-    line.due = Clock::now() + line.pause;
+    line.due = line.last_try ? Clock::time_point::max() : Clock::now() + line.pause;
+    ++line.failures;
     const std::string why =
         reply.status == 0 ? reply.error : "it answered " + std::to_string(reply.status);
     tell(line, "cannot send to " + server_of(url_) + ": " + why +
@@ -103,6 +108,7 @@ void Sender::take(Line& line, const HttpReply& reply) {
     return;
   }
   line.pause = {};
+  line.failures = 0;
   guarded(line, [&] {
     const Uplink::Verdict verdict = line.uplink->replied(reply);
     line.stopped = verdict.stop;

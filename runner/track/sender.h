@@ -38,7 +38,7 @@ class Sender {
   void turn(std::chrono::milliseconds most);
   /// Ends a turn() under way. From any thread.
   void wake();
-  /// Tries everything at once that waits for its time.
+  /// Tries everything at once that waits for its time; a server known to be away has this one try.
   void hurry();
   /// Gives up what is under way and tells what was not sent.
   void close();
@@ -49,6 +49,8 @@ class Sender {
     Uplink* uplink;
     std::chrono::milliseconds pause{0};  ///< 0: the last try was answered
     Clock::time_point due = {};
+    int failures = 0;  ///< in a row
+    bool last_try = false;
     bool stopped = false;
     std::string told = {};  ///< the last warning
   };

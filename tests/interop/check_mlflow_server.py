@@ -109,7 +109,7 @@ def main():
             # As after a crash: the newest checkpoints are gone, the server has their steps.
             for step in (50, 60):
                 subprocess.run(["rm", "-r", f"runs/away/checkpoints/checkpoint_{step}"], cwd=scratch, check=True)
-            accel_run(binary, scratch, "resume", "runs/away")
+            accel_run(binary, scratch, "resume", "runs/away", "train.until=60 steps")
             check(server, "away", 60)
         finally:
             server.stop()

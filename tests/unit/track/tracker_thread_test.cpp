@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "tests/unit/track/fake_transport.h"
+#include "tests/unit/track/run_in.h"
 
 namespace accel {
 namespace {
@@ -212,6 +213,19 @@ TEST_F(TrackerThreadTest, ADeadServerIsWarnedOfOnceAndItsRestIsCounted) {
                               "the tracker 'note' has not sent 50 steps"}));
 }
 
+TEST_F(TrackerThreadTest, AServerKnownToBeAwayDelaysTheEndByOneTryOnly) {
+  server_.answer = [](const HttpRequest&) { return HttpReply{0, "", "Connection refused"}; };
+  TrackerThread::Limits limits = quick();
+  limits.retry.most = limits.goodbye = milliseconds(60000);
+  const auto thread = thread_of(std::make_unique<SendingTracker>(notes_), limits);
+  log(*thread, 1);
+  while (bodies().size() < 5) std::this_thread::sleep_for(milliseconds(1));
+  const auto before = std::chrono::steady_clock::now();
+  thread->finish(RunStatus::kFinished);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
+  EXPECT_LE(bodies().size(), 7u);
+}
+
 TEST_F(TrackerThreadTest, ASilentServerHoldsUpNeitherStepsNorFilesNorTheEnd) {
   server_.answer = [](const HttpRequest&) { return std::nullopt; };
   const auto thread = thread_of(std::make_unique<SendingTracker>(notes_));
@@ -240,6 +254,16 @@ TEST_F(TrackerThreadTest, ARefusalEndsTheSending) {
 TEST_F(TrackerThreadTest, AThreadThatIsDroppedWritesWhatItHas) {
   thread_of(std::make_unique<NoteTracker>(notes_))->text(1, "note", "last");
   EXPECT_EQ(notes_, (Lines{"text note last"}));
+}
+
+TEST(AimTest, TheRefusalSaysWhyAndWhatElse) {
+  EXPECT_EQ(complaint<Tracker>("aim", run_in("")),
+            "recipe.yaml:1:1: error: there is no tracker 'aim': Aim's store can be written by its "
+            "own Python package only\n"
+            "    aim\n"
+            "    ^\n"
+            "  hint: use 'tensorboard': 'aim convert tensorboard' imports it where tensorflow is "
+            "installed\n");
 }
 
 }  // namespace

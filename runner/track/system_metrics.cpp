@@ -1,0 +1,138 @@
+#include "runner/track/system_metrics.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+
+namespace accel {
+namespace {
+
+constexpr double kMebibyte = 1 << 20;
+constexpr double kGibibyte = 1 << 30;
+
+double cpu_seconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void add_memory(std::vector<Measurement>& values) {
+  std::ifstream in("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  if (!(in >> all >> resident)) return;
+  const double bytes = static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  values.emplace_back("system/memory_mib", bytes / kMebibyte);
+}
+
+void add_disk(std::vector<Measurement>& values, const std::string& folder) {
+  struct statvfs disk = {};
+  if (::statvfs(folder.c_str(), &disk) != 0) return;
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  values.emplace_back("system/disk_free_gib", free / kGibibyte);
+}
+
+}  // namespace
+
+/// NVIDIA's management library, which comes with the driver; absent elsewhere.
+struct SystemMetrics::Gpus {
+  using Device = void*;
+  struct Use {
+    unsigned gpu, memory;
+  };
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+
+  int (*start)() = nullptr;
+  int (*stop)() = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*handle)(unsigned, Device*) = nullptr;
+  int (*use)(Device, Use*) = nullptr;
+  int (*memory)(Device, Memory*) = nullptr;
+  int (*temperature)(Device, int, unsigned*) = nullptr;
+  int (*power)(Device, unsigned*) = nullptr;
+  std::vector<Device> devices;
+
+  Gpus() {
+    void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed
+    if (!library) return;
+    const bool whole = find(library, "nvmlInit_v2", start) && find(library, "nvmlShutdown", stop) &&
+                       find(library, "nvmlDeviceGetCount_v2", count) &&
+                       find(library, "nvmlDeviceGetHandleByIndex_v2", handle) &&
+                       find(library, "nvmlDeviceGetUtilizationRates", use) &&
+                       find(library, "nvmlDeviceGetMemoryInfo", memory) &&
+                       find(library, "nvmlDeviceGetTemperature", temperature) &&
+                       find(library, "nvmlDeviceGetPowerUsage", power);
+    started = whole && start() == 0;
+    unsigned found = 0;
+    if (!started || count(&found) != 0) return;
+    constexpr unsigned kMostGpus = 64;
+    for (unsigned i = 0; i < std::min(found, kMostGpus); ++i) {
+      Device device = nullptr;
+      if (handle(i, &device) == 0) devices.push_back(device);
+    }
+  }
+  ~Gpus() {
+    if (started) stop();
+  }
+  Gpus(const Gpus&) = delete;
+  Gpus& operator=(const Gpus&) = delete;
+
+  template <class Function>
+  static bool find(void* library, const char* name, Function& out) {
+    out = reinterpret_cast<Function>(::dlsym(library, name));
+    return out != nullptr;
+  }
+
+  void add_to(std::vector<Measurement>& values) const {
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const std::string gpu = "system/gpu" + std::to_string(i) + '/';
+      Use busy = {};
+      if (use(devices[i], &busy) == 0) values.emplace_back(gpu + "busy_percent", busy.gpu);
+      Memory taken = {};
+      if (memory(devices[i], &taken) == 0) {
+        values.emplace_back(gpu + "memory_mib", static_cast<double>(taken.used) / kMebibyte);
+      }
+      unsigned number = 0;
+      constexpr int kOnTheChip = 0;
+      if (temperature(devices[i], kOnTheChip, &number) == 0) {
+        values.emplace_back(gpu + "temperature_celsius", number);
+      }
+      if (power(devices[i], &number) == 0) values.emplace_back(gpu + "power_watts", number * 1e-3);
+    }
+  }
+
+  bool started = false;
+};
+
+SystemMetrics::SystemMetrics(std::string folder)
+    : folder_(std::move(folder)),
+      gpus_(std::make_unique<Gpus>()),
+      time_(std::chrono::steady_clock::now()),
+      cpu_seconds_(cpu_seconds()) {}
+
+SystemMetrics::~SystemMetrics() = default;
+
+std::vector<Measurement> SystemMetrics::measure() {
+  const auto now = std::chrono::steady_clock::now();
+  const double busy = cpu_seconds();
+  const double seconds = std::chrono::duration<double>(now - time_).count();
+  std::vector<Measurement> values;
+  values.emplace_back("system/cpu_percent", 100 * (busy - cpu_seconds_) / std::max(seconds, 1e-9));
+  time_ = now;
+  cpu_seconds_ = busy;
+  add_memory(values);
+  add_disk(values, folder_);
+  gpus_->add_to(values);
+  return values;
+}
+
+}  // namespace accel

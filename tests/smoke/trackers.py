@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Kills a run that every tracker follows, resumes it, and counts what each of them has.
+
+    trackers.py ACCEL_RUN
+
+No step may be missing or doubled in any tracker's files, wherever the kills struck. A server that is
+not there must neither end nor slow the run, and is told of twice: when it is missed and at the end.
+"""
+
+import csv
+import json
+import random
+import socket
+import sqlite3
+import struct
+import sys
+import time
+
+import runs
+
+STEPS = 400
+RECIPE = runs.JOB.replace("until: 24 steps", f"until: {STEPS} steps").replace(
+    "every: 8 steps", "every: 50 steps").replace("every: 1 steps, keep: {last: 2}", "every: 20 steps") + """
+log: {every: 1 steps, system: true, histograms: 50 steps}
+trackers: [{type: tensorboard}, {type: csv}, {type: wandb}, {type: mlflow}, {type: dvclive}, {type: trackio}]
+"""
+WANTED = list(range(1, STEPS + 1))
+
+
+def csv_steps(run):
+    with open(run / "metrics.csv", newline="") as table:
+        return [int(row["step"]) for row in csv.DictReader(table) if row["train/loss"]]
+
+
+def dvclive_steps(run):
+    rows = (run / "dvclive/plots/metrics/train/loss.tsv").read_text().splitlines()[1:]
+    return [int(row.split("\t")[0]) for row in rows]
+
+
+def mlflow_steps(run):
+    (metric,) = run.glob("mlruns/*/*/metrics/train/loss")
+    return [int(line.split()[2]) for line in metric.read_text().splitlines()]
+
+
+def trackio_steps(run):
+    database = sqlite3.connect(run / "trackio/accel-run.db")
+    rows = database.execute("SELECT step, metrics FROM metrics ORDER BY id").fetchall()
+    database.close()
+    return [step for step, metrics in rows if "train/loss" in json.loads(metrics)]
+
+
+def log_records(data):
+    """Records of a .wandb file: frames of at most 32 KiB, cut at its multiples."""
+    at, record = 7, b""
+    while at < len(data):
+        room = 32768 - at % 32768
+        if room < 7:
+            at += room
+            continue
+        _, length, part = struct.unpack_from("<IHB", data, at)
+        record += data[at + 7:at + 7 + length]
+        at += 7 + length
+        if part in (1, 4):
+            yield record
+            record = b""
+
+
+def fields(message):
+    """(number, value) of each field of a protocol buffer message."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+        else:
+            length = {1: 8, 5: 4}.get(tag & 7) or varint()
+            yield tag >> 3, message[at:at + length]
+            at += length
+
+
+def wandb_steps(run):
+    (log,) = run.glob("wandb/offline-run-*/run-*.wandb")
+    steps = []
+    for record in log_records(log.read_bytes()):
+        for history in [value for number, value in fields(record) if number == 2]:
+            items = [dict(fields(item)) for number, item in fields(history) if number == 1]
+            row = {item[1].decode(): json.loads(item[16]) for item in items}
+            if "train/loss" in row:
+                steps.append(row["_step"])
+    return steps
+
+
+READERS = {"csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
+           "trackio": trackio_steps, "wandb": wandb_steps}
+
+
+def logged(scratch):
+    try:
+        return (scratch.run / "metrics.jsonl").read_text().count('"log"')
+    except FileNotFoundError:
+        return 0
+
+
+def kill_and_resume(binary, report, seed):
+    draw = random.Random(seed)
+    with runs.Scratch(binary, RECIPE) as scratch:
+        for _ in range(3):
+            process = scratch.start("job.yaml")
+            wanted = logged(scratch) + draw.randrange(30, 90)  # the first checkpoint is at step 20
+            while process.poll() is None and logged(scratch) < wanted:
+                time.sleep(0.002)
+            process.kill()
+            process.communicate()
+        code, errors = scratch.call("job.yaml")
+        report.check(f"seed {seed}: the run ends well", code == 0 and errors == "", errors)
+        for name, steps_of in READERS.items():
+            steps = steps_of(scratch.run)
+            report.check(f"seed {seed}: {name} has every step once", steps == WANTED,
+                         f"{len(steps)} steps, {[s for s in steps if steps.count(s) > 1][:5]} doubled")
+
+
+def dead_server(binary, report):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        seconds = []
+        for trackers in ("[]", f"[{{type: mlflow, uri: '{url}'}}]"):
+            recipe = RECIPE[:RECIPE.index("trackers:")] + f"trackers: {trackers}\n"
+            with runs.Scratch(binary, recipe) as scratch:
+                started = time.monotonic()
+                code, errors = scratch.call("job.yaml")
+                seconds.append(time.monotonic() - started)
+                if trackers == "[]":
+                    continue
+                report.check("a server that is not there does not end the run", code == 0, errors)
+                lines = errors.splitlines()
+                report.check("it is told of twice", len(lines) == 2 and f"cannot send to {url}" in lines[0]
+                             and "has not sent" in lines[1], errors)
+                outbox = (scratch.run / "mlflow/outbox.jsonl").read_text()
+                steps = [json.loads(line)["step"] for line in outbox.splitlines() if '"train/loss"' in line]
+                report.check("what it is to get is kept", steps == WANTED)
+        # At the end the server has ten seconds; the rest is for a busy machine.
+        report.check("it does not hold the run up", seconds[1] < seconds[0] + 15,
+                     f"{seconds[1]:.1f} s with it, {seconds[0]:.1f} s without")
+
+
+def main():
+    report = runs.Report()
+    for seed in (1, 2):
+        kill_and_resume(sys.argv[1], report, seed)
+    dead_server(sys.argv[1], report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+#include "runner/track/system_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace accel {
+namespace {
+
+std::map<std::string, double> measured(SystemMetrics& system) {
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : system.measure()) values[name] = value;
+  return values;
+}
+
+TEST(SystemMetricsTest, ABusyProcessIsSeen) {
+  SystemMetrics system("/");
+  volatile double sum = 0;
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(300)) {
+    for (int i = 0; i < 1000; ++i) sum = sum + i;
+  }
+  const std::vector<char> held(size_t{64} << 20, 'x');
+  const auto values = measured(system);
+  EXPECT_GT(values.at("system/cpu_percent"), 5);
+  EXPECT_LT(values.at("system/cpu_percent"), 150);
+  EXPECT_GT(values.at("system/memory_mib"), 64);
+  EXPECT_GT(values.at("system/disk_free_gib"), 0);
+  EXPECT_EQ(held.back(), 'x');
+}
+
+TEST(SystemMetricsTest, AFolderThatIsGoneIsLeftOut) {
+  SystemMetrics system("/no/such/folder");
+  EXPECT_FALSE(measured(system).contains("system/disk_free_gib"));
+}
+
+}  // namespace
+}  // namespace accel
