@@ -9,6 +9,7 @@ have been, to the last bit.
 """
 
 import collections
+import contextlib
 import hashlib
 import json
 import random
@@ -60,6 +61,8 @@ class Lives:
         process = scratch.start("job.yaml")
         if kill:
             scratch.wait_for_lock(process)
+            while self.killed % 4 and process.poll() is None and not self.fresh(scratch):
+                time.sleep(0.001)  # three in four once it saves: starting takes long on a busy machine
             time.sleep(self.draw.random() * 0.4)
             process.kill()
         _, errors = process.communicate()
@@ -75,15 +78,20 @@ class Lives:
         self.look_for_damage(scratch)
         return True
 
+    def fresh(self, scratch):
+        """What is in staging/ and was not left there by an earlier death: {name: identity}."""
+        entries = {}
+        for name in scratch.staged():
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                stat = (scratch.run / "staging" / name).stat()
+                entries[name] = stat.st_ino, stat.st_ctime_ns
+        return {name: identity for name, identity in entries.items() if self.staged.get(name) != identity}
+
     def note_phase(self, scratch):
-        """Counts what this death left in staging/, and not what an earlier one had left there."""
-        folder = scratch.run / "staging"
-        entries = {path.name: path.stat() for path in folder.iterdir()} if folder.is_dir() else {}
-        staged = {name: (stat.st_ino, stat.st_ctime_ns) for name, stat in entries.items()}
-        fresh = [name for name, identity in staged.items() if self.staged.get(name) != identity]
+        fresh = self.fresh(scratch)
         if fresh:
             self.phases[PHASES[min(fresh).split("_")[0]]] += 1
-        self.staged = staged
+        self.staged.update(fresh)
 
     def look_for_losses(self, scratch):
         before, self.present = self.present, scratch.checkpoints()
