@@ -90,7 +90,9 @@ TEST(BackgroundSaverTest, ADamagedLaterCheckpointDoesNotPushOutTheNewOne) {
   ASSERT_EQ(run.store.load_newest()->path, "/run/checkpoints/checkpoint_5");
   BackgroundSaver saver(run.store, {.last = 1});
   saver.save_now(small_state(10));
-  EXPECT_EQ(run.store.load_newest()->path, "/run/checkpoints/checkpoint_10");
+  const auto newest = run.store.load_newest();
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->path, "/run/checkpoints/checkpoint_10");
 }
 
 TEST(BackgroundSaverTest, AnErrorIsThrownWhereTheSaveIsAskedFor) {

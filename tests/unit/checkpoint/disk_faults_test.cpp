@@ -13,7 +13,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,11 +105,6 @@ int rename(const char* from, const char* to) noexcept {
 int mkdir(const char* path, mode_t mode) noexcept {
   if (accel::refused(false)) return -1;
   return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
-}
-
-void* mmap(void* at, size_t bytes, int rights, int flags, int fd, off_t from) noexcept {
-  if (fd >= 0 && accel::refused(false)) return MAP_FAILED;
-  return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, rights, flags, fd, from));
 }
 
 dirent* readdir(DIR* folder) {
