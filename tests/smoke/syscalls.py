@@ -11,6 +11,7 @@ next life ends as a run that nothing happened to.
 EVERY 1 tries all pairs of a call and a mishap, in some minutes; without it every 47th.
 """
 
+import collections
 import errno
 import hashlib
 import os
@@ -26,7 +27,7 @@ SYSCALLS = ("openat", "read", "pread64", "write", "pwrite64", "fsync", "close", 
             "unlink", "unlinkat", "rmdir", "flock", "statfs", "getdents64", "mmap")
 MISHAPS = {name: f"error={name}" for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EMFILE", "EINTR")}
 MISHAPS["SIGKILL"] = "signal=SIGKILL"
-# In training's way, so that one thread makes nearly all calls and they can be counted.
+# In training's way, so that calls come in the same order each time.
 RECIPE = runs.JOB.replace("until: 24 steps", "until: 3 steps").replace("keep:", "async: false, keep:")
 
 
@@ -38,28 +39,21 @@ def traced(scratch, *options):
 
 
 def calls_of(scratch):
-    """The calls on the run folder, as (strace's options to choose the call, its name, its number, its text).
-
-    strace counts by thread. The main thread's calls are told apart by their number; those of the threads
-    that write large files by the file.
-    """
+    """(name, path, number, text) of each call on the run folder, the number counting as strace's `-P path` does:
+    by thread, the calls of that name on that path."""
     log = scratch.path / "calls"
     code, errors = traced(scratch, "-o", log, "-e", "trace=" + ",".join(SYSCALLS))
     if code != 0:
         raise RuntimeError(errors)
-    main, numbers, found = None, {}, []
+    numbers, found = collections.Counter(), []
     for line in log.read_text().splitlines():
         thread, _, text = line.partition(" ")
         call = re.match(r"\s*(\w+)\(", text)
         path = re.search(f'[<"]({scratch.run}[^>"]*)[>"]', text)
-        main = main or thread
-        if not call or (thread != main and not path):
-            continue
-        key = (call[1], None if thread == main else path[1])
-        numbers[key] = numbers.get(key, 0) + 1
-        if path:
-            options = ["-P", path[1]] if thread != main else []
-            found.append((options, call[1], numbers[key], text.strip().replace(str(scratch.path), "")[:90]))
+        if call and path:
+            numbers[thread, call[1], path[1]] += 1
+            found.append((call[1], path[1], numbers[thread, call[1], path[1]],
+                          text.strip().replace(str(scratch.path), "")[:90]))
     return found
 
 
@@ -128,9 +122,9 @@ def main():
         calls = calls_of(scratch)
         pairs = [(call, mishap) for call in calls for mishap in MISHAPS]
         report.check("the calls of a run are seen", len(calls) > 100, str(len(calls)))
-        for (options, name, number, text), mishap in pairs[::every]:
+        for (name, path, number, text), mishap in pairs[::every]:
             base.restore(scratch)
-            result = traced(scratch, "-qq", "-o", os.devnull, *options, "-e", f"trace={name}", "-e",
+            result = traced(scratch, "-qq", "-o", os.devnull, "-P", path, "-e", f"trace={name}", "-e",
                             f"inject={name}:{MISHAPS[mishap]}:when={number}")
             fault = fault_of(scratch, base, mishap, result)
             if fault:
