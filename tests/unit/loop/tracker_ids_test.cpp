@@ -5,14 +5,14 @@
 namespace accel {
 namespace {
 
-TEST(RunStateTest, TrackersOfOneTypeAreToldApart) {
+TEST(TrackerIdsTest, TrackersOfOneTypeAreToldApart) {
   std::vector<Ref<Tracker>> trackers(4);
   trackers[0].type = trackers[2].type = trackers[3].type = "csv";
   trackers[1].type = "wandb";
   EXPECT_EQ(tracker_names(trackers), (std::vector<std::string>{"csv", "wandb", "csv.2", "csv.3"}));
 }
 
-TEST(RunStateTest, ACheckpointKnowsWhatEachTrackerCallsTheRun) {
+TEST(TrackerIdsTest, ACheckpointKnowsWhatEachTrackerCallsTheRun) {
   TrainState state;
   state.parts["trackers/csv.2"].texts = {{"run_id", "b"}};
   EXPECT_EQ(tracker_ids(state, "csv.2"), (std::map<std::string, std::string>{{"run_id", "b"}}));
