@@ -8,11 +8,12 @@ namespace accel {
 namespace {
 
 constexpr auto kCommit = "0123456789abcdef0123456789abcdef01234567";
+constexpr auto kCommitLine = "0123456789abcdef0123456789abcdef01234567\n";
 
 TEST(GitStateTest, ABranchACommitAndTheOriginWithoutItsPassword) {
   const TempFolder folder;
   folder.write(".git/HEAD", "ref: refs/heads/topic/x\n");
-  folder.write(".git/refs/heads/topic/x", std::string(kCommit) + "\n");
+  folder.write(".git/refs/heads/topic/x", kCommitLine);
   folder.write(".git/config",
                "[core]\n\turl = no\n[remote \"origin\"]\n\tfetch = +x\n"
                "\turl = https://me:key@example.com/a@b\n[remote \"other\"]\n\turl = no\n");
@@ -26,17 +27,18 @@ TEST(GitStateTest, ABranchACommitAndTheOriginWithoutItsPassword) {
 TEST(GitStateTest, PackedBranchesAndDetachedHeads) {
   const TempFolder folder;
   folder.write(".git/HEAD", "ref: refs/heads/main\n");
-  folder.write(".git/packed-refs", "# pack-refs\nffff refs/heads/domain\n" + std::string(kCommit) +
-                                       " refs/heads/main\n");
+  folder.write(".git/packed-refs", std::string("# pack-refs\nffff refs/heads/domain\n")
+                                       .append(kCommit)
+                                       .append(" refs/heads/main\n"));
   EXPECT_EQ(git_state(folder.path()).commit, kCommit);
-  folder.write(".git/HEAD", std::string(kCommit) + "\n");
+  folder.write(".git/HEAD", kCommitLine);
   EXPECT_EQ(git_state(folder.path()).commit, kCommit);
   EXPECT_EQ(git_state(folder.path()).branch, "");
 }
 
 TEST(GitStateTest, ALinkedWorkTreeSharesTheBranches) {
   const TempFolder folder;
-  folder.write("main/.git/refs/heads/side", std::string(kCommit) + "\n");
+  folder.write("main/.git/refs/heads/side", kCommitLine);
   folder.write("main/.git/config", "[remote \"origin\"]\nurl = git@example.com:x\n");
   folder.write("main/.git/worktrees/side/HEAD", "ref: refs/heads/side\n");
   folder.write("main/.git/worktrees/side/commondir", "../..\n");
