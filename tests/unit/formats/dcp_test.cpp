@@ -108,6 +108,8 @@ TEST(DcpTest, WhatIsWrittenComesBack) {
   EXPECT_EQ(*back.objects[0].second.as<Value::Tuple>()->items[1].as<double>(), 0.999);
   EXPECT_TRUE(back.objects[1].second.as<Value::None>());
   EXPECT_EQ(back.paths.size(), 17U);
+  ASSERT_EQ(back.paths.at("model.empty").size(), 2U);
+  ASSERT_EQ(back.paths.at("betas").size(), 2U);
   EXPECT_EQ(*back.paths.at("model.empty")[1].as<std::string>(), "empty");
   EXPECT_EQ(*back.paths.at("betas")[1].as<int64_t>(), 0);
   EXPECT_EQ(*back.paths.at("none")[0].as<std::string>(), "none");

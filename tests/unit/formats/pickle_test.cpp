@@ -246,8 +246,8 @@ TEST(PickleTest, BytesThatGrowManifoldInMemoryAreRefused) {
       {"N" + std::string(kTimes, '\x85') + ".", kTooMuch},
       // A list of 50,000 values, forty times in another.
       {"](" + repeated("N", 50'000) + "eq\0("s + repeated("h\0"s, 40) + "t\x86.", kTooMuch},
-      {"](" + repeated("X\x10\0\0\0abcdefghijklmnop"s, 50'000) + "eq\0("s + repeated("h\0"s, 9) +
-           "t\x86.",
+      // A text of a mebibyte, sixty times over.
+      {"X\0\0\x10\0"s + std::string(1 << 20, 'x') + "q\0("s + repeated("h\0"s, 60) + "t\x86.",
        kTooMuch},
   });
 }
