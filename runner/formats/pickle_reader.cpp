@@ -304,8 +304,9 @@ class PickleReader {
   void push_named(const std::vector<PickleId>& taken) {
     const auto* module = nodes_[taken[0]].as<std::string_view>();
     const auto* name = nodes_[taken[1]].as<std::string_view>();
-    if (!module || !name)
+    if (!module || !name) {
       throw FormatError("the pickle names a class by something other than text");
+    }
     push_global({*module, *name});
   }
 
