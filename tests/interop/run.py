@@ -2,7 +2,8 @@
 """Runs everything that compares accel-run with the Python packages.   run.py BUILD
 
 BUILD is a folder with the executable and all test binaries. The interpreter that runs this must
-have tests/interop/requirements.txt installed.
+have tests/interop/requirements.txt installed, and the one that ACCEL_TRACKERS_PYTHON names
+tests/interop/trackers.txt.
 """
 
 import os
@@ -27,7 +28,8 @@ def steps(build, scratch):
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)
-    yield "an MLflow server takes runs", [python, HERE / "check_mlflow_server.py", build / "accel-run"]
+    yield "an MLflow server takes runs", [os.environ["ACCEL_TRACKERS_PYTHON"],
+                                          HERE / "check_mlflow_server.py", build / "accel-run"]
     # With ACCEL_PYTHON set the unit tests hand their files to the real readers as well.
     yield "the unit tests, against Python", ["ctest", "--test-dir", build, "--label-regex", "unit",
                                              "--output-on-failure"]

@@ -15,6 +15,7 @@ import sqlite3
 import struct
 import sys
 import time
+import zipfile
 
 import runs
 
@@ -22,7 +23,8 @@ STEPS = 400
 RECIPE = runs.JOB.replace("until: 24 steps", f"until: {STEPS} steps").replace(
     "every: 8 steps", "every: 50 steps").replace("every: 1 steps, keep: {last: 2}", "every: 20 steps") + """
 log: {every: 1 steps, system: true, histograms: 50 steps}
-trackers: [{type: tensorboard}, {type: csv}, {type: wandb}, {type: mlflow}, {type: dvclive}, {type: trackio}]
+trackers: [{type: tensorboard}, {type: csv}, {type: wandb}, {type: comet},
+           {type: mlflow}, {type: dvclive}, {type: trackio}]
 """
 WANTED = list(range(1, STEPS + 1))
 
@@ -47,6 +49,13 @@ def trackio_steps(run):
     rows = database.execute("SELECT step, metrics FROM metrics ORDER BY id").fetchall()
     database.close()
     return [step for step, metrics in rows if "train/loss" in json.loads(metrics)]
+
+
+def comet_steps(run):
+    (archive,) = run.glob("comet/*.zip")
+    lines = zipfile.ZipFile(archive).read("messages.json").splitlines()
+    metrics = [json.loads(line)["payload"].get("metric") for line in lines]
+    return [metric["step"] for metric in metrics if metric and metric["metricName"] == "train/loss"]
 
 
 def log_records(data):
@@ -102,7 +111,7 @@ def wandb_steps(run):
     return steps
 
 
-READERS = {"csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
+READERS = {"comet": comet_steps, "csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
            "trackio": trackio_steps, "wandb": wandb_steps}
 
 
@@ -118,8 +127,9 @@ def kill_and_resume(binary, report, seed):
     with runs.Scratch(binary, RECIPE) as scratch:
         for _ in range(3):
             process = scratch.start("job.yaml")
-            wanted = logged(scratch) + draw.randrange(30, 90)  # the first checkpoint is at step 20
-            while process.poll() is None and logged(scratch) < wanted:
+            wanted = logged(scratch) + draw.randrange(10, 90)
+            # Without a checkpoint the next life would be another run.
+            while process.poll() is None and (logged(scratch) < wanted or not scratch.checkpoints()):
                 time.sleep(0.002)
             process.kill()
             process.communicate()

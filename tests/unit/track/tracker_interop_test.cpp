@@ -12,7 +12,7 @@ namespace {
 
 /// Python that has the packages; null skips the test.
 const char* python() {
-  return std::getenv("ACCEL_PYTHON");
+  return std::getenv("ACCEL_TRACKERS_PYTHON");
 }
 
 /// What a kill in the middle of a write leaves.
@@ -27,7 +27,7 @@ int check(const std::string& script, const std::string& folder) {
 }
 
 TEST(TrackerInteropTest, WandbUploadsAResumedRunAsOne) {
-  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the wandb package";
+  if (!python()) GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the wandb package";
   const TempFolder folder;
   const std::string yaml = "type: wandb\nproject: proj\ntags: [a, b]\nnotes: tried";
   const TrackerNames ids = first_life(yaml, folder.path());
@@ -38,7 +38,8 @@ TEST(TrackerInteropTest, WandbUploadsAResumedRunAsOne) {
 }
 
 TEST(TrackerInteropTest, MlflowReadsAResumedRunInItsFileStore) {
-  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the mlflow package";
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the mlflow package";
   const TempFolder folder;
   const std::string yaml =
       "type: mlflow\nexperiment: tests\nnotes: tried\ndir: " + folder.path("st ore");
@@ -51,7 +52,8 @@ TEST(TrackerInteropTest, MlflowReadsAResumedRunInItsFileStore) {
 }
 
 TEST(TrackerInteropTest, TrackioShowsAResumedRunAsOne) {
-  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the trackio package";
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the trackio package";
   const TempFolder folder;
   const std::string yaml = "type: trackio\nproject: proj";
   second_life(yaml, folder.path(), first_life(yaml, folder.path()));
@@ -59,12 +61,25 @@ TEST(TrackerInteropTest, TrackioShowsAResumedRunAsOne) {
 }
 
 TEST(TrackerInteropTest, DvcShowsAResumedRunAsOne) {
-  if (!python()) GTEST_SKIP() << "ACCEL_PYTHON names no Python that has the dvclive package";
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the dvclive package";
   const TempFolder folder;
   const TrackerNames ids = first_life("dvclive", folder.path());
   tear(folder.path("dvclive/plots/metrics/train/loss.tsv"));
   second_life("dvclive", folder.path(), ids);
   EXPECT_EQ(check("check_dvclive.py", folder.path("dvclive")), 0);
+}
+
+TEST(TrackerInteropTest, CometUploadsAResumedRunAsOne) {
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the comet_ml package";
+  const TempFolder folder;
+  const std::string yaml = "type: comet\nproject: proj\ntags: [a, b]";
+  const TrackerNames ids = first_life(yaml, folder.path());
+  const std::string experiment = folder.path("comet/" + ids.at("key"));
+  tear(experiment + "/messages.json");
+  second_life(yaml, folder.path(), ids);
+  EXPECT_EQ(check("check_comet.py", experiment + ".zip"), 0);
 }
 
 }  // namespace
