@@ -318,6 +318,9 @@ TEST_F(MlflowFilesTest, TheEnvironmentSaysWhereWhenTheRecipeDoesNot) {
   ::setenv("MLFLOW_TRACKING_URI", ("file://" + folder_.path("shared")).c_str(), 1);
   tracker();
   EXPECT_TRUE(fs::exists(folder_.path("shared/.trash")));
+  ::setenv("MLFLOW_TRACKING_URI", "http://far:5000", 1);
+  const auto sending = tracker();
+  EXPECT_TRUE(dynamic_cast<Uplink&>(*sending).talks());
   ::setenv("MLFLOW_TRACKING_URI", "sqlite:///x.db", 1);
   try {
     tracker();
