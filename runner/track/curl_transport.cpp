@@ -15,7 +15,7 @@ namespace {
 
 constexpr long kConnectMs = 5000;
 constexpr long kRequestMs = 30000;
-constexpr size_t kMaxReplyBytes = 4 << 20;
+constexpr size_t kMaxReplyBytes = 1 << 20;
 
 template <class Function>
 void find(void* library, const char* name, Function*& out) {

@@ -210,7 +210,9 @@ TEST_F(MlflowServerTest, AServerThatLetsNobodyInIsNotAskedAgain) {
 }
 
 TEST_F(MlflowServerTest, AnAnswerOfAnotherKindOfServerIsNamed) {
-  for (const char* body : {"<html>", "[]", "{\"experiment\": []}", "{\"message\": 3}", ""}) {
+  const std::string deep(1 << 20, '[');
+  for (const std::string& body :
+       {std::string("<html>"), std::string("{\"experiment\": []}"), std::string(), deep}) {
     server_.answer = [&](const HttpRequest&) { return HttpReply{200, body, ""}; };
     warnings_.clear();
     const auto run = thread();
