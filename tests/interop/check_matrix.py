@@ -2,7 +2,7 @@
 """Checkpoints cross between accel-run and Accelerate, both ways, and training goes on as if at home.
 
     check_matrix.py ACCEL_RUN [WORD...]     only jobs whose names have all the words, and the parts
-                                            named: tied, processes, refused
+                                            named: tied, fsdp, processes, refused
 
 Each cell of the matrix: one side trains, saves and goes on; the other side loads what was saved and
 goes on as well. The losses of both continuations must be the same.
@@ -16,6 +16,7 @@ import time
 import torch
 from safetensors.torch import load_file, save_file
 
+import matrix_fsdp
 import matrix_jobs
 import matrix_ranks
 import matrix_refusals
@@ -103,6 +104,29 @@ def tied_names(runner):
         yield f"tied weights as {new} to accel-run", compare(wanted, found, 0)
 
 
+def fsdp(runner):
+    """Folders of FSDP's, whole and sharded, and one of ours that has been such a one in between."""
+    job = Job("fsdp", model="mlp-dropout", optimizer=matrix_jobs.grouped(), schedule=matrix_jobs.COSINE)
+    wanted = runner.losses(job, "ours")[SAVED:]
+    for source, target, layout in (("runs/ours/checkpoints/checkpoint_10", "shards", "dcp"),
+                                   ("shards", "back", "accelerate")):
+        runner.convert(source, target, layout)
+    script = Script(job)
+    script.load(runner.folder / "back", SAVED)
+    yield "by way of shards to Python", compare(wanted, script.train(TOTAL), 0)
+    script = Script(job)
+    script.train(SAVED)
+    folder = runner.folder / "theirs"
+    script.save(folder)
+    wanted = script.train(TOTAL)
+    names = {id(tensor): name for name, tensor in script.model.named_parameters()}
+    order = [names[id(tensor)] for group in script.optimizers[0].param_groups for tensor in group["params"]]
+    for kind in ("whole", "sharded"):
+        matrix_fsdp.as_fsdp(folder, runner.folder / kind, order, kind == "sharded")
+        found = runner.losses(job, f"from-{kind}", f"checkpoint.resume={runner.folder / kind}")
+        yield f"fsdp, {kind}, to accel-run", compare(wanted, found, 0)
+
+
 def two_processes(runner):
     """Folders that two processes wrote, and one of ours that two go on from."""
     theirs = runner.folder / "theirs"
@@ -141,7 +165,7 @@ def crossings(runner, words):
 def main():
     torch.set_num_threads(1)
     words = sys.argv[2:]
-    parts = {"tied": tied_names, "processes": two_processes, "refused": matrix_refusals.check}
+    parts = {"tied": tied_names, "fsdp": fsdp, "processes": two_processes, "refused": matrix_refusals.check}
     failed = count = 0
     start = time.monotonic()
     chosen = [lambda runner: crossings(runner, words)]

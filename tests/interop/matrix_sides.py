@@ -198,6 +198,10 @@ class Runner:
         return subprocess.run([self.binary, "job.yaml", f"name={name}", *words], cwd=self.folder,
                               capture_output=True, text=True, env=self.environment, check=False)
 
+    def convert(self, source, target, layout):
+        subprocess.run([self.binary, "checkpoint", "convert", source, target, "--to", layout], cwd=self.folder,
+                       check=True, capture_output=True, env=self.environment)
+
     def losses(self, job, name, *words):
         done = self.call(job, name, *words)
         if done.returncode:
