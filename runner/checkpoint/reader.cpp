@@ -154,11 +154,15 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
   if (!parts.schedulers.empty()) {
     guarded(folder, kSchedulerFile, [&] { read_schedulers(parts.schedulers, state, notes); });
   }
-  if (!parts.optimizers.empty() && !options.parameters.empty()) {
+  if (!parts.optimizers.empty() && (options.numbered || !options.parameters.empty())) {
     guarded(folder, kOptimizerFile, [&] {
       const Value joined = join_optimizers(parts.optimizers);
-      check_parameters(folder, joined, options.parameters.size());
-      read_optimizer(joined, options.parameters, state);
+      std::vector<std::string> names = options.parameters;
+      for (size_t i = 0; options.numbered && i < count_parameters(joined); ++i) {
+        names.push_back(std::to_string(i));
+      }
+      check_parameters(folder, joined, names.size());
+      read_optimizer(joined, names, state);
       notes.updates = updates_in(state.optimizer);
     });
   }

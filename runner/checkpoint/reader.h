@@ -18,10 +18,12 @@ using Report = std::function<void(const std::string&)>;
 struct LoadOptions {
   /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
   /// them: their optimizer.bin knows running numbers alone.
-  std::vector<std::string> parameters;
+  std::vector<std::string> parameters = {};
+  /// Where there are none: take running numbers for names, to look at what there is.
+  bool numbered = false;
   /// Files of such a folder to leave unread, as if they were not there.
-  std::set<std::string> without;
-  Report report;
+  std::set<std::string> without = {};
+  Report report = {};
 };
 
 /// Whether a folder has our manifest; one that Accelerate wrote has none.

@@ -33,6 +33,15 @@ std::string progress_text(const Progress& progress) {
          std::to_string(progress.samples) + " samples";
 }
 
+/// Of a folder that knows no progress.
+std::string origin_text(const AccelerateNotes& notes) {
+  std::string out = "Accelerate, in " + std::to_string(notes.processes) +
+                    (notes.processes == 1 ? " process" : " processes");
+  if (notes.updates) out += "; the optimizer counts " + std::to_string(*notes.updates) + " updates";
+  for (const std::string& file : notes.not_used) out += "; not read: " + file;
+  return out;
+}
+
 std::string joined(const std::vector<double>& values) {
   std::string out;
   for (const double value : values) out += (out.empty() ? "" : ", ") + show_number(value);
@@ -135,7 +144,8 @@ std::string list_text(const CheckpointStore& store) {
 }
 
 std::string inspect_text(const TrainState& state, const std::vector<DirEntry>& files) {
-  std::string out = row("progress", progress_text(state.progress));
+  std::string out = state.accelerate ? row("written by", origin_text(*state.accelerate))
+                                     : row("progress", progress_text(state.progress));
   out += row("lr", joined(state.lrs));
   std::map<std::string, std::pair<int64_t, int64_t>> parts;  // tensors and numbers in them
   for (const auto& [name, tensor] : tensors_of(state)) {

@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const LoadOptions kToLookAt = {.numbered = true};
+
 bool is_run(const std::string& path) {
   return fs::is_directory(fs::path(path) / "checkpoints");
 }
@@ -70,7 +72,7 @@ ExitCode checkpoint_list_verb(const std::string& run) {
 ExitCode checkpoint_inspect_verb(const std::string& path) {
   DiskFiles files;
   const std::string folder = checkpoint_at(files, path);
-  const TrainState state = CheckpointStore(files, {}).load(folder);
+  const TrainState state = CheckpointStore(files, {}).load(folder, kToLookAt);
   std::cout << folder << "\n" << inspect_text(state, files.list(folder));
   return ExitCode::kDone;
 }
@@ -131,8 +133,8 @@ ExitCode checkpoint_convert_verb(const ConvertArguments& arguments) {
 ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second) {
   DiskFiles files;
   const CheckpointStore store(files, {});
-  const auto found = differences(store.load(checkpoint_at(files, first)),
-                                 store.load(checkpoint_at(files, second)));
+  const auto found = differences(store.load(checkpoint_at(files, first), kToLookAt),
+                                 store.load(checkpoint_at(files, second), kToLookAt));
   for (const std::string& line : found) std::cout << line << '\n';
   if (found.empty()) std::cout << "equal to the last bit\n";
   return found.empty() ? ExitCode::kDone : ExitCode::kOther;

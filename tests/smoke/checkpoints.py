@@ -4,11 +4,14 @@
     checkpoints.py ACCEL_RUN
 """
 
+import pathlib
 import shutil
 import subprocess
 import sys
 
 import runs
+
+THEIRS = pathlib.Path(__file__).resolve().parents[1] / "unit/checkpoint/golden/adamw"
 
 
 def tell(scratch, *words):
@@ -27,6 +30,10 @@ def check_whole(scratch, report):
     report.check("inspect tells the newest", code == 0 and text.startswith("runs/job/checkpoints/checkpoint_24\n")
                  and "step 24, epoch 6" in text and "4 tensors, 19090 values" in text
                  and "model.safetensors 76" in text, text)
+    code, text = tell(scratch, "inspect", THEIRS)
+    report.check("inspect tells one of Accelerate's", code == 0
+                 and "  written by   Accelerate, in 1 process; the optimizer counts 3 updates\n" in text
+                 and "  optimizer    18 tensors, " in text, text)
     code, text = tell(scratch, "verify", "runs/job")
     report.check("verify goes through all of a run", code == 0 and text.count(": whole\n") == 2, text)
 

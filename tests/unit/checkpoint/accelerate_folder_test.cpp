@@ -65,6 +65,19 @@ TEST(AccelerateFolderTest, WhatFsdpWroteIsReadAsOneProcessWouldHaveIt) {
   }
 }
 
+TEST(AccelerateFolderTest, WithoutAJobParametersGoByNumber) {
+  DiskFiles files;
+  LoadOptions options;
+  options.numbered = true;
+  const std::string folder =
+      std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/tests/unit/checkpoint/golden/adamw";
+  const TrainState state = read_accelerate_checkpoint(files, folder, options);
+  ASSERT_EQ(state.optimizer.groups.size(), 1U);
+  ASSERT_EQ(state.optimizer.groups[0].parameters.size(), 6U);
+  EXPECT_EQ(state.optimizer.groups[0].parameters[5].name, "5");
+  EXPECT_EQ(state.optimizer.groups[0].parameters[5].slots.size(), 3U);
+}
+
 TEST(AccelerateFolderTest, AnotherModelsOptimizerIsRefused) {
   DiskFiles files;
   LoadOptions options;
