@@ -31,7 +31,6 @@ data:
   loader: {{workers: 0}}
 optimizer: {{type: adamw, lr: 0.0001}}
 train: {{until: {STEPS} steps, batch: 1}}
-accelerator: {{num_cpu_threads_per_process: 1}}
 checkpoint: {{every: {SAVE_EVERY} steps, keep: {{last: 1, best: 0}}, resume: auto}}
 """
 
@@ -41,7 +40,6 @@ import torch
 from accelerate import Accelerator
 sys.path.insert(0, sys.argv[1])
 from models import Gpt
-torch.set_num_threads(1)
 accelerator = Accelerator(cpu=True)
 model = Gpt(50257, 1024, layers=12, heads=12, width=768)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

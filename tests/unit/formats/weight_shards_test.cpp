@@ -140,7 +140,7 @@ TEST(WeightShardsTest, IndexesOfAnotherFormAreRefused) {
   const std::pair<std::string, std::string> refused[] = {
       {"", "the index is not JSON"},
       {"[]", "the index is not a JSON object"},
-      {R"({"weight_map": {}})"s + '\0', "the index holds a NUL byte"},
+      {"{\"weight_map\": {}}\0"s, "the index holds a NUL byte"},
       {"{}", no_map},
       {R"({"weight_map": []})", no_map},
       {R"({"weight_map": {"w": 1}})", "the index has no file name for \"w\""},
