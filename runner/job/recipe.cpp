@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "core/interpolate.h"
 
@@ -51,7 +52,19 @@ void check_batches(const TrainSection& train, const Node& node, Reading& reading
   }
 }
 
+/// Two trackers of one type and the same options would write into the same files.
+void check_trackers(const std::vector<Ref<Tracker>>& trackers, Reading& reading) {
+  std::set<std::string> seen;
+  for (const Ref<Tracker>& tracker : trackers) {
+    if (!tracker || seen.insert(to_yaml(tracker.resolved)).second) continue;
+    reading.problems.error(tracker.resolved.where,
+                           "a second '" + tracker.type + "' tracker writes to the same place",
+                           "leave one of them out, or give it another path or name");
+  }
+}
+
 void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& reading) {
+  check_trackers(recipe.trackers, reading);
   if (recipe.recipe != 1) {
     reading.problems.error(node.find("recipe")->node.where,
                            "recipe version " + std::to_string(recipe.recipe) + " is not known",

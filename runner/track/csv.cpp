@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/registry.h"
 #include "core/tracker.h"
 #include "runner/formats/csv.h"
@@ -50,6 +52,8 @@ class CsvTracker final : public Tracker {
   CsvTracker(const CsvTrackerOptions& options, const TrackerContext& context)
       : path_(options.path.text.empty() ? context.run_dir + "/metrics.csv" : options.path.text) {
     refuse_foreign_file();
+    // In the run's own folder it is what an earlier life of the run left.
+    if (context.first_step == 0 && !options.path.text.empty()) put_aside();
     constexpr int64_t kBeforeTheHeader = std::numeric_limits<int64_t>::min();
     rewind_lines(path_, context.first_step > 0 ? context.first_step : kBeforeTheHeader,
                  &step_of_csv_line);
@@ -95,11 +99,32 @@ class CsvTracker final : public Tracker {
   }
 
   void refuse_foreign_file() const {
+    std::error_code error;
+    const auto type = std::filesystem::status(path_, error).type();
+    if (type == std::filesystem::file_type::not_found) return;
+    constexpr auto kHint = "give the csv tracker another 'path'";
+    if (type != std::filesystem::file_type::regular) {
+      throw IoError("'" + path_ + "' exists and is no file", kHint);
+    }
+    if (std::filesystem::file_size(path_, error) == 0) return;
     const std::vector<std::string> columns = header();
-    if (columns.empty() || columns[0] == kStepColumn) return;
+    if (!columns.empty() && columns[0] == kStepColumn) return;
     throw IoError("'" + path_ + "' exists and is no table of metrics: its first column is '" +
-                      columns[0] + "', not '" + kStepColumn + "'",
-                  "give the csv tracker another 'path'");
+                      (columns.empty() ? "" : columns[0]) + "', not '" + kStepColumn + "'",
+                  kHint);
+  }
+
+  /// Another run's table is not thrown away for being in the way.
+  void put_aside() const {
+    std::error_code error;
+    if (std::filesystem::file_size(path_, error) == 0 || error) return;
+    std::string aside;
+    for (int i = 1; aside.empty() || std::filesystem::exists(aside, error); ++i) {
+      aside = path_ + "." + std::to_string(i);
+    }
+    std::filesystem::rename(path_, aside, error);
+    if (error) throw IoError("cannot rename '" + path_ + "': " + error.message());
+    warn("the csv tracker begins '" + path_ + "' anew; what was there is in '" + aside + "'");
   }
 
   size_t column_of(const std::string& name) {

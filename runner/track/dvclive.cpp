@@ -119,12 +119,16 @@ class DvcliveTracker final : public Tracker {
 
   void rewind_plots(int64_t first_step) {
     std::vector<fs::path> tables;
-    for (const auto& entry : fs::recursive_directory_iterator(plots())) {
-      if (entry.path().extension() == ".tsv") tables.push_back(entry.path());
-    }
-    for (const fs::path& table : tables) {
-      if (first_step > 0) rewind_lines(table.string(), first_step, &step_of_tsv_line);
-      if (first_step == 0) fs::remove(table);  // an older run's
+    try {
+      for (const auto& entry : fs::recursive_directory_iterator(plots())) {
+        if (entry.path().extension() == ".tsv") tables.push_back(entry.path());
+      }
+      for (const fs::path& table : tables) {
+        if (first_step > 0) rewind_lines(table.string(), first_step, &step_of_tsv_line);
+        if (first_step == 0) fs::remove(table);  // an older run's
+      }
+    } catch (const fs::filesystem_error& error) {
+      throw IoError("cannot read '" + error.path1().string() + "': " + error.code().message());
     }
   }
 

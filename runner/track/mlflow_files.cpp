@@ -70,6 +70,8 @@ class MlflowFiles final : public MlflowSink {
     }
     for (const auto& entry : fs::recursive_directory_iterator(run_folder() + "/metrics")) {
       rewind_lines(entry.path().string(), context.first_step, &step_of_metric_line);
+      std::error_code error;  // MLflow reads no run that has an empty one
+      if (fs::file_size(entry.path(), error) == 0 && !error) fs::remove(entry.path(), error);
     }
     run_.tags["mlflow.runName"] = run_.name;
     run_.tags["mlflow.user"] = run_.user;
@@ -87,6 +89,7 @@ class MlflowFiles final : public MlflowSink {
           .append(std::to_string(time_ms) + ' ' + python_number(value) + ' ' +
                   std::to_string(step) + '\n');
     }
+    files_.flush(Flush::kReadable);  // a file without a line would keep MLflow from the whole run
   }
 
   void tag(int64_t, const std::string& key, const std::string& value) override {

@@ -8,6 +8,7 @@
 #include "runner/track/mlflow_requests.h"
 #include "runner/track/outbox.h"
 #include "runner/track/run_names.h"
+#include "runner/track/sender.h"
 
 namespace accel {
 namespace {
@@ -179,7 +180,7 @@ HttpRequest MlflowServer::next_upload(const std::string& line) {
 Uplink::Verdict MlflowServer::replied(const HttpReply& reply) {
   const MlflowAnswer answer(reply.body);
   if (reply.status == 401 || reply.status == 403) {
-    return {"is not let in by " + url_ + " (" + std::to_string(reply.status) +
+    return {"is not let in by " + server_of(url_) + " (" + std::to_string(reply.status) +
                 "); set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "
                 "MLFLOW_TRACKING_TOKEN",
             true};
@@ -206,7 +207,8 @@ Uplink::Verdict MlflowServer::opened(const HttpReply& reply, const MlflowAnswer&
     return {};
   } else {
     const std::string why = answer.message.empty() ? "" : ": " + answer.message;
-    return {"gets no run from " + url_ + ": it answered " + std::to_string(reply.status) + why,
+    return {"gets no run from " + server_of(url_) + ": it answered " +
+                std::to_string(reply.status) + why,
             true};
   }
   run_id_ = answer.run_id;
@@ -216,7 +218,7 @@ Uplink::Verdict MlflowServer::opened(const HttpReply& reply, const MlflowAnswer&
 
 Uplink::Verdict MlflowServer::logged(const HttpReply& reply, const MlflowAnswer& answer) {
   if (reply.status == 404 && answer.error_code == "RESOURCE_DOES_NOT_EXIST") {
-    return {"has lost its run at " + url_ + ": " + answer.message, true};
+    return {"has lost its run at " + server_of(url_) + ": " + answer.message, true};
   }
   if (!reply.good() && batch_.size() > 1) {  // it refuses all for the sake of one
     careful_ = batch_.size();

@@ -4,9 +4,6 @@
 #include <exception>
 
 namespace accel {
-namespace {
-
-/// "http://host:5000" of a URL, without a user name or password.
 std::string server_of(const std::string& url) {
   const size_t scheme = url.find("://");
   if (scheme == std::string::npos) return url;
@@ -16,8 +13,6 @@ std::string server_of(const std::string& url) {
   const size_t host = user == std::string::npos || user < start ? start : user + 1;
   return url.substr(0, start) + url.substr(host, end - host);
 }
-
-}  // namespace
 
 void Sender::add(const std::string& tracker, Uplink& uplink) {
   if (!transport_) transport_ = make_();

@@ -12,6 +12,9 @@
 
 namespace accel {
 
+/// "http://host:5000" of a URL, without a user name or password: what messages may show.
+std::string server_of(const std::string& url);
+
 /// Times between tries while a server does not answer: doubled each time.
 struct RetryTimes {
   std::chrono::milliseconds first{1000};

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <limits>
 #include <vector>
@@ -99,6 +100,36 @@ TEST_F(CsvTrackerTest, ForeignTableIsRefused) {
     EXPECT_EQ(error.hint(), "give the csv tracker another 'path'");
   }
   EXPECT_EQ(file_content(table()), "sentence,label\nfine,1\n");
+}
+
+TEST_F(CsvTrackerTest, WhatIsNoFileIsRefusedAndAnEmptyFirstLineToo) {
+  const auto complaint = [this] {
+    try {
+      tracker();
+    } catch (const IoError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  ASSERT_EQ(::mkfifo(table().c_str(), 0600), 0);  // would be read from for ever
+  EXPECT_EQ(complaint(), "'" + table() + "' exists and is no file");
+  std::filesystem::remove(table());
+  folder_.write("metrics.csv", "\nnotes\n");
+  EXPECT_EQ(complaint(), "'" + table() +
+                             "' exists and is no table of metrics: its first column is '', not "
+                             "'step'");
+  EXPECT_EQ(file_content(table()), "\nnotes\n");
+}
+
+TEST_F(CsvTrackerTest, AnotherRunsTableIsPutAside) {
+  const std::string path = folder_.write("shared.csv", "step,loss\n1,2\n");
+  const std::string recipe = "type: csv\npath: " + path;
+  build<Tracker>(recipe, run_in(folder_.path()))->finish(RunStatus::kFinished);
+  EXPECT_EQ(file_content(path + ".1"), "step,loss\n1,2\n");
+  folder_.write("shared.csv", "step,loss\n3,4\n");
+  build<Tracker>(recipe, run_in(folder_.path()))->finish(RunStatus::kFinished);
+  EXPECT_EQ(file_content(path + ".2"), "step,loss\n3,4\n");
+  EXPECT_EQ(file_content(path + ".1"), "step,loss\n1,2\n");
 }
 
 TEST_F(CsvTrackerTest, PathOptionMovesTheTable) {
