@@ -91,7 +91,11 @@ std::vector<NamedArray> FolderReader::tensors(const std::string& name) const {
 }
 
 Value FolderReader::torch_file(const std::string& name) const {
-  return guarded(folder_, name, [&] { return read_torch_file(bytes(name)); });
+  return guarded(folder_, name, [&] {
+    const SharedBytes file = bytes(name);
+    if (!verified_) check_torch_file(file);
+    return read_torch_file(file);
+  });
 }
 
 }  // namespace accel

@@ -317,6 +317,10 @@ Value read_torch_part(const SharedBytes& part, MemoryBudget& budget, bool unalig
   return TensorReader(zip, folder, part, budget, unaligned).replace(std::move(value));
 }
 
+void check_torch_file(const SharedBytes& file) {
+  ZipReader(file.view).check_data();
+}
+
 Value read_torch_file(const SharedBytes& file) {
   MemoryBudget budget(file.view.size(), "the pickle");
   return read_torch_part(file, budget, false);

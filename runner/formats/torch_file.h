@@ -17,8 +17,12 @@ void write_torch_file(const Value& value, const std::string& name, const ByteSin
 /// FormatError for a class outside torch.load's own list, and for a tensor outside its storage.
 Value read_torch_file(const SharedBytes& file);
 
-/// The same for a torch file inside another file, on a budget for the whole of that. With
-/// `unaligned`, views are not copied for not being aligned.
+/// Compares the bytes of everything in the file with its checksums, where it has them. Throws
+/// FormatError.
+void check_torch_file(const SharedBytes& file);
+
+/// As read_torch_file() for a torch file inside another file, on a budget for the whole of that.
+/// With `unaligned`, views are not copied for not being aligned.
 Value read_torch_part(const SharedBytes& part, MemoryBudget& budget, bool unaligned);
 
 }  // namespace accel

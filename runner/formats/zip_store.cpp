@@ -113,6 +113,7 @@ struct Listed {
   std::string name;
   uint64_t bytes;
   uint64_t offset;
+  uint32_t crc;
 };
 
 /// Replaces the numbers that the ZIP64 extra field holds in place of 32-bit ones.
@@ -134,7 +135,8 @@ Listed read_listed(ByteReader& reader) {
   }
   reader.take(4);  // versions
   const auto flags = reader.little<uint16_t>(), method = reader.little<uint16_t>();
-  reader.take(8);  // time, date, CRC
+  reader.take(4);  // time, date
+  const auto crc = reader.little<uint32_t>();
   uint64_t packed = reader.little<uint32_t>(), bytes = reader.little<uint32_t>();
   const auto name_bytes = reader.little<uint16_t>(), extra_bytes = reader.little<uint16_t>();
   const auto comment_bytes = reader.little<uint16_t>();
@@ -149,7 +151,7 @@ Listed read_listed(ByteReader& reader) {
   if (packed != bytes) {
     throw FormatError("the zip entry '" + name + "' is stored but has two sizes");
   }
-  return {std::move(name), bytes, offset};
+  return {std::move(name), bytes, offset, crc};
 }
 
 /// Where an entry's data is, once its local header agrees with the directory.
@@ -274,6 +276,7 @@ ZipReader::ZipReader(ByteSpan file) {
     const Listed listed = read_listed(reader);
     const ByteSpan data = locate(file.first(directory.offset), listed);
     taken.emplace_back(listed.offset, data.data() + data.size() - file.data());
+    if (listed.crc != 0) checksums_.emplace_back(data, listed.crc);
     if (!entries_.emplace(listed.name, data).second) {
       throw FormatError("the zip archive has '" + listed.name + "' twice");
     }
@@ -285,6 +288,16 @@ ZipReader::ZipReader(ByteSpan file) {
   }
   for (size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].first < taken[i - 1].second) throw FormatError("zip entries overlap");
+  }
+}
+
+void ZipReader::check_data() const {
+  for (const auto& [data, crc] : checksums_) {
+    if (crc_of(data) == crc) continue;
+    for (const auto& [name, bytes] : entries_) {
+      if (bytes.data() != data.data() || bytes.size() != data.size()) continue;
+      throw FormatError("the data of the zip entry '" + name + "' is not what its CRC-32 says");
+    }
   }
 }
 

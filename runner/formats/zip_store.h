@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runner/formats/bytes.h"
@@ -46,9 +47,13 @@ class ZipReader {
 
   /// Data by name.
   const std::map<std::string, ByteSpan>& entries() const { return entries_; }
+  /// Throws FormatError for an entry whose data is not what its CRC-32 says; 0 is taken for none,
+  /// as PyTorch can be told not to compute it.
+  void check_data() const;
 
  private:
   std::map<std::string, ByteSpan> entries_;
+  std::vector<std::pair<ByteSpan, uint32_t>> checksums_;  ///< of entries that have one
 };
 
 }  // namespace accel

@@ -184,6 +184,21 @@ TEST(ZipStoreTest, OverlappingEntriesAreRefused) {
   EXPECT_EQ(fault_of(bytes), "zip entries overlap");
 }
 
+TEST(ZipStoreTest, DataIsComparedWithItsCrcWhenAsked) {
+  const auto fault = [](const std::string& bytes) {
+    return format_fault([&] { ZipReader(as_bytes(bytes)).check_data(); });
+  };
+  const std::string good = archive({{"top/a", "12345"}, {"top/b", "67890"}});
+  EXPECT_EQ(fault(good), "");
+  std::string flipped = good;
+  flipped[flipped.find("67890") + 2] ^= 1;
+  EXPECT_EQ(fault_of(flipped), "");
+  EXPECT_EQ(fault(flipped), "the data of the zip entry 'top/b' is not what its CRC-32 says");
+  // PyTorch can be told to compute none.
+  HandMade none;
+  EXPECT_EQ(fault(none.bytes()), "");
+}
+
 TEST(ZipStoreTest, EveryTruncationIsRefused) {
   const std::string bytes = archive({{"a", "hello"}, {"b", "world"}});
   for (size_t keep = 0; keep < bytes.size(); ++keep) {
