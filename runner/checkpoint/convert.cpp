@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include <unistd.h>
+
 #include "core/error.h"
 #include "runner/checkpoint/accelerate_folder.h"
 #include "runner/checkpoint/folder_writer.h"
@@ -195,25 +197,47 @@ std::string parent_of(const std::string& path) {
   return slash == path.npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
+/// A folder beside `target` that nobody has, nor another process that converts.
+std::string unused_name(Files& files, const std::string& target) {
+  const std::string stem = target + ".new-" + std::to_string(::getpid());
+  std::set<std::string> taken;
+  for (const DirEntry& entry : files.list(parent_of(target))) taken.insert(entry.name);
+  for (int i = 0;; ++i) {
+    std::string name = stem + (i == 0 ? "" : "-" + std::to_string(i));
+    if (!taken.contains(name.substr(name.rfind('/') + 1))) return name;
+  }
+}
+
+/// What stays behind a failure matters less than the failure.
+void discard(Files& files, const std::string& staged) {
+  try {
+    if (!staged.empty()) files.remove_tree(staged);
+  } catch (const FileError&) {
+    // The error that brought us here tells more.
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> convert_checkpoint(Files& files, const std::string& source,
                                             const std::string& target,
                                             const ConvertOptions& options) {
-  const std::string staged = target + ".partial";
   std::vector<std::string> notes;
   const Origin origin = read_origin(files, source);
+  std::string staged;
   try {
     if (!files.list(target).empty()) throw FileError("write", target, EEXIST);
-    files.remove_tree(staged);
+    staged = unused_name(files, target);
     files.make_dirs(staged);
     write_target(files, staged, origin, options, notes);
     files.rename(staged, target);
     files.sync_dir(parent_of(target));
   } catch (const FileError& error) {
+    discard(files, staged);
     throw IoError("cannot write '" + target + "': " + error.what(),
-                  "the target is a folder that is not there yet");
+                  error.code().value() == EEXIST ? "name a folder that is not there yet" : "");
   } catch (const FormatError& error) {
+    discard(files, staged);
     throw CheckpointError("cannot convert '" + source + "': " + error.what());
   }
   return notes;

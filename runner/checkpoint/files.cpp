@@ -28,7 +28,7 @@ auto retried(Call call) {
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, const char* action)
-      : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0666); })) {
+      : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
     if (fd_ < 0) throw FileError(action, path, errno);
   }
   ~Descriptor() {

@@ -48,7 +48,8 @@ class Files {
   virtual bool threads() const { return false; }
   /// Fails when the path exists.
   virtual std::unique_ptr<OutputFile> create(const std::string& path) = 0;
-  /// The whole file. Never follows a symbolic link. It is mapped: read it behind
+  /// The whole file. Follows symbolic links: whoever must not looks at list()
+  /// first. It is mapped: read it behind
   /// survives_bus_error() once before it is used.
   virtual SharedBytes read(const std::string& path) = 0;
   /// Makes the folder and its parents; one that exists is fine.

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -66,12 +67,21 @@ void lock(int fd, int how, const std::string& run_dir) {
   throw IoError("cannot lock '" + run_dir + "/run.lock': " + std::strerror(error));
 }
 
+/// A pipe would be read from for ever.
+void require_file(int fd, const std::string& path) {
+  struct stat facts = {};
+  if (::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) return;
+  ::close(fd);
+  throw IoError("'" + path + "' is no regular file", "remove it");
+}
+
 }  // namespace
 
 RunLock::RunLock(const std::string& run_dir) {
   const std::string path = run_dir + "/run.lock";
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (fd_ < 0) throw IoError("cannot make '" + path + "': " + std::strerror(errno));
+  require_file(fd_, path);
   lock(fd_, LOCK_EX, run_dir);
   const Holder before = holder_in(fd_);
   const std::string boot = boot_id();
@@ -91,8 +101,9 @@ RunLock::RunLock(const std::string& run_dir) {
 
 void RunLock::check_free(const std::string& run_dir) {
   const std::string path = run_dir + "/run.lock";
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return;  // nobody has it, or the constructor will tell
+  require_file(fd, path);
   lock(fd, LOCK_SH, run_dir);
   ::flock(fd, LOCK_UN);  // not left to close(), which may fail
   ::close(fd);

@@ -137,7 +137,7 @@ std::string list_text(const CheckpointStore& store) {
       store.verify(entry.path);
       out += ", whole\n";
     } catch (const CheckpointError& error) {
-      out += std::string("NOT whole: ") + error.what() + "\n";
+      out += std::string(out.ends_with("  ") ? "" : ", ") + "NOT whole: " + error.what() + "\n";
     }
   }
   return out;

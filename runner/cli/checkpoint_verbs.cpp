@@ -16,12 +16,19 @@ namespace fs = std::filesystem;
 const LoadOptions kToLookAt = {.numbered = true};
 
 bool is_run(const std::string& path) {
-  return fs::is_directory(fs::path(path) / "checkpoints");
+  std::error_code error;
+  const fs::path run = path;
+  return fs::is_directory(run / "checkpoints", error) || fs::exists(run / "recipe.yaml", error);
 }
 
 /// A checkpoint as it was given, or the newest one of a run folder.
 std::string checkpoint_at(DiskFiles& files, const std::string& path) {
-  if (!fs::is_directory(path)) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) {
+    throw IoError("cannot look at '" + path + "': " + error.message());
+  }
+  if (status.type() != fs::file_type::directory) {
     throw Error(ExitCode::kRecipe, "'" + path + "' is no folder",
                 "give a run folder, or one of its checkpoints");
   }
@@ -113,8 +120,13 @@ ExitCode checkpoint_convert_verb(const ConvertArguments& arguments) {
   if (!arguments.max_shard_size.empty()) {
     options.max_shard_bytes = shard_bytes(arguments.max_shard_size, options.to);
   }
-  const fs::path target = fs::path(arguments.target).lexically_normal();
-  if (fs::exists(target)) {
+  fs::path target = fs::path(arguments.target).lexically_normal();
+  if (target.filename().empty()) target = target.parent_path();
+  if (target.empty()) {
+    throw Error(ExitCode::kRecipe, "the target has no name", "name a folder that is not there yet");
+  }
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(target, error))) {
     throw Error(ExitCode::kRecipe, "'" + arguments.target + "' is there already",
                 "name a folder that is not: nothing is ever written over");
   }

@@ -38,7 +38,7 @@ void smoke_one(const std::string& path) {
   const ScratchFolder scratch;
   const RecipeArguments arguments = smoke_arguments(path);
   const fs::path straight = scratch.path() / "straight", resumed = scratch.path() / "resumed";
-  const int64_t steps = run_trial(arguments, straight);
+  const int64_t steps = run_trial(arguments, straight).steps;
   const int64_t half = std::max<int64_t>(1, steps / 2);
   run_trial(arguments, resumed, half);
   run_trial(arguments, resumed);

@@ -12,8 +12,13 @@ namespace accel {
 namespace fs = std::filesystem;
 
 ScratchFolder::ScratchFolder() {
-  std::string name = (fs::temp_directory_path() / "accel-run-XXXXXX").string();
-  if (!mkdtemp(name.data())) throw IoError("cannot make a folder in " + name);
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  std::string name = (parent / "accel-run-XXXXXX").string();
+  if (error || !mkdtemp(name.data())) {
+    throw IoError("cannot make a folder for temporary files",
+                  "let TMPDIR name a folder that can be written to");
+  }
   path_ = name;
 }
 
@@ -22,18 +27,18 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, ignored);
 }
 
-int64_t run_trial(const RecipeArguments& arguments, const fs::path& dir,
-                  std::optional<int64_t> stop_after) {
+TrialEnd run_trial(const RecipeArguments& arguments, const fs::path& dir,
+                   std::optional<int64_t> stop_after) {
   LoadedRecipe recipe = load_recipe(arguments, dir.string());
   const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
   RunRequest request;
   request.run_dir = dir.string();
   request.stop_after = stop_after;
-  run_job(*job, request);
+  const ExitCode code = run_job(*job, request);
   if (const int signal = SignalWatch::received()) {
     throw Error(ExitCode::kInterrupted, "stopped by signal " + std::to_string(signal));
   }
-  return job->length.total_steps;
+  return {job->length.total_steps, code};
 }
 
 }  // namespace accel

@@ -25,8 +25,12 @@ class ScratchFolder {
 };
 
 /// Builds the job anew, as another process would, and runs it in the run folder `dir`, until after
-/// `stop_after` steps if given. Returns its planned steps. Throws what ended it.
-int64_t run_trial(const RecipeArguments& arguments, const std::filesystem::path& dir,
-                  std::optional<int64_t> stop_after = std::nullopt);
+/// `stop_after` steps if given. Throws what ended it.
+struct TrialEnd {
+  int64_t steps = 0;  ///< planned
+  ExitCode code = ExitCode::kDone;
+};
+TrialEnd run_trial(const RecipeArguments& arguments, const std::filesystem::path& dir,
+                   std::optional<int64_t> stop_after = std::nullopt);
 
 }  // namespace accel

@@ -191,6 +191,12 @@ Place find_place(const Job& job, const std::string& folder, const AccelerateNote
                       (notes.processes == 1 || notes.schedule->steps == 0);
   std::optional<int64_t> updates = notes.updates;
   if (!updates && counts) updates = notes.schedule->steps;
+  if (given && job.length.total_steps > 0 && *given > job.length.total_steps) {
+    throw CheckpointError("'checkpoint.resume_step' is " + std::to_string(*given) +
+                              ", but the run ends at step " +
+                              std::to_string(job.length.total_steps),
+                          "give the steps that were done, or a later 'train.until'");
+  }
   if (given) return {*given, std::min(*given, updates.value_or(*given)), "the recipe"};
   if (!updates) refuse_place(folder, notes);
   return {*updates, *updates, notes.updates ? kOptimizerFile : kSchedulerFile};

@@ -147,6 +147,17 @@ struct OpenRun {
 /// The checkpoint at `path`, whoever wrote it.
 LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std::string& path,
                             const CheckpointStore& store) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    throw CheckpointError(
+        "'checkpoint.resume' names '" + path + "', which is no folder that is there",
+        "give a checkpoint's folder, or auto for the run's newest");
+  }
+  if (fs::is_directory(fs::path(path) / "checkpoints", error)) {
+    throw CheckpointError(
+        "'checkpoint.resume' names '" + path + "', which is a run's folder",
+        "give one of its checkpoints, or go on with 'accel-run resume " + path + "'");
+  }
   LoadOptions options;
   options.report = &warn;
   options.without = {request.allowed.begin(), request.allowed.end()};

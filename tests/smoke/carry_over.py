@@ -48,8 +48,12 @@ def main():
         code, errors = scratch.call(*words)
         report.check("and does not start over", code == 4 and "has the later" in errors, errors)
 
+        code, errors = scratch.call("job.yaml", "name=lost", "checkpoint.resume=nowhere")
+        report.check("a path that is not there", code == 4 and "nowhere', which is no folder that is there" in errors,
+                     errors)
         code, errors = scratch.call("job.yaml", "name=late", f"checkpoint.resume={folder}", "checkpoint.resume_step=30")
-        report.check("a step beyond the end leaves nothing to do", code == 0, errors)
+        report.check("a step beyond the end is refused", code == 4 and "the run ends at step 24" in errors
+                     and not (scratch.path / "runs/late").exists(), errors)
     return 1 if report.failed else 0
 
 

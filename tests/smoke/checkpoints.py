@@ -68,11 +68,35 @@ def check_damaged(scratch, report):
         report.check(f"{words[0]} of {words[1]} is refused", code == 2 and "hint: give " in text, text)
 
 
+def check_convert(scratch, report):
+    """The targets and sources that people give."""
+    (scratch.path / "weights.partial").mkdir()
+    code, text = tell(scratch, "convert", "runs/job", "weights/", "--to", "bin")
+    report.check("a target may end in a slash", code == 0 and text.startswith("weights/\n  pytorch_model.bin  "), text)
+    report.check("nothing else is touched", (scratch.path / "weights.partial").is_dir())
+    code, text = tell(scratch, "merge", "runs/job", "weights")
+    report.check("nothing is written over", code == 2 and "'weights' is there already" in text, text)
+    code, text = tell(scratch, "convert", "runs/job", "", "--to", "bin")
+    report.check("a target has a name", code == 2 and "the target has no name" in text, text)
+    hub = scratch.path / "hub"
+    hub.mkdir()
+    (hub / "pytorch_model.bin").symlink_to(scratch.path / "weights/pytorch_model.bin")
+    code, text = tell(scratch, "convert", "hub", "linked", "--to", "safetensors")
+    report.check("files may be links", code == 0, text)
+    (scratch.path / "flipped").mkdir()
+    content = bytearray((scratch.path / "weights/pytorch_model.bin").read_bytes())
+    content[len(content) // 2] ^= 1
+    (scratch.path / "flipped/pytorch_model.bin").write_bytes(content)
+    code, text = tell(scratch, "merge", "flipped", "merged")
+    report.check("a flipped bit is found by the CRC", code == 4 and "is not what its CRC-32 says" in text, text)
+    report.check("no folder is left", not [path for path in scratch.path.iterdir() if ".new-" in path.name])
+
+
 def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
         scratch.call("job.yaml")
-        for check in (check_whole, check_differences, check_damaged):
+        for check in (check_whole, check_differences, check_damaged, check_convert):
             check(scratch, report)
     return 1 if report.failed else 0
 

@@ -4,8 +4,10 @@
     same_run.py ACCEL_RUN
 """
 
+import signal
 import subprocess
 import sys
+import time
 
 import runs
 
@@ -22,6 +24,8 @@ def check_verify_resume(scratch, report):
     report.check("a killed and resumed run is the straight one", code == 0 and text.splitlines() == [
         "straight: 12 steps", "killed: after the checkpoint at step 6", "resumed: to step 12",
         "equal to the last bit: every step, every evaluation, the last checkpoint"], text)
+    code, text = tell(scratch, "verify-resume", "job.yaml", "--steps", "2", "checkpoint.deadline=1 s")
+    report.check("a deadline of the recipe's does not count", code == 0, text)
     report.check("it leaves nothing behind", [path.name for path in scratch.path.iterdir()] == ["job.yaml"])
     code, text = tell(scratch, "verify-resume", "job.yaml", "data.train.lenght=3")
     report.check("a bad recipe is refused", code == 2 and "unknown option 'lenght'" in text, text)
@@ -29,6 +33,21 @@ def check_verify_resume(scratch, report):
     code, text = tell(scratch, "verify-resume", "job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}")
     report.check("a life that fails is shown", code == 3 and "the run failed; it printed:\n" in text
                  and "x.npy" in text, text)
+
+
+def check_interrupted(scratch, report):
+    """Ctrl-C leaves no runs in the folder for temporary files."""
+    temporary = scratch.path / "tmp"
+    temporary.mkdir()
+    process = subprocess.Popen([scratch.binary, "verify-resume", "job.yaml", "--steps", "100000"], cwd=scratch.path,
+                               env=dict(runs.ENVIRONMENT, TMPDIR=str(temporary)), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+    while not list(temporary.glob("*/straight/metrics.jsonl")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    text = process.communicate(timeout=60)[0].decode()
+    report.check("Ctrl-C leaves nothing behind", process.returncode == 1 and "interrupted" in text
+                 and not list(temporary.iterdir()), f"{process.returncode} {text}")
 
 
 def check_diff(scratch, report):
@@ -42,6 +61,10 @@ def check_diff(scratch, report):
     report.check("other learning rates", code == 1 and "recipe: optimizer.lr is 0.01 and 0.02\n" in text
                  and "record: step 1: lr is 0.01 and 0.02\n" in text
                  and "\ncheckpoint at step 24: model layers.0.weight differs in " in text, text)
+    scratch.call("job.yaml", "name=silent", "log.every=7 steps")
+    code, text = tell(scratch, "diff", "runs/one", "runs/silent")
+    report.check("another option alone", code == 1 and "recipe: log.every is 10 steps and 7 steps\n" in text
+                 and "equal to the last bit: " in text, text)
     code, text = tell(scratch, "diff", "runs/one", "runs/short")
     report.check("another length", code == 1 and "step 9 and later are only in the first\n" in text
                  and "checkpoint: the two have none of the same step\n" in text, text)
@@ -53,6 +76,7 @@ def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
         check_verify_resume(scratch, report)
+        check_interrupted(scratch, report)
         check_diff(scratch, report)
     return 1 if report.failed else 0
 

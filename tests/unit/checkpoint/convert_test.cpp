@@ -139,7 +139,7 @@ TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
             "give a checkpoint, a model folder, or a folder of FSDP's shards");
   EXPECT_EQ(complaint(ours_, "/run"),
             "cannot write '/run': cannot write '/run': File exists\n"
-            "the target is a folder that is not there yet");
+            "name a folder that is not there yet");
   convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
   files_.erase("/shards/model-00001-of-00002.safetensors");
   EXPECT_EQ(first_line(complaint("/shards", "/x")),
@@ -172,6 +172,7 @@ TEST_F(ConvertTest, AFailureLeavesNoTarget) {
       break;
     }
     EXPECT_NE(said.find("No space left on device"), std::string::npos) << call;
+    for (const std::string& name : names_in("")) EXPECT_EQ(name.find(".new-"), name.npos) << name;
     // Once it has its name it is whole, even if the disk could not confirm that.
     if (files_.exists("/target")) {
       EXPECT_EQ(names_in("/target").size(), 5U);

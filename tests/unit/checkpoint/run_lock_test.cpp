@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +76,20 @@ TEST_F(RunLockTest, ASecondHolderIsToldWhoHasIt) {
 TEST_F(RunLockTest, AKilledHolderLetsGo) {
   end(holder());
   const RunLock lock(folder_);
+}
+
+TEST_F(RunLockTest, APipeIsNotWaitedFor) {
+  const std::string path = folder_ + "/run.lock";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const auto& take : {std::function<void()>([this] { RunLock lock(folder_); }),
+                           std::function<void()>([this] { RunLock::check_free(folder_); })}) {
+    try {
+      take();
+      FAIL();
+    } catch (const IoError& error) {
+      EXPECT_EQ(std::string(error.what()), "'" + path + "' is no regular file");
+    }
+  }
 }
 
 TEST_F(RunLockTest, ItIsFreeAgainOnceDestroyed) {
