@@ -81,14 +81,15 @@ TEST(IdxTest, GzipIsReadAndItsClaimIsCheckedFirst) {
             "'" + longer + "' inflates to more than 11 bytes");
 }
 
-TEST(IdxTest, ASparseFileOfATerabyteIsReadWithoutTakingIt) {
+TEST(IdxTest, ASparseFileLargerThanMemoryIsReadWithoutTakingIt) {
+  // 128 GiB. A terabyte does not always find room beside what the thread sanitizer keeps.
   const TempFolder folder;
-  const std::string path = folder.write("huge.idx", idx_header(0x08, {1u << 20, 1u << 20}));
+  const std::string path = folder.write("huge.idx", idx_header(0x08, {1u << 20, 1u << 17}));
   std::error_code error;
-  std::filesystem::resize_file(path, (size_t{1} << 40) + 12, error);
+  std::filesystem::resize_file(path, (size_t{1} << 37) + 12, error);
   if (error) GTEST_SKIP() << "skipped: no sparse files here: " << error.message();
   const Array array = read_idx(path);
-  EXPECT_EQ(array.count(), int64_t{1} << 40);
+  EXPECT_EQ(array.count(), int64_t{1} << 37);
   EXPECT_EQ(array.as<uint8_t>()[array.count() - 1], 0);
 }
 
