@@ -12,6 +12,7 @@
 #include "runner/job/recipe_diff.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/carry_over.h"
+#include "runner/loop/deadline.h"
 #include "runner/loop/report.h"
 #include "runner/loop/run_folder.h"
 #include "runner/loop/signals.h"
@@ -44,7 +45,12 @@ std::optional<LoadedCheckpoint> own_checkpoint(const Job& job, const CheckpointS
                                                const RunRequest& request) {
   const ResumeFrom& resume = job.recipe.checkpoint.resume;
   const std::vector<CheckpointEntry> present = store.list();
-  if (resume.kind == ResumeFrom::Kind::kNever && !request.must_resume) {
+  const bool never = resume.kind == ResumeFrom::Kind::kNever;
+  if (never && request.must_resume && allows(request, "checkpoint.resume")) {
+    throw Error(ExitCode::kRecipe, "'resume' and 'checkpoint.resume=never' contradict each other",
+                "leave the option out, or start anew under another 'name'");
+  }
+  if (never && !request.must_resume) {
     if (present.empty()) return std::nullopt;
     throw Error(ExitCode::kRecipe,
                 "'checkpoint.resume' is never, but '" + request.run_dir + "' has checkpoints",
@@ -246,6 +252,7 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
 
 ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
+  const Deadline checked(job.recipe.checkpoint.deadline);  // throws before anything is written
   OpenRun run(dir);
   open_run(job, request, run);
   write_whole(dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));

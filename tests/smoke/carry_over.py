@@ -48,6 +48,8 @@ def main():
         code, errors = scratch.call(*words)
         report.check("and does not start over", code == 4 and "has the later" in errors, errors)
 
+        code, errors = scratch.call("resume", "runs/carried", "checkpoint.resume=never")
+        report.check("resume and never", code == 2 and "contradict each other" in errors, errors)
         code, errors = scratch.call("job.yaml", "name=lost", "checkpoint.resume=nowhere")
         report.check("a path that is not there", code == 4 and "nowhere', which is no folder that is there" in errors,
                      errors)

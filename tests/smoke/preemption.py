@@ -174,6 +174,12 @@ def stop_before_the_deadline(binary, report):
         code, errors = scratch.call(*endless)
         del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
         report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
+    with runs.Scratch(binary) as scratch:
+        runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = "soon"
+        code, errors = scratch.call(*endless)
+        del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
+        report.check("an end that is no time is told before anything is written",
+                     code == 2 and "SLURM_JOB_END_TIME is 'soon'" in errors and not scratch.run.exists(), errors)
 
 
 def stop_at_once(binary, report):

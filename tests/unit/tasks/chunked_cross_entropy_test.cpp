@@ -86,7 +86,8 @@ TEST(ChunkedCrossEntropyTest, ObeysAutocast) {
       differentiate(head, [](const VocabularyHead& h) { return chunked_cross_entropy(h, 7); });
   at::autocast::set_autocast_enabled(at::kCPU, false);
   at::autocast::clear_cache();
-  EXPECT_LE(plain.loss.sub(chunked.loss).abs().item<double>(), 1e-6);
+  // Products of another shape may round a logit to the next bfloat16, 2^-8 of it away.
+  EXPECT_LE(plain.loss.sub(chunked.loss).abs().item<double>(), 1e-4);
   expect_close(plain, chunked, 1e-3);
   EXPECT_EQ(chunked.weight.scalar_type(), at::kFloat);
 }
