@@ -23,7 +23,6 @@ struct LoadOptions {
   bool numbered = false;
   /// Files of such a folder to leave unread, as if they were not there.
   std::set<std::string> without = {};
-  Report report = {};
 };
 
 /// Whether a folder has our manifest; one that Accelerate wrote has none.

@@ -57,7 +57,8 @@ class CheckpointStore {
   TrainState inspect(const std::string& path) const;
 
   /// Verifies, then reads. A folder without our manifest gives model, optimizer, learning rates and
-  /// generator state as far as Accelerate wrote them, and reports so. Throws CheckpointError.
+  /// generator state as far as Accelerate wrote them; `accelerate` says what it lacks. Throws
+  /// CheckpointError.
   TrainState load(const std::string& path, const LoadOptions& options = {}) const;
 
   /// The newest checkpoint that verifies and reads; each newer one that does not is reported with

@@ -165,7 +165,6 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
         "give one of its checkpoints, or go on with 'accel-run resume " + path + "'");
   }
   LoadOptions options;
-  options.report = &warn;
   options.without = {request.allowed.begin(), request.allowed.end()};
   for (const NamedTensor& item : job.optimizer->parameters()) {
     options.parameters.push_back(item.name);

@@ -66,7 +66,6 @@ class Saving {
   const CheckpointSection& options_;
   CheckpointStore& store_;
   RunRecord& record_;
-  KeepPolicy keep_;
   BackgroundSaver saver_;
   std::string last_checkpoint_;
   double slowest_seconds_ = 0;
