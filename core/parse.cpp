@@ -42,6 +42,10 @@ void report_too_deep(const Span& where, Diagnostics& problems) {
   problems.error(where, "the recipe is nested more than " + std::to_string(kMaxDepth) + " deep");
 }
 
+void report_empty_key(const Span& where, Diagnostics& problems) {
+  problems.error(where, "a key must be a text, not empty");
+}
+
 void report_duplicate(const std::string& key, const Span& where, const Span& first,
                       Diagnostics& problems) {
   problems.error(where, "'" + key + "' is given twice",

@@ -23,6 +23,8 @@ Node parse_toml(const std::shared_ptr<const Source>& source, Diagnostics& proble
 /// "a recipe may hold 10000 values, and this one holds more"
 void report_too_many(const Span& where, Diagnostics& problems);
 void report_too_deep(const Span& where, Diagnostics& problems);
+/// "a key must be a text, not empty"
+void report_empty_key(const Span& where, Diagnostics& problems);
 /// Names the line of the first one.
 void report_duplicate(const std::string& key, const Span& where, const Span& first,
                       Diagnostics& problems);

@@ -99,8 +99,12 @@ class TomlTree {
   Node convert_table(const toml::table& table, const Span& where, int depth) {
     Node::Map map;
     for (const auto& [key, value] : table) {
-      map.push_back(
-          {from_plane15(key.str()), place(key.source().begin), convert(value, depth + 1)});
+      const Span key_place = place(key.source().begin);
+      if (key.str().empty()) {
+        report_empty_key(key_place, problems_);
+        continue;
+      }
+      map.push_back({from_plane15(key.str()), key_place, convert(value, depth + 1)});
     }
     // toml++ sorts keys by name; a recipe keeps the order it was written in.
     std::stable_sort(map.begin(), map.end(), [](const Node::Entry& a, const Node::Entry& b) {

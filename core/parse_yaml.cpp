@@ -166,8 +166,12 @@ class YamlTree final : public YAML::EventHandler {
     const Node key = std::move(*parent.key);
     parent.key.reset();
     const Scalar* text = key.scalar();
-    if (!text || text->text.empty()) {
-      problems_.error(key.where, "a key must be a text, not " + (text ? "empty" : key.describe()));
+    if (!text) {
+      problems_.error(key.where, "a key must be a text, not " + key.describe());
+      return;
+    }
+    if (text->text.empty()) {
+      report_empty_key(key.where, problems_);
       return;
     }
     if (text->text == "<<" && !text->quoted) {
