@@ -26,8 +26,9 @@ std::string hint_for(std::string_view text) {
     }
   }
   const size_t digit = text.find_first_not_of('0');
-  if (digit != text.npos && digit > 0) {
-    const std::string rest(text.substr(text[digit] == '.' ? digit - 1 : digit));
+  const size_t extra = digit != text.npos && digit > 0 && text[digit] == '.' ? digit - 1 : digit;
+  if (extra != text.npos && extra > 0) {
+    const std::string rest(text.substr(extra));
     if (NumberText::read(rest).valid) return "leave out the leading zero: " + rest;
   }
   if (text.find(',') != text.npos) {

@@ -109,6 +109,9 @@ TEST(ScalarTest, NumbersAreReadToTheNearestDoubleOrRefused) {
       {"0x1p3", "?"},
       {"1.2.3", "?"},
       {"1 2", "?"},
+      {"0. 2", "?"},
+      {"0.", "0"},
+      {"00.", "? leave out the leading zero: 0."},
       {"1d", "?"},
   };
   for (const ScalarCase& c : cases) EXPECT_EQ(number(c.text), c.result) << c.text;
