@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/parse.h"
+#include "core/utf8.h"
 
 namespace accel {
 namespace {
@@ -31,6 +32,19 @@ struct Branch {
   size_t nodes = 1;
   int height = 0;
 };
+
+/// yaml-cpp reads the escapes \N and \_ as the bytes 85 and a0 instead of U+0085 and U+00A0. All
+/// else it reads is UTF-8, so a byte of those that belongs to no character is one of them.
+std::string with_whole_characters(const std::string& read) {
+  std::string whole;
+  for (size_t at = 0; at < read.size();) {
+    const size_t length = character_length(read, at);
+    if (length == 0) whole += '\xc2';
+    whole.append(read, at, std::max<size_t>(1, length));
+    at += std::max<size_t>(1, length);
+  }
+  return whole;
+}
 
 /// Turns yaml-cpp's events into a tree, so that every value and key has its place, quotes are
 /// known, and nothing is built beyond the limits.
@@ -73,7 +87,7 @@ class YamlTree final : public YAML::EventHandler {
                 const std::string& value) override {
     check_tag(mark, tag);
     if (tag == "!") check_quotes(mark);
-    add({scalar_node(value, tag == "!", place(mark)), offset(mark)}, anchor);
+    add({scalar_node(with_whole_characters(value), tag == "!", place(mark)), offset(mark)}, anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {

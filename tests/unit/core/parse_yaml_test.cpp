@@ -17,6 +17,13 @@ TEST(ParseYamlTest, ScalarsKeepTheirWordsAndTheirQuotes) {
             "{a: [1, 'two', {b: c}], d: {}, e: []}");
 }
 
+TEST(ParseYamlTest, EscapesAreCharacters) {
+  EXPECT_EQ(parsed("a: \"\\x41\\u00e9\\U0001F600\\x85\\t\\e\\/\\\"\\\\\"\n"),
+            "{a: 'A\xc3\xa9\xf0\x9f\x98\x80\xc2\x85\t\x1b/\"\\'}");
+  EXPECT_EQ(parsed("\"\\N\": \"\xc3\xa9\\N\\_\xe6\x97\xa5\\_\\L\\P\"\n"),
+            "{\xc2\x85: '\xc3\xa9\xc2\x85\xc2\xa0\xe6\x97\xa5\xc2\xa0\xe2\x80\xa8\xe2\x80\xa9'}");
+}
+
 TEST(ParseYamlTest, EveryKeyAndValueHasItsPlace) {
   const Node root = parse_recipe("r.yaml",
                                  "model:\n"
