@@ -7,13 +7,6 @@
 namespace accel {
 namespace {
 
-/// C0, DEL and C1: what a terminal would act on.
-bool is_control(std::string_view text, size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte < 0x20 || byte == 0x7f) return true;
-  return byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
-}
-
 /// Of a valid character.
 uint32_t code_point(std::string_view character) {
   const auto lead = static_cast<unsigned char>(character[0]);
@@ -41,6 +34,12 @@ size_t character_length(std::string_view text, size_t at) {
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   return code < kLeast[length] || surrogate || code > 0x10ffff ? 0 : length;
+}
+
+bool is_control(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 0x20 || byte == 0x7f) return true;
+  return byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
 }
 
 std::optional<size_t> first_unreadable(std::string_view text) {

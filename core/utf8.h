@@ -11,6 +11,9 @@ namespace accel {
 /// Bytes of the character at `at`, or 0 when the bytes there are no valid UTF-8.
 size_t character_length(std::string_view text, size_t at);
 
+/// Whether the valid character at `at` is one of C0, DEL and C1: what a terminal would act on.
+bool is_control(std::string_view text, size_t at);
+
 /// Where the first byte is that is no valid UTF-8, or a control character other than tab, line feed
 /// and carriage return.
 std::optional<size_t> first_unreadable(std::string_view text);

@@ -45,19 +45,23 @@ std::string quoted(std::string_view text) {
   }
   std::string out = "\"";
   static constexpr char kHex[] = "0123456789abcdef";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = std::max<size_t>(1, character_length(text, at));
+    const char c = text[at];
     if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else if (is_control(text, at)) {
+      // The last byte of U+0000 to U+009F in UTF-8 is its number.
+      const auto code = static_cast<unsigned char>(text[at + length - 1]);
+      out += {'\\', 'x', kHex[code >> 4], kHex[code & 15]};
     } else {
-      out += c;
+      out += text.substr(at, length);
     }
+    at += length;
   }
   return out + '"';
 }

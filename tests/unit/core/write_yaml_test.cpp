@@ -35,6 +35,7 @@ TEST(WriteYamlTest, WhatIsWrittenReadsBackEqual) {
       "{a: ['1', 2, '~', '', 'null', 'x: y', 'a # b', '- c', '*d', '&e', '!f', '{g}', '@h']}",
       "{a: {b: [{c: [{d: ~}]}, {e: []}]}}",
       "{a: \"line\\nbreak\\ttab \\x1b \\\"q\\\" \\\\ \\u00e9\\u65e5\"}",
+      "{a: \"\\N \\x7f \\x80\\x9f\\xa0 \\L\\P\", \"\\x85\": [\"\\0\"]}",
       "{a: -1e-3, b: .5, c: 500 steps, d: 5%, e: eval/loss, f: '>= 0.9', g: '${vars.x}'}",
       "[1, [2, [3]]]",
       "{train.until: 4 steps, callbacks+: c, '~t': true}",
