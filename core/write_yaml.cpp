@@ -10,6 +10,7 @@ namespace accel {
 namespace {
 
 constexpr size_t kFlowWidth = 80;      ///< longer lists get a line per item
+constexpr size_t kKeyWidth = 1024;     ///< YAML takes a longer key only behind a '?'
 constexpr size_t kCommentColumn = 60;  ///< the furthest that short lines are filled up to
 
 struct Line {
@@ -121,8 +122,14 @@ class YamlWriter {
     const std::string space(indent, ' ');
     if (const Node::Map* map = node.map()) {
       for (const Node::Entry& entry : *map) {
-        value(space + (plain_is_safe(entry.key) ? entry.key : quoted(entry.key)) + ":", entry.node,
-              indent + 2);
+        std::string opening = space;
+        const std::string key = plain_is_safe(entry.key) ? entry.key : quoted(entry.key);
+        if (key.size() > kKeyWidth) {
+          lines_.push_back({space + "? " + key, {}});
+        } else {
+          opening += key;
+        }
+        value(opening + ':', entry.node, indent + 2);
       }
       return;
     }

@@ -60,6 +60,18 @@ TEST(WriteYamlTest, PlainTextThatYamlWouldMisreadIsQuoted) {
   }
 }
 
+TEST(WriteYamlTest, KeysTooLongToStandAloneReadBackEqual) {
+  for (const size_t size : {1021, 1022, 1023, 1024, 1025, 4000}) {
+    for (const std::string letter : {"k", "'", "\xc3\xa9", "\r"}) {
+      std::string key;
+      while (key.size() < size) key += letter;
+      const Node inner{Node::Map{{key, {}, scalar_node("1")}, {"b", {}, {}}}, {}};
+      const Node recipe{Node::Map{{"a", {}, {Node::List{inner, inner}, {}}}, {key, {}, inner}}, {}};
+      EXPECT_EQ(parsed(to_yaml(recipe)), outline(recipe)) << size << letter;
+    }
+  }
+}
+
 TEST(WriteYamlTest, CommentsStandInOneColumnBehindTheValues) {
   const Node recipe = parse_recipe("r.yaml", "seed: 1\ntrain:\n  batch: 32\n  until: 3 epochs\n");
   const auto comment = [](const Node& node) {
