@@ -31,7 +31,7 @@ bool plain_is_safe(std::string_view text) {
   }
   const bool opens = std::isalnum(static_cast<unsigned char>(text[0])) != 0 || text[0] == '_' ||
                      (text.size() > 1 && (text[0] == '-' || text[0] == '+' || text[0] == '.') &&
-                      text[1] != ' ' && text[1] != '-' && text[1] != '.');
+                      text[1] != ' ' && text[1] != '-' && (text[1] != '.' || text[0] != '.'));
   return opens && text.back() != ' ';
 }
 

@@ -60,6 +60,12 @@ TEST(WriteYamlTest, PlainTextThatYamlWouldMisreadIsQuoted) {
   }
 }
 
+TEST(WriteYamlTest, NumbersStayNumbers) {
+  for (const char* text : {"-.5", "+.5", ".5", "-5", "+5", "5.", "1e-3", "-1_000", "true"}) {
+    EXPECT_EQ(to_yaml(Node{Node::List{scalar_node(text)}, {}}), '[' + std::string(text) + "]\n");
+  }
+}
+
 TEST(WriteYamlTest, KeysTooLongToStandAloneReadBackEqual) {
   for (const size_t size : {1021, 1022, 1023, 1024, 1025, 4000}) {
     for (const std::string letter : {"k", "'", "\xc3\xa9", "\r"}) {
