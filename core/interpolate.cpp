@@ -326,7 +326,7 @@ class Interpolation {
   void spend(const Extent& extent, const Span& where, int depth) {
     nodes_ += extent.nodes;
     bytes_ += extent.bytes;
-    if (nodes_ > 2 * kMaxNodes || bytes_ > 4 * kMaxRecipeBytes) too_large(where);
+    if (nodes_ > 2 * kMaxNodes || bytes_ > kMaxExpandedBytes) too_large(where);
     if (depth + extent.height > kMaxDepth) {
       report_too_deep(where, problems_);
       throw Enough{};

@@ -69,7 +69,8 @@ struct Node::Entry {
 Node scalar_node(std::string text, bool quoted = false, Span where = {});
 
 /// Parses YAML or TOML by the path's extension (.toml is TOML, all else YAML) into a tree.
-/// Caps: 256 KiB, depth 64, 10,000 nodes after alias expansion; duplicate keys are refused.
+/// Caps: 256 KiB, depth 64; after alias expansion 10,000 nodes and 1 MiB of texts and keys.
+/// Duplicate keys are refused.
 /// Throws RecipeError with every problem found.
 Node parse_recipe(const std::string& path, std::string text);
 

@@ -11,6 +11,7 @@ namespace accel {
 constexpr size_t kMaxRecipeBytes = 256 * 1024;
 constexpr int kMaxDepth = 64;         ///< of sections and lists inside one another
 constexpr size_t kMaxNodes = 10'000;  ///< values and sections, aliases counted as often as used
+constexpr size_t kMaxExpandedBytes = 4 * kMaxRecipeBytes;  ///< texts and keys, counted likewise
 
 /// Checks size, encoding and control characters. False: reported.
 bool check_text(const std::shared_ptr<const Source>& source, Diagnostics& problems);

@@ -29,6 +29,7 @@ struct Stop {};
 struct Branch {
   Node node;
   size_t offset = 0;
+  size_t bytes = 0;  ///< of texts and keys
   size_t nodes = 1;
   int height = 0;
 };
@@ -80,14 +81,16 @@ class YamlTree final : public YAML::EventHandler {
     const bool written = written_null(offset(mark));
     if (!written && !stack_.empty()) check_colon(stack_.back());
     const Span where = written || stack_.empty() ? place(mark) : stack_.back().where();
-    add({Node{{}, where}, offset(mark)}, anchor);
+    add_leaf({Node{{}, where}, offset(mark)}, anchor);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_tag(mark, tag);
     if (tag == "!") check_quotes(mark);
-    add({scalar_node(with_whole_characters(value), tag == "!", place(mark)), offset(mark)}, anchor);
+    std::string text = with_whole_characters(value);
+    const size_t bytes = text.size();
+    add_leaf({scalar_node(std::move(text), tag == "!", place(mark)), offset(mark), bytes}, anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -96,7 +99,7 @@ class YamlTree final : public YAML::EventHandler {
       problems_.error(place(mark), "the alias stands inside what it refers to");
       throw Stop{};
     }
-    add(found->second, 0);
+    add_leaf(found->second, 0);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -134,24 +137,42 @@ class YamlTree final : public YAML::EventHandler {
       throw Stop{};
     }
     Open fresh;
-    fresh.branch = {Node{std::move(empty), place(mark)}, offset(mark), 1, 1};
+    fresh.branch = {Node{std::move(empty), place(mark)}, offset(mark), 0, 1, 1};
     fresh.anchor = anchor;
+    count(fresh.branch);
     stack_.push_back(std::move(fresh));
   }
 
   void close() {
     Open done = std::move(stack_.back());
     stack_.pop_back();
-    total_ -= done.branch.nodes - 1;  // add() counts the whole branch
     add(std::move(done.branch), done.anchor);
   }
 
-  void add(Branch branch, YAML::anchor_t anchor) {
-    total_ += branch.nodes;
-    if (total_ > kMaxNodes) {
+  bool awaits_key() const {
+    return !stack_.empty() && stack_.back().branch.node.map() && !stack_.back().key;
+  }
+
+  /// Holds the limits on what is new to the tree. A text that is a key is no value.
+  void count(const Branch& branch) {
+    nodes_ += awaits_key() && branch.node.scalar() ? 0 : branch.nodes;
+    bytes_ += branch.bytes;
+    if (nodes_ > kMaxNodes) {
       report_too_many(branch.node.where, problems_);
       throw Stop{};
     }
+    if (bytes_ > kMaxExpandedBytes) {
+      problems_.error(branch.node.where, "aliases make the recipe too large");
+      throw Stop{};
+    }
+  }
+
+  void add_leaf(Branch branch, YAML::anchor_t anchor) {
+    count(branch);
+    add(std::move(branch), anchor);
+  }
+
+  void add(Branch branch, YAML::anchor_t anchor) {
     if (stack_.size() + static_cast<size_t>(branch.height) > static_cast<size_t>(kMaxDepth)) {
       report_too_deep(branch.node.where, problems_);
       throw Stop{};
@@ -162,7 +183,8 @@ class YamlTree final : public YAML::EventHandler {
       return;
     }
     Open& parent = stack_.back();
-    if (parent.branch.node.map() && !parent.key) {
+    parent.branch.bytes += branch.bytes;
+    if (awaits_key()) {
       parent.key = std::move(branch.node);
       parent.key_offset = branch.offset;
       return;
@@ -250,7 +272,8 @@ class YamlTree final : public YAML::EventHandler {
   std::vector<Open> stack_;
   std::unordered_map<YAML::anchor_t, Branch> anchors_;
   std::vector<Diagnostic> no_values_;  ///< they mean something else when the syntax breaks later
-  size_t total_ = 0;
+  size_t nodes_ = 0;
+  size_t bytes_ = 0;
 };
 
 /// Stops at a second document.

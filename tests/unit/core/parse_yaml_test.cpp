@@ -246,6 +246,21 @@ TEST(ParseYamlTest, LimitsHoldAfterAliasesAreExpanded) {
             std::string::npos);
 }
 
+TEST(ParseYamlTest, KeysAreNoValuesButTheirTextCounts) {
+  std::string wide;
+  for (int i = 1; i < 10'000; ++i) wide += "k" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(parse_complaint(wide), "");
+  EXPECT_NE(parse_complaint(wide + "k: 1\n")
+                .find("r.yaml:10000:4: error: the recipe holds more than 10000"),
+            std::string::npos);
+  const std::string text(1024, 't');
+  std::string copies;
+  for (int i = 1; i < 1024; ++i) copies += i % 2 ? "- *x\n" : "- {*x : ~}\n";
+  EXPECT_EQ(parse_complaint("- &x " + text + '\n' + copies), "");
+  EXPECT_TRUE(parse_complaint("- &x " + text + '\n' + copies + "- k\n")
+                  .starts_with("r.yaml:1025:3: error: aliases make the recipe too large\n"));
+}
+
 TEST(ParseYamlTest, BytesThatAreNoTextAreRefusedWhereTheyAre) {
   EXPECT_EQ(parse_complaint("a: 1\nb: \xff\n"),
             "r.yaml:2:4: error: the recipe is not UTF-8\n    b: \\xff\n       ^\n"
