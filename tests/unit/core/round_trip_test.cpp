@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/core/recipe_text.h"
 #include "tests/unit/core/same_tree.h"
 
 namespace accel {
@@ -81,6 +82,24 @@ TEST(RoundTripTest, TreesOfAwkwardTextsReadBackEqual) {
     const std::string written = to_yaml(tree, [&](const Node&) { return comment; });
     ASSERT_EQ(read_back_difference(tree, written), "") << "tree " << i << ":\n" << written;
   }
+}
+
+TEST(RoundTripTest, WhatTomlTakesAtItsLimitsReadsBackEqual) {
+  std::string wide = "a = [";
+  for (int i = 0; i < 4997; ++i) wide += "1,";
+  wide += "]\n";
+  for (int i = 0; i < 5001; ++i) wide += "k" + std::to_string(i) + " = 1\n";
+  std::string deep;
+  for (int i = 0; i < 60; ++i) deep += (i > 0 ? ".k" : "[k") + std::to_string(i);
+  deep += "]\na = [[[]]]\n";
+  const std::string texts = "a = \"\\u0085\\u00a0\\r\\u2028\" # \n\"'\\n\" = '\"\\n'\n";
+  for (const std::string& text : {wide, deep, texts}) {
+    const Node tree = parse_recipe("r.toml", text);
+    EXPECT_EQ(read_back_difference(tree, to_yaml(tree)), "") << text.substr(0, 200);
+  }
+  EXPECT_NE(parse_complaint(wide + "one_more = 1\n", "r.toml"), "");
+  deep.replace(deep.rfind("[]"), 2, "[[]]");
+  EXPECT_NE(parse_complaint(deep, "r.toml"), "");
 }
 
 }  // namespace
