@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/parse.h"
+#include "core/utf8.h"
 
 namespace accel {
 namespace {
@@ -188,7 +189,7 @@ class Interpolation {
     if (body.starts_with(kSecret)) return secret(body, origin);
     if (std::find(std::begin(kFacts), std::end(kFacts), body) != std::end(kFacts)) {
       const auto value = references_.fact ? references_.fact(body) : std::nullopt;
-      if (value) return scalar_node(*value, true, origin.where);
+      if (value) return from_outside(scalar_node(*value, true, origin.where), body);
       problems_.error(place(origin, "${" + body + "}"), "'" + body + "' is not known here");
       return std::nullopt;
     }
@@ -222,7 +223,16 @@ class Interpolation {
     }
     Node out = scalar_node(*value, value->empty(), origin.where);
     out.scalar()->base = working_folder();
-    return out;
+    return from_outside(std::move(out), body);
+  }
+
+  /// `value` when a recipe, which is UTF-8, can hold it; null: reported.
+  std::optional<Node> from_outside(Node value, const std::string& body) {
+    if (is_utf8(value.scalar()->text)) return value;
+    const std::string reference = "${" + body + "}";
+    problems_.error(place(value, reference),
+                    "'" + reference + "' stands for a text that is not UTF-8");
+    return std::nullopt;
   }
 
   std::optional<Node> secret(const std::string& body, const Node& origin) {

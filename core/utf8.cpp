@@ -36,6 +36,15 @@ size_t character_length(std::string_view text, size_t at) {
   return code < kLeast[length] || surrogate || code > 0x10ffff ? 0 : length;
 }
 
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = character_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
 bool is_control(std::string_view text, size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return true;

@@ -11,6 +11,8 @@ namespace accel {
 /// Bytes of the character at `at`, or 0 when the bytes there are no valid UTF-8.
 size_t character_length(std::string_view text, size_t at);
 
+bool is_utf8(std::string_view text);
+
 /// Whether the valid character at `at` is one of C0, DEL and C1: what a terminal would act on.
 bool is_control(std::string_view text, size_t at);
 

@@ -15,12 +15,14 @@ References known_references() {
     if (name == "USER") return "ada";
     if (name == "COUNT") return "7";
     if (name == "EMPTY") return "";
+    if (name == "LATIN1") return "caf\xe9";
     return std::nullopt;
   };
   references.secret = [](const std::string& name) -> std::optional<std::string> {
     return name == "TOKEN" ? std::optional<std::string>("hush") : std::nullopt;
   };
   references.fact = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "run.dir") return "/runs/caf\xe9";
     return name == "run.id" ? std::optional<std::string>("r7") : std::nullopt;
   };
   return references;
@@ -93,6 +95,12 @@ TEST(InterpolateTest, WhatCannotBeReplacedIsShownWhereItStands) {
       {"a: '${env:NONE}'",
        "r.yaml:1:5: error: the environment has no 'NONE'\n    a: '${env:NONE}'\n        ^\n"
        "  hint: set it, or give a default: '${env:NONE:-...}'\n"},
+      {"a: 'x${env:LATIN1}'",
+       "r.yaml:1:6: error: '${env:LATIN1}' stands for a text that is not UTF-8\n"
+       "    a: 'x${env:LATIN1}'\n         ^\n"},
+      {"a: '${run.dir}'",
+       "r.yaml:1:5: error: '${run.dir}' stands for a text that is not UTF-8\n"
+       "    a: '${run.dir}'\n        ^\n"},
       {"a: '${secret:KEY}'",
        "r.yaml:1:5: error: there is no secret 'KEY'\n    a: '${secret:KEY}'\n        ^\n"
        "  hint: set the environment variable 'KEY'\n"},

@@ -19,6 +19,13 @@ TEST(Utf8Test, BrokenBytesAreFoundWhereTheyStart) {
   EXPECT_EQ(first_unreadable("a\xc2\x9b"), 1u) << "C1 controls too";
 }
 
+TEST(Utf8Test, ControlCharactersAreUtf8Too) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a\x1b[31m\xc2\x9b\xe6\xbc\xa2"));
+  EXPECT_FALSE(is_utf8("a\x85"));
+  EXPECT_FALSE(is_utf8("caf\xe9"));
+}
+
 TEST(Utf8Test, PrintableTextCannotDriveATerminal) {
   EXPECT_EQ(printable("a\x1b[31m\n\xff"), "a\\x1b[31m\\x0a\\xff");
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");
