@@ -53,7 +53,6 @@ void report_duplicate(const std::string& key, const Span& where, const Span& fir
 }
 
 Node parse_recipe(const std::string& path, std::string text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   const auto source = std::make_shared<const Source>(Source{path, std::move(text)});
   Diagnostics problems;

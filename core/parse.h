@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 
 #include "core/node.h"
 
 namespace accel {
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr size_t kMaxRecipeBytes = 256 * 1024;
 constexpr int kMaxDepth = 64;         ///< of sections and lists inside one another
 constexpr size_t kMaxNodes = 10'000;  ///< values and sections, aliases counted as often as used

@@ -376,6 +376,10 @@ void report_second(const Span& where, size_t offset, Diagnostics& problems) {
 }  // namespace
 
 Node parse_yaml(const std::shared_ptr<const Source>& source, size_t begin, Diagnostics& problems) {
+  // yaml-cpp skips one, and does not count it in its places.
+  while (source->text.compare(begin, kByteOrderMark.size(), kByteOrderMark) == 0) {
+    begin += kByteOrderMark.size();
+  }
   YamlTree tree(source, begin, problems);
   std::optional<YAML::Mark> second;
   try {

@@ -17,6 +17,13 @@ TEST(ParseYamlTest, ScalarsKeepTheirWordsAndTheirQuotes) {
             "{a: [1, 'two', {b: c}], d: {}, e: []}");
 }
 
+TEST(ParseYamlTest, MoreByteOrderMarksDoNotShiftThePlaces) {
+  const std::string marks = "\xef\xbb\xbf\xef\xbb\xbf\xef\xbb\xbf";
+  EXPECT_EQ(parsed(marks + "a: \xef\xbb\xbfx\n"), "{a: \xef\xbb\xbfx}");
+  EXPECT_TRUE(parse_complaint(marks + "a: 'x\n")
+                  .starts_with("r.yaml:1:10: error: the quotes are never closed\n"));
+}
+
 TEST(ParseYamlTest, EscapesAreCharacters) {
   EXPECT_EQ(parsed("a: \"\\x41\\u00e9\\U0001F600\\x85\\t\\e\\/\\\"\\\\\"\n"),
             "{a: 'A\xc3\xa9\xf0\x9f\x98\x80\xc2\x85\t\x1b/\"\\'}");
