@@ -1,0 +1,386 @@
+#include "runner/launch/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "runner/launch/failure_report.h"
+#include "runner/launch/launch_signals.h"
+#include "runner/launch/oom_watch.h"
+#include "runner/launch/rank_link.h"
+#include "runner/launch/rank_output.h"
+#include "runner/launch/rank_process.h"
+#include "runner/launch/rendezvous.h"
+#include "runner/launch/status_board.h"
+#include "runner/launch/supervisor.h"
+
+extern char** environ;
+
+namespace accel {
+namespace {
+
+constexpr int kTickMs = 200;
+
+int64_t now_ms() {
+  return steady_now_ns() / 1'000'000;
+}
+
+[[noreturn]] void system_error(const std::string& what) {
+  throw Error(ExitCode::kOther, "cannot " + what + ": " + std::strerror(errno));
+}
+
+/// A descriptor that a program was started without would be given to the next file it opens.
+void open_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd) {
+      system_error("open '/dev/null'");
+    }
+  }
+}
+
+std::string random_token() {
+  std::array<unsigned char, 16> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    system_error("get random numbers");
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) system_error("make a pipe");
+    read.reset(ends[0]);
+    write.reset(ends[1]);
+  }
+  OwnedFd read, write;
+};
+
+/// This process's environment with some variables replaced; an empty value leaves one out.
+class RankEnvironment {
+ public:
+  void set(const std::string& name, const std::string& value) { set_.emplace_back(name, value); }
+  void set(const std::string& name, int64_t value) { set(name, std::to_string(value)); }
+
+  std::vector<std::string> all() const {
+    std::vector<std::string> lines;
+    for (char** line = environ; *line; ++line) {
+      const std::string_view text(*line);
+      const std::string_view name = text.substr(0, text.find('='));
+      const auto same = [name](const auto& one) { return one.first == name; };
+      if (std::none_of(set_.begin(), set_.end(), same)) lines.emplace_back(text);
+    }
+    for (const auto& [name, value] : set_) {
+      if (!value.empty()) lines.push_back(name + "=" + value);
+    }
+    return lines;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> set_;
+};
+
+/// The ranks of one generation: processes, pipes and board.
+struct Generation {
+  explicit Generation(int64_t ranks) : board(ranks) {}
+
+  Board board;
+  MeetingPoint meeting;
+  std::vector<RankOutput> outputs;
+  std::vector<RankProcess> processes;  // ended before their pipes are closed
+  std::vector<RankEnd> ends;
+};
+
+class Launch {
+ public:
+  explicit Launch(const LaunchRequest& request);
+  int run();
+
+ private:
+  MeetingPoint meet();
+  void start(int64_t generation);
+  void start_rank(Generation& to, int64_t local_rank);
+  RankEnvironment environment_of(const Generation& generation, int64_t local_rank) const;
+  std::string log_path(int64_t local_rank) const;
+
+  void wait_for_events();
+  void take_output();
+  void take_last_output();
+  void take_signals();
+  void suspend();
+  void reap();
+  void tick();
+  void obey(const Actions& actions);
+  void report(bool restarts);
+  std::vector<RankSight> sights() const;
+
+  const LaunchRequest& request_;
+  std::string program_, token_;
+  LaunchSignals signals_;
+  Pipe lifeline_;  // its write end closes with this process
+  OomWatch out_of_memory_;
+  Relay to_stderr_{STDERR_FILENO};
+  Supervisor supervisor_;
+  std::unique_ptr<Generation> generation_;
+  std::vector<RankSight> captured_;
+  int64_t next_tick_ms_ = 0;
+  std::optional<int> exit_code_;
+};
+
+SupervisorRules rules_of(const LaunchRequest& request) {
+  return {.ranks = request.local_ranks,
+          .timeout_ms = request.timeout_seconds * 1000,
+          .join_timeout_ms = request.join_timeout_seconds * 1000,
+          .max_restarts = request.max_restarts};
+}
+
+Launch::Launch(const LaunchRequest& request)
+    : request_(request),
+      // By its own name, not /proc/self/exe, which `ps` and `top` would show.
+      program_(request.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                                       : request.program),
+      token_(random_token()),
+      supervisor_(rules_of(request)) {}
+
+/// Ends the launch, with exit_code_ set, when a signal comes while it waits for machine 0.
+MeetingPoint Launch::meet() {
+  if (request_.num_machines == 1) return meet_on_this_machine(request_.main_process_port);
+  const int64_t port = request_.main_process_port.value_or(0);
+  if (request_.machine_rank == 0) return meet_as_main_machine(request_.main_process_ip, port);
+  MeetingPoint main = {request_.main_process_ip, port, OwnedFd()};
+  if (!wait_for_main_machine(main, request_.join_timeout_seconds, signals_.user_fd())) {
+    exit_code_ = 128 + signals_.next_of_user().value_or(SIGTERM);
+  }
+  return main;
+}
+
+RankEnvironment Launch::environment_of(const Generation& generation, int64_t local_rank) const {
+  RankEnvironment to;
+  const int64_t ranks = request_.local_ranks;
+  to.set("RANK", request_.machine_rank * ranks + local_rank);
+  to.set("WORLD_SIZE", request_.num_machines * ranks);
+  to.set("LOCAL_RANK", local_rank);
+  to.set("LOCAL_WORLD_SIZE", ranks);
+  to.set("GROUP_RANK", request_.machine_rank);
+  to.set("MASTER_ADDR", generation.meeting.address);
+  to.set("MASTER_PORT", generation.meeting.port);
+  const bool has_store = local_rank == 0 && generation.meeting.listener;
+  to.set(kStoreVariable, has_store ? std::to_string(generation.meeting.listener.get()) : "");
+  to.set(kBoardVariable, generation.board.fd());
+  to.set(kLifelineVariable, lifeline_.read.get());
+  to.set(kGenerationVariable, supervisor_.generation());
+  to.set(kTokenVariable, token_);
+  return to;
+}
+
+std::string Launch::log_path(int64_t local_rank) const {
+  const int64_t rank = request_.machine_rank * request_.local_ranks + local_rank;
+  if (request_.log_dir.empty() || rank == 0) return {};
+  return request_.log_dir + "/rank-" + std::to_string(rank) + ".out";
+}
+
+void Launch::start_rank(Generation& to, int64_t local_rank) {
+  Pipe pipe;
+  const bool is_main = request_.machine_rank == 0 && local_rank == 0;
+  RankStart start = {.program = program_,
+                     .argv = request_.argv,
+                     .environment = environment_of(to, local_rank).all(),
+                     .handed = {to.board.fd(), lifeline_.read.get()},
+                     .standard_error = pipe.write.get(),
+                     .own_output = is_main};
+  if (local_rank == 0 && to.meeting.listener) start.handed.push_back(to.meeting.listener.get());
+  to.outputs.emplace_back(std::move(pipe.read), log_path(local_rank),
+                          is_main ? &to_stderr_ : nullptr);
+  to.processes.emplace_back(start);
+}
+
+void Launch::start(int64_t generation) {
+  if (generation > 0) {
+    warn("starting all ranks again, " + std::to_string(generation) + " of at most " +
+         std::to_string(request_.max_restarts) + " times");
+  }
+  generation_.reset();  // its socket may have the port
+  auto fresh = std::make_unique<Generation>(request_.local_ranks);
+  fresh->meeting = meet();
+  if (exit_code_) return;
+  fresh->ends.resize(static_cast<size_t>(request_.local_ranks));
+  for (int64_t rank = 0; rank < request_.local_ranks; ++rank) start_rank(*fresh, rank);
+  fresh->meeting.listener.reset();  // else nobody would see that rank 0 is gone
+  generation_ = std::move(fresh);
+}
+
+void Launch::wait_for_events() {
+  std::vector<pollfd> watched = {{signals_.user_fd(), POLLIN, 0}, {signals_.child_fd(), POLLIN, 0}};
+  if (to_stderr_.pending()) watched.push_back({to_stderr_.fd(), POLLOUT, 0});
+  for (const RankOutput& output : generation_->outputs) {
+    if (output.fd() >= 0) watched.push_back({output.fd(), POLLIN, 0});
+  }
+  const int64_t wait = std::clamp<int64_t>(next_tick_ms_ - now_ms(), 0, kTickMs);
+  ::poll(watched.data(), watched.size(), static_cast<int>(wait));
+}
+
+void Launch::take_output() {
+  to_stderr_.flush();
+  for (RankOutput& output : generation_->outputs) output.take();
+}
+
+void Launch::take_signals() {
+  while (const auto signal = signals_.next_of_user()) {
+    if (*signal == SIGTSTP) {
+      suspend();
+    } else {
+      obey(supervisor_.signaled(*signal));
+    }
+  }
+}
+
+/// A terminal's Ctrl-Z reaches this process alone.
+void Launch::suspend() {
+  for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGSTOP);
+  ::raise(SIGSTOP);
+  for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGCONT);
+}
+
+void Launch::reap() {
+  signals_.forget_children();
+  const int64_t generation = supervisor_.generation();
+  for (size_t i = 0; i < generation_->processes.size(); ++i) {
+    const auto end = generation_->processes[i].reap();
+    if (!end) continue;
+    generation_->ends[i] = *end;
+    obey(supervisor_.exited(generation, static_cast<int64_t>(i), *end, now_ms()));
+    if (exit_code_ || supervisor_.generation() != generation) return;
+  }
+}
+
+void Launch::tick() {
+  const int64_t now = now_ms();
+  if (now < next_tick_ms_) return;
+  next_tick_ms_ = now + kTickMs;
+  std::vector<RankView> views;
+  for (size_t i = 0; i < generation_->processes.size(); ++i) {
+    const RankStatus status = generation_->board.read(static_cast<int64_t>(i));
+    const RankProcess& process = generation_->processes[i];
+    const char state = process.alive() ? process_state(process.pid()) : '\0';
+    views.push_back({.sequence = status.sequence,
+                     .inside = status.inside,
+                     .stopped = state == 'T' || state == 't'});
+  }
+  obey(supervisor_.tick(views, now));
+}
+
+std::vector<RankSight> Launch::sights() const {
+  std::vector<RankSight> sights;
+  for (size_t i = 0; i < generation_->processes.size(); ++i) {
+    const RankProcess& process = generation_->processes[i];
+    RankSight sight;
+    sight.pid = process.pid();
+    sight.state = process.alive() ? process_state(process.pid()) : '\0';
+    sight.end = generation_->ends[i];
+    sight.status = generation_->board.read(static_cast<int64_t>(i));
+    sight.silent_seconds = static_cast<double>(steady_now_ns() - sight.status.heartbeat_ns) / 1e9;
+    sights.push_back(std::move(sight));
+  }
+  return sights;
+}
+
+/// What the ranks wrote before they ended; not for ever, should one have left a child that prints.
+void Launch::take_last_output() {
+  for (int i = 0; i < 100; ++i) {
+    bool more = false;
+    for (RankOutput& output : generation_->outputs) more |= output.take();
+    if (!more) break;
+  }
+  to_stderr_.finish(2000);
+}
+
+void Launch::report(bool restarts) {
+  take_last_output();
+  FailureFacts facts;
+  facts.cause = supervisor_.cause();
+  facts.first_rank = request_.machine_rank * request_.local_ranks;
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  facts.host = host;
+  const bool ended = facts.cause.kind == CauseKind::kEnded;
+  facts.ranks = ended ? sights() : captured_;
+  const int64_t about = ended ? facts.cause.rank : facts.cause.missing.front();
+  const RankOutput& output = generation_->outputs[static_cast<size_t>(about)];
+  if (!output.relayed()) facts.last_lines = output.last_lines();
+  if (output.log().written()) facts.log_path = output.log().path();
+  facts.out_of_memory = ended && facts.cause.end.by_signal && facts.cause.end.number == SIGKILL &&
+                        out_of_memory_.killed();
+  if (!restarts) facts.go_on_with = request_.go_on_with;
+  std::string text = report_text(facts);
+  constexpr std::string_view kError = "error: ";
+  if (restarts && text.starts_with(kError)) text.replace(0, kError.size(), "warning: ");
+  to_stderr_.add(text);
+  to_stderr_.finish(2000);
+}
+
+void Launch::obey(const Actions& actions) {
+  for (const Action& action : actions) {
+    switch (action.kind) {
+      case ActionKind::kStart:
+        start(action.value);
+        break;
+      case ActionKind::kForward:
+        for (const RankProcess& rank : generation_->processes) {
+          rank.send(static_cast<int>(action.value));
+        }
+        break;
+      case ActionKind::kKill:
+        for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGKILL);
+        break;
+      case ActionKind::kCapture:
+        captured_ = sights();
+        break;
+      case ActionKind::kReport:
+        report(action.value != 0);
+        break;
+      case ActionKind::kFinish:
+        exit_code_ = static_cast<int>(action.value);
+        break;
+    }
+  }
+}
+
+int Launch::run() {
+  obey(supervisor_.start(now_ms()));
+  while (!exit_code_) {
+    wait_for_events();
+    take_signals();
+    take_output();
+    reap();
+    if (!exit_code_) tick();
+  }
+  if (generation_) take_last_output();
+  return *exit_code_;
+}
+
+}  // namespace
+
+int launch(const LaunchRequest& request) {
+  open_standard_streams();
+  return Launch(request).run();
+}
+
+}  // namespace accel
