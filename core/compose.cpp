@@ -197,6 +197,7 @@ Composition compose(const ComposeRequest& request, Diagnostics& problems) {
   if (const Node::Entry* smoke = out.recipe.find("smoke"); smoke && request.smoke) {
     apply_overrides(out.recipe, overrides_of(Node(smoke->node), problems), merging);
   }
+  for (const Node& layer : request.above) merge(out.recipe, layer, {}, merging);
   std::vector<Override> overrides;
   for (const Argument& argument : request.overrides) {
     overrides.push_back(parse_override(argument.text, argument.number, problems));

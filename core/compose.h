@@ -18,7 +18,8 @@ struct Argument {
 struct ComposeRequest {
   std::string recipe;               ///< a path, as the user named it, or `builtin:NAME`
   std::vector<Node> below;          ///< layers under the recipe and its includes: a config file
-  std::vector<Argument> overrides;  ///< laid over the recipe
+  std::vector<Node> above;          ///< layers over the recipe: flags of the command line
+  std::vector<Argument> overrides;  ///< laid over all of these
   bool smoke = false;               ///< lay the recipe's own `smoke` section over it, before these
   std::string builtin_folder;       ///< where `builtin:NAME` is looked up
   References references;            ///< `recipe.dir` is answered by compose() itself
@@ -30,8 +31,8 @@ struct Composition {
   std::vector<std::string> files;  ///< every file that was read, the recipe last
 };
 
-/// Lays `below`, the recipe's includes (left to right, each after its own), the recipe, `smoke` and
-/// the overrides over one another, then replaces references.
+/// Lays `below`, the recipe's includes (left to right, each after its own), the recipe, `smoke`,
+/// `above` and the overrides over one another, then replaces references.
 ///
 /// `include` is consumed; `recipe`, `vars`, `smoke` and `x-` keys stay in the tree as written.
 /// Throws RecipeError when a file cannot be read or parsed; all else that is wrong goes to

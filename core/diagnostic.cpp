@@ -118,6 +118,8 @@ std::string render(const Diagnostic& d) {
   const bool placed = source && d.where.line > 0;
   if (source && source->kind == Source::Kind::kArgument) {
     out += "argument " + std::to_string(source->argument) + ": ";
+  } else if (source && source->kind == Source::Kind::kEnvironment) {
+    out += "environment " + source->path + ": ";
   } else if (source && source->kind == Source::Kind::kFile) {
     out += source->path + ':';
     if (placed) out += std::to_string(d.where.line) + ':' + std::to_string(d.where.column) + ':';
@@ -136,6 +138,8 @@ std::string render_json(const Diagnostic& d) {
   std::string out = "{\"severity\": \"error\"";
   if (source && source->kind == Source::Kind::kArgument) {
     out += ", \"argument\": " + std::to_string(source->argument);
+  } else if (source && source->kind == Source::Kind::kEnvironment) {
+    out += ", \"environment\": " + json_text(source->path);
   } else if (source && source->kind == Source::Kind::kFile) {
     out += ", \"file\": " + json_text(source->path);
   }

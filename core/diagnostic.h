@@ -11,9 +11,10 @@ namespace accel {
 
 /// A text that recipe values come from, kept alive by every Span that points into it.
 struct Source {
-  enum class Kind { kFile, kArgument, kDefault };
+  enum class Kind { kFile, kArgument, kEnvironment, kDefault };
 
-  std::string path;  ///< the file as the user named it, or the argument as typed
+  /// The file as the user named it, the argument as typed, or the name of a variable.
+  std::string path;
   std::string text;
   Kind kind = Kind::kFile;
   int argument = 0;  ///< position on the command line, for Kind::kArgument

@@ -23,6 +23,7 @@ struct Console {
   SinkPtr err = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   SinkPtr file;
   void (*redraw)(bool) = nullptr;
+  bool silent = false;
 
   Console() {
     out->set_pattern("%v");
@@ -52,8 +53,10 @@ void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::stri
   Console& to = console();
   if (to.redraw) to.redraw(false);
   const spdlog::details::log_msg message("", level, line);
-  sink->log(message);
-  sink->flush();
+  if (!to.silent) {
+    sink->log(message);
+    sink->flush();
+  }
   const std::string lost = to.file ? copy(message) : "";
   if (to.redraw) to.redraw(true);
   if (!lost.empty()) warn("nothing more goes to the log file: " + lost);
@@ -67,6 +70,10 @@ void say(const std::string& line) {
 
 void warn(const std::string& line) {
   write(console().err, spdlog::level::warn, line);
+}
+
+void be_silent(bool on) {
+  console().silent = on;
 }
 
 void log_to_file(const std::string& path) {

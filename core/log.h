@@ -11,6 +11,9 @@ void say(const std::string& line);
 /// "warning: ..." on standard error.
 void warn(const std::string& line);
 
+/// From now on neither reaches the terminal, or both do again: of many ranks only one speaks.
+void be_silent(bool on = true);
+
 /// From now on both go to `path` as well (appended). Throws IoError when it cannot be opened.
 void log_to_file(const std::string& path);
 

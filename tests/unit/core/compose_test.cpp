@@ -73,6 +73,13 @@ TEST_F(ComposeTest, LayersBelowAreOverriddenByEverything) {
   EXPECT_EQ(composed(low), "{a: recipe, b: builtin, c: config}");
 }
 
+TEST_F(ComposeTest, LayersAboveWinOverTheRecipeAndLoseToArguments) {
+  write("r.yaml", "a: recipe\nb: recipe\nc: recipe\n");
+  ComposeRequest high = request({"c=argument"});
+  high.above.push_back(parse_recipe("flags.yaml", "b: flag\nc: flag\n"));
+  EXPECT_EQ(composed(high), "{a: recipe, b: flag, c: argument}");
+}
+
 TEST_F(ComposeTest, SmokeIsLaidOverOnlyWhenAskedForAndBelowArguments) {
   write("r.yaml",
         "train: {until: 3 epochs, batch: 8}\nsmoke: {train.until: 4 steps, train.batch: 2}\n");

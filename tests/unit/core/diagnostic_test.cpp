@@ -54,6 +54,16 @@ TEST(DiagnosticTest, JsonIsOneLineWithTheSameFacts) {
   EXPECT_EQ(render_json({{}, "no", ""}), "{\"severity\": \"error\", \"message\": \"no\"}\n");
 }
 
+TEST(DiagnosticTest, AVariableOfTheEnvironmentIsAPlace) {
+  const auto variable =
+      std::make_shared<const Source>(Source{"LR", "LR=x", Source::Kind::kEnvironment, 0});
+  EXPECT_EQ(render({{variable, 1, 4}, "no", ""}),
+            "environment LR: error: no\n    LR=x\n       ^\n");
+  EXPECT_EQ(render_json({{variable, 1, 4}, "no", ""}),
+            "{\"severity\": \"error\", \"environment\": \"LR\", \"line\": 1, \"column\": 4, "
+            "\"message\": \"no\"}\n");
+}
+
 TEST(DiagnosticTest, ProblemsAreToldInTheOrderOfTheTextAndOnce) {
   const std::string text = "a\nb\nc\n";
   const Span first = at(text, 1, 1), second{first.source, 2, 1}, third{first.source, 3, 1};

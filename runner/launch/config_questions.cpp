@@ -1,0 +1,123 @@
+#include "runner/launch/config_questions.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "core/error.h"
+#include "core/scalar.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kMostAsked = 65536;
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+class Questions {
+ public:
+  Questions(std::istream& in, std::ostream& out) : in_(in), out_(out) {}
+
+  /// Asks until `wrong` has nothing to say against the answer.
+  std::string text(const std::string& question, const std::string& standard,
+                   const std::function<std::string(const std::string&)>& wrong) {
+    for (;;) {
+      out_ << question << (standard.empty() ? ": " : " [" + standard + "]: ") << std::flush;
+      std::string answer;
+      if (!std::getline(in_, answer)) {
+        out_ << '\n';
+        throw Error(ExitCode::kRecipe, "the answers ended before the last question",
+                    "answer all of them; nothing was written");
+      }
+      answer = trimmed(answer);
+      if (answer.empty()) answer = standard;
+      const std::string objection = wrong(answer);
+      if (objection.empty()) return answer;
+      out_ << "  " << objection << '\n';
+    }
+  }
+
+  int64_t number(const std::string& question, int64_t standard, int64_t least, int64_t most,
+                 int64_t multiple_of = 1) {
+    const auto wrong = [&](const std::string& answer) -> std::string {
+      const auto value = parse_integer({answer}).value;
+      if (!value || *value < least || *value > most) {
+        return "a number from " + std::to_string(least) + " to " + std::to_string(most);
+      }
+      if (*value % multiple_of == 0) return "";
+      return "a multiple of " + std::to_string(multiple_of) + ", the number of machines";
+    };
+    return *parse_integer({text(question, std::to_string(standard), wrong)}).value;
+  }
+
+  bool yes(const std::string& question) {
+    const auto wrong = [](std::string answer) -> std::string {
+      return is_yes(answer) || is_no(answer) ? "" : "yes or no";
+    };
+    return is_yes(text(question + " (yes/no)", "no", wrong));
+  }
+
+ private:
+  static std::string lower(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+  }
+  static bool is_yes(const std::string& answer) {
+    return lower(answer) == "yes" || lower(answer) == "y";
+  }
+  static bool is_no(const std::string& answer) {
+    return lower(answer) == "no" || lower(answer) == "n";
+  }
+
+  std::istream& in_;
+  std::ostream& out_;
+};
+
+std::string no_address(const std::string& answer) {
+  if (answer.empty()) return "an address or a name, such as 10.0.0.1";
+  const bool blank = answer.find_first_of(" \t'\"") != answer.npos;
+  return blank ? "one address or name, without blanks and quotes" : "";
+}
+
+std::string no_precision(const std::string& answer) {
+  return answer == "no" || answer == "fp16" || answer == "bf16" ? "" : "no, fp16 or bf16";
+}
+
+void ask_machines(Questions& questions, ConfigAnswers& answers) {
+  answers.num_machines = questions.number("How many machines", 1, 1, kMostAsked);
+  const int64_t machines = answers.num_machines;
+  if (machines > 1) {
+    answers.machine_rank =
+        questions.number("Which of them is this one, counted from 0", 0, 0, machines - 1);
+    answers.main_process_ip =
+        questions.text("Address of machine 0, as the others reach it", "", no_address);
+    answers.main_process_port =
+        questions.number("Port of machine 0 that is free for this", 29500, 1, 65535);
+  }
+  answers.num_processes = questions.number("How many processes, over all machines", 2 * machines,
+                                           machines, kMostAsked / machines * machines, machines);
+  answers.debug = questions.yes("Check before each exchange that all ranks mean the same");
+}
+
+}  // namespace
+
+ConfigAnswers ask_config(std::istream& in, std::ostream& out) {
+  Questions questions(in, out);
+  ConfigAnswers answers;
+  answers.several = questions.yes("Train in several processes");
+  if (answers.several) {
+    ask_machines(questions, answers);
+  } else {
+    answers.use_cpu = questions.yes("Train on the CPU even where there is a GPU");
+  }
+  answers.mixed_precision = questions.text("Mixed precision: no, fp16 or bf16", "no", no_precision);
+  return answers;
+}
+
+}  // namespace accel

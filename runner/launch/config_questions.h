@@ -1,0 +1,14 @@
+// The questions of `accel-run config`.
+#pragma once
+
+#include <iosfwd>
+
+#include "runner/launch/config_text.h"
+
+namespace accel {
+
+/// Asks on `out` and reads a line for each answer from `in`: an empty one is the default in
+/// brackets, a bad one is asked for again. Throws Error when `in` ends before the last answer.
+ConfigAnswers ask_config(std::istream& in, std::ostream& out);
+
+}  // namespace accel

@@ -1,0 +1,20 @@
+// What `accel-run env` tells of a machine and of the environment.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace accel {
+
+/// A name and what it is, for a line each.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// Compiler, kernel, C library, processor, cores, memory. Needs no libtorch.
+Facts machine_facts();
+
+/// Those variables of `environment` (as `environ`, ending with a null) that can change a run, by
+/// name. Of one that may hold a secret only that it is set.
+Facts run_variables(const char* const* environment);
+
+}  // namespace accel

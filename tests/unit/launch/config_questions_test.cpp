@@ -1,0 +1,101 @@
+#include "runner/launch/config_questions.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "core/error.h"
+
+namespace accel {
+namespace {
+
+/// The file that the answers make, without what is always so.
+std::string file_of(const std::string& lines) {
+  std::istringstream in(lines);
+  std::ostringstream out;
+  return config_text(config_tree(ask_config(in, out)), "c.yaml");
+}
+
+std::string asked(const std::string& lines) {
+  std::istringstream in(lines);
+  std::ostringstream out;
+  ask_config(in, out);
+  return out.str();
+}
+
+TEST(ConfigQuestionsTest, NoAnswersAreTheDefaults) {
+  EXPECT_EQ(file_of("\n\n\n"),
+            "compute_environment: LOCAL_MACHINE\n"
+            "debug: false\n"
+            "distributed_type: 'NO'\n"
+            "downcast_bf16: 'no'\n"
+            "enable_cpu_affinity: false\n"
+            "machine_rank: 0\n"
+            "main_training_function: main\n"
+            "mixed_precision: 'no'\n"
+            "num_machines: 1\n"
+            "num_processes: 1\n"
+            "rdzv_backend: static\n"
+            "same_network: true\n"
+            "tpu_use_cluster: false\n"
+            "tpu_use_sudo: false\n"
+            "use_cpu: false\n");
+}
+
+TEST(ConfigQuestionsTest, SeveralMachinesAreAskedFor) {
+  EXPECT_EQ(asked("yes\n2\n1\nnode0\n4000\n6\nyes\nbf16\n"),
+            "Train in several processes (yes/no) [no]: "
+            "How many machines [1]: "
+            "Which of them is this one, counted from 0 [0]: "
+            "Address of machine 0, as the others reach it: "
+            "Port of machine 0 that is free for this [29500]: "
+            "How many processes, over all machines [4]: "
+            "Check before each exchange that all ranks mean the same (yes/no) [no]: "
+            "Mixed precision: no, fp16 or bf16 [no]: ");
+  const std::string file = file_of("yes\n2\n1\nnode0\n4000\n6\nyes\nbf16\n");
+  for (const char* line :
+       {"debug: true\n", "distributed_type: 'MULTI_CPU'\n", "machine_rank: 1\n",
+        "main_process_ip: 'node0'\n", "main_process_port: 4000\n", "mixed_precision: 'bf16'\n",
+        "num_machines: 2\n", "num_processes: 6\n", "use_cpu: true\n"}) {
+    EXPECT_NE(file.find(line), std::string::npos) << line << file;
+  }
+}
+
+TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {
+  EXPECT_EQ(asked("perhaps\nYES\n0\n2\n2\n 1 \n\na b\nnode0\n70000\n\n3\n4\n\nfp8\nfp16\n"),
+            "Train in several processes (yes/no) [no]:   yes or no\n"
+            "Train in several processes (yes/no) [no]: "
+            "How many machines [1]:   a number from 1 to 65536\n"
+            "How many machines [1]: "
+            "Which of them is this one, counted from 0 [0]:   a number from 0 to 1\n"
+            "Which of them is this one, counted from 0 [0]: "
+            "Address of machine 0, as the others reach it:   an address or a name, such as "
+            "10.0.0.1\n"
+            "Address of machine 0, as the others reach it:   one address or name, without blanks "
+            "and quotes\n"
+            "Address of machine 0, as the others reach it: "
+            "Port of machine 0 that is free for this [29500]:   a number from 1 to 65535\n"
+            "Port of machine 0 that is free for this [29500]: "
+            "How many processes, over all machines [4]:   a multiple of 2, the number of "
+            "machines\n"
+            "How many processes, over all machines [4]: "
+            "Check before each exchange that all ranks mean the same (yes/no) [no]: "
+            "Mixed precision: no, fp16 or bf16 [no]:   no, fp16 or bf16\n"
+            "Mixed precision: no, fp16 or bf16 [no]: ");
+}
+
+TEST(ConfigQuestionsTest, AnEndBeforeTheLastAnswerIsAnError) {
+  for (const char* lines : {"", "yes\n", "no\nyes\n"}) {
+    try {
+      asked(lines);
+      ADD_FAILURE() << lines;
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "the answers ended before the last question");
+      EXPECT_EQ(error.hint(), "answer all of them; nothing was written");
+      EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accel
