@@ -13,6 +13,11 @@ struct HostBatch {
   Array inputs;              ///< [samples, ...input of one sample]
   Array targets;             ///< [samples, ...target of one sample]; empty when samples have none
   std::vector<int64_t> ids;  ///< position of each sample in its dataset
+  int64_t padded = 0;        ///< of its samples, the last so many repeat what counts elsewhere
+  int64_t part = 0;          ///< its number among the micro-batches of all ranks in the window
+
+  /// Samples, from the front, that count: over all ranks each of an epoch's samples does once.
+  int64_t valid() const { return static_cast<int64_t>(ids.size()) - padded; }
 };
 
 /// Stacks `size` samples that come one at a time.

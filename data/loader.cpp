@@ -17,11 +17,21 @@ constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 
 void require_sane(const LoaderOptions& options) {
   const bool sane = options.batch > 0 && options.micro_batch > 0 && options.workers >= 0 &&
-                    options.prefetch > 0 && options.batch % options.micro_batch == 0;
+                    options.prefetch > 0 && options.rank >= 0 && options.rank < options.world &&
+                    options.batch % (options.micro_batch * options.world) == 0;
   if (!sane) throw std::logic_error("a loader's sizes do not fit together");
-  if (options.world != 1 || options.rank != 0) {
-    throw std::logic_error("a loader gives its samples to one rank only");
-  }
+}
+
+/// value % size, which is rarely needed and slow.
+int64_t wrapped(int64_t value, int64_t size) {
+  return value < size ? value : value % size;
+}
+
+[[noreturn]] void throw_too_few(int64_t size, const LoaderOptions& options) {
+  std::string message = "the dataset holds " + std::to_string(size) +
+                        " samples, fewer than one batch of " + std::to_string(options.batch);
+  if (options.world > 1) message += " over " + std::to_string(options.world) + " ranks";
+  throw DataError(message, "lower 'batch' or set 'drop_last' to false");
 }
 
 [[noreturn]] void throw_with_sample(const Error& error, int64_t id) {
@@ -37,18 +47,22 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       options_(options),
+      ids_(dataset_->size()),
       draws_(dataset_, options.seed, options.shuffle) {
   require_sane(options_);
   const int64_t size = draws_.size();
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
-  if (samples_per_epoch_ == 0) {
-    throw DataError("the dataset holds " + std::to_string(size) +
-                        " samples, fewer than one batch of " + std::to_string(options_.batch),
-                    "lower 'batch' or set 'drop_last' to false");
-  }
+  if (samples_per_epoch_ == 0) throw_too_few(size, options_);
+  plan_ = {.samples = samples_per_epoch_,
+           .micro_batch = options_.micro_batch,
+           .world = options_.world,
+           .sharing = options_.sharing,
+           .even_batches = options_.even_batches && options_.world > 1};
+  rounds_per_window_ = options_.batch / (options_.micro_batch * options_.world);
+  rounds_per_epoch_ = rounds_of(plan_);
   steps_per_epoch_ = (samples_per_epoch_ - 1) / options_.batch + 1;
-  batches_per_epoch_ = (samples_per_epoch_ - 1) / options_.micro_batch + 1;
+  batches_per_epoch_ = batches_of(plan_, options_.rank);
   seek(0, 0);
 }
 
@@ -80,17 +94,15 @@ bool Loader::has_next() const {
 Window Loader::next() {
   if (!has_next()) throw std::logic_error("a window is taken beyond the end of the epoch");
   const auto start = std::chrono::steady_clock::now();
-  const int64_t per_window = options_.batch / options_.micro_batch;
-  const int64_t first = step_ * per_window;
-  const int64_t last = std::min(first + per_window, batches_per_epoch_);
+  const int64_t first = step_ * rounds_per_window_;
+  const int64_t last = std::min(first + rounds_per_window_, batches_per_epoch_);
   Window window{.micro_batches = {}, .epoch = epoch_, .step = step_, .digest = kFnvOffset};
   for (int64_t i = first; i < last; ++i) {
-    window.micro_batches.push_back(take_batch(epoch_ * batches_per_epoch_ + i));
-    for (const int64_t id : window.micro_batches.back().ids) {
-      window.digest = (window.digest ^ static_cast<uint64_t>(id)) * kFnvPrime;
-      ++window.samples;
-    }
+    HostBatch& batch =
+        window.micro_batches.emplace_back(take_batch(epoch_ * batches_per_epoch_ + i));
+    batch.part = (i - first) * options_.world + options_.rank;
   }
+  account(window);
   if (++step_ == steps_per_epoch_ && options_.repeat) {
     ++epoch_;
     step_ = 0;
@@ -99,10 +111,29 @@ Window Loader::next() {
   return window;
 }
 
+void Loader::account(Window& window) {
+  const int64_t first = window.step * rounds_per_window_;
+  const int64_t last = std::min(first + rounds_per_window_, rounds_per_epoch_);
+  for (int64_t i = first; i < last; ++i) {
+    const Round round = round_of(plan_, i);
+    window.samples += round.valid;
+    window.padded += round.padded;
+    window.parts += round.batches;
+  }
+  // Kept by the loader: workers that are epochs ahead have the shared ones replaced.
+  if (accounted_epoch_ != window.epoch) accounted_draws_ = draws_.of(window.epoch);
+  accounted_epoch_ = window.epoch;
+  const int64_t begin = window.step * options_.batch;
+  for (int64_t i = begin; i < begin + window.samples; ++i) {
+    const auto id = static_cast<uint64_t>(wrapped(accounted_draws_[i], ids_));
+    window.digest = (window.digest ^ id) * kFnvPrime;
+  }
+}
+
 HostBatch Loader::take_batch(int64_t ticket) {
   if (options_.workers == 0) return make_batch(ticket);
   if (!prefetcher_) {
-    const int64_t ahead = options_.prefetch * (options_.batch / options_.micro_batch);
+    const int64_t ahead = options_.prefetch * rounds_per_window_;
     prefetcher_ =
         std::make_unique<Prefetcher>(PrefetchPlan{.workers = options_.workers,
                                                   .ahead = std::max(ahead, options_.workers),
@@ -115,19 +146,20 @@ HostBatch Loader::take_batch(int64_t ticket) {
 
 HostBatch Loader::make_batch(int64_t ticket) {
   const int64_t epoch = ticket / batches_per_epoch_;
-  const int64_t first = ticket % batches_per_epoch_ * options_.micro_batch;
-  const int64_t last = std::min(first + options_.micro_batch, samples_per_epoch_);
+  const Share share = share_of(plan_, ticket % batches_per_epoch_, options_.rank);
   const Draws draws = draws_.of(epoch);
-  const int64_t size = dataset_->size();
-  Collator collator(last - first);
-  for (int64_t i = first; i < last; ++i) {
-    collator.add(make_sample(epoch, draws[i]), draws[i] % size);
+  Collator collator(share.size);
+  for (int64_t j = 0; j < share.size; ++j) {
+    const int64_t draw = draws[wrapped(share.first + j, samples_per_epoch_)];
+    collator.add(make_sample(epoch, draw), wrapped(draw, ids_));
   }
-  return std::move(collator).finish();
+  HostBatch batch = std::move(collator).finish();
+  batch.padded = share.size - share.valid;
+  return batch;
 }
 
 Sample Loader::make_sample(int64_t epoch, int64_t draw) const {
-  const int64_t id = draw % dataset_->size();
+  const int64_t id = wrapped(draw, ids_);
   try {
     Sample sample = dataset_->sample(id);
     SampleRng rng(options_.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw));

@@ -9,20 +9,25 @@
 #include "data/epoch_draws.h"
 #include "data/host_batch.h"
 #include "data/prefetcher.h"
+#include "data/shard.h"
 
 namespace accel {
 
-/// What one optimizer step consumes. Windows never straddle epochs.
+/// What one optimizer step consumes. Windows never straddle epochs. All but `micro_batches` is of
+/// all ranks together, and alike on each of them.
 struct Window {
-  std::vector<HostBatch> micro_batches;  ///< in order; only the epoch's very last may be short
+  std::vector<HostBatch> micro_batches;  ///< this rank's, in order; in an epoch's last window some
+                                         ///< may be short or missing, even all
   int64_t epoch = 0;
   int64_t step = 0;     ///< within the epoch, from 0
-  int64_t samples = 0;  ///< over all micro-batches
-  uint64_t digest = 0;  ///< of the sample ids in order, whatever the micro-batch size
+  int64_t samples = 0;  ///< that count, each once
+  int64_t padded = 0;   ///< that only fill micro-batches, besides `samples`
+  int64_t parts = 0;    ///< micro-batches; HostBatch::part numbers them from 0 without gaps
+  uint64_t digest = 0;  ///< of the ids of `samples` in the epoch's order, however they are shared
 };
 
 struct LoaderOptions {
-  int64_t batch = 1;        ///< samples per window; a multiple of `micro_batch`
+  int64_t batch = 1;        ///< samples per window; a multiple of `micro_batch` * `world`
   int64_t micro_batch = 1;  ///< samples per HostBatch
   int64_t workers = 0;      ///< threads that prepare batches; 0: next() does it itself
   int64_t prefetch = 2;     ///< windows prepared ahead when there are workers
@@ -30,12 +35,17 @@ struct LoaderOptions {
   bool drop_last = false;   ///< leave out an epoch's last window when it is short
   bool repeat = true;       ///< false: one epoch per seek(), and nothing is prepared beyond it
   uint64_t seed = 0;        ///< of the order and of the transforms
-  int64_t rank = 0;
-  int64_t world = 1;
+  int64_t rank = 0;         ///< whose micro-batches the windows hold
+  int64_t world = 1;        ///< ranks that share each window
+  Sharing sharing = Sharing::kBatches;  ///< how; it shows only at the end of an epoch
+  bool even_batches = true;  ///< when an epoch's last round is short, fill it from the epoch's
+                             ///< start, so that all ranks have equal micro-batches; one rank alone
+                             ///< never fills
 };
 
 /// The same windows for any number of workers, in any process, from any starting point: order and
-/// augmentation are functions of (seed, epoch, sample). For one thread.
+/// augmentation are functions of (seed, epoch, sample). Micro-batch a of rank r in a window is the
+/// window's (a * world + r)-th, unless an epoch's end is cut into slices. For one thread.
 class Loader {
  public:
   /// Throws DataError when there is not a single window to give.
@@ -44,7 +54,8 @@ class Loader {
   ~Loader();
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Samples consumed by a whole epoch: less than the dataset holds when the last are dropped.
+  /// Samples that count in a whole epoch, over all ranks: less than the dataset holds when the last
+  /// are dropped.
   int64_t samples_per_epoch() const { return samples_per_epoch_; }
   /// Of the samples after all transforms.
   DataShape shape() const;
@@ -66,15 +77,22 @@ class Loader {
   HostBatch make_batch(int64_t ticket);
   HostBatch take_batch(int64_t ticket);
   Sample make_sample(int64_t epoch, int64_t draw) const;
+  void account(Window& window);
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::vector<std::unique_ptr<Transform>> transforms_;
   const LoaderOptions options_;
+  const int64_t ids_;  // samples of the dataset
   EpochDraws draws_;
+  Draws accounted_draws_;
+  int64_t accounted_epoch_ = -1;  // whose draws those are
+  ShardPlan plan_;
+  int64_t rounds_per_window_ = 0;
+  int64_t rounds_per_epoch_ = 0;
   int64_t samples_per_epoch_ = 0;
   int64_t steps_per_epoch_ = 0;
-  int64_t batches_per_epoch_ = 0;
-  int64_t epoch_ = 0;  // of the next window
+  int64_t batches_per_epoch_ = 0;  // of this rank
+  int64_t epoch_ = 0;              // of the next window
   int64_t step_ = 0;
   int64_t end_ = 0;  // the ticket at which it stops
   double wait_seconds_ = 0;
