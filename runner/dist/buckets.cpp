@@ -1,0 +1,67 @@
+#include "runner/dist/buckets.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace accel {
+namespace {
+
+constexpr int64_t kFirstBucketBytes = 1 << 20;
+
+}  // namespace
+
+Bucket::Bucket(std::vector<NamedTensor> parameters) : parameters_(std::move(parameters)) {
+  for (const NamedTensor& item : parameters_) {
+    offsets_.push_back(elements_);
+    elements_ += item.tensor.numel();
+  }
+  flat_ = at::zeros({elements_ + static_cast<int64_t>(parameters_.size())},
+                    parameters_.front().tensor.options().requires_grad(false));
+}
+
+at::Tensor Bucket::flag(size_t i, const at::Tensor& flat) const {
+  return flat.narrow(0, elements_ + static_cast<int64_t>(i), 1);
+}
+
+void Bucket::put(size_t i, const at::Tensor& gradient) {
+  const at::Tensor& parameter = parameters_[i].tensor;
+  const at::Tensor slice = flat_.narrow(0, offsets_[i], parameter.numel());
+  if (gradient.defined()) {
+    slice.view(parameter.sizes()).copy_(gradient);
+  } else {
+    slice.zero_();
+  }
+  flag(i, flat_).fill_(gradient.defined() ? 1 : 0);
+}
+
+at::Tensor Bucket::get(size_t i, const at::Tensor& flat) const {
+  if (flag(i, flat).item().toDouble() == 0) return {};
+  const at::Tensor& parameter = parameters_[i].tensor;
+  return flat.narrow(0, offsets_[i], parameter.numel()).view(parameter.sizes());
+}
+
+std::vector<Bucket> make_buckets(const std::vector<NamedTensor>& parameters, int64_t bucket_bytes) {
+  std::vector<Bucket> buckets;
+  std::vector<NamedTensor> open;
+  int64_t bytes = 0;
+  const auto close = [&] {
+    if (!open.empty()) buckets.emplace_back(std::exchange(open, {}));
+    bytes = 0;
+  };
+  for (auto item = parameters.rbegin(); item != parameters.rend(); ++item) {
+    const auto more = static_cast<int64_t>(item->tensor.nbytes());
+    const int64_t limit =
+        buckets.empty() ? std::min(kFirstBucketBytes, bucket_bytes) : bucket_bytes;
+    const bool other =
+        !open.empty() && open.front().tensor.scalar_type() != item->tensor.scalar_type();
+    if (other || bytes + more > limit) close();
+    open.push_back(*item);
+    bytes += more;
+  }
+  close();
+  return buckets;
+}
+
+}  // namespace accel

@@ -1,0 +1,128 @@
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "runner/dist/buckets.h"
+#include "runner/dist/gradient_hook.h"
+#include "runner/dist/strategy.h"
+
+namespace accel {
+namespace {
+
+/// One bucket and the sum of it that is under way.
+struct Travelling {
+  explicit Travelling(Bucket layout) : bucket(std::move(layout)) {}
+
+  Bucket bucket;
+  std::vector<bool> there;  ///< by parameter: its gradient is in
+  size_t missing = 0;
+  at::Tensor wire;  ///< what travels
+  std::unique_ptr<Pending> sum;
+};
+
+class Ddp final : public Strategy {
+ public:
+  Ddp(const StrategyContext& context, const DdpOptions& options)
+      : context_(context), options_(options) {
+    for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes)) {
+      buckets_.emplace_back(std::move(bucket));
+    }
+    for (size_t b = 0; b < buckets_.size(); ++b) {
+      for (size_t i = 0; i < buckets_[b].bucket.size(); ++i) {
+        set_gradient_hook(buckets_[b].bucket.parameter(i).tensor, [this, b, i] { arrived(b, i); });
+      }
+    }
+  }
+
+  ~Ddp() override {
+    for (const NamedTensor& item : context_.parameters) clear_gradient_hook(item.tensor);
+  }
+  Ddp(const Ddp&) = delete;
+  Ddp& operator=(const Ddp&) = delete;
+
+  void run(const WindowParts& parts, const Pass& pass) override {
+    for (Travelling& travelling : buckets_) {
+      travelling.missing = travelling.bucket.size();
+      travelling.there.assign(travelling.missing, false);
+    }
+    next_ = 0;
+    for (size_t i = 0; i < parts.own.size(); ++i) {
+      armed_ = i + 1 == parts.own.size();  // until then gradients only add up here
+      pass(i);
+    }
+    armed_ = false;
+    finish();
+  }
+
+  void share_buffers() override {
+    if (!options_.broadcast_buffers) return;
+    const c10::NoGradGuard no_grad;
+    for (const NamedTensor& item : context_.buffers) {
+      const at::Tensor whole = item.tensor.contiguous();
+      context_.group->broadcast(whole, 0, "buffers");
+      if (!whole.is_same(item.tensor)) item.tensor.copy_(whole);
+    }
+  }
+
+ private:
+  void arrived(size_t b, size_t i) {
+    if (!armed_) return;
+    take(buckets_[b], i);
+    start_full();
+  }
+
+  void take(Travelling& travelling, size_t i) {
+    const c10::NoGradGuard no_grad;
+    if (travelling.there[i]) return;
+    travelling.bucket.put(i, travelling.bucket.parameter(i).tensor.grad());
+    travelling.there[i] = true;
+    --travelling.missing;
+  }
+
+  /// Buckets start in their order, so that all ranks start them in the same one.
+  void start_full() {
+    for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) start(buckets_[next_]);
+  }
+
+  void start(Travelling& travelling) {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor& flat = travelling.bucket.flat();
+    travelling.wire = options_.wire_type ? flat.to(*options_.wire_type) : flat;
+    travelling.sum = context_.group->start_all_reduce(travelling.wire, ReduceOp::kSum, "gradients");
+  }
+
+  /// What backward did not reach counts as absent here; other ranks may have it.
+  void finish() {
+    const c10::NoGradGuard no_grad;
+    for (Travelling& travelling : buckets_) {
+      for (size_t i = 0; i < travelling.bucket.size(); ++i) take(travelling, i);
+    }
+    start_full();
+    for (Travelling& travelling : buckets_) {
+      travelling.sum->wait();
+      travelling.sum.reset();
+      const at::Tensor& flat = travelling.bucket.flat();
+      if (options_.wire_type) flat.copy_(travelling.wire);
+      travelling.wire.reset();
+      for (size_t i = 0; i < travelling.bucket.size(); ++i) {
+        travelling.bucket.parameter(i).tensor.mutable_grad() = travelling.bucket.get(i, flat);
+      }
+    }
+  }
+
+  StrategyContext context_;
+  DdpOptions options_;
+  std::vector<Travelling> buckets_;
+  size_t next_ = 0;  ///< the first bucket that has not started
+  bool armed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_ddp(const StrategyContext& context, const DdpOptions& options) {
+  return std::make_unique<Ddp>(context, options);
+}
+
+}  // namespace accel

@@ -1,0 +1,2 @@
+// Nothing: see context.h.
+#pragma once

@@ -1,0 +1,2 @@
+// Nothing: see gloo/context.h.
+#pragma once
