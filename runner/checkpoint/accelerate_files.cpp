@@ -289,7 +289,7 @@ StateDict read_scaler(const Value& value) {
   return out;
 }
 
-Value random_states_value(const TrainState& state) {
+Value random_states_value(const TrainState& state, const at::Tensor& rng) {
   // 0 is a boundary of any accumulation window, and checkpoints are cut at boundaries.
   const int64_t micro_step = 0;
   const MersenneState numpy = numpy_random_state(static_cast<uint32_t>(state.seed));
@@ -299,8 +299,8 @@ Value random_states_value(const TrainState& state) {
                          Value::Tuple{{3, words_of(python_random_state(state.seed), true), {}}});
   out.items.emplace_back("numpy_random_seed", Value::Tuple{{"MT19937", words_of(numpy, false),
                                                             kMersennePosition, 0, 0.0}});
-  if (state.rng.defined()) {
-    out.items.emplace_back("torch_manual_seed", array_of(state.rng, "rng"));
+  if (rng.defined()) {
+    out.items.emplace_back("torch_manual_seed", array_of(rng, "rng"));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include <dirent.h>
@@ -82,10 +83,14 @@ class DiskOutput final : public OutputFile {
   int64_t begun_ = 0;  ///< bytes that the disk was told to write
 };
 
-DirEntry entry_of(const std::string& folder, const std::string& name) {
+/// None for one that somebody has removed meanwhile.
+std::optional<DirEntry> entry_of(const std::string& folder, const std::string& name) {
   struct stat facts = {};
   const std::string path = folder + "/" + name;
-  if (::lstat(path.c_str(), &facts) != 0) throw FileError("look at", path, errno);
+  if (::lstat(path.c_str(), &facts) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    throw FileError("look at", path, errno);
+  }
   DirEntry out{name, DirEntry::Kind::kOther, 0};
   if (S_ISDIR(facts.st_mode)) out.kind = DirEntry::Kind::kFolder;
   if (S_ISREG(facts.st_mode)) {
@@ -146,7 +151,8 @@ std::vector<DirEntry> DiskFiles::list(const std::string& path) {
   // An error looks like the end: only errno tells them apart.
   for (errno = 0; const dirent* item = ::readdir(folder.get()); errno = 0) {
     const std::string name = item->d_name;
-    if (name != "." && name != "..") out.push_back(entry_of(path, name));
+    if (name == "." || name == "..") continue;
+    if (std::optional<DirEntry> entry = entry_of(path, name)) out.push_back(std::move(*entry));
   }
   if (errno != 0) throw FileError("list", path, errno);
   std::sort(out.begin(), out.end(),

@@ -15,6 +15,10 @@ constexpr auto kOptimizerFile = "optimizer.bin";
 constexpr auto kSchedulerFile = "scheduler.bin";
 constexpr auto kScalerFile = "scaler.pt";
 constexpr auto kRandomStatesFile = "random_states_0.pkl";
+/// That of any rank.
+inline std::string random_states_file(size_t rank) {
+  return "random_states_" + std::to_string(rank) + ".pkl";
+}
 // Of FSDP's SHARDED_STATE_DICT, in their place.
 constexpr auto kShardedModelFolder = "pytorch_model_fsdp_0";
 constexpr auto kShardedOptimizerFolder = "optimizer_";  // and the number

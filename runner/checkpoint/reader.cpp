@@ -142,6 +142,10 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
   });
   reader.value(kRandomStatesFile,
                [&](const Value& value) { state.rng = read_random_state(value); });
+  for (size_t rank = 1; manifest.files.contains(random_states_file(rank)); ++rank) {
+    reader.value(random_states_file(rank),
+                 [&](const Value& value) { state.other_rngs.push_back(read_random_state(value)); });
+  }
   return state;
 }
 
@@ -174,6 +178,10 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
   if (parts.random_states.contains(0)) {
     guarded(folder, kRandomStatesFile,
             [&] { state.rng = read_random_state(parts.random_states.at(0)); });
+  }
+  for (int64_t rank = 1; parts.random_states.contains(rank); ++rank) {
+    guarded(folder, random_states_file(static_cast<size_t>(rank)),
+            [&] { state.other_rngs.push_back(read_random_state(parts.random_states.at(rank))); });
   }
   note_files(files, folder, options, parts, notes);
   state.accelerate = std::move(notes);

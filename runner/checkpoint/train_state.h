@@ -44,8 +44,9 @@ struct TrainState {
   std::vector<double> base_lrs;  ///< per parameter group
   std::vector<double> lrs;       ///< per parameter group, of the last step
   StateDict schedule;
-  std::optional<StateDict> scaler;  ///< numbers named as PyTorch's GradScaler names them
-  at::Tensor rng;                   ///< the CPU generator's state, uint8 [5056]
+  std::optional<StateDict> scaler;     ///< numbers named as PyTorch's GradScaler names them
+  at::Tensor rng;                      ///< the CPU generator's state, uint8 [5056]
+  std::vector<at::Tensor> other_rngs;  ///< those of ranks 1, 2, ...
 
   /// Whatever else is stateful, by name: "callbacks/ema", "best", "trackers".
   std::map<std::string, StateDict> parts;

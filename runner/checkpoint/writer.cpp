@@ -16,6 +16,7 @@ namespace accel {
 namespace {
 
 constexpr int64_t kBytesPerTensor = 1024;  // its names, sizes and padding in the files' headers
+constexpr int64_t kBytesPerRandomStates = int64_t{32} << 10;
 constexpr int64_t kBytesPerCheckpoint = int64_t{64} << 10;
 
 /// The arrays of a model, each memory once; the names left out go to the manifest.
@@ -73,6 +74,7 @@ int64_t checkpoint_bytes(const TrainState& state) {
   for (const auto& [prefix, section] : sections_of(state)) {
     for (const auto& [name, tensor] : section->tensors) count.add(tensor);
   }
+  for (size_t i = 0; i < state.other_rngs.size(); ++i) count.bytes += kBytesPerRandomStates;
   return count.bytes + count.tensors * kBytesPerTensor + kBytesPerCheckpoint +
          static_cast<int64_t>(2 * state.recipe.size());
 }
@@ -93,7 +95,10 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   }
   do_at_once(files.threads(), work);
   if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
-  writer.add_value(kRandomStatesFile, random_states_value(state));
+  writer.add_value(kRandomStatesFile, random_states_value(state, state.rng));
+  for (size_t i = 0; i < state.other_rngs.size(); ++i) {
+    writer.add_value(random_states_file(i + 1), random_states_value(state, state.other_rngs[i]));
+  }
   writer.add_tensors(kPartsFile, section_arrays(state));
   manifest.files = writer.records();
   writer.add_text(kManifestFile, write_manifest(manifest));

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 #include "core/build_info.h"
-#include "core/diagnostic.h"
+#include "runner/cli/error_text.h"
 #include "runner/cli/lazy_torch.h"
 #include "runner/cli/verbs.h"
+#include "runner/cli/world.h"
 #include "runner/loop/signals.h"
 
 namespace accel {
@@ -20,10 +22,14 @@ struct Arguments {
   std::vector<std::string> recipes;
   std::string error_format = "text";
   std::string key, kind, name, source, target, data;
+  std::string mixed_precision = "no";
   bool names = false;
   int64_t steps = 10;
+  int64_t processes = 2;
   ConvertArguments convert{{}, {}, "safetensors", {}};
   std::vector<std::string> argv;
+  /// What the verb does before it may load libtorch, if anything; false: that was all.
+  std::function<bool()> prepare;
   std::function<ExitCode()> verb;
 };
 
@@ -33,11 +39,23 @@ void add_recipe(CLI::App& verb, Arguments& to, const char* what) {
                   "key=value, 'key+=value', 'key!=value' or '~key', as in the recipe");
 }
 
+void add_config(CLI::App& verb, Arguments& to) {
+  verb.add_option("--config", to.recipe.config,
+                  "where to run: Accelerate's config file, or one such as in configs/");
+}
+
 void add_allow(CLI::App& verb, Arguments& to) {
   verb.add_option("--allow", to.recipe.allowed,
                   "accept that this recipe key has changed since the checkpoint")
       ->expected(1)
       ->take_all();
+}
+
+/// What `smoke` and `verify-resume` tell the ranks that they start.
+void add_trial(CLI::App& verb, Arguments& to) {
+  verb.add_option("--run-dir", to.recipe.run_dir)->group("");
+  verb.add_option("--stop-after", to.recipe.stop_after)->group("");
+  verb.add_flag("--smoke-section", to.recipe.smoke)->group("");
 }
 
 CLI::App& add_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
@@ -47,14 +65,24 @@ CLI::App& add_verb(CLI::App& app, const char* name, const char* help, Arguments&
   return *verb;
 }
 
+struct TrainingVerb {
+  /// What it does instead in a process that is to start others; nothing in one that trains itself.
+  /// Called without libtorch.
+  std::function<std::optional<ExitCode>()> launch;
+  std::function<ExitCode(RankSession&)> run;
+};
+
 /// A verb that computes and can be asked to stop: no signal is lost while libtorch is found.
 CLI::App& add_training_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
-                            std::function<ExitCode()> run) {
-  return add_verb(app, name, help, to, [&to, run = std::move(run)] {
+                            TrainingVerb verb) {
+  return add_verb(app, name, help, to, [&to, verb = std::move(verb)] {
     SignalWatch::hold();
+    torch_is_there();  // gives the recipe the user's environment
+    if (const std::optional<ExitCode> code = verb.launch()) return *code;
     require_torch(to.argv);
     const SignalWatch signals;
-    return run();
+    RankSession session;
+    return session.guarded([&] { return verb.run(session); });
   });
 }
 
@@ -68,17 +96,48 @@ CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Argu
 }
 
 void add_run_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& run = add_training_verb(app, "run", "train (the verb may be left out)", to,
-                                    [&to] { return run_verb(to.recipe); });
+  CLI::App& run =
+      add_training_verb(app, "run", "train (the verb may be left out)", to,
+                        {[&to] { return launch_run(to.recipe, to.argv); },
+                         [&to](RankSession& session) { return run_verb(to.recipe, session); }});
   add_recipe(run, to, "a recipe, YAML or TOML, or builtin:NAME");
   add_allow(run, to);
-  CLI::App& resume = add_training_verb(app, "resume", "go on with a run from its newest checkpoint",
-                                       to, [&to] { return resume_verb(to.recipe); });
+  add_trial(run, to);
+  add_config(run, to);
+  // It has Accelerate's flags, which are read elsewhere, and before libtorch is loaded.
+  CLI::App& launch = add_training_verb(
+      app, "launch", "train as 'accelerate launch' does: its flags, then a recipe", to,
+      {[&to] { return launch_run(to.recipe, to.argv); },
+       [&to](RankSession& session) { return run_verb(to.recipe, session); }});
+  launch.fallthrough(false);
+  launch.set_help_flag();
+  launch.prefix_command();
+  launch.parse_complete_callback([&launch, &to] {
+    to.prepare = [&to, words = launch.remaining()] {
+      const auto first = static_cast<int>(to.argv.size() - words.size());
+      const auto arguments = launch_arguments(words, first);
+      if (arguments) to.recipe = *arguments;
+      return arguments.has_value();
+    };
+  });
+  CLI::App& resume =
+      add_training_verb(app, "resume", "go on with a run from its newest checkpoint", to,
+                        {[&to] { return launch_resume(to.recipe, to.argv); },
+                         [&to](RankSession& session) { return resume_verb(to.recipe, session); }});
   add_recipe(resume, to, "the run's folder");
   add_allow(resume, to);
-  CLI::App& smoke = add_training_verb(app, "smoke", "run recipes small, with a save and a resume",
-                                      to, [&to] { return smoke_verb(to.recipes); });
+  CLI::App& smoke =
+      add_training_verb(app, "smoke", "run recipes small, with a save and a resume", to,
+                        {[] { return std::nullopt; },
+                         [&to](RankSession&) { return smoke_verb(to.recipes, to.recipe.config); }});
   smoke.add_option("recipes", to.recipes, "recipes")->required();
+  add_config(smoke, to);
+  CLI::App& test = add_training_verb(
+      app, "test", "test what training with several processes needs, on this machine", to,
+      {[&to] { return launch_test(to.processes, to.argv); },
+       [](RankSession& session) { return test_verb(session); }});
+  test.add_option("--num_processes,--num-processes", to.processes, "1, 2, 4 or 8; default: 2")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
   CLI::App& verify = add_torch_verb(app, "verify-resume",
                                     "kill and resume a recipe, and compare with a straight run", to,
                                     [&to] { return verify_resume_verb(to.recipe, to.steps); });
@@ -92,16 +151,18 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
 }
 
 void add_recipe_verbs(CLI::App& app, Arguments& to) {
-  add_recipe(add_verb(app, "validate", "report everything wrong with a recipe", to,
-                      [&to] { return validate_verb(to.recipe); }),
-             to, "a recipe");
-  add_recipe(add_verb(app, "show", "print a recipe with every default and where it comes from", to,
-                      [&to] { return show_verb(to.recipe); }),
-             to, "a recipe");
+  CLI::App& validate = add_verb(app, "validate", "report everything wrong with a recipe", to,
+                                [&to] { return validate_verb(to.recipe); });
+  CLI::App& show =
+      add_verb(app, "show", "print a recipe with every default and where it comes from", to,
+               [&to] { return show_verb(to.recipe); });
   CLI::App& why = add_verb(app, "why", "tell every layer that set a key", to,
                            [&to] { return why_verb(to.recipe, to.key); });
   why.add_option("key", to.key, "a dotted key, such as optimizer.lr")->required();
-  add_recipe(why, to, "a recipe");
+  for (CLI::App* verb : {&validate, &show, &why}) {
+    add_recipe(*verb, to, "a recipe");
+    add_config(*verb, to);
+  }
 }
 
 void add_catalog_verbs(CLI::App& app, Arguments& to) {
@@ -180,10 +241,15 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
   copy.add_option("target", to.target, "the file to write; default: NAME.yaml");
 }
 
+bool is_flag_of_run(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return name == "--config" || name == "--allow";
+}
+
 /// `accel-run recipe.yaml` is short for `accel-run run recipe.yaml`.
 void name_the_verb(const CLI::App& app, std::vector<std::string>& words) {
   auto first = words.begin();
-  while (first != words.end() && first->starts_with('-')) {
+  while (first != words.end() && first->starts_with('-') && !is_flag_of_run(*first)) {
     first += *first == "--error-format" && words.end() - first > 1 ? 2 : 1;
   }
   if (first == words.end()) return;
@@ -193,17 +259,29 @@ void name_the_verb(const CLI::App& app, std::vector<std::string>& words) {
   words.insert(first, "run");
 }
 
-void print(const Error& error, bool json) {
-  if (const auto* recipe = dynamic_cast<const RecipeError*>(&error)) {
-    for (const Diagnostic& problem : recipe->diagnostics()) {
-      std::cerr << (json ? render_json(problem) : render(problem));
-    }
-  } else if (json) {
-    std::cerr << render_json({{}, error.what(), error.hint()});
-  } else {
-    std::cerr << "error: " << error.what() << '\n';
-    if (!error.hint().empty()) std::cerr << "  hint: " << error.hint() << '\n';
-  }
+void add_machine_verbs(CLI::App& app, Arguments& to) {
+  const auto add_file = [&to](CLI::App& verb) {
+    verb.add_option("--config_file,--config-file", to.target,
+                    "the file; default: where Accelerate keeps it");
+  };
+  CLI::App& config = *app.add_subcommand("config", "ask where to run, and write it for 'launch'");
+  config.require_subcommand(0, 1);
+  config.callback([&config, &to] {
+    if (config.get_subcommands().empty()) to.verb = [&to] { return config_verb(to.target); };
+  });
+  add_file(config);
+  CLI::App& standard =
+      add_verb(config, "default", "write a config for one process, without questions", to,
+               [&to] { return config_default_verb(to.target, to.mixed_precision); });
+  standard
+      .add_option("--mixed_precision,--mixed-precision", to.mixed_precision,
+                  "no (the default), fp16 or bf16")
+      ->check(CLI::IsMember({"no", "fp16", "bf16"}));
+  add_file(standard);
+  add_file(add_verb(config, "update", "give an old config the keys of today", to,
+                    [&to] { return config_update_verb(to.target); }));
+  add_file(add_verb(app, "env", "print what a report of a problem should tell of this machine", to,
+                    [&to] { return env_verb(to.target); }));
 }
 
 }  // namespace
@@ -223,11 +301,10 @@ int run_cli(std::vector<std::string> argv) {
   add_catalog_verbs(app, to);
   add_checkpoint_verbs(app, to);
   add_file_verbs(app, to);
+  add_machine_verbs(app, to);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());
   name_the_verb(app, words);
-  // The number a user would count to: words before the overrides, an implied verb not included.
-  to.recipe.first_override = static_cast<int>(argv.size());
   to.argv = argv;
   try {
     std::reverse(words.begin(), words.end());
@@ -236,11 +313,16 @@ int run_cli(std::vector<std::string> argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : static_cast<int>(ExitCode::kRecipe);
   }
-  to.recipe.first_override -= static_cast<int>(to.recipe.overrides.size());
+  if (!to.recipe.overrides.empty()) {
+    // The number a user would count to: an implied verb is no word.
+    const auto first = std::find(argv.begin(), argv.end(), to.recipe.overrides.front());
+    to.recipe.first_override = static_cast<int>(first - argv.begin());
+  }
   try {
+    if (to.prepare && !to.prepare()) return static_cast<int>(ExitCode::kDone);
     return static_cast<int>(to.verb());
   } catch (const Error& error) {
-    print(error, to.error_format == "json");
+    std::cerr << error_text(error, to.error_format == "json");
     return static_cast<int>(error.code());
   }
 }

@@ -50,9 +50,15 @@ void restore_search_path() {
 
 }  // namespace
 
+bool torch_is_there() {
+  if (&accel_torch_stand_in != nullptr) return false;
+  restore_search_path();
+  return true;
+}
+
 void require_torch(const std::vector<std::string>& argv) {
   const bool started_anew = environment(kUsersSearchPath).has_value();
-  if (&accel_torch_stand_in == nullptr) return restore_search_path();
+  if (torch_is_there()) return;
   const std::string folder = torch_folder();
   if (started_anew || !std::filesystem::exists(folder)) {
     throw Error(ExitCode::kOther, "libtorch is not in '" + folder + "'",
@@ -60,6 +66,9 @@ void require_torch(const std::vector<std::string>& argv) {
   }
   const std::string users = environment(kSearchPath).value_or("");
   setenv(kUsersSearchPath, users.c_str(), 1);
+  // Errors of collectives are told by who calls them, and their record is the status board.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
   setenv(kSearchPath, (users.empty() ? folder : folder + ":" + users).c_str(), 1);
 
   std::vector<char*> words;

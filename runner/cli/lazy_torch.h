@@ -8,6 +8,10 @@
 
 namespace accel {
 
+/// Whether libtorch itself is loaded. If so, the environment is as the user has it from then on,
+/// without what helped to find libtorch.
+bool torch_is_there();
+
 /// Starts this program anew, as the same process, with libtorch itself; returns when that is so
 /// already. To be called before a tensor is touched and before anything has a side effect.
 /// Throws Error when libtorch cannot be found.

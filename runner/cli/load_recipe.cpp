@@ -3,17 +3,15 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/log.h"
+#include "runner/launch/config_file.h"
+#include "runner/launch/environment_layer.h"
 #include "runner/track/git_state.h"
 
 namespace accel {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 std::string stem_of(const std::string& recipe) {
   const size_t colon = recipe.starts_with("builtin:") ? recipe.find(':') + 1 : 0;
@@ -46,15 +44,50 @@ ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
   request.builtin_folder = builtin_folder();
   int number = arguments.first_override;
   for (const std::string& text : arguments.overrides) request.overrides.push_back({number++, text});
-  request.references.environment = &environment;
-  request.references.secret = &environment;
+  request.above = arguments.flags;
+  request.references.environment = &environment_value;
+  request.references.secret = &environment_value;
   request.references.fact = [&facts, path = arguments.path](const std::string& name) {
     return facts.answer(name, path);
   };
   return request;
 }
 
+/// What lies under a recipe.
+struct LowLayers {
+  std::vector<Node> trees;
+  std::vector<std::string> warnings;
+  Span processes_wanted;
+};
+
+LowLayers low_layers(const RecipeArguments& arguments, Diagnostics& problems) {
+  LowLayers low;
+  EnvironmentLayer variables = environment_layer(accelerate_variables(), problems);
+  low.trees.push_back(std::move(variables.tree));
+  low.warnings = std::move(variables.warnings);
+  if (arguments.config.empty()) return low;
+  ConfigLayer config = read_config(arguments.config, arguments.on_cpu, problems);
+  low.trees.push_back(std::move(config.tree));
+  low.warnings.insert(low.warnings.end(), config.warnings.begin(), config.warnings.end());
+  low.processes_wanted = config.processes_wanted;
+  return low;
+}
+
+/// A config of Accelerate's may leave the number of processes to others, but not to chance.
+void check_count(const LowLayers& low, const Composition& composition, Diagnostics& problems) {
+  if (!low.processes_wanted.source || count_is_known(&environment_value)) return;
+  const Node::Entry* section = composition.recipe.find("accelerator");
+  if (section && section->node.find("num_processes")) return;
+  problems.error(low.processes_wanted, "nothing says how many processes there are",
+                 "add accelerator.num_processes=N, or 'num_processes' to this file");
+}
+
 }  // namespace
+
+std::optional<std::string> environment_value(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
 
 const Registry& components() {
   static const Registry registry = [] {
@@ -78,21 +111,31 @@ std::string builtin_folder() {
 
 LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir) {
   RunFacts facts{stem_of(arguments.path), run_dir};
-  const ComposeRequest request = request_of(arguments, facts);
-  Diagnostics problems;
+  ComposeRequest request = request_of(arguments, facts);
+  Diagnostics of_layers;
+  LowLayers low = low_layers(arguments, of_layers);
+  request.below = std::move(low.trees);
+  Diagnostics problems = of_layers;
   LoadedRecipe loaded;
+  loaded.warnings = std::move(low.warnings);
   loaded.composition = compose(request, problems);
   const Node::Entry* name = loaded.composition.recipe.find("name");
   if (facts.asked && name && name->node.scalar() && name->node.scalar()->text != facts.name) {
     facts.name = name->node.scalar()->text;
-    problems = {};
+    problems = of_layers;
     loaded.composition = compose(request, problems);
   }
+  check_count(low, loaded.composition, problems);
   const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
   Reading reading{problems, components(), &sections};
   loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   return loaded;
+}
+
+void tell_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded) {
+  if (!arguments.config.empty()) say("config " + arguments.config);
+  for (const std::string& warning : loaded.warnings) warn(warning);
 }
 
 }  // namespace accel

@@ -1,7 +1,9 @@
 // From a path and overrides to a recipe that is known to be good.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/compose.h"
 #include "runner/cli/verbs.h"
@@ -19,10 +21,18 @@ struct LoadedRecipe {
   Composition composition;
   RecipeOptions options;
   Node resolved;
+  std::vector<std::string> warnings;  ///< words of a config or the environment without effect
 };
 
+/// A variable of the environment.
+std::optional<std::string> environment_value(const std::string& name);
+
 /// Composes, reads and checks a recipe. Throws RecipeError with everything wrong. `run_dir` is the
-/// run's folder when it is known already; else it is runs/<name>.
+/// run's folder when it is known already; else it is runs/<name>. Under the recipe lie the config
+/// and, lower still, what Accelerate's variables say.
 LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir = {});
+
+/// Says which config lies under the recipe, and warns of what has no effect.
+void tell_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded);
 
 }  // namespace accel

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/verbs.h"
+#include "runner/cli/world.h"
 
 namespace accel {
 namespace {
@@ -39,18 +40,23 @@ const char* effect_text(Assignment::Effect effect) {
 }  // namespace
 
 ExitCode validate_verb(const RecipeArguments& arguments) {
-  load_recipe(arguments);
+  const LoadedRecipe recipe = load_recipe(arguments);
+  check_ranks(recipe.options, recipe.resolved);
+  tell_layers(arguments, recipe);
   say(arguments.path + ": valid");
   return ExitCode::kDone;
 }
 
 ExitCode show_verb(const RecipeArguments& arguments) {
-  std::cout << to_yaml(load_recipe(arguments).resolved, &origin_of);
+  const LoadedRecipe recipe = load_recipe(arguments);
+  for (const std::string& warning : recipe.warnings) warn(warning);
+  std::cout << to_yaml(recipe.resolved, &origin_of);
   return ExitCode::kDone;
 }
 
 ExitCode why_verb(const RecipeArguments& arguments, const std::string& key) {
   const LoadedRecipe recipe = load_recipe(arguments);
+  for (const std::string& warning : recipe.warnings) warn(warning);
   const Node* value = value_at(recipe.resolved, key);
   const History history = assignments_of(recipe.composition.history, key);
   if (!value && history.empty()) {

@@ -1,10 +1,14 @@
-// run, resume and smoke.
+// run, launch, resume and smoke.
 #include <filesystem>
+#include <iostream>
 
 #include "core/log.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/trial.h"
+#include "runner/cli/world.h"
 #include "runner/job/job.h"
+#include "runner/launch/config_file.h"
+#include "runner/launch/launch_flags.h"
 #include "runner/loop/run.h"
 #include "runner/loop/run_folder.h"
 #include "runner/track/record_diff.h"
@@ -22,21 +26,80 @@ std::string key_of(const std::string& override_text) {
   return key;
 }
 
+/// A recipe and what is to be done with it.
+struct Order {
+  LoadedRecipe recipe;
+  RunRequest request;
+};
+
+Order load_for_run(const RecipeArguments& arguments) {
+  Order order{load_recipe(arguments, arguments.run_dir), {}};
+  order.request.run_dir =
+      arguments.run_dir.empty() ? "runs/" + order.recipe.options.name : arguments.run_dir;
+  order.request.allowed = arguments.allowed;
+  order.request.stop_after = arguments.stop_after;
+  return order;
+}
+
+Order load_for_resume(const RecipeArguments& arguments) {
+  RecipeArguments inner = arguments;
+  inner.path = (fs::path(arguments.path) / "recipe.yaml").string();
+  if (!fs::exists(inner.path)) {
+    throw Error(ExitCode::kRecipe,
+                "'" + arguments.path + "' is no run folder: it has no recipe.yaml",
+                "give the folder that 'run' printed, such as runs/NAME");
+  }
+  Order order{load_recipe(inner, arguments.path), {}};
+  order.request.run_dir = arguments.path;
+  order.request.must_resume = true;
+  order.request.allowed = arguments.allowed;
+  for (const std::string& text : arguments.overrides) {
+    order.request.allowed.push_back(key_of(text));
+  }
+  return order;
+}
+
+/// Nothing where this process is to do the work itself.
+std::optional<ExitCode> launched(const Order& order, const RecipeArguments& arguments,
+                                 const std::vector<std::string>& argv) {
+  const AcceleratorSection& section = order.recipe.options.accelerator;
+  if (!wants_ranks(section)) return std::nullopt;
+  check_ranks(order.recipe.options, order.recipe.resolved);
+  tell_layers(arguments, order.recipe);
+  check_run_folder(order.request.run_dir);
+  return launch_ranks(section, argv, order.request.run_dir);
+}
+
+ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& session) {
+  if (!is_rank()) {
+    tell_layers(arguments, order.recipe);
+    check_run_folder(order.request.run_dir);
+  }
+  LoadedRecipe& recipe = order.recipe;
+  const World world = session.world(recipe.options, recipe.resolved);
+  const auto job =
+      build_job(std::move(recipe.options), std::move(recipe.resolved), components(), world);
+  return run_job(*job, order.request);
+}
+
 /// The recipe as `smoke` runs it: small, without expectations, saving when it stops.
-RecipeArguments smoke_arguments(const std::string& path) {
+RecipeArguments smoke_arguments(const std::string& path, const std::string& config) {
   RecipeArguments arguments;
   arguments.path = path;
+  arguments.config = config;
   arguments.smoke = true;
-  const RecipeOptions recipe = load_recipe(arguments).options;
+  const LoadedRecipe loaded = load_recipe(arguments);
+  tell_layers(arguments, loaded);
+  const RecipeOptions& recipe = loaded.options;
   arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto",
                          "checkpoint.resume_step=auto", "~expect"};
   if (!recipe.smoke.contains("train.until")) arguments.overrides.push_back("train.until=4 steps");
   return arguments;
 }
 
-void smoke_one(const std::string& path) {
+void smoke_one(const std::string& path, const std::string& config) {
   const ScratchFolder scratch;
-  const RecipeArguments arguments = smoke_arguments(path);
+  const RecipeArguments arguments = smoke_arguments(path, config);
   const fs::path straight = scratch.path() / "straight", resumed = scratch.path() / "resumed";
   const int64_t steps = run_trial(arguments, straight).steps;
   const int64_t half = std::max<int64_t>(1, steps / 2);
@@ -55,37 +118,48 @@ void smoke_one(const std::string& path) {
 
 }  // namespace
 
-ExitCode run_verb(const RecipeArguments& arguments) {
-  LoadedRecipe recipe = load_recipe(arguments);
-  RunRequest request;
-  request.run_dir = "runs/" + recipe.options.name;
-  request.allowed = arguments.allowed;
-  check_run_folder(request.run_dir);
-  const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
-  return run_job(*job, request);
-}
-
-ExitCode resume_verb(const RecipeArguments& arguments) {
-  RecipeArguments inner = arguments;
-  inner.path = (fs::path(arguments.path) / "recipe.yaml").string();
-  if (!fs::exists(inner.path)) {
-    throw Error(ExitCode::kRecipe,
-                "'" + arguments.path + "' is no run folder: it has no recipe.yaml",
-                "give the folder that 'run' printed, such as runs/NAME");
+std::optional<RecipeArguments> launch_arguments(const std::vector<std::string>& words, int first) {
+  Diagnostics problems;
+  LaunchLine line = read_launch_line(words, first, problems);
+  if (line.help) {
+    std::cout << launch_help();
+    return std::nullopt;
   }
-  LoadedRecipe recipe = load_recipe(inner, arguments.path);
-  RunRequest request;
-  request.run_dir = arguments.path;
-  request.must_resume = true;
-  request.allowed = arguments.allowed;
-  for (const std::string& text : arguments.overrides) request.allowed.push_back(key_of(text));
-  check_run_folder(request.run_dir);
-  const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
-  return run_job(*job, request);
+  problems.check();
+  for (const std::string& warning : line.warnings) warn(warning);
+  RecipeArguments arguments;
+  arguments.path = line.recipe;
+  arguments.config = line.config_file;
+  if (arguments.config.empty() && !line.on_cpu) {
+    arguments.config = find_default_config(&environment_value);
+  }
+  arguments.on_cpu = line.on_cpu;
+  arguments.flags = {std::move(line.flags)};
+  arguments.overrides = std::move(line.overrides);
+  arguments.first_override = line.first_override;
+  return arguments;
 }
 
-ExitCode smoke_verb(const std::vector<std::string>& recipes) {
-  for (const std::string& path : recipes) smoke_one(path);
+std::optional<ExitCode> launch_run(const RecipeArguments& arguments,
+                                   const std::vector<std::string>& argv) {
+  return launched(load_for_run(arguments), arguments, argv);
+}
+
+std::optional<ExitCode> launch_resume(const RecipeArguments& arguments,
+                                      const std::vector<std::string>& argv) {
+  return launched(load_for_resume(arguments), arguments, argv);
+}
+
+ExitCode run_verb(const RecipeArguments& arguments, RankSession& session) {
+  return carry_out(load_for_run(arguments), arguments, session);
+}
+
+ExitCode resume_verb(const RecipeArguments& arguments, RankSession& session) {
+  return carry_out(load_for_resume(arguments), arguments, session);
+}
+
+ExitCode smoke_verb(const std::vector<std::string>& recipes, const std::string& config) {
+  for (const std::string& path : recipes) smoke_one(path, config);
   return ExitCode::kDone;
 }
 

@@ -2,7 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
 #include "runner/cli/load_recipe.h"
+#include "runner/cli/world.h"
 #include "runner/job/job.h"
 #include "runner/loop/run.h"
 #include "runner/loop/signals.h"
@@ -27,9 +34,48 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, ignored);
 }
 
+namespace {
+
+/// The command line of a rank that does the trial.
+std::vector<std::string> command_of(const RecipeArguments& arguments, const fs::path& dir,
+                                    std::optional<int64_t> stop_after) {
+  std::vector<std::string> argv = {"accel-run", "run", "--run-dir", dir.string()};
+  if (stop_after) argv.insert(argv.end(), {"--stop-after", std::to_string(*stop_after)});
+  if (!arguments.config.empty()) argv.insert(argv.end(), {"--config", arguments.config});
+  if (arguments.smoke) argv.emplace_back("--smoke-section");
+  argv.push_back(arguments.path);
+  argv.insert(argv.end(), arguments.overrides.begin(), arguments.overrides.end());
+  return argv;
+}
+
+/// The last step in a run's record.
+int64_t steps_in(const fs::path& record) {
+  constexpr std::string_view kStart = "{\"step\":";
+  int64_t steps = 0;
+  std::ifstream lines(record);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kStart))
+      steps = std::max<int64_t>(steps, std::atoll(line.c_str() + kStart.size()));
+  }
+  return steps;
+}
+
+/// Throws when the trial did not end as wanted.
+TrialEnd run_ranks(const RecipeArguments& arguments, const AcceleratorSection& section,
+                   const fs::path& dir, std::optional<int64_t> stop_after) {
+  const ExitCode code = launch_ranks(section, command_of(arguments, dir, stop_after), dir.string());
+  const bool good = code == ExitCode::kDone || (stop_after && code == ExitCode::kInterrupted);
+  if (!good) throw Error(code, "a trial with several processes failed; what it said is above");
+  return {steps_in(dir / "metrics.jsonl"), code};
+}
+
+}  // namespace
+
 TrialEnd run_trial(const RecipeArguments& arguments, const fs::path& dir,
                    std::optional<int64_t> stop_after) {
   LoadedRecipe recipe = load_recipe(arguments, dir.string());
+  const AcceleratorSection& section = recipe.options.accelerator;
+  if (wants_ranks(section)) return run_ranks(arguments, section, dir, stop_after);
   const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
   RunRequest request;
   request.run_dir = dir.string();

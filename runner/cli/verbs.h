@@ -7,24 +7,47 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/node.h"
 
 namespace accel {
 
-/// A recipe file and the overrides behind it on the command line.
+class RankSession;
+
+/// A recipe file, and what the command line lays under and over it.
 struct RecipeArguments {
   std::string path;
+  std::string config;       ///< a file that says where to run; empty: none
+  bool on_cpu = false;      ///< a config for GPUs says how many ranks there are on the CPU
+  std::vector<Node> flags;  ///< layers over the recipe and under the overrides
   std::vector<std::string> overrides;
-  int first_override = 0;            ///< position of the first one on the command line
-  std::vector<std::string> allowed;  ///< keys whose change a resume accepts
-  bool smoke = false;                ///< lay the recipe's `smoke` section over it
+  int first_override = 0;             ///< position of the first one on the command line
+  std::vector<std::string> allowed;   ///< keys whose change a resume accepts
+  bool smoke = false;                 ///< lay the recipe's `smoke` section over it
+  std::string run_dir;                ///< empty: runs/<name>
+  std::optional<int64_t> stop_after;  ///< save and stop after so many steps
 };
 
-ExitCode run_verb(const RecipeArguments& arguments);
+/// Start the ranks that the recipe wants and return how they ended; nothing where this process is
+/// to do the work itself.
+std::optional<ExitCode> launch_run(const RecipeArguments& arguments,
+                                   const std::vector<std::string>& argv);
+std::optional<ExitCode> launch_resume(const RecipeArguments& arguments,
+                                      const std::vector<std::string>& argv);
+
+ExitCode run_verb(const RecipeArguments& arguments, RankSession& session);
+/// What `launch` runs: `words` are those behind it, of which the first has the position `first`.
+/// Null: only help was asked for, and is printed.
+std::optional<RecipeArguments> launch_arguments(const std::vector<std::string>& words, int first);
 /// `arguments.path` is a run folder.
-ExitCode resume_verb(const RecipeArguments& arguments);
+ExitCode resume_verb(const RecipeArguments& arguments, RankSession& session);
+/// Starts `processes` ranks for test_verb(), where there are to be several.
+std::optional<ExitCode> launch_test(int64_t processes, const std::vector<std::string>& argv);
+/// Tests on this machine what training with several processes needs. Throws what does not hold.
+ExitCode test_verb(RankSession& session);
+
 /// Runs each recipe small, twice: straight, and stopped half-way and resumed; the results must be
 /// the same to the last bit. Leaves nothing behind.
-ExitCode smoke_verb(const std::vector<std::string>& recipes);
+ExitCode smoke_verb(const std::vector<std::string>& recipes, const std::string& config);
 
 /// Runs 2 x `steps` steps straight, and the same killed after the checkpoint in the middle and
 /// resumed. Throws Error naming the first quantity that differs. Leaves nothing behind.
@@ -61,6 +84,15 @@ ExitCode explain_verb(const std::string& kind, const std::string& name);
 ExitCode schema_verb();
 /// Writes the generated reference pages into `folder`.
 ExitCode reference_verb(const std::string& folder);
+
+/// Asks where to run and writes it as Accelerate's config. `file` empty: Accelerate's own place.
+ExitCode config_verb(const std::string& file);
+/// The same without questions: one process. Fails when the file is there.
+ExitCode config_default_verb(const std::string& file, const std::string& mixed_precision);
+/// Gives an old config the keys of today.
+ExitCode config_update_verb(const std::string& file);
+/// Prints what a report of a problem should tell of this machine.
+ExitCode env_verb(const std::string& file);
 
 /// Writes a recipe for the data at `data` (empty: a built-in dataset) to `target`.
 ExitCode new_verb(const std::string& target, const std::string& data);

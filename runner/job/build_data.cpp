@@ -33,13 +33,18 @@ LoaderOptions train_options(const Job& job) {
   options.shuffle = job.recipe.data.loader.shuffle;
   options.drop_last = job.recipe.data.loader.drop_last;
   options.seed = static_cast<uint64_t>(job.recipe.seed);
+  options.rank = job.group->rank();
+  options.world = job.group->world();
+  options.even_batches = job.recipe.data.loader.even_batches;
   return options;
 }
 
 LoaderOptions eval_options(const Job& job) {
   LoaderOptions options = train_options(job);
-  options.batch = options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
+  options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
+  options.batch = options.micro_batch * options.world;
   options.shuffle = options.drop_last = options.repeat = false;
+  options.even_batches = false;  // each sample counts once
   return options;
 }
 

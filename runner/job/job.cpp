@@ -4,6 +4,7 @@
 
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
+#include "runner/job/build_strategy.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/phased_schedule.h"
 
@@ -81,6 +82,7 @@ void build_optimizer(Job& job) {
   for (const NamedTensor& item : job.parameters) {
     if (item.tensor.requires_grad()) trained.parameters.push_back(item);
   }
+  job.strategy = build_strategy(job, trained.parameters);
   job.optimizer = build(job.recipe.optimizer, trained);
   std::vector<PhasePlan> phases;
   for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
@@ -140,12 +142,32 @@ void check_metric_names(const Job& job) {
 
 }  // namespace
 
-BatchPlan plan_batches(const TrainSection& train) {
+BatchPlan plan_batches(const TrainSection& train, int64_t world) {
+  const std::string batch = "batch " + std::to_string(train.batch);
+  const std::string ranks = std::to_string(world) + (world == 1 ? " rank" : " ranks");
   BatchPlan plan;
   plan.batch = train.batch;
-  const int64_t steps = train.gradient_accumulation_steps.value_or(0);
-  plan.micro_batch = train.micro_batch.value_or(steps ? train.batch / steps : train.batch);
-  plan.accumulation = plan.batch / plan.micro_batch;
+  plan.world = world;
+  if (train.micro_batch && train.gradient_accumulation_steps) {
+    plan.micro_batch = *train.micro_batch;
+    plan.accumulation = *train.gradient_accumulation_steps;
+    if (plan.micro_batch * plan.accumulation * world == plan.batch) return plan;
+    throw Error(ExitCode::kRecipe,
+                batch + " is not " + std::to_string(plan.micro_batch) + " micro x " +
+                    std::to_string(plan.accumulation) + " accumulated x " + ranks,
+                "leave one of the three out: it follows from the others");
+  }
+  const int64_t given = train.micro_batch.value_or(train.gradient_accumulation_steps.value_or(1));
+  if (plan.batch % (given * world) != 0) {
+    std::string by = ranks;
+    if (train.micro_batch) by += " of micro_batch " + std::to_string(given);
+    if (train.gradient_accumulation_steps) by += " with " + std::to_string(given) + " accumulated";
+    throw Error(ExitCode::kRecipe, batch + " cannot be shared by " + by,
+                "'batch' counts the samples of all ranks: make it a multiple");
+  }
+  const int64_t other = plan.batch / (given * world);
+  plan.micro_batch = train.micro_batch ? given : other;
+  plan.accumulation = train.micro_batch ? other : given;
   return plan;
 }
 
@@ -155,16 +177,21 @@ std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>
   return names;
 }
 
-std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry) {
+std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
+                               const World& world) {
   auto job = std::make_unique<Job>();
+  job->group = world.group;
+  job->watch = world.watch;
   job->recipe = std::move(recipe);
   job->resolved = std::move(resolved);
-  job->batches = plan_batches(job->recipe.train);
-  set_threads(job->recipe.accelerator.num_cpu_threads_per_process.value_or(0));
+  check_sharing(job->recipe, job->resolved, world.group->world());
+  job->batches = plan_batches(job->recipe.train, world.group->world());
+  set_threads(threads_of(job->recipe.accelerator, world.local_world));
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);
   plan_length(*job);
   build_model(*job, registry);
+  seed_rank(*job, 0);
   build_optimizer(*job);
   build_metrics(*job, registry);
   check_metric_names(*job);

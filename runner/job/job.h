@@ -14,6 +14,9 @@
 #include "core/schedule.h"
 #include "core/task.h"
 #include "data/loader.h"
+#include "runner/dist/communicator.h"
+#include "runner/dist/rank_watch.h"
+#include "runner/dist/strategy.h"
 #include "runner/job/recipe.h"
 #include "runner/precision/precision.h"
 
@@ -27,14 +30,24 @@ struct BatchPlan {
   int64_t world = 1;
 };
 
-/// Follows from the recipe alone.
-BatchPlan plan_batches(const TrainSection& train);
+/// Follows from the recipe and the number of ranks. Throws Error (kRecipe) when the batch cannot be
+/// shared by them.
+BatchPlan plan_batches(const TrainSection& train, int64_t world = 1);
+
+/// The processes that a job is shared by.
+struct World {
+  std::shared_ptr<Communicator> group = std::make_shared<SingleProcess>();
+  int64_t local_world = 1;  ///< ranks on this machine, which share its cores
+  std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
+};
 
 /// The job's parts in the order they are built, so that they go in the opposite one.
 struct Job {
   RecipeOptions recipe;
   Node resolved;  ///< the recipe with every option filled in, with the places they came from
   BatchPlan batches;
+  std::shared_ptr<Communicator> group;
+  std::shared_ptr<RankWatch> watch;
 
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> eval_loader;  ///< null without eval data
@@ -49,6 +62,7 @@ struct Job {
   std::vector<NamedTensor> buffers;
   std::unique_ptr<Task> task;
   std::unique_ptr<Precision> precision;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> schedule;
   std::vector<std::unique_ptr<Metric>> metrics;
@@ -58,8 +72,9 @@ struct Job {
 };
 
 /// Opens the data, seeds the generators and builds every part but what writes to the disk. Throws
-/// RecipeError or DataError; nothing has been written then.
-std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry);
+/// RecipeError or DataError; nothing has been written then. All ranks of `world` build the same.
+std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
+                               const World& world = {});
 
 /// Names an evaluation reports.
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);

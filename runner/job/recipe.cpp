@@ -35,7 +35,7 @@ void check_batches(const TrainSection& train, const Node& node, Reading& reading
   };
   const int64_t micro = train.micro_batch.value_or(0);
   const int64_t steps = train.gradient_accumulation_steps.value_or(0);
-  if (micro && steps && micro * steps != train.batch) {
+  if (micro && steps && train.batch % (micro * steps) != 0) {
     reading.problems.error(place("gradient_accumulation_steps"),
                            "batch " + std::to_string(train.batch) + " is not " +
                                std::to_string(micro) + " micro x " + std::to_string(steps) +
@@ -87,16 +87,6 @@ Rule<Duration> clock_time() {
 }
 
 /// By value, not by presence: a resolved recipe names every option.
-void check_scaler(const AcceleratorSection& section, const Node& node, Reading& reading) {
-  if (section.mixed_precision == MixedPrecision::kFp16 || section.grad_scaler == ScalerOptions{}) {
-    return;
-  }
-  reading.problems.error(node.find("grad_scaler")->where,
-                         "'grad_scaler' changes nothing without mixed_precision: fp16",
-                         "leave it out, or train in fp16");
-}
-
-/// By value, as above.
 void check_resume_step(const CheckpointSection& section, const Node& node, Reading& reading) {
   if (!section.resume_step || section.resume.kind == ResumeFrom::Kind::kPath) return;
   reading.problems.error(node.find("resume_step")->where,
@@ -116,7 +106,10 @@ Schema<LoaderSection> LoaderSection::schema() {
              between<int64_t>(1, 1024))
       .on_resume(Change::kFree)
       .field("shuffle", &LoaderSection::shuffle, "A new order each epoch, from seed and epoch.")
-      .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.");
+      .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.")
+      .field("even_batches", &LoaderSection::even_batches,
+             "Fill what ranks lack in an epoch's last batch with samples from the epoch's start, "
+             "as Accelerate does; they count again.");
 }
 
 Schema<DataSection> DataSection::schema() {
@@ -147,23 +140,6 @@ Schema<TrainSection> TrainSection::schema() {
       .field("deterministic", &TrainSection::deterministic,
              "Refuse operators that have no deterministic implementation.")
       .check(&check_batches);
-}
-
-Schema<AcceleratorSection> AcceleratorSection::schema() {
-  return Schema<AcceleratorSection>()
-      .field("distributed_type", &AcceleratorSection::distributed_type,
-             "How processes share the work.")
-      .field("num_processes", &AcceleratorSection::num_processes, "Ranks, over all machines.",
-             if_given<Auto>(one_of<int64_t>({1})))
-      .field("mixed_precision", &AcceleratorSection::mixed_precision,
-             "Type that autocast computes in.")
-      .field("grad_scaler", &AcceleratorSection::grad_scaler,
-             "How the loss is scaled under `fp16`, the only precision that needs it.")
-      .field("device", &AcceleratorSection::device, "Where to compute.")
-      .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
-             "Threads of one rank; auto: the cores of this machine.",
-             if_given<Auto>(between<int64_t>(1, 1024)))
-      .check(&check_scaler);
 }
 
 Schema<EvalSection> EvalSection::schema() {
@@ -299,6 +275,7 @@ std::string origin_of(const Node& node) {
   if (!source || source->kind == Source::Kind::kDefault) return "default";
   if (source->kind == Source::Kind::kArgument)
     return "argument " + std::to_string(source->argument);
+  if (source->kind == Source::Kind::kEnvironment) return "environment " + source->path;
   return source->path + ":" + std::to_string(node.where.line);
 }
 

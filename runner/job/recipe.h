@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "runner/job/accelerator_section.h"
 #include "runner/job/recipe_values.h"
-#include "runner/precision/precision.h"
 
 namespace accel {
 
@@ -17,6 +17,7 @@ struct LoaderSection {
   int64_t prefetch = 4;
   bool shuffle = true;
   bool drop_last = false;
+  bool even_batches = false;
   static Schema<LoaderSection> schema();
 };
 
@@ -37,16 +38,6 @@ struct TrainSection {
   std::optional<double> max_grad_value;
   bool deterministic = false;
   static Schema<TrainSection> schema();
-};
-
-struct AcceleratorSection {
-  DistributedType distributed_type = DistributedType::kAuto;
-  Auto<int64_t> num_processes;
-  MixedPrecision mixed_precision = MixedPrecision::kNo;
-  ScalerOptions grad_scaler;
-  DeviceChoice device = DeviceChoice::kAuto;
-  Auto<int64_t> num_cpu_threads_per_process;
-  static Schema<AcceleratorSection> schema();
 };
 
 struct EvalSection {
@@ -116,7 +107,8 @@ RecipeOptions read_recipe(const Node& tree, const std::string& name, Reading& re
 /// The recipe with every option filled in, as a tree that reads back; places come from `tree`.
 Node resolve_recipe(const RecipeOptions& recipe, const Node& tree);
 
-/// Where a value of a recipe was written: "mnist.yaml:12", "argument 2" or "default".
+/// Where a value of a recipe was written: "mnist.yaml:12", "argument 2", "environment NAME" or
+/// "default".
 std::string origin_of(const Node& node);
 
 }  // namespace accel

@@ -11,11 +11,13 @@
 namespace accel {
 
 /// How ranks share the work. What this build cannot do is not a value.
-enum class DistributedType { kAuto, kNo };
+enum class DistributedType { kAuto, kNo, kMultiCpu };
 template <>
 struct EnumNames<DistributedType> {
   static constexpr std::pair<DistributedType, const char*> kValues[] = {
-      {DistributedType::kAuto, "auto"}, {DistributedType::kNo, "no"}};
+      {DistributedType::kAuto, "auto"},
+      {DistributedType::kNo, "no"},
+      {DistributedType::kMultiCpu, "multi_cpu"}};
 };
 
 enum class DeviceChoice { kAuto, kCpu };

@@ -8,15 +8,12 @@
 #include <torch/version.h>
 
 namespace accel {
-namespace {
 
 int64_t usable_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   return 1;
 }
-
-}  // namespace
 
 void set_threads(int64_t threads) {
   at::set_num_threads(static_cast<int>(threads > 0 ? threads : usable_cores()));

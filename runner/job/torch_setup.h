@@ -11,6 +11,8 @@ namespace accel {
 
 /// Threads that operators use; `auto` (0) is the number of cores this process may run on.
 void set_threads(int64_t threads);
+/// Cores that this process may use.
+int64_t usable_cores();
 int64_t threads();
 
 /// Refuses operators without a deterministic implementation.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/module_state.h"
+#include "runner/dist/operations.h"
 #include "runner/loop/to_batch.h"
 
 namespace accel {
@@ -29,36 +30,65 @@ class EvalMode {
   Job& job_;
 };
 
+/// What one batch adds: loss times weight, the weight, and the sums of every metric.
+std::vector<double> sums_of(Job& job, const Batch& batch) {
+  std::vector<double> sums = {0, job.task->weight(batch)};
+  for (const auto& metric : job.metrics) {
+    std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
+  }
+  if (sums[1] > 0) {
+    const AutocastScope casts = job.precision->autocast();
+    const Evaluation result = job.task->evaluate(*job.model, batch);
+    const double loss = result.loss.item().toDouble();
+    sums[0] = loss * sums[1];
+    for (const auto& metric : job.metrics) metric->update({result.output, batch, loss, sums[1]});
+  }
+  for (const auto& metric : job.metrics) {
+    sums.insert(sums.end(), metric->sums().begin(), metric->sums().end());
+  }
+  return sums;
+}
+
+/// Adds what all ranks found in one window, in the order of its batches: any number of ranks gives
+/// the same bits.
+void add_window(const Job& job, const Window& window, const std::vector<std::vector<double>>& own,
+                std::vector<double>& total) {
+  const size_t width = total.size();
+  std::vector<double> all(static_cast<size_t>(window.parts) * width);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto part = static_cast<size_t>(window.micro_batches[i].part);
+    std::copy(own[i].begin(), own[i].end(), all.begin() + static_cast<ptrdiff_t>(part * width));
+  }
+  sum_over_ranks(*job.group, all, "evaluation");
+  for (size_t i = 0; i < all.size(); ++i) total[i % width] += all[i];
+}
+
 }  // namespace
 
 std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
   const c10::NoGradGuard no_grad;
+  job.strategy->share_buffers();
   const EvalMode mode(job);
-  for (const auto& metric : job.metrics) {
-    std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
-  }
-  double loss_sum = 0, weight_sum = 0;
+  size_t width = 2;
+  for (const auto& metric : job.metrics) width += metric->sums().size();
+  std::vector<double> total(width);
   job.eval_loader->seek(0, 0);
   while (job.eval_loader->has_next()) {
     if (stop && stop()) return std::nullopt;
-    for (const Batch& batch : to_batches(job.eval_loader->next())) {
-      const double weight = job.task->weight(batch);
-      if (weight <= 0) continue;
-      const AutocastScope casts = job.precision->autocast();
-      const Evaluation result = job.task->evaluate(*job.model, batch);
-      const double loss = result.loss.item().toDouble();
-      loss_sum += loss * weight;
-      weight_sum += weight;
-      for (const auto& metric : job.metrics) {
-        metric->update({result.output, batch, loss, weight});
-      }
-    }
+    const Window window = job.eval_loader->next();
+    std::vector<std::vector<double>> own;
+    for (const Batch& batch : to_batches(window)) own.push_back(sums_of(job, batch));
+    add_window(job, window, own, total);
   }
-  if (weight_sum <= 0) {
+  if (total[1] <= 0) {
     throw DataError("nothing in the eval data carries a loss", "look at 'data.eval'");
   }
-  std::map<std::string, double> results = {{"eval/loss", loss_sum / weight_sum}};
+  std::map<std::string, double> results = {{"eval/loss", total[0] / total[1]}};
+  auto next = total.begin() + 2;
   for (const auto& metric : job.metrics) {
+    const auto size = static_cast<ptrdiff_t>(metric->sums().size());
+    std::copy(next, next + size, metric->sums().begin());
+    next += size;
     for (const auto& [name, value] : metric->values()) results["eval/" + name] = value;
   }
   return results;

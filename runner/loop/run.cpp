@@ -9,6 +9,7 @@
 #include "core/node.h"
 #include "runner/checkpoint/run_lock.h"
 #include "runner/checkpoint/store.h"
+#include "runner/dist/operations.h"
 #include "runner/job/recipe_diff.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/carry_over.h"
@@ -89,8 +90,8 @@ void check_same_data(const Job& job, const TrainState& state,
                         "bring the old data back, or add --allow data");
 }
 
-void warn_of_other_environment(const TrainState& state) {
-  for (const auto& [name, value] : environment_facts()) {
+void warn_of_other_environment(const Job& job, const TrainState& state) {
+  for (const auto& [name, value] : run_facts(job)) {
     const auto saved = state.facts.find(name);
     if (saved == state.facts.end() || saved->second == value) continue;
     warn("a bit-exact resume is not guaranteed: '" + name + "' was " + saved->second + " and is " +
@@ -107,7 +108,7 @@ bool check_resumable(const Job& job, const TrainState& state, const RunRequest& 
   for (const RecipeChange& change : changes) {
     say("changed: " + change.key + " was " + change.then + ", is " + change.now);
   }
-  warn_of_other_environment(state);
+  warn_of_other_environment(job, state);
   return !changes.empty();
 }
 
@@ -190,6 +191,16 @@ void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& r
   run.resumed_from = fs::proximate(from.path).string();
 }
 
+/// Ranks that the checkpoint does not know draw from new streams of random numbers.
+void tell_new_streams(const Job& job, const OpenRun& run) {
+  if (!run.saved) return;
+  const auto known = static_cast<int64_t>(run.saved->other_rngs.size()) + 1;
+  if (job.group->world() <= known) return;
+  say("the checkpoint was made by " + std::to_string(known) + (known == 1 ? " rank" : " ranks") +
+      ": the samples go on in the same order, and ranks " + std::to_string(known) + " to " +
+      std::to_string(job.group->world() - 1) + " draw new random numbers");
+}
+
 std::string start_text(const Job& job, const OpenRun& opened) {
   if (opened.resumed_from.empty()) return "at step 0";
   const RunState& run = opened.state;
@@ -227,7 +238,6 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
 
 /// Makes the folder this process's own, and starts from the checkpoint there is.
 void open_run(Job& job, const RunRequest& request, OpenRun& run) {
-  const auto start = std::chrono::steady_clock::now();
   const std::optional<std::string> given = given_checkpoint(job, run.store, request);
   // Refused before anything is written.
   if (given) take(job, request, read_given(job, request, *given, run.store), run);
@@ -241,10 +251,42 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   } else if (auto own = own_checkpoint(job, run.store, request)) {
     take(job, request, std::move(*own), run);
   }
+  run.trackers = build_trackers(job, run.dir, run.saved ? &*run.saved : nullptr);
+}
+
+/// The other ranks start from what rank 0 has chosen.
+void follow(Job& job, const RunRequest& request, OpenRun& run) {
+  const std::string path = broadcast_text(*job.group, "");
+  if (path.empty()) return;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    throw CheckpointError("rank " + std::to_string(job.group->rank()) + " does not see '" + path +
+                              "', from which rank 0 goes on",
+                          "let all machines share the run's folder");
+  }
+  take(job, request, read_given(job, request, path, run.store), run);
+}
+
+/// Opens the run on all ranks, in one state. Only rank 0 writes.
+void start_run(Job& job, const RunRequest& request, OpenRun& run) {
+  const auto start = std::chrono::steady_clock::now();
+  if (job.group->is_main()) {
+    open_run(job, request, run);
+    write_whole(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
+    fs::create_directories(run.dir + "/logs");
+    const std::string& from = run.resumed_from;
+    broadcast_text(*job.group, from.empty() ? "" : fs::absolute(from).string());
+  } else {
+    follow(job, request, run);
+  }
+  tell_new_streams(job, run);
+  run.saved.reset();
   run.read_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  run.trackers = build_trackers(job, run.dir, run.saved ? &*run.saved : nullptr);
-  run.saved.reset();
+  std::error_code ignored;  // a machine without the folder goes without logs
+  if (fs::is_directory(run.dir + "/logs", ignored)) {
+    log_to_file(run.dir + "/logs/rank-" + std::to_string(job.group->rank()) + ".log");
+  }
 }
 
 }  // namespace
@@ -253,11 +295,9 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
   const Deadline checked(job.recipe.checkpoint.deadline);  // throws before anything is written
   OpenRun run(dir);
-  open_run(job, request, run);
-  write_whole(dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
-  fs::create_directories(dir + "/logs");
-  log_to_file(dir + "/logs/rank-0.log");
-  RunRecord record(dir + "/metrics.jsonl", run.state.progress.step);
+  start_run(job, request, run);
+  RunRecord record;
+  if (job.group->is_main()) record = {dir + "/metrics.jsonl", run.state.progress.step};
   const std::string start = start_text(job, run);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
   record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
@@ -269,7 +309,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, trackers, dir}, run.state,
+    TrainLoop loop({job, run.store, record, trackers, dir, job.group->is_main()}, run.state,
                    run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",

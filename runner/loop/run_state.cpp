@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "runner/job/build_strategy.h"
 #include "runner/job/torch_setup.h"
 
 namespace accel {
@@ -102,7 +103,13 @@ void capture_rates(const Job& job, int64_t updates, TrainState& state) {
   state.curves.push_back(std::max(state.curves.back() + 1, job.length.total_steps));
 }
 
-void restore_generator(const at::Tensor& state) {
+/// Each rank's own; one that the checkpoint does not know gets a new stream.
+void restore_generator(const Job& job, const TrainState& saved) {
+  const int64_t rank = job.group->rank();
+  if (rank > static_cast<int64_t>(saved.other_rngs.size())) {
+    return seed_rank(job, saved.progress.step);
+  }
+  const at::Tensor& state = rank == 0 ? saved.rng : saved.other_rngs[static_cast<size_t>(rank) - 1];
   try {
     set_generator_state(state);
   } catch (const std::exception&) {
@@ -129,6 +136,14 @@ std::string tied_head(const Job& job) {
   return {};
 }
 
+std::map<std::string, std::string> run_facts(const Job& job) {
+  std::map<std::string, std::string> facts = environment_facts();
+  if (job.recipe.accelerator.reduction == Reduction::kBucketed) {
+    facts["ranks"] = std::to_string(job.group->world());
+  }
+  return facts;
+}
+
 TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state;
   state.progress = run.progress;
@@ -148,7 +163,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
     job.callbacks[i]->save(state.parts[callback_part(job, i)]);
   }
   for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
-  state.facts = environment_facts();
+  state.facts = run_facts(job);
   state.facts["data"] = job.data_fingerprint;
   if (run.evaluated_step == run.progress.step) state.metrics = run.evaluation;
   state.recipe = to_yaml(job.resolved);
@@ -164,7 +179,7 @@ RunState restore(Job& job, const TrainState& state) {
     job.callbacks[i]->load(part_of(state, callback_part(job, i)));
   }
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
-  restore_generator(state.rng);
+  restore_generator(job, state);
   return run_of(state);
 }
 

@@ -34,6 +34,9 @@ std::string callback_part(const Job& job, size_t index);
 /// The parameter that is a language model's head as well; empty where there is none.
 std::string tied_head(const Job& job);
 
+/// What a bit-exact resume depends on besides the state.
+std::map<std::string, std::string> run_facts(const Job& job);
+
 /// Shares the job's tensors: write it before the next step.
 TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers);
 

@@ -11,8 +11,8 @@ double Stopwatch::total() const {
 }
 
 std::string Stopwatch::summary() const {
-  static constexpr const char* kNames[] = {"data", "forward", "backward", "optimizer",
-                                           "eval", "save",    "other"};
+  static constexpr const char* kNames[] = {"data",      "forward", "backward", "sync",
+                                           "optimizer", "eval",    "save",     "other"};
   std::string out;
   for (size_t i = 0; i < seconds_.size(); ++i) {
     const long percent = std::lround(100.0 * seconds_[i] / total());

@@ -7,7 +7,8 @@
 
 namespace accel {
 
-enum class Phase { kData, kForward, kBackward, kOptimizer, kEval, kSave, kOther };
+/// kSync: telling other ranks something and waiting for them.
+enum class Phase { kData, kForward, kBackward, kSync, kOptimizer, kEval, kSave, kOther };
 
 /// Splits wall time into phases: each lap() charges the time since the last one.
 class Stopwatch {
@@ -27,7 +28,7 @@ class Stopwatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::array<double, 7> seconds_{};
+  std::array<double, 8> seconds_{};
   Clock::time_point last_;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/log.h"
+#include "runner/dist/operations.h"
 #include "runner/loop/evaluate.h"
 #include "runner/loop/report.h"
 #include "runner/loop/signals.h"
@@ -50,6 +51,13 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
   if (parts.job.recipe.log.system) system_.emplace(parts.run_dir);
 }
 
+void TrainLoop::check_space(int64_t more) {
+  if (!parts_.saves) return;
+  TrainState state = capture(parts_.job, state_, parts_.trackers.ids());
+  state.other_rngs.resize(static_cast<size_t>(parts_.job.group->world()) - 1);
+  saving_.check_space(state, more);
+}
+
 double TrainLoop::training_seconds() const {
   return watch_.total() - watch_.seconds(Phase::kEval) - watch_.seconds(Phase::kSave);
 }
@@ -76,18 +84,27 @@ bool TrainLoop::must_stop() const {
   return SignalWatch::received() != 0 || deadline_.near(slowest_step_, saving_.slowest_seconds());
 }
 
+bool TrainLoop::any_must_stop() {
+  return any_rank(*parts_.job.group, must_stop(), "whether to stop");
+}
+
+double TrainLoop::clock() const {
+  return parts_.job.group->world() == 1 ? watch_.total() : clock_;
+}
+
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   watch_.lap(Phase::kOther);
-  saving_.check_space(capture(parts_.job, state_, parts_.trackers.ids()),
-                      parts_.job.optimizer->bytes_to_come());
+  check_space(parts_.job.optimizer->bytes_to_come());
   const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
   if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();
-  bool interrupted = must_stop();
+  bool interrupted = any_must_stop();
   while (!finished() && !interrupted) {
     step();
     after_step();
-    interrupted = must_stop() || (stop_after && state_.progress.step >= *stop_after);
+    // Alone, a process need not wait for the next step to agree with others.
+    const bool asked = parts_.job.group->world() == 1 ? must_stop() : asked_to_stop_;
+    interrupted = asked || (stop_after && state_.progress.step >= *stop_after);
   }
   interrupted = interrupted && !finished();
   if (!interrupted) {
@@ -95,7 +112,7 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
     if (parts_.job.eval_loader && state_.evaluated_step != state_.progress.step) evaluate_now();
   }
   interrupted = interrupted || state_.eval_pending;
-  if (interrupted && must_stop() && SignalWatch::received() == 0) {
+  if (interrupted && SignalWatch::received() == 0 && must_stop()) {
     stop_reason_ = "its deadline is near";
   }
   const bool wanted = interrupted || parts_.job.recipe.checkpoint.at_end;
@@ -109,6 +126,8 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
 void TrainLoop::step() {
   Job& job = parts_.job;
   const double started = watch_.total();
+  job.watch->step(state_.progress.step + 1);
+  job.watch->phase("data");
   std::vector<double> lrs;
   for (const double base : job.optimizer->base_lrs()) {
     lrs.push_back(job.schedule->lr(base, state_.updates));
@@ -117,8 +136,12 @@ void TrainLoop::step() {
   const Window window = job.train_loader->next();
   if (state_.progress.step == 0) log_images(window);
   watch_.lap(Phase::kData);
-  const StepResult result = train_step(job, to_batches(window), state_.progress.step + 1, watch_,
-                                       [this] { saving_.settle(); });
+  job.watch->phase("training");
+  const StepAsk ask{
+      .step = state_.progress.step + 1, .stop = must_stop(), .seconds = watch_.total()};
+  const StepResult result = train_step(job, window, ask, watch_, [this] { saving_.settle(); });
+  asked_to_stop_ = result.stop;
+  clock_ = result.seconds;
   advance(state_.progress, window, job);
   state_.updates += result.updated;
   state_.last_loss = result.loss;
@@ -145,20 +168,20 @@ void TrainLoop::after_step() {
   saving_.settle();
   saving_.poll();
   // All of the optimizer's state is there now: the size of a checkpoint is known.
-  if (steps_done() == 1) saving_.check_space(capture(parts_.job, state_, parts_.trackers.ids()));
+  if (steps_done() == 1) check_space(0);
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
   watch_.lap(Phase::kOther);
-  state_.seconds = seconds_before_ + watch_.total();
+  state_.seconds = seconds_before_ + clock();
   bar_.update(step, state_.last_loss,
               interval_.steps
                   ? (training_seconds() - interval_.seconds) / static_cast<double>(interval_.steps)
                   : 0);
   // The last step's evaluation comes before its save, which then knows of it.
   const bool last = finished();
-  if (log_due_.due(step, watch_.total()) || last) log_interval();
-  if (histograms_due_.due(step, watch_.total())) log_histograms();
-  if (parts_.job.eval_loader && (eval_due_.due(step, watch_.total()) || last)) evaluate_now();
-  if (save_due_.due(step, watch_.total()) && saved_step_ != step) save();
+  if (log_due_.due(step, clock()) || last) log_interval();
+  if (histograms_due_.due(step, clock())) log_histograms();
+  if (parts_.job.eval_loader && (eval_due_.due(step, clock()) || last)) evaluate_now();
+  if (save_due_.due(step, clock()) && saved_step_ != step) save();
 }
 
 void TrainLoop::log_interval() {
@@ -198,7 +221,8 @@ void TrainLoop::log_histograms() {
 }
 
 void TrainLoop::log_images(const Window& window) {
-  const int64_t wanted = parts_.job.recipe.log.images;
+  const int64_t wanted = window.micro_batches.empty() ? 0 : parts_.job.recipe.log.images;
+  if (wanted == 0) return;
   const Array& inputs = window.micro_batches.front().inputs;
   for (int64_t i = 0; i < wanted; ++i) {
     std::optional<Picture> picture = picture_of(inputs, i);
@@ -210,10 +234,11 @@ void TrainLoop::log_images(const Window& window) {
 
 void TrainLoop::evaluate_now() {
   Job& job = parts_.job;
+  job.watch->phase("evaluation");
   watch_.lap(Phase::kOther);
   saving_.settle();  // callbacks may put other weights into the model
   watch_.lap(Phase::kSave);
-  auto results = evaluate(job, [this] { return must_stop(); });
+  auto results = evaluate(job, [this] { return any_must_stop(); });
   if (state_.eval_pending || !results) saved_step_ = -1;  // what was saved is not this state
   state_.eval_pending = !results;
   watch_.lap(Phase::kEval);
@@ -246,10 +271,19 @@ bool TrainLoop::update_best(const std::map<std::string, double>& results) {
 }
 
 void TrainLoop::save() {
+  parts_.job.watch->phase("saving");
   watch_.lap(Phase::kOther);
   const SaveStall stall = saving_.stall();
   parts_.trackers.settle();
   TrainState state = capture(parts_.job, state_, parts_.trackers.ids());
+  const at::Tensor generators = parts_.job.group->all_gather(state.rng, "generators");
+  if (!parts_.saves) {
+    saved_step_ = state_.progress.step;
+    return;
+  }
+  for (int64_t rank = 1; rank < parts_.job.group->world(); ++rank) {
+    state.other_rngs.push_back(generators.select(0, rank).clone());
+  }
   // The forward pass changes buffers, such as running statistics, before settle() is called.
   for (auto item = state.model.begin() + static_cast<ptrdiff_t>(parts_.job.parameters.size());
        item != state.model.end(); ++item) {

@@ -27,6 +27,7 @@ struct LoopParts {
   RunRecord& record;
   TrackerThread& trackers;
   std::string run_dir = ".";
+  bool saves = true;  ///< rank 0 does, for all
 };
 
 /// Steps, logs, evaluates, saves and stops, always in this order, so that a resumed run does
@@ -62,8 +63,12 @@ class TrainLoop {
   };
 
   bool finished();
-  /// A signal came, or the deadline is near.
+  /// A signal came, or the deadline is near: what this rank knows.
   bool must_stop() const;
+  /// Whether any rank must stop: to be asked by all together.
+  bool any_must_stop();
+  /// The time by which all ranks go: rank 0's, as of the step under way.
+  double clock() const;
   void step();
   void after_step();
   void log_interval();
@@ -71,6 +76,8 @@ class TrainLoop {
   void log_images(const Window& window);
   void evaluate_now();
   bool update_best(const std::map<std::string, double>& results);
+  /// Whether a checkpoint of this state and `more` bytes fits on the disk.
+  void check_space(int64_t more);
   void save();
   double training_seconds() const;
 
@@ -83,6 +90,8 @@ class TrainLoop {
   Trigger save_due_;
   ProgressBar bar_;
   Interval interval_;
+  bool asked_to_stop_ = false;  ///< by a rank, at the start of the last step
+  double clock_ = 0;
   double seconds_before_;  ///< of earlier lives
   int64_t first_step_;
   int64_t saved_step_;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "runner/dist/operations.h"
+#include "runner/loop/to_batch.h"
 #include "runner/optim/clip.h"
 
 namespace accel {
@@ -15,14 +17,63 @@ at::Tensor part_of_window(const at::Tensor& mean, double weight, double total, s
   return weight * n == total ? mean.div(n) : mean.mul(weight / total);
 }
 
-double window_weight(const Job& job, const std::vector<Batch>& window, int64_t step) {
+/// What all ranks know of a step once they have told each other.
+struct Shared {
+  std::vector<double> weights;  ///< of all parts
   double total = 0;
-  for (const Batch& batch : window) total += job.task->weight(batch);
-  if (total <= 0) {
-    throw DataError("step " + std::to_string(step) + ": nothing in the batch carries a loss",
+  bool stop = false;
+  double seconds = 0;
+};
+
+/// Each rank writes the weights of its own parts; all that nobody else writes comes out exact.
+Shared tell_each_other(Job& job, const Window& window, const std::vector<Batch>& batches,
+                       const StepAsk& ask) {
+  const auto parts = static_cast<size_t>(window.parts);
+  std::vector<double> numbers(parts + 2);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    numbers[static_cast<size_t>(window.micro_batches[i].part)] = job.task->weight(batches[i]);
+  }
+  numbers[parts] = ask.stop ? 1 : 0;
+  numbers[parts + 1] = job.group->is_main() ? ask.seconds : 0;
+  sum_over_ranks(*job.group, numbers, "weights");
+  Shared shared;
+  shared.stop = numbers[parts] > 0;
+  shared.seconds = numbers[parts + 1];
+  numbers.resize(parts);
+  for (const double weight : numbers) shared.total += weight;
+  shared.weights = std::move(numbers);
+  if (shared.total <= 0) {
+    throw DataError("step " + std::to_string(ask.step) + ": nothing in the batch carries a loss",
                     "every target is masked: look at the data or raise 'train.batch'");
   }
-  return total;
+  return shared;
+}
+
+/// Sums the parts' losses. One process alone adds as Accelerate's users do; several add in the
+/// order of the parts, whoever made them.
+double window_loss(const Job& job, const Window& window, const std::vector<at::Tensor>& losses) {
+  const bool alone =
+      job.group->world() == 1 && job.recipe.accelerator.reduction == Reduction::kBucketed;
+  if (alone) {
+    at::Tensor sum = losses.front();
+    for (size_t i = 1; i < losses.size(); ++i) sum = sum.add(losses[i]);
+    return sum.item().toDouble();
+  }
+  std::vector<double> parts(static_cast<size_t>(window.parts));
+  for (size_t i = 0; i < losses.size(); ++i) {
+    parts[static_cast<size_t>(window.micro_batches[i].part)] = losses[i].item().toDouble();
+  }
+  sum_over_ranks(*job.group, parts, "loss");
+  double loss = 0;
+  for (const double part : parts) loss += part;
+  return loss;
+}
+
+WindowParts parts_of(const Job& job, const Window& window, int64_t step) {
+  WindowParts parts{
+      .step = step, .planned = job.batches.accumulation * job.batches.world, .own = {}};
+  for (const HostBatch& batch : window.micro_batches) parts.own.push_back(batch.part);
+  return parts;
 }
 
 void check_loss(double loss, int64_t step) {
@@ -65,28 +116,34 @@ double clip(Job& job) {
 
 }  // namespace
 
-StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch,
+StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update) {
-  const double total = window_weight(job, window, step);
-  at::Tensor sum;
-  for (const Batch& batch : window) {
+  const std::vector<Batch> batches = to_batches(window);
+  const Shared shared = tell_each_other(job, window, batches, ask);
+  watch.lap(Phase::kSync);
+  std::vector<at::Tensor> losses(batches.size());
+  job.strategy->share_buffers();
+  job.strategy->run(parts_of(job, window, ask.step), [&](size_t i) {
+    watch.lap(Phase::kSync);
     at::Tensor loss;
     {
       const AutocastScope casts = job.precision->autocast();
-      loss = job.task->loss(*job.model, batch);
+      loss = job.task->loss(*job.model, batches[i]);
     }
-    loss = part_of_window(loss, job.task->weight(batch), total, window.size());
+    const double weight = shared.weights[static_cast<size_t>(window.micro_batches[i].part)];
+    loss = part_of_window(loss, weight, shared.total, static_cast<size_t>(window.parts));
     watch.lap(Phase::kForward);
     job.precision->scale(loss).backward();
     watch.lap(Phase::kBackward);
-    sum = sum.defined() ? sum.add(loss.detach()) : loss.detach();
-  }
-  StepResult result{sum.item().toDouble(), 0, true};
-  check_loss(result.loss, step);
+    losses[i] = loss.detach();
+  });
+  StepResult result{window_loss(job, window, losses), 0, true, shared.stop, shared.seconds};
+  watch.lap(Phase::kSync);
+  check_loss(result.loss, ask.step);
   result.updated = job.precision->unscale(job.parameters);
   if (result.updated) {
     result.grad_norm = clip(job);
-    check_gradients(job, result.grad_norm, step);
+    check_gradients(job, result.grad_norm, ask.step);
     if (before_update) {
       watch.lap(Phase::kOptimizer);
       before_update();
@@ -94,7 +151,7 @@ StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, 
     }
     job.optimizer->step();
   } else {
-    check_scale(job.precision->loss_scale(), step);
+    check_scale(job.precision->loss_scale(), ask.step);
   }
   job.precision->update();
   job.optimizer->zero_grad();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
+#include "data/loader.h"
 #include "runner/job/job.h"
 #include "runner/loop/stopwatch.h"
 
@@ -13,14 +13,23 @@ struct StepResult {
   double loss = 0;       ///< mean over the window's samples or tokens
   double grad_norm = 0;  ///< total, of the true gradients, before clipping
   bool updated = true;   ///< false when fp16 overflowed and the step was skipped
+  bool stop = false;     ///< a rank wants the run to end after this step
+  double seconds = 0;    ///< what rank 0 gave as StepAsk::seconds
+};
+
+/// What the ranks tell each other at the start of a step, besides the weights of their parts.
+struct StepAsk {
+  int64_t step = 0;    ///< from 1
+  bool stop = false;   ///< this rank wants the run to end
+  double seconds = 0;  ///< by this rank's clock
 };
 
 /// Forward and backward over the window's micro-batches, then at most one update with the learning
 /// rates the optimizer has. The losses are weighted by what each micro-batch holds, so that a
-/// window equals one big batch, an epoch's short tail included. Throws DivergedError before any
-/// weight is touched when the loss or a gradient is not finite; `step` is for its message.
+/// window, over all ranks, equals one big batch, an epoch's short tail included. Throws
+/// DivergedError before any weight is touched when the loss or a gradient is not finite.
 /// `before_update` is called, if given, before a parameter or the optimizer's state changes.
-StepResult train_step(Job& job, const std::vector<Batch>& window, int64_t step, Stopwatch& watch,
+StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update = {});
 
 }  // namespace accel

@@ -51,7 +51,7 @@ std::string utc_now() {
 }  // namespace
 
 RunRecord::RunRecord(const std::string& path, int64_t first_step)
-    : file_(rewound(path, first_step)) {}
+    : file_(std::make_unique<AppendFile>(rewound(path, first_step))) {}
 
 void RunRecord::step(const StepRecord& record) {
   std::string line = start_of_line(record.step);
@@ -63,7 +63,7 @@ void RunRecord::step(const StepRecord& record) {
   line += ",\"lr\":" + json_number(record.lr);
   line += ",\"ids\":\"" + hex(record.ids_digest) + '"';
   if (record.skipped) line += ",\"skipped\":true";
-  file_.append(line + "}\n");
+  append(line + "}\n");
 }
 
 void RunRecord::evaluation(int64_t step, std::span<const Measurement> results) {
@@ -75,8 +75,8 @@ void RunRecord::log(int64_t step, std::span<const Measurement> values) {
 }
 
 void RunRecord::event(int64_t step, const std::string& name, const std::string& text) {
-  file_.append(start_of_line(step) + ",\"event\":" + json_text(name) +
-               ",\"text\":" + json_text(text) + ",\"time\":\"" + utc_now() + "\"}\n");
+  append(start_of_line(step) + ",\"event\":" + json_text(name) + ",\"text\":" + json_text(text) +
+         ",\"time\":\"" + utc_now() + "\"}\n");
 }
 
 void RunRecord::measurements(int64_t step, const char* key, std::span<const Measurement> values) {
@@ -84,7 +84,7 @@ void RunRecord::measurements(int64_t step, const char* key, std::span<const Meas
   for (const auto& [name, value] : values) {
     line += (line.back() == '{' ? "" : ",") + json_text(name) + ':' + json_number(value);
   }
-  file_.append(line + "}}\n");
+  append(line + "}}\n");
 }
 
 }  // namespace accel

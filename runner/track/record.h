@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,8 @@ struct StepRecord {
 /// events carry a time, so that the other lines of equal runs are equal. Failures are IoErrors.
 class RunRecord {
  public:
+  /// Keeps nothing, for ranks that do not write.
+  RunRecord() = default;
   /// Goes on after `first_step` steps: lines of later steps are dropped, and so is a line that a
   /// crash tore. At 0 the file starts empty.
   RunRecord(const std::string& path, int64_t first_step);
@@ -43,14 +46,22 @@ class RunRecord {
   /// "start", "resume", "save", "stop", ... and what there is to say of it.
   void event(int64_t step, const std::string& name, const std::string& text);
   /// Makes everything so far readable by others.
-  void flush() { file_.flush(); }
+  void flush() {
+    if (file_) file_->flush();
+  }
   /// As flush(), and waits for the disk: a checkpoint must not outlive the record of its steps.
-  void sync() { file_.sync(); }
+  void sync() {
+    if (file_) file_->sync();
+  }
 
  private:
   void measurements(int64_t step, const char* key, std::span<const Measurement> values);
 
-  AppendFile file_;
+  void append(const std::string& line) {
+    if (file_) file_->append(line);
+  }
+
+  std::unique_ptr<AppendFile> file_;
 };
 
 }  // namespace accel

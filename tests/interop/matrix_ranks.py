@@ -8,13 +8,12 @@ FOLDER/<number>. The losses, means over both ranks, go to FOLDER/<number>.json.
 
 import json
 import math
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import torch
 
+import ranks
 from matrix_jobs import ADAMW, COSINE, MOMENTUM
 from matrix_sides import SAVED, TOTAL, Job, Script
 
@@ -36,12 +35,7 @@ JOBS = [
 
 def launch(mode, folder):
     """Runs this script in two processes. Returns the losses by number."""
-    environment = dict(os.environ, ACCELERATE_USE_CPU="1", OMP_NUM_THREADS="1")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
-               "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0", Path(__file__), mode, folder]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-3000:])
+    ranks.launch(__file__, mode, folder)
     return {int(path.stem): json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))}
 
 
@@ -60,8 +54,7 @@ def main():
         losses = script.train(TOTAL)
         if script.accelerator.is_main_process:
             (folder / f"{number}.json").write_text(json.dumps(losses))
-    torch.distributed.barrier()  # a rank that leaves first aborts the other
-    torch.distributed.destroy_process_group()
+    ranks.leave()
 
 
 if __name__ == "__main__":

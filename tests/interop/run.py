@@ -19,11 +19,16 @@ ROOT = HERE.parents[1]
 def steps(build, scratch):
     """Yields (what is checked, command)."""
     python = sys.executable
+    yield "Accelerate still deals samples as the tests say", [python, HERE / "make_golden_shards.py", "--check"]
     yield "Accelerate still gives the golden losses", [python, HERE / "make_golden_losses.py", "--check"]
     yield "accel-run gives them too", [python, ROOT / "tests/smoke/golden_losses.py",
-                                       build / "accel-run", HERE]
+                                       build / "accel-run", HERE, "losses"]
+    yield "two processes of Accelerate's still give theirs", [python, HERE / "make_golden_rank_losses.py", "--check"]
+    yield "two ranks of accel-run give them too", [python, ROOT / "tests/smoke/golden_losses.py",
+                                                   build / "accel-run", HERE, "rank_losses"]
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
+    yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,6 +134,18 @@ TEST_P(FilesTest, AStoreWorksOnThem) {
 
 class DiskFilesTest : public FilesTest {};
 INSTANTIATE_TEST_SUITE_P(Kinds, DiskFilesTest, testing::Values(true));
+
+TEST_P(DiskFilesTest, WhatSomebodyRemovesMeanwhileIsNoFault) {
+  std::atomic<bool> stop = false;
+  const std::jthread others([&] {
+    while (!stop) {
+      std::filesystem::create_directory(path("theirs"));
+      std::filesystem::remove(path("theirs"));
+    }
+  });
+  for (int i = 0; i < 5000; ++i) EXPECT_NO_THROW(files().list(folder_));
+  stop = true;
+}
 
 TEST_P(DiskFilesTest, LinksAreFollowedForReadingAlone) {
   put("target", "1");

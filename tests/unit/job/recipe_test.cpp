@@ -60,15 +60,26 @@ INSTANTIATE_TEST_SUITE_P(
                   "r.yaml:3:33: error: batch 12 is no multiple of micro_batch 5\n"
                   "    train: {batch: 12, micro_batch: 5}\n"
                   "                                    ^\n"},
-        BadRecipe{"train: {batch: 12, micro_batch: 3, gradient_accumulation_steps: 2}\n",
-                  "r.yaml:3:65: error: batch 12 is not 3 micro x 2 accumulated\n"
-                  "    train: {batch: 12, micro_batch: 3, gradient_accumulation_steps: 2}\n"
+        BadRecipe{"train: {batch: 12, micro_batch: 5, gradient_accumulation_steps: 2}\n",
+                  "r.yaml:3:65: error: batch 12 is not 5 micro x 2 accumulated\n"
+                  "    train: {batch: 12, micro_batch: 5, gradient_accumulation_steps: 2}\n"
                   "                                                                    ^\n"
                   "  hint: leave one of the three out: it follows from the others\n"},
-        BadRecipe{"accelerator: {num_processes: 2}\n",
-                  "r.yaml:3:30: error: 'num_processes' must be one of 1, not 2\n"
-                  "    accelerator: {num_processes: 2}\n"
-                  "                                 ^\n"},
+        BadRecipe{
+            "accelerator: {num_processes: 3, num_machines: 2}\n",
+            "r.yaml:3:30: error: 3 processes cannot be shared alike by 2 machines\n"
+            "    accelerator: {num_processes: 3, num_machines: 2}\n"
+            "                                 ^\n"
+            "  hint: 'num_processes' counts those of all machines\n"
+            "r.yaml:3:47: error: 'main_process_ip' is missing\n"
+            "    accelerator: {num_processes: 3, num_machines: 2}\n"
+            "                                                  ^\n"
+            "  hint: give the address of machine 0, the same on all machines\n"
+            "r.yaml:3:47: error: 'main_process_port' is missing\n"
+            "    accelerator: {num_processes: 3, num_machines: 2}\n"
+            "                                                  ^\n"
+            "  hint: give a port that is free on machine 0, the same on all machines, such as "
+            "29500\n"},
         BadRecipe{"expect: {eval/loss: '< 1'}\n",
                   "r.yaml:3:1: error: 'eval/loss' is expected, but the recipe has no eval data\n"
                   "    expect: {eval/loss: '< 1'}\n"

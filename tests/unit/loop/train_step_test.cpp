@@ -33,7 +33,7 @@ std::string job_text(int64_t micro_batch, const std::string& more = "") {
 StepResult next_step(Job& job, int64_t step) {
   Stopwatch watch;
   job.optimizer->set_lrs(job.optimizer->base_lrs());
-  return train_step(job, to_batches(job.train_loader->next()), step, watch);
+  return train_step(job, job.train_loader->next(), {.step = step}, watch);
 }
 
 TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
@@ -54,11 +54,11 @@ TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
 TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
   const auto job = job_of(job_text(8));
   const at::Tensor before = job->parameters[0].tensor.detach().clone();
-  std::vector<Batch> window = to_batches(job->train_loader->next());
-  window[0].inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  const Window window = job->train_loader->next();
+  to_batches(window)[0].inputs.fill_(std::numeric_limits<double>::quiet_NaN());
   Stopwatch watch;
   try {
-    train_step(*job, window, 7, watch);
+    train_step(*job, window, {.step = 7}, watch);
     FAIL();
   } catch (const DivergedError& error) {
     EXPECT_EQ(std::string(error.what()),
@@ -72,11 +72,11 @@ TEST(TrainStepTest, AGradientThatOverflowsIsNamed) {
   // The loss is finite, the first layer's gradient is not: it is multiplied by these weights.
   job->parameters[2].tensor.detach().mul_(1e30);
   job->parameters[0].tensor.detach().mul_(1e-30);
-  std::vector<Batch> window = to_batches(job->train_loader->next());
-  window[0].inputs.mul_(1e25);
+  const Window window = job->train_loader->next();
+  to_batches(window)[0].inputs.mul_(1e25);
   Stopwatch watch;
   try {
-    train_step(*job, window, 3, watch);
+    train_step(*job, window, {.step = 3}, watch);
     FAIL();
   } catch (const DivergedError& error) {
     EXPECT_NE(std::string(error.what()).find("step 3: the gradient of '"), std::string::npos)

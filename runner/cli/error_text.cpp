@@ -1,0 +1,38 @@
+#include "runner/cli/error_text.h"
+
+#include <new>
+
+#include "core/diagnostic.h"
+
+namespace accel {
+
+std::string error_text(const Error& error, bool json) {
+  std::string text;
+  if (const auto* recipe = dynamic_cast<const RecipeError*>(&error)) {
+    for (const Diagnostic& problem : recipe->diagnostics()) {
+      text += json ? render_json(problem) : render(problem);
+    }
+    return text;
+  }
+  if (json) return render_json({{}, error.what(), error.hint()});
+  text = "error: ";
+  text.append(error.what()).append("\n");
+  if (!error.hint().empty()) text.append("  hint: ").append(error.hint()).append("\n");
+  return text;
+}
+
+std::string error_text(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+    return "error: out of memory\n"
+           "  hint: lower 'train.micro_batch' or the size of the model\n";
+  }
+  const std::string text = error.what();
+  return "error: " + text.substr(0, text.find("\nException raised from")) + "\n";
+}
+
+ExitCode exit_code_of(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->code();
+  return dynamic_cast<const std::bad_alloc*>(&error) ? ExitCode::kMemory : ExitCode::kOther;
+}
+
+}  // namespace accel

@@ -1,0 +1,65 @@
+// `accelerator` of a recipe: processes, machines, device, precision.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/schema.h"
+#include "runner/job/recipe_values.h"
+#include "runner/precision/precision.h"
+
+namespace accel {
+
+/// How gradients of ranks are summed.
+enum class Reduction { kBucketed, kCanonical };
+template <>
+struct EnumNames<Reduction> {
+  static constexpr std::pair<Reduction, const char*> kValues[] = {
+      {Reduction::kBucketed, "bucketed"}, {Reduction::kCanonical, "canonical"}};
+};
+
+/// What gradients are turned into on their way between ranks; Accelerate's names.
+enum class CommHook { kNo, kFp16, kBf16 };
+template <>
+struct EnumNames<CommHook> {
+  static constexpr std::pair<CommHook, const char*> kValues[] = {
+      {CommHook::kNo, "no"}, {CommHook::kFp16, "fp16"}, {CommHook::kBf16, "bf16"}};
+};
+
+/// Which mistakes are looked for at a price.
+enum class DebugMode { kNo, kCollectives };
+template <>
+struct EnumNames<DebugMode> {
+  static constexpr std::pair<DebugMode, const char*> kValues[] = {
+      {DebugMode::kNo, "no"}, {DebugMode::kCollectives, "collectives"}};
+};
+
+/// How ranks of data parallel training keep their gradients and buffers alike.
+struct DdpSection {
+  int64_t bucket_cap_mb = 25;
+  bool broadcast_buffers = true;
+  CommHook comm_hook = CommHook::kNo;
+  static Schema<DdpSection> schema();
+};
+
+struct AcceleratorSection {
+  DistributedType distributed_type = DistributedType::kAuto;
+  Auto<int64_t> num_processes;
+  int64_t num_machines = 1;
+  int64_t machine_rank = 0;
+  std::string main_process_ip;
+  Auto<int64_t> main_process_port;
+  int64_t max_restarts = 0;
+  Duration timeout = {600, Duration::Unit::kSeconds};
+  Duration join_timeout = {120, Duration::Unit::kSeconds};
+  Reduction reduction = Reduction::kBucketed;
+  DdpSection ddp;
+  DebugMode debug = DebugMode::kNo;
+  MixedPrecision mixed_precision = MixedPrecision::kNo;
+  ScalerOptions grad_scaler;
+  DeviceChoice device = DeviceChoice::kAuto;
+  Auto<int64_t> num_cpu_threads_per_process;
+  static Schema<AcceleratorSection> schema();
+};
+
+}  // namespace accel

@@ -1,0 +1,104 @@
+#include "runner/job/build_strategy.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "core/error.h"
+#include "core/sample_rng.h"
+#include "runner/job/torch_setup.h"
+
+namespace accel {
+namespace {
+
+Span place_in(const Node& resolved, const char* section_name, const char* key) {
+  const Node::Entry* section = resolved.find(section_name);
+  const Node::Entry* entry = section ? section->node.find(key) : nullptr;
+  return entry ? entry->node.where : section ? section->node.where : resolved.where;
+}
+
+[[noreturn]] void refuse(const Node& resolved, const char* key, const std::string& message,
+                         const std::string& hint) {
+  throw RecipeError({{place_in(resolved, "accelerator", key), message, hint}});
+}
+
+void check_canonical(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
+  if (!std::has_single_bit(static_cast<uint64_t>(world))) {
+    refuse(resolved, "reduction",
+           "'reduction' canonical takes 1, 2, 4, 8, ... ranks, not " + std::to_string(world),
+           "use another number of processes, or bucketed");
+  }
+  if (!recipe.train.micro_batch) {
+    refuse(resolved, "reduction", "'reduction' canonical wants 'train.micro_batch'",
+           "sums are the same for any number of ranks only if micro-batches are");
+  }
+}
+
+std::optional<at::ScalarType> wire_type(CommHook hook) {
+  switch (hook) {
+    case CommHook::kNo:
+      return std::nullopt;
+    case CommHook::kFp16:
+      return at::kHalf;
+    case CommHook::kBf16:
+      return at::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
+  const AcceleratorSection& section = recipe.accelerator;
+  if (section.num_processes && *section.num_processes != world) {
+    refuse(resolved, "num_processes",
+           "the recipe wants " + std::to_string(*section.num_processes) +
+               " processes, but the launcher started " + std::to_string(world),
+           "leave 'num_processes' at auto under another launcher");
+  }
+  if (section.distributed_type == DistributedType::kNo && world > 1) {
+    refuse(resolved, "distributed_type",
+           "'distributed_type' is no, but the launcher started " + std::to_string(world) +
+               " processes",
+           "leave it at auto");
+  }
+  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
+  at_place(place_in(resolved, "train", "batch"), [&] { return plan_batches(recipe.train, world); });
+}
+
+int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
+  if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
+  if (section.reduction == Reduction::kCanonical) return 1;
+  return std::max<int64_t>(1, usable_cores() / std::max<int64_t>(1, local_world));
+}
+
+void seed_rank(const Job& job, int64_t step) {
+  const int64_t rank = job.group->rank();
+  if (rank == 0) return;
+  SampleRng rng(static_cast<uint64_t>(job.recipe.seed), static_cast<uint64_t>(step),
+                static_cast<uint64_t>(rank));
+  seed_generator(rng.next());
+}
+
+std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<NamedTensor>& trained) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
+  const StrategyContext context{trained, job.buffers, job.group.get()};
+  if (section.reduction == Reduction::kCanonical) {
+    for (const NamedTensor& buffer : job.buffers) {
+      if (!buffer.name.ends_with("running_mean")) continue;
+      refuse(job.resolved, "reduction",
+             "'reduction' canonical cannot keep the running statistics in '" + buffer.name +
+                 "' the same for any number of ranks",
+             "use a model without batch norm, or bucketed");
+    }
+    return make_canonical(
+        context, {.bucket_bytes = bucket_bytes, .seed = static_cast<uint64_t>(job.recipe.seed)});
+  }
+  if (job.group->world() == 1) return make_single();
+  return make_ddp(context, {.bucket_bytes = bucket_bytes,
+                            .broadcast_buffers = section.ddp.broadcast_buffers,
+                            .wire_type = wire_type(section.ddp.comm_hook)});
+}
+
+}  // namespace accel
