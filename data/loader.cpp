@@ -54,6 +54,14 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
   if (samples_per_epoch_ == 0) throw_too_few(size, options_);
+  steps_per_epoch_ = (samples_per_epoch_ - 1) / options_.batch + 1;
+  share_out();
+  seek(0, 0);
+}
+
+Loader::~Loader() = default;
+
+void Loader::share_out() {
   plan_ = {.samples = samples_per_epoch_,
            .micro_batch = options_.micro_batch,
            .world = options_.world,
@@ -61,12 +69,15 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
            .even_batches = options_.even_batches && options_.world > 1};
   rounds_per_window_ = options_.batch / (options_.micro_batch * options_.world);
   rounds_per_epoch_ = rounds_of(plan_);
-  steps_per_epoch_ = (samples_per_epoch_ - 1) / options_.batch + 1;
   batches_per_epoch_ = batches_of(plan_, options_.rank);
-  seek(0, 0);
 }
 
-Loader::~Loader() = default;
+void Loader::set_micro_batch(int64_t samples) {
+  prefetcher_.reset();
+  options_.micro_batch = samples;
+  require_sane(options_);
+  share_out();
+}
 
 DataShape Loader::shape() const {
   return transforms_.empty() ? dataset_->shape() : transforms_.back()->shape();

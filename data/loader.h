@@ -64,6 +64,10 @@ class Loader {
   /// first. Reads nothing of what lies before it. A new loader stands at (0, 0).
   void seek(int64_t epoch, int64_t step);
 
+  /// Cuts windows into micro-batches of another size, which divides that of a rank's part of them.
+  /// The windows hold what they held; seek() before going on.
+  void set_micro_batch(int64_t samples);
+
   /// False once the epoch is over and `repeat` is off.
   bool has_next() const;
   /// The next window; after an epoch's last comes the next epoch's first. Throws DataError naming
@@ -78,11 +82,12 @@ class Loader {
   HostBatch take_batch(int64_t ticket);
   Sample make_sample(int64_t epoch, int64_t draw) const;
   void account(Window& window);
+  void share_out();
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::vector<std::unique_ptr<Transform>> transforms_;
-  const LoaderOptions options_;
-  const int64_t ids_;  // samples of the dataset
+  LoaderOptions options_;  // as its threads started
+  const int64_t ids_;      // samples of the dataset
   EpochDraws draws_;
   Draws accounted_draws_;
   int64_t accounted_epoch_ = -1;  // whose draws those are

@@ -142,7 +142,9 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
         request.listen_fd = fcntl(point.listener.get(), F_DUPFD_CLOEXEC, 0);
       }
     }
+    ties.board.enter("join", 0);
     ties.group = join(request);
+    ties.board.leave();
   }
   return {ties.group, ties.place.local_world, ties.watch};
 }

@@ -36,6 +36,7 @@ class Canonical final : public Strategy {
   void run(const WindowParts& parts, const Pass& pass) override {
     own_ = sum_here(parts, pass, context_.group->rank(), context_.group->world());
     if (own_.empty()) own_.resize(context_.parameters.size());
+    if (parts.before_sums) parts.before_sums();
     const c10::NoGradGuard no_grad;
     size_t last = context_.parameters.size();  // buckets begin with the last parameters
     for (Bucket& bucket : buckets_) {

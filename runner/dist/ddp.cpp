@@ -49,10 +49,12 @@ class Ddp final : public Strategy {
     }
     next_ = 0;
     for (size_t i = 0; i < parts.own.size(); ++i) {
-      armed_ = i + 1 == parts.own.size();  // until then gradients only add up here
+      // Until the last part gradients only add up here.
+      armed_ = i + 1 == parts.own.size() && !parts.before_sums;
       pass(i);
     }
     armed_ = false;
+    if (parts.before_sums) parts.before_sums();
     finish();
   }
 

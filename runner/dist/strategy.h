@@ -17,6 +17,9 @@ struct WindowParts {
   int64_t step = 0;          ///< the optimizer step, from 1
   int64_t planned = 1;       ///< micro-batches of a whole window, over all ranks
   std::vector<int64_t> own;  ///< which of them are this rank's: rank, rank + world, ...
+  /// Called, if given, between the passes and the first exchange, which then waits for it: ranks
+  /// may agree there to throw instead.
+  std::function<void()> before_sums = {};
 };
 
 /// One forward and backward pass over the `i`-th of this rank's parts, whose loss is already a part

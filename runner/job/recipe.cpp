@@ -128,7 +128,9 @@ Schema<TrainSection> TrainSection::schema() {
              "When to stop: `2000 steps`, `3 epochs`, `90 min`; of a list, whichever comes first.")
       .field("batch", &TrainSection::batch, "Samples per optimizer step, over all ranks.",
              at_least<int64_t>(1))
-      .field("micro_batch", &TrainSection::micro_batch, "Samples per forward pass on one rank.",
+      .field("micro_batch", &TrainSection::micro_batch,
+             "Samples per forward pass on one rank; auto: as many as fit into memory, found in the "
+             "first step.",
              if_given<Auto>(at_least<int64_t>(1)))
       .field("gradient_accumulation_steps", &TrainSection::gradient_accumulation_steps,
              "Micro-batches per optimizer step; follows from batch and micro_batch.",

@@ -191,14 +191,22 @@ void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& r
   run.resumed_from = fs::proximate(from.path).string();
 }
 
-/// Ranks that the checkpoint does not know draw from new streams of random numbers.
-void tell_new_streams(const Job& job, const OpenRun& run) {
-  if (!run.saved) return;
+std::string ranks_text(int64_t first, int64_t last) {
+  return first == last ? "rank " + std::to_string(first)
+                       : "ranks " + std::to_string(first) + " to " + std::to_string(last);
+}
+
+/// Another number of ranks than the checkpoint's leaves random states out, or lacks some.
+void tell_other_ranks(const Job& job, const OpenRun& run) {
+  if (!run.saved || run.saved->accelerate) return;
   const auto known = static_cast<int64_t>(run.saved->other_rngs.size()) + 1;
-  if (job.group->world() <= known) return;
+  const int64_t world = job.group->world();
+  if (world == known) return;
+  const std::string what =
+      world > known ? ranks_text(known, world - 1) + " draw new random numbers"
+                    : "the random states of " + ranks_text(world, known - 1) + " are not used";
   say("the checkpoint was made by " + std::to_string(known) + (known == 1 ? " rank" : " ranks") +
-      ": the samples go on in the same order, and ranks " + std::to_string(known) + " to " +
-      std::to_string(job.group->world() - 1) + " draw new random numbers");
+      ": the samples go on in the same order; " + what);
 }
 
 std::string start_text(const Job& job, const OpenRun& opened) {
@@ -279,7 +287,7 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   } else {
     follow(job, request, run);
   }
-  tell_new_streams(job, run);
+  tell_other_ranks(job, run);
   run.saved.reset();
   run.read_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "runner/dist/operations.h"
 #include "runner/loop/evaluate.h"
+#include "runner/loop/fit_memory.h"
 #include "runner/loop/report.h"
 #include "runner/loop/signals.h"
 #include "runner/loop/to_batch.h"
@@ -133,13 +134,13 @@ void TrainLoop::step() {
     lrs.push_back(job.schedule->lr(base, state_.updates));
   }
   job.optimizer->set_lrs(lrs);
-  const Window window = job.train_loader->next();
+  Window window = job.train_loader->next();
   if (state_.progress.step == 0) log_images(window);
   watch_.lap(Phase::kData);
   job.watch->phase("training");
   const StepAsk ask{
       .step = state_.progress.step + 1, .stop = must_stop(), .seconds = watch_.total()};
-  const StepResult result = train_step(job, window, ask, watch_, [this] { saving_.settle(); });
+  const StepResult result = make_step(window, ask);
   asked_to_stop_ = result.stop;
   clock_ = result.seconds;
   advance(state_.progress, window, job);
@@ -161,6 +162,29 @@ void TrainLoop::step() {
   if (result.updated) record.grad_norm = result.grad_norm;
   parts_.record.step(record);
   slowest_step_ = std::max(slowest_step_, watch_.total() - started);
+}
+
+StepResult TrainLoop::make_step(Window& window, StepAsk ask) {
+  Job& job = parts_.job;
+  const auto settle = [this] { saving_.settle(); };
+  const TrainSection& train = job.recipe.train;
+  ask.careful = steps_done() == 0 && !train.micro_batch && !train.gradient_accumulation_steps;
+  if (!ask.careful) return train_step(job, window, ask, watch_, settle);
+  const BeforeStep before(job);
+  while (true) {
+    try {
+      return train_step(job, window, ask, watch_, settle);
+    } catch (const OutOfMemory& error) {
+      const int64_t smaller = smaller_micro_batch(job.batches);
+      if (smaller == 0) throw;
+      say(std::string(error.what()) + ": going on with micro-batches of " +
+          std::to_string(smaller));
+      before.restore(job);
+      set_micro_batch(job, smaller);
+      job.train_loader->seek(window.epoch, window.step);
+      window = job.train_loader->next();
+    }
+  }
 }
 
 void TrainLoop::after_step() {

@@ -11,6 +11,7 @@
 #include "runner/loop/run_state.h"
 #include "runner/loop/saving.h"
 #include "runner/loop/stopwatch.h"
+#include "runner/loop/train_step.h"
 #include "runner/loop/trigger.h"
 #include "runner/track/record.h"
 #include "runner/track/system_metrics.h"
@@ -70,6 +71,8 @@ class TrainLoop {
   /// The time by which all ranks go: rank 0's, as of the step under way.
   double clock() const;
   void step();
+  /// Makes the step; the first one of a process with as large micro-batches as memory holds.
+  StepResult make_step(Window& window, StepAsk ask);
   void after_step();
   void log_interval();
   void log_histograms();

@@ -1,6 +1,10 @@
 #include "runner/loop/train_step.h"
 
+#include <c10/util/Exception.h>
+
 #include <cmath>
+#include <new>
+#include <string_view>
 
 #include "runner/dist/operations.h"
 #include "runner/loop/to_batch.h"
@@ -114,7 +118,51 @@ double clip(Job& job) {
   return norm.item().toDouble();
 }
 
+/// Whether an exception says that memory is short: the standard's, or PyTorch's, whose CPU
+/// allocator has no type of its own for it.
+bool tells_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
+
+/// Guards the passes of a careful step.
+class MemoryCheck {
+ public:
+  MemoryCheck(Job& job, bool careful) : job_(job), careful_(careful) {}
+
+  /// After a pass has failed, the others are left out.
+  void pass(const std::function<void()>& work) {
+    if (!careful_) return work();
+    if (failed_) return;
+    try {
+      work();
+    } catch (const std::exception& error) {
+      if (!tells_of_memory(error)) throw;
+      failed_ = true;
+    }
+  }
+
+  /// To be called by all ranks. Throws OutOfMemory when one has failed.
+  void agree() const {
+    if (!any_rank(*job_.group, failed_, "whether memory is short")) return;
+    job_.optimizer->zero_grad();
+    throw OutOfMemory(job_.batches.micro_batch);
+  }
+
+ private:
+  Job& job_;
+  bool careful_;
+  bool failed_ = false;
+};
+
 }  // namespace
+
+OutOfMemory::OutOfMemory(int64_t micro_batch)
+    : Error(ExitCode::kMemory,
+            "a micro-batch of " + std::to_string(micro_batch) +
+                (micro_batch == 1 ? " sample" : " samples") + " does not fit into memory",
+            "make the model or the samples smaller") {}
 
 StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update) {
@@ -123,7 +171,7 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
   watch.lap(Phase::kSync);
   std::vector<at::Tensor> losses(batches.size());
   job.strategy->share_buffers();
-  job.strategy->run(parts_of(job, window, ask.step), [&](size_t i) {
+  const auto pass = [&](size_t i) {
     watch.lap(Phase::kSync);
     at::Tensor loss;
     {
@@ -136,7 +184,11 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
     job.precision->scale(loss).backward();
     watch.lap(Phase::kBackward);
     losses[i] = loss.detach();
-  });
+  };
+  WindowParts parts = parts_of(job, window, ask.step);
+  MemoryCheck memory(job, ask.careful);
+  if (ask.careful) parts.before_sums = [&] { memory.agree(); };
+  job.strategy->run(parts, [&](size_t i) { memory.pass([&] { pass(i); }); });
   StepResult result{window_loss(job, window, losses), 0, true, shared.stop, shared.seconds};
   watch.lap(Phase::kSync);
   check_loss(result.loss, ask.step);

@@ -17,11 +17,19 @@ struct StepResult {
   double seconds = 0;    ///< what rank 0 gave as StepAsk::seconds
 };
 
+/// A rank's memory does not hold a pass over one micro-batch; all ranks know, and nothing has
+/// changed but buffers, random state and gradients.
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(int64_t micro_batch);
+};
+
 /// What the ranks tell each other at the start of a step, besides the weights of their parts.
 struct StepAsk {
-  int64_t step = 0;    ///< from 1
-  bool stop = false;   ///< this rank wants the run to end
-  double seconds = 0;  ///< by this rank's clock
+  int64_t step = 0;      ///< from 1
+  bool stop = false;     ///< this rank wants the run to end
+  double seconds = 0;    ///< by this rank's clock
+  bool careful = false;  ///< tell all ranks when one is out of memory, by OutOfMemory
 };
 
 /// Forward and backward over the window's micro-batches, then at most one update with the learning

@@ -1,0 +1,33 @@
+#include "runner/loop/fit_memory.h"
+
+#include <c10/core/GradMode.h>
+
+#include "runner/job/torch_setup.h"
+
+namespace accel {
+
+BeforeStep::BeforeStep(const Job& job) : generator_(generator_state()) {
+  for (const NamedTensor& item : job.buffers) buffers_.push_back(item.tensor.clone());
+}
+
+void BeforeStep::restore(const Job& job) const {
+  const c10::NoGradGuard no_grad;
+  for (size_t i = 0; i < buffers_.size(); ++i) job.buffers[i].tensor.copy_(buffers_[i]);
+  set_generator_state(generator_);
+}
+
+int64_t smaller_micro_batch(const BatchPlan& plan) {
+  const int64_t share = plan.batch / plan.world;
+  for (int64_t size = plan.micro_batch * 9 / 10; size > 0; --size) {
+    if (share % size == 0) return size;
+  }
+  return 0;
+}
+
+void set_micro_batch(Job& job, int64_t samples) {
+  job.batches.micro_batch = samples;
+  job.batches.accumulation = job.batches.batch / (samples * job.batches.world);
+  job.train_loader->set_micro_batch(samples);
+}
+
+}  // namespace accel
