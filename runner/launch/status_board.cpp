@@ -1,6 +1,7 @@
 #include "runner/launch/status_board.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -68,6 +69,7 @@ class Version {
       const uint32_t before = count_.load(std::memory_order_acquire);
       read();
       if (before % 2 == 0 && before == value()) return;
+      if (i % 100 == 99) ::sched_yield();  // the writer may wait for this processor
     }
   }
 
