@@ -150,7 +150,6 @@ TEST(StatusBoardTest, NamesAreReadWhole) {
   stop = true;
   thread.join();
   EXPECT_LE(mixed, kReads / 4000) << "only of a writer that was made to wait halfway";
-  std::cerr << mixed << "MIXED\n";
 }
 
 TEST(StatusBoardTest, ARankKilledAtAnyMomentLeavesSomethingToRead) {
