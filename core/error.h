@@ -1,8 +1,11 @@
 // The errors that end a run, each with the exit code a caller can rely on.
 #pragma once
 
+#include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace accel {
@@ -36,6 +39,14 @@ class Error : public std::runtime_error {
   ExitCode code_;
   std::string hint_;
 };
+
+/// Whether memory is short: the standard's exception says so, or one of PyTorch's, whose allocator
+/// for the CPU has no type of its own.
+inline bool is_out_of_memory(const std::exception& error) {
+  const std::string_view text = error.what();
+  return dynamic_cast<const std::bad_alloc*>(&error) ||
+         text.find("can't allocate memory") != text.npos || text.find("out of memory") != text.npos;
+}
 
 /// A dataset cannot be read, or holds something it must not. Exit code 3.
 class DataError : public Error {

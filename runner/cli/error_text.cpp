@@ -1,6 +1,6 @@
 #include "runner/cli/error_text.h"
 
-#include <new>
+#include <algorithm>
 
 #include "core/diagnostic.h"
 
@@ -22,17 +22,20 @@ std::string error_text(const Error& error, bool json) {
 }
 
 std::string error_text(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error)) {
+  if (is_out_of_memory(error)) {
     return "error: out of memory\n"
            "  hint: lower 'train.micro_batch' or the size of the model\n";
   }
-  const std::string text = error.what();
-  return "error: " + text.substr(0, text.find("\nException raised from")) + "\n";
+  std::string text = error.what();
+  for (const char* trace : {"\nException raised from", "\nframe #"}) {
+    text.resize(std::min(text.size(), text.find(trace)));
+  }
+  return "error: " + text + "\n";
 }
 
 ExitCode exit_code_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->code();
-  return dynamic_cast<const std::bad_alloc*>(&error) ? ExitCode::kMemory : ExitCode::kOther;
+  return is_out_of_memory(error) ? ExitCode::kMemory : ExitCode::kOther;
 }
 
 }  // namespace accel

@@ -27,6 +27,11 @@ Value named(const std::array<std::pair<const char*, Value>, N>& names, const std
               "give ACTION:RANK:SEQUENCE:WHEN, such as kill:1:7:during");
 }
 
+void spin() noexcept {
+  for (volatile bool forever = true; forever;) {
+  }
+}
+
 }  // namespace
 
 std::optional<Fault> Fault::of_rank(int64_t rank) {
@@ -52,8 +57,9 @@ void Fault::entered(int64_t sequence) const noexcept {
   if (when_ == When::kBefore) act();
   if (when_ != When::kDuring) return;
   std::signal(
-      SIGALRM, action_ == Action::kStop ? [](int) { std::raise(SIGSTOP); }
-                                        : [](int) { std::raise(SIGKILL); });
+      SIGALRM, action_ == Action::kStop   ? [](int) { std::raise(SIGSTOP); }
+               : action_ == Action::kKill ? [](int) { std::raise(SIGKILL); }
+                                          : [](int) { spin(); });
   const itimerval soon = {{0, 0}, {0, kDelayMicroseconds}};
   setitimer(ITIMER_REAL, &soon, nullptr);
 }
@@ -65,8 +71,7 @@ void Fault::left(int64_t sequence) const noexcept {
 void Fault::act() const noexcept {
   if (action_ == Action::kKill) std::raise(SIGKILL);
   if (action_ == Action::kStop) std::raise(SIGSTOP);
-  for (volatile bool forever = action_ == Action::kSpin; forever;) {
-  }
+  if (action_ == Action::kSpin) spin();
 }
 
 }  // namespace accel

@@ -163,6 +163,22 @@ ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
   return ExitCode::kDone;
 }
 
+namespace {
+
+/// Whether a difference of two recipes only says what a run is called, or where it runs.
+bool says_where(const std::string& line) {
+  constexpr const char* kKeys[] = {"name is ",
+                                   "accelerator.num_processes is ",
+                                   "accelerator.num_machines is ",
+                                   "accelerator.machine_rank is ",
+                                   "accelerator.main_process_ip is ",
+                                   "accelerator.main_process_port is "};
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const char* key) { return line.starts_with(key); });
+}
+
+}  // namespace
+
 ExitCode diff_verb(const std::string& first, const std::string& second) {
   const std::vector<std::string> recipe = recipe_differences(first, second);
   for (const std::string& line : recipe) std::cout << "recipe: " << line << '\n';
@@ -177,9 +193,7 @@ ExitCode diff_verb(const std::string& first, const std::string& second) {
   }
   const bool numbers = !record && checkpoints && checkpoints->lines.empty();
   if (numbers) std::cout << "equal to the last bit: every step, every evaluation, the checkpoint\n";
-  const bool named = std::all_of(recipe.begin(), recipe.end(), [](const std::string& line) {
-    return line.starts_with("name is ");
-  });
+  const bool named = std::all_of(recipe.begin(), recipe.end(), &says_where);
   return numbers && named ? ExitCode::kDone : ExitCode::kOther;
 }
 

@@ -1,10 +1,6 @@
 #include "runner/loop/train_step.h"
 
-#include <c10/util/Exception.h>
-
 #include <cmath>
-#include <new>
-#include <string_view>
 
 #include "runner/dist/operations.h"
 #include "runner/loop/to_batch.h"
@@ -118,14 +114,6 @@ double clip(Job& job) {
   return norm.item().toDouble();
 }
 
-/// Whether an exception says that memory is short: the standard's, or PyTorch's, whose CPU
-/// allocator has no type of its own for it.
-bool tells_of_memory(const std::exception& error) {
-  return dynamic_cast<const std::bad_alloc*>(&error) ||
-         dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
-}
-
 /// Guards the passes of a careful step.
 class MemoryCheck {
  public:
@@ -138,7 +126,7 @@ class MemoryCheck {
     try {
       work();
     } catch (const std::exception& error) {
-      if (!tells_of_memory(error)) throw;
+      if (!is_out_of_memory(error)) throw;
       failed_ = true;
     }
   }

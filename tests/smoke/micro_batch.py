@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""`train.micro_batch: auto` finds what memory holds, alike on all ranks.   micro_batch.py ACCEL_RUN
+
+Memory is short because the processes may not have more than LIMIT bytes of addresses. The run must be
+the one that is told the micro-batch that was found, bit for bit: dropout draws nothing for the passes
+that failed.
+"""
+
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+import runs
+
+LIMIT = 1_500_000 * 1024
+JOB = """
+model: {{type: lenet, dropout: 0.2}}
+data: {{train: {{type: synthetic/glyphs, length: {batch}}}, loader: {{workers: 1}}}}
+optimizer: {{type: sgd, lr: 0.1}}
+train: {{until: 2 steps, batch: {batch}}}
+accelerator: {{num_processes: {ranks}, num_cpu_threads_per_process: 1}}
+"""
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+
+
+def run(binary, scratch, limit, *words):
+    done = subprocess.run([binary, "job.yaml", *words], cwd=scratch, capture_output=True, text=True,
+                          preexec_fn=limit_memory if limit else None)
+    return done.returncode, done.stdout + done.stderr
+
+
+def steps(scratch, name):
+    lines = (pathlib.Path(scratch) / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [line for line in lines if "loss_bits" in json.loads(line)]
+
+
+def check(binary, report, ranks):
+    with tempfile.TemporaryDirectory() as scratch:
+        (pathlib.Path(scratch) / "job.yaml").write_text(JOB.format(batch=8400 * ranks, ranks=ranks))
+        code, said = run(binary, scratch, True, "name=found")
+        sizes = re.findall(r"going on with micro-batches of (\d+)", said)
+        report.check(f"{ranks} ranks find a smaller micro-batch", code == 0 and sizes, said[-800:])
+        if not sizes:
+            return
+        code, said = run(binary, scratch, False, "name=told", f"train.micro_batch={sizes[-1]}")
+        report.check("and train as if told", code == 0 and steps(scratch, "found") ==
+                     steps(scratch, "told"), said[-800:])
+        code, said = run(binary, scratch, True, "name=fixed", f"train.micro_batch={8400}")
+        report.check("what is asked for and does not fit ends with 8", code == 8, f"{code}\n{said}")
+
+
+def main():
+    binary = pathlib.Path(sys.argv[1]).resolve()
+    report = runs.Report()
+    for ranks in (1, 2):
+        check(binary, report, ranks)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
