@@ -96,9 +96,11 @@ void note_files(Files& files, const std::string& folder, const LoadOptions& opti
   if (!parts.scaler) notes.absent.emplace_back(kScalerFile);
   if (!parts.random_states.contains(0)) notes.absent.emplace_back(kRandomStatesFile);
   std::set<std::string> used = parts.files;
+  int next = 1;
   for (const auto& [rank, states] : parts.random_states) {
     if (rank == 0) continue;
-    used.erase("random_states_" + std::to_string(rank) + ".pkl");
+    // Whose those behind a gap are cannot be known.
+    if (rank != next++) used.erase(random_states_file(static_cast<size_t>(rank)));
     ++notes.processes;
   }
   for (const auto& [name, entry] : entries_of(files, folder)) {

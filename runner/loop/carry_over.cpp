@@ -272,6 +272,16 @@ void start_callbacks(const Job& job, TrainState& state, std::vector<std::string>
   }
 }
 
+/// The random states of processes that are no more are among them.
+std::vector<std::string> files_not_used(const Job& job, const TrainState& state) {
+  std::vector<std::string> names = state.accelerate->not_used;
+  const auto world = static_cast<size_t>(job.group->world());
+  for (size_t rank = world; rank <= state.other_rngs.size(); ++rank) {
+    names.push_back(random_states_file(rank));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> carry_over(Job& job, const std::string& folder,
@@ -298,7 +308,8 @@ std::vector<std::string> carry_over(Job& job, const std::string& folder,
   lines.push_back("assumed, as Accelerate keeps neither: step " + std::to_string(place.step) +
                   ", as " + place.source + " says, and that each step took " +
                   std::to_string(job.batches.batch) + " samples in this recipe's order");
-  if (!notes.not_used.empty()) lines.push_back("not used: " + quoted(notes.not_used));
+  const std::vector<std::string> not_used = files_not_used(job, state);
+  if (!not_used.empty()) lines.push_back("not used: " + quoted(not_used));
   drop_second_names(names_of_model(job), state);
   name_tied_head(job, folder, state);
   start_callbacks(job, state, lines);

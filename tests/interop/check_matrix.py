@@ -127,26 +127,43 @@ def fsdp(runner):
         yield f"fsdp, {kind}, to accel-run", compare(wanted, found, 0)
 
 
-def two_processes(runner):
-    """Folders that two processes wrote, and one of ours that two go on from."""
+def from_processes(runner):
+    """Folders that two processes wrote: one rank goes on from them, or two do."""
     theirs = runner.folder / "theirs"
     theirs.mkdir()
-    for number, wanted in matrix_ranks.launch("save", theirs).items():
-        job = matrix_ranks.JOBS[number]
-        words = [f"checkpoint.resume={theirs / str(number)}", *step_words(job, processes=2)]
-        found = runner.call(job, f"resumed{number}", *words)
-        fault = "" if "not used: 'random_states_1.pkl'" in found.stdout else found.stdout + found.stderr
-        yield f"{job.name} to accel-run", fault or compare(wanted, runner.recorded(f"resumed{number}"), job.tolerance)
+    for name, wanted in matrix_ranks.launch("save", theirs).items():
+        job = matrix_ranks.JOBS[int(name)]
+        for ranks in (2,) if matrix_ranks.draws(job) else (1, 2):
+            run = f"resumed{name}-{ranks}"
+            found = runner.call(job, run, f"checkpoint.resume={theirs / name}", *step_words(job, processes=2),
+                                f"accelerator.num_processes={ranks}")
+            told = "not used: 'random_states_1.pkl'" in found.stdout
+            good = told if ranks == 1 else found.returncode == 0 and "not used" not in found.stdout
+            fault = "" if good else found.stdout + found.stderr
+            yield f"{job.name} to {ranks} of accel-run", fault or compare(wanted, runner.recorded(run), job.tolerance)
+
+
+def to_processes(runner):
+    """Folders that one or two ranks wrote: two processes go on from them."""
     ours = runner.folder / "ours"
     ours.mkdir()
-    split = {number: job for number, job in enumerate(matrix_ranks.JOBS) if job.split}
     wanted = {}
-    for number, job in split.items():
-        wanted[number] = runner.losses(job, f"ours{number}")[SAVED:]
-        shutil.copytree(runner.checkpoint(f"ours{number}", SAVED), ours / str(number))
+    for number, job in enumerate(matrix_ranks.JOBS):
+        for ranks in (2,) if matrix_ranks.draws(job) else (1, 2):
+            if not matrix_ranks.loadable(job):
+                continue
+            name = f"{number}-{ranks}"
+            wanted[name] = runner.losses(job, name, f"accelerator.num_processes={ranks}")[SAVED:]
+            shutil.copytree(runner.checkpoint(name, SAVED), ours / name)
     found = matrix_ranks.launch("load", ours)
-    for number, job in split.items():
-        yield f"{job.name} to Python", compare(wanted[number], found[number], job.tolerance)
+    for name, losses in wanted.items():
+        job = matrix_ranks.JOBS[int(name[0])]
+        yield f"{job.name} from {name[2:]} of accel-run", compare(losses, found[name], job.tolerance)
+
+
+def two_processes(runner):
+    yield from from_processes(runner)
+    yield from to_processes(runner)
 
 
 def crossings(runner, words):

@@ -132,6 +132,21 @@ TEST(AccelerateFolderTest, AnotherNumberOfParametersIsNamed) {
   EXPECT_EQ(complaint(names), start + "7");
 }
 
+TEST(AccelerateFolderTest, RandomStatesOfAllProcessesAreReadUpToAGap) {
+  const TempFolder folder;
+  std::filesystem::copy(source(kGolden) + "adamw", folder.path("adamw"));
+  for (const char* rank : {"1", "2", "4"}) {
+    std::filesystem::copy(folder.path("adamw/random_states_0.pkl"),
+                          folder.path("adamw/random_states_") + rank + ".pkl");
+  }
+  DiskFiles files;
+  const TrainState state =
+      CheckpointStore(files, ".").load(folder.path("adamw"), with(kParameters));
+  EXPECT_EQ(state.other_rngs.size(), 2U);
+  EXPECT_EQ(state.accelerate->processes, 4);
+  EXPECT_EQ(state.accelerate->not_used, std::vector<std::string>{"random_states_4.pkl"});
+}
+
 TEST(AccelerateFolderTest, FilesToDoWithoutAreNotRead) {
   DiskFiles files;
   LoadOptions options = with(kParameters);

@@ -92,7 +92,6 @@ TEST(CarryOverTest, ASchedulersCountIsTheStepWhereNoOptimizerCounts) {
   state.accelerate->updates.reset();
   EXPECT_EQ(outcome(*job, state), kWritten + kBlind + assumed("7", "scheduler.bin"));
   state.accelerate->processes = 2;
-  state.accelerate->not_used = {"random_states_1.pkl"};
   const std::string wanted = "'F' does not say how many steps were done: ";
   const std::string hint = "\nsay it with checkpoint.resume_step=N; 0 starts at the first sample";
   EXPECT_EQ(outcome(*job, state), wanted +
@@ -106,10 +105,12 @@ TEST(CarryOverTest, ASchedulersCountIsTheStepWhereNoOptimizerCounts) {
 TEST(CarryOverTest, TheRecipesStepCounts) {
   const auto job = job_of(kModel + kAdam + "checkpoint: {resume: F, resume_step: 9}\n");
   TrainState state = state_of(*job, 7);
-  state.accelerate->not_used = {"custom_checkpoint_0.pkl", "random_states_1.pkl"};
+  state.accelerate->not_used = {"custom_checkpoint_0.pkl"};
+  state.other_rngs = {state.rng, state.rng};
   EXPECT_EQ(joined(carry_over(*job, "F", {}, state)),
             kWritten + kBlind + assumed("9", "the recipe") +
-                "not used: 'custom_checkpoint_0.pkl', 'random_states_1.pkl'\n");
+                "not used: 'custom_checkpoint_0.pkl', 'random_states_1.pkl', "
+                "'random_states_2.pkl'\n");
   EXPECT_EQ(state.progress.step, 9);
   EXPECT_EQ(state.parts.at("run").numbers.at("updates"), 7);
 }
