@@ -103,9 +103,11 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   while (!finished() && !interrupted) {
     step();
     after_step();
-    // Alone, a process need not wait for the next step to agree with others.
+    // Alone, a process need not wait for the next step to agree with others. Those have agreed
+    // already when they gave up an evaluation.
     const bool asked = parts_.job.group->world() == 1 ? must_stop() : asked_to_stop_;
-    interrupted = asked || (stop_after && state_.progress.step >= *stop_after);
+    interrupted =
+        asked || state_.eval_pending || (stop_after && state_.progress.step >= *stop_after);
   }
   interrupted = interrupted && !finished();
   if (!interrupted) {
