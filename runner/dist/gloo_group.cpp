@@ -15,8 +15,11 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
+/// The first line of what Gloo says, without the place in its source that stands in front.
+std::string plain_text(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
+  return place == line.npos ? line : line.substr(place + 2);
 }
 
 bool tells_of_time(const std::string& text) {
@@ -130,7 +133,7 @@ class GlooGroup final : public Communicator {
                     "look for the rank that did not come, or raise the time");
       }
       throw Error(ExitCode::kRank,
-                  rank + " lost another rank " + place + ": " + first_line(error.what()),
+                  rank + " lost another rank " + place + ": " + plain_text(error.what()),
                   "what ended that one is in its own log");
     }
   }
@@ -149,7 +152,7 @@ std::unique_ptr<Communicator> make_gloo_group(const c10::intrusive_ptr<c10d::Sto
   } catch (const std::exception& error) {
     throw Error(ExitCode::kRank,
                 "rank " + std::to_string(options.rank) + " cannot connect to the others from '" +
-                    options.host + "': " + first_line(error.what()),
+                    options.host + "': " + plain_text(error.what()),
                 "let the ranks reach each other on any port between their machines");
   }
 }

@@ -1,10 +1,12 @@
 #include "runner/dist/join.h"
 
 #include <arpa/inet.h>
+#include <c10/util/Logging.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -232,6 +234,8 @@ class Meeting {
 }  // namespace
 
 std::unique_ptr<Communicator> join(const JoinRequest& request) {
+  // Of what c10d prints by itself, such as that an address has no name, only errors are of use.
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
   const StorePtr base = open_store(request);
   const auto store = [&](const char* part) {
     return c10::make_intrusive<c10d::PrefixStore>("accel-run/" + request.group + "/" + part, base);

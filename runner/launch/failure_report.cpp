@@ -144,7 +144,10 @@ std::string of_ended_rank(const FailureFacts& facts) {
 
 std::string rank_error_text(const std::string& text, int64_t rank) {
   const std::string first_line = text.substr(0, text.find('\n'));
-  const std::string name = rank < 0 ? "" : rank_name(rank) + ": ";
+  const size_t message = text.starts_with(kErrorStart) ? std::strlen(kErrorStart) : 0;
+  const bool named =
+      rank < 0 || text.compare(message, rank_name(rank).size() + 1, rank_name(rank) + " ") == 0;
+  const std::string name = named ? "" : rank_name(rank) + ": ";
   std::string result = text;
   if (text.starts_with(kErrorStart)) {
     result.insert(std::strlen(kErrorStart), name);

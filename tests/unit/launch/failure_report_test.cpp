@@ -99,6 +99,8 @@ TEST(RankErrorTextTest, NamesTheRankInWhatItGave) {
       {"bad", 1, "error: rank 1: bad\n"},
       {"bad", -1, "error: bad\n"},
       {"error: bad\n  hint: x\n", 1, "error: rank 1: bad\n  hint: x\n"},
+      {"error: rank 1 waited\n", 1, "error: rank 1 waited\n"},
+      {"error: rank 12 waited\n", 1, "error: rank 1: rank 12 waited\n"},
       {"error: bad\n", -1, "error: bad\n"},
       {"a.yaml:1:1: error: bad\n", -1, "a.yaml:1:1: error: bad\n"},
       {"a.yaml:1:1: error: bad\n", 1, "error: rank 1: a.yaml:1:1: error: bad\n"},
