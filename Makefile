@@ -56,9 +56,11 @@ fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
 	@cmake --build build/fuzz
 	tools/fuzz.sh build/fuzz $(SECONDS) $(SEED)
 
-torture: build ## kill a saving job KILLS=1000 times and compare its end
+torture: build ## kill a saving job KILLS=1000 times, then ranks, and compare how they end
 	python3 tests/smoke/kills.py $(release)/accel-run $(KILLS)
 	python3 tests/smoke/syscalls.py $(release)/accel-run 1
+	python3 tests/smoke/ranks_deaths.py $(release)/accel-run all
+	python3 tests/smoke/ranks_launcher.py $(release)/accel-run 100
 
 bench: build ## measure what the loop costs
 	@cmake --build $(release) --target bench

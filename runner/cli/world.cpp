@@ -53,6 +53,9 @@ std::string build_text() {
          std::string(build_info().commit) + ", libtorch " + std::string(build_info().torch) + ")";
 }
 
+/// Seconds that ranks leave to their launcher.
+constexpr double kLauncherFirst = 0.5;
+
 int64_t whole_seconds(const Duration& time) {
   return std::max<int64_t>(1, std::llround(time.value));
 }
@@ -122,7 +125,8 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.address = ties.place.main_address;
     request.port = static_cast<int>(ties.place.main_port);
     request.join_timeout = recipe.accelerator.join_timeout.value;
-    request.timeout = recipe.accelerator.timeout.value;
+    // A launcher sees all ranks and can say more: it is to be the first to find one missing.
+    request.timeout = recipe.accelerator.timeout.value + (ties.link ? kLauncherFirst : 0);
     request.recipe = shared_text(recipe, resolved);
     request.build = build_text();
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;

@@ -130,6 +130,9 @@ std::string of_ended_rank(const FailureFacts& facts) {
   const std::string& given = sight.status.error;
   if (!facts.cause.end.by_signal && sight.status.failed && !given.empty()) {
     std::string text = rank_error_text(given, all_gave(facts, given) ? -1 : rank);
+    // Who waits does not know what the others do.
+    const bool waited = facts.cause.code() == ExitCode::kTimeout && facts.ranks.size() > 1;
+    if (waited) text.insert(text.find('\n') + 1, sights_text(facts));
     const bool may_go_on =
         facts.cause.code() == ExitCode::kRank || facts.cause.code() == ExitCode::kTimeout;
     if (may_go_on && text.find("\n  hint: ") == std::string::npos) text += hint_text(facts);

@@ -321,7 +321,7 @@ void Launch::report(bool restarts) {
   ::gethostname(host, sizeof host - 1);
   facts.host = host;
   const bool ended = facts.cause.kind == CauseKind::kEnded;
-  facts.ranks = ended ? sights() : captured_;
+  facts.ranks = facts.cause.code() == ExitCode::kTimeout ? captured_ : sights();
   const int64_t about = ended ? facts.cause.rank : facts.cause.missing.front();
   const RankOutput& output = generation_->outputs[static_cast<size_t>(about)];
   if (!output.relayed()) facts.last_lines = output.last_lines();

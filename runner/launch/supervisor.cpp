@@ -73,7 +73,8 @@ void Supervisor::kill(Actions& actions) {
 void Supervisor::blame(Cause cause, bool secondary, Actions& actions) {
   cause_ = std::move(cause);
   secondary_ = secondary;
-  if (cause_.kind != CauseKind::kEnded) actions.add(ActionKind::kCapture);
+  // Where some waited for others, what those were doing is seen only while they live.
+  if (cause_.code() == ExitCode::kTimeout) actions.add(ActionKind::kCapture);
   if (state_ != State::kRunning) return;
   state_ = State::kGrace;
   act_at_ms_ = clock_ms_ + kGraceMs;

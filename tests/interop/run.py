@@ -29,6 +29,7 @@ def steps(build, scratch):
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]
+    yield "torchrun starts ranks", [python, HERE / "check_torchrun.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]

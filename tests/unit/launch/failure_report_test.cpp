@@ -73,6 +73,15 @@ TEST(FailureReportTest, HowToGoOnIsToldWhereThatMayHelp) {
             "error: rank 5: lost a peer\n  hint: see to it\n");
 }
 
+TEST(FailureReportTest, WhatEachRankDidIsToldWhereOneWaitedInVain) {
+  FailureFacts facts = of_error("error: rank 5 waited\n  hint: look for it\n", 6, false);
+  facts.ranks[0].state = 'R';
+  facts.ranks[0].silent_seconds = 4;
+  EXPECT_EQ(report_text(facts),
+            "error: rank 5 waited\n  rank 4: running at step 3 (process 100, silent for 4 s)\n"
+            "  rank 5: ended with exit code 0\n  hint: look for it\n");
+}
+
 TEST(FailureReportTest, ManyRanksAreNotAllTold) {
   FailureFacts facts;
   facts.cause.kind = CauseKind::kHang;

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""What two ranks on this machine cost, beside Accelerate's DDP in two processes.
+
+    ranks.py ACCEL_RUN PYTHON FOLDER [ROUNDS]
+
+PYTHON has accelerate installed. FOLDER is made; ranks.json is left in it. All sides train the same
+model on the same batches with one thread each, and must come to the same losses. They take turns;
+medians and ratios are printed. The machine should be idle: each rank waits for one that is held up.
+
+shared: a step of two ranks. apart: the same micro-batch in two processes that know nothing of each
+other, so that both cores are as busy. What a step takes longer when it is shared is the part of the
+reduction that backward does not hide; all-reduce is the whole of it, alone. Start-up is from the
+start of the first process to the end of the first step.
+"""
+
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+INTEROP = Path(__file__).resolve().parents[1] / "tests/interop"
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1", PYTHONPATH=str(INTEROP))
+WARM_UP = 3  # steps that are not counted
+STARTS = 3  # of each kind in a round
+
+# (model in the recipe, options of models.py, data, batch, steps)
+WORKS = {
+    "char-gpt": ("{type: gpt, layers: 4, heads: 4, width: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 15),
+    "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 20),
+}
+CONTEXT = 128
+WINDOWS = 512
+CHARACTERS = [chr(ord("0") + i) for i in range(65)]
+DATA = {
+    "text": f"{{type: text, path: input.txt, context: {CONTEXT}, stride: 1, limit: {WINDOWS}}}",
+    "images": f"{{type: idx, images: {INTEROP}/data/images.idx.gz, labels: {INTEROP}/data/labels.idx.gz}}",
+}
+
+RECIPE = """
+seed: 42
+model: MODEL
+data:
+  train: DATA
+  loader: {drop_last: true}
+optimizer: {type: adamw, lr: 0.001}
+train: {until: STEPS steps, batch: BATCH}
+accelerator: {num_cpu_threads_per_process: 1}
+checkpoint: {every: never, at_end: false}
+log: {every: 1 steps}
+"""
+
+# argv: shared, apart or reduce; the work as JSON; where the results go.
+SCRIPT = '''
+import json, sys, time
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration, set_seed
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+import make_golden_losses as golden
+import models, ranks
+
+mode, work, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+torch.set_num_threads(1)
+accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True, data_seed=42))
+set_seed(42)
+if work["data"] == "text":
+    text = open("input.txt").read()
+    ids = {character: i for i, character in enumerate(sorted(set(text)))}
+    tokens = torch.tensor([ids[character] for character in text])
+    windows = tokens.unfold(0, work["context"] + 1, 1)[:work["windows"]]
+    data = TensorDataset(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+    model = models.Gpt(len(ids), work["context"], **work["options"])
+else:
+    data = golden.image_data()
+    model = models.LeNet(**work["options"])
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+loader = DataLoader(data, batch_size=work["batch"] // 2, shuffle=True, drop_last=True, generator=torch.Generator())
+size = sum(parameter.numel() for parameter in model.parameters())
+optimizer, loader = accelerator.prepare(optimizer, loader)
+if mode == "shared":
+    model = accelerator.prepare(model)
+seconds, losses = [], []
+
+def train():
+    start = time.perf_counter()
+    while True:
+        for inputs, targets in loader:
+            output = model(inputs)
+            loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+            now = time.perf_counter()
+            seconds.append(now - start)
+            start = now
+            if len(losses) == 1 and accelerator.is_main_process:
+                print("first step", flush=True)
+            if len(losses) == work["steps"]:
+                return
+
+def reduce_alone():
+    flat = torch.ones(size)
+    for _ in range(work["steps"]):
+        torch.distributed.barrier()
+        start = time.perf_counter()
+        torch.distributed.all_reduce(flat)
+        seconds.append(time.perf_counter() - start)
+
+reduce_alone() if mode == "reduce" else train()
+both = accelerator.gather(torch.tensor(losses or [0.0], dtype=torch.float64)).view(2, -1).mean(0)
+if accelerator.is_main_process:
+    json.dump({"seconds": seconds, "losses": both.tolist()}, open(path, "w"))
+ranks.leave()
+'''
+
+
+def accelerate_launch(python):
+    # The one way to have it start several processes without MPI; scripts choose the CPU themselves.
+    return [python, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+            "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+
+
+def torchrun(python):
+    return [python, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d",
+            "--rdzv_endpoint", "127.0.0.1:0"]
+
+
+class Bench:
+    def __init__(self, binary, python, folder):
+        self.binary, self.python, self.folder = binary, python, folder
+        self.count = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "script.py").write_text(SCRIPT)
+        random.seed(0)
+        (folder / "input.txt").write_text("".join(CHARACTERS + random.choices(CHARACTERS, k=20000)))
+
+    def start(self, command):
+        return subprocess.Popen([str(word) for word in command], cwd=self.folder, env=ENVIRONMENT, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def finish(self, process):
+        _, errors = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"exit {process.returncode}: {errors[-3000:]}")
+
+    def ours(self, recipe, *words):
+        """A run under way, and where its record will be."""
+        self.count += 1
+        (self.folder / f"{self.count}.yaml").write_text(recipe)
+        return self.start([self.binary, f"{self.count}.yaml", *words]), self.folder / f"runs/{self.count}/metrics.jsonl"
+
+    def steps_of(self, process, record, batch):
+        self.finish(process)
+        lines = [json.loads(line) for line in record.read_text().splitlines()]
+        speeds = [line["log"]["train/samples_per_second"] for line in lines if "log" in line]
+        return [batch / speed for speed in speeds], [line["loss"] for line in lines if "loss_bits" in line]
+
+    def ours_shared(self, name):
+        return self.steps_of(*self.ours(recipe_of(name), "accelerator.num_processes=2"), WORKS[name][3])
+
+    def ours_apart(self, name):
+        batch = WORKS[name][3] // 2
+        both = [self.ours(recipe_of(name), f"train.batch={batch}") for _ in range(2)]
+        return [self.steps_of(*one, batch) for one in both][0]
+
+    def theirs(self, name, mode, launcher=torchrun):
+        _, options, data, batch, steps = WORKS[name]
+        work = {"options": options, "data": data, "batch": batch, "steps": steps, "context": CONTEXT, "windows": WINDOWS}
+        self.finish(self.start([*launcher(self.python), "script.py", mode, json.dumps(work), "result.json"]))
+        result = json.loads((self.folder / "result.json").read_text())
+        return result["seconds"], result["losses"]
+
+    def seconds_to_first_step(self, side):
+        start = time.perf_counter()
+        if side == "ours":
+            process, _ = self.ours(TINY, "accelerator.num_processes=2")
+            wanted = re.compile("step 1/")
+        else:
+            launcher = {"torchrun": torchrun, "accelerate launch": accelerate_launch}[side]
+            process = self.start([*launcher(self.python), "tiny.py"])
+            wanted = re.compile("first step")
+        while line := process.stdout.readline():
+            if wanted.match(line):
+                break
+        seconds = time.perf_counter() - start
+        self.finish(process)
+        if not line:
+            raise RuntimeError(f"{side} told of no first step")
+        return seconds
+
+
+TINY = """
+model: {type: mlp, hidden: [16]}
+data: {train: {type: synthetic/glyphs, length: 64}}
+train: {until: 2 steps, batch: 16}
+accelerator: {num_cpu_threads_per_process: 1}
+checkpoint: {every: never, at_end: false}
+log: {every: 1 steps}
+"""
+
+TINY_SCRIPT = """
+import torch
+from accelerate import Accelerator
+import ranks
+torch.set_num_threads(1)
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Sequential(torch.nn.Linear(784, 16), torch.nn.ReLU(), torch.nn.Linear(16, 10))
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+for step in range(2):
+    accelerator.backward(torch.nn.functional.cross_entropy(model(torch.rand(8, 784)), torch.arange(8)))
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == 0 and accelerator.is_main_process:
+        print("first step", flush=True)
+ranks.leave()
+"""
+
+
+def recipe_of(name):
+    model, _, data, batch, steps = WORKS[name]
+    recipe = RECIPE.replace("MODEL", model).replace("DATA", DATA[data])
+    return recipe.replace("STEPS", str(steps)).replace("BATCH", str(batch))
+
+
+def check_losses(name, found, wanted):
+    """Other losses would mean other work."""
+    if len(found) != len(wanted) or any(abs(a - b) > 1e-4 * abs(b) for a, b in zip(found, wanted)):
+        raise RuntimeError(f"{name}: the losses are {found} for {wanted}")
+
+
+def measure(bench, rounds):
+    """Seconds by (work, kind)."""
+    seconds = {}
+
+    def add(name, kind, values):
+        seconds.setdefault((name, kind), []).extend(values)
+
+    for _ in range(rounds):
+        for name in WORKS:
+            ours, our_losses = bench.ours_shared(name)
+            theirs, their_losses = bench.theirs(name, "shared")
+            check_losses(name, our_losses, their_losses)
+            add(name, "ours, shared", ours[WARM_UP:])
+            add(name, "theirs, shared", theirs[WARM_UP:])
+            add(name, "ours, apart", bench.ours_apart(name)[0][WARM_UP:])
+            add(name, "theirs, apart", bench.theirs(name, "apart")[0][WARM_UP:])
+            add(name, "all-reduce", bench.theirs(name, "reduce")[0][WARM_UP:])
+        for _ in range(STARTS):
+            for side in ("ours", "torchrun", "accelerate launch"):
+                add("start", side, [bench.seconds_to_first_step(side)])
+    return seconds
+
+
+def ratios_of(seconds, choose):
+    """What the measurement is for, by (work, what), of the times that `choose` takes."""
+    time = {key: choose(values) for key, values in seconds.items()}
+    found = {}
+    for name in WORKS:
+        ours, theirs = ({way: time[name, f"{side}, {way}"] for way in ("shared", "apart")} for side in ("ours", "theirs"))
+        found[name, "ours / theirs, shared"] = ours["shared"] / theirs["shared"]
+        found[name, "ours / theirs, apart"] = ours["apart"] / theirs["apart"]
+        for side, of in (("ours", ours), ("theirs", theirs)):
+            found[name, f"{side}, shared / apart"] = of["shared"] / of["apart"]
+            shown = (of["shared"] - of["apart"]) / time[name, "all-reduce"]
+            found[name, f"{side}, share of the all-reduce hidden"] = 1 - shown
+    for side in ("torchrun", "accelerate launch"):
+        found["start", f"ours / {side}"] = time["start", "ours"] / time["start", side]
+    return found
+
+
+def main():
+    binary, python, folder = (Path(word).absolute() for word in sys.argv[1:4])
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    bench = Bench(binary, python, folder)
+    (folder / "tiny.py").write_text(TINY_SCRIPT)
+    load = os.getloadavg()[0]
+    seconds = measure(bench, rounds)
+    median = {key: statistics.median(values) for key, values in seconds.items()}
+    ratios = {"median": ratios_of(seconds, statistics.median), "least": ratios_of(seconds, min)}
+    print(f"2 ranks, 1 thread each, {rounds} rounds; load before and after {load:.1f} and {os.getloadavg()[0]:.1f}")
+    print("medians (least to most) in milliseconds")
+    for (name, kind), values in seconds.items():
+        print(f"  {name:9} {kind:18} {median[name, kind] * 1e3:8.2f}  ({min(values) * 1e3:.2f} to {max(values) * 1e3:.2f})")
+    print("ratios of the medians, and of the least, which others on the machine disturb less")
+    for (name, what), value in ratios["median"].items():
+        print(f"  {name:9} {what:36} {value:8.3f} {ratios['least'][name, what]:8.3f}")
+    (folder / "ranks.json").write_text(json.dumps(
+        {"load": load, "seconds": {" ".join(key): value for key, value in median.items()},
+         "ratios": {by: {" ".join(key): value for key, value in of.items()} for by, of in ratios.items()}},
+        indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What the tests of several ranks share."""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+import runs
+
+# 88 samples in windows of 16: every epoch ends with one of 8. Micro-batches of 4 suit 1, 2 and 4 ranks.
+JOB = """
+model: {type: mlp, hidden: [24], dropout: 0.3}
+data:
+  train: {type: synthetic/glyphs, length: 88}
+  eval: {type: synthetic/glyphs, length: 32}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 24 steps, batch: 16, micro_batch: 4, max_grad_norm: 1.0}
+accelerator: {num_processes: 2, num_cpu_threads_per_process: 1}
+eval: {every: 8 steps}
+checkpoint: {every: 4 steps, keep: {last: 2}}
+"""
+CANONICAL = "accelerator.reduction=canonical"
+MARK = "ACCEL_TEST_SCRATCH"
+
+
+def on(count):
+    """The override that makes it `count` ranks."""
+    return f"accelerator.num_processes={count}"
+
+
+def within(seconds):
+    """What is promised of a machine that has nothing else to do; more on one that is busy."""
+    return seconds * max(1, 2 * os.getloadavg()[0] / os.cpu_count() - 1)
+
+
+def environment_of(pid):
+    """Of another process; empty for one that is gone, or a zombie."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def state_of(pid):
+    """The kernel's letter for a process; empty for one that is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+class Scratch(runs.Scratch):
+    """What is started in it bears its mark, so that none of it goes unseen."""
+
+    def __init__(self, binary, recipe=JOB):
+        super().__init__(binary, recipe)
+        self.temporary = self.path / "tmp"
+        self.temporary.mkdir()
+
+    def environment(self, **variables):
+        return dict(runs.ENVIRONMENT, TMPDIR=str(self.temporary), **{MARK: self.name}, **variables)
+
+    def start(self, *words, **variables):
+        return subprocess.Popen([self.binary, *words], cwd=self.path, text=True, env=self.environment(**variables),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def processes(self):
+        """Everything that runs in it: {process: its environment}."""
+        found = {}
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                environment = environment_of(entry)
+                if environment.get(MARK) == self.name:
+                    found[int(entry)] = environment
+        return found
+
+    def ranks(self):
+        """{rank: process} of those that have come as far as being one."""
+        return {int(environment["RANK"]): pid for pid, environment in self.processes().items() if "RANK" in environment}
+
+    def wait_for_ranks(self, process, count):
+        """Until all are there; false when the job ended before."""
+        while len(self.ranks()) < count:
+            if process.poll() is not None:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def wait_until_gone(self, limit):
+        """How many seconds it took until nothing ran any more; None when it took longer than within(limit)."""
+        start = time.monotonic()
+        while self.processes():
+            if time.monotonic() - start > within(limit):
+                return None
+            time.sleep(0.002)
+        return time.monotonic() - start
+
+    def end_all(self):
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+
+    def recorded_steps(self):
+        with contextlib.suppress(FileNotFoundError):
+            return (self.run / "metrics.jsonl").read_text().count('"loss_bits"')
+        return 0
+
+    def wait_for_step(self, process, step):
+        while process.poll() is None and self.recorded_steps() < step:
+            time.sleep(0.005)
+
+    def ids(self):
+        """The digest of each step's samples."""
+        return [re.search(r'"ids":"(\w+)"', line)[1] for line in self.exact_lines() if '"ids"' in line]
+
+    def end(self):
+        """What equal runs share."""
+        return self.exact_lines(), self.checkpoints(), self.weights()
+
+    def __exit__(self, *error):
+        self.end_all()
+        super().__exit__(*error)

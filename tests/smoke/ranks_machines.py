@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Two launchers train as two machines: each in a network of its own, with a cable between them.
+
+    ranks_machines.py ACCEL_RUN
+
+Wants to be root, for the network namespaces; otherwise the exit code is 77.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import rank_runs
+
+ADDRESSES = ("10.213.7.1", "10.213.7.2")
+PORT = 29500
+TIMEOUT, JOIN_TIMEOUT = 3, 3  # seconds
+HOST = re.escape(socket.gethostname())
+SELF = rf"{HOST}, process \d+"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def two_networks():
+    """Their names; None where they cannot be made."""
+    names = [f"accel-test-{os.getpid()}-{i}" for i in (0, 1)]
+    ends = [f"at{os.getpid()}-{i}" for i in (0, 1)]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", ends[1], "netns", names[1])
+        for name, end, address in zip(names, ends, ADDRESSES):
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
+            for device in ("lo", end):
+                ip("-n", name, "link", "set", device, "up")
+        yield list(zip(names, ends))
+    except (OSError, subprocess.CalledProcessError):
+        yield None
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+class Machines(rank_runs.Scratch):
+    """A folder that both machines see."""
+
+    def __init__(self, binary, networks):
+        super().__init__(binary)
+        self.networks = networks
+        self.started = {}
+
+    def boot(self, machine, *words, rank=None, ip=ADDRESSES[0]):
+        """Starts the launcher of a machine. Later words of a key win."""
+        command = ["ip", "netns", "exec", self.networks[machine][0], self.binary, "job.yaml",
+                   f"accelerator.machine_rank={machine if rank is None else rank}", "accelerator.num_machines=2",
+                   f"accelerator.main_process_ip={ip}", f"accelerator.main_process_port={PORT}",
+                   f"accelerator.timeout={TIMEOUT} s", f"accelerator.join_timeout={JOIN_TIMEOUT} s", *words]
+        self.started[machine] = subprocess.Popen(command, cwd=self.path, text=True, env=self.environment(),
+                                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return self.started[machine]
+
+    def ends(self):
+        """{machine: (exit code, standard error)}, once all have ended."""
+        ends = {}
+        for machine, process in self.started.items():
+            try:
+                _, errors = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.end_all()
+                _, errors = process.communicate()
+                errors += "(did not end)"
+            ends[machine] = process.returncode, errors
+        return ends
+
+
+def matches(found, wanted):
+    code, pattern = wanted
+    return found[0] == code and re.fullmatch(pattern, found[1]) is not None
+
+
+def expect(machines, report, name, wanted, within):
+    """`wanted` is {machine: (exit code, pattern of all of standard error)}."""
+    start = time.monotonic()
+    found = machines.ends()
+    took = time.monotonic() - start
+    report.check(f"{name}: {took:.1f} s", all(matches(found[machine], wanted[machine]) for machine in wanted)
+                 and took < rank_runs.within(within), f"\n{found}\nwanted {wanted}")
+    report.check(f"{name}: nothing is left running", machines.wait_until_gone(2) is not None)
+
+
+def check_same_record(binary, networks, report):
+    with rank_runs.Scratch(binary) as scratch:
+        scratch.call("job.yaml")
+        wanted = scratch.end()
+    with Machines(binary, networks) as machines:
+        for machine in (1, 0):
+            machines.boot(machine)
+        expect(machines, report, "two machines train", {0: (0, ""), 1: (0, "")}, 60)
+        report.check("and their run is that of two ranks of one", machines.end() == wanted)
+        machines.started.clear()
+        for machine in (0, 1):
+            machines.boot(machine, "train.until=30 steps", "--stop-after", "26", "--allow", "train.until")
+        expect(machines, report, "they go on, and stop", {0: (75, ""), 1: (75, "")}, 60)
+
+
+def check_asked_to_stop(binary, networks, report):
+    for machine in (0, 1):
+        with Machines(binary, networks) as machines:
+            for each in (0, 1):
+                machines.boot(each, "train.until=100000 steps")
+            machines.wait_for_step(machines.started[0], 2)
+            machines.started[machine].send_signal(signal.SIGTERM)
+            expect(machines, report, f"SIGTERM to machine {machine} alone stops both", {0: (75, ""), 1: (75, "")}, 10)
+            report.check("with a checkpoint", machines.events()[-1] == "interrupted" and machines.checkpoints())
+
+
+def check_lost_machine(binary, networks, report):
+    lost = (r"error: rank {} lost another rank in collective \d+ '[^']+': [A-Z][^\n]+\n"
+            r"  hint: what ended that one is in its own log\n")
+    for victim in (0, 1):
+        with Machines(binary, networks) as machines:
+            for machine in (0, 1):
+                machines.boot(machine, "train.until=100000 steps")
+            machines.wait_for_step(machines.started[0], 2)
+            machines.started[victim].kill()
+            other = 1 - victim
+            expect(machines, report, f"machine {victim} dies", {other: (5, lost.format(other))}, TIMEOUT + 3)
+    with Machines(binary, networks) as machines:
+        for machine in (0, 1):
+            machines.boot(machine, "train.until=100000 steps")
+        machines.wait_for_step(machines.started[0], 2)
+        name, end = networks[1]
+        ip("-n", name, "link", "set", end, "down")
+        silent = (r"error: rank {0} waited for the others for longer than 'accelerator.timeout' in collective \d+ '[^']+'\n"
+                  r"  hint: look for the rank that did not come, or raise the time\n")
+        expect(machines, report, "the cable breaks", {m: (6, silent.format(m)) for m in (0, 1)}, TIMEOUT + 3)
+        ip("-n", name, "link", "set", end, "up")
+
+
+def check_preflight(binary, networks, report):
+    def case(name, wanted, *boots):
+        with Machines(binary, networks) as machines:
+            for machine, words, options in boots:
+                machines.boot(machine, *words, **options)
+            expect(machines, report, name, wanted, JOIN_TIMEOUT + 6)
+            report.check(f"{name}: nothing is written", not (machines.path / "runs").exists())
+
+    case("machine 1 never starts", {0: (6, r"error: rank 1 did not join within 3 s\n"
+         r"  hint: look at the machines that did not start, or raise 'accelerator.join_timeout'\n")}, (0, [], {}))
+    case("machine 0 never starts", {1: (6, rf"error: nothing answers at '{ADDRESSES[0]}' port {PORT} after 3 s:"
+         r" Connection refused\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
+         r" 'join_timeout' says how long to wait\n")}, (1, [], {}))
+    other = rf"error: rank 1 \({SELF}\) has another recipe than rank 0 \({SELF}\)\n" \
+            r"  hint: start all machines with the same recipe and the same overrides\n"
+    case("another recipe", {m: (2, other) for m in (0, 1)}, (0, [], {}), (1, ["optimizer.lr=0.02"], {}))
+    count = rf"error: rank [23] \({SELF}\) wants 4 ranks, rank 0 \({SELF}\) wants 2\n" \
+            r"  hint: give all machines the same 'num_processes' and 'num_machines'\n"
+    case("another number of processes", {0: (2, count)}, (0, [], {}), (1, [rank_runs.on(4)], {}))
+    twice = rf"error: two processes claim to be rank 0: {SELF}, and {SELF}\n" \
+            r"  hint: give each machine its own 'accelerator.machine_rank'\n"
+    not_here = rf"error: 'main_process_ip' is '{ADDRESSES[0]}', not this machine's\n" \
+               r"  hint: 'machine_rank' is 0 only on the machine with that address\n"
+    missing = r"error: rank 1 did not join within 3 s\n" \
+              r"  hint: look at the machines that did not start, or raise 'accelerator.join_timeout'\n"
+    case("machine 0 twice", {0: (6, missing), 1: (2, not_here)}, (0, [], {}), (1, [], {"rank": 0}))
+    case("a name that nobody knows", {0: (2, r"error: 'main_process_ip' is 'nowhere.invalid', which is not known:"
+         r" [^\n]+\n  hint: give the address of machine 0, or a name that all machines know\n")},
+         (0, [], {"ip": "nowhere.invalid"}))
+    case("an address that no way leads to", {1: (6, rf"error: nothing answers at '192.0.2.1' port {PORT} after 3 s:"
+         r" Network is unreachable\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
+         r" 'join_timeout' says how long to wait\n")}, (1, [], {"ip": "192.0.2.1"}))
+    case("an address that nobody has", {1: (6, rf"error: nothing answers at '10.213.7.77' port {PORT} after 3 s:"
+         r" [^\n]+\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
+         r" 'join_timeout' says how long to wait\n")}, (1, [], {"ip": "10.213.7.77"}))
+
+
+def check_twice_on_machine_one(binary, networks, report):
+    """Of three launchers two say that they are machine 1: the one that comes too late is told, or all are."""
+    with Machines(binary, networks) as machines:
+        machines.boot(0)
+        machines.boot(1)
+        machines.started["again"] = machines.started.pop(1)
+        machines.boot(1)
+        found = sorted(machines.ends().values())
+        twice = re.compile(rf"error: two processes claim to be rank 1: {SELF}, and {SELF}\n"
+                           r"  hint: give each machine its own 'accelerator.machine_rank'\n")
+        told = [code == 2 and twice.fullmatch(errors) is not None for code, errors in found]
+        report.check("machine 1 twice", all(told) or (found[:2] == [(0, ""), (0, "")] and told[2]), f"{found}")
+
+
+def check_busy_port(binary, networks, report):
+    listen = f"import socket, time; s = socket.create_server(('{ADDRESSES[0]}', {PORT})); print(flush=True); time.sleep(60)"
+    with Machines(binary, networks) as machines:
+        busy = subprocess.Popen(["ip", "netns", "exec", networks[0][0], sys.executable, "-c", listen],
+                                stdout=subprocess.PIPE)
+        busy.stdout.readline()
+        machines.boot(0)
+        expect(machines, report, "a port in use", {0: (2, rf"error: 'main_process_port' {PORT} is in use by process"
+               rf" {busy.pid} \('[^']+'\)\n  hint: stop that, or give all machines another port\n")}, 5)
+        busy.kill()
+        busy.communicate()
+
+
+def main():
+    report, start = rank_runs.runs.Report(), time.monotonic()
+    with two_networks() as networks:
+        if networks is None:
+            print("skipped: network namespaces cannot be made here")
+            return 77
+        for check in (check_same_record, check_asked_to_stop, check_lost_machine, check_preflight,
+                      check_twice_on_machine_one, check_busy_port):
+            check(sys.argv[1], networks, report)
+    print(f"{time.monotonic() - start:.0f} s")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Ranks that another launcher starts find each other by its variables, and train the same run.
+
+    ranks_outside.py ACCEL_RUN
+
+The variables of torchrun, srun, Open MPI, and MPICH and Intel MPI are set by hand. What a rank does
+when another one is gone, it must find out by itself then.
+"""
+
+import os
+import re
+import signal
+import socket
+import sys
+import time
+
+import rank_runs
+
+JOB = rank_runs.JOB.replace("num_processes: 2", "num_processes: auto")
+
+
+def torchrun(rank, port):
+    return {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port}
+
+
+def kubernetes(rank, port):
+    return {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+
+
+def open_mpi(rank, port):
+    return {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "OMPI_COMM_WORLD_LOCAL_RANK": rank,
+            "OMPI_COMM_WORLD_LOCAL_SIZE": 2, "PMIX_NAMESPACE": f"prterun-{port}@1"}
+
+
+def hydra(rank, port):
+    return {"PMI_RANK": rank, "PMI_SIZE": 2, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": 2, "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port}
+
+
+def srun(rank, port):
+    return {"SLURM_JOB_ID": port, "SLURM_STEP_ID": 0, "SLURM_PROCID": rank, "SLURM_LOCALID": rank, "SLURM_NODEID": 0,
+            "SLURM_STEP_NUM_TASKS": 2, "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "n01",
+            "SLURM_NTASKS": 2, "SLURM_NNODES": 1}
+
+
+LAUNCHERS = (torchrun, kubernetes, open_mpi, hydra, srun)
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def start(scratch, launcher, *words):
+    port = free_port()
+    return [scratch.start("job.yaml", *words, **{name: str(value) for name, value in launcher(rank, port).items()})
+            for rank in (0, 1)]
+
+
+def ends(processes):
+    """[(exit code, standard output, standard error)], by rank."""
+    told = [process.communicate(timeout=120) for process in processes]
+    return [(process.returncode, *texts) for process, texts in zip(processes, told)]
+
+
+def check_launcher(binary, report, launcher, wanted):
+    name = launcher.__name__
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        (code, shown, errors), other = ends(start(scratch, launcher))
+        report.check(f"{name}: two ranks train", (code, errors) == (0, "") and "\ndone at step 24" in shown,
+                     f"exit {code}: {errors}")
+        report.check(f"{name}: the second is silent", other == (0, "", ""), str(other))
+        report.check(f"{name}: the run is that of accel-run's own ranks", scratch.end() == wanted)
+
+
+def check_stop(binary, report, wanted, rank):
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        processes = start(scratch, torchrun)
+        scratch.wait_for_step(processes[0], 4)
+        processes[rank].send_signal(signal.SIGTERM)
+        found = [end[::2] for end in ends(processes)]
+        report.check(f"SIGTERM to rank {rank} alone: both save and stop", found == [(75, ""), (75, "")], str(found))
+        found = [end[::2] for end in ends(start(scratch, torchrun))]
+        report.check("and go on", found == [(0, ""), (0, "")] and scratch.end() == wanted, str(found))
+
+
+def check_death(binary, report, rank):
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        processes = start(scratch, torchrun, "train.until=100000 steps", "accelerator.timeout=3 s")
+        scratch.wait_for_step(processes[0], 4)
+        processes[rank].kill()
+        killed = time.monotonic()
+        code, _, errors = ends(processes)[1 - rank]
+        took = time.monotonic() - killed
+        told = re.fullmatch(rf"error: rank {1 - rank} lost another rank in collective \d+ '[^']+': (?!\[)[^\n]+\n"
+                            r"  hint: what ended that one is in its own log\n", errors)
+        report.check(f"rank {rank} dies: the other ends after {took:.2f} s", code == 5 and told is not None and took < rank_runs.within(2),
+                     f"exit {code}: {errors}")
+
+
+def check_stopped(binary, report):
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        processes = start(scratch, torchrun, "train.until=100000 steps", "accelerator.timeout=3 s")
+        scratch.wait_for_step(processes[0], 4)
+        os.kill(processes[1].pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        _, errors = processes[0].communicate(timeout=60)
+        took = time.monotonic() - stopped
+        told = re.fullmatch(r"error: rank 0 waited for the others for longer than 'accelerator\.timeout' in collective \d+"
+                            r" '[^']+'\n  hint: look for the rank that did not come, or raise the time\n", errors)
+        report.check(f"rank 1 is stopped: the other ends after {took:.2f} s", processes[0].returncode == 6
+                     and told is not None and took < 3 + rank_runs.within(1), f"exit {processes[0].returncode}: {errors}")
+
+
+def check_alone(binary, report):
+    """One process under a launcher is none of several."""
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        one = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": str(free_port())}
+        process = scratch.start("job.yaml", **one)
+        shown, errors = process.communicate()
+        report.check("a launcher's only process trains alone", (process.returncode, errors) == (0, "")
+                     and "ranks" not in shown, shown + errors)
+
+
+def main():
+    binary, report, begun = sys.argv[1], rank_runs.runs.Report(), time.monotonic()
+    with rank_runs.Scratch(binary) as scratch:
+        scratch.call("job.yaml")
+        wanted = scratch.end()
+    for launcher in LAUNCHERS:
+        check_launcher(binary, report, launcher, wanted)
+    for rank in (0, 1):
+        check_stop(binary, report, wanted, rank)
+        check_death(binary, report, rank)
+    check_stopped(binary, report)
+    check_alone(binary, report)
+    print(f"{time.monotonic() - begun:.0f} s")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
