@@ -9,6 +9,7 @@ Wants to be root, for the network namespaces; otherwise the exit code is 77.
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,17 @@ def two_networks():
     """Their names; None where they cannot be made."""
     names = [f"accel-test-{os.getpid()}-{i}" for i in (0, 1)]
     ends = [f"at{os.getpid()}-{i}" for i in (0, 1)]
+    if not shutil.which("ip"):
+        yield None
+        return
+    try:
+        yield list(zip(names, ends)) if make_networks(names, ends) else None
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def make_networks(names, ends):
     try:
         for name in names:
             ip("netns", "add", name)
@@ -41,12 +53,9 @@ def two_networks():
             ip("-n", name, "addr", "add", f"{address}/24", "dev", end)
             for device in ("lo", end):
                 ip("-n", name, "link", "set", device, "up")
-        yield list(zip(names, ends))
     except (OSError, subprocess.CalledProcessError):
-        yield None
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        return False
+    return True
 
 
 class Machines(rank_runs.Scratch):
