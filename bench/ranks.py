@@ -26,12 +26,12 @@ from pathlib import Path
 INTEROP = Path(__file__).resolve().parents[1] / "tests/interop"
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1", PYTHONPATH=str(INTEROP))
 WARM_UP = 3  # steps that are not counted
-STARTS = 3  # of each kind in a round
+STARTS = 2  # of each kind in a round
 
 # (model in the recipe, options of models.py, data, batch, steps)
 WORKS = {
-    "char-gpt": ("{type: gpt, layers: 4, heads: 4, width: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 15),
-    "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 20),
+    "char-gpt": ("{type: gpt, layers: 4, heads: 4, width: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11),
+    "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13),
 }
 CONTEXT = 128
 WINDOWS = 512
