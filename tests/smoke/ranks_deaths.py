@@ -98,7 +98,7 @@ class Straight:
             code, errors = scratch.call("job.yaml")
             if code != 0:
                 raise RuntimeError(errors)
-            self.end = scratch.end()
+            self.end, self.checkpoints = scratch.end(), scratch.checkpoints()
             self.folder = {path.name for path in scratch.run.iterdir()}
 
 
@@ -113,7 +113,7 @@ def faults_of(binary, straight, rank, sequence, when):
         code, errors = scratch.call("job.yaml")
         if code != 0 or errors:
             faults.append(f"the next life ends with {code}: {errors}")
-        elif scratch.end() != straight.end:
+        elif (scratch.end(), scratch.checkpoints()) != (straight.end, straight.checkpoints):
             faults.append("the next life is not the one it would have been")
         if scratch.staged() or litter | ({path.name for path in scratch.run.iterdir()} - straight.folder):
             faults.append(f"files are left: {scratch.staged()} {litter}")
