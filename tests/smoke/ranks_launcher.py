@@ -20,6 +20,8 @@ import time
 import rank_runs
 
 LONG = rank_runs.JOB.replace("until: 24 steps", "until: 100000 steps")
+# Long enough for many stops, short enough to come to an end.
+STOPPED = rank_runs.JOB.replace("until: 24 steps", "until: 400 steps").replace("every: 4 steps", "every: 50 steps")
 TIMEOUT = 3  # seconds, as the recipe's
 GONE_WITHIN = 2
 HANGING = re.compile(
@@ -117,15 +119,15 @@ def time_of_silence(process, pid):
 def check_stops(binary, report, name, count, whom):
     """A signal to save and stop, at random moments, until the run is over."""
     draw, codes, faults = random.Random(count), collections.Counter(), []
-    with rank_runs.Scratch(binary) as scratch:
+    with rank_runs.Scratch(binary, STOPPED) as scratch:
         scratch.call("job.yaml")
         wanted = scratch.end()
-    with rank_runs.Scratch(binary) as scratch:
+    with rank_runs.Scratch(binary, STOPPED) as scratch:
         for life in range(count):
-            process = scratch.start("job.yaml")
+            process, before = scratch.start("job.yaml"), scratch.recorded_steps()
             scratch.wait_for_ranks(process, 2)
             if life % 3:
-                scratch.wait_for_step(process, scratch.recorded_steps() + 1)
+                scratch.wait_for_step(process, before + 1)
             time.sleep(draw.random() * 0.1)
             target = process.pid if whom == "launcher" else scratch.ranks().get(life % 2, 0)
             if target and rank_runs.state_of(target) not in ("", "Z"):
@@ -141,7 +143,7 @@ def check_stops(binary, report, name, count, whom):
             if process.returncode != 75:
                 break
         scratch.call("job.yaml")
-        report.check(f"{name.name} to {whom}: exits {dict(codes)}", not faults and codes[75] > 0, "\n".join(faults))
+        report.check(f"{name.name} to {whom}: exits {dict(codes)}", not faults and codes[75] > 2, "\n".join(faults))
         report.check("and the run ends as one left alone", scratch.end() == wanted)
 
 
