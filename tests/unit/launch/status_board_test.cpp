@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -128,6 +129,13 @@ TEST(StatusBoardTest, ARankCannotTakeTheMemoryAway) {
   EXPECT_EQ(board.read(0).step, -1);
 }
 
+/// How often a thread of this process was made to wait for a processor; 0 on an idle machine.
+int64_t involuntary_switches() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
 TEST(StatusBoardTest, NamesAreReadWhole) {
   const Board board(1);
   BoardWriter writer(board.fd(), 0);
@@ -142,7 +150,8 @@ TEST(StatusBoardTest, NamesAreReadWhole) {
   });
   while (board.read(0).sequence < 0) std::this_thread::yield();
   constexpr int kReads = 1'000'000;
-  int mixed = 0;
+  const int64_t switches = involuntary_switches();
+  int64_t mixed = 0;
   for (int i = 0; i < kReads; ++i) {
     const RankStatus status = board.read(0);
     EXPECT_LE(status.collective.size(), 47u);
@@ -153,7 +162,8 @@ TEST(StatusBoardTest, NamesAreReadWhole) {
   }
   stop = true;
   thread.join();
-  EXPECT_LE(mixed, kReads / 4000) << "only of a writer that was made to wait halfway";
+  const int64_t waits = involuntary_switches() - switches;
+  EXPECT_LE(mixed, kReads / 4000 + 20 * waits) << "only of a writer that was made to wait halfway";
 }
 
 TEST(StatusBoardTest, ARankKilledAtAnyMomentLeavesSomethingToRead) {
