@@ -5,7 +5,6 @@
 """
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -44,9 +43,10 @@ def check_run(binary, report, wanted):
 def check_restart(binary, report, wanted, rank):
     with Scratch(binary, JOB) as scratch:
         process = scratch.torchrun("--max-restarts", "1", scratch.binary, "job.yaml")
+        ranks = scratch.wait_for_ranks(process, 2)
         scratch.wait_for_step(process, 8)
         with contextlib.suppress(KeyError):
-            os.kill(scratch.ranks()[rank], signal.SIGKILL)
+            rank_runs.send(ranks[rank], signal.SIGKILL)
         shown, errors = process.communicate()
         lives = re.findall(r"^  start  .*$", shown, re.MULTILINE)
         report.check(f"rank {rank} is killed, torchrun starts both again, and they come to the end",

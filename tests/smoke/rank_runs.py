@@ -53,6 +53,13 @@ def state_of(pid):
         return ""
 
 
+def send(pid, signal):
+    """A signal to one process: 0 is refused, which stands for this test and all that run it."""
+    if pid <= 1:
+        raise ValueError(f"no process to send signal {signal} to")
+    os.kill(pid, signal)
+
+
 class Scratch(runs.Scratch):
     """What is started in it bears its mark, so that none of it goes unseen."""
 
@@ -79,16 +86,19 @@ class Scratch(runs.Scratch):
         return found
 
     def ranks(self):
-        """{rank: process} of those that have come as far as being one."""
+        """{rank: process} of those that have come as far as being one.
+
+        A rank executes itself once more when it starts, and is not among them while the kernel does that.
+        """
         return {int(environment["RANK"]): pid for pid, environment in self.processes().items() if "RANK" in environment}
 
     def wait_for_ranks(self, process, count):
-        """Until all are there; false when the job ended before."""
-        while len(self.ranks()) < count:
-            if process.poll() is not None:
-                return False
+        """{rank: process} once all have been seen; fewer when the job ended before."""
+        found = self.ranks()
+        while len(found) < count and process.poll() is None:
             time.sleep(0.005)
-        return True
+            found |= self.ranks()
+        return found
 
     def wait_until_gone(self, limit):
         """How many seconds it took until nothing ran any more; None when it took longer than within(limit)."""
@@ -102,7 +112,7 @@ class Scratch(runs.Scratch):
     def end_all(self):
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, 9)
+                send(pid, 9)
 
     def recorded_steps(self):
         with contextlib.suppress(FileNotFoundError):

@@ -83,16 +83,16 @@ def check_hang(binary, report, draw, how):
         words = ["job.yaml", f"accelerator.timeout={TIMEOUT} s"]
         variables = {"ACCEL_RUN_FAULT": f"spin:{rank}:{draw.randrange(40, 80)}:after"}
         process = scratch.start(*words, **({} if how == "stopped" else variables))
-        scratch.wait_for_ranks(process, 2)
-        pid = scratch.ranks().get(rank, 0)
+        ranks = scratch.wait_for_ranks(process, 2)
+        pid = ranks[rank]
         if how == "stopped":
             scratch.wait_for_step(process, 1)
             time.sleep(draw.random() * 0.2)
-            os.kill(pid, signal.SIGSTOP)
+            rank_runs.send(pid, signal.SIGSTOP)
             start = time.monotonic()
         else:
             scratch.wait_for_step(process, 1)
-            start = time_of_silence(process, scratch.ranks()[1 - rank])
+            start = time_of_silence(process, ranks[1 - rank])
         while process.poll() is None and time.monotonic() - start < 60:
             time.sleep(0.002)
         took, left = time.monotonic() - start, scratch.wait_until_gone(GONE_WITHIN)
@@ -125,13 +125,13 @@ def check_stops(binary, report, name, count, whom):
     with rank_runs.Scratch(binary, STOPPED) as scratch:
         for life in range(count):
             process, before = scratch.start("job.yaml"), scratch.recorded_steps()
-            scratch.wait_for_ranks(process, 2)
+            ranks = scratch.wait_for_ranks(process, 2)
             if life % 3:
                 scratch.wait_for_step(process, before + 1)
             time.sleep(draw.random() * 0.1)
-            target = process.pid if whom == "launcher" else scratch.ranks().get(life % 2, 0)
+            target = process.pid if whom == "launcher" else ranks.get(life % 2)
             if target and rank_runs.state_of(target) not in ("", "Z"):
-                os.kill(target, name)
+                rank_runs.send(target, name)
             _, errors = process.communicate()
             codes[process.returncode] += 1
             if scratch.wait_until_gone(GONE_WITHIN) is None:
@@ -172,8 +172,9 @@ def check_restart(binary, report, rank):
         wanted = scratch.end()
     with rank_runs.Scratch(binary) as scratch:
         process = scratch.start("job.yaml", "accelerator.max_restarts=1")
+        ranks = scratch.wait_for_ranks(process, 2)
         scratch.wait_for_step(process, 6)
-        os.kill(scratch.ranks()[rank], signal.SIGKILL)
+        rank_runs.send(ranks[rank], signal.SIGKILL)
         _, errors = process.communicate()
         lines = errors.splitlines()
         report.check(f"rank {rank} killed, max_restarts 1: the run comes to its end", process.returncode == 0

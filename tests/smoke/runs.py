@@ -1,5 +1,6 @@
 """What the tests of whole runs share."""
 
+import faulthandler
 import json
 import os
 import pathlib
@@ -7,6 +8,9 @@ import subprocess
 import tempfile
 import time
 
+# A test that waits for ever says where before it is ended.
+if "ACCEL_TEST_LIMIT" in os.environ:
+    faulthandler.dump_traceback_later(float(os.environ["ACCEL_TEST_LIMIT"]))
 # One thread: these jobs are so small that more would only wait for one another.
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
 
