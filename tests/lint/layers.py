@@ -7,12 +7,13 @@ import checkout
 
 COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/tasks",
               "runner/metrics", "runner/callbacks", "runner/dist", "runner/launch",
-              "runner/checkpoint", "runner/track", "runner/plugin")
-READS_FORMATS = ("data", "runner/checkpoint", "runner/track")
+              "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers")
+READS_FORMATS = ("data", "runner/checkpoint", "runner/track", "runner/tokenizers")
 
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}
 USES.update({layer: ("runner/formats",) if layer in READS_FORMATS else () for layer in COMPONENTS})
+USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
 USES["runner/job"] = COMPONENTS
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns
 USES["runner/cli"] = COMPONENTS + ("runner/formats", "runner/job", "runner/loop")
