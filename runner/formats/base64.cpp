@@ -3,10 +3,14 @@
 #include <cstdint>
 
 namespace accel {
+namespace {
+
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
 
 std::string base64(std::string_view bytes) {
-  static constexpr char kDigits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   for (size_t at = 0; at < bytes.size(); at += 3) {
     uint32_t group = 0;
@@ -18,6 +22,25 @@ std::string base64(std::string_view bytes) {
     }
   }
   return out;
+}
+
+std::optional<std::string> base64_decode(std::string_view text) {
+  std::string bytes;
+  uint32_t group = 0;
+  int digits = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) return std::nullopt;
+    group = group << 6 | static_cast<uint32_t>(digit);
+    if (++digits % 4 != 0) continue;
+    for (const int shift : {16, 8, 0}) bytes += static_cast<char>(group >> shift);
+    group = 0;
+  }
+  if (digits % 4 >= 2) bytes += static_cast<char>(group >> (digits % 4 == 2 ? 4 : 10));
+  if (digits % 4 == 3) bytes += static_cast<char>(group >> 2);
+  // Padding and bits that no byte needs are as they must be, or this is another text.
+  if (text.size() % 4 != 0 || base64(bytes) != text) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace accel

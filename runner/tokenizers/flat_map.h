@@ -1,0 +1,52 @@
+// A table of numbers, for the innermost loops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace accel {
+
+/// Numbers below 2^64 - 1 to values; open addressing. Filled once.
+template <class T>
+class FlatMap {
+ public:
+  explicit FlatMap(size_t count = 0) {
+    size_t slots = 16;
+    while (slots < count * 2) slots *= 2;
+    slots_.resize(slots);
+  }
+
+  /// At most `count` keys in all. False when the key is there already.
+  bool insert(uint64_t key, T value) {
+    for (size_t at = place(key);; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].key == key) return false;
+      if (slots_[at].key != kFree) continue;
+      slots_[at] = {key, value};
+      return true;
+    }
+  }
+
+  /// Null when the key is not there.
+  const T* find(uint64_t key) const {
+    for (size_t at = place(key);; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].key == key) return &slots_[at].value;
+      if (slots_[at].key == kFree) return nullptr;
+    }
+  }
+
+ private:
+  static constexpr uint64_t kFree = ~uint64_t{0};
+  struct Slot {
+    uint64_t key = kFree;
+    T value{};
+  };
+
+  size_t place(uint64_t key) const {
+    return static_cast<size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & (slots_.size() - 1);
+  }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace accel
