@@ -15,6 +15,10 @@ struct Batch {
   at::Tensor inputs;
   at::Tensor targets;
   std::vector<int64_t> ids;  ///< position of each sample in its dataset
+  /// Of samples of unequal length: how many of a row's tokens are the sample's, int64 [batch]. The
+  /// rest fill the row (DataShape::padding). Undefined when all samples have one shape.
+  at::Tensor lengths = {};
+  at::Tensor segments = {};  ///< which text each token belongs to, like `inputs`; may be undefined
 
   int64_t size() const { return static_cast<int64_t>(ids.size()); }
 };

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/array.h"
 
 namespace accel {
+
+/// How samples that differ in their first dimension become one batch: each micro-batch is filled to
+/// its longest sample, behind what the sample holds. What a micro-batch is filled to follows from
+/// its samples alone, so it is the same for any number of ranks and after any resume.
+struct Padding {
+  int64_t input = 0;     ///< the token that fills inputs; targets get kIgnoredTarget, segments 0
+  int64_t multiple = 1;  ///< a micro-batch's length is rounded up to one of this
+};
 
 /// The facts of a dataset that `auto` options are derived from. Zero or empty: does not apply.
 struct DataShape {
@@ -18,6 +27,10 @@ struct DataShape {
   int64_t classes = 0;              ///< labels to tell apart
   int64_t vocab = 0;                ///< token ids are below this
   std::vector<std::string> labels = {};  ///< names of the classes, when known
+  /// Given: samples are token sequences of any length from 1 to input[0], and where the target has
+  /// a dimension it is as long as its input. None: all samples have the shapes above.
+  std::optional<Padding> padding = {};
+  int64_t segments = 0;  ///< Sample::segments are below this; 0: samples have none
 };
 
 }  // namespace accel

@@ -14,6 +14,8 @@ namespace accel {
 struct Sample {
   Array input;
   Array target;
+  Array segments =
+      {};  ///< which of several texts each token belongs to, like a token input; or none
 };
 
 /// What a dataset's constructor is told besides its options.

@@ -24,6 +24,12 @@ class Model {
   /// From a batch's inputs to logits or predictions, [batch, ...].
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
 
+  /// As forward(), and what the tasks call: of a batch whose samples may differ in length or tell
+  /// texts apart. The rows' fill must not change what comes out for the tokens before it. That
+  /// holds of itself for a causal model, which sees only what lies before a token; any other one
+  /// that takes such samples overrides this and masks by `batch.lengths`.
+  virtual at::Tensor forward_batch(const Batch& batch) { return forward(batch.inputs); }
+
   /// The parameters and buffers, for the optimizer, the checkpoint and the strategy.
   virtual torch::nn::Module& module() = 0;
 
@@ -35,7 +41,8 @@ class Model {
 /// compute the loss without holding all logits at once.
 class LanguageModel : public Model {
  public:
-  /// [batch, context] token ids to [batch, context, width].
+  /// [batch, context] token ids to [batch, context, width]. Causal: a row's fill may go in like any
+  /// token, since nothing before it sees it and no target asks for what comes behind.
   virtual at::Tensor hidden(const at::Tensor& tokens) = 0;
   /// [vocab, width]; logits are hidden @ weight^T, without a bias.
   virtual at::Tensor head_weight() = 0;

@@ -17,7 +17,7 @@ struct ScheduleContext {
   int64_t total_steps = 0;  ///< optimizer steps from start to end; 0 when bounded by time only
   int64_t steps_per_epoch = 0;
   int64_t samples_per_step = 0;
-  int64_t tokens_per_step = 0;  ///< 0 when samples are not token sequences
+  int64_t tokens_per_step = 0;  ///< 0 when samples are not all of so many tokens
 
   /// A duration in whole steps, rounded to nearest. Throws RecipeError-free std::invalid_argument
   /// for seconds, which have no number of steps.

@@ -29,6 +29,8 @@ constexpr Fact kFacts[] = {
     {"targets", [](const DataShape& s) { return describe(s.target_type, s.target); }},
     {"classes", [](const DataShape& s) { return std::to_string(s.classes); }},
     {"tokens", [](const DataShape& s) { return std::to_string(s.vocab); }},
+    {"fills",
+     [](const DataShape& s) { return s.padding ? std::to_string(s.padding->input) : "none"; }},
     {"labels", [](const DataShape& s) { return joined(s.labels); }},
 };
 

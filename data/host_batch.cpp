@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/targets.h"
 
 namespace accel {
 namespace {
@@ -25,16 +26,74 @@ Array first_of(const Array& stack) {
           stack.owner()};
 }
 
+bool is_sequence(const Array& value) {
+  return value.type() == DType::kI64 && value.shape().size() == 1 && value.count() > 0;
+}
+
+/// Throws unless each part of a sample that is to be padded has a place for every token.
+void require_sequence(const Sample& sample, int64_t id) {
+  if (!is_sequence(sample.input)) {
+    throw DataError("the input of sample " + std::to_string(id) + " is " + describe(sample.input) +
+                        ", not a sequence of tokens",
+                    "samples of unequal length are I64 [length], with a token at least");
+  }
+  const auto check = [&](const char* part, const Array& value) {
+    if (value.empty() || value.shape().empty() || value.shape() == sample.input.shape()) return;
+    throw DataError(std::string(part) + " of sample " + std::to_string(id) + " is " +
+                    describe(value) + ", but its input is " + describe(sample.input));
+  };
+  check("the target", sample.target);
+  check("the division into texts", sample.segments);
+}
+
+/// `value` with `fill` behind it; as it is when it has no place per token.
+Array lengthened(const Array& value, int64_t length, int64_t fill) {
+  if (value.empty() || value.shape().empty() || value.count() == length) return value;
+  Array out(value.type(), {length});
+  const auto from = value.as<int64_t>();
+  const auto to = out.mutable_as<int64_t>();
+  std::fill(std::copy(from.begin(), from.end(), to.begin()), to.end(), fill);
+  return out;
+}
+
 }  // namespace
 
-Collator::Collator(int64_t size) : size_(size) {
+Collator::Collator(int64_t size, std::optional<Padding> padding) : size_(size), padding_(padding) {
   batch_.ids.reserve(static_cast<size_t>(size));
 }
 
 void Collator::add(const Sample& sample, int64_t id) {
+  if (!padding_) return stack(sample, id);
+  require_sequence(sample, id);
+  held_.push_back({sample, id});
+}
+
+HostBatch Collator::finish() && {
+  if (!padding_) return std::move(batch_);
+  const int64_t length = padded_length();
+  batch_.lengths = Array(DType::kI64, {size_});
+  for (size_t i = 0; i < held_.size(); ++i) {
+    const auto& [sample, id] = held_[i];
+    batch_.lengths.mutable_as<int64_t>()[i] = sample.input.count();
+    stack(
+        {lengthened(sample.input, length, padding_->input),
+         lengthened(sample.target, length, kIgnoredTarget), lengthened(sample.segments, length, 0)},
+        id);
+  }
+  return std::move(batch_);
+}
+
+int64_t Collator::padded_length() const {
+  int64_t longest = 1;
+  for (const Held& held : held_) longest = std::max(longest, held.sample.input.count());
+  return (longest - 1) / padding_->multiple * padding_->multiple + padding_->multiple;
+}
+
+void Collator::stack(const Sample& sample, int64_t id) {
   batch_.ids.push_back(id);
   put("input", sample.input, batch_.inputs);
   put("target", sample.target, batch_.targets);
+  put("segments", sample.segments, batch_.segments);
 }
 
 void Collator::put(const char* part, const Array& value, Array& stack) {

@@ -50,6 +50,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
       ids_(dataset_->size()),
       draws_(dataset_, options.seed, options.shuffle) {
   require_sane(options_);
+  padding_ = shape().padding;
   const int64_t size = draws_.size();
   if (size == 0) throw DataError("the dataset holds no samples");
   samples_per_epoch_ = options_.drop_last ? size - size % options_.batch : size;
@@ -159,7 +160,7 @@ HostBatch Loader::make_batch(int64_t ticket) {
   const int64_t epoch = ticket / batches_per_epoch_;
   const Share share = share_of(plan_, ticket % batches_per_epoch_, options_.rank);
   const Draws draws = draws_.of(epoch);
-  Collator collator(share.size);
+  Collator collator(share.size, padding_);
   for (int64_t j = 0; j < share.size; ++j) {
     const int64_t draw = draws[wrapped(share.first + j, samples_per_epoch_)];
     collator.add(make_sample(epoch, draw), wrapped(draw, ids_));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/dataset.h"
@@ -88,6 +89,7 @@ class Loader {
   const std::vector<std::unique_ptr<Transform>> transforms_;
   LoaderOptions options_;  // as its threads started
   const int64_t ids_;      // samples of the dataset
+  std::optional<Padding> padding_;
   EpochDraws draws_;
   Draws accounted_draws_;
   int64_t accounted_epoch_ = -1;  // whose draws those are

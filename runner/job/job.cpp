@@ -55,7 +55,8 @@ int64_t total_steps(const Job& job) {
 void plan_length(Job& job) {
   job.length.steps_per_epoch = job.train_loader->steps_per_epoch();
   job.length.samples_per_step = job.batches.batch;
-  const bool tokens = job.data.vocab > 0 && !job.data.input.empty();
+  // Where samples differ in length, a step has no fixed number of tokens.
+  const bool tokens = job.data.vocab > 0 && !job.data.input.empty() && !job.data.padding;
   job.length.tokens_per_step = tokens ? job.batches.batch * job.data.input.back() : 0;
   if (job.recipe.train.until.empty()) refuse(job, "train.until", "'until' is never reached");
   job.length.total_steps = total_steps(job);

@@ -46,7 +46,8 @@ at::Tensor to_tensor(const Array& array) {
 }  // namespace
 
 Batch to_batch(const HostBatch& host) {
-  return {to_tensor(host.inputs), to_tensor(host.targets), host.ids};
+  return {to_tensor(host.inputs), to_tensor(host.targets), host.ids, to_tensor(host.lengths),
+          to_tensor(host.segments)};
 }
 
 std::vector<Batch> to_batches(const Window& window) {

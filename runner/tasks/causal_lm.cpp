@@ -97,7 +97,7 @@ class CausalLm final : public Task {
 
   /// The loss and the logits [tokens, vocab].
   static Evaluation whole(LanguageModel& model, const Batch& batch) {
-    const at::Tensor logits = model.forward(batch.inputs).to(at::kFloat).flatten(0, 1);
+    const at::Tensor logits = model.forward_batch(batch).to(at::kFloat).flatten(0, 1);
     return {at::cross_entropy_loss(logits, batch.targets.flatten(), {}, at::Reduction::Mean,
                                    kIgnoredTarget),
             logits};

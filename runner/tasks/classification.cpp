@@ -62,7 +62,7 @@ class Classification final : public Task {
   at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    const at::Tensor logits = model.forward(batch.inputs).to(at::kFloat);
+    const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
     std::optional<at::Tensor> weights;
     if (class_weights_.defined()) weights = weights_on(batch.targets);
     return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,

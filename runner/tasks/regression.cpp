@@ -75,8 +75,7 @@ class Regression final : public Task {
   at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    const at::Tensor output =
-        shaped_like(model.forward(batch.inputs).to(at::kFloat), batch.targets);
+    const at::Tensor output = shaped_like(model.forward_batch(batch).to(at::kFloat), batch.targets);
     return {distance(output, batch.targets), output};
   }
 
