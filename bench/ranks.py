@@ -60,7 +60,6 @@ import json, sys, time
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration, set_seed
-from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 import make_golden_losses as golden
 import models, ranks
@@ -89,21 +88,15 @@ seconds, losses = [], []
 
 def train():
     start = time.perf_counter()
-    while True:
-        for inputs, targets in loader:
-            output = model(inputs)
-            loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
-            accelerator.backward(loss)
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-            now = time.perf_counter()
-            seconds.append(now - start)
-            start = now
-            if len(losses) == 1 and accelerator.is_main_process:
-                print("first step", flush=True)
-            if len(losses) == work["steps"]:
-                return
+    for loss in golden.train(accelerator, model, optimizer, loader):
+        losses.append(loss.item())
+        now = time.perf_counter()
+        seconds.append(now - start)
+        start = now
+        if len(losses) == 1 and accelerator.is_main_process:
+            print("first step", flush=True)
+        if len(losses) == work["steps"]:
+            return
 
 def reduce_alone():
     flat = torch.ones(size)

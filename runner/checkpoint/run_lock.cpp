@@ -11,14 +11,10 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/host_name.h"
 
 namespace accel {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
 
 std::string boot_id() {
   std::string id;

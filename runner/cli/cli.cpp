@@ -82,7 +82,7 @@ CLI::App& add_training_verb(CLI::App& app, const char* name, const char* help, A
     require_torch(to.argv);
     const SignalWatch signals;
     RankSession session;
-    return session.guarded([&] { return verb.run(session); });
+    return session.guarded(to.recipe.json, [&] { return verb.run(session); });
   });
 }
 
@@ -134,7 +134,7 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
   add_config(smoke, to);
   CLI::App& test = add_training_verb(
       app, "test", "test what training with several processes needs, on this machine", to,
-      {[&to] { return launch_test(to.processes, to.argv); },
+      {[&to] { return launch_test(to.processes, to.recipe.json, to.argv); },
        [](RankSession& session) { return test_verb(session); }});
   test.add_option("--num_processes,--num-processes", to.processes, "1, 2, 4 or 8; default: 2")
       ->check(CLI::IsMember({1, 2, 4, 8}));
@@ -320,10 +320,14 @@ int run_cli(std::vector<std::string> argv) {
   }
   try {
     if (to.prepare && !to.prepare()) return static_cast<int>(ExitCode::kDone);
+    to.recipe.json = to.error_format == "json";
     return static_cast<int>(to.verb());
   } catch (const Error& error) {
     std::cerr << error_text(error, to.error_format == "json");
     return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::cerr << error_text(error, to.error_format == "json");
+    return static_cast<int>(exit_code_of(error));
   }
 }
 

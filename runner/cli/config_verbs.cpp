@@ -14,6 +14,7 @@
 #include "runner/launch/config_file.h"
 #include "runner/launch/config_questions.h"
 #include "runner/launch/machine_facts.h"
+#include "runner/launch/rank_place.h"
 
 namespace accel {
 namespace {
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 /// The file that is meant: the one named, or Accelerate's own place.
 std::string config_target(const std::string& named) {
-  const std::string path = named.empty() ? default_config_path(&environment_value) : named;
+  const std::string path = named.empty() ? default_config_path(&environment_variable) : named;
   if (!path.empty()) return path;
   throw Error(ExitCode::kRecipe, "there is no home folder for a config",
               "name a file with --config_file, or set HF_HOME");
@@ -30,7 +31,7 @@ std::string config_target(const std::string& named) {
 
 /// The file that is there: the one named, or the default.
 std::string config_source(const std::string& named) {
-  return named.empty() ? find_default_config(&environment_value) : named;
+  return named.empty() ? find_default_config(&environment_variable) : named;
 }
 
 /// Whole or not at all. What a link points to is replaced, not the link.

@@ -21,16 +21,26 @@ std::string error_text(const Error& error, bool json) {
   return text;
 }
 
-std::string error_text(const std::exception& error) {
+std::string error_text(const std::exception& error, bool json) {
   if (is_out_of_memory(error)) {
-    return "error: out of memory\n"
-           "  hint: lower 'train.micro_batch' or the size of the model\n";
+    return error_text(Error(ExitCode::kMemory, "out of memory",
+                            "lower 'train.micro_batch' or the size of the model"),
+                      json);
   }
   std::string text = error.what();
   for (const char* trace : {"\nException raised from", "\nframe #"}) {
     text.resize(std::min(text.size(), text.find(trace)));
   }
-  return "error: " + text + "\n";
+  return error_text(Error(ExitCode::kOther, text), json);
+}
+
+std::string whole_lines(const std::string& json, size_t bytes) {
+  if (json.size() <= bytes) return json;
+  const size_t end = json.rfind('\n', bytes - 1);
+  if (end != std::string::npos) return json.substr(0, end + 1);
+  // Quotes take two bytes each when they are quoted once more.
+  return render_json(
+      {{}, "an error too long to tell begins with " + json.substr(0, bytes / 4), {}});
 }
 
 ExitCode exit_code_of(const std::exception& error) {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "runner/launch/rank_place.h"
 
 /// Defined by the stand-ins alone.
 extern "C" __attribute__((weak)) const char accel_torch_stand_in;
@@ -31,14 +32,9 @@ std::string torch_folder() {
   return (folder.parent_path() / name.substr(0, name.rfind("-stand-in"))).string();
 }
 
-std::optional<std::string> environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 /// What this program starts must not inherit how it found libtorch itself.
 void restore_search_path() {
-  const std::optional<std::string> users = environment(kUsersSearchPath);
+  const std::optional<std::string> users = environment_variable(kUsersSearchPath);
   if (!users) return;
   if (users->empty()) {
     unsetenv(kSearchPath);
@@ -57,14 +53,14 @@ bool torch_is_there() {
 }
 
 void require_torch(const std::vector<std::string>& argv) {
-  const bool started_anew = environment(kUsersSearchPath).has_value();
+  const bool started_anew = environment_variable(kUsersSearchPath).has_value();
   if (torch_is_there()) return;
   const std::string folder = torch_folder();
   if (started_anew || !std::filesystem::exists(folder)) {
     throw Error(ExitCode::kOther, "libtorch is not in '" + folder + "'",
                 "install accel-run anew, with its 'lib' folder");
   }
-  const std::string users = environment(kSearchPath).value_or("");
+  const std::string users = environment_variable(kSearchPath).value_or("");
   setenv(kUsersSearchPath, users.c_str(), 1);
   // Errors of collectives are told by who calls them, and their record is the status board.
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);

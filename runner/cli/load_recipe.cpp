@@ -1,11 +1,11 @@
 #include "runner/cli/load_recipe.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/log.h"
 #include "runner/launch/config_file.h"
 #include "runner/launch/environment_layer.h"
+#include "runner/launch/rank_place.h"
 #include "runner/track/git_state.h"
 
 namespace accel {
@@ -45,8 +45,8 @@ ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
   int number = arguments.first_override;
   for (const std::string& text : arguments.overrides) request.overrides.push_back({number++, text});
   request.above = arguments.flags;
-  request.references.environment = &environment_value;
-  request.references.secret = &environment_value;
+  request.references.environment = &environment_variable;
+  request.references.secret = &environment_variable;
   request.references.fact = [&facts, path = arguments.path](const std::string& name) {
     return facts.answer(name, path);
   };
@@ -75,7 +75,7 @@ LowLayers low_layers(const RecipeArguments& arguments, Diagnostics& problems) {
 
 /// A config of Accelerate's may leave the number of processes to others, but not to chance.
 void check_count(const LowLayers& low, const Composition& composition, Diagnostics& problems) {
-  if (!low.processes_wanted.source || count_is_known(&environment_value)) return;
+  if (!low.processes_wanted.source || find_rank(&environment_variable)) return;
   const Node::Entry* section = composition.recipe.find("accelerator");
   if (section && section->node.find("num_processes")) return;
   problems.error(low.processes_wanted, "nothing says how many processes there are",
@@ -83,11 +83,6 @@ void check_count(const LowLayers& low, const Composition& composition, Diagnosti
 }
 
 }  // namespace
-
-std::optional<std::string> environment_value(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 const Registry& components() {
   static const Registry registry = [] {

@@ -24,9 +24,6 @@ struct LoadedRecipe {
   std::vector<std::string> warnings;  ///< words of a config or the environment without effect
 };
 
-/// A variable of the environment.
-std::optional<std::string> environment_value(const std::string& name);
-
 /// Composes, reads and checks a recipe. Throws RecipeError with everything wrong. `run_dir` is the
 /// run's folder when it is known already; else it is runs/<name>. Under the recipe lie the config
 /// and, lower still, what Accelerate's variables say.

@@ -9,6 +9,7 @@
 #include "runner/job/job.h"
 #include "runner/launch/config_file.h"
 #include "runner/launch/launch_flags.h"
+#include "runner/launch/rank_place.h"
 #include "runner/loop/run.h"
 #include "runner/loop/run_folder.h"
 #include "runner/track/record_diff.h"
@@ -67,7 +68,7 @@ std::optional<ExitCode> launched(const Order& order, const RecipeArguments& argu
   check_ranks(order.recipe.options, order.recipe.resolved);
   tell_layers(arguments, order.recipe);
   check_run_folder(order.request.run_dir);
-  return launch_ranks(section, argv, order.request.run_dir);
+  return launch_ranks(section, {argv, order.request.run_dir, arguments.json});
 }
 
 ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& session) {
@@ -131,7 +132,7 @@ std::optional<RecipeArguments> launch_arguments(const std::vector<std::string>& 
   arguments.path = line.recipe;
   arguments.config = line.config_file;
   if (arguments.config.empty() && !line.on_cpu) {
-    arguments.config = find_default_config(&environment_value);
+    arguments.config = find_default_config(&environment_variable);
   }
   arguments.on_cpu = line.on_cpu;
   arguments.flags = {std::move(line.flags)};

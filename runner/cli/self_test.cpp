@@ -152,12 +152,13 @@ void test_checkpoint(const World& world) {
 
 }  // namespace
 
-std::optional<ExitCode> launch_test(int64_t processes, const std::vector<std::string>& argv) {
+std::optional<ExitCode> launch_test(int64_t processes, bool json,
+                                    const std::vector<std::string>& argv) {
   AcceleratorSection section;
   section.num_processes.value = processes;
   section.timeout.value = 60;
   if (!wants_ranks(section)) return std::nullopt;
-  return launch_ranks(section, argv, "");
+  return launch_ranks(section, {argv, "", json});
 }
 
 ExitCode test_verb(RankSession& session) {

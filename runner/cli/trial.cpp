@@ -63,7 +63,8 @@ int64_t steps_in(const fs::path& record) {
 /// Throws when the trial did not end as wanted.
 TrialEnd run_ranks(const RecipeArguments& arguments, const AcceleratorSection& section,
                    const fs::path& dir, std::optional<int64_t> stop_after) {
-  const ExitCode code = launch_ranks(section, command_of(arguments, dir, stop_after), dir.string());
+  const ExitCode code =
+      launch_ranks(section, {command_of(arguments, dir, stop_after), dir.string(), arguments.json});
   const bool good = code == ExitCode::kDone || (stop_after && code == ExitCode::kInterrupted);
   if (!good) throw Error(code, "a trial with several processes failed; what it said is above");
   return {steps_in(dir / "metrics.jsonl"), code};

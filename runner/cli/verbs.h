@@ -24,6 +24,7 @@ struct RecipeArguments {
   std::vector<std::string> allowed;   ///< keys whose change a resume accepts
   bool smoke = false;                 ///< lay the recipe's `smoke` section over it
   std::string run_dir;                ///< empty: runs/<name>
+  bool json = false;                  ///< errors of ranks are told as JSON
   std::optional<int64_t> stop_after;  ///< save and stop after so many steps
 };
 
@@ -40,8 +41,9 @@ ExitCode run_verb(const RecipeArguments& arguments, RankSession& session);
 std::optional<RecipeArguments> launch_arguments(const std::vector<std::string>& words, int first);
 /// `arguments.path` is a run folder.
 ExitCode resume_verb(const RecipeArguments& arguments, RankSession& session);
-/// Starts `processes` ranks for test_verb(), where there are to be several.
-std::optional<ExitCode> launch_test(int64_t processes, const std::vector<std::string>& argv);
+/// Starts `processes` ranks for test_verb(), where there are to be several; `json` as above.
+std::optional<ExitCode> launch_test(int64_t processes, bool json,
+                                    const std::vector<std::string>& argv);
 /// Tests on this machine what training with several processes needs. Throws what does not hold.
 ExitCode test_verb(RankSession& session);
 

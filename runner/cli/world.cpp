@@ -80,10 +80,10 @@ void check_ranks(const RecipeOptions& recipe, const Node& resolved) {
   check_sharing(recipe, resolved, place ? place->world : processes_of(recipe.accelerator));
 }
 
-ExitCode launch_ranks(const AcceleratorSection& section, const std::vector<std::string>& argv,
-                      const std::string& run_dir) {
+ExitCode launch_ranks(const AcceleratorSection& section, const RanksOrder& order) {
   LaunchRequest request;
-  request.argv = argv;
+  request.argv = order.argv;
+  request.json = order.json;
   request.local_ranks = processes_of(section) / section.num_machines;
   request.num_machines = section.num_machines;
   request.machine_rank = section.machine_rank;
@@ -92,8 +92,8 @@ ExitCode launch_ranks(const AcceleratorSection& section, const std::vector<std::
   request.max_restarts = section.max_restarts;
   request.timeout_seconds = whole_seconds(section.timeout);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
-  request.log_dir = run_dir + "/logs";
-  request.go_on_with = "accel-run resume " + run_dir;
+  request.log_dir = order.run_dir + "/logs";
+  request.go_on_with = "accel-run resume " + order.run_dir;
   return static_cast<ExitCode>(launch(request));
 }
 
@@ -153,19 +153,20 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
   return {ties.group, ties.place.local_world, ties.watch};
 }
 
-ExitCode RankSession::guarded(const std::function<ExitCode()>& body) {
+ExitCode RankSession::guarded(bool json, const std::function<ExitCode()>& body) {
   if (!ties_ || !ties_->board.has_launcher()) return body();
   const auto fail = [&](const std::exception& error, const std::string& text) {
     const ExitCode code = exit_code_of(error);
-    ties_->board.fail(static_cast<int>(code), text.c_str());
+    const std::string fitting = json ? whole_lines(text, BoardWriter::kLongestError) : text;
+    ties_->board.fail(static_cast<int>(code), fitting.c_str());
     return code;
   };
   try {
     return body();
   } catch (const Error& error) {
-    return fail(error, error_text(error));
+    return fail(error, error_text(error, json));
   } catch (const std::exception& error) {
-    return fail(error, error_text(error));
+    return fail(error, error_text(error, json));
   }
 }
 

@@ -22,10 +22,14 @@ bool wants_ranks(const AcceleratorSection& section);
 /// Throws RecipeError when the ranks there are, or will be, cannot do what the recipe asks.
 void check_ranks(const RecipeOptions& recipe, const Node& resolved);
 
-/// Starts this machine's ranks, each with the command line `argv`, and returns how they ended.
-/// `run_dir` is the run's folder. Throws Error before any is started.
-ExitCode launch_ranks(const AcceleratorSection& section, const std::vector<std::string>& argv,
-                      const std::string& run_dir);
+struct RanksOrder {
+  std::vector<std::string> argv;  ///< the command line of each
+  std::string run_dir;            ///< the run's folder
+  bool json = false;              ///< tell how they failed as JSON
+};
+
+/// Starts this machine's ranks and returns how they ended. Throws Error before any is started.
+ExitCode launch_ranks(const AcceleratorSection& section, const RanksOrder& order);
 
 /// This process's tie to the other ranks; alone it has none. One for the life of the process, made
 /// where libtorch is there.
@@ -40,8 +44,9 @@ class RankSession {
   /// first is silent from then on. Throws Error.
   World world(const RecipeOptions& recipe, const Node& resolved);
 
-  /// Runs `body`. What it throws is left to the launcher to tell, where there is one.
-  ExitCode guarded(const std::function<ExitCode()>& body);
+  /// Runs `body`. What it throws is left to the launcher to tell, where there is one, as JSON if
+  /// `json`.
+  ExitCode guarded(bool json, const std::function<ExitCode()>& body);
 
  private:
   struct Ties;

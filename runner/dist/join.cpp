@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/host_name.h"
 #include "runner/dist/checked_group.h"
 #include "runner/dist/gloo_group.h"
 
@@ -41,11 +42,6 @@ constexpr Clock::duration kLonger = std::chrono::seconds(3);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "?";
 }
 
 /// The address of this machine that packets to `address` leave from.

@@ -58,18 +58,6 @@ std::string broadcast_text(Communicator& group, const std::string& text) {
   return text_of(row);
 }
 
-std::vector<std::vector<double>> gather_numbers(Communicator& group,
-                                                const std::vector<double>& numbers) {
-  const std::string here(reinterpret_cast<const char*>(numbers.data()),
-                         numbers.size() * sizeof(double));
-  std::vector<std::vector<double>> all;
-  for (const std::string& bytes : gather_texts(group, here)) {
-    all.emplace_back(bytes.size() / sizeof(double));
-    std::memcpy(all.back().data(), bytes.data(), bytes.size());
-  }
-  return all;
-}
-
 at::Tensor reduce(Communicator& group, const at::Tensor& tensor, Reduce how) {
   const at::Tensor out = tensor.contiguous().clone();
   group.all_reduce(out, how == Reduce::kMax ? ReduceOp::kMax : ReduceOp::kSum, "reduce");

@@ -21,10 +21,6 @@ std::vector<std::string> gather_texts(Communicator& group, const std::string& te
 /// The text of rank 0 on all ranks.
 std::string broadcast_text(Communicator& group, const std::string& text);
 
-/// The numbers of each rank one after another, by rank; ranks may have different counts.
-std::vector<std::vector<double>> gather_numbers(Communicator& group,
-                                                const std::vector<double>& numbers);
-
 /// Element-wise over all ranks, as `reduce`. The argument is left as it was.
 at::Tensor reduce(Communicator& group, const at::Tensor& tensor, Reduce how);
 

@@ -65,7 +65,7 @@ void check_machines(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_sharing(const AcceleratorSection& section, Check& check) {
+void check_combinations(const AcceleratorSection& section, Check& check) {
   if (section.distributed_type == DistributedType::kNo && section.num_processes.value_or(1) > 1) {
     check.error("distributed_type",
                 "'distributed_type' is no, but there are " +
@@ -82,7 +82,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   Check check(node, reading);
   check_scaler(section, check);
   check_machines(section, check);
-  check_sharing(section, check);
+  check_combinations(section, check);
 }
 
 }  // namespace

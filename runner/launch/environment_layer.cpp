@@ -115,12 +115,4 @@ EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& prob
   return layer;
 }
 
-bool count_is_known(const Lookup& environment) {
-  for (const char* name :
-       {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"}) {
-    if (environment(name)) return true;
-  }
-  return false;
-}
-
 }  // namespace accel

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/interpolate.h"
+#include "core/diagnostic.h"
 #include "core/node.h"
 
 namespace accel {
@@ -24,8 +24,5 @@ struct EnvironmentLayer {
 /// The variables as a layer under all others. One that would change the run and is not supported is
 /// a problem when it is on.
 EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& problems);
-
-/// Whether torchrun, mpirun or srun has started this process and says how many there are.
-bool count_is_known(const Lookup& environment);
 
 }  // namespace accel

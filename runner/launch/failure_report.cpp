@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "core/json_text.h"
 #include "core/utf8.h"
 
 namespace accel {
@@ -70,18 +71,26 @@ std::string sight_text(const RankSight& sight) {
 }
 
 /// Those that are waited for first: of many ranks not all are told.
-std::string sights_text(const FailureFacts& facts) {
+std::vector<std::string> sight_lines(const FailureFacts& facts) {
   std::vector<int64_t> order = facts.cause.missing;
   for (int64_t i = 0; i < static_cast<int64_t>(facts.ranks.size()); ++i) {
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
   }
   const size_t told = std::min(order.size(), kMostRankLines);
-  std::string text;
+  std::vector<std::string> lines;
   for (size_t i = 0; i < told; ++i) {
-    text += "  " + rank_name(order[i] + facts.first_rank) + ": " +
-            sight_text(facts.ranks[static_cast<size_t>(order[i])]) + "\n";
+    lines.push_back(rank_name(order[i] + facts.first_rank) + ": " +
+                    sight_text(facts.ranks[static_cast<size_t>(order[i])]));
   }
-  if (told < order.size()) text += "  and " + std::to_string(order.size() - told) + " more\n";
+  if (told < order.size()) {
+    lines.push_back("and " + std::to_string(order.size() - told) + " more");
+  }
+  return lines;
+}
+
+std::string sights_text(const FailureFacts& facts) {
+  std::string text;
+  for (const std::string& line : sight_lines(facts)) text.append("  ").append(line).append("\n");
   return text;
 }
 
@@ -100,7 +109,7 @@ std::string hang_text(const FailureFacts& facts) {
   return who + " did not come to " + collective_text(waiting.status) + " within " + time;
 }
 
-std::string hint_text(const FailureFacts& facts) {
+std::string hint_of(const FailureFacts& facts) {
   std::string hint;
   const auto add = [&hint](const std::string& part) { hint += (hint.empty() ? "" : "; ") + part; };
   if (facts.out_of_memory) {
@@ -108,6 +117,11 @@ std::string hint_text(const FailureFacts& facts) {
   }
   if (!facts.log_path.empty()) add("what it printed is in " + quoted(facts.log_path));
   if (!facts.go_on_with.empty()) add("go on from the last checkpoint: " + facts.go_on_with);
+  return hint;
+}
+
+std::string hint_text(const FailureFacts& facts) {
+  const std::string hint = hint_of(facts);
   return hint.empty() ? "" : "  hint: " + hint + "\n";
 }
 
@@ -124,23 +138,73 @@ bool all_gave(const FailureFacts& facts, const std::string& error) {
   });
 }
 
-std::string of_ended_rank(const FailureFacts& facts) {
+/// What the rank that is the cause said itself before it ended; empty if nothing.
+std::string given_text(const FailureFacts& facts) {
+  const RankStatus& status = facts.ranks[static_cast<size_t>(facts.cause.rank)].status;
+  return !facts.cause.end.by_signal && status.failed ? status.error : "";
+}
+
+/// Who waits does not know what the others do.
+bool tells_of_others(const FailureFacts& facts) {
+  return facts.cause.code() == ExitCode::kTimeout && facts.ranks.size() > 1;
+}
+
+bool may_go_on(const FailureFacts& facts) {
+  return facts.cause.code() == ExitCode::kRank || facts.cause.code() == ExitCode::kTimeout;
+}
+
+std::string end_message(const FailureFacts& facts) {
   const RankSight& sight = facts.ranks[static_cast<size_t>(facts.cause.rank)];
-  const int64_t rank = facts.cause.rank + facts.first_rank;
-  const std::string& given = sight.status.error;
-  if (!facts.cause.end.by_signal && sight.status.failed && !given.empty()) {
-    std::string text = rank_error_text(given, all_gave(facts, given) ? -1 : rank);
-    // Who waits does not know what the others do.
-    const bool waited = facts.cause.code() == ExitCode::kTimeout && facts.ranks.size() > 1;
-    if (waited) text.insert(text.find('\n') + 1, sights_text(facts));
-    const bool may_go_on =
-        facts.cause.code() == ExitCode::kRank || facts.cause.code() == ExitCode::kTimeout;
-    if (may_go_on && text.find("\n  hint: ") == std::string::npos) text += hint_text(facts);
-    return text;
-  }
-  return kErrorStart + rank_name(rank) + " " + end_text(facts.cause.end) + " " +
+  return rank_name(facts.cause.rank + facts.first_rank) + " " + end_text(facts.cause.end) + " " +
          place_of(sight.status) + " (process " + std::to_string(sight.pid) + " on host " +
-         quoted(facts.host) + ")\n" + hint_text(facts) + lines_text(facts);
+         quoted(facts.host) + ")";
+}
+
+std::string of_ended_rank(const FailureFacts& facts) {
+  const std::string given = given_text(facts);
+  if (given.empty()) {
+    return kErrorStart + end_message(facts) + "\n" + hint_text(facts) + lines_text(facts);
+  }
+  const int64_t rank = facts.cause.rank + facts.first_rank;
+  std::string text = rank_error_text(given, all_gave(facts, given) ? -1 : rank);
+  if (tells_of_others(facts)) text.insert(text.find('\n') + 1, sights_text(facts));
+  if (may_go_on(facts) && text.find("\n  hint: ") == std::string::npos) text += hint_text(facts);
+  return text;
+}
+
+std::string json_list(const std::vector<std::string>& lines) {
+  std::string text = "[";
+  for (const std::string& line : lines) {
+    text.append(text.size() > 1 ? ", " : "").append(json_text(line));
+  }
+  return text + "]";
+}
+
+/// `, "key": value`; nothing for what is not known.
+std::string json_field(const char* key, const std::string& value) {
+  if (value.empty() || value == "[]" || value == "\"\"") return {};
+  return std::string(", \"").append(key).append("\": ").append(value);
+}
+
+/// A rank's own line with what only the launcher knows.
+std::string json_of_given(const FailureFacts& facts, const std::string& given,
+                          const char* severity) {
+  std::string text = given.ends_with('\n') ? given : given + "\n";
+  std::string more;
+  if (!all_gave(facts, given)) {
+    more += json_field("rank", std::to_string(facts.cause.rank + facts.first_rank));
+  }
+  if (tells_of_others(facts)) more += json_field("ranks", json_list(sight_lines(facts)));
+  if (may_go_on(facts) && text.find(", \"hint\": ") == std::string::npos) {
+    more += json_field("hint", json_text(hint_of(facts)));
+  }
+  text.insert(text.find('\n') - 1, more);
+  const std::string mine = "\"severity\": \"error\"";
+  const size_t at = text.find(mine);
+  if (at != std::string::npos) {
+    text.replace(at, mine.size(), std::string("\"severity\": ") + json_text(severity));
+  }
+  return text;
 }
 
 }  // namespace
@@ -154,9 +218,8 @@ std::string rank_error_text(const std::string& text, int64_t rank) {
   std::string result = text;
   if (text.starts_with(kErrorStart)) {
     result.insert(std::strlen(kErrorStart), name);
-  } else if (rank < 0 &&
-             (first_line.find(": error: ") != std::string::npos || text.starts_with('{'))) {
-    // as it was: with the place in a recipe, or for a machine to read
+  } else if (rank < 0 && first_line.find(": error: ") != std::string::npos) {
+    // as it was: with the place in a recipe
   } else {
     result.insert(0, kErrorStart + name);
   }
@@ -167,6 +230,22 @@ std::string rank_error_text(const std::string& text, int64_t rank) {
 std::string report_text(const FailureFacts& facts) {
   if (facts.cause.kind == CauseKind::kEnded) return of_ended_rank(facts);
   return kErrorStart + hang_text(facts) + "\n" + sights_text(facts) + hint_text(facts);
+}
+
+std::string report_json(const FailureFacts& facts, const char* severity) {
+  const bool ended = facts.cause.kind == CauseKind::kEnded;
+  const std::string given = ended ? given_text(facts) : "";
+  if (given.starts_with('{')) return json_of_given(facts, given, severity);
+  const std::string message = !given.empty() ? given
+                              : ended        ? end_message(facts)
+                                             : hang_text(facts);
+  std::string text = std::string("{\"severity\": ").append(json_text(severity));
+  text += json_field("message", json_text(message));
+  text += json_field("hint", json_text(hint_of(facts)));
+  if (ended) text += json_field("rank", std::to_string(facts.cause.rank + facts.first_rank));
+  if (!ended) text += json_field("ranks", json_list(sight_lines(facts)));
+  text += json_field("last_lines", json_list(facts.last_lines));
+  return text + "}\n";
 }
 
 }  // namespace accel

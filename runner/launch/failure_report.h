@@ -34,8 +34,13 @@ struct FailureFacts {
 /// rank gave with its own place, such as "a.yaml:1:1: error: ...".
 std::string report_text(const FailureFacts& facts);
 
-/// Text as given to BoardWriter::fail(), of `rank` or, for -1, of all ranks alike: with "error: "
-/// in front or after its place, and the line's end.
+/// The same for programs: a line of JSON with severity, message and hint, and where they are known
+/// the rank, what each of the `ranks` did, and the rank's `last_lines`. What a rank gave as JSON
+/// itself stays as it is but for those.
+std::string report_json(const FailureFacts& facts, const char* severity);
+
+/// Text, but no JSON, as given to BoardWriter::fail(), of `rank` or, for -1, of all ranks alike:
+/// with "error: " in front or after its place, and the line's end.
 std::string rank_error_text(const std::string& text, int64_t rank);
 
 }  // namespace accel

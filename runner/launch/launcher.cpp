@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/host_name.h"
 #include "core/log.h"
 #include "runner/launch/failure_report.h"
 #include "runner/launch/launch_signals.h"
@@ -317,9 +318,7 @@ void Launch::report(bool restarts) {
   FailureFacts facts;
   facts.cause = supervisor_.cause();
   facts.first_rank = request_.machine_rank * request_.local_ranks;
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  facts.host = host;
+  facts.host = host_name();
   const bool ended = facts.cause.kind == CauseKind::kEnded;
   facts.ranks = facts.cause.code() == ExitCode::kTimeout ? captured_ : sights();
   const int64_t about = ended ? facts.cause.rank : facts.cause.missing.front();
@@ -329,8 +328,9 @@ void Launch::report(bool restarts) {
   facts.out_of_memory = ended && facts.cause.end.by_signal && facts.cause.end.number == SIGKILL &&
                         out_of_memory_.killed();
   if (!restarts) facts.go_on_with = request_.go_on_with;
-  std::string text = report_text(facts);
   constexpr std::string_view kError = "error: ";
+  std::string text =
+      request_.json ? report_json(facts, restarts ? "warning" : "error") : report_text(facts);
   if (restarts && text.starts_with(kError)) text.replace(0, kError.size(), "warning: ");
   to_stderr_.add(text);
   to_stderr_.finish(2000);

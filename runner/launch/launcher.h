@@ -20,6 +20,7 @@ struct LaunchRequest {
   int64_t timeout_seconds = 600;
   int64_t join_timeout_seconds = 120;
   std::string log_dir;     ///< gets rank-<r>.out of ranks that print, once it is there
+  bool json = false;       ///< the report of a failure is for programs
   std::string go_on_with;  ///< the command that goes on from the last checkpoint, for the hint
 };
 

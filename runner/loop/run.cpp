@@ -262,9 +262,26 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   run.trackers = build_trackers(job, run.dir, run.saved ? &*run.saved : nullptr);
 }
 
-/// The other ranks start from what rank 0 has chosen.
+/// What rank 0 tells the others in place of a checkpoint's path when it refuses to start: no path
+/// begins with a NUL.
+std::string refusal_text(const Error& error) {
+  const std::string nul(1, '\0');
+  return nul + std::to_string(static_cast<int>(error.code())) + nul + error.what() + nul +
+         error.hint();
+}
+
+/// Throws what a refusal_text() tells.
+void check_refused(const std::string& text) {
+  if (!text.starts_with('\0')) return;
+  const size_t message = text.find('\0', 1) + 1, hint = text.find('\0', message) + 1;
+  throw Error(static_cast<ExitCode>(std::stoi(text.substr(1))),
+              text.substr(message, hint - 1 - message), text.substr(hint));
+}
+
+/// The other ranks start from what rank 0 has chosen, or refuse as it does.
 void follow(Job& job, const RunRequest& request, OpenRun& run) {
   const std::string path = broadcast_text(*job.group, "");
+  check_refused(path);
   if (path.empty()) return;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
@@ -275,15 +292,25 @@ void follow(Job& job, const RunRequest& request, OpenRun& run) {
   take(job, request, read_given(job, request, path, run.store), run);
 }
 
+/// Rank 0's part of the start. The others learn why when there is to be none.
+void lead(Job& job, const RunRequest& request, OpenRun& run) {
+  try {
+    open_run(job, request, run);
+    write_whole(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
+    fs::create_directories(run.dir + "/logs");
+  } catch (const Error& error) {
+    broadcast_text(*job.group, refusal_text(error));
+    throw;
+  }
+  const std::string& from = run.resumed_from;
+  broadcast_text(*job.group, from.empty() ? "" : fs::absolute(from).string());
+}
+
 /// Opens the run on all ranks, in one state. Only rank 0 writes.
 void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   const auto start = std::chrono::steady_clock::now();
   if (job.group->is_main()) {
-    open_run(job, request, run);
-    write_whole(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
-    fs::create_directories(run.dir + "/logs");
-    const std::string& from = run.resumed_from;
-    broadcast_text(*job.group, from.empty() ? "" : fs::absolute(from).string());
+    lead(job, request, run);
   } else {
     follow(job, request, run);
   }

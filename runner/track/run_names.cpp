@@ -1,7 +1,5 @@
 #include "runner/track/run_names.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -36,12 +34,6 @@ double seconds_since_1970() {
 
 int64_t milliseconds_since_1970() {
   return static_cast<int64_t>(seconds_since_1970() * 1e3);
-}
-
-std::string host_name() {
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
-  return host;
 }
 
 std::string random_name(size_t length, std::string_view alphabet) {

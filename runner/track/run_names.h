@@ -10,9 +10,6 @@ namespace accel {
 double seconds_since_1970();
 int64_t milliseconds_since_1970();
 
-/// Of this machine; "localhost" when it has no name.
-std::string host_name();
-
 /// So many characters out of `alphabet`, from the system's random numbers: no run's own generator
 /// is touched.
 std::string random_name(size_t length, std::string_view alphabet);

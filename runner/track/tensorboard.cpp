@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/host_name.h"
 #include "core/registry.h"
 #include "core/tracker.h"
 #include "runner/formats/png_writer.h"

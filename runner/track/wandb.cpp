@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "core/host_name.h"
 #include "core/json_text.h"
 #include "core/registry.h"
 #include "core/tracker.h"

@@ -108,6 +108,19 @@ def text_data():
     return data, len(ids)
 
 
+def train(accelerator, model, optimizer, loader):
+    """Epoch after epoch, without end: the loss of each micro-batch, after the update it may have led to."""
+    while True:
+        for inputs, targets in loader:
+            with accelerator.accumulate(model):
+                output = model(inputs)
+                loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+            yield loss.detach()
+
+
 def losses(model_name, optimizer_name, accumulation):
     """The loss of each of the first 50 optimizer steps."""
     set_seed(SEED)
@@ -133,22 +146,14 @@ def losses(model_name, optimizer_name, accumulation):
     )
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     found, window = [], None
-    while len(found) < STEPS:
-        for inputs, targets in loader:
-            with accelerator.accumulate(model):
-                output = model(inputs)
-                loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
-                accelerator.backward(loss)
-                optimizer.step()
-                optimizer.zero_grad()
-            part = loss.detach() / accumulation if accumulation > 1 else loss.detach()
-            window = part if window is None else window + part
-            if accelerator.sync_gradients:
-                found.append(window.item())
-                window = None
-            if len(found) == STEPS:
-                break
-    return found
+    for loss in train(accelerator, model, optimizer, loader):
+        part = loss / accumulation if accumulation > 1 else loss
+        window = part if window is None else window + part
+        if accelerator.sync_gradients:
+            found.append(window.item())
+            window = None
+        if len(found) == STEPS:
+            return found
 
 
 def main():

@@ -15,7 +15,6 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from accelerate.utils import DataLoaderConfiguration, set_seed
-from torch.nn import functional as F
 from torch.utils.data import DataLoader, Subset
 
 import make_golden_losses as golden
@@ -57,21 +56,13 @@ def prepared(job):
 def losses(job):
     accelerator, model, optimizer, loader = prepared(job)
     found, window = [], []
-    while len(found) < golden.STEPS:
-        for inputs, targets in loader:
-            with accelerator.accumulate(model):
-                output = model(inputs)
-                loss = F.cross_entropy(output.flatten(0, -2), targets.flatten())
-                accelerator.backward(loss)
-                optimizer.step()
-                optimizer.zero_grad()
-            window.append(loss.detach())
-            if accelerator.sync_gradients:
-                found.append(accelerator.gather(torch.stack(window)).double().mean().item())
-                window = []
-            if len(found) == golden.STEPS:
-                break
-    return found
+    for loss in golden.train(accelerator, model, optimizer, loader):
+        window.append(loss)
+        if accelerator.sync_gradients:
+            found.append(accelerator.gather(torch.stack(window)).double().mean().item())
+            window = []
+        if len(found) == golden.STEPS:
+            return found
 
 
 def rank(path):

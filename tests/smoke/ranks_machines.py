@@ -118,6 +118,12 @@ def check_same_record(binary, networks, report):
         for machine in (0, 1):
             machines.boot(machine, "train.until=30 steps", "--stop-after", "26", "--allow", "train.until")
         expect(machines, report, "they go on, and stop", {0: (75, ""), 1: (75, "")}, 60)
+        machines.started.clear()
+        for machine in (0, 1):
+            machines.boot(machine, "optimizer.lr=0.02", "train.until=30 steps", "--allow", "train.until")
+        changed = r"error: the recipe has changed since the checkpoint:\n  optimizer.lr: was 0.01, is 0.02\n" \
+                  r"  hint: to go on with the new values add --allow optimizer.lr\n"
+        expect(machines, report, "what one refuses to resume, both tell", {0: (4, changed), 1: (4, changed)}, 10)
 
 
 def check_asked_to_stop(binary, networks, report):

@@ -86,6 +86,10 @@ VARIABLES = {
         OF_ONE_OF_TWO, [rank_runs.on(4)], 2,
         at_argument(2, rank_runs.on(4), "4", "the recipe wants 4 processes, but the launcher started 2",
                     "leave 'num_processes' at auto under another launcher")),
+    "one process where the recipe wants two": (
+        {**OF_ONE_OF_TWO, "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}, [rank_runs.on(2)], 2,
+        at_argument(2, rank_runs.on(2), "2", "the recipe wants 2 processes, but the launcher started 1",
+                    "leave 'num_processes' at auto under another launcher")),
     "ranks that share nothing": (
         OF_ONE_OF_TWO, [rank_runs.on("auto"), "accelerator.distributed_type=no"], 2,
         at_argument(3, "accelerator.distributed_type=no", "no",
@@ -111,6 +115,15 @@ VARIABLES = {
         "  hint: set both, as mpirun does, or unset 'OMPI_COMM_WORLD_RANK'\n"),
 }
 
+# What ranks say of the data themselves: (words, exit code, all of standard error).
+JSON = ["--error-format", "json"]
+OF_RANKS = {
+    "less data than one batch, for programs": (
+        [*JSON, rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 3,
+        '{"severity": "error", "message": "the dataset holds 8 samples, fewer than one batch of 16 over 2 ranks",'
+        ' "hint": "lower \'batch\' or set \'drop_last\' to false"}\n'),
+}
+
 
 def expect(scratch, report, name, words, variables, code, text):
     start = time.monotonic()
@@ -127,6 +140,8 @@ def main():
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(sys.argv[1]) as scratch:
         for name, (words, code, text) in WORDS.items():
+            expect(scratch, report, name, words, {}, code, text)
+        for name, (words, code, text) in OF_RANKS.items():
             expect(scratch, report, name, words, {}, code, text)
         for name, (variables, words, code, text) in VARIABLES.items():
             expect(scratch, report, name, words, variables, code, text)

@@ -44,15 +44,11 @@ TEST_P(CollectivesTest, GatherIsInTheOrderOfRanks) {
   });
 }
 
-TEST_P(CollectivesTest, TextsAndNumbersOfUnequalLengthAreGathered) {
+TEST_P(CollectivesTest, TextsOfUnequalLengthAreGathered) {
   on_ranks(GetParam(), [](Communicator& group) {
     const auto rank = static_cast<size_t>(group.rank());
     const std::vector<std::string> texts = gather_texts(group, std::string(rank * 100, 'x'));
-    const auto numbers = gather_numbers(group, std::vector<double>(rank, 0.1));
-    for (size_t r = 0; r < texts.size(); ++r) {
-      EXPECT_EQ(texts[r], std::string(r * 100, 'x'));
-      EXPECT_EQ(numbers[r], std::vector<double>(r, 0.1));
-    }
+    for (size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], std::string(r * 100, 'x'));
     EXPECT_EQ(broadcast_text(group, "of rank " + std::to_string(rank)), "of rank 0");
   });
 }

@@ -108,15 +108,5 @@ TEST(EnvironmentLayerTest, OnlyAcceleratesVariablesAreLookedAt) {
   unsetenv("ACCELERATE_TEST_ONLY");
 }
 
-TEST(EnvironmentLayerTest, OthersMaySayHowManyRanksThereAre) {
-  for (const std::string known :
-       {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"}) {
-    EXPECT_TRUE(count_is_known([&](const std::string& name) {
-      return name == known ? std::optional<std::string>("2") : std::nullopt;
-    }));
-  }
-  EXPECT_FALSE(count_is_known([](const std::string&) { return std::nullopt; }));
-}
-
 }  // namespace
 }  // namespace accel

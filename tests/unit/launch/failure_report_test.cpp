@@ -99,6 +99,56 @@ TEST(FailureReportTest, ManyRanksAreNotAllTold) {
   EXPECT_TRUE(text.ends_with("  rank 29: ended with exit code 0\n  and 32 more\n")) << text;
 }
 
+TEST(FailureReportTest, ProgramsReadTheSameAsALineOfJson) {
+  FailureFacts killed = of_killed_rank();
+  EXPECT_EQ(report_json(killed, "error"),
+            "{\"severity\": \"error\", \"message\": \"rank 5 was killed by signal 9 (SIGKILL) at "
+            "step 3 (process 101 on host 'a')\", \"rank\": 5}\n");
+  killed.last_lines = {"one", "tw\"o"};
+  killed.go_on_with = "accel-run resume x";
+  EXPECT_EQ(report_json(killed, "warning"),
+            "{\"severity\": \"warning\", \"message\": \"rank 5 was killed by signal 9 (SIGKILL) at "
+            "step 3 (process 101 on host 'a')\", \"hint\": \"go on from the last checkpoint: "
+            "accel-run resume x\", \"rank\": 5, \"last_lines\": [\"one\", \"tw\\\"o\"]}\n");
+  FailureFacts hang = of_killed_rank();
+  hang.cause = Cause();
+  hang.cause.kind = CauseKind::kStopped;
+  hang.cause.missing = {0};
+  hang.cause.limit_ms = 5000;
+  EXPECT_EQ(
+      report_json(hang, "error"),
+      "{\"severity\": \"error\", \"message\": \"rank 4 has been stopped for 5 s\", \"ranks\": "
+      "[\"rank 4: ended with exit code 0\", \"rank 5: ended with exit code 0\"]}\n");
+}
+
+TEST(FailureReportTest, TheJsonOfARankGainsWhatItDidNotKnow) {
+  const std::string bad = "{\"severity\": \"error\", \"message\": \"bad\"}\n";
+  const struct {
+    FailureFacts facts;
+    const char* text;
+  } cases[] = {
+      {of_error(bad, 3, true), "{\"severity\": \"error\", \"message\": \"bad\"}\n"},
+      {of_error(bad, 3, false), "{\"severity\": \"error\", \"message\": \"bad\", \"rank\": 5}\n"},
+      {of_error(bad, 5, false),
+       "{\"severity\": \"error\", \"message\": \"bad\", \"rank\": 5, \"hint\": \"go on from the "
+       "last "
+       "checkpoint: accel-run resume x\"}\n"},
+      {of_error(bad, 6, false),
+       "{\"severity\": \"error\", \"message\": \"bad\", \"rank\": 5, \"ranks\": [\"rank 4: ended "
+       "with "
+       "exit code 0\", \"rank 5: ended with exit code 0\"], \"hint\": \"go on from the last "
+       "checkpoint: accel-run resume x\"}\n"},
+      {of_error("{\"message\": \"a\"}\n{\"message\": \"b\"}", 2, true),
+       "{\"message\": \"a\"}\n{\"message\": \"b\"}\n"},
+      {of_error("plain", 3, false),
+       "{\"severity\": \"error\", \"message\": \"plain\", \"hint\": \"go on "
+       "from the last checkpoint: accel-run resume x\", \"rank\": 5}\n"},
+  };
+  for (const auto& one : cases) EXPECT_EQ(report_json(one.facts, "error"), one.text);
+  EXPECT_EQ(report_json(of_error(bad, 3, true), "warning"),
+            "{\"severity\": \"warning\", \"message\": \"bad\"}\n");
+}
+
 TEST(RankErrorTextTest, NamesTheRankInWhatItGave) {
   const struct {
     const char* given;
@@ -113,7 +163,6 @@ TEST(RankErrorTextTest, NamesTheRankInWhatItGave) {
       {"error: bad\n", -1, "error: bad\n"},
       {"a.yaml:1:1: error: bad\n", -1, "a.yaml:1:1: error: bad\n"},
       {"a.yaml:1:1: error: bad\n", 1, "error: rank 1: a.yaml:1:1: error: bad\n"},
-      {"{\"message\": 1}", -1, "{\"message\": 1}\n"},
   };
   for (const auto& one : cases) EXPECT_EQ(rank_error_text(one.given, one.rank), one.text);
 }
