@@ -1,13 +1,13 @@
 // Residual networks for images, with torchvision's layer order, names and initialisation.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include "core/model.h"
 #include "core/registry.h"
+#include "models/batch_norm.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -59,13 +59,13 @@ class ResNetShortcut final : public torch::nn::Module {
  public:
   ResNetShortcut(int64_t in, int64_t out, int64_t stride)
       : conv_(register_module("0", convolution(in, out, 1, stride))),
-        norm_(register_module("1", torch::nn::BatchNorm2d(out))) {}
+        norm_(register_module("1", RankBatchNorm2d(out))) {}
 
   at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
 
  private:
   torch::nn::Conv2d conv_;
-  torch::nn::BatchNorm2d norm_;
+  RankBatchNorm2d norm_;
 };
 
 struct ResNetBlockShape {
@@ -104,18 +104,18 @@ class ResNetBlock final : public torch::nn::Module {
     return x.add_(shortcut_ ? shortcut_->forward(inputs) : inputs).relu_();
   }
 
-  torch::nn::BatchNorm2d last_norm() { return norms_.back(); }
+  RankBatchNorm2d last_norm() { return norms_.back(); }
 
  private:
   void add(torch::nn::Conv2d conv) {
     const std::string number = std::to_string(convs_.size() + 1);
     const int64_t channels = conv->options.out_channels();
     convs_.push_back(register_module("conv" + number, std::move(conv)));
-    norms_.push_back(register_module("bn" + number, torch::nn::BatchNorm2d(channels)));
+    norms_.push_back(register_module("bn" + number, RankBatchNorm2d(channels)));
   }
 
   std::vector<torch::nn::Conv2d> convs_;
-  std::vector<torch::nn::BatchNorm2d> norms_;
+  std::vector<RankBatchNorm2d> norms_;
   std::shared_ptr<ResNetShortcut> shortcut_;
 };
 
@@ -133,7 +133,7 @@ class ResNetNet final : public torch::nn::Module {
     int64_t channels = options.width;
     conv1_ = register_module("conv1", cifar_stem_ ? convolution(sizes.channels, channels, 3, 1)
                                                   : convolution(sizes.channels, channels, 7, 2));
-    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(channels));
+    bn1_ = register_module("bn1", RankBatchNorm2d(channels));
     for (size_t stage = 0; stage < layout.blocks.size(); ++stage) {
       torch::nn::ModuleList blocks;
       for (int64_t i = 0; i < layout.blocks[stage]; ++i) {
@@ -169,7 +169,7 @@ class ResNetNet final : public torch::nn::Module {
 
   bool cifar_stem_;
   torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  RankBatchNorm2d bn1_{nullptr};
   std::vector<std::shared_ptr<ResNetBlock>> blocks_;
   torch::nn::Linear fc_{nullptr};
 };

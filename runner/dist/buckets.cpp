@@ -25,21 +25,28 @@ at::Tensor Bucket::flag(size_t i, const at::Tensor& flat) const {
   return flat.narrow(0, elements_ + static_cast<int64_t>(i), 1);
 }
 
+at::Tensor Bucket::slice(size_t i, const at::Tensor& flat) const {
+  return flat.narrow(0, offsets_[i], parameters_[i].tensor.numel());
+}
+
+at::Tensor Bucket::flags(const at::Tensor& flat) const {
+  return flat.narrow(0, elements_, static_cast<int64_t>(parameters_.size()));
+}
+
 void Bucket::put(size_t i, const at::Tensor& gradient) {
   const at::Tensor& parameter = parameters_[i].tensor;
-  const at::Tensor slice = flat_.narrow(0, offsets_[i], parameter.numel());
+  const at::Tensor to = slice(i, flat_);
   if (gradient.defined()) {
-    slice.view(parameter.sizes()).copy_(gradient);
+    to.view(parameter.sizes()).copy_(gradient);
   } else {
-    slice.zero_();
+    to.zero_();
   }
   flag(i, flat_).fill_(gradient.defined() ? 1 : 0);
 }
 
 at::Tensor Bucket::get(size_t i, const at::Tensor& flat) const {
   if (flag(i, flat).item().toDouble() == 0) return {};
-  const at::Tensor& parameter = parameters_[i].tensor;
-  return flat.narrow(0, offsets_[i], parameter.numel()).view(parameter.sizes());
+  return slice(i, flat).view(parameters_[i].tensor.sizes());
 }
 
 std::vector<Bucket> make_buckets(const std::vector<NamedTensor>& parameters, int64_t bucket_bytes) {

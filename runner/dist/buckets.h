@@ -23,6 +23,10 @@ class Bucket {
   /// The gradient in `flat`, a buffer of this layout, in the parameter's shape and sharing memory;
   /// undefined when it is absent.
   at::Tensor get(size_t i, const at::Tensor& flat) const;
+  /// The `i`-th gradient in `flat`, in one dimension and present or not; all flags of presence, 1
+  /// for each rank that has it. Both share memory.
+  at::Tensor slice(size_t i, const at::Tensor& flat) const;
+  at::Tensor flags(const at::Tensor& flat) const;
 
  private:
   at::Tensor flag(size_t i, const at::Tensor& flat) const;

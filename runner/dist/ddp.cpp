@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "runner/dist/buckets.h"
@@ -18,7 +19,8 @@ struct Travelling {
   Bucket bucket;
   std::vector<bool> there;  ///< by parameter: its gradient is in
   size_t missing = 0;
-  at::Tensor wire;  ///< what travels
+  std::optional<PowerSgd> power = {};  ///< what compresses it, if anything
+  at::Tensor wire;                     ///< what travels
   std::unique_ptr<Pending> sum;
 };
 
@@ -28,6 +30,11 @@ class Ddp final : public Strategy {
       : context_(context), options_(options) {
     for (Bucket& bucket : make_buckets(context.parameters, options.bucket_bytes)) {
       buckets_.emplace_back(std::move(bucket));
+    }
+    for (size_t b = 0; options.power_sgd && b < buckets_.size(); ++b) {
+      PowerSgdOptions power = *options.power_sgd;
+      power.seed += b;
+      buckets_[b].power.emplace(buckets_[b].bucket, power, context.group->world());
     }
     for (size_t b = 0; b < buckets_.size(); ++b) {
       for (size_t i = 0; i < buckets_[b].bucket.size(); ++i) {
@@ -48,6 +55,7 @@ class Ddp final : public Strategy {
       travelling.there.assign(travelling.missing, false);
     }
     next_ = 0;
+    compressed_ = options_.power_sgd && parts.step > options_.power_sgd->start;
     for (size_t i = 0; i < parts.own.size(); ++i) {
       // Until the last part gradients only add up here.
       armed_ = i + 1 == parts.own.size() && !parts.before_sums;
@@ -56,6 +64,28 @@ class Ddp final : public Strategy {
     armed_ = false;
     if (parts.before_sums) parts.before_sums();
     finish();
+  }
+
+  StateDict state() const override {
+    StateDict state;
+    for (size_t b = 0; b < buckets_.size(); ++b) {
+      if (!buckets_[b].power) continue;
+      for (const NamedTensor& item : buckets_[b].power->state()) {
+        state.tensors[name_of(b, item.name)] = item.tensor;
+      }
+    }
+    return state;
+  }
+
+  void load(const StateDict& state) override {
+    for (size_t b = 0; b < buckets_.size(); ++b) {
+      const auto error = state.tensors.find(name_of(b, "error"));
+      const auto guess = state.tensors.find(name_of(b, "guess"));
+      if (!buckets_[b].power || error == state.tensors.end() || guess == state.tensors.end()) {
+        continue;
+      }
+      buckets_[b].power->load(error->second, guess->second);
+    }
   }
 
   void share_buffers() override {
@@ -69,6 +99,10 @@ class Ddp final : public Strategy {
   }
 
  private:
+  static std::string name_of(size_t bucket, const std::string& what) {
+    return "bucket" + std::to_string(bucket) + "/" + what;
+  }
+
   void arrived(size_t b, size_t i) {
     if (!armed_) return;
     take(buckets_[b], i);
@@ -91,8 +125,22 @@ class Ddp final : public Strategy {
   void start(Travelling& travelling) {
     const c10::NoGradGuard no_grad;
     const at::Tensor& flat = travelling.bucket.flat();
-    travelling.wire = options_.wire_type ? flat.to(*options_.wire_type) : flat;
+    travelling.wire = compressed_          ? travelling.power->first()
+                      : options_.wire_type ? flat.to(*options_.wire_type)
+                                           : flat;
     travelling.sum = context_.group->start_all_reduce(travelling.wire, ReduceOp::kSum, "gradients");
+  }
+
+  /// The second half of a compressed exchange needs the sum of the first.
+  void start_second_half() {
+    for (Travelling& travelling : buckets_) {
+      travelling.sum->wait();
+      travelling.wire = travelling.power->second(travelling.wire);
+      travelling.sum.reset();
+      if (travelling.wire.numel() == 0) continue;
+      travelling.sum =
+          context_.group->start_all_reduce(travelling.wire, ReduceOp::kSum, "gradients' columns");
+    }
   }
 
   /// What backward did not reach counts as absent here; other ranks may have it.
@@ -102,10 +150,12 @@ class Ddp final : public Strategy {
       for (size_t i = 0; i < travelling.bucket.size(); ++i) take(travelling, i);
     }
     start_full();
+    if (compressed_) start_second_half();
     for (Travelling& travelling : buckets_) {
-      travelling.sum->wait();
+      if (travelling.sum) travelling.sum->wait();
       travelling.sum.reset();
       const at::Tensor& flat = travelling.bucket.flat();
+      if (compressed_) travelling.power->finish(travelling.wire);
       if (options_.wire_type) flat.copy_(travelling.wire);
       travelling.wire.reset();
       for (size_t i = 0; i < travelling.bucket.size(); ++i) {
@@ -119,6 +169,7 @@ class Ddp final : public Strategy {
   std::vector<Travelling> buckets_;
   size_t next_ = 0;  ///< the first bucket that has not started
   bool armed_ = false;
+  bool compressed_ = false;  ///< this step's gradients are
 };
 
 }  // namespace

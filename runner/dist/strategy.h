@@ -9,6 +9,7 @@
 
 #include "core/batch.h"
 #include "runner/dist/communicator.h"
+#include "runner/dist/power_sgd.h"
 
 namespace accel {
 
@@ -36,6 +37,20 @@ class Strategy {
   virtual void run(const WindowParts& parts, const Pass& pass) = 0;
   /// Gives all ranks the buffers of rank 0: before a window and before an evaluation.
   virtual void share_buffers() {}
+
+  /// Whether gradients, and so weights, are a rank's own: run() sums nothing over ranks then.
+  virtual bool is_local() const { return false; }
+  /// The optimizer has made update `step`, counted from 1. All ranks call it.
+  virtual void updated(int64_t /*step*/) {}
+  /// Puts weights and buffers that stand for all ranks into the model, until separate() puts the
+  /// rank's own back: around an evaluation or a save. All ranks call them.
+  virtual void unite() {}
+  virtual void separate() {}
+
+  /// What this rank alone holds between steps and needs to go on bit for bit. Shares the tensors.
+  virtual StateDict state() const { return {}; }
+  /// Throws CheckpointError when it does not fit.
+  virtual void load(const StateDict& /*state*/) {}
 };
 
 /// What a strategy acts on; tensors share memory with the model.
@@ -53,12 +68,17 @@ struct DdpOptions {
   bool broadcast_buffers = true;
   /// The type that gradients have on their way between ranks; null: their own.
   std::optional<at::ScalarType> wire_type = {};
+  std::optional<PowerSgdOptions> power_sgd = {};
 };
 
 /// Data parallel training: gradients are summed in buckets while the backward pass of the last part
 /// still runs (Li et al., "PyTorch Distributed", VLDB 2020). The buckets follow from the
 /// parameters alone, so that every process sums in the same order.
 std::unique_ptr<Strategy> make_ddp(const StrategyContext& context, const DdpOptions& options);
+
+/// Ranks update weights by their own gradients and average them after every `every` updates (Stich,
+/// "Local SGD Converges Fast and Communicates Little", ICLR 2019), as Accelerate's LocalSGD.
+std::unique_ptr<Strategy> make_local_sgd(const StrategyContext& context, int64_t every);
 
 struct CanonicalOptions {
   int64_t bucket_bytes = 25 << 20;

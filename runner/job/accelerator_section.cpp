@@ -12,6 +12,13 @@ Rule<Duration> time_span() {
           "a time of at least a second, such as '10 min'", ""};
 }
 
+Rule<Duration> whole_steps(int64_t least) {
+  return {[least](const Duration& v) {
+            return v.unit == Duration::Unit::kSteps && v.value >= static_cast<double>(least);
+          },
+          "a number of steps, at least " + std::to_string(least), ""};
+}
+
 /// The checks below go by value, not by presence: a resolved recipe names every option.
 class Check {
  public:
@@ -78,11 +85,42 @@ void check_combinations(const AcceleratorSection& section, Check& check) {
   }
 }
 
+void check_local_sgd(const AcceleratorSection& section, Check& check) {
+  if (!section.local_sgd.every) return;
+  const std::string hint = "leave one of the two out";
+  if (section.reduction == Reduction::kCanonical) {
+    check.error("local_sgd", "'local_sgd' sums no gradients, in canonical order or any other",
+                hint);
+  }
+  if (section.ddp.comm_hook != CommHook::kNo) {
+    check.error("local_sgd", "'local_sgd' sends no gradients that 'ddp.comm_hook' could change",
+                hint);
+  }
+  if (section.mixed_precision == MixedPrecision::kFp16) {
+    check.error("local_sgd", "'local_sgd' in fp16: each rank would skip other updates",
+                "train in bf16, or leave 'local_sgd' out");
+  }
+}
+
+void check_power_sgd(const AcceleratorSection& section, Check& check) {
+  const bool used = section.ddp.comm_hook == CommHook::kPowerSgd;
+  if (used && section.mixed_precision == MixedPrecision::kFp16) {
+    check.error("ddp", "'comm_hook' power_sgd keeps errors of gradients, which fp16 scales anew",
+                "train in bf16, or use another 'comm_hook'");
+  }
+  if (!used && !(section.ddp.power_sgd == PowerSgdSection())) {
+    check.error("ddp", "'power_sgd' changes nothing without comm_hook: power_sgd",
+                "leave it out, or set 'comm_hook'");
+  }
+}
+
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
   Check check(node, reading);
   check_scaler(section, check);
   check_machines(section, check);
   check_combinations(section, check);
+  check_local_sgd(section, check);
+  check_power_sgd(section, check);
 }
 
 }  // namespace
@@ -95,7 +133,28 @@ Schema<DdpSection> DdpSection::schema() {
       .field("broadcast_buffers", &DdpSection::broadcast_buffers,
              "Give all ranks the buffers of rank 0, such as running statistics, before each step.")
       .field("comm_hook", &DdpSection::comm_hook,
-             "What gradients are turned into on their way between ranks.");
+             "What gradients are turned into on their way between ranks.")
+      .field("power_sgd", &DdpSection::power_sgd, "How comm_hook power_sgd compresses.");
+}
+
+Schema<PowerSgdSection> PowerSgdSection::schema() {
+  return Schema<PowerSgdSection>()
+      .field("rank", &PowerSgdSection::rank,
+             "Columns of the two thin matrices that stand for a gradient.",
+             between<int64_t>(1, 1024))
+      .field("start", &PowerSgdSection::start,
+             "So many first steps are not compressed: gradients change most then.", whole_steps(2))
+      .field("min_compression_rate", &PowerSgdSection::min_compression_rate,
+             "A gradient that would not shrink by more than this travels as it is.",
+             more_than(0.0));
+}
+
+Schema<LocalSgdSection> LocalSgdSection::schema() {
+  return Schema<LocalSgdSection>().field(
+      "every", &LocalSgdSection::every,
+      "Ranks sum no gradients, but average their weights after every so many steps, such as "
+      "`8 steps`.",
+      if_given<std::optional>(whole_steps(1)));
 }
 
 Schema<AcceleratorSection> AcceleratorSection::schema() {
@@ -136,6 +195,10 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
              "How gradients are summed. bucketed: while backward still runs. canonical: in one "
              "order for any number of ranks, so that all give the same bits.")
       .field("ddp", &AcceleratorSection::ddp, "Data parallel training.")
+      .field("local_sgd", &AcceleratorSection::local_sgd,
+             "Each rank makes updates of its own, and weights are averaged now and then.")
+      .field("sync_batch_norm", &AcceleratorSection::sync_batch_norm,
+             "Batch norm by the mean and variance of all ranks' samples.")
       .field("debug", &AcceleratorSection::debug,
              "collectives: check before each one that all ranks mean the same.")
       .on_resume(Change::kFree)

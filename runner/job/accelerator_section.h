@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/schema.h"
@@ -19,11 +20,14 @@ struct EnumNames<Reduction> {
 };
 
 /// What gradients are turned into on their way between ranks; Accelerate's names.
-enum class CommHook { kNo, kFp16, kBf16 };
+enum class CommHook { kNo, kFp16, kBf16, kPowerSgd };
 template <>
 struct EnumNames<CommHook> {
   static constexpr std::pair<CommHook, const char*> kValues[] = {
-      {CommHook::kNo, "no"}, {CommHook::kFp16, "fp16"}, {CommHook::kBf16, "bf16"}};
+      {CommHook::kNo, "no"},
+      {CommHook::kFp16, "fp16"},
+      {CommHook::kBf16, "bf16"},
+      {CommHook::kPowerSgd, "power_sgd"}};
 };
 
 /// Which mistakes are looked for at a price.
@@ -34,12 +38,28 @@ struct EnumNames<DebugMode> {
       {DebugMode::kNo, "no"}, {DebugMode::kCollectives, "collectives"}};
 };
 
+/// Gradients as products of thin matrices; the defaults are PyTorch's.
+struct PowerSgdSection {
+  int64_t rank = 1;
+  Duration start = {1000, Duration::Unit::kSteps};
+  double min_compression_rate = 2;
+  bool operator==(const PowerSgdSection&) const = default;
+  static Schema<PowerSgdSection> schema();
+};
+
 /// How ranks of data parallel training keep their gradients and buffers alike.
 struct DdpSection {
   int64_t bucket_cap_mb = 25;
   bool broadcast_buffers = true;
   CommHook comm_hook = CommHook::kNo;
+  PowerSgdSection power_sgd;
   static Schema<DdpSection> schema();
+};
+
+/// Ranks that go their own way for some steps.
+struct LocalSgdSection {
+  std::optional<Duration> every;
+  static Schema<LocalSgdSection> schema();
 };
 
 struct AcceleratorSection {
@@ -54,6 +74,8 @@ struct AcceleratorSection {
   Duration join_timeout = {120, Duration::Unit::kSeconds};
   Reduction reduction = Reduction::kBucketed;
   DdpSection ddp;
+  LocalSgdSection local_sgd;
+  bool sync_batch_norm = false;
   DebugMode debug = DebugMode::kNo;
   MixedPrecision mixed_precision = MixedPrecision::kNo;
   ScalerOptions grad_scaler;

@@ -35,6 +35,7 @@ LoaderOptions train_options(const Job& job) {
   options.seed = static_cast<uint64_t>(job.recipe.seed);
   options.rank = job.group->rank();
   options.world = job.group->world();
+  options.sharing = job.recipe.data.loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches;
   options.even_batches = job.recipe.data.loader.even_batches;
   return options;
 }
@@ -44,6 +45,7 @@ LoaderOptions eval_options(const Job& job) {
   options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
   options.batch = options.micro_batch * options.world;
   options.shuffle = options.drop_last = options.repeat = false;
+  options.sharing = Sharing::kBatches;
   options.even_batches = false;  // each sample counts once
   return options;
 }

@@ -6,6 +6,8 @@
 
 #include "core/error.h"
 #include "core/sample_rng.h"
+#include "data/shard.h"
+#include "models/share_batch_norm.h"
 #include "runner/job/torch_setup.h"
 
 namespace accel {
@@ -32,11 +34,19 @@ void check_canonical(const RecipeOptions& recipe, const Node& resolved, int64_t 
     refuse(resolved, "reduction", "'reduction' canonical wants 'train.micro_batch'",
            "sums are the same for any number of ranks only if micro-batches are");
   }
+  const LoaderSection& loader = recipe.data.loader;
+  if (loader.split_batches && !loader.dispatch_batches) return;
+  const std::string key = loader.split_batches ? "dispatch_batches" : "split_batches";
+  refuse(resolved, "reduction",
+         "'reduction' canonical cannot keep its promise: 'data.loader." + key +
+             "' shares samples otherwise among other ranks",
+         "leave '" + key + "' out, or use bucketed");
 }
 
 std::optional<at::ScalarType> wire_type(CommHook hook) {
   switch (hook) {
     case CommHook::kNo:
+    case CommHook::kPowerSgd:
       return std::nullopt;
     case CommHook::kFp16:
       return at::kHalf;
@@ -46,7 +56,65 @@ std::optional<at::ScalarType> wire_type(CommHook hook) {
   return std::nullopt;
 }
 
+/// An epoch's last round has a micro-batch for each rank.
+bool all_ranks_have_samples(const Job& job) {
+  const LoaderSection& loader = job.recipe.data.loader;
+  if (loader.drop_last || loader.even_batches) return true;
+  const ShardPlan plan{.samples = job.train_loader->samples_per_epoch(),
+                       .micro_batch = job.batches.micro_batch,
+                       .world = job.group->world(),
+                       .sharing = loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches,
+                       .even_batches = false};
+  return round_of(plan, rounds_of(plan) - 1).batches == plan.world;
+}
+
+void sync_batch_norm(const Job& job) {
+  std::function<void(const at::Tensor&)> sum;
+  if (job.group->world() > 1) {
+    sum = [group = job.group](const at::Tensor& numbers) {
+      group->all_reduce(numbers, ReduceOp::kSum, "batch norm");
+    };
+  }
+  const int64_t found = at_place(place_in(job.resolved, "accelerator", "sync_batch_norm"),
+                                 [&] { return share_batch_norm(*job.model, sum); });
+  if (found == 0) {
+    refuse(job.resolved, "sync_batch_norm",
+           "'sync_batch_norm' changes nothing: the model has no batch norm", "leave it out");
+  }
+  if (!all_ranks_have_samples(job)) {
+    refuse(job.resolved, "sync_batch_norm",
+           "'sync_batch_norm' wants samples on all ranks, but the " +
+               std::to_string(job.train_loader->samples_per_epoch()) +
+               " of an epoch leave one without in its last batch",
+           "set 'data.loader.even_batches' or 'drop_last'");
+  }
+}
+
+void check_local_sgd(const Job& job) {
+  for (const Ref<Callback>& callback : job.recipe.callbacks) {
+    if (callback.type != "ema") continue;
+    refuse(job.resolved, "local_sgd",
+           "'local_sgd' and the callback 'ema': each rank would average other weights",
+           "leave one of the two out");
+  }
+}
+
+std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
+  const DdpSection& ddp = recipe.accelerator.ddp;
+  if (ddp.comm_hook != CommHook::kPowerSgd) return std::nullopt;
+  return PowerSgdOptions{.rank = ddp.power_sgd.rank,
+                         .start = static_cast<int64_t>(ddp.power_sgd.start.value),
+                         .min_compression_rate = ddp.power_sgd.min_compression_rate,
+                         .seed = static_cast<uint64_t>(recipe.seed)};
+}
+
 }  // namespace
+
+TrainSection shared_train(const RecipeOptions& recipe, int64_t world) {
+  TrainSection train = recipe.train;
+  if (!recipe.data.loader.split_batches) train.batch *= world;
+  return train;
+}
 
 void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
   const AcceleratorSection& section = recipe.accelerator;
@@ -63,7 +131,8 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            "leave it at auto");
   }
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
-  at_place(place_in(resolved, "train", "batch"), [&] { return plan_batches(recipe.train, world); });
+  at_place(place_in(resolved, "train", "batch"),
+           [&] { return plan_batches(shared_train(recipe, world), world); });
 }
 
 int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
@@ -84,6 +153,8 @@ std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<Named
   const AcceleratorSection& section = job.recipe.accelerator;
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   const StrategyContext context{trained, job.buffers, job.group.get()};
+  if (section.sync_batch_norm) sync_batch_norm(job);
+  if (section.local_sgd.every) check_local_sgd(job);
   if (section.reduction == Reduction::kCanonical) {
     for (const NamedTensor& buffer : job.buffers) {
       if (!buffer.name.ends_with("running_mean")) continue;
@@ -96,9 +167,13 @@ std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<Named
         context, {.bucket_bytes = bucket_bytes, .seed = static_cast<uint64_t>(job.recipe.seed)});
   }
   if (job.group->world() == 1) return make_single();
+  if (section.local_sgd.every) {
+    return make_local_sgd(context, static_cast<int64_t>(section.local_sgd.every->value));
+  }
   return make_ddp(context, {.bucket_bytes = bucket_bytes,
                             .broadcast_buffers = section.ddp.broadcast_buffers,
-                            .wire_type = wire_type(section.ddp.comm_hook)});
+                            .wire_type = wire_type(section.ddp.comm_hook),
+                            .power_sgd = power_sgd(job.recipe)});
 }
 
 }  // namespace accel

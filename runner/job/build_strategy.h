@@ -11,6 +11,9 @@ namespace accel {
 /// Throws RecipeError when `world` ranks cannot do what the recipe asks.
 void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world);
 
+/// The `train` section for `world` ranks: with `split_batches: false` each brings a batch.
+TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
+
 /// Threads of one rank of `local_world` on this machine. A canonical reduction takes one: sums over
 /// several threads depend on their number.
 int64_t threads_of(const AcceleratorSection& section, int64_t local_world);
@@ -19,7 +22,8 @@ int64_t threads_of(const AcceleratorSection& section, int64_t local_world);
 /// seed, rank and `step`. Rank 0 goes on with the one that made the weights.
 void seed_rank(const Job& job, int64_t step);
 
-/// Throws RecipeError for a model that a canonical reduction cannot keep the same.
+/// Throws RecipeError for a model that the recipe's way of sharing does not suit. Gives the model's
+/// batch norms a sum over ranks where the recipe says so.
 std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<NamedTensor>& trained);
 
 }  // namespace accel

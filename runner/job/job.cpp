@@ -186,7 +186,8 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->recipe = std::move(recipe);
   job->resolved = std::move(resolved);
   check_sharing(job->recipe, job->resolved, world.group->world());
-  job->batches = plan_batches(job->recipe.train, world.group->world());
+  job->batches =
+      plan_batches(shared_train(job->recipe, world.group->world()), world.group->world());
   set_threads(threads_of(job->recipe.accelerator, world.local_world));
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);

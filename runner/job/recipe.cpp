@@ -94,6 +94,13 @@ void check_resume_step(const CheckpointSection& section, const Node& node, Readi
                          "leave it out: a checkpoint of accel-run knows its step");
 }
 
+void check_loader(const LoaderSection& section, const Node& node, Reading& reading) {
+  if (!section.dispatch_batches || !section.drop_last) return;
+  reading.problems.error(node.find("dispatch_batches")->node.where,
+                         "'dispatch_batches' changes nothing with 'drop_last'",
+                         "it cuts an epoch's last, short batch: leave one of the two out");
+}
+
 }  // namespace
 
 Schema<LoaderSection> LoaderSection::schema() {
@@ -109,7 +116,15 @@ Schema<LoaderSection> LoaderSection::schema() {
       .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.")
       .field("even_batches", &LoaderSection::even_batches,
              "Fill what ranks lack in an epoch's last batch with samples from the epoch's start, "
-             "as Accelerate does; they count again.");
+             "as Accelerate does; they count again.")
+      .field(
+          "split_batches", &LoaderSection::split_batches,
+          "Whether ranks split a batch of `train.batch` samples; false: each rank has one of its "
+          "own, and a step has ranks times as many samples, as in Accelerate.")
+      .field("dispatch_batches", &LoaderSection::dispatch_batches,
+             "Cut what is left at an epoch's end into slices of one size for all ranks, as when "
+             "Accelerate's first process deals out batches; every rank still reads its own.")
+      .check(&check_loader);
 }
 
 Schema<DataSection> DataSection::schema() {
@@ -126,7 +141,8 @@ Schema<TrainSection> TrainSection::schema() {
   return Schema<TrainSection>()
       .field("until", &TrainSection::until,
              "When to stop: `2000 steps`, `3 epochs`, `90 min`; of a list, whichever comes first.")
-      .field("batch", &TrainSection::batch, "Samples per optimizer step, over all ranks.",
+      .field("batch", &TrainSection::batch,
+             "Samples per optimizer step, over all ranks; see also `data.loader.split_batches`.",
              at_least<int64_t>(1))
       .field("micro_batch", &TrainSection::micro_batch,
              "Samples per forward pass on one rank; auto: as many as fit into memory, found in the "

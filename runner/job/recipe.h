@@ -18,6 +18,8 @@ struct LoaderSection {
   bool shuffle = true;
   bool drop_last = false;
   bool even_batches = false;
+  bool split_batches = true;
+  bool dispatch_batches = false;
   static Schema<LoaderSection> schema();
 };
 

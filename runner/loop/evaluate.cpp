@@ -30,6 +30,18 @@ class EvalMode {
   Job& job_;
 };
 
+/// The model with the weights that stand for all ranks.
+class United {
+ public:
+  explicit United(Strategy& strategy) : strategy_(strategy) { strategy_.unite(); }
+  ~United() { strategy_.separate(); }
+  United(const United&) = delete;
+  United& operator=(const United&) = delete;
+
+ private:
+  Strategy& strategy_;
+};
+
 /// What one batch adds: loss times weight, the weight, and the sums of every metric.
 std::vector<double> sums_of(Job& job, const Batch& batch) {
   std::vector<double> sums = {0, job.task->weight(batch)};
@@ -68,6 +80,7 @@ void add_window(const Job& job, const Window& window, const std::vector<std::vec
 std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
   const c10::NoGradGuard no_grad;
   job.strategy->share_buffers();
+  const United united(*job.strategy);
   const EvalMode mode(job);
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();

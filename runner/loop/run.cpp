@@ -90,6 +90,18 @@ void check_same_data(const Job& job, const TrainState& state,
                         "bring the old data back, or add --allow data");
 }
 
+/// Where a batch grows with the ranks, another number of them counts other steps in an epoch.
+void check_same_batches(const Job& job, const TrainState& state) {
+  const auto saved = state.facts.find("ranks");
+  const std::string now = std::to_string(job.group->world());
+  if (job.recipe.data.loader.split_batches || saved == state.facts.end() || saved->second == now) {
+    return;
+  }
+  throw CheckpointError("'data.loader.split_batches' is false, so that a batch of " + now +
+                            " ranks is none of " + saved->second + ", which made the checkpoint",
+                        "go on with 'accelerator.num_processes' " + saved->second);
+}
+
 void warn_of_other_environment(const Job& job, const TrainState& state) {
   for (const auto& [name, value] : run_facts(job)) {
     const auto saved = state.facts.find(name);
@@ -105,6 +117,7 @@ bool check_resumable(const Job& job, const TrainState& state, const RunRequest& 
   const auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
   check_changes(changes, request.allowed);
   check_same_data(job, state, request.allowed);
+  check_same_batches(job, state);
   for (const RecipeChange& change : changes) {
     say("changed: " + change.key + " was " + change.then + ", is " + change.now);
   }

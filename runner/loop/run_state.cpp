@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "runner/job/build_strategy.h"
 #include "runner/job/torch_setup.h"
+#include "runner/loop/rank_states.h"
 
 namespace accel {
 namespace {
@@ -179,6 +181,9 @@ RunState restore(Job& job, const TrainState& state) {
     job.callbacks[i]->load(part_of(state, callback_part(job, i)));
   }
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
+  if (!restore_rank_state(job, state)) {
+    say("what the checkpoint's ranks had each of their own is not used: there were others");
+  }
   restore_generator(job, state);
   return run_of(state);
 }

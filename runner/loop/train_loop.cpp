@@ -8,6 +8,7 @@
 #include "runner/dist/operations.h"
 #include "runner/loop/evaluate.h"
 #include "runner/loop/fit_memory.h"
+#include "runner/loop/rank_states.h"
 #include "runner/loop/report.h"
 #include "runner/loop/signals.h"
 #include "runner/loop/to_batch.h"
@@ -55,6 +56,7 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
 void TrainLoop::check_space(int64_t more) {
   if (!parts_.saves) return;
   TrainState state = capture(parts_.job, state_, parts_.trackers.ids());
+  add_own_state_for_all(parts_.job, state);
   state.other_rngs.resize(static_cast<size_t>(parts_.job.group->world()) - 1);
   saving_.check_space(state, more);
 }
@@ -170,7 +172,9 @@ StepResult TrainLoop::make_step(Window& window, StepAsk ask) {
   Job& job = parts_.job;
   const auto settle = [this] { saving_.settle(); };
   const TrainSection& train = job.recipe.train;
-  ask.careful = steps_done() == 0 && !train.micro_batch && !train.gradient_accumulation_steps;
+  ask.careful =
+      steps_done() == 0 && !train.micro_batch && !train.gradient_accumulation_steps &&
+      !job.recipe.accelerator.sync_batch_norm;  // a pass that ends early leaves others waiting
   if (!ask.careful) return train_step(job, window, ask, watch_, settle);
   const BeforeStep before(job);
   while (true) {
@@ -302,6 +306,8 @@ void TrainLoop::save() {
   const SaveStall stall = saving_.stall();
   parts_.trackers.settle();
   TrainState state = capture(parts_.job, state_, parts_.trackers.ids());
+  state.model = model_of_all_ranks(parts_.job);
+  add_rank_states(parts_.job, state);
   const at::Tensor generators = parts_.job.group->all_gather(state.rng, "generators");
   if (!parts_.saves) {
     saved_step_ = state_.progress.step;

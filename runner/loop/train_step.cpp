@@ -69,6 +69,23 @@ double window_loss(const Job& job, const Window& window, const std::vector<at::T
   return loss;
 }
 
+/// The weights by which this rank's gradients are a mean: of the whole window, or of its own parts
+/// where ranks share no gradients.
+struct GradientShare {
+  double total;
+  size_t parts;
+};
+
+GradientShare share_of_gradients(const Job& job, const Window& window, const Shared& shared) {
+  const GradientShare all = {shared.total, static_cast<size_t>(window.parts)};
+  if (!job.strategy->is_local()) return all;
+  GradientShare own = {0, window.micro_batches.size()};
+  for (const HostBatch& batch : window.micro_batches) {
+    own.total += shared.weights[static_cast<size_t>(batch.part)];
+  }
+  return own.total > 0 ? own : all;
+}
+
 WindowParts parts_of(const Job& job, const Window& window, int64_t step) {
   WindowParts parts{
       .step = step, .planned = job.batches.accumulation * job.batches.world, .own = {}};
@@ -159,19 +176,21 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
   watch.lap(Phase::kSync);
   std::vector<at::Tensor> losses(batches.size());
   job.strategy->share_buffers();
+  const GradientShare share = share_of_gradients(job, window, shared);
   const auto pass = [&](size_t i) {
     watch.lap(Phase::kSync);
-    at::Tensor loss;
+    at::Tensor mean;
     {
       const AutocastScope casts = job.precision->autocast();
-      loss = job.task->loss(*job.model, batches[i]);
+      mean = job.task->loss(*job.model, batches[i]);
     }
     const double weight = shared.weights[static_cast<size_t>(window.micro_batches[i].part)];
-    loss = part_of_window(loss, weight, shared.total, static_cast<size_t>(window.parts));
+    const at::Tensor loss = part_of_window(mean, weight, share.total, share.parts);
     watch.lap(Phase::kForward);
     job.precision->scale(loss).backward();
     watch.lap(Phase::kBackward);
-    losses[i] = loss.detach();
+    losses[i] =
+        part_of_window(mean.detach(), weight, shared.total, static_cast<size_t>(window.parts));
   };
   WindowParts parts = parts_of(job, window, ask.step);
   MemoryCheck memory(job, ask.careful);
@@ -190,6 +209,7 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
       watch.lap(Phase::kSave);
     }
     job.optimizer->step();
+    job.strategy->updated(ask.step);
   } else {
     check_scale(job.precision->loss_scale(), ask.step);
   }

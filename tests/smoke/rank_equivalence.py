@@ -146,11 +146,46 @@ def check_hooks(report):
                          f"{found.errors} {getattr(found, 'weights', '')} for {plain.weights}")
 
 
+RESNET = """
+model: {type: resnet, width: 4}
+data:
+  train: {type: synthetic/glyphs, length: 21}
+  loader: {workers: 0}
+optimizer: {type: sgd, lr: 0.01}
+train: {until: 4 steps, batch: 16}
+accelerator: {num_cpu_threads_per_process: 1, sync_batch_norm: true}
+checkpoint: {every: never, at_end: true}
+"""
+
+
+def check_batch_norm(report):
+    """The last batch of an epoch has 5 samples: 3 and 2 of two ranks when they are dealt out evenly."""
+    wanted = Run(RESNET, [], nothing)
+    words = ["accelerator.num_processes=2", "data.loader.dispatch_batches=true"]
+    fault = Run(RESNET, words, nothing).fault(wanted)
+    report.check("batch norm over two ranks, uneven at the end", not fault, fault)
+
+
+def check_local_sgd(report):
+    """Plain descent averaged after every update is descent by the mean of the gradients."""
+    recipe = LINE.replace("LENGTH", "96")
+    wanted = Run(recipe, [], nothing)
+    local = ["accelerator.num_processes=2", "accelerator.local_sgd.every=1 steps"]
+    found = Run(recipe, local, nothing)
+    good = found.code == 0 and close(found.losses, wanted.losses) and close(found.weights, wanted.weights)
+    report.check("weights averaged after every update", good, found.errors)
+    apart = Run(recipe, [*local[:1], "accelerator.local_sgd.every=4 steps"], nothing)
+    report.check("and less often", apart.code == 0 and not close(apart.weights, wanted.weights)
+                 and close(apart.weights, wanted.weights, HOOK_TOLERANCE), apart.errors)
+
+
 def main():
     report = runs.Report()
     check_line(report)
     check_tokens(report)
     check_hooks(report)
+    check_batch_norm(report)
+    check_local_sgd(report)
     return 1 if report.failed else 0
 
 

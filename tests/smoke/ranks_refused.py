@@ -115,9 +115,23 @@ VARIABLES = {
         "  hint: set both, as mpirun does, or unset 'OMPI_COMM_WORLD_RANK'\n"),
 }
 
-# What ranks say of the data themselves: (words, exit code, all of standard error).
+# What ranks say themselves, once the data and the model are there: (words, exit code, all of standard error).
 JSON = ["--error-format", "json"]
 OF_RANKS = {
+    "statistics of a model that has none": (
+        [rank_runs.on(2), "accelerator.sync_batch_norm=true"], 2,
+        at_argument(3, "accelerator.sync_batch_norm=true", "true",
+                    "'sync_batch_norm' changes nothing: the model has no batch norm", "leave it out")),
+    "statistics of ranks without samples": (
+        [rank_runs.on(2), "accelerator.sync_batch_norm=true", "model!={type: resnet, width: 4}", "data.train.length=20"], 2,
+        at_argument(3, "accelerator.sync_batch_norm=true", "true",
+                    "'sync_batch_norm' wants samples on all ranks, but the 20 of an epoch leave one without in its last"
+                    " batch", "set 'data.loader.even_batches' or 'drop_last'")),
+    "averages of averages that differ": (
+        [rank_runs.on(2), "accelerator.local_sgd={every: 8 steps}", "callbacks=[ema]"], 2,
+        at_argument(3, "accelerator.local_sgd={every: 8 steps}", "{",
+                    "'local_sgd' and the callback 'ema': each rank would average other weights",
+                    "leave one of the two out")),
     "less data than one batch, for programs": (
         [*JSON, rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 3,
         '{"severity": "error", "message": "the dataset holds 8 samples, fewer than one batch of 16 over 2 ranks",'

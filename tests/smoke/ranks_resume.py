@@ -60,6 +60,33 @@ def check_same_world(scratch, report, count):
     check_same(scratch, report, "it goes on where signals left it", "straight", "stopped")
 
 
+# What ranks hold apart is kept for each of them.
+APART = {
+    "local SGD": ["accelerator.local_sgd.every=4 steps"],  # stopped between two averages
+    "PowerSGD": ["accelerator.ddp={comm_hook: power_sgd, power_sgd: {rank: 2, start: 2 steps}}"],
+    "batches of their own": ["data.loader={split_batches: false, dispatch_batches: true, even_batches: true}",
+                             "train={batch: 8, micro_batch: 4}"],
+}
+
+
+def check_apart(binary, report):
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        for what, words in APART.items():
+            name = what.replace(" ", "_")
+            call(scratch, report, f"{what}: 2 ranks train", 0, f"name={name}", *words)
+            call(scratch, report, f"{what}: 2 ranks stop", 75, f"name={name}_halved", *words, "--stop-after", str(MIDDLE))
+            call(scratch, report, f"{what}: the run goes on", 0, f"name={name}_halved", *words)
+            check_same(scratch, report, f"{what}: it goes on at step 6", name, f"{name}_halved")
+        call(scratch, report, "one rank goes on with what two had in common", 0, "name=local_SGD", rank_runs.on(1),
+             "accelerator.local_sgd.every=none", "train.until=26 steps", "--allow", "train.until", "--allow",
+             "accelerator.local_sgd.every")
+        code, errors = scratch.call("job.yaml", "name=batches_of_their_own", rank_runs.on(1), "train.until=26 steps",
+                                    *APART["batches of their own"], "--allow", "train.until")
+        report.check("batches that grow with the ranks are of no other number", (code, errors) == (
+            4, "error: 'data.loader.split_batches' is false, so that a batch of 1 ranks is none of 2, which made the"
+            " checkpoint\n  hint: go on with 'accelerator.num_processes' 2\n"), f"exit {code}: {errors}")
+
+
 def check_stopped_evaluations(binary, report):
     """Ranks that give up an evaluation stop right there: the next life makes it at the same step."""
     slow = JOB.replace("length: 32", "length: 1024").replace("every: 8 steps", "every: 2 steps")
@@ -110,6 +137,7 @@ def main():
     for count in (1, 2, 3, 4):
         with rank_runs.Scratch(sys.argv[1], JOB) as scratch:
             check_same_world(scratch, report, count)
+    check_apart(sys.argv[1], report)
     check_stopped_evaluations(sys.argv[1], report)
     for reduction in ("bucketed", "canonical"):
         check_other_world(sys.argv[1], report, reduction)
