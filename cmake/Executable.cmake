@@ -1,7 +1,7 @@
 # The executable, and the folder that `cmake --install` makes: it runs wherever it is moved to, with
 # nothing but the C and C++ runtime libraries of the machine.
 add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp)
-foreach(layer core data models formats tokenizers optim precision tasks metrics callbacks checkpoint track launch dist job loop cli)
+foreach(layer core data models formats tokenizers optim precision tasks metrics callbacks checkpoint track report launch dist job loop cli)
   if(TARGET accel_${layer})
     target_link_libraries(accel-run PRIVATE accel_${layer})
   endif()

@@ -9,21 +9,6 @@ namespace {
 
 using Flat = std::vector<std::pair<std::string, std::string>>;
 
-void flatten(const Node& node, const std::string& path, Flat& out) {
-  if (const Node::Map* map = node.map()) {
-    for (const Node::Entry& entry : *map) {
-      flatten(entry.node, path.empty() ? entry.key : path + "." + entry.key, out);
-    }
-  } else if (const Node::List* list = node.list(); list && !list->empty()) {
-    for (size_t i = 0; i < list->size(); ++i)
-      flatten((*list)[i], path + "." + std::to_string(i), out);
-  } else if (const Scalar* scalar = node.scalar()) {
-    out.emplace_back(path, scalar->text);
-  } else {
-    out.emplace_back(path, detail::inline_text(node));
-  }
-}
-
 const std::string* value_of(const Flat& flat, const std::string& key) {
   const auto found =
       std::find_if(flat.begin(), flat.end(), [&](const auto& item) { return item.first == key; });
@@ -64,12 +49,6 @@ std::string describe(const RecipeChange& change) {
 }
 
 }  // namespace
-
-std::vector<std::pair<std::string, std::string>> flat_values(const Node& resolved) {
-  Flat values;
-  flatten(resolved, "", values);
-  return values;
-}
 
 std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
                                        const std::vector<FieldInfo>& sections) {

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "core/flat_values.h"
 #include "core/registry.h"
 
 namespace accel {
-
-/// Every option of a resolved recipe: {"optimizer.lr", "0.001"}.
-std::vector<std::pair<std::string, std::string>> flat_values(const Node& resolved);
 
 /// One option whose value is another one now.
 struct RecipeChange {

@@ -74,6 +74,22 @@ void RunRecord::log(int64_t step, std::span<const Measurement> values) {
   measurements(step, "log", values);
 }
 
+void RunRecord::use(int64_t step, std::span<const Measurement> values) {
+  measurements(step, "use", values);
+}
+
+void RunRecord::plan(int64_t step, std::span<const Measurement> values) {
+  measurements(step, "plan", values);
+}
+
+void RunRecord::about(int64_t step, const ConfigValues& texts) {
+  std::string line = start_of_line(step) + ",\"about\":{";
+  for (const auto& [name, text] : texts) {
+    line += (line.back() == '{' ? "" : ",") + json_text(name) + ':' + json_text(text);
+  }
+  append(line + "}}\n");
+}
+
 void RunRecord::event(int64_t step, const std::string& name, const std::string& text) {
   append(start_of_line(step) + ",\"event\":" + json_text(name) + ",\"text\":" + json_text(text) +
          ",\"time\":\"" + utc_now() + "\"}\n");

@@ -27,6 +27,7 @@ struct StepRecord {
 /// One JSON object per line, `step` always first:
 ///   {"step":1,"epoch":0,"samples":64,"loss":2.5,"loss_bits":"4004000000000000",...}
 ///   {"step":100,"eval":{"eval/accuracy":0.97}}
+///   {"step":100,"use":{"time/data":0.5,"memory_mib":180.2}}
 ///   {"step":100,"event":"save","text":"checkpoint_100","time":"2026-01-31T12:00:00Z"}
 /// Numbers read back bit for bit; nan and infinities are null (`loss_bits` tells them apart). Only
 /// events carry a time, so that the other lines of equal runs are equal. Failures are IoErrors.
@@ -41,8 +42,14 @@ class RunRecord {
   void step(const StepRecord& record);
   /// Results of an evaluation after `step` steps.
   void evaluation(int64_t step, std::span<const Measurement> results);
-  /// What a log interval measured: throughput, time shares.
+  /// What a log interval measured, as trackers get it.
   void log(int64_t step, std::span<const Measurement> values);
+  /// What was used since the last one: seconds of "time/data" and other phases, "memory_mib".
+  void use(int64_t step, std::span<const Measurement> values);
+  /// How long the run will be and how often it saves: "total_steps", ...
+  void plan(int64_t step, std::span<const Measurement> values);
+  /// What runs and where: {"device", "cpu, 2 threads"}, ...
+  void about(int64_t step, const ConfigValues& texts);
   /// "start", "resume", "save", "stop", ... and what there is to say of it.
   void event(int64_t step, const std::string& name, const std::string& text);
   /// Makes everything so far readable by others.

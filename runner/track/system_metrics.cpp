@@ -24,14 +24,6 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-void add_memory(std::vector<Measurement>& values) {
-  std::ifstream in("/proc/self/statm");
-  int64_t all = 0, resident = 0;
-  if (!(in >> all >> resident)) return;
-  const double bytes = static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  values.emplace_back("system/memory_mib", bytes / kMebibyte);
-}
-
 void add_disk(std::vector<Measurement>& values, const std::string& folder) {
   struct statvfs disk = {};
   if (::statvfs(folder.c_str(), &disk) != 0) return;
@@ -40,6 +32,14 @@ void add_disk(std::vector<Measurement>& values, const std::string& folder) {
 }
 
 }  // namespace
+
+std::optional<double> resident_mib() {
+  std::ifstream in("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  if (!(in >> all >> resident)) return std::nullopt;
+  const double bytes = static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  return bytes / kMebibyte;
+}
 
 /// NVIDIA's management library, which comes with the driver; absent elsewhere.
 struct SystemMetrics::Gpus {
@@ -129,7 +129,7 @@ std::vector<Measurement> SystemMetrics::measure() {
   values.emplace_back("system/cpu_percent", 100 * (busy - cpu_seconds_) / std::max(seconds, 1e-9));
   time_ = now;
   cpu_seconds_ = busy;
-  add_memory(values);
+  if (const auto memory = resident_mib()) values.emplace_back("system/memory_mib", *memory);
   add_disk(values, folder_);
   gpus_->add_to(values);
   return values;

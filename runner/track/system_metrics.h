@@ -3,12 +3,16 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tracker.h"
 
 namespace accel {
+
+/// What this process holds of the machine's memory, in MiB; nothing where the system does not tell.
+std::optional<double> resident_mib();
 
 /// Processor, memory and disk of this process, and the NVIDIA GPUs where there are any. What cannot
 /// be read is left out.

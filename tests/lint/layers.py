@@ -7,8 +7,9 @@ import checkout
 
 COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/tasks",
               "runner/metrics", "runner/callbacks", "runner/dist", "runner/launch",
-              "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers")
-READS_FORMATS = ("data", "runner/checkpoint", "runner/track", "runner/tokenizers")
+              "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers",
+              "runner/report")
+READS_FORMATS = ("data", "runner/checkpoint", "runner/track", "runner/tokenizers", "runner/report")
 
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}

@@ -1,0 +1,90 @@
+#include "runner/report/chart.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace accel {
+namespace {
+
+Curve curve_of(const std::vector<double>& values) {
+  Curve curve;
+  for (size_t i = 0; i < values.size(); ++i) curve.add(static_cast<int64_t>(i) + 1, values[i]);
+  return curve;
+}
+
+std::string drawing(const Curve& curve, bool may_be_logarithmic = false) {
+  return chart_figure({.title = "Loss",
+                       .lines = {{"each step", &curve, 0, false, false}},
+                       .marks = {},
+                       .may_be_logarithmic = may_be_logarithmic});
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+TEST(ChartTest, LineGoesFromCornerToCorner) {
+  const Curve curve = curve_of({0, 1, 2});
+  // The axis begins at 0 and leaves 4 % above the highest.
+  EXPECT_TRUE(
+      has(drawing(curve), "<polyline class=\"line c0\" points=\"62,202 265,109.7 468,17.4 \"/>"))
+      << drawing(curve);
+}
+
+TEST(ChartTest, NothingIsDrawnOfNothing) {
+  EXPECT_EQ(drawing(Curve()), "");
+}
+
+TEST(ChartTest, OneValueIsADot) {
+  EXPECT_TRUE(has(drawing(curve_of({3})), "<circle class=\"dot c0\""));
+}
+
+TEST(ChartTest, JoinedValuesAreABandAndTheNoteSaysSo) {
+  Curve curve;
+  for (int64_t step = 1; step <= 5000; ++step) curve.add(step, step % 2 == 0 ? 1 : 3);
+  const std::string figure = drawing(curve);
+  EXPECT_TRUE(has(figure, "<polygon class=\"band c0\""));
+  EXPECT_TRUE(has(figure,
+                  "A point stands for up to 8 values: the band spans the lowest and the "
+                  "highest, the line is the mean."));
+  EXPECT_LT(figure.size(), 40000u);
+}
+
+TEST(ChartTest, WideSpansMayBeLogarithmic) {
+  const Curve wide = curve_of({1000, 1}), narrow = curve_of({20, 1}),
+              negative = curve_of({1000, -1});
+  EXPECT_TRUE(has(drawing(wide, true), "Logarithmic."));
+  EXPECT_FALSE(has(drawing(wide, false), "Logarithmic."));
+  EXPECT_FALSE(has(drawing(narrow, true), "Logarithmic."));
+  EXPECT_FALSE(has(drawing(negative, true), "Logarithmic."));
+}
+
+TEST(ChartTest, ExtremeValuesStayInTheDrawing) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  for (const std::vector<double>& values :
+       {std::vector<double>{-kMost, kMost}, {kMost, kMost}, {5e-324, 1e-320}, {0, 0}, {-3, -3}}) {
+    for (const bool logarithmic : {false, true}) {
+      const std::string figure = drawing(curve_of(values), logarithmic);
+      EXPECT_FALSE(has(figure, "nan") || has(figure, "inf")) << figure;
+    }
+  }
+}
+
+TEST(ChartTest, LostValuesAreNoted) {
+  EXPECT_TRUE(has(drawing(curve_of({1, NAN, 2})), "1 values were not finite."));
+}
+
+TEST(ChartTest, NamesAreEscaped) {
+  const Curve curve = curve_of({1, 2});
+  const std::string figure = chart_figure(
+      {.title = "<b>", .lines = {{"<i>", &curve, 0, false, false}}, .marks = {{2, "<u>", true}}});
+  EXPECT_FALSE(has(figure, "<b>&") || has(figure, "<i>&") || has(figure, "<u>")) << figure;
+  EXPECT_TRUE(has(figure, "&lt;b&gt; over steps\""));
+  EXPECT_TRUE(has(figure, "</i>&lt;i&gt; <b>2</b>"));
+  EXPECT_TRUE(has(figure, "<path class=\"mark bad\" d=\"M468 10V202\"><title>&lt;u&gt;</title>"));
+}
+
+}  // namespace
+}  // namespace accel
