@@ -30,6 +30,8 @@ struct DataShape {
   /// Given: samples are token sequences of any length from 1 to input[0], and where the target has
   /// a dimension it is as long as its input. None: all samples have the shapes above.
   std::optional<Padding> padding = {};
+  std::optional<int64_t> mask_token = {};    ///< what hides a token that is to be guessed
+  std::vector<int64_t> special_tokens = {};  ///< that mark texts up and are never to be guessed
   int64_t segments = 0;  ///< Sample::segments are below this; 0: samples have none
 };
 

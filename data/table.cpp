@@ -34,6 +34,11 @@ class TableText {
   ColumnNames columns() const { return {names_, width_, path_}; }
   std::span<const std::byte> bytes() const { return file_.view; }
   const std::string& path() const { return path_; }
+  /// What else than the content decides on the fields.
+  std::string reading() const {
+    return std::string("table ") + dialect_.delimiter + (dialect_.quoting ? "q" : "") +
+           (header_ ? "h" : "") + " ";
+  }
 
   /// At the first record behind the header.
   CsvReader records() const {
@@ -72,10 +77,11 @@ int64_t scan(const TableText& text, size_t target, std::vector<FeatureColumn>& c
   return rows;
 }
 
-/// Second walk: turns fields into numbers.
+/// Turns fields into numbers.
 class TableEncoder {
  public:
-  TableEncoder(const ColumnNames& names, std::optional<double> fill) : names_(names), fill_(fill) {}
+  TableEncoder(ColumnNames names, std::optional<double> fill)
+      : names_(std::move(names)), fill_(fill) {}
 
   float number(const CsvReader& reader, size_t column, std::string_view field) const {
     if (field.empty() && fill_) return static_cast<float>(*fill_);
@@ -83,8 +89,8 @@ class TableEncoder {
     if (!value) {
       refuse(reader, column, field, "not a number",
              field.empty() ? "'fill: 0' gives empty fields a value"
-                           : "list it under 'one_hot', or leave it out of 'features'; columns of "
-                             "text are not read");
+                           : "list it under 'one_hot', leave it out of 'features', or name it as "
+                             "'text', with a 'tokenizer'");
     }
     return *value;
   }
@@ -118,8 +124,63 @@ class TableEncoder {
                     hint);
   }
 
-  const ColumnNames& names_;
+  ColumnNames names_;
   std::optional<double> fill_;
+};
+
+class NumberInputs final : public TableInputs {
+ public:
+  NumberInputs(const TableEncoder& encoder, std::vector<FeatureColumn> columns, int64_t rows)
+      : encoder_(encoder), columns_(std::move(columns)) {
+    for (FeatureColumn& column : columns_) {
+      if (column.one_hot && column.categories.count() == 0) {
+        column.categories = LabelMap::given({column.seen.begin(), column.seen.end()}, "one_hot");
+      }
+      width_ += static_cast<int64_t>(column.width());
+    }
+    features_ = Array(DType::kF32, {rows, width_});
+  }
+
+  void add(const CsvReader& reader, const Fields& fields) override {
+    encoder_.features(reader, columns_, fields,
+                      features_.mutable_as<float>().data() + row_++ * width_);
+  }
+  void finish() override {}
+  Sample sample(int64_t row) const override { return {row_of(features_, row), {}}; }
+  DataShape described(DataShape shape) const override {
+    shape.input = {width_};
+    return shape;
+  }
+  std::string identity() const override { return ""; }
+
+ private:
+  TableEncoder encoder_;
+  std::vector<FeatureColumn> columns_;
+  int64_t width_ = 0;
+  int64_t row_ = 0;  // the next to be added
+  Array features_;   // f32 [rows, width]
+};
+
+class TextInputs final : public TableInputs {
+ public:
+  TextInputs(const TableOptions& options, const TableText& table, const ColumnNames& names)
+      : first_(names.find(options.text.front(), "text")),
+        second_(names.find(options.text.back(), "text")),
+        texts_(options, load_tokenizer(options.tokenizer.text), table.bytes(),
+               table.reading() + std::to_string(first_) + "," + std::to_string(second_)) {}
+
+  void add(const CsvReader& reader, const Fields& fields) override {
+    texts_.add({fields[first_], fields[second_], reader.place()});
+  }
+  void finish() override { texts_.finish(); }
+  Sample sample(int64_t row) const override { return texts_.sample(row); }
+  DataShape described(DataShape shape) const override { return texts_.described(std::move(shape)); }
+  std::string identity() const override { return texts_.identity(); }
+
+ private:
+  size_t first_;
+  size_t second_;  // of a pair; of a single text the same again, and not read
+  TextColumns texts_;
 };
 
 }  // namespace
@@ -130,54 +191,66 @@ Schema<TableOptions> TableOptions::schema() {
         return !v || (v.value->size() == 1 && std::string("\"\r\n").find(*v) == std::string::npos);
       },
       "a single character that is no quote and no line end", "\"maxLength\": 4"};
-  return Schema<TableOptions>()
-      .field("path", &TableOptions::path, "The file.")
-      .required()
-      .field("header", &TableOptions::header,
-             "Whether the first line names the columns. auto: it has no number, the second has.")
-      .field("delimiter", &TableOptions::delimiter,
-             "What stands between fields. auto: a comma in csv, a tab in tsv.", one_character)
-      .field("quoting", &TableOptions::quoting,
-             "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
-      .field("features", &TableOptions::features,
-             "Columns that are inputs, by name or by number from 0; empty: all but the target.")
-      .field("one_hot", &TableOptions::one_hot,
-             "Features that are categories, each with its values in order, or [] to use those "
-             "found, sorted.")
-      .field("fill", &TableOptions::fill, "What an empty field of numbers counts as.")
-      .field("target", &TableOptions::target, "Column of the target, by name or by number from 0.")
-      .required()
-      .field("target_type", &TableOptions::target_type,
-             "classes: labels to tell apart. number: for regression.")
-      .field("labels", &TableOptions::labels,
-             "Class labels in the order of their numbers; empty: those found, sorted. Labels that "
-             "are whole numbers from 0 number themselves.");
+  return with_text_columns(
+             Schema<TableOptions>()
+                 .field("path", &TableOptions::path, "The file.")
+                 .required()
+                 .field("header", &TableOptions::header,
+                        "Whether the first line names the columns. auto: it has no number, the "
+                        "second has.")
+                 .field("delimiter", &TableOptions::delimiter,
+                        "What stands between fields. auto: a comma in csv, a tab in tsv.",
+                        one_character)
+                 .field("quoting", &TableOptions::quoting,
+                        "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
+                 .field("features", &TableOptions::features,
+                        "Columns that are inputs, by name or by number from 0; empty: all but the "
+                        "target.")
+                 .field("one_hot", &TableOptions::one_hot,
+                        "Features that are categories, each with its values in order, or [] to use "
+                        "those found, sorted.")
+                 .field("fill", &TableOptions::fill, "What an empty field of numbers counts as.")
+                 .field("target", &TableOptions::target,
+                        "Column of the target, by name or by number from 0.")
+                 .required()
+                 .field("target_type", &TableOptions::target_type,
+                        "classes: labels to tell apart. number: for regression.")
+                 .field("labels", &TableOptions::labels,
+                        "Class labels in the order of their numbers; empty: those found, sorted. "
+                        "Labels that are whole numbers from 0 number themselves."))
+      .check([](const TableOptions& options, const Node& node, Reading& reading) {
+        const bool numbers = !options.features.empty() || !options.one_hot.empty() || options.fill;
+        if (options.text.empty() || !numbers) return;
+        reading.problems.error(
+            node.where,
+            "'text' makes the text the only input, but 'features', 'one_hot' and "
+            "'fill' are of numbers");
+      });
 }
 
 Table::Table(const TableOptions& options, CsvDialect dialect) {
   const TableText text(options, dialect);
   const ColumnNames names = text.columns();
   const size_t target = names.find(options.target, "target");
-  std::vector<FeatureColumn> columns = feature_columns(options, names, target);
+  const TableEncoder encoder(names, options.fill);
+  const bool tokens = !options.text.empty();
+  std::vector<FeatureColumn> columns;
+  if (!tokens) columns = feature_columns(options, names, target);
   TextSet seen;
   const int64_t rows = scan(text, target, columns, seen);
-  int64_t width = 0;
-  for (FeatureColumn& column : columns) {
-    if (column.one_hot && column.categories.count() == 0) {
-      column.categories = LabelMap::given({column.seen.begin(), column.seen.end()}, "one_hot");
-    }
-    width += static_cast<int64_t>(column.width());
+  if (tokens) {
+    inputs_ = std::make_unique<TextInputs>(options, text, names);
+  } else {
+    inputs_ = std::make_unique<NumberInputs>(encoder, std::move(columns), rows);
   }
   const bool classes = options.target_type == TargetType::kClasses;
   const LabelMap labels =
       options.labels.empty() ? LabelMap::found(seen) : LabelMap::given(options.labels, "labels");
-  features_ = Array(DType::kF32, {rows, width});
   targets_ = Array(classes ? DType::kI64 : DType::kF32, {rows});
-  const TableEncoder encoder(names, options.fill);
   CsvReader reader = text.records();
-  int64_t row = 0;
+  size_t row = 0;
   for (Fields fields; reader.next(fields); ++row) {
-    encoder.features(reader, columns, fields, features_.mutable_as<float>().data() + row * width);
+    inputs_->add(reader, fields);
     const std::string_view field = fields[target];
     if (classes) {
       targets_.mutable_as<int64_t>()[row] = encoder.label(reader, target, field, labels);
@@ -185,22 +258,27 @@ Table::Table(const TableOptions& options, CsvDialect dialect) {
       targets_.mutable_as<float>()[row] = encoder.number(reader, target, field);
     }
   }
+  inputs_->finish();
   if (classes) {
     classes_ = labels.count();
     labels_ = labels.names();
   }
-  fingerprint_ = Fingerprint().add_content(text.bytes()).text();
+  Fingerprint fingerprint;
+  fingerprint.add_content(text.bytes());
+  if (const std::string identity = inputs_->identity(); !identity.empty())
+    fingerprint.add(identity);
+  fingerprint_ = fingerprint.text();
 }
 
 Sample Table::sample(int64_t index) const {
-  return {row_of(features_, index), row_of(targets_, index)};
+  Sample sample = inputs_->sample(index);
+  sample.target = row_of(targets_, index);
+  return sample;
 }
 
 DataShape Table::shape() const {
-  return {.input = {features_.shape()[1]},
-          .target_type = targets_.type(),
-          .classes = classes_,
-          .labels = labels_};
+  return inputs_->described(
+      {.target_type = targets_.type(), .classes = classes_, .labels = labels_});
 }
 
 }  // namespace accel

@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/dataset.h"
 #include "core/schema.h"
+#include "data/text_columns.h"
 #include "runner/formats/csv.h"
 
 namespace accel {
@@ -23,7 +26,7 @@ struct EnumNames<TargetType> {
       {TargetType::kClasses, "classes"}, {TargetType::kNumber, "number"}};
 };
 
-struct TableOptions {
+struct TableOptions : TextColumnOptions {
   FilePath path;
   Auto<bool> header;
   Auto<std::string> delimiter;
@@ -38,7 +41,23 @@ struct TableOptions {
   static Schema<TableOptions> schema();
 };
 
-/// Numbers of a table, read once and kept as float32.
+/// What the columns of a table become, but for the target.
+class TableInputs {
+ public:
+  virtual ~TableInputs() = default;
+
+  /// The fields of the next row, which `reader` has just read.
+  virtual void add(const CsvReader& reader, const std::vector<std::string_view>& fields) = 0;
+  /// To be called after the last row, and before anything below.
+  virtual void finish() = 0;
+  virtual Sample sample(int64_t row) const = 0;  ///< without its target
+  /// `shape`, which tells of the target, with the inputs.
+  virtual DataShape described(DataShape shape) const = 0;
+  /// What it made of the file, beyond the columns' choice; empty when there is nothing to say.
+  virtual std::string identity() const = 0;
+};
+
+/// Rows of a table, read once: numbers kept as float32, texts as tokens.
 class Table : public Dataset {
  public:
   /// `dialect` is what `auto` means. Throws DataError with file and line for a bad value, and Error
@@ -51,8 +70,8 @@ class Table : public Dataset {
   std::string fingerprint() const override { return fingerprint_; }
 
  private:
-  Array features_;  ///< f32 [rows, width]
-  Array targets_;   ///< [rows], i64 classes or f32 numbers
+  std::unique_ptr<TableInputs> inputs_;
+  Array targets_;  ///< [rows], i64 classes or f32 numbers
   int64_t classes_ = 0;
   std::vector<std::string> labels_;
   std::string fingerprint_;

@@ -6,6 +6,7 @@
 
 #include "core/dataset.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 
@@ -99,8 +100,8 @@ TEST_F(TableTest, TextIsRefusedWithItsPlace) {
   EXPECT_EQ(table_complaint("x,name,y\n1,Ann,0\n", "target: y\n"),
             path_ +
                 ":2: column 'name' holds 'Ann', not a number\n"
-                "list it under 'one_hot', or leave it out of 'features'; columns of text are "
-                "not read");
+                "list it under 'one_hot', leave it out of 'features', or name it as 'text', with a "
+                "'tokenizer'");
   EXPECT_EQ(table_complaint("1,2\n1e999,4\n", "target: 1\n").find(path_ + ":2: column 0 holds"),
             0u);
   EXPECT_EQ(table_complaint("1,2\nnan,4\n", "target: 1\n").find(path_ + ":2: column 0 holds"), 0u);
@@ -138,6 +139,78 @@ TEST_F(TableTest, TheFingerprintFollowsTheContent) {
   const std::string first = table("1,2\n", "target: 1\n")->fingerprint();
   EXPECT_EQ(table("1,2\n", "target: 1\n")->fingerprint(), first);
   EXPECT_NE(table("1,3\n", "target: 1\n")->fingerprint(), first);
+}
+
+class TextTableTest : public TableTest {
+ protected:
+  TextTableTest() { folder_.write("tokenizer.json", kSmallTokenizer); }
+
+  std::string with_tokenizer(const std::string& options) const {
+    return options + "tokenizer: " + folder_.path("tokenizer.json") + "\n";
+  }
+
+  /// "2 5 3 -> 0" lines.
+  static std::string tokens(const Dataset& data) {
+    std::ostringstream out;
+    for (int64_t i = 0; i < data.size(); ++i) {
+      const Sample sample = data.sample(i);
+      for (const int64_t token : sample.input.as<int64_t>()) out << token << " ";
+      out << "-> " << sample.target.as<int64_t>()[0] << "\n";
+    }
+    return out.str();
+  }
+};
+
+TEST_F(TextTableTest, AColumnOfTextBecomesTokens) {
+  const auto data =
+      table("Good film\t1\n\"bad\tx\n", with_tokenizer("text: 0\ntarget: 1\n"), "tsv");
+  EXPECT_EQ(tokens(*data), "2 5 7 3 -> 0\n2 1 6 3 -> 1\n");
+  const DataShape shape = data->shape();
+  EXPECT_EQ(shape.input, Shape{128});
+  EXPECT_EQ(shape.vocab, 9);
+  EXPECT_EQ(shape.labels, (std::vector<std::string>{"1", "x"}));
+  ASSERT_TRUE(shape.padding);
+  EXPECT_EQ(shape.padding->input, 0);
+}
+
+TEST_F(TextTableTest, TwoColumnsAreAPair) {
+  const auto data =
+      table("q,a,y\ngood,\"bad, film\",0\n", with_tokenizer("text: [q, a]\ntarget: y\n"));
+  EXPECT_EQ(tokens(*data), "2 5 3 6 1 7 3 -> 0\n");
+  const Sample sample = data->sample(0);
+  const auto segments = sample.segments.as<int64_t>();
+  EXPECT_EQ(std::vector<int64_t>(segments.begin(), segments.end()),
+            (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 1}));
+}
+
+TEST_F(TextTableTest, OptionsThatDoNotGoTogetherAreRefused) {
+  const auto refusal = [&](const std::string& options) {
+    const std::string all = table_complaint("a,1\n", "target: 1\n" + options);
+    return all.substr(0, all.find('\n'));
+  };
+  const std::string at = "recipe.yaml:1:1: error: ";
+  EXPECT_EQ(refusal("text: 0\n"), at + "'text' is turned into tokens, which takes a 'tokenizer'");
+  EXPECT_EQ(refusal(with_tokenizer("")),
+            at + "'tokenizer' is for a column of text, and 'text' names none");
+  EXPECT_EQ(refusal(with_tokenizer("text: [0, 1, 2]\n")),
+            at + "'text' names 3 columns, but a sample is one text or a pair");
+  EXPECT_EQ(refusal(with_tokenizer("text: 0\nfill: 0\n")),
+            at +
+                "'text' makes the text the only input, but 'features', 'one_hot' and 'fill' are of "
+                "numbers");
+}
+
+TEST_F(TextTableTest, ColumnsOfTextMustBeThere) {
+  EXPECT_EQ(table_complaint("a,1\n", with_tokenizer("target: 1\ntext: 2\n")),
+            "'text' names the column '2', which '" + path_ +
+                "' lacks\nit has no header line; its columns are 0 to 1");
+}
+
+TEST_F(TextTableTest, TheFingerprintFollowsTheTokensToo) {
+  const std::string options = with_tokenizer("text: 0\ntarget: 1\n");
+  const std::string first = table("good,1\n", options)->fingerprint();
+  EXPECT_EQ(table("good,1\n", options)->fingerprint(), first);
+  EXPECT_NE(table("good,1\n", options + "max_length: 9\n")->fingerprint(), first);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "data/characters.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
 
 namespace accel {
@@ -174,6 +175,67 @@ TEST(TextTest, PartsMustNotBeEmpty) {
   EXPECT_NE(complaint<Dataset>(file.recipe("text", "from: 0.5, to: 0.5"))
                 .find("'from' must be less than 'to'"),
             std::string::npos);
+}
+
+/// A text, and a tokenizer beside it.
+struct TokenizedFile {
+  explicit TokenizedFile(const std::string& content) : text(content) {
+    tokenizer = text.folder.write("tokenizer.json", kSmallTokenizer);
+  }
+
+  std::unique_ptr<Dataset> open(const std::string& options) const {
+    return build<Dataset>(
+        text.recipe("text", "level: tokens, tokenizer: " + tokenizer + ", " + options));
+  }
+
+  ScratchFile text;
+  std::string tokenizer;
+};
+
+TEST(TextTest, ATokenizerGivesTheTokens) {
+  const auto data = TokenizedFile("Good films\nbad film good").open("context: 3, stride: 1");
+  ASSERT_EQ(data->size(), 3);
+  EXPECT_EQ(numbers(data->sample(0).input), (std::vector<int64_t>{5, 7, 8}));
+  EXPECT_EQ(numbers(data->sample(2).target), (std::vector<int64_t>{6, 7, 5}));
+  EXPECT_EQ(data->shape().vocab, 9);
+  EXPECT_EQ(data->shape().mask_token, 4);
+  EXPECT_FALSE(data->shape().padding);
+}
+
+TEST(TextTest, DocumentsEndWithTheEndToken) {
+  const auto data = TokenizedFile("{\"t\": \"good film\"}\n\n{\"t\": \"bad\"}\n")
+                        .open("context: 4, json_field: t");
+  EXPECT_EQ(numbers(data->sample(0).input), (std::vector<int64_t>{5, 7, 3, 6}));
+  EXPECT_EQ(numbers(data->sample(0).target), (std::vector<int64_t>{7, 3, 6, 3}));
+}
+
+TEST(TextTest, LongTextsAreEncodedInParts) {
+  std::string lines;
+  while (lines.size() < (3 << 20)) lines += "good film\n bad\n";
+  const auto data = TokenizedFile(lines).open("context: 3");
+  EXPECT_EQ(data->size(), static_cast<int64_t>(lines.size() / 15) - 1);
+  for (const int64_t index : {int64_t{0}, data->size() / 2, data->size() - 1}) {
+    EXPECT_EQ(numbers(data->sample(index).input), (std::vector<int64_t>{5, 7, 6}));
+  }
+}
+
+struct LevelCase {
+  const char* options;
+  const char* message;
+};
+
+const LevelCase kLevels[] = {
+    {"level: tokens", "'level: tokens' takes a 'tokenizer'"},
+    {"tokenizer: t.json", "'tokenizer' is for 'level: tokens'"},
+    {"level: bytes, json_field: t", "'json_field' is for 'level: tokens'"},
+};
+
+TEST(TextTest, TokensTakeATokenizerAndNothingElseDoes) {
+  const ScratchFile file("abc");
+  for (const LevelCase& c : kLevels) {
+    EXPECT_NE(complaint<Dataset>(file.recipe("text", c.options)).find(c.message), std::string::npos)
+        << c.options;
+  }
 }
 
 TEST(TokensTest, ATokenBeyondTheVocabularyIsNamed) {

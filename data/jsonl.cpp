@@ -1,0 +1,128 @@
+// Texts, or pairs of them, as lines of JSON.
+#include <string>
+#include <utility>
+
+#include "core/dataset.h"
+#include "core/error.h"
+#include "core/registry.h"
+#include "data/fingerprint.h"
+#include "data/label_map.h"
+#include "data/rows.h"
+#include "data/table.h"
+#include "data/table_columns.h"
+#include "data/text_columns.h"
+#include "runner/formats/jsonl.h"
+#include "runner/formats/mapped_file.h"
+
+namespace accel {
+namespace {
+
+struct JsonlOptions : TextColumnOptions {
+  JsonlOptions() { text = {"text"}; }
+
+  FilePath path;
+  std::string target;
+  TargetType target_type = TargetType::kClasses;
+  std::vector<std::string> labels;
+};
+
+class Jsonl final : public Dataset {
+ public:
+  static constexpr auto kName = "jsonl";
+  static constexpr auto kSummary = "JSON Lines: a text or a pair of texts per line, as tokens.";
+
+  static Schema<JsonlOptions> schema() {
+    return with_text_columns(
+        Schema<JsonlOptions>()
+            .field("path", &JsonlOptions::path, "The file, an object a line.")
+            .required()
+            .field("target", &JsonlOptions::target,
+                   "Field of the target; empty: of each token, the one that follows it.")
+            .field("target_type", &JsonlOptions::target_type,
+                   "classes: labels to tell apart. number: for regression.")
+            .field("labels", &JsonlOptions::labels,
+                   "Class labels in the order of their numbers; empty: those found, sorted. Labels "
+                   "that are whole numbers from 0 number themselves."));
+  }
+
+  explicit Jsonl(const JsonlOptions& options)
+      : path_(options.path.text),
+        file_(map_file(path_)),
+        texts_(options, load_tokenizer(options.tokenizer.text), file_.view,
+               "jsonl " + options.text.front() + "," + options.text.back()) {
+    const bool classes = options.target_type == TargetType::kClasses;
+    LabelMap labels;
+    if (!options.target.empty() && classes) labels = labels_of(options);
+    read(options, labels);
+    texts_.finish();
+    if (texts_.size() == 0) throw DataError("'" + path_ + "' has no lines");
+    if (!options.target.empty() && classes) {
+      targets_ = Array::of<int64_t>(DType::kI64, {size()}, classes_);
+    } else if (!options.target.empty()) {
+      targets_ = Array::of<float>(DType::kF32, {size()}, numbers_);
+    }
+    shape_ = texts_.described({.target_type = classes ? DType::kI64 : DType::kF32,
+                               .classes = labels.count(),
+                               .labels = labels.names()});
+    if (options.target.empty()) shape_.target = shape_.input;
+    fingerprint_ =
+        Fingerprint().add_content(file_.view).add(texts_.identity()).add(options.target).text();
+  }
+
+  int64_t size() const override { return texts_.size(); }
+  Sample sample(int64_t index) const override {
+    Sample sample = texts_.sample(index);
+    sample.target = targets_.empty() ? following(sample.input) : row_of(targets_, index);
+    return sample;
+  }
+  DataShape shape() const override { return shape_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  LabelMap labels_of(const JsonlOptions& options) const {
+    if (!options.labels.empty()) return LabelMap::given(options.labels, "labels");
+    TextSet seen;
+    JsonlReader reader(file_.view, {options.target}, path_);
+    for (std::vector<std::string_view> fields; reader.next(fields);) seen.emplace(fields[0]);
+    return LabelMap::found(seen);
+  }
+
+  void read(const JsonlOptions& options, const LabelMap& labels) {
+    std::vector<std::string> wanted = {options.text.front(), options.text.back()};
+    if (!options.target.empty()) wanted.push_back(options.target);
+    JsonlReader reader(file_.view, wanted, path_);
+    for (std::vector<std::string_view> fields; reader.next(fields);) {
+      texts_.add({fields[0], fields[1], reader.place()});
+      if (options.target.empty()) continue;
+      if (options.target_type == TargetType::kClasses) {
+        const std::optional<int64_t> label = labels.find(fields[2]);
+        if (!label) refuse(reader, options.target, fields[2], "none of the labels of the recipe");
+        classes_.push_back(*label);
+      } else {
+        const std::optional<float> number = field_number(fields[2]);
+        if (!number) refuse(reader, options.target, fields[2], "not a number");
+        numbers_.push_back(*number);
+      }
+    }
+  }
+
+  [[noreturn]] static void refuse(const JsonlReader& reader, const std::string& field,
+                                  std::string_view value, const std::string& problem) {
+    throw DataError(reader.place() + ": field '" + field + "' holds '" +
+                    std::string(value.substr(0, 60)) + "', " + problem);
+  }
+
+  std::string path_;
+  SharedBytes file_;
+  TextColumns texts_;
+  std::vector<int64_t> classes_;
+  std::vector<float> numbers_;
+  Array targets_;  // [size], i64 classes or f32 numbers; empty: the tokens that follow
+  DataShape shape_;
+  std::string fingerprint_;
+};
+
+const Register<Jsonl> jsonl;
+
+}  // namespace
+}  // namespace accel

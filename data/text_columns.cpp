@@ -1,0 +1,127 @@
+#include "data/text_columns.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/error.h"
+#include "core/targets.h"
+#include "data/fingerprint.h"
+#include "data/truncation.h"
+
+namespace accel {
+namespace {
+
+/// Tokens of less text than this are made in less time than a person notices.
+constexpr size_t kKeptFrom = size_t{4} << 20;
+
+/// The whole content counts: tokens of a text that changed in one place must not be taken for its
+/// own.
+std::string key_of(std::span<const std::byte> content, const std::string& identity) {
+  const XXH128_hash_t hash = XXH3_128bits(content.data(), content.size());
+  const XXH128_hash_t all = XXH3_128bits_withSeed(identity.data(), identity.size(), hash.low64);
+  char digits[49];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, hash.high64,
+                all.high64, all.low64);
+  return digits;
+}
+
+TokenPair encoded(const Tokenizer& tokenizer, const RecordText& record, bool pair,
+                  int64_t max_length) {
+  try {
+    TokenPair out = pair ? encode_pair_cut(tokenizer, record.first, record.second, max_length)
+                         : encode_cut(tokenizer, record.first, max_length);
+    if (!out.ids.empty()) return out;
+  } catch (const DataError& error) {
+    throw DataError(record.place + ": " + error.what(), error.hint());
+  }
+  throw DataError(record.place + ": a text without any token",
+                  "leave such records out, or use a tokenizer that adds special tokens");
+}
+
+}  // namespace
+
+void check_text_columns(const TextColumnOptions& options, const Node& node, Reading& reading) {
+  if (options.text.empty() != options.tokenizer.text.empty()) {
+    reading.problems.error(node.where,
+                           options.text.empty()
+                               ? "'tokenizer' is for a column of text, and 'text' names none"
+                               : "'text' is turned into tokens, which takes a 'tokenizer'");
+  }
+  if (options.text.size() > 2) {
+    reading.problems.error(node.where, "'text' names " + std::to_string(options.text.size()) +
+                                           " columns, but a sample is one text or a pair");
+  }
+}
+
+Array following(const Array& tokens) {
+  Array out(DType::kI64, tokens.shape());
+  const auto from = tokens.as<int64_t>();
+  const auto to = out.mutable_as<int64_t>();
+  std::copy(from.begin() + 1, from.end(), to.begin());
+  to.back() = kIgnoredTarget;
+  return out;
+}
+
+void describe_tokens(const Tokenizer& tokenizer, DataShape& shape) {
+  const SpecialTokens& special = tokenizer.special();
+  shape.vocab = tokenizer.vocab_size();
+  shape.mask_token = special.mask;
+  for (const auto& token : {special.pad, special.bos, special.eos, special.unk, special.mask,
+                            special.cls, special.sep}) {
+    if (token) shape.special_tokens.push_back(*token);
+  }
+}
+
+TextColumns::TextColumns(const TextColumnOptions& options,
+                         std::shared_ptr<const Tokenizer> tokenizer,
+                         std::span<const std::byte> content, const std::string& reading)
+    : tokenizer_(std::move(tokenizer)),
+      pair_(options.text.size() == 2),
+      max_length_(options.max_length),
+      padding_{.input = tokenizer_->special().pad.value_or(0), .multiple = options.pad_multiple} {
+  const std::filesystem::path folder =
+      options.cache ? std::filesystem::path((*options.cache).text) : user_cache();
+  if (content.size() < kKeptFrom || folder.empty()) return;
+  cache_.emplace(folder);
+  key_ = key_of(content, identity() + " " + reading);
+  if (std::optional<TokenSequences> found = cache_->find(key_)) {
+    sequences_ = std::move(*found);
+    kept_ = true;
+  }
+}
+
+void TextColumns::add(const RecordText& record) {
+  if (kept_) return;
+  const TokenPair tokens = encoded(*tokenizer_, record, pair_, max_length_);
+  builder_.add(tokens.ids, tokens.types);
+}
+
+void TextColumns::finish() {
+  if (kept_) return;
+  sequences_ = std::move(builder_).finish();
+  if (cache_ && sequences_.size() > 0) sequences_ = cache_->keep(key_, std::move(sequences_));
+}
+
+DataShape TextColumns::described(DataShape shape) const {
+  shape.input = {max_length_};
+  shape.input_type = DType::kI64;
+  describe_tokens(*tokenizer_, shape);
+  shape.padding = padding_;
+  shape.segments = pair_ ? 2 : 0;
+  return shape;
+}
+
+std::string TextColumns::identity() const {
+  return Fingerprint()
+      .add(tokenizer_->digest())
+      .add(max_length_)
+      .add(static_cast<int64_t>(pair_))
+      .text();
+}
+
+}  // namespace accel

@@ -1,0 +1,62 @@
+#include "data/token_sequences.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace accel {
+namespace {
+
+/// The numbers without a copy of them.
+template <class T>
+Array moved(DType type, std::vector<T>&& values) {
+  auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {type,
+          {static_cast<int64_t>(owner->size())},
+          reinterpret_cast<const std::byte*>(owner->data()),
+          owner};
+}
+
+Array widened(const Array& all, int64_t first, int64_t length) {
+  Array out(DType::kI64, {length});
+  std::copy_n(all.as<int32_t>().begin() + first, length, out.mutable_as<int64_t>().begin());
+  return out;
+}
+
+}  // namespace
+
+TokenSequences::TokenSequences(Array ends, Array tokens, Array segments)
+    : ends_(std::move(ends)), tokens_(std::move(tokens)), segments_(std::move(segments)) {}
+
+int64_t TokenSequences::bytes() const {
+  size_t sum = 0;
+  for (const Array* part : {&ends_, &tokens_, &segments_}) sum += part->empty() ? 0 : part->bytes();
+  return static_cast<int64_t>(sum);
+}
+
+Sample TokenSequences::sample(int64_t index) const {
+  const auto ends = ends_.as<int64_t>();
+  const auto place = static_cast<size_t>(index);
+  const int64_t first = index == 0 ? 0 : ends[place - 1];
+  const int64_t length = ends[place] - first;
+  return {.input = widened(tokens_, first, length),
+          .target = {},
+          .segments = segments_.empty() ? Array() : widened(segments_, first, length)};
+}
+
+void TokenSequencesBuilder::add(std::span<const int32_t> tokens,
+                                std::span<const int32_t> segments) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  segments_.insert(segments_.end(), segments.begin(), segments.end());
+  ends_.push_back(static_cast<int64_t>(tokens_.size()));
+}
+
+TokenSequences TokenSequencesBuilder::finish() && {
+  if (ends_.empty()) return {};
+  Array segments;
+  if (!segments_.empty()) segments = moved(DType::kI32, std::move(segments_));
+  return {moved(DType::kI64, std::move(ends_)), moved(DType::kI32, std::move(tokens_)),
+          std::move(segments)};
+}
+
+}  // namespace accel

@@ -1,0 +1,50 @@
+// Token sequences of any length, one after another in memory: what texts become.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/dataset.h"
+
+namespace accel {
+
+/// Not changed any more once made, and safe to share. Copies share the memory.
+class TokenSequences {
+ public:
+  TokenSequences() = default;
+  /// Where each sequence ends among all tokens (int64), the tokens (int32), and which of several
+  /// texts each belongs to (int32), empty where every sequence is a single text.
+  TokenSequences(Array ends, Array tokens, Array segments);
+
+  int64_t size() const { return ends_.empty() ? 0 : ends_.count(); }
+  /// Memory of all of it.
+  int64_t bytes() const;
+  /// The sequence at `index` as a sample's input and segments, int64; it has no target.
+  Sample sample(int64_t index) const;
+
+  const Array& ends() const { return ends_; }
+  const Array& all_tokens() const { return tokens_; }
+  const Array& all_segments() const { return segments_; }
+
+ private:
+  Array ends_;
+  Array tokens_;
+  Array segments_;
+};
+
+/// Grows by one sequence at a time.
+class TokenSequencesBuilder {
+ public:
+  /// All sequences have segments, or none has.
+  void add(std::span<const int32_t> tokens, std::span<const int32_t> segments = {});
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  TokenSequences finish() &&;
+
+ private:
+  std::vector<int64_t> ends_;
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> segments_;
+};
+
+}  // namespace accel

@@ -1,0 +1,123 @@
+// Columns of text as token sequences.
+#include "data/text_columns.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "data/truncation.h"
+#include "tests/unit/data/word_tokenizer.h"
+
+namespace accel {
+namespace {
+
+std::vector<int64_t> tokens_of(const Array& array) {
+  const auto values = array.as<int64_t>();
+  return {values.begin(), values.end()};
+}
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const DataError& error) {
+    return error.hint().empty() ? error.what() : std::string(error.what()) + "\n" + error.hint();
+  }
+  return "";
+}
+
+struct CutCase {
+  const char* first;
+  const char* second;  // null: a single text
+  int64_t max_length;
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;
+};
+
+const CutCase kCuts[] = {
+    {"a bb ccc", nullptr, 5, {100, 1, 2, 3, 101}, {}},
+    {"a bb ccc", nullptr, 4, {100, 1, 2, 101}, {}},
+    {"a bb ccc", nullptr, 3, {100, 1, 101}, {}},
+    {"", nullptr, 3, {100, 101}, {}},
+    {"a bb", "ccc dddd", 7, {100, 1, 2, 101, 3, 4, 101}, {0, 0, 0, 0, 1, 1, 1}},
+    {"a bb ccc", "dddd", 6, {100, 1, 2, 101, 4, 101}, {0, 0, 0, 0, 1, 1}},
+    {"a", "bb ccc dddd", 6, {100, 1, 101, 2, 3, 101}, {0, 0, 0, 1, 1, 1}},
+    {"a bb ccc", "a bb ccc", 8, {100, 1, 2, 101, 1, 2, 3, 101}, {0, 0, 0, 0, 1, 1, 1, 1}},
+    {"a bb ccc dddd", "a bb ccc", 8, {100, 1, 2, 3, 101, 1, 2, 101}, {0, 0, 0, 0, 0, 1, 1, 1}},
+};
+
+TEST(TruncationTest, TheTextIsCutAndTheSpecialTokensStay) {
+  const WordTokenizer tokenizer;
+  for (const CutCase& test : kCuts) {
+    const TokenPair found =
+        test.second ? encode_pair_cut(tokenizer, test.first, test.second, test.max_length)
+                    : encode_cut(tokenizer, test.first, test.max_length);
+    EXPECT_EQ(found.ids, test.ids) << test.first << " at " << test.max_length;
+    EXPECT_EQ(found.types, test.types) << test.first << " at " << test.max_length;
+  }
+}
+
+TEST(TruncationTest, ThereMustBeRoomForAText) {
+  EXPECT_EQ(refusal([] { encode_cut(WordTokenizer(), "a bb", 2); }),
+            "a 'max_length' of 2 leaves no room for a text: the tokenizer adds 2 special tokens\n"
+            "raise 'max_length'");
+}
+
+TextColumns columns(TextColumnOptions options) {
+  options.tokenizer.text = "unused";
+  return {options, std::make_shared<WordTokenizer>(), {}, ""};
+}
+
+TEST(TextColumnsTest, TextsBecomeSamplesOfTheirOwnLength) {
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 4});
+  texts.add({"a bb", {}, "t:1"});
+  texts.add({"ccc bb a dddd", {}, "t:2"});
+  texts.add({"", {}, "t:3"});
+  texts.finish();
+  ASSERT_EQ(texts.size(), 3);
+  EXPECT_EQ(tokens_of(texts.sample(0).input), (std::vector<int64_t>{100, 1, 2, 101}));
+  EXPECT_EQ(tokens_of(texts.sample(1).input), (std::vector<int64_t>{100, 3, 2, 101}));
+  EXPECT_EQ(tokens_of(texts.sample(2).input), (std::vector<int64_t>{100, 101}));
+  EXPECT_TRUE(texts.sample(0).segments.empty());
+  EXPECT_TRUE(texts.sample(0).target.empty());
+}
+
+TEST(TextColumnsTest, PairsTellTheirTextsApart) {
+  TextColumns texts = columns({.text = {"question", "answer"}, .tokenizer = {}});
+  texts.add({"a", "bb", "t:1"});
+  texts.finish();
+  EXPECT_EQ(tokens_of(texts.sample(0).input), (std::vector<int64_t>{100, 1, 101, 2, 101}));
+  EXPECT_EQ(tokens_of(texts.sample(0).segments), (std::vector<int64_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(texts.described({}).segments, 2);
+}
+
+TEST(TextColumnsTest, TheShapeSaysHowSamplesAreFilled) {
+  const TextColumns texts =
+      columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 9, .pad_multiple = 8});
+  const DataShape shape = texts.described({.classes = 3});
+  EXPECT_EQ(shape.input, Shape{9});
+  EXPECT_EQ(shape.input_type, DType::kI64);
+  EXPECT_EQ(shape.vocab, 102);
+  EXPECT_EQ(shape.classes, 3);
+  EXPECT_EQ(shape.segments, 0);
+  ASSERT_TRUE(shape.padding);
+  EXPECT_EQ(shape.padding->input, 99);
+  EXPECT_EQ(shape.padding->multiple, 8);
+}
+
+TEST(TextColumnsTest, WhatIsWrongWithARecordIsToldWithItsPlace) {
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 2});
+  EXPECT_EQ(refusal([&] {
+              texts.add({"a bb", {}, "train.tsv:7"});
+            }),
+            "train.tsv:7: a 'max_length' of 2 leaves no room for a text: the tokenizer adds 2 "
+            "special tokens\nraise 'max_length'");
+}
+
+TEST(TextColumnsTest, TheIdentityFollowsWhatMakesTheTokens) {
+  const std::string first = columns({.text = {"a"}, .tokenizer = {}}).identity();
+  EXPECT_EQ(columns({.text = {"b"}, .tokenizer = {}}).identity(), first);
+  EXPECT_NE(columns({.text = {"a"}, .tokenizer = {}, .max_length = 9}).identity(), first);
+  EXPECT_NE(columns({.text = {"a", "b"}, .tokenizer = {}}).identity(), first);
+}
+
+}  // namespace
+}  // namespace accel
