@@ -9,6 +9,7 @@
 #include "core/build_info.h"
 #include "runner/cli/error_text.h"
 #include "runner/cli/lazy_torch.h"
+#include "runner/cli/tokenizer_verbs.h"
 #include "runner/cli/verbs.h"
 #include "runner/cli/world.h"
 #include "runner/loop/signals.h"
@@ -302,6 +303,7 @@ int run_cli(std::vector<std::string> argv) {
   add_checkpoint_verbs(app, to);
   add_file_verbs(app, to);
   add_machine_verbs(app, to);
+  add_tokenizer_verbs(app, to.verb);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());
   name_the_verb(app, words);

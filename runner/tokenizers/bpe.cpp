@@ -138,7 +138,7 @@ MergeTable read_merges(const JsonPlace& place, const Vocabulary& vocabulary,
       const bool prefixed = !prefix.empty() && right.size() >= prefix.size();
       const std::string made = left + (prefixed ? right.substr(prefix.size()) : right);
       const Merge merge{static_cast<int32_t>(rank), id_of(made)};
-      if (!table.add(id_of(left), id_of(right), merge)) throw FormatError("comes a second time");
+      table.add(id_of(left), id_of(right), merge);
     } catch (const FormatError& error) {
       JsonPlace(rules[rank], place.path() + "[" + std::to_string(rank) + "]").refuse(error.what());
     }

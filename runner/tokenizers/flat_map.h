@@ -7,7 +7,7 @@
 
 namespace accel {
 
-/// Numbers below 2^64 - 1 to values; open addressing. Filled once.
+/// Numbers below 2^64 - 1 to values; open addressing.
 template <class T>
 class FlatMap {
  public:
@@ -17,13 +17,12 @@ class FlatMap {
     slots_.resize(slots);
   }
 
-  /// At most `count` keys in all. False when the key is there already.
-  bool insert(uint64_t key, T value) {
+  /// At most `count` keys in all; the last value of a key counts.
+  void insert(uint64_t key, T value) {
     for (size_t at = place(key);; at = (at + 1) & (slots_.size() - 1)) {
-      if (slots_[at].key == key) return false;
-      if (slots_[at].key != kFree) continue;
+      if (slots_[at].key != kFree && slots_[at].key != key) continue;
       slots_[at] = {key, value};
-      return true;
+      return;
     }
   }
 

@@ -20,10 +20,8 @@ class MergeTable {
  public:
   explicit MergeTable(size_t count = 0) : merges_(count) {}
 
-  /// False when the pair has a rule already.
-  bool add(int32_t left, int32_t right, Merge merge) {
-    return merges_.insert(key(left, right), merge);
-  }
+  /// The last rule of a pair counts, as in the Python package.
+  void add(int32_t left, int32_t right, Merge merge) { merges_.insert(key(left, right), merge); }
 
   /// Null when the two stay apart.
   const Merge* find(int32_t left, int32_t right) const { return merges_.find(key(left, right)); }

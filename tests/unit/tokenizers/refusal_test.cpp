@@ -1,0 +1,172 @@
+// What a tokenizer.json must not hold, with what is said about it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "runner/tokenizers/tokenizer.h"
+#include "tests/unit/formats/temp_folder.h"
+
+namespace accel {
+namespace {
+
+using nlohmann::json;
+
+json good_file() {
+  return json::parse(R"({"version": "1.0", "truncation": null, "padding": null,
+    "added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false,
+                      "rstrip": false, "normalized": false, "special": true}],
+    "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "post_processor": null, "decoder": {"type": "Fuse"},
+    "model": {"type": "BPE", "dropout": null, "unk_token": "<s>", "vocab":
+              {"<s>": 0, "a": 1, "b": 2, "ab": 3}, "merges": [["a", "b"]]}})");
+}
+
+/// What loading the file says.
+std::string refusal_of(const std::string& text) {
+  const TempFolder folder;
+  const std::string path = folder.write("tokenizer.json", text);
+  try {
+    load_tokenizer(folder.path());
+  } catch (const DataError& error) {
+    const std::string said = error.what();
+    EXPECT_TRUE(said.starts_with("'" + path + "': ")) << said;
+    return said.substr(path.size() + 4);
+  }
+  return "";
+}
+
+struct Refusal {
+  const char* place;  ///< a JSON pointer
+  const char* value;
+  const char* said;
+};
+
+TEST(TokenizerRefusalTest, NamesThePlaceOfWhatIsNotSupported) {
+  const Refusal refusals[] = {
+      {"/model/type", R"("Fancy")",
+       "'model.type' is 'Fancy', which is not supported; supported: BPE, WordPiece, WordLevel, "
+       "Unigram"},
+      {"/model/dropout", "0.1",
+       "'model.dropout' is not supported: ids would be random; it must be null"},
+      {"/model/unk_token", R"("?")", "'model.unk_token' is not in the vocabulary"},
+      {"/model/surprise", "1", "'model.surprise' is not supported"},
+      {"/model/merges/0", R"("a b c")", "'model.merges[0]' must be two tokens"},
+      {"/model/merges/0", R"(["a", "c"])",
+       "'model.merges[0]' names 'ac', which is not in the vocabulary"},
+      {"/model/vocab/a", "-1", "'model.vocab.a' must be a whole number from 0 to 100004, not -1"},
+      {"/model/vocab/a", "200000",
+       "'model.vocab.a' must be a whole number from 0 to 100004, not 200000"},
+      {"/model/vocab/a", "2", "'model.vocab' gives id 2 to 'a' and to 'b'"},
+      {"/version", R"("2.0")", "'version' must be '1.0'"},
+      {"/truncation", R"({"max_length": 5})",
+       "'truncation' is not supported: what reads the texts says how long they get; set it to "
+       "null"},
+      {"/normalizer", R"({"type": "Magic"})",
+       "'normalizer.type' is 'Magic', which is not supported; supported: BertNormalizer, "
+       "ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, "
+       "Strip, StripAccents"},
+      {"/normalizer", R"({"type": "NFC", "form": 3})", "'normalizer.form' is not supported"},
+      {"/normalizer", R"j({"type": "Sequence", "normalizers": [{"type": "Replace",
+        "pattern": {"Regex": "a(*SKIP)"}, "content": ""}]})j",
+       "'normalizer.normalizers[0].pattern.Regex' holds '(*', which is not supported"},
+      {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",
+       "'normalizer.precompiled_charsmap' is no table of SentencePiece's"},
+      {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
+       "'pre_tokenizer.type' is 'UnicodeScripts', which is not supported; supported: "
+       "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
+       "Punctuation, Sequence, Split, Whitespace, WhitespaceSplit"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"})",
+       "'pre_tokenizer.pattern.Regex' is no regular expression: missing closing parenthesis"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Glued"})",
+       "'pre_tokenizer.behavior' must be Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+       "Contiguous"},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "__"})",
+       "'pre_tokenizer.replacement' must be one character, not '__'"},
+      {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"Sequence":
+        {"id": "C", "type_id": 0}}], "pair": [], "special_tokens": {}})",
+       "'post_processor.single[0].Sequence.id' must be A or B"},
+      {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"SpecialToken":
+        {"id": "[X]", "type_id": 0}}], "pair": [], "special_tokens": {}})",
+       "'post_processor.special_tokens.[X]' is missing"},
+      {"/decoder", R"({"type": "CTC"})",
+       "'decoder.type' is 'CTC', which is not supported; supported: BPEDecoder, ByteFallback, "
+       "ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece"},
+      {"/added_tokens/0/id", "3", "'added_tokens[0]' has the id 3, but the model's '<s>' has 0"},
+      {"/added_tokens/0/content", R"("new")",
+       "'added_tokens[0]' has the id 0, but the model's '<s>' has 0"},
+      {"/added_tokens/0/lstrip", "1", "'added_tokens[0].lstrip' must be true or false, not 1"},
+      {"/extra", "{}", "'extra' is not supported"},
+  };
+  EXPECT_EQ(refusal_of(good_file().dump()), "");
+  for (const Refusal& refusal : refusals) {
+    json file = good_file();
+    file[json::json_pointer(refusal.place)] = json::parse(refusal.value);
+    EXPECT_EQ(refusal_of(file.dump()), refusal.said);
+  }
+}
+
+TEST(TokenizerRefusalTest, TextsThatAreNoObject) {
+  EXPECT_EQ(refusal_of("{"), "the text is not JSON");
+  EXPECT_EQ(refusal_of("[]"), "the text is not a JSON object");
+  EXPECT_EQ(refusal_of("{}"), "'model' is missing");
+  EXPECT_EQ(refusal_of(R"({"model": 1, "model": 2})"), "the text has \"model\" twice");
+}
+
+TEST(TokenizerRefusalTest, FoldersWithoutOne) {
+  const TempFolder folder;
+  try {
+    load_tokenizer(folder.path());
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.what(), "'" + folder.path() + "' holds no 'tokenizer.json'");
+    EXPECT_EQ(error.hint(), "'accel-run tokenizer train' makes one");
+  }
+}
+
+TEST(TokenizerRefusalTest, ConfigsThatNameATokenThereIsNot) {
+  const TempFolder folder;
+  folder.write("tokenizer.json", good_file().dump());
+  const std::string config = folder.write("tokenizer_config.json", R"({"pad_token": "<pad>"})");
+  try {
+    load_tokenizer(folder.path());
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.what(),
+              "'" + config + "': 'pad_token' is '<pad>', which the tokenizer does not have");
+  }
+}
+
+TEST(TokenizerRefusalTest, TheConfigWinsAndCountsForTheDigest) {
+  const TempFolder folder;
+  folder.write("tokenizer.json", good_file().dump());
+  const std::string before = load_tokenizer(folder.path())->digest();
+  EXPECT_EQ(before.size(), 16u);
+  EXPECT_EQ(load_tokenizer(folder.path("tokenizer.json"))->digest(), before);
+  folder.write("special_tokens_map.json", R"({"pad_token": "a", "eos_token": "b"})");
+  folder.write("tokenizer_config.json",
+               R"({"pad_token": {"content": "ab"}, "model_max_length": 9})");
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_EQ(tokenizer->special().pad, 3);
+  EXPECT_EQ(tokenizer->special().eos, 2);
+  EXPECT_EQ(tokenizer->special().bos, 0);  // by its spelling
+  EXPECT_NE(tokenizer->digest(), before);
+}
+
+TEST(TokenizerRefusalTest, TextsOfUnknownCharactersWhereNothingStandsForThem) {
+  json file = good_file();
+  file["model"] = {{"type", "WordLevel"}, {"vocab", {{"<s>", 0}, {"a", 1}}}, {"unk_token", "?"}};
+  const TempFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_EQ(tokenizer->encode("A a"), (std::vector<int32_t>{1, 1}));
+  try {
+    tokenizer->encode("a zebra");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "the tokenizer has no token for 'zebra', and none for the unknown");
+  }
+}
+
+}  // namespace
+}  // namespace accel
