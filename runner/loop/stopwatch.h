@@ -23,6 +23,11 @@ class Stopwatch {
 
   double seconds(Phase phase) const { return seconds_[static_cast<size_t>(phase)]; }
   double total() const;
+  /// Of a rank's own work in steps, without what it waits for others or does for the run.
+  double busy() const {
+    return seconds(Phase::kData) + seconds(Phase::kForward) + seconds(Phase::kBackward) +
+           seconds(Phase::kOptimizer);
+  }
   /// "data 1 %, forward 35 %, backward 55 %, optimizer 9 %": the phases that took any time.
   std::string summary() const;
 

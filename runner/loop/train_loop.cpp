@@ -142,9 +142,14 @@ void TrainLoop::step() {
   if (state_.progress.step == 0) log_images(window);
   watch_.lap(Phase::kData);
   job.watch->phase("training");
-  const StepAsk ask{
-      .step = state_.progress.step + 1, .stop = must_stop(), .seconds = watch_.total()};
+  const double before = busy_;
+  busy_ = watch_.busy();
+  const StepAsk ask{.step = state_.progress.step + 1,
+                    .stop = must_stop(),
+                    .seconds = watch_.total(),
+                    .computed = busy_ - before};
   const StepResult result = make_step(window, ask);
+  if (const auto line = stragglers_.add(result.computed)) say(*line);
   asked_to_stop_ = result.stop;
   clock_ = result.seconds;
   advance(state_.progress, window, job);

@@ -11,6 +11,7 @@
 #include "runner/loop/run_state.h"
 #include "runner/loop/saving.h"
 #include "runner/loop/stopwatch.h"
+#include "runner/loop/stragglers.h"
 #include "runner/loop/train_step.h"
 #include "runner/loop/trigger.h"
 #include "runner/track/record.h"
@@ -99,6 +100,8 @@ class TrainLoop {
   int64_t first_step_;
   int64_t saved_step_;
   double slowest_step_ = 0;  ///< seconds
+  double busy_ = 0;          ///< Stopwatch::busy() when the last step began
+  Stragglers stragglers_;
   Deadline deadline_;
   Saving saving_;
   std::optional<SystemMetrics> system_;

@@ -23,20 +23,24 @@ struct Shared {
   double total = 0;
   bool stop = false;
   double seconds = 0;
+  std::vector<double> computed = {};  ///< by rank
 };
 
 /// Each rank writes the weights of its own parts; all that nobody else writes comes out exact.
 Shared tell_each_other(Job& job, const Window& window, const std::vector<Batch>& batches,
                        const StepAsk& ask) {
   const auto parts = static_cast<size_t>(window.parts);
-  std::vector<double> numbers(parts + 2);
+  const auto world = static_cast<size_t>(job.group->world());
+  std::vector<double> numbers(parts + 2 + world);
   for (size_t i = 0; i < batches.size(); ++i) {
     numbers[static_cast<size_t>(window.micro_batches[i].part)] = job.task->weight(batches[i]);
   }
   numbers[parts] = ask.stop ? 1 : 0;
   numbers[parts + 1] = job.group->is_main() ? ask.seconds : 0;
+  numbers[parts + 2 + static_cast<size_t>(job.group->rank())] = ask.computed;
   sum_over_ranks(*job.group, numbers, "weights");
   Shared shared;
+  shared.computed.assign(numbers.end() - static_cast<ptrdiff_t>(world), numbers.end());
   shared.stop = numbers[parts] > 0;
   shared.seconds = numbers[parts + 1];
   numbers.resize(parts);
@@ -196,7 +200,8 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
   MemoryCheck memory(job, ask.careful);
   if (ask.careful) parts.before_sums = [&] { memory.agree(); };
   job.strategy->run(parts, [&](size_t i) { memory.pass([&] { pass(i); }); });
-  StepResult result{window_loss(job, window, losses), 0, true, shared.stop, shared.seconds};
+  StepResult result{
+      window_loss(job, window, losses), 0, true, shared.stop, shared.seconds, shared.computed};
   watch.lap(Phase::kSync);
   check_loss(result.loss, ask.step);
   result.updated = job.precision->unscale(job.parameters);
@@ -209,7 +214,9 @@ StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwa
       watch.lap(Phase::kSave);
     }
     job.optimizer->step();
+    watch.lap(Phase::kOptimizer);
     job.strategy->updated(ask.step);
+    watch.lap(Phase::kSync);
   } else {
     check_scale(job.precision->loss_scale(), ask.step);
   }

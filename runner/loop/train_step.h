@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "data/loader.h"
 #include "runner/job/job.h"
@@ -10,11 +11,12 @@
 namespace accel {
 
 struct StepResult {
-  double loss = 0;       ///< mean over the window's samples or tokens
-  double grad_norm = 0;  ///< total, of the true gradients, before clipping
-  bool updated = true;   ///< false when fp16 overflowed and the step was skipped
-  bool stop = false;     ///< a rank wants the run to end after this step
-  double seconds = 0;    ///< what rank 0 gave as StepAsk::seconds
+  double loss = 0;                    ///< mean over the window's samples or tokens
+  double grad_norm = 0;               ///< total, of the true gradients, before clipping
+  bool updated = true;                ///< false when fp16 overflowed and the step was skipped
+  bool stop = false;                  ///< a rank wants the run to end after this step
+  double seconds = 0;                 ///< what rank 0 gave as StepAsk::seconds
+  std::vector<double> computed = {};  ///< by rank: what each gave as StepAsk::computed
 };
 
 /// A rank's memory does not hold a pass over one micro-batch; all ranks know, and nothing has
@@ -29,6 +31,7 @@ struct StepAsk {
   int64_t step = 0;      ///< from 1
   bool stop = false;     ///< this rank wants the run to end
   double seconds = 0;    ///< by this rank's clock
+  double computed = 0;   ///< seconds this rank computed for in the step before
   bool careful = false;  ///< tell all ranks when one is out of memory, by OutOfMemory
 };
 

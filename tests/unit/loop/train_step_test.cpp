@@ -51,6 +51,15 @@ TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
   }
 }
 
+TEST(TrainStepTest, WhatEachRankComputedForComesBackByRank) {
+  const auto job = job_of(job_text(16));
+  Stopwatch watch;
+  const StepResult result = train_step(*job, job->train_loader->next(),
+                                       {.step = 1, .seconds = 3, .computed = 0.25}, watch);
+  EXPECT_EQ(result.computed, std::vector<double>{0.25});
+  EXPECT_EQ(result.seconds, 3);
+}
+
 TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
   const auto job = job_of(job_text(8));
   const at::Tensor before = job->parameters[0].tensor.detach().clone();
