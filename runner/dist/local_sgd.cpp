@@ -10,6 +10,7 @@ namespace accel {
 namespace {
 
 constexpr int64_t kAverageBytes = 25 << 20;
+constexpr auto kApart = "apart";
 
 class LocalSgd final : public Strategy {
  public:
@@ -54,7 +55,7 @@ class LocalSgd final : public Strategy {
 
   StateDict state() const override {
     StateDict state;
-    state.numbers["apart"] = apart_ ? 1 : 0;
+    state.numbers[kApart] = apart_ ? 1 : 0;
     for (const auto* list : {&context_.parameters, &context_.buffers}) {
       for (const NamedTensor& item : *list) state.tensors[item.name] = item.tensor.detach();
     }
@@ -62,6 +63,8 @@ class LocalSgd final : public Strategy {
   }
 
   void load(const StateDict& state) override {
+    const auto apart = state.numbers.find(kApart);
+    if (apart == state.numbers.end()) return;  // another strategy left it
     const c10::NoGradGuard no_grad;
     for (const auto* list : {&context_.parameters, &context_.buffers}) {
       for (const NamedTensor& item : *list) {
@@ -74,7 +77,7 @@ class LocalSgd final : public Strategy {
         item.tensor.copy_(found->second);
       }
     }
-    apart_ = state.numbers.at("apart") != 0;
+    apart_ = apart->second != 0;
   }
 
  private:

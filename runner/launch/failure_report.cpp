@@ -232,6 +232,10 @@ std::string report_text(const FailureFacts& facts) {
   return kErrorStart + hang_text(facts) + "\n" + sights_text(facts) + hint_text(facts);
 }
 
+std::string warning_json(const std::string& message) {
+  return "{\"severity\": \"warning\", \"message\": " + json_text(message) + "}\n";
+}
+
 std::string report_json(const FailureFacts& facts, const char* severity) {
   const bool ended = facts.cause.kind == CauseKind::kEnded;
   const std::string given = ended ? given_text(facts) : "";

@@ -39,6 +39,9 @@ std::string report_text(const FailureFacts& facts);
 /// itself stays as it is but for those.
 std::string report_json(const FailureFacts& facts, const char* severity);
 
+/// A line of JSON for something that is no failure.
+std::string warning_json(const std::string& message);
+
 /// Text, but no JSON, as given to BoardWriter::fail(), of `rank` or, for -1, of all ranks alike:
 /// with "error: " in front or after its place, and the line's end.
 std::string rank_error_text(const std::string& text, int64_t rank);

@@ -215,8 +215,9 @@ void Launch::start_rank(Generation& to, int64_t local_rank) {
 
 void Launch::start(int64_t generation) {
   if (generation > 0) {
-    warn("starting all ranks again, " + std::to_string(generation) + " of at most " +
-         std::to_string(request_.max_restarts) + " times");
+    const std::string text = "starting all ranks again, " + std::to_string(generation) +
+                             " of at most " + std::to_string(request_.max_restarts) + " times";
+    request_.json ? to_stderr_.add(warning_json(text)) : warn(text);
   }
   generation_.reset();  // its socket may have the port
   auto fresh = std::make_unique<Generation>(request_.local_ranks);

@@ -11,6 +11,7 @@ namespace {
 constexpr auto kStrategy = "strategy/";
 constexpr auto kOptimizer = "optimizer/";
 constexpr auto kWorld = "world";
+constexpr auto kLocal = "local";  ///< the optimizer's state is a rank's own
 
 /// This rank's own, sharing memory.
 StateDict own_state(const Job& job) {
@@ -19,6 +20,7 @@ StateDict own_state(const Job& job) {
   for (const auto& [name, value] : strategy.numbers) own.numbers[kStrategy + name] = value;
   for (const auto& [name, tensor] : strategy.tensors) own.tensors[kStrategy + name] = tensor;
   if (!job.strategy->is_local()) return own;
+  own.numbers[kLocal] = 1;
   for (const OptimizerState::Group& group : job.optimizer->state().groups) {
     for (const OptimizerState::Parameter& parameter : group.parameters) {
       for (const NamedTensor& slot : parameter.slots) {
@@ -93,7 +95,9 @@ bool restore_rank_state(Job& job, const TrainState& state) {
   StateDict strategy;
   strategy.numbers = under(all.numbers, prefix + kStrategy);
   strategy.tensors = under(all.tensors, prefix + kStrategy);
-  if (job.strategy->is_local()) load_optimizer(job, under(all.tensors, prefix + kOptimizer));
+  if (job.strategy->is_local() && all.numbers.contains(prefix + kLocal)) {
+    load_optimizer(job, under(all.tensors, prefix + kOptimizer));
+  }
   if (!strategy.tensors.empty()) job.strategy->load(strategy);
   return true;
 }

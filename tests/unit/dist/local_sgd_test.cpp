@@ -77,6 +77,9 @@ TEST(LocalSgdTest, StateOfAnotherModelIsRefused) {
   LocalRank rank(alone, 2);
   StateDict state;
   state.tensors["weight"] = at::zeros({3});
+  rank.strategy->load(state);  // another strategy's
+  EXPECT_EQ(rank.value(), 1);
+  state.numbers["apart"] = 1;
   try {
     rank.strategy->load(state);
     FAIL();

@@ -110,6 +110,7 @@ TEST(FailureReportTest, ProgramsReadTheSameAsALineOfJson) {
             "{\"severity\": \"warning\", \"message\": \"rank 5 was killed by signal 9 (SIGKILL) at "
             "step 3 (process 101 on host 'a')\", \"hint\": \"go on from the last checkpoint: "
             "accel-run resume x\", \"rank\": 5, \"last_lines\": [\"one\", \"tw\\\"o\"]}\n");
+  EXPECT_EQ(warning_json("a \"b\""), "{\"severity\": \"warning\", \"message\": \"a \\\"b\\\"\"}\n");
   FailureFacts hang = of_killed_rank();
   hang.cause = Cause();
   hang.cause.kind = CauseKind::kStopped;
