@@ -59,6 +59,11 @@ void write_tokenizer(const fs::path& folder, const TrainedTokenizer& trained) {
   throw Error(ExitCode::kRecipe, what, hint);
 }
 
+SharedBytes read_text(const std::string& file) {
+  if (!fs::exists(file)) throw DataError("there is no file '" + file + "'", "check its name");
+  return map_file(file);
+}
+
 ExitCode train_verb(const TokenizerArguments& arguments) {
   if (fs::exists(arguments.out)) {
     refuse_usage("'" + arguments.out + "' exists already",
@@ -71,7 +76,7 @@ ExitCode train_verb(const TokenizerArguments& arguments) {
   std::vector<SharedBytes> files;
   std::vector<std::string_view> texts;
   for (const std::string& file : arguments.files) {
-    files.push_back(map_file(file));
+    files.push_back(read_text(file));
     texts.push_back(as_text(files.back().view));
   }
   TrainingOptions options;
@@ -119,7 +124,7 @@ ExitCode encode_verb(const TokenizerArguments& arguments) {
     print_ids(*tokenizer, arguments.text, arguments);
     return ExitCode::kDone;
   }
-  const SharedBytes file = map_file(arguments.file);
+  const SharedBytes file = read_text(arguments.file);
   std::string_view rest = as_text(file.view);
   for (size_t number = 1; !rest.empty(); ++number) {
     const std::string_view line = rest.substr(0, rest.find('\n'));

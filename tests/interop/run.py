@@ -31,6 +31,8 @@ def steps(build, scratch):
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]
     yield "torchrun starts ranks", [python, HERE / "check_torchrun.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
+    yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
+    yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)

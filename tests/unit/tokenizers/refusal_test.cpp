@@ -42,64 +42,65 @@ struct Refusal {
   const char* said;
 };
 
-TEST(TokenizerRefusalTest, NamesThePlaceOfWhatIsNotSupported) {
-  const Refusal refusals[] = {
-      {"/model/type", R"("Fancy")",
-       "'model.type' is 'Fancy', which is not supported; supported: BPE, WordPiece, WordLevel, "
-       "Unigram"},
-      {"/model/dropout", "0.1",
-       "'model.dropout' is not supported: ids would be random; it must be null"},
-      {"/model/unk_token", R"("?")", "'model.unk_token' is not in the vocabulary"},
-      {"/model/surprise", "1", "'model.surprise' is not supported"},
-      {"/model/merges/0", R"("a b c")", "'model.merges[0]' must be two tokens"},
-      {"/model/merges/0", R"(["a", "c"])",
-       "'model.merges[0]' names 'ac', which is not in the vocabulary"},
-      {"/model/vocab/a", "-1", "'model.vocab.a' must be a whole number from 0 to 100004, not -1"},
-      {"/model/vocab/a", "200000",
-       "'model.vocab.a' must be a whole number from 0 to 100004, not 200000"},
-      {"/model/vocab/a", "2", "'model.vocab' gives id 2 to 'a' and to 'b'"},
-      {"/version", R"("2.0")", "'version' must be '1.0'"},
-      {"/truncation", R"({"max_length": 5})",
-       "'truncation' is not supported: what reads the texts says how long they get; set it to "
-       "null"},
-      {"/normalizer", R"({"type": "Magic"})",
-       "'normalizer.type' is 'Magic', which is not supported; supported: BertNormalizer, "
-       "ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, "
-       "Strip, StripAccents"},
-      {"/normalizer", R"({"type": "NFC", "form": 3})", "'normalizer.form' is not supported"},
-      {"/normalizer", R"j({"type": "Sequence", "normalizers": [{"type": "Replace",
+constexpr Refusal kRefusals[] = {
+    {"/model/type", R"("Fancy")",
+     "'model.type' is 'Fancy', which is not supported; supported: BPE, WordPiece, WordLevel, "
+     "Unigram"},
+    {"/model/dropout", "0.1",
+     "'model.dropout' is not supported: ids would be random; it must be null"},
+    {"/model/unk_token", R"("?")", "'model.unk_token' is not in the vocabulary"},
+    {"/model/surprise", "1", "'model.surprise' is not supported"},
+    {"/model/merges/0", R"("a b c")", "'model.merges[0]' must be two tokens"},
+    {"/model/merges/0", R"(["a", "c"])",
+     "'model.merges[0]' names 'ac', which is not in the vocabulary"},
+    {"/model/vocab/a", "-1", "'model.vocab.a' must be a whole number from 0 to 100004, not -1"},
+    {"/model/vocab/a", "200000",
+     "'model.vocab.a' must be a whole number from 0 to 100004, not 200000"},
+    {"/model/vocab/a", "2", "'model.vocab' gives id 2 to 'a' and to 'b'"},
+    {"/version", R"("2.0")", "'version' must be '1.0'"},
+    {"/truncation", R"({"max_length": 5})",
+     "'truncation' is not supported: what reads the texts says how long they get; set it to "
+     "null"},
+    {"/normalizer", R"({"type": "Magic"})",
+     "'normalizer.type' is 'Magic', which is not supported; supported: BertNormalizer, "
+     "ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, "
+     "Strip, StripAccents"},
+    {"/normalizer", R"({"type": "NFC", "form": 3})", "'normalizer.form' is not supported"},
+    {"/normalizer", R"j({"type": "Sequence", "normalizers": [{"type": "Replace",
         "pattern": {"Regex": "a(*SKIP)"}, "content": ""}]})j",
-       "'normalizer.normalizers[0].pattern.Regex' holds '(*', which is not supported"},
-      {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",
-       "'normalizer.precompiled_charsmap' is no table of SentencePiece's"},
-      {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
-       "'pre_tokenizer.type' is 'UnicodeScripts', which is not supported; supported: "
-       "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
-       "Punctuation, Sequence, Split, Whitespace, WhitespaceSplit"},
-      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"})",
-       "'pre_tokenizer.pattern.Regex' is no regular expression: missing closing parenthesis"},
-      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Glued"})",
-       "'pre_tokenizer.behavior' must be Removed, Isolated, MergedWithPrevious, MergedWithNext or "
-       "Contiguous"},
-      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "__"})",
-       "'pre_tokenizer.replacement' must be one character, not '__'"},
-      {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"Sequence":
+     "'normalizer.normalizers[0].pattern.Regex' holds '(*', which is not supported"},
+    {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",
+     "'normalizer.precompiled_charsmap' is no table of SentencePiece's"},
+    {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
+     "'pre_tokenizer.type' is 'UnicodeScripts', which is not supported; supported: "
+     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
+     "Punctuation, Sequence, Split, Whitespace, WhitespaceSplit"},
+    {"/pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"})",
+     "'pre_tokenizer.pattern.Regex' is no regular expression: missing closing parenthesis"},
+    {"/pre_tokenizer", R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Glued"})",
+     "'pre_tokenizer.behavior' must be Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+     "Contiguous"},
+    {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "__"})",
+     "'pre_tokenizer.replacement' must be one character, not '__'"},
+    {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"Sequence":
         {"id": "C", "type_id": 0}}], "pair": [], "special_tokens": {}})",
-       "'post_processor.single[0].Sequence.id' must be A or B"},
-      {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"SpecialToken":
+     "'post_processor.single[0].Sequence.id' must be A or B"},
+    {"/post_processor", R"({"type": "TemplateProcessing", "single": [{"SpecialToken":
         {"id": "[X]", "type_id": 0}}], "pair": [], "special_tokens": {}})",
-       "'post_processor.special_tokens.[X]' is missing"},
-      {"/decoder", R"({"type": "CTC"})",
-       "'decoder.type' is 'CTC', which is not supported; supported: BPEDecoder, ByteFallback, "
-       "ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece"},
-      {"/added_tokens/0/id", "3", "'added_tokens[0]' has the id 3, but the model's '<s>' has 0"},
-      {"/added_tokens/0/content", R"("new")",
-       "'added_tokens[0]' has the id 0, but the model's '<s>' has 0"},
-      {"/added_tokens/0/lstrip", "1", "'added_tokens[0].lstrip' must be true or false, not 1"},
-      {"/extra", "{}", "'extra' is not supported"},
-  };
+     "'post_processor.special_tokens.[X]' is missing"},
+    {"/decoder", R"({"type": "CTC"})",
+     "'decoder.type' is 'CTC', which is not supported; supported: BPEDecoder, ByteFallback, "
+     "ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece"},
+    {"/added_tokens/0/id", "3", "'added_tokens[0]' has the id 3, but the model's '<s>' has 0"},
+    {"/added_tokens/0/content", R"("new")",
+     "'added_tokens[0]' has the id 0, but the model's '<s>' has 0"},
+    {"/added_tokens/0/lstrip", "1", "'added_tokens[0].lstrip' must be true or false, not 1"},
+    {"/extra", "{}", "'extra' is not supported"},
+};
+
+TEST(TokenizerRefusalTest, NamesThePlaceOfWhatIsNotSupported) {
   EXPECT_EQ(refusal_of(good_file().dump()), "");
-  for (const Refusal& refusal : refusals) {
+  for (const Refusal& refusal : kRefusals) {
     json file = good_file();
     file[json::json_pointer(refusal.place)] = json::parse(refusal.value);
     EXPECT_EQ(refusal_of(file.dump()), refusal.said);
