@@ -15,7 +15,8 @@ import runs
 READING = (["--help"], ["--version"], ["validate", "job.yaml"], ["show", "job.yaml"],
            ["why", "optimizer.lr", "job.yaml"], ["list"], ["explain", "model", "gpt"], ["schema"],
            ["reference", "pages"], ["new", "made.yaml"], ["cp", "builtin:quickstart", "copy.yaml"], ["env"], ["launch", "--help"],
-           ["config", "default", "--config_file", "config.yaml"])
+           ["config", "default", "--config_file", "config.yaml"],
+           ["tokenizer", "train", "job.yaml", "--vocab-size", "300", "--out", "tokens"])
 
 
 def opened_libraries(scratch, words, **variables):
