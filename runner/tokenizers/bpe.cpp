@@ -13,8 +13,9 @@ namespace {
 
 struct BpeOptions {
   std::optional<int32_t> unknown;
-  std::string prefix;  ///< in front of every character but the first
-  std::string suffix;  ///< behind the last
+  bool refuse_unknown = false;  ///< there is to be a token for the unknown, and it has no id
+  std::string prefix;           ///< in front of every character but the first
+  std::string suffix;           ///< behind the last
   bool fuse_unknown = false;
   bool byte_fallback = false;
   bool ignore_merges = false;  ///< a word that is a token stays one
@@ -90,7 +91,9 @@ class Bpe final : public TokenModel {
         if (pending) symbols.push_back(*options_.unknown);
         pending = false;
         symbols.push_back(*id);
-      } else if (!add_bytes(spelled(word, at, length), symbols) && options_.unknown) {
+      } else if (!add_bytes(spelled(word, at, length), symbols)) {
+        if (options_.refuse_unknown) refuse_unknown(word.substr(at, length));
+        if (!options_.unknown) continue;  // goes without a trace, as in the Python package
         if (pending && !options_.fuse_unknown) symbols.push_back(*options_.unknown);
         pending = true;
       }
@@ -165,7 +168,7 @@ std::unique_ptr<TokenModel> read_bpe(const JsonPlace& place) {
   const JsonPlace unknown = place.find("unk_token");
   if (!unknown.is_null()) {
     options.unknown = vocabulary.find(unknown.text());
-    if (!options.unknown) unknown.refuse("is not in the vocabulary");
+    options.refuse_unknown = !options.unknown;  // found out where one is met: GPT-2's own has ""
   }
   MergeTable merges = read_merges(place.at("merges"), vocabulary, options.prefix);
   return std::make_unique<Bpe>(std::move(vocabulary), std::move(merges), std::move(options));

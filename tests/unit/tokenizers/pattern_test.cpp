@@ -95,6 +95,16 @@ TEST(MergesTest, LongWordsMergeAsShortOnesDo) {
   }
 }
 
+TEST(MergesTest, TheLastRuleOfAPairCounts) {
+  MergeTable table(3);
+  table.add(0, 1, {0, 2});
+  table.add(1, 1, {1, 4});
+  table.add(0, 1, {2, 2});
+  std::vector<int32_t> word = {0, 1, 1, 0, 1};
+  table.apply(word);
+  EXPECT_EQ(word, (std::vector<int32_t>{0, 4, 2}));
+}
+
 TEST(LossyTextTest, EachBrokenRunIsOneReplacement) {
   EXPECT_EQ(lossy_utf8("a\xe2\x82"), "a\ufffd");
   EXPECT_EQ(lossy_utf8("\xf0\x9f\x98z"), "\ufffdz");

@@ -48,7 +48,6 @@ constexpr Refusal kRefusals[] = {
      "Unigram"},
     {"/model/dropout", "0.1",
      "'model.dropout' is not supported: ids would be random; it must be null"},
-    {"/model/unk_token", R"("?")", "'model.unk_token' is not in the vocabulary"},
     {"/model/surprise", "1", "'model.surprise' is not supported"},
     {"/model/merges/0", R"("a b c")", "'model.merges[0]' must be two tokens"},
     {"/model/merges/0", R"(["a", "c"])",
@@ -167,6 +166,23 @@ TEST(TokenizerRefusalTest, TextsOfUnknownCharactersWhereNothingStandsForThem) {
   } catch (const DataError& error) {
     EXPECT_STREQ(error.what(), "the tokenizer has no token for 'zebra', and none for the unknown");
   }
+}
+
+TEST(TokenizerRefusalTest, PairsWithATokenForTheUnknownThatIsNone) {
+  json file = good_file();
+  file["model"]["unk_token"] = "";
+  const TempFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("abba"), (std::vector<int32_t>{3, 2, 1}));
+  try {
+    load_tokenizer(folder.path())->encode("abc");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "the tokenizer has no token for 'c', and none for the unknown");
+  }
+  file["model"]["unk_token"] = nullptr;
+  folder.write("tokenizer.json", file.dump());
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("abc"), std::vector<int32_t>{3});
 }
 
 }  // namespace
