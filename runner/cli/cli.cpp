@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "core/build_info.h"
+#include "runner/cli/completion.h"
+#include "runner/cli/completion_words.h"
 #include "runner/cli/error_text.h"
 #include "runner/cli/lazy_torch.h"
 #include "runner/cli/tokenizer_verbs.h"
@@ -25,6 +27,7 @@ struct Arguments {
   std::string key, kind, name, source, target, data;
   std::string mixed_precision = "no";
   bool names = false;
+  bool once = false;
   int64_t steps = 10;
   int64_t processes = 2;
   ConvertArguments convert{{}, {}, "safetensors", {}};
@@ -242,6 +245,26 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
   copy.add_option("target", to.target, "the file to write; default: NAME.yaml");
 }
 
+void add_view_verbs(CLI::App& app, Arguments& to) {
+  CLI::App& report = add_verb(app, "report", "write a page on a run, or on several side by side",
+                              to, [&to] { return report_verb(to.recipes, to.target); });
+  report.add_option("runs", to.recipes, "run folders, running or ended, however")->required();
+  report.add_option("--output", to.target, "the file; default: report.html in the run's folder");
+  CLI::App& top = add_verb(app, "top", "watch a run from another terminal", to,
+                           [&to] { return top_verb(to.source, to.once); });
+  top.add_option("run", to.source, "a run folder")->required();
+  top.add_flag("--once", to.once, "print one picture and end");
+  CLI::App& completion =
+      add_verb(app, "completion", "print a shell's completion of verbs, flags and recipe keys", to,
+               [&to, &app] {
+                 std::cout << completion_script(to.kind, completion_words(app));
+                 return ExitCode::kDone;
+               });
+  completion.add_option("shell", to.kind, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
 bool is_flag_of_run(const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   return name == "--config" || name == "--allow";
@@ -304,6 +327,7 @@ int run_cli(std::vector<std::string> argv) {
   add_file_verbs(app, to);
   add_machine_verbs(app, to);
   add_tokenizer_verbs(app, to.verb);
+  add_view_verbs(app, to);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());
   name_the_verb(app, words);

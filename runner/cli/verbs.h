@@ -75,6 +75,11 @@ ExitCode checkpoint_convert_verb(const ConvertArguments& arguments);
 /// kOther when they differ.
 ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second);
 
+/// Writes a report on one run into its folder, or to `output` on one or several; says where.
+ExitCode report_verb(const std::vector<std::string>& runs, const std::string& output);
+/// Shows a run on the terminal until 'q'; `once`, or without a terminal, a single picture.
+ExitCode top_verb(const std::string& run, bool once);
+
 ExitCode validate_verb(const RecipeArguments& arguments);
 ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells every layer that set `key`.

@@ -219,7 +219,9 @@ Schema<LogSection> LogSection::schema() {
              "How often trackers get histograms of the weights.")
       .on_resume(Change::kFree)
       .field("images", &LogSection::images,
-             "So many samples of the first batch are shown to trackers, as the model sees them.",
+             "So many samples of the first batch are shown to trackers and in the report, as the "
+             "model "
+             "sees them.",
              between<int64_t>(0, 64))
       .on_resume(Change::kFree)
       .field("system", &LogSection::system,

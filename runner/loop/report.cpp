@@ -107,22 +107,27 @@ double epochs_done(const Job& job, const Progress& progress) {
              static_cast<double>(job.train_loader->steps_per_epoch());
 }
 
+ConfigValues job_facts(const Job& job) {
+  const std::string device = "cpu, " + plural(threads(), "thread") + ", " +
+                             precision_text(job.recipe.accelerator.mixed_precision);
+  const std::string lr = show_number(job.optimizer->base_lrs().front());
+  return {
+      {"device", device},
+      {"model", model_text(job)},
+      {"task", job.recipe.task.type},
+      {"data", data_text(job)},
+      {"batch", batch_text(job)},
+      {"steps", steps_text(job)},
+      {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
+      {"saves", saves_text(job)}};
+}
+
 std::vector<std::string> first_screen(const Job& job, const std::string& run_dir,
                                       const std::string& start) {
-  const double lr = job.optimizer->base_lrs().front();
   std::vector<std::string> lines;
   lines.push_back("accel-run " + std::string(build_info().version) + ": " + job.recipe.name);
   lines.push_back(row("run", run_dir));
-  lines.push_back(row("device", "cpu, " + plural(threads(), "thread") + ", " +
-                                    precision_text(job.recipe.accelerator.mixed_precision)));
-  lines.push_back(row("model", model_text(job)));
-  lines.push_back(row("task", job.recipe.task.type));
-  lines.push_back(row("data", data_text(job)));
-  lines.push_back(row("batch", batch_text(job)));
-  lines.push_back(row("steps", steps_text(job)));
-  lines.push_back(row("optimizer", job.recipe.optimizer.type + ", lr " + show_number(lr) +
-                                       ", scheduler " + schedule_text(job)));
-  lines.push_back(row("saves", saves_text(job)));
+  for (const auto& [name, text] : job_facts(job)) lines.push_back(row(name.c_str(), text));
   lines.push_back(row("start", start));
   return lines;
 }
@@ -170,6 +175,7 @@ std::vector<std::string> last_screen(const Job& job, const RunState& state, cons
                                     " at step " + std::to_string(state.best_step)));
   }
   if (!end.checkpoint.empty()) lines.push_back(row("checkpoint", end.checkpoint));
+  if (!end.report.empty()) lines.push_back(row("report", end.report));
   if (!end.checkpoint.empty()) {
     const std::string more = end.finished ? longer(job) : "";
     lines.push_back(row("go on with", "accel-run resume " + end.run_dir + more));

@@ -15,6 +15,9 @@ namespace accel {
 /// Passes over the data, with the part of the current one: 1.25.
 double epochs_done(const Job& job, const Progress& progress);
 
+/// What the job is made of: {"device", "cpu, 2 threads, fp32"}, {"model", ...}, ...
+ConfigValues job_facts(const Job& job);
+
 /// What will run, where, how long and from which state: at most 25 lines.
 std::vector<std::string> first_screen(const Job& job, const std::string& run_dir,
                                       const std::string& start);
@@ -30,6 +33,7 @@ struct RunEnd {
   std::string headline;    ///< "done", "interrupted by signal 15", ...
   std::string run_dir;     ///< as the user would type it
   std::string checkpoint;  ///< empty when there is none
+  std::string report;      ///< a file; empty when there is none
   bool finished = true;
 };
 std::vector<std::string> last_screen(const Job& job, const RunState& state, const Stopwatch& watch,

@@ -12,6 +12,7 @@
 #include "runner/dist/operations.h"
 #include "runner/job/recipe_diff.h"
 #include "runner/job/torch_setup.h"
+#include "runner/loop/account.h"
 #include "runner/loop/carry_over.h"
 #include "runner/loop/deadline.h"
 #include "runner/loop/report.h"
@@ -111,10 +112,11 @@ void warn_of_other_environment(const Job& job, const TrainState& state) {
   }
 }
 
-/// Checks everything before anything is restored. Returns whether the recipe has changed.
-bool check_resumable(const Job& job, const TrainState& state, const RunRequest& request) {
+/// Checks everything before anything is restored. Returns in what the recipe has changed.
+std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& state,
+                                          const RunRequest& request) {
   const Node then = parse_recipe("checkpoint.yaml", state.recipe);
-  const auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
+  auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
   check_changes(changes, request.allowed);
   check_same_data(job, state, request.allowed);
   check_same_batches(job, state);
@@ -122,7 +124,7 @@ bool check_resumable(const Job& job, const TrainState& state, const RunRequest& 
     say("changed: " + change.key + " was " + change.then + ", is " + change.now);
   }
   warn_of_other_environment(job, state);
-  return !changes.empty();
+  return changes;
 }
 
 NamedTrackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
@@ -159,6 +161,7 @@ struct OpenRun {
   double read_seconds = 0;          ///< until the checkpoint was in the job
   std::optional<TrainState> saved;  ///< until all that needs it is made
   bool recipe_changed = false;  ///< since the checkpoint, so that even an unchanged state is saved
+  std::vector<RecipeChange> changes;  ///< of the recipe, since the checkpoint
   NamedTrackers trackers;
 
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
@@ -198,7 +201,8 @@ void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& r
     if (job.recipe.checkpoint.resume_step) {
       warn("'checkpoint.resume_step' is not used: '" + from.path + "' knows its step");
     }
-    run.recipe_changed = check_resumable(job, *run.saved, request);
+    run.changes = check_resumable(job, *run.saved, request);
+    run.recipe_changed = !run.changes.empty();
   }
   run.state = restore(job, *run.saved);
   run.resumed_from = fs::proximate(from.path).string();
@@ -244,6 +248,7 @@ std::string headline(const TrainLoop& loop, bool finished) {
 
 ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request, LoopEnd ended) {
   RunEnd end;
+  if (job.group->is_main()) end.report = report_on(request.run_dir);
   end.run_dir = request.run_dir;
   end.finished = ended == LoopEnd::kFinished;
   if (!loop.last_checkpoint().empty()) {
@@ -348,7 +353,10 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   if (job.group->is_main()) record = {dir + "/metrics.jsonl", run.state.progress.step};
   const std::string start = start_text(job, run);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
-  record.event(run.state.progress.step, run.resumed_from.empty() ? "start" : "resume", start);
+  if (job.group->is_main()) {
+    const bool resumed = !run.resumed_from.empty();
+    record_beginning(job, {run.state.progress.step, resumed, start, run.changes}, record);
+  }
   TrackerThread trackers(std::move(run.trackers), &warn);
   trackers.config(flat_values(job.resolved));
 
@@ -370,6 +378,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     try {
       record.event(run.state.progress.step, "failed", error.what());
       record.flush();
+      if (job.group->is_main()) report_on(request.run_dir);
       close(RunStatus::kFailed);
     } catch (const std::exception& also) {
       warn(also.what());  // what ended the run is what the user has to know

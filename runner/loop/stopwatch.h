@@ -4,6 +4,8 @@
 #include <array>
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace accel {
 
@@ -28,6 +30,8 @@ class Stopwatch {
     return seconds(Phase::kData) + seconds(Phase::kForward) + seconds(Phase::kBackward) +
            seconds(Phase::kOptimizer);
   }
+  /// The phases and their seconds so far: {"data", 1.5}, ...
+  std::vector<std::pair<std::string, double>> phases() const;
   /// "data 1 %, forward 35 %, backward 55 %, optimizer 9 %": the phases that took any time.
   std::string summary() const;
 

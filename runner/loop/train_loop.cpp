@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "core/log.h"
@@ -124,6 +125,7 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   if (wanted && saved_step_ != state_.progress.step && state_.progress.step > 0) save();
   saving_.finish();
   watch_.lap(Phase::kSave);
+  record_use();
   parts_.record.flush();
   return interrupted ? LoopEnd::kInterrupted : LoopEnd::kFinished;
 }
@@ -241,9 +243,27 @@ void TrainLoop::log_interval() {
   }
   parts_.trackers.log(state_.progress.step, values);
   parts_.record.log(state_.progress.step, values);
+  record_use();
   parts_.record.flush();
   interval_ = {};
   interval_.seconds = training_seconds();
+}
+
+void TrainLoop::record_use() {
+  if (!parts_.saves) return;
+  std::vector<std::pair<std::string, double>> phases = watch_.phases();
+  std::vector<Measurement> values;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const double seconds = phases[i].second - (told_.empty() ? 0 : told_[i].second);
+    constexpr double kMicroseconds = 1e6;  // of more digits, the record would only grow
+    values.emplace_back("time/" + phases[i].first,
+                        std::round(seconds * kMicroseconds) / kMicroseconds);
+  }
+  told_ = std::move(phases);
+  if (const auto memory = resident_mib()) {
+    values.emplace_back("memory_mib", std::round(*memory * 10) / 10);
+  }
+  parts_.record.use(state_.progress.step, values);
 }
 
 void TrainLoop::log_histograms() {
@@ -263,8 +283,16 @@ void TrainLoop::log_images(const Window& window) {
     std::optional<Picture> picture = picture_of(inputs, i);
     if (!picture && i == 0) warn("'log.images': the data has no images to show");
     if (!picture) return;
-    parts_.trackers.image(1, "samples/" + std::to_string(i), std::move(*picture));
+    const std::string name = "samples/" + std::to_string(i);
+    keep_sample(name, *picture);
+    parts_.trackers.image(1, name, std::move(*picture));
   }
+}
+
+void TrainLoop::keep_sample(const std::string& name, const Picture& picture) const try {
+  if (parts_.saves) write_picture(parts_.run_dir + "/" + name + ".png", picture);
+} catch (const IoError& error) {
+  warn(std::string(error.what()) + ": the report goes without it");
 }
 
 void TrainLoop::evaluate_now() {

@@ -76,8 +76,12 @@ class TrainLoop {
   StepResult make_step(Window& window, StepAsk ask);
   void after_step();
   void log_interval();
+  /// Tells the record what was used since it was last told.
+  void record_use();
   void log_histograms();
   void log_images(const Window& window);
+  /// Puts a sample where the report finds it.
+  void keep_sample(const std::string& name, const Picture& picture) const;
   void evaluate_now();
   bool update_best(const std::map<std::string, double>& results);
   /// Whether a checkpoint of this state and `more` bytes fits on the disk.
@@ -105,6 +109,7 @@ class TrainLoop {
   Deadline deadline_;
   Saving saving_;
   std::optional<SystemMetrics> system_;
+  std::vector<std::pair<std::string, double>> told_;  ///< the watch's phases, of record_use()
   std::string stop_reason_;
 };
 

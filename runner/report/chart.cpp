@@ -10,8 +10,8 @@
 namespace accel {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 230;
-constexpr double kLeft = 62, kRight = 468, kTop = 10, kBottom = 202;
+constexpr double kWidth = 480, kHeight = 226;
+constexpr double kLeft = 62, kRight = 458, kTop = 10, kBottom = 202;
 
 /// From values to places in the drawing.
 struct Frame {
@@ -177,7 +177,7 @@ std::string chart_figure(const Chart& chart) {
     if (!line.curve->empty()) out += drawn(line, frame);
   }
   for (const ChartMark& mark : chart.marks) out += drawn_mark(mark, frame);
-  out += text_at((kLeft + kRight) / 2, kHeight - 1, "middle", "step");
+  out += text_at(kLeft - 6, kBottom + 18, "end", "step");
   return out + "</svg>" + note(chart, frame) + "</figure>\n";
 }
 

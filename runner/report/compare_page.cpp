@@ -57,7 +57,7 @@ std::string charts_of(const std::vector<RunSummary>& runs) {
     return means ? means : &run.loss;
   });
   for (const std::string& name : names_of(runs)) {
-    if (name == "train/loss") continue;
+    if (name == "train/loss" || name == "train/epoch") continue;
     out += compared(name, runs, [&](const RunSummary& run) { return run.curve(name); });
   }
   return "<section class=\"charts\">\n" + out + "</section>\n";

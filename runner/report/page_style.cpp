@@ -36,7 +36,7 @@ header p { flex-basis: 100%; margin: 0; color: var(--soft); overflow-wrap: anywh
 .card b { font-size: 1.25rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .trouble { border-left: 3px solid var(--bad); background: var(--tint); margin: 1rem 0;
   padding: .6rem 1rem .6rem 2rem; overflow-wrap: anywhere; }
-.charts { display: grid; gap: 1rem;
+.charts { display: grid; gap: 1rem; margin-top: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
 figure { margin: 0; padding: .7rem .8rem .4rem; border: 1px solid var(--rule);
   border-radius: .6rem; break-inside: avoid; min-width: 0; }
@@ -44,6 +44,7 @@ figcaption { display: flex; flex-wrap: wrap; gap: .1rem .9rem; align-items: base
 svg { display: block; width: 100%; height: auto; }
 .key { font-size: .82rem; color: var(--soft); overflow-wrap: anywhere; }
 .key b { color: var(--ink); font-weight: 600; font-variant-numeric: tabular-nums; }
+.key.faint i { opacity: .45; }
 .key i { display: inline-block; width: .7rem; height: .7rem; margin-right: .35rem;
   border-radius: .2rem; background: var(--c); }
 .note { color: var(--soft); font-size: .78rem; margin: .2rem 0; }

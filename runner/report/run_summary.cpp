@@ -122,6 +122,9 @@ void RunSummary::add_event(const RecordLine& line) {
   if (event.name == "start" || event.name == "resume") last_use = line.step;
   if (event.name == "save") {
     ++saves;
+    constexpr std::string_view kFolder = "/checkpoints/";  // which is this run's
+    const size_t folder = event.text.find(kFolder);
+    if (folder != event.text.npos) event.text.erase(0, folder + kFolder.size());
     last_save = std::move(event);
     return;
   }

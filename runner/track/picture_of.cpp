@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runner/formats/png_writer.h"
+#include "runner/track/append_file.h"
+
 namespace accel {
 namespace {
 
@@ -51,6 +54,12 @@ std::optional<Picture> picture_of(const Array& inputs, int64_t index) {
     picture.pixels[at % area * channels + at / area] = planes[at];
   }
   return picture;
+}
+
+void write_picture(const std::string& path, const Picture& picture) {
+  const std::string bytes =
+      encode_png({picture.height, picture.width}, picture.channels, picture.pixels);
+  replace_file(path, [&](AppendFile& file) { file.append(bytes); });
 }
 
 }  // namespace accel

@@ -17,7 +17,7 @@ TEST(RunSummaryTest, WholeRunIsSummedUp) {
   run.record().about(0, {{"device", "cpu"}});
   run.train(100);
   run.record().evaluation(100, std::vector<Measurement>{{"eval/accuracy", 0.75}});
-  run.record().event(100, "save", "checkpoint_100");
+  run.record().event(100, "save", "/a/run/checkpoints/checkpoint_100 in 5 ms");
   run.record().use(100, std::vector<Measurement>{{"time/save", 0.5}, {"memory_mib", 190}});
   run.record().event(100, "end", "");
   run.flush();
@@ -37,7 +37,7 @@ TEST(RunSummaryTest, WholeRunIsSummedUp) {
   EXPECT_EQ(found.last_seconds.at("forward"), 0.75);  // not of the time after the last step
   EXPECT_EQ(found.last_seconds.count("save"), 0u);
   EXPECT_EQ(found.saves, 1);
-  EXPECT_EQ(found.last_save.text, "checkpoint_100");
+  EXPECT_EQ(found.last_save.text, "checkpoint_100 in 5 ms");
   EXPECT_EQ(found.events.size(), 2u);
   EXPECT_EQ(found.standing(), RunStanding::kFinished);
 }

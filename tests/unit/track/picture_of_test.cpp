@@ -4,6 +4,10 @@
 
 #include <cmath>
 
+#include "runner/formats/image.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+
 namespace accel {
 namespace {
 
@@ -27,6 +31,16 @@ TEST(PictureOfTest, FloatsAreSpreadFromBlackToWhite) {
   const std::vector<float> same = {7, 7};
   EXPECT_EQ(picture_of(Array::of<float>(DType::kF32, {1, 1, 1, 2}, same), 0)->pixels,
             (Bytes{0, 0}));
+}
+
+TEST(WritePictureTest, FileReadsBack) {
+  const TempFolder folder;
+  const std::string path = folder.path("samples/0.png");
+  write_picture(path, {.height = 1, .width = 2, .channels = 3, .pixels = {1, 2, 3, 4, 5, 6}});
+  const std::string file = file_content(path);
+  const Array read = decode_image(bytes_of(file), Channels::kRgb, path);
+  EXPECT_EQ(read.shape(), (Shape{1, 2, 3}));
+  EXPECT_EQ(read.as<uint8_t>()[5], 6);
 }
 
 TEST(PictureOfTest, WhatIsNoImageHasNoPicture) {

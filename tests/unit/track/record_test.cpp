@@ -81,6 +81,22 @@ TEST(RunRecordTest, EvaluationAndLogAreObjectsOfTheirOwn) {
             "{\"step\":11,\"log\":{}}\n");
 }
 
+TEST(RunRecordTest, WhatARunIsAndUsesIsNamed) {
+  const TempFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  RunRecord record(path, 0);
+  record.plan(0, std::vector<Measurement>{{"total_steps", 126}});
+  record.about(0, {{"device", "cpu"}, {"host", "a \"b\""}});
+  record.about(0, {});
+  record.use(10, std::vector<Measurement>{{"time/data", 0.5}, {"memory_mib", 180.5}});
+  record.flush();
+  EXPECT_EQ(file_content(path),
+            "{\"step\":0,\"plan\":{\"total_steps\":126}}\n"
+            "{\"step\":0,\"about\":{\"device\":\"cpu\",\"host\":\"a \\\"b\\\"\"}}\n"
+            "{\"step\":0,\"about\":{}}\n"
+            "{\"step\":10,\"use\":{\"time/data\":0.5,\"memory_mib\":180.5}}\n");
+}
+
 TEST(RunRecordTest, EventHasATimeAndEscapedText) {
   const TempFolder folder;
   const std::string path = folder.path("metrics.jsonl");
