@@ -11,7 +11,7 @@
 namespace accel {
 namespace {
 
-constexpr int kNameColumns = 12;
+constexpr int kNameColumns = 15;
 constexpr int kValueColumns = 11;
 
 int columns_of(const std::string& text) {

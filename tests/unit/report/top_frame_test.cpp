@@ -51,11 +51,11 @@ TEST(TopFrameTest, RunningRunTellsWhereItIsAndWhatIsNext) {
   EXPECT_EQ(text_of(top_frame(alive(), {80, 24}, kNoon, 0)),
             "digits  running  process 12 on host 'a'\n"
             "step 250 of 1,000  ███████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  25 %  6:15 left\n"
-            "epoch       0          ranks 2  2 steps/s\n"
-            "input wait  25 %       forward 75 %  \n"
-            "checkpoint  checkpoint_200 in 5 ms at step 200, next at step 300, in about 0:25\n"
-            "loss        249        ▁▁▁▁▁▂▂▂▂▃▃▃▃▄▄▄▄▅▅▅▅▆▆▆▆▇▇▇▇████  0 to 249\n"
-            "start       at step 0: at step 0\n");
+            "epoch          0          ranks 2  2 steps/s\n"
+            "input wait     25 %       forward 75 %  \n"
+            "checkpoint     checkpoint_200 in 5 ms at step 200, next at step 300, in about 0:25\n"
+            "loss           249        ▁▁▁▁▂▂▂▂▃▃▃▄▄▄▄▅▅▅▅▆▆▆▇▇▇▇████  0 to 249\n"
+            "start          at step 0: at step 0\n");
 }
 
 TEST(TopFrameTest, SavesByTimeAreCountedFromTheLastOne) {
@@ -74,7 +74,7 @@ TEST(TopFrameTest, EndedRunPromisesNothing) {
   const std::string text = text_of(lines);
   EXPECT_EQ(lines.front().text, "digits  failed");
   EXPECT_EQ(lines.front().look, FrameLine::Look::kBad);
-  EXPECT_EQ(lines.back().text, "failed      at step 250: the disk is \\x1b[31mfull");
+  EXPECT_EQ(lines.back().text, "failed         at step 250: the disk is \\x1b[31mfull");
   EXPECT_EQ(text.find("left"), text.npos);
   EXPECT_EQ(text.find("next"), text.npos);
 }
@@ -95,14 +95,14 @@ TEST(TopFrameTest, FitsEveryWindow) {
       EXPECT_LE(columns(line.text), static_cast<size_t>(size.columns)) << line.text;
     }
   }
-  EXPECT_EQ(top_frame(run, {80, 24}, kNoon, 0).back().text, "start       at step 0: at step 0");
+  EXPECT_EQ(top_frame(run, {80, 24}, kNoon, 0).back().text, "start          at step 0: at step 0");
 }
 
 TEST(TopFrameTest, EmptyRunHasAPicture) {
   RunSummary run;
   run.name = "new";
   EXPECT_EQ(text_of(top_frame(run, {80, 24}, kNoon, 0)),
-            "new  crashed\nstep 0\nepoch       0          \n");
+            "new  crashed\nstep 0\nepoch          0          \n");
 }
 
 TEST(SparklineTest, IsAsWideAsItMayBe) {
