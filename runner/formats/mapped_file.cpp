@@ -1,6 +1,8 @@
 #include "runner/formats/mapped_file.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include <fcntl.h>
@@ -54,6 +56,19 @@ SharedBytes map_file(const std::string& path) {
   std::shared_ptr<const void> owner(
       memory, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
   return {{static_cast<const std::byte*>(memory), size}, std::move(owner)};
+}
+
+void forget_pages(const SharedBytes& file, std::span<const std::byte> bytes) {
+  const auto address = [](const std::byte* byte) { return reinterpret_cast<uintptr_t>(byte); };
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t file_begin = address(file.view.data());
+  const uintptr_t file_end = file_begin + file.view.size();
+  uintptr_t begin = std::max(address(bytes.data()), file_begin);
+  uintptr_t end = std::min(address(bytes.data()) + bytes.size(), file_end);
+  begin = (begin + page - 1) / page * page;
+  // The last page of a file belongs to nobody else.
+  end = end == file_end ? (end + page - 1) / page * page : end / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace accel

@@ -18,4 +18,8 @@ struct SharedBytes {
 /// it is mapped. Throws DataError when it is missing, unreadable or no regular file.
 SharedBytes map_file(const std::string& path);
 
+/// Gives back the memory of those pages of a mapped `file` that lie wholly within `bytes`; looking
+/// there again reads them again. Bytes outside the file are left alone.
+void forget_pages(const SharedBytes& file, std::span<const std::byte> bytes);
+
 }  // namespace accel
