@@ -1,5 +1,6 @@
-// GPT-2: a causal transformer with learned positions whose head is its token embedding. Parameters
-// are named as in Hugging Face's GPT-2, with linear weights stored [out, in] as nn.Linear does.
+// GPT-2: a causal transformer with learned positions whose head is its token embedding, or one of
+// its own. Parameters are named as in Hugging Face's GPT-2, with linear weights stored [out, in] as
+// nn.Linear does.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -8,9 +9,10 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "core/model.h"
-#include "core/registry.h"
+#include "models/activations.h"
+#include "models/hf_family.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -22,7 +24,14 @@ struct GptOptions {
   int64_t layers = 4;
   int64_t heads = 4;
   int64_t width = 128;
+  Auto<int64_t> hidden;
+  HfActivation activation = HfActivation::kGeluTanh;
+  double epsilon = 1e-5;
+  bool tied = true;
   double dropout = 0.0;
+  Auto<double> attention_dropout;
+  Auto<double> embedding_dropout;
+  FilePath weights;
 };
 
 constexpr double kGptWeightDeviation = 0.02;
@@ -33,14 +42,15 @@ class GptAttention final : public torch::nn::Module {
       : c_attn_(register_module("c_attn", torch::nn::Linear(options.width, 3 * options.width))),
         c_proj_(register_module("c_proj", torch::nn::Linear(options.width, options.width))),
         heads_(options.heads),
-        dropout_(options.dropout) {}
+        dropout_(options.dropout),
+        attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
 
   at::Tensor forward(const at::Tensor& x) {
     const int64_t width = x.size(2);
     const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
     at::Tensor y = at::scaled_dot_product_attention(
         by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), /*attn_mask=*/{},
-        is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+        is_training() ? attention_dropout_ : 0.0, /*is_causal=*/true);
     y = y.transpose(1, 2).reshape_as(x);
     return at::dropout(c_proj_->forward(y), dropout_, is_training());
   }
@@ -55,18 +65,19 @@ class GptAttention final : public torch::nn::Module {
 
   torch::nn::Linear c_attn_, c_proj_;
   int64_t heads_;
-  double dropout_;
+  double dropout_, attention_dropout_;
 };
 
 class GptMlp final : public torch::nn::Module {
  public:
-  explicit GptMlp(const GptOptions& options)
-      : c_fc_(register_module("c_fc", torch::nn::Linear(options.width, 4 * options.width))),
-        c_proj_(register_module("c_proj", torch::nn::Linear(4 * options.width, options.width))),
+  GptMlp(const GptOptions& options, int64_t hidden)
+      : c_fc_(register_module("c_fc", torch::nn::Linear(options.width, hidden))),
+        c_proj_(register_module("c_proj", torch::nn::Linear(hidden, options.width))),
+        activation_(options.activation),
         dropout_(options.dropout) {}
 
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = c_proj_->forward(at::gelu(c_fc_->forward(x), "tanh"));
+    const at::Tensor y = c_proj_->forward(activate(activation_, c_fc_->forward(x)));
     return at::dropout(y, dropout_, is_training());
   }
 
@@ -74,20 +85,25 @@ class GptMlp final : public torch::nn::Module {
 
  private:
   torch::nn::Linear c_fc_, c_proj_;
+  HfActivation activation_;
   double dropout_;
 };
 
-torch::nn::LayerNorm gpt_norm(int64_t width) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
+torch::nn::LayerNorm gpt_norm(const GptOptions& options) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width}).eps(options.epsilon));
+}
+
+int64_t gpt_hidden(const GptOptions& options) {
+  return options.hidden.value_or(4 * options.width);
 }
 
 class GptBlock final : public torch::nn::Module {
  public:
   explicit GptBlock(const GptOptions& options)
-      : ln_1_(register_module("ln_1", gpt_norm(options.width))),
+      : ln_1_(register_module("ln_1", gpt_norm(options))),
         attn_(register_module("attn", std::make_shared<GptAttention>(options))),
-        ln_2_(register_module("ln_2", gpt_norm(options.width))),
-        mlp_(register_module("mlp", std::make_shared<GptMlp>(options))) {}
+        ln_2_(register_module("ln_2", gpt_norm(options))),
+        mlp_(register_module("mlp", std::make_shared<GptMlp>(options, gpt_hidden(options)))) {}
 
   at::Tensor forward(const at::Tensor& inputs) {
     const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs)));
@@ -108,14 +124,14 @@ class GptTransformer final : public torch::nn::Module {
   GptTransformer(int64_t vocab, int64_t context, const GptOptions& options)
       : wte_(register_module("wte", torch::nn::Embedding(vocab, options.width))),
         wpe_(register_module("wpe", torch::nn::Embedding(context, options.width))),
-        dropout_(options.dropout) {
+        dropout_(options.embedding_dropout.value_or(options.dropout)) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.layers; ++i) {
       blocks_.push_back(std::make_shared<GptBlock>(options));
       list->push_back(blocks_.back());
     }
     register_module("h", list);
-    ln_f_ = register_module("ln_f", gpt_norm(options.width));
+    ln_f_ = register_module("ln_f", gpt_norm(options));
     initialise();
   }
 
@@ -160,31 +176,14 @@ class Gpt final : public LanguageModel {
   static constexpr auto kName = "gpt";
   static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
 
-  static Schema<GptOptions> schema() {
-    return Schema<GptOptions>()
-        .field("vocab", &GptOptions::vocab, "Token ids are below this.",
-               if_given<Auto>(at_least<int64_t>(2)))
-        .on_resume(Change::kImpossible)
-        .field("context", &GptOptions::context, "Longest sequence it can see.",
-               if_given<Auto>(at_least<int64_t>(1)))
-        .on_resume(Change::kImpossible)
-        .field("layers", &GptOptions::layers, "Blocks.", at_least<int64_t>(1))
-        .on_resume(Change::kImpossible)
-        .field("heads", &GptOptions::heads, "Attention heads in a block.", at_least<int64_t>(1))
-        .on_resume(Change::kImpossible)
-        .field("width", &GptOptions::width, "Numbers per token between the blocks.",
-               at_least<int64_t>(1))
-        .on_resume(Change::kImpossible)
-        .field("dropout", &GptOptions::dropout,
-               "Chance of dropping an embedding, an attention weight or a block's output.",
-               within(0.0, 1.0))
-        .check([](const GptOptions& options, const Node& node, Reading& reading) {
-          if (options.width % options.heads == 0) return;
-          reading.problems.error(node.where, "'width' must be a multiple of 'heads', but " +
-                                                 std::to_string(options.width) + " is not one of " +
-                                                 std::to_string(options.heads));
-        });
-  }
+  static constexpr bool kGenerates = true;
+
+  static Schema<GptOptions> schema();
+  static bool reads(const std::string& model_type) { return model_type == "gpt2"; }
+  static GptOptions from_config(HfConfig& config);
+  static void to_config(const GptOptions& options, const WeightShapes& shapes,
+                        nlohmann::json& config);
+  static HfNames names(const GptOptions& options);
 
   Gpt(const GptOptions& options, const ModelContext& context)
       : net_(std::make_shared<torch::nn::Module>()) {
@@ -195,22 +194,121 @@ class Gpt final : public LanguageModel {
     const int64_t longest = sufficient_size({kName, "context", options.context, length});
     transformer_ = net_->register_module("transformer",
                                          std::make_shared<GptTransformer>(vocab, longest, options));
+    if (options.tied) return;
+    const auto no_bias = torch::nn::LinearOptions(options.width, vocab).bias(false);
+    head_ = net_->register_module("lm_head", torch::nn::Linear(no_bias));
+    torch::nn::init::normal_(head_->weight, 0.0, kGptWeightDeviation);
   }
 
   at::Tensor forward(const at::Tensor& tokens) override {
     return at::linear(hidden(tokens), head_weight());
   }
   at::Tensor hidden(const at::Tensor& tokens) override { return transformer_->forward(tokens); }
-  at::Tensor head_weight() override { return transformer_->token_embedding(); }
+  at::Tensor head_weight() override {
+    return head_ ? head_->weight : transformer_->token_embedding();
+  }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
 
  private:
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<GptTransformer> transformer_;
+  torch::nn::Linear head_{nullptr};
 };
 
-const Register<Gpt> gpt;
+Schema<GptOptions> Gpt::schema() {
+  const auto count = at_least<int64_t>(1);
+  auto sizes =
+      Schema<GptOptions>()
+          .field("vocab", &GptOptions::vocab, "Token ids are below this.",
+                 if_given<Auto>(at_least<int64_t>(2)))
+          .on_resume(Change::kImpossible)
+          .field("context", &GptOptions::context, "Longest sequence it can see.",
+                 if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .field("layers", &GptOptions::layers, "Blocks.", count)
+          .on_resume(Change::kImpossible)
+          .field("heads", &GptOptions::heads, "Attention heads in a block.", count)
+          .on_resume(Change::kImpossible)
+          .field("width", &GptOptions::width, "Numbers per token between the blocks.", count)
+          .on_resume(Change::kImpossible)
+          .field("hidden", &GptOptions::hidden,
+                 "Numbers per token within a block's MLP; auto: four times the width.",
+                 if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .field("activation", &GptOptions::activation, "Between the MLP's two layers.")
+          .on_resume(Change::kImpossible)
+          .field("epsilon", &GptOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
+          .on_resume(Change::kImpossible)
+          .field("tied", &GptOptions::tied, "Whether the head is the token embedding.")
+          .on_resume(Change::kImpossible);
+  const auto chance = within(0.0, 1.0);
+  return with_weights(
+      std::move(sizes)
+          .field("dropout", &GptOptions::dropout,
+                 "Chance of dropping an embedding, an attention weight or a block's output.",
+                 chance)
+          .field("attention_dropout", &GptOptions::attention_dropout,
+                 "That of an attention weight, where it is another.", if_given<Auto>(chance))
+          .field("embedding_dropout", &GptOptions::embedding_dropout,
+                 "That of an embedding, where it is another.", if_given<Auto>(chance))
+          .check([](const GptOptions& options, const Node& node, Reading& reading) {
+            if (options.width % options.heads == 0) return;
+            reading.problems.error(node.where, "'width' must be a multiple of 'heads', but " +
+                                                   std::to_string(options.width) +
+                                                   " is not one of " +
+                                                   std::to_string(options.heads));
+          }));
+}
+
+GptOptions Gpt::from_config(HfConfig& config) {
+  constexpr auto kNotBuilt = "this model does not do";
+  config.want("scale_attn_weights", true, kNotBuilt);
+  config.want("scale_attn_by_inverse_layer_idx", false, kNotBuilt);
+  config.want("add_cross_attention", false, kNotBuilt);
+  GptOptions options;
+  options.vocab = {config.integer("vocab_size")};
+  options.context = {config.integer("n_positions")};
+  options.layers = config.integer("n_layer");
+  options.heads = config.integer("n_head");
+  options.width = config.integer("n_embd");
+  options.hidden = {config.integer("n_inner", 4 * options.width)};
+  options.activation = activation_in(config, "activation_function", HfActivation::kGeluTanh);
+  options.epsilon = config.number("layer_norm_epsilon", 1e-5);
+  options.tied = config.flag("tie_word_embeddings", true);
+  options.dropout = config.number("resid_pdrop", 0.1);
+  options.attention_dropout = {config.number("attn_pdrop", 0.1)};
+  options.embedding_dropout = {config.number("embd_pdrop", 0.1)};
+  return options;
+}
+
+void Gpt::to_config(const GptOptions& options, const WeightShapes& shapes, nlohmann::json& config) {
+  config["model_type"] = "gpt2";
+  config["architectures"] = {"GPT2LMHeadModel"};
+  config["vocab_size"] = shapes.at("transformer.wte.weight").at(0);
+  config["n_positions"] = shapes.at("transformer.wpe.weight").at(0);
+  config["n_layer"] = options.layers;
+  config["n_head"] = options.heads;
+  config["n_embd"] = options.width;
+  config["n_inner"] = gpt_hidden(options);
+  config["activation_function"] = config_name(options.activation);
+  config["layer_norm_epsilon"] = options.epsilon;
+  config["tie_word_embeddings"] = options.tied;
+  config["resid_pdrop"] = options.dropout;
+  config["attn_pdrop"] = options.attention_dropout.value_or(options.dropout);
+  config["embd_pdrop"] = options.embedding_dropout.value_or(options.dropout);
+}
+
+HfNames Gpt::names(const GptOptions& options) {
+  HfNames names;
+  names.base = "transformer.";
+  names.transposed = {"*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight"};
+  names.unused = {"*.attn.bias", "*.attn.masked_bias"};
+  (options.tied ? names.unused : names.heads).push_back("lm_head.weight");
+  return names;
+}
+
+const RegisterPretrained<Gpt> gpt;
 
 }  // namespace
 }  // namespace accel

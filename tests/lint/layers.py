@@ -9,7 +9,8 @@ COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/task
               "runner/metrics", "runner/callbacks", "runner/dist", "runner/launch",
               "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers",
               "runner/report")
-READS_FORMATS = ("data", "runner/checkpoint", "runner/track", "runner/tokenizers", "runner/report")
+READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/tokenizers",
+                 "runner/report")
 
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}

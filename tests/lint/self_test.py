@@ -36,8 +36,8 @@ class LayersTest(unittest.TestCase):
                          ["models/mlp.cpp:2: 'models' must not include 'runner/optim/sgd.h'"
                           " of runner/optim"])
 
-    def test_models_read_no_formats(self):
-        self.assertEqual(len(self.complaints("models/mlp.cpp", "runner/formats/npy.h")), 1)
+    def test_optimizers_read_no_formats(self):
+        self.assertEqual(len(self.complaints("runner/optim/sgd.cpp", "runner/formats/npy.h")), 1)
 
 
 class SizesTest(unittest.TestCase):

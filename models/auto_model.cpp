@@ -1,0 +1,63 @@
+// `type: auto`: the model that a Hugging Face folder is of.
+#include "core/error.h"
+#include "models/hf_family.h"
+
+namespace accel {
+namespace {
+
+struct AutoModelOptions {
+  FilePath weights;
+
+  static Schema<AutoModelOptions> schema() {
+    return with_weights(Schema<AutoModelOptions>()).required();
+  }
+};
+
+constexpr auto kAutoName = "auto";
+constexpr auto kAutoSummary =
+    "The model that the Hugging Face folder `weights` is of, with its options.";
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "'" : ", '") + word + "'";
+  return out;
+}
+
+/// Options beside `weights` are those of the model that the folder turns out to be of.
+Ref<Model> prepare_auto(const Node& node, Reading& reading) {
+  const size_t before = reading.problems.size();
+  const Node::Entry* weights = node.map() ? node.find("weights") : nullptr;
+  Node known = detail::without_type(node);
+  std::erase_if(*known.map(), [](const Node::Entry& entry) { return entry.key != "weights"; });
+  const AutoModelOptions options = AutoModelOptions::schema().read(known, reading);
+  if (reading.problems.size() != before) return {};
+  try {
+    const HfConfig config(options.weights.text);
+    if (const HfFamily::Table* family = HfFamily::of_model_type(config.model_type())) {
+      return family->prepare(node, reading);
+    }
+    reading.problems.error(weights->node.where,
+                           "'" + config.path() + "' has the model type '" + config.model_type() +
+                               "', which there is no model for",
+                           "models that can be read are " + joined(HfFamily::components()));
+  } catch (const Error& error) {
+    reading.problems.error(weights->node.where, error.what(), error.hint());
+  }
+  return {};
+}
+
+class RegisterAuto : Registration {
+ public:
+  RegisterAuto() : Registration(&enter) {}
+
+ private:
+  static void enter(Registry& registry) {
+    registry.of<Model>().add({kAutoName, kAutoSummary, AutoModelOptions::schema().info()},
+                             &prepare_auto);
+  }
+};
+
+const RegisterAuto auto_model;
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,93 @@
+"""Writes tests/unit/models/golden/hf/NAME: a folder of transformers' for each kind of model, with random weights,
+and golden.json beside them: what transformers makes of each for given inputs."""
+
+import json
+import pathlib
+
+import torch
+import transformers
+from torch.nn import functional as F
+
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "tests/unit/models/golden/hf"
+
+GPT2 = {"vocab_size": 29, "n_positions": 12, "n_embd": 8, "n_layer": 2, "n_head": 2, "bos_token_id": 0,
+        "eos_token_id": 1}
+
+BERT = {"vocab_size": 29, "max_position_embeddings": 12, "hidden_size": 8, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 12, "hidden_dropout_prob": 0.0}
+
+LLAMA = {"vocab_size": 29, "max_position_embeddings": 64, "hidden_size": 8, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12, "head_dim": 4}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+
+# name: (class, config class, options)
+CASES = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", {**GPT2, "n_inner": 12, "activation_function": "relu",
+                                               "layer_norm_epsilon": 1e-3, "resid_pdrop": 0.0}),
+    "gpt2_untied": ("GPT2LMHeadModel", "GPT2Config", {**GPT2, "tie_word_embeddings": False}),
+    "bert_classes": ("BertForSequenceClassification", "BertConfig", {**BERT, "num_labels": 3,
+                                                                     "layer_norm_eps": 1e-6}),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": LLAMA3, "attention_bias": True,
+                                                  "mlp_bias": True}),
+    "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None,
+                                                        "tie_word_embeddings": True}),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "head_dim": 2, "num_key_value_heads": 4}),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", LLAMA),
+    "bert_tokens": ("BertForMaskedLM", "BertConfig", {**BERT, "hidden_act": "gelu_new"}),
+}
+
+
+def make(name, seed):
+    class_name, config_class, options = CASES[name]
+    torch.manual_seed(seed)
+    model = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
+    for parameter in model.parameters():  # norms and biases start at 1 and 0, which would show nothing
+        torch.nn.init.normal_(parameter, std=0.2)
+    model.tie_weights()
+    model.save_pretrained(ROOT / name)
+    return model.eval()
+
+
+def inputs_of(model, size=2, length=8):
+    if model.config.model_type == "bert":
+        lengths = torch.tensor([length, length - 3])
+        return {"tokens": torch.randint(model.config.vocab_size, (size, length)), "lengths": lengths,
+                "segments": torch.randint(2, (size, length))}
+    if getattr(model.config, "vocab_size", None):
+        return {"tokens": torch.randint(model.config.vocab_size, (size, length))}
+    shape = (size, model.config.num_channels, model.config.image_size, model.config.image_size)
+    return {"pixels": torch.randn(shape)}
+
+
+def run(model, inputs):
+    """The logits, and of the mean of their cross-entropies with class 0 the gradients' norms and sums."""
+    if "pixels" in inputs:
+        logits = model(pixel_values=inputs["pixels"]).logits
+    elif "lengths" in inputs:
+        mask = torch.arange(inputs["tokens"].shape[1])[None] < inputs["lengths"][:, None]
+        logits = model(input_ids=inputs["tokens"], attention_mask=mask.long(),
+                       token_type_ids=inputs["segments"]).logits
+    else:
+        logits = model(input_ids=inputs["tokens"]).logits
+    flat = logits.flatten(0, -2)
+    loss = F.cross_entropy(flat, torch.zeros(len(flat), dtype=torch.long))
+    loss.backward()
+    gradients = {name: [parameter.grad.norm().item(), parameter.grad.sum().item()]
+                 for name, parameter in model.named_parameters()}
+    return {"logits": logits.flatten().tolist(), "shape": list(logits.shape), "loss": loss.item(),
+            "gradients": gradients}
+
+
+def main():
+    golden = {}
+    for seed, name in enumerate(CASES, 1):
+        model = make(name, seed)
+        inputs = inputs_of(model)
+        golden[name] = {"inputs": {key: {"shape": list(value.shape), "values": value.flatten().tolist()}
+                                   for key, value in inputs.items()}, **run(model, inputs)}
+    (ROOT / "golden.json").write_text(json.dumps(golden) + "\n")
+
+
+if __name__ == "__main__":
+    main()
