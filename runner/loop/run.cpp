@@ -282,10 +282,12 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
 
 /// What rank 0 tells the others in place of a checkpoint's path when it refuses to start: no path
 /// begins with a NUL.
-std::string refusal_text(const Error& error) {
+std::string refusal_text(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const ExitCode code = ours ? ours->code() : ExitCode::kOther;
   const std::string nul(1, '\0');
-  return nul + std::to_string(static_cast<int>(error.code())) + nul + error.what() + nul +
-         error.hint();
+  return nul + std::to_string(static_cast<int>(code)) + nul + error.what() + nul +
+         (ours ? ours->hint() : "");
 }
 
 /// Throws what a refusal_text() tells.
@@ -316,7 +318,7 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     open_run(job, request, run);
     write_whole(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
     fs::create_directories(run.dir + "/logs");
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     broadcast_text(*job.group, refusal_text(error));
     throw;
   }
