@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runner/tokenizers/tokenizer.h"
+#include "tests/unit/formats/temp_folder.h"
 
 namespace accel {
 namespace {
@@ -90,6 +91,19 @@ TEST(TokenizerTest, SpecialTokensAreKnownByTheirUsualSpellings) {
   EXPECT_EQ(bert.mask, 4);
   EXPECT_EQ(bert.bos, std::nullopt);
   EXPECT_EQ(bert.eos, std::nullopt);
+}
+
+TEST(TokenizerTest, OnlyTheFirstWordOfATextIsMarkedWhereTheSchemeSaysSo) {
+  const TempFolder folder;
+  const auto tokenizer = load_tokenizer(folder.write("tokenizer.json", R"({
+    "added_tokens": [{"id": 9, "content": "<s>", "special": true}],
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"},
+      {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]},
+    "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "\u2581a": 2}}})"));
+  EXPECT_EQ(tokenizer->encode("a a"), (Ids{2, 1}));
+  EXPECT_EQ(tokenizer->encode(" a a"), (Ids{1, 1}));
+  EXPECT_EQ(tokenizer->encode("<s>a a"), (Ids{9, 1, 1}));
+  EXPECT_EQ(tokenizer->encode("a<s>a"), (Ids{2, 9, 1}));
 }
 
 TEST(TokenizerTest, BrokenBytesCountAsOneReplacementCharacterEach) {

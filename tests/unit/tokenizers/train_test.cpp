@@ -35,14 +35,15 @@ constexpr auto kTongueTwister =
 TEST(LearnMergesTest, TheMostFrequentPairComesFirstAndOfEqualOnesTheLower) {
   std::vector<std::pair<int32_t, int32_t>> made;
   int32_t next = 10;
-  learn_merges({{{1, 2, 3}, 5}, {{2, 3, 1}, 2}, {{4, 4, 4}, 3}, {{5, 6}, 1}},
+  learn_merges({{{1, 2, 3}, 5}, {{2, 3, 1}, 2}, {{4, 4, 4}, 3}, {{5, 6}, 1}, {{9, 1}, 2}},
                [&](int32_t left, int32_t right) {
                  made.emplace_back(left, right);
                  return next++;
                });
-  // (2 3): 7 times; then (4 4): 2 x 3; (1 10): 5; (11 4): 3; (10 1): 2; (5 6) comes once.
-  EXPECT_EQ(made,
-            (std::vector<std::pair<int32_t, int32_t>>{{2, 3}, {4, 4}, {1, 10}, {11, 4}, {10, 1}}));
+  // (2 3): 7 times; then (4 4): 2 x 3; (1 10): 5; (11 4): 3; (9 1) and (10 1): 2;
+  // (5 6) comes once.
+  EXPECT_EQ(made, (std::vector<std::pair<int32_t, int32_t>>{
+                      {2, 3}, {4, 4}, {1, 10}, {11, 4}, {9, 1}, {10, 1}}));
 }
 
 TEST(TrainTest, BytePairsGiveEveryTextBack) {
