@@ -15,7 +15,17 @@ import tempfile
 
 import runs
 
-FOLDERS = {"mnist": "mnist10k", "shakespeare_char": "tinyshakespeare", "cifar": "."}
+FOLDERS = {"mnist": "mnist10k", "shakespeare_char": "tinyshakespeare", "cifar": ".", "sst2": "sst2"}
+
+
+def tokenizer_for(binary, data, scratch):
+    """Trains the tokenizer as the recipe says, and gives what names it."""
+    text = pathlib.Path(scratch) / "words.txt"
+    lines = (data / "train.tsv").read_text().splitlines()
+    text.write_text("".join(line.split("\t")[0] + "\n" for line in lines))
+    subprocess.run([binary, "tokenizer", "train", text, "--model", "wordpiece", "--vocab-size", "4000",
+                    "--out", "tokenizer"], cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+    return [f"vars.tokenizer={pathlib.Path(scratch) / 'tokenizer'}"]
 
 
 def main():
@@ -30,7 +40,8 @@ def main():
     for name in sys.argv[3:] or FOLDERS:
         folder = FOLDERS[name]
         with tempfile.TemporaryDirectory() as scratch:
-            done = subprocess.run([binary, recipes / f"{name}.yaml", f"vars.data={data / folder}"],
+            words = tokenizer_for(binary, data / folder, scratch) if name == "sst2" else []
+            done = subprocess.run([binary, recipes / f"{name}.yaml", f"vars.data={data / folder}", *words],
                                   cwd=scratch, capture_output=True, text=True)
             ends = [line for line in done.stdout.splitlines() if line.startswith(("expect", "done"))]
             report.check(f"{name}: {'; '.join(ends)}", done.returncode == 0, done.stderr + done.stdout[-800:])
