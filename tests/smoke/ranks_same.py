@@ -79,8 +79,9 @@ def main():
         check_same_bits(scratch, report, "job.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16")
         check_same_bits(scratch, report, "gpt.yaml", "gpt")
         check_same_bits(scratch, report, "gpt.yaml", "gpt-bf16", "accelerator.mixed_precision=bf16")
-        check_same_bits(scratch, report, recipes / "tiny" / "reviews_jsonl.yaml", "padded",
-                        "train.until=25 steps", "~expect", "accelerator.num_cpu_threads_per_process=1")
+        for name in ("jsonl", "bert"):
+            check_same_bits(scratch, report, recipes / "tiny" / f"reviews_{name}.yaml", f"padded-{name}",
+                            "train.until=25 steps", "~expect", "accelerator.num_cpu_threads_per_process=1")
         check_near(scratch, report, "job.yaml", "near-mlp")
         check_near(scratch, report, "gpt.yaml", "near-gpt")
         for name, (folder, words) in REAL.items():
