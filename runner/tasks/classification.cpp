@@ -63,6 +63,7 @@ class Classification final : public Task {
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
     const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
+    check_output(logits, batch);
     std::optional<at::Tensor> weights;
     if (class_weights_.defined()) weights = weights_on(batch.targets);
     return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,
@@ -74,6 +75,18 @@ class Classification final : public Task {
   std::vector<std::string> default_metrics() const override { return {"accuracy"}; }
 
  private:
+  /// A model that scores every token would be met by PyTorch with a riddle.
+  static void check_output(const at::Tensor& logits, const Batch& batch) {
+    if (logits.dim() == batch.targets.dim() + 1) return;
+    throw Error(ExitCode::kRecipe,
+                "the task 'classification' wants scores of classes for each target, but the "
+                "model's output is " +
+                    to_string(Shape(logits.sizes().begin(), logits.sizes().end())) +
+                    " and the targets are " +
+                    to_string(Shape(batch.targets.sizes().begin(), batch.targets.sizes().end())),
+                "of texts, a model such as 'bert' scores classes");
+  }
+
   at::Tensor weights_on(const at::Tensor& targets) const {
     return class_weights_.to(targets.device());
   }

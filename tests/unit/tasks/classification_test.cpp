@@ -1,5 +1,6 @@
 // Classification: smoothing, class weights and what does not fit.
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,6 +93,19 @@ TEST(ClassificationTest, RefusesNumbersAsTargets) {
   EXPECT_EQ(complaint<Task>("classification", context),
             "the task 'classification' wants I64 class labels, but the targets of the data are "
             "F32 [3]");
+}
+
+TEST(ClassificationTest, RefusesScoresOfEveryToken) {
+  EchoModel model;
+  const Batch batch = numbered_batch(at::zeros({2, 5, 7}), two_samples().targets);
+  try {
+    build<Task>("classification", image_labels(2))->loss(model, batch);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the task 'classification' wants scores of classes for each target, but the "
+                 "model's output is [2, 5, 7] and the targets are [2]");
+  }
 }
 
 }  // namespace
