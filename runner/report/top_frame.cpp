@@ -149,10 +149,12 @@ std::string next_save(const RunSummary& run, std::time_t now) {
 }
 
 std::string save_line(const RunSummary& run, std::time_t now) {
-  std::string line;
-  if (run.saves > 0) line = run.last_save.text + " at step " + std::to_string(run.last_save.step);
-  const std::string next = next_save(run, now);
-  if (!next.empty()) line += (line.empty() ? "" : ", ") + next;
+  std::string line = next_save(run, now);
+  if (run.saves > 0) {
+    line.append(line.empty() ? "last " : "; last ");
+    line.append(run.last_save.text, 0,
+                run.last_save.text.find(' '));  // behind it is how long it took
+  }
   return line.empty() ? line : name_column("checkpoint") + printable(line);
 }
 

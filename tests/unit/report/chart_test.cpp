@@ -54,11 +54,12 @@ TEST(ChartTest, JoinedValuesAreABandAndTheNoteSaysSo) {
 
 TEST(ChartTest, WideSpansMayBeLogarithmic) {
   const Curve wide = curve_of({1000, 1}), narrow = curve_of({20, 1}),
-              negative = curve_of({1000, -1});
+              negative = curve_of({1000, -1}), zero = curve_of({1000, 0});
   EXPECT_TRUE(has(drawing(wide, true), "Logarithmic."));
   EXPECT_FALSE(has(drawing(wide, false), "Logarithmic."));
   EXPECT_FALSE(has(drawing(narrow, true), "Logarithmic."));
   EXPECT_FALSE(has(drawing(negative, true), "Logarithmic."));
+  EXPECT_FALSE(has(drawing(zero, true), "Logarithmic."));
 }
 
 TEST(ChartTest, ExtremeValuesStayInTheDrawing) {

@@ -137,6 +137,10 @@ TEST(RunFollowerTest, RecordThatAResumeCutBackIsReadAnew) {
   RunRecord resumed(run.dir() + "/metrics.jsonl", 20);
   EXPECT_EQ(follower.update().step, 20);
   EXPECT_EQ(follower.update().loss.pieces().size(), 20u);
+  RunRecord again(run.dir() + "/metrics.jsonl", 10);
+  for (int64_t step = 11; step <= 60; ++step) again.step({.step = step, .loss = 1});
+  again.flush();
+  EXPECT_EQ(follower.update().loss.pieces().size(), 60u);  // longer than it was before
 }
 
 TEST(RunFollowerTest, RunThatHasOnlyBegunIsEmpty) {

@@ -53,7 +53,7 @@ TEST(TopFrameTest, RunningRunTellsWhereItIsAndWhatIsNext) {
             "step 250 of 1,000  ███████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  25 %  6:15 left\n"
             "epoch          0          ranks 2  2 steps/s\n"
             "input wait     25 %       forward 75 %  \n"
-            "checkpoint     checkpoint_200 in 5 ms at step 200, next at step 300, in about 0:25\n"
+            "checkpoint     next at step 300, in about 0:25; last checkpoint_200\n"
             "loss           249        ▁▁▁▁▂▂▂▂▃▃▃▄▄▄▄▅▅▅▅▆▆▆▇▇▇▇████  0 to 249\n"
             "start          at step 0: at step 0\n");
 }
@@ -63,7 +63,7 @@ TEST(TopFrameTest, SavesByTimeAreCountedFromTheLastOne) {
   run.plan["save_every_steps"] = 0;
   run.plan["save_every_seconds"] = 1800;
   const std::string text = text_of(top_frame(run, {120, 24}, kNoon, 0));
-  EXPECT_NE(text.find("next in about 20:00\n"), text.npos) << text;
+  EXPECT_NE(text.find("next in about 20:00; last checkpoint_200\n"), text.npos) << text;
 }
 
 TEST(TopFrameTest, EndedRunPromisesNothing) {
