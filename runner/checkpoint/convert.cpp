@@ -61,29 +61,6 @@ std::vector<NamedArray> untied(const std::vector<NamedArray>& tensors) {
   return out;
 }
 
-void write_weights(FolderWriter& writer, const std::vector<NamedArray>& tensors,
-                   WeightFormat format, uint64_t max_shard_bytes) {
-  std::vector<WeightSize> sizes;
-  for (const auto& [name, array] : tensors) sizes.push_back({name, array.bytes()});
-  const std::vector<WeightShard> shards = plan_weight_shards(sizes, max_shard_bytes, format);
-  for (const WeightShard& shard : shards) {
-    std::vector<NamedArray> some;
-    Value::Dict dict;
-    for (const size_t i : shard.weights) {
-      some.push_back(tensors[i]);
-      dict.items.emplace_back(tensors[i].name, tensors[i].array);
-    }
-    if (format == WeightFormat::kSafetensors) {
-      writer.add_tensors(shard.file, some);
-    } else {
-      writer.add_value(shard.file, std::move(dict));
-    }
-  }
-  if (shards.size() > 1) {
-    writer.add_text(weight_index_name(format), weight_index_text(sizes, shards));
-  }
-}
-
 void write_dcp_folder(Files& files, const std::string& folder, const DcpState& state) {
   files.make_dirs(folder);
   FolderWriter writer(files, folder);
@@ -219,25 +196,59 @@ void discard(Files& files, const std::string& staged) {
 
 }  // namespace
 
-std::vector<std::string> convert_checkpoint(Files& files, const std::string& source,
-                                            const std::string& target,
-                                            const ConvertOptions& options) {
-  std::vector<std::string> notes;
-  const Origin origin = read_origin(files, source);
+void write_weights(FolderWriter& writer, const std::vector<NamedArray>& tensors,
+                   WeightFormat format, uint64_t max_shard_bytes) {
+  std::vector<WeightSize> sizes;
+  for (const auto& [name, array] : tensors) sizes.push_back({name, array.bytes()});
+  const std::vector<WeightShard> shards = plan_weight_shards(sizes, max_shard_bytes, format);
+  for (const WeightShard& shard : shards) {
+    std::vector<NamedArray> some;
+    Value::Dict dict;
+    for (const size_t i : shard.weights) {
+      some.push_back(tensors[i]);
+      dict.items.emplace_back(tensors[i].name, tensors[i].array);
+    }
+    if (format == WeightFormat::kSafetensors) {
+      writer.add_tensors(shard.file, some);
+    } else {
+      writer.add_value(shard.file, std::move(dict));
+    }
+  }
+  if (shards.size() > 1) {
+    writer.add_text(weight_index_name(format), weight_index_text(sizes, shards));
+  }
+}
+
+void publish_folder(Files& files, const std::string& target,
+                    const std::function<void(const std::string& staged)>& write) {
   std::string staged;
   try {
     if (!files.list(target).empty()) throw FileError("write", target, EEXIST);
     staged = unused_name(files, target);
     files.make_dirs(staged);
-    write_target(files, staged, origin, options, notes);
+    write(staged);
     files.rename(staged, target);
     files.sync_dir(parent_of(target));
   } catch (const FileError& error) {
     discard(files, staged);
     throw IoError("cannot write '" + target + "': " + error.what(),
                   error.code().value() == EEXIST ? "name a folder that is not there yet" : "");
-  } catch (const FormatError& error) {
+  } catch (...) {
     discard(files, staged);
+    throw;
+  }
+}
+
+std::vector<std::string> convert_checkpoint(Files& files, const std::string& source,
+                                            const std::string& target,
+                                            const ConvertOptions& options) {
+  std::vector<std::string> notes;
+  const Origin origin = read_origin(files, source);
+  try {
+    publish_folder(files, target, [&](const std::string& staged) {
+      write_target(files, staged, origin, options, notes);
+    });
+  } catch (const FormatError& error) {
     throw CheckpointError("cannot convert '" + source + "': " + error.what());
   }
   return notes;

@@ -1,42 +1,16 @@
 // checkpoint list, inspect, verify, convert, merge and diff.
-#include <filesystem>
 #include <iostream>
 
 #include "core/log.h"
-#include "core/scalar.h"
 #include "runner/checkpoint/convert.h"
+#include "runner/cli/checkpoint_path.h"
 #include "runner/cli/checkpoint_text.h"
 #include "runner/cli/verbs.h"
 
 namespace accel {
 namespace {
 
-namespace fs = std::filesystem;
-
 const LoadOptions kToLookAt = {.numbered = true};
-
-bool is_run(const std::string& path) {
-  std::error_code error;
-  const fs::path run = path;
-  return fs::is_directory(run / "checkpoints", error) || fs::exists(run / "recipe.yaml", error);
-}
-
-/// A checkpoint as it was given, or the newest one of a run folder.
-std::string checkpoint_at(DiskFiles& files, const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::none) {
-    throw IoError("cannot look at '" + path + "': " + error.message());
-  }
-  if (status.type() != fs::file_type::directory) {
-    throw Error(ExitCode::kRecipe, "'" + path + "' is no folder",
-                "give a run folder, or one of its checkpoints");
-  }
-  if (!is_run(path)) return path;
-  const auto entries = CheckpointStore(files, path).list();
-  if (entries.empty()) throw CheckpointError("'" + path + "' has no checkpoints");
-  return entries.back().path;
-}
 
 constexpr std::pair<const char*, WeightLayout> kLayouts[] = {
     {"safetensors", WeightLayout::kSafetensors},
@@ -51,17 +25,12 @@ WeightLayout layout_named(const std::string& name) {
   throw std::invalid_argument("no layout '" + name + "'");  // the parser has checked it
 }
 
-uint64_t shard_bytes(const std::string& text, WeightLayout layout) {
+uint64_t shard_bytes_for(const std::string& text, WeightLayout layout) {
   if (layout != WeightLayout::kSafetensors && layout != WeightLayout::kTorch) {
     throw Error(ExitCode::kRecipe, "'--max-shard-size' is for weights alone",
                 "convert with '--to safetensors' or '--to bin', or leave it out");
   }
-  const Parsed<ByteSize> size = parse_byte_size({text, false});
-  if (!size.value || size.value->bytes <= 0) {
-    throw Error(ExitCode::kRecipe, "'--max-shard-size' wants a size, not '" + text + "'",
-                size.hint.empty() ? "such as '5 GB' or '500 MiB'" : size.hint);
-  }
-  return static_cast<uint64_t>(size.value->bytes);
+  return shard_bytes(text);
 }
 
 }  // namespace
@@ -118,27 +87,13 @@ ExitCode checkpoint_convert_verb(const ConvertArguments& arguments) {
   ConvertOptions options;
   options.to = layout_named(arguments.to);
   if (!arguments.max_shard_size.empty()) {
-    options.max_shard_bytes = shard_bytes(arguments.max_shard_size, options.to);
+    options.max_shard_bytes = shard_bytes_for(arguments.max_shard_size, options.to);
   }
-  fs::path target = fs::path(arguments.target).lexically_normal();
-  if (target.filename().empty()) target = target.parent_path();
-  if (target.empty()) {
-    throw Error(ExitCode::kRecipe, "the target has no name", "name a folder that is not there yet");
-  }
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(target, error))) {
-    throw Error(ExitCode::kRecipe, "'" + arguments.target + "' is there already",
-                "name a folder that is not: nothing is ever written over");
-  }
+  const std::string target = new_folder(arguments.target);
   const std::string source = checkpoint_at(files, arguments.source);
-  const auto notes = convert_checkpoint(files, source, target.string(), options);
+  const auto notes = convert_checkpoint(files, source, target, options);
   for (const std::string& note : notes) warn(note);
-  std::cout << arguments.target << '\n';
-  for (const DirEntry& entry : files.list(target.string())) {
-    const bool folder = entry.kind == DirEntry::Kind::kFolder;
-    std::cout << "  " << entry.name
-              << (folder ? "/" : "  " + std::to_string(entry.bytes) + " bytes") << '\n';
-  }
+  std::cout << arguments.target << '\n' << listing_text(files.list(target));
   return ExitCode::kDone;
 }
 

@@ -31,6 +31,7 @@ struct Arguments {
   int64_t steps = 10;
   int64_t processes = 2;
   ConvertArguments convert{{}, {}, "safetensors", {}};
+  ExportArguments export_to;
   std::vector<std::string> argv;
   /// What the verb does before it may load libtorch, if anything; false: that was all.
   std::function<bool()> prepare;
@@ -211,6 +212,16 @@ void add_convert_verbs(CLI::App& group, Arguments& to) {
       ->check(CLI::IsMember({"safetensors", "bin"}));
 }
 
+void add_export_verb(CLI::App& app, Arguments& to) {
+  CLI::App& verb =
+      add_torch_verb(app, "export", "write a checkpoint's model as a folder for transformers", to,
+                     [&to] { return export_verb(to.export_to); });
+  verb.add_option("source", to.export_to.source, kCheckpointHelp)->required();
+  verb.add_option("--to", to.export_to.target, "a folder that is not there yet")->required();
+  verb.add_option("--max-shard-size", to.export_to.max_shard_size,
+                  "cut the weights into files of at most this; default: '5 GB'");
+}
+
 void add_checkpoint_verbs(CLI::App& app, Arguments& to) {
   CLI::App& group = *app.add_subcommand("checkpoint", "look at checkpoints");
   group.require_subcommand(1);
@@ -324,6 +335,7 @@ int run_cli(std::vector<std::string> argv) {
   add_recipe_verbs(app, to);
   add_catalog_verbs(app, to);
   add_checkpoint_verbs(app, to);
+  add_export_verb(app, to);
   add_file_verbs(app, to);
   add_machine_verbs(app, to);
   add_tokenizer_verbs(app, to.verb);

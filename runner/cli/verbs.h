@@ -72,6 +72,14 @@ struct ConvertArguments {
 std::vector<std::string> convert_layouts();
 ExitCode checkpoint_convert_verb(const ConvertArguments& arguments);
 
+struct ExportArguments {
+  std::string source;          ///< a run folder or a checkpoint
+  std::string target;          ///< a folder that is not there yet
+  std::string max_shard_size;  ///< "5 GB"; empty: that
+};
+/// Writes the model of a checkpoint as a folder that transformers reads.
+ExitCode export_verb(const ExportArguments& arguments);
+
 /// kOther when they differ.
 ExitCode checkpoint_diff_verb(const std::string& first, const std::string& second);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/hf_family.h"
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
@@ -64,6 +65,8 @@ void plan_length(Job& job) {
 
 void build_model(Job& job, const Registry& registry) {
   seed_generator(static_cast<uint64_t>(job.recipe.seed));
+  job.weights_fingerprint = at_place(job.recipe.model.resolved.where,
+                                     [&] { return weights_fingerprint(job.recipe.model); });
   job.model = build(job.recipe.model, ModelContext{job.data});
   job.parameters = parameters_of(*job.model);
   job.buffers = buffers_of(*job.model);

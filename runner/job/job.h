@@ -55,6 +55,7 @@ struct Job {
   int64_t train_samples = 0;
   int64_t eval_samples = 0;
   std::string data_fingerprint;
+  std::string weights_fingerprint;  ///< of what the model starts from; "": of chance
   ScheduleContext length;
 
   std::unique_ptr<Model> model;

@@ -103,6 +103,20 @@ void check_same_batches(const Job& job, const TrainState& state) {
                         "go on with 'accelerator.num_processes' " + saved->second);
 }
 
+/// The checkpoint's weights replace them, but a run that started elsewhere is not this one.
+void check_same_start(const Job& job, const TrainState& state,
+                      const std::vector<std::string>& allowed) {
+  const auto saved = state.facts.find("weights");
+  if (saved == state.facts.end() || job.weights_fingerprint.empty() ||
+      saved->second == job.weights_fingerprint ||
+      std::find(allowed.begin(), allowed.end(), "model.weights") != allowed.end()) {
+    return;
+  }
+  throw CheckpointError(
+      "the weights that the model starts from are not what they were when the checkpoint was made",
+      "bring the old folder back, or add --allow model.weights");
+}
+
 void warn_of_other_environment(const Job& job, const TrainState& state) {
   for (const auto& [name, value] : run_facts(job)) {
     const auto saved = state.facts.find(name);
@@ -120,6 +134,7 @@ std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& stat
   check_changes(changes, request.allowed);
   check_same_data(job, state, request.allowed);
   check_same_batches(job, state);
+  check_same_start(job, state, request.allowed);
   for (const RecipeChange& change : changes) {
     say("changed: " + change.key + " was " + change.then + ", is " + change.now);
   }

@@ -167,6 +167,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
   state.facts = run_facts(job);
   state.facts["data"] = job.data_fingerprint;
+  if (!job.weights_fingerprint.empty()) state.facts["weights"] = job.weights_fingerprint;
   if (run.evaluated_step == run.progress.step) state.metrics = run.evaluation;
   state.recipe = to_yaml(job.resolved);
   return state;

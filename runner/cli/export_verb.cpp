@@ -1,0 +1,166 @@
+// export: a checkpoint's model as a folder that transformers reads.
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/hf_family.h"
+#include "runner/checkpoint/accelerate_folder.h"
+#include "runner/checkpoint/convert.h"
+#include "runner/checkpoint/reader.h"
+#include "runner/cli/checkpoint_path.h"
+#include "runner/cli/verbs.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr auto kDefaultShard = "5 GB";
+/// What belongs to a tokenizer, beside a model or a tokenizer.json.
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "vocab.txt",
+                                           "tokenizer.model",
+                                           "spiece.model",
+                                           "chat_template.jinja"};
+
+/// What a checkpoint's recipe says of the model, and where things came from.
+struct ExportSource {
+  const HfFamily::Table* family;
+  Node options;
+  std::string base;                  ///< the folder that training started from; none: ""
+  std::set<std::string> tokenizers;  ///< folders of tokenizers that the data used
+};
+
+/// Folders of what the recipe names under `tokenizer`, anywhere in it.
+void find_tokenizers(const Node& node, std::set<std::string>& folders) {
+  if (const Node::List* list = node.list()) {
+    for (const Node& item : *list) find_tokenizers(item, folders);
+  }
+  if (!node.map()) return;
+  for (const Node::Entry& entry : *node.map()) {
+    const Scalar* path = entry.key == "tokenizer" ? entry.node.scalar() : nullptr;
+    std::error_code error;
+    if (path && fs::is_regular_file(path->text, error)) {
+      folders.insert(fs::path(path->text).parent_path().string());
+    } else if (path && fs::is_directory(path->text, error)) {
+      folders.insert(path->text);
+    }
+    find_tokenizers(entry.node, folders);
+  }
+}
+
+ExportSource source_of(const std::string& recipe) {
+  const Node tree = parse_recipe("checkpoint.yaml", recipe);
+  const Node& model = tree.find("model")->node;
+  const std::string type = model.find("type")->node.scalar()->text;
+  ExportSource out;
+  out.family = HfFamily::of_component(type);
+  if (!out.family) {
+    std::string names;
+    for (const std::string& name : HfFamily::components()) {
+      names += (names.empty() ? "'" : ", '") + name + "'";
+    }
+    throw Error(ExitCode::kRecipe, "transformers has no model for a '" + type + "'",
+                "there is one for " + names +
+                    "; 'accel-run checkpoint convert --to safetensors' writes weights alone");
+  }
+  out.options = detail::without_type(model);
+  const Node::Entry* weights = model.find("weights");
+  if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
+  if (const Node::Entry* data = tree.find("data")) find_tokenizers(data->node, out.tokenizers);
+  return out;
+}
+
+/// The config that training started from, while it is still there: it has what is no option of
+/// ours, such as the names of classes.
+json base_config(const ExportSource& source) {
+  std::error_code error;
+  if (source.base.empty() || !fs::exists(source.base + "/config.json", error)) {
+    return json::object();
+  }
+  const HfConfig config(source.base);
+  return source.family->reads(config.model_type()) ? config.values() : json::object();
+}
+
+json generation_config(const json& config) {
+  json out = {{"_from_model_config", true}};
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (config.contains(key) && !config[key].is_null()) out[key] = config[key];
+  }
+  return out;
+}
+
+/// The files of tokenizers, and generation_config.json, by name.
+std::map<std::string, std::string> files_to_copy(const ExportSource& source) {
+  std::map<std::string, std::string> out;
+  std::error_code error;
+  std::set<std::string> folders = source.tokenizers;
+  if (folders.empty() && !source.base.empty()) folders.insert(source.base);
+  for (const std::string& folder : folders) {
+    for (const char* name : kTokenizerFiles) {
+      const std::string path = (fs::path(folder) / name).string();
+      if (fs::is_regular_file(path, error)) out.emplace(name, path);
+    }
+  }
+  constexpr auto kGeneration = "generation_config.json";
+  const std::string generation = (fs::path(source.base) / kGeneration).string();
+  if (source.family->generates && !source.base.empty() && fs::is_regular_file(generation, error)) {
+    out.emplace(kGeneration, generation);
+  }
+  return out;
+}
+
+void write_export(Files& files, const std::string& folder, const ExportSource& source,
+                  const std::vector<NamedArray>& weights, uint64_t max_shard_bytes) {
+  WeightShapes shapes;
+  for (const NamedArray& weight : weights) shapes[weight.name] = weight.array.shape();
+  json config = base_config(source);
+  config.erase("torch_dtype");
+  config["dtype"] = "float32";
+  if (source.family->generates) {
+    // Those that transformers assumes are GPT-2's, which another vocabulary may not even have.
+    for (const char* key : {"bos_token_id", "eos_token_id"}) config.emplace(key, nullptr);
+  }
+  source.family->write_config(source.options, shapes, config);
+  FolderWriter writer(files, folder);
+  writer.add_text("config.json", config.dump(2) + "\n");
+  const auto copies = files_to_copy(source);
+  for (const auto& [name, path] : copies) {
+    writer.add(name, [&, from = path](const ByteSink& sink) { sink(map_file(from).view); });
+  }
+  if (source.family->generates && !copies.contains("generation_config.json")) {
+    writer.add_text("generation_config.json", generation_config(config).dump(2) + "\n");
+  }
+  const HfNames names = source.family->names(source.options);
+  std::vector<NamedArray> stored;
+  for (const NamedArray& weight : weights) stored.push_back(stored_weight(weight, names));
+  write_weights(writer, stored, WeightFormat::kSafetensors, max_shard_bytes);
+  files.sync_dir(folder);
+}
+
+}  // namespace
+
+ExitCode export_verb(const ExportArguments& arguments) {
+  DiskFiles files;
+  const uint64_t max_shard_bytes =
+      shard_bytes(arguments.max_shard_size.empty() ? kDefaultShard : arguments.max_shard_size);
+  const std::string target = new_folder(arguments.target);
+  const std::string folder = checkpoint_at(files, arguments.source);
+  verify_checkpoint(files, folder);
+  const ExportSource source = source_of(inspect_checkpoint(files, folder).state.recipe);
+  const std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  publish_folder(files, target, [&](const std::string& staged) {
+    write_export(files, staged, source, weights, max_shard_bytes);
+  });
+  std::cout << arguments.target << '\n' << listing_text(files.list(target));
+  return ExitCode::kDone;
+}
+
+}  // namespace accel

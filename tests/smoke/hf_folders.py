@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""A model goes on from a Hugging Face folder, and what is exported goes on as it ended.
+
+    hf_folders.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import runs
+
+JOB = """
+model: {type: auto, weights: theirs, dropout: 0, attention_dropout: 0, embedding_dropout: 0}
+data:
+  train: {type: synthetic/addition, length: 256}
+  eval: {type: synthetic/addition, length: 64}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 6 steps, batch: 32}
+eval: {every: 6 steps, at_start: true}
+accelerator: {num_cpu_threads_per_process: 1}
+"""
+
+
+def evaluations(scratch, run):
+    lines = (scratch.path / "runs" / run / "metrics.jsonl").read_text().splitlines()
+    return [line["eval"]["eval/loss"] for line in map(json.loads, lines) if "eval" in line]
+
+
+def check_export(scratch, report):
+    report.check("it trains", scratch.call("job.yaml") == (0, ""))
+    report.check("and learns", evaluations(scratch, "job")[-1] < evaluations(scratch, "job")[0])
+    report.check("it is exported", scratch.call("export", "runs/job", "--to", "ours") == (0, ""))
+    files = sorted(path.name for path in (scratch.path / "ours").iterdir())
+    report.check("with its files", files == ["config.json", "generation_config.json", "model.safetensors"], files)
+    config = json.loads((scratch.path / "ours/config.json").read_text())
+    report.check("with what the folder had", config["summary_type"] == "cls_index" and config["n_inner"] == 12)
+    result = scratch.call("job.yaml", "model.weights=ours", "name=again")
+    report.check("it goes on from there", result == (0, ""), result)
+    report.check("where it ended", evaluations(scratch, "again")[0] == evaluations(scratch, "job")[-1])
+    scratch.call("export", "runs/job", "--to", "shards", "--max-shard-size", "4 KB")
+    report.check("in shards", (scratch.path / "shards/model.safetensors.index.json").exists())
+    scratch.call("job.yaml", "model.weights=shards", "name=from-shards")
+    report.check("which are read", evaluations(scratch, "from-shards") == evaluations(scratch, "again"))
+
+
+def check_refusals(scratch, report):
+    def refused(name, result, code, *words):
+        found, errors = result
+        report.check(name, found == code and all(word in errors for word in words), f"exit {found}\n{errors}")
+
+    refused("nothing is written over", scratch.call("export", "runs/job", "--to", "ours"), 2,
+            "'ours' is there already")
+    (scratch.path / "mlp.yaml").write_text(runs.JOB)
+    scratch.call("mlp.yaml", "train.until=1 step")
+    refused("a model that transformers has not", scratch.call("export", "runs/mlp", "--to", "mlp"), 2,
+            "transformers has no model for a 'mlp'", "there is one for 'bert', 'gpt'")
+    report.check("and nothing was written", not (scratch.path / "mlp").exists())
+    refused("other sizes", scratch.call("job.yaml", "model.layers=3", "name=x"), 2,
+            "'layers' is 3 here and 2 in '")
+    shutil.copytree(scratch.path / "theirs", scratch.path / "broken")
+    (scratch.path / "broken/model.safetensors").write_bytes(b"no weights")
+    refused("a damaged folder", scratch.call("job.yaml", "model.weights=broken", "name=x"), 3,
+            "cannot read the weights '")
+    report.check("before anything is written", not (scratch.path / "runs/x").exists())
+
+
+def check_resume(scratch, report):
+    """The checkpoint has the weights, but a run that started elsewhere is another one."""
+    scratch.call("job.yaml", "name=more", "train.until=3 steps")
+    shutil.copyfile(scratch.path / "ours/model.safetensors", scratch.path / "theirs/model.safetensors")
+    code, errors = scratch.call("resume", "runs/more", "train.until=6 steps")
+    report.check("other weights to start from are told", code == 4 and "the weights that the model starts from" in errors,
+                 errors)
+    code, errors = scratch.call("resume", "runs/more", "train.until=6 steps", "--allow", "model.weights")
+    report.check("and may be allowed", code == 0, errors)
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = runs.Report()
+    with runs.Scratch(binary, JOB) as scratch:
+        shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "theirs")
+        check_export(scratch, report)
+        check_refusals(scratch, report)
+        check_resume(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
