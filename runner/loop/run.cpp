@@ -10,12 +10,12 @@
 #include "runner/checkpoint/run_lock.h"
 #include "runner/checkpoint/store.h"
 #include "runner/dist/operations.h"
-#include "runner/job/recipe_diff.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/account.h"
 #include "runner/loop/carry_over.h"
 #include "runner/loop/deadline.h"
 #include "runner/loop/report.h"
+#include "runner/loop/resumable.h"
 #include "runner/loop/run_folder.h"
 #include "runner/loop/signals.h"
 #include "runner/loop/train_loop.h"
@@ -78,68 +78,6 @@ void check_later(const CheckpointStore& store, const std::string& from, const Tr
                               ", but the run folder has the later '" + entry.path + "'",
                           "move the later checkpoints away, or give the run another 'name'");
   }
-}
-
-void check_same_data(const Job& job, const TrainState& state,
-                     const std::vector<std::string>& allowed) {
-  const auto saved = state.facts.find("data");
-  if (saved == state.facts.end() || saved->second == job.data_fingerprint) return;
-  for (const std::string& key : allowed) {
-    if (key == "data" || key.starts_with("data.")) return;
-  }
-  throw CheckpointError("the training data is not what it was when the checkpoint was made",
-                        "bring the old data back, or add --allow data");
-}
-
-/// Where a batch grows with the ranks, another number of them counts other steps in an epoch.
-void check_same_batches(const Job& job, const TrainState& state) {
-  const auto saved = state.facts.find("ranks");
-  const std::string now = std::to_string(job.group->world());
-  if (job.recipe.data.loader.split_batches || saved == state.facts.end() || saved->second == now) {
-    return;
-  }
-  throw CheckpointError("'data.loader.split_batches' is false, so that a batch of " + now +
-                            " ranks is none of " + saved->second + ", which made the checkpoint",
-                        "go on with 'accelerator.num_processes' " + saved->second);
-}
-
-/// The checkpoint's weights replace them, but a run that started elsewhere is not this one.
-void check_same_start(const Job& job, const TrainState& state,
-                      const std::vector<std::string>& allowed) {
-  const auto saved = state.facts.find("weights");
-  if (saved == state.facts.end() || job.weights_fingerprint.empty() ||
-      saved->second == job.weights_fingerprint ||
-      std::find(allowed.begin(), allowed.end(), "model.weights") != allowed.end()) {
-    return;
-  }
-  throw CheckpointError(
-      "the weights that the model starts from are not what they were when the checkpoint was made",
-      "bring the old folder back, or add --allow model.weights");
-}
-
-void warn_of_other_environment(const Job& job, const TrainState& state) {
-  for (const auto& [name, value] : run_facts(job)) {
-    const auto saved = state.facts.find(name);
-    if (saved == state.facts.end() || saved->second == value) continue;
-    warn("a bit-exact resume is not guaranteed: '" + name + "' was " + saved->second + " and is " +
-         value);
-  }
-}
-
-/// Checks everything before anything is restored. Returns in what the recipe has changed.
-std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& state,
-                                          const RunRequest& request) {
-  const Node then = parse_recipe("checkpoint.yaml", state.recipe);
-  auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
-  check_changes(changes, request.allowed);
-  check_same_data(job, state, request.allowed);
-  check_same_batches(job, state);
-  check_same_start(job, state, request.allowed);
-  for (const RecipeChange& change : changes) {
-    say("changed: " + change.key + " was " + change.then + ", is " + change.now);
-  }
-  warn_of_other_environment(job, state);
-  return changes;
 }
 
 NamedTrackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
@@ -216,7 +154,7 @@ void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& r
     if (job.recipe.checkpoint.resume_step) {
       warn("'checkpoint.resume_step' is not used: '" + from.path + "' knows its step");
     }
-    run.changes = check_resumable(job, *run.saved, request);
+    run.changes = check_resumable(job, *run.saved, request.allowed);
     run.recipe_changed = !run.changes.empty();
   }
   run.state = restore(job, *run.saved);
