@@ -1,0 +1,135 @@
+"""Compares models that accel-run reads, trains and exports with transformers' own.
+
+    python tests/interop/check_hf_models.py ACCEL_RUN
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+import transformers
+from torch.nn import functional as F
+
+STEPS = 20
+BATCH, LENGTH, VOCAB, CLASSES = 4, 16, 61, 3
+LR = 1e-3
+
+SMALL = {"vocab_size": VOCAB, "n_positions": 32, "n_embd": 48, "n_layer": 3, "n_head": 4, "resid_pdrop": 0.0,
+         "attn_pdrop": 0.0, "embd_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 1}
+
+LLAMA = {"vocab_size": VOCAB, "max_position_embeddings": 64, "hidden_size": 48, "num_hidden_layers": 3,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 80, "bos_token_id": 0,
+         "eos_token_id": 1}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+
+BERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "intermediate_size": 80, "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0}
+
+CASES = {
+    "bert": ("BertForSequenceClassification", "BertConfig", {**BERT, "num_labels": CLASSES}),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": LLAMA3}),
+    "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None}),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**LLAMA, "head_dim": 16}),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", SMALL),
+    "gpt2_wide": ("GPT2LMHeadModel", "GPT2Config", {**SMALL, "n_inner": 64, "activation_function": "gelu",
+                                                    "tie_word_embeddings": False}),
+}
+
+
+def accel_run(binary, folder, *words):
+    done = subprocess.run([binary, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+RECIPE = f"""
+name: job
+model: {{type: auto, weights: theirs}}
+data:
+  train: {{type: npy, inputs: inputs.npy, targets: targets.npy}}
+  loader: {{shuffle: false}}
+optimizer: {{type: adamw, lr: {LR}, weight_decay: 0.01}}
+train: {{until: {STEPS} steps, batch: {BATCH}, max_grad_norm: none}}
+accelerator: {{num_cpu_threads_per_process: 1}}
+"""
+
+
+def write_data(folder, of_classes):
+    """The batches of all steps, in order; returns them."""
+    draw = np.random.default_rng(3).integers
+    inputs = draw(1, VOCAB, (STEPS * BATCH, LENGTH))  # 0 is BERT's fill, which transformers never trains
+    targets = draw(0, CLASSES, STEPS * BATCH) if of_classes else draw(0, VOCAB, inputs.shape)
+    np.save(folder / "inputs.npy", inputs)
+    np.save(folder / "targets.npy", targets)
+    return list(zip(torch.tensor(inputs).split(BATCH), torch.tensor(targets).split(BATCH)))
+
+
+def train(model, batches):
+    """transformers' model, on the same batches as accel-run's."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01)
+    losses = []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(input_ids=inputs).logits.flatten(0, -2), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def load(class_name, folder):
+    model, info = getattr(transformers, class_name).from_pretrained(folder, output_loading_info=True)
+    wrong = {key: value for key, value in info.items() if value}
+    assert not wrong, f"{folder}: {wrong}"
+    return model.eval()
+
+
+def same_logits(first, second, tokens):
+    with torch.no_grad():
+        distance = (first(input_ids=tokens).logits - second(input_ids=tokens).logits).abs().max().item()
+    assert distance < 1e-5, distance
+
+
+def check(binary, folder, name):
+    class_name, config_class, options = CASES[name]
+    torch.manual_seed(7)
+    theirs = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
+    theirs.save_pretrained(folder / "theirs")
+    batches = write_data(folder, "Classification" in class_name)
+    (folder / "job.yaml").write_text(RECIPE)
+    accel_run(binary, folder, "job.yaml")
+    lines = [json.loads(line) for line in (folder / "runs/job/metrics.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss_bits" in line]
+    expected = train(theirs, batches)
+    worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
+    assert worst < 1e-5, (worst, losses, expected)
+
+    accel_run(binary, folder, "export", "runs/job", "--to", "ours")
+    probe = batches[0][0]
+    same_logits(load(class_name, folder / "ours"), theirs.eval(), probe)
+    accel_run(binary, folder, "export", "runs/job", "--to", "shards", "--max-shard-size", "20 KB")
+    assert len(list((folder / "shards").glob("model-*.safetensors"))) > 1
+    same_logits(load(class_name, folder / "shards"), theirs, probe)
+    print(f"{name}: {STEPS} losses within {worst:.1e}, exported and loaded")
+
+
+def main():
+    binary = Path(sys.argv[1]).resolve()
+    for name in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            check(binary, Path(folder), name)
+
+
+if __name__ == "__main__":
+    main()
