@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the comparisons with the Python packages.   tools/interop.sh VENV BUILD
+# Runs the comparisons with the Python packages.   tools/interop.sh VENV BUILD [peers]
+# With `peers` it is speed that is compared, by bench/peers.py.
 # The packages go into virtual environments of their own (5 GB), those of the trackers into VENV-trackers:
 # they do not agree with the others on versions. ACCEL_PYTHON=<python> and
 # ACCEL_TRACKERS_PYTHON=<python> use ones that have them already.
@@ -28,4 +29,7 @@ if [ -z "${ACCEL_TRACKERS_PYTHON:-}" ]; then
   ACCEL_TRACKERS_PYTHON=$venv-trackers/bin/python
 fi
 export ACCEL_PYTHON ACCEL_TRACKERS_PYTHON
+if [ "${3:-}" = peers ]; then
+  exec python3 "$source/bench/peers.py" "$build/accel-run" "$ACCEL_PYTHON" "$build/peers"
+fi
 exec "$ACCEL_PYTHON" "$source/tests/interop/run.py" "$build"

@@ -1,0 +1,200 @@
+"""One peer of `peers.py` at work: trains what its recipe trains and leaves a result as JSON.
+
+    peer.py PEER WORK RESULT
+
+WORK is JSON (see peers.py); the folder holds its data. PEER is accelerate, trainer (Hugging Face's),
+eager (plain PyTorch, fused optimizer), compile (torch.compile of the whole step, same optimizer),
+roofline (matrix products and nothing else) or count (what a step computes).
+"""
+
+import json
+import sys
+import time
+
+import numpy
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Sampler, TensorDataset
+
+import models  # tests/interop
+
+SEED = 42
+
+
+class EpochOrder(Sampler):
+    """Accelerate's seedable sampler, and accel-run's order."""
+
+    def __init__(self, size):
+        self.size, self.epoch = size, 0
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        order = torch.randperm(self.size, generator=torch.Generator().manual_seed(SEED + self.epoch))
+        self.epoch += 1
+        yield from order.tolist()
+
+
+def windows(tokens, context, limit):
+    cut = torch.stack([tokens[i * context : i * context + context + 1] for i in range(limit)])
+    return TensorDataset(cut[:, :-1].contiguous(), cut[:, 1:].contiguous())
+
+
+def dataset(work):
+    if work["data"] == "images":
+        images = torch.from_numpy(numpy.load(work["name"] + "_x.npy")).float().div(255)
+        return TensorDataset(images, torch.from_numpy(numpy.load(work["name"] + "_y.npy")))
+    if work["data"] == "text":
+        text = open("input.txt").read()
+        ids = {character: i for i, character in enumerate(sorted(set(text)))}
+        tokens = torch.tensor([ids[character] for character in text])
+    else:
+        tokens = torch.from_numpy(numpy.fromfile("tokens.bin", numpy.uint16).astype(numpy.int64))
+    return windows(tokens, work["options"]["context"], work["samples"])
+
+
+def prepared(work):
+    """The model with accel-run's weights, and batches in its order."""
+    torch.set_num_threads(work["threads"])
+    torch.manual_seed(SEED)
+    model = models.BUILD[work["model"]](work["options"])
+    data = dataset(work)
+    loader = DataLoader(data, work["batch"], sampler=EpochOrder(len(data)), drop_last=True, generator=torch.Generator())
+    return model, loader
+
+
+def batches(loader):
+    while True:
+        yield from loader
+
+
+def loss_of(model, inputs, targets):
+    return F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+
+
+class Clock:
+    """Notes when each step ended and its loss, as a log line of each step would."""
+
+    def __init__(self, work):
+        self.left, self.losses, self.seconds = work["steps"], [], []
+        self.last = time.perf_counter()
+
+    def step(self, loss):
+        self.losses.append(float(loss))
+        now = time.perf_counter()
+        self.seconds.append(now - self.last)
+        self.last = now
+        self.left -= 1
+        return self.left > 0
+
+    def result(self):
+        return {"seconds": self.seconds, "losses": self.losses}
+
+
+def accelerate(work):
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True, mixed_precision=work["precision"])
+    model, loader = prepared(work)
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+    clock = Clock(work)
+    for inputs, targets in batches(loader):
+        loss = loss_of(model, inputs, targets)
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        if not clock.step(loss):
+            return clock.result()
+
+
+def trainer(work):
+    import transformers
+
+    model, loader = prepared(work)
+
+    class Whole(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs, targets):
+            return {"loss": loss_of(self.model, inputs, targets)}
+
+    clock = Clock(work)
+
+    class Trainer(transformers.Trainer):
+        def get_train_dataloader(self):
+            return loader
+
+        def training_step(self, *words, **more):
+            self.loss = super().training_step(*words, **more)
+            return self.loss
+
+    class Note(transformers.TrainerCallback):
+        def on_step_end(self, *_, **__):
+            clock.step(trained.loss)
+
+    loader.collate_fn = lambda rows: dict(zip(("inputs", "targets"), map(torch.stack, zip(*rows))))
+    arguments = transformers.TrainingArguments(
+        "trainer", max_steps=work["steps"], per_device_train_batch_size=work["batch"], learning_rate=1e-3,
+        lr_scheduler_type="constant", weight_decay=0.01, max_grad_norm=0, optim="adamw_torch_fused", use_cpu=True,
+        bf16=work["precision"] == "bf16", save_strategy="no", logging_strategy="no", report_to=[], disable_tqdm=True)
+    trained = Trainer(Whole(), arguments, callbacks=[Note()])
+    trained.train()
+    return clock.result()
+
+
+def plain(work, compiled):
+    model, loader = prepared(work)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    half = work["precision"] == "bf16"
+
+    def step(inputs, targets):
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = loss_of(model, inputs, targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    run = torch.compile(step) if compiled else step
+    clock = Clock(work)
+    for inputs, targets in batches(loader):
+        if not clock.step(run(inputs, targets)):
+            return clock.result()
+
+
+def roofline(work):
+    """The most that matrix products reach here, in operations a second."""
+    torch.set_num_threads(work["threads"])
+    a = torch.rand(2048, 2048, dtype=torch.bfloat16 if work["precision"] == "bf16" else torch.float32)
+    seconds = []
+    for _ in range(8):
+        start = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - start)
+    return {"operations": 2 * 2048**3 / min(seconds)}
+
+
+def count(work):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model, loader = prepared(work)
+    with FlopCounterMode(display=False) as counter:
+        loss_of(model, *next(iter(loader))).backward()
+    return {"operations": counter.get_total_flops()}
+
+
+PEERS = {
+    "accelerate": accelerate,
+    "trainer": trainer,
+    "eager": lambda work: plain(work, False),
+    "compile": lambda work: plain(work, True),
+    "roofline": roofline,
+    "count": count,
+}
+
+if __name__ == "__main__":
+    with open(sys.argv[3], "w") as out:
+        json.dump(PEERS[sys.argv[1]](json.loads(sys.argv[2])), out)
