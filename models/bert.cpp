@@ -304,11 +304,7 @@ Schema<BertOptions> Bert::schema() {
           .field("head_dropout", &BertOptions::head_dropout,
                  "That before the head for classes, where it is another.", if_given<Auto>(chance))
           .check([](const BertOptions& options, const Node& node, Reading& reading) {
-            if (options.width % options.heads == 0) return;
-            reading.problems.error(node.where, "'width' must be a multiple of 'heads', but " +
-                                                   std::to_string(options.width) +
-                                                   " is not one of " +
-                                                   std::to_string(options.heads));
+            check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
           }));
 }
 

@@ -253,11 +253,7 @@ Schema<GptOptions> Gpt::schema() {
           .field("embedding_dropout", &GptOptions::embedding_dropout,
                  "That of an embedding, where it is another.", if_given<Auto>(chance))
           .check([](const GptOptions& options, const Node& node, Reading& reading) {
-            if (options.width % options.heads == 0) return;
-            reading.problems.error(node.where, "'width' must be a multiple of 'heads', but " +
-                                                   std::to_string(options.width) +
-                                                   " is not one of " +
-                                                   std::to_string(options.heads));
+            check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
           }));
 }
 

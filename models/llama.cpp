@@ -237,17 +237,14 @@ class Llama final : public LanguageModel {
 };
 
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
-  const auto refuse = [&](const std::string& what) { reading.problems.error(node.where, what); };
-  if (!options.head_width && options.width % options.heads != 0) {
-    refuse("'width' must be a multiple of 'heads', but " + std::to_string(options.width) +
-           " is not one of " + std::to_string(options.heads));
-  } else if (options.per_head() % 2 != 0) {
-    refuse("a head's width must be even, not " + std::to_string(options.per_head()));
+  const NamedSize heads = {"heads", options.heads};
+  const bool whole =
+      options.head_width || check_multiple({"width", options.width}, heads, node, reading);
+  if (whole && options.per_head() % 2 != 0) {
+    reading.problems.error(
+        node.where, "a head's width must be even, not " + std::to_string(options.per_head()));
   }
-  if (options.heads % options.groups() != 0) {
-    refuse("'heads' must be a multiple of 'kv_heads', but " + std::to_string(options.heads) +
-           " is not one of " + std::to_string(options.groups()));
-  }
+  check_multiple(heads, {"kv_heads", options.groups()}, node, reading);
 }
 
 Schema<LlamaOptions> Llama::schema() {

@@ -67,6 +67,14 @@ Shape equal_shape(const char* model, const char* option, const Auto<Shape>& give
   return given ? *given : in_data;
 }
 
+bool check_multiple(NamedSize all, NamedSize part, const Node& node, Reading& reading) {
+  if (all.value % part.value == 0) return true;
+  reading.problems.error(node.where, std::string("'") + all.name + "' must be a multiple of '" +
+                                         part.name + "', but " + std::to_string(all.value) +
+                                         " is not one of " + std::to_string(part.value));
+  return false;
+}
+
 int64_t output_count(const DataShape& data) {
   return has_numeric_targets(data) ? count_of(data.target) : data.classes;
 }

@@ -27,6 +27,15 @@ int64_t sufficient_size(const SizeOption& option);
 Shape equal_shape(const char* model, const char* option, const Auto<Shape>& given,
                   const Shape& in_data);
 
+/// A size in a recipe and its option's name.
+struct NamedSize {
+  const char* name;
+  int64_t value;
+};
+
+/// Whether `all` is a multiple of `part`; if not, that is reported at `node`.
+bool check_multiple(NamedSize all, NamedSize part, const Node& node, Reading& reading);
+
 /// Outputs that fit the targets: the classes, or the numbers of one target; 0 when unknown.
 int64_t output_count(const DataShape& data);
 
