@@ -13,6 +13,9 @@ import sys
 import runs
 
 ALONE = "distributed_type: 'NO'\nnum_processes: 1\nmixed_precision: bf16\ndebug: true\n"
+# What srun gives a rank.
+SRUN = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2"}
 
 
 class Home(runs.Scratch):
@@ -90,13 +93,15 @@ def check_errors(binary, report):
                (0, "job.yaml: valid\n", "warning: environment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info'"
                                         " changes nothing: accel-run has no levels of logging\n"))
         (home.path / "c.yaml").write_text("distributed_type: MULTI_CPU\nnum_processes: -1\n")
-        expect(report, "nobody says how many processes there are",
-               home.ask("validate", "job.yaml", "--config", "c.yaml"),
-               (2, "", "c.yaml:2:16: error: nothing says how many processes there are\n    num_processes: -1\n"
-                       "                   ^\n"
-                       "  hint: add accelerator.num_processes=N, or 'num_processes' to this file\n"))
+        unknown = (2, "", "c.yaml:2:16: error: nothing says how many processes there are\n    num_processes: -1\n"
+                          "                   ^\n"
+                          "  hint: add accelerator.num_processes=N, or 'num_processes' to this file\n")
+        # A batch script has that variable too, and is no rank.
+        for variables in ({}, {"SLURM_NTASKS": "2"}):
+            expect(report, f"{variables or 'nobody'} does not say how many processes there are",
+                   home.ask("validate", "job.yaml", "--config", "c.yaml", **variables), unknown)
         for words in (["accelerator.num_processes=2"], []):
-            variables = {} if words else {"SLURM_NTASKS": "2"}
+            variables = {} if words else SRUN
             expect(report, f"but {words or variables} does",
                    home.ask("validate", "job.yaml", "--config", "c.yaml", *words, **variables),
                    (0, "config c.yaml\njob.yaml: valid\n", ""))
