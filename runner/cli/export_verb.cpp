@@ -35,24 +35,19 @@ struct ExportSource {
   const HfFamily::Table* family;
   Node options;
   std::string base;                  ///< the folder that training started from; none: ""
-  std::set<std::string> tokenizers;  ///< folders of tokenizers that the data used
+  std::set<std::string> tokenizers;  ///< files and folders that the data names
 };
 
-/// Folders of what the recipe names under `tokenizer`, anywhere in it.
-void find_tokenizers(const Node& node, std::set<std::string>& folders) {
+/// What the recipe names under `tokenizer`, anywhere in it.
+void find_tokenizers(const Node& node, std::set<std::string>& paths) {
   if (const Node::List* list = node.list()) {
-    for (const Node& item : *list) find_tokenizers(item, folders);
+    for (const Node& item : *list) find_tokenizers(item, paths);
   }
   if (!node.map()) return;
   for (const Node::Entry& entry : *node.map()) {
     const Scalar* path = entry.key == "tokenizer" ? entry.node.scalar() : nullptr;
-    std::error_code error;
-    if (path && fs::is_regular_file(path->text, error)) {
-      folders.insert(fs::path(path->text).parent_path().string());
-    } else if (path && fs::is_directory(path->text, error)) {
-      folders.insert(path->text);
-    }
-    find_tokenizers(entry.node, folders);
+    if (path) paths.insert(path->text);
+    find_tokenizers(entry.node, paths);
   }
 }
 
@@ -97,18 +92,25 @@ json generation_config(const json& config) {
   return out;
 }
 
+/// Adds the files of a tokenizer, a folder or a file of any name, that are still there.
+void add_tokenizer(const fs::path& path, std::map<std::string, std::string>& files) {
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(path, error);
+  if (is_file) files.emplace(kTokenizerFiles[0], path.string());
+  // What lies beside a file of another name may belong to another tokenizer.
+  if (is_file && path.filename() != kTokenizerFiles[0]) return;
+  const fs::path folder = is_file ? path.parent_path() : path;
+  for (const char* name : kTokenizerFiles) {
+    if (fs::is_regular_file(folder / name, error)) files.emplace(name, (folder / name).string());
+  }
+}
+
 /// The files of tokenizers, and generation_config.json, by name.
 std::map<std::string, std::string> files_to_copy(const ExportSource& source) {
   std::map<std::string, std::string> out;
   std::error_code error;
-  std::set<std::string> folders = source.tokenizers;
-  if (folders.empty() && !source.base.empty()) folders.insert(source.base);
-  for (const std::string& folder : folders) {
-    for (const char* name : kTokenizerFiles) {
-      const std::string path = (fs::path(folder) / name).string();
-      if (fs::is_regular_file(path, error)) out.emplace(name, path);
-    }
-  }
+  for (const std::string& path : source.tokenizers) add_tokenizer(path, out);
+  if (out.empty() && !source.base.empty()) add_tokenizer(source.base, out);
   constexpr auto kGeneration = "generation_config.json";
   const std::string generation = (fs::path(source.base) / kGeneration).string();
   if (source.family->generates && !source.base.empty() && fs::is_regular_file(generation, error)) {
@@ -134,6 +136,11 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   const auto copies = files_to_copy(source);
   for (const auto& [name, path] : copies) {
     writer.add(name, [&, from = path](const ByteSink& sink) { sink(map_file(from).view); });
+  }
+  if (copies.contains("tokenizer.json") && !copies.contains("tokenizer_config.json")) {
+    // Else the model's own kind of tokenizer is taken, whatever the file holds.
+    writer.add_text("tokenizer_config.json",
+                    json{{"tokenizer_class", "PreTrainedTokenizerFast"}}.dump(2) + "\n");
   }
   if (source.family->generates && !copies.contains("generation_config.json")) {
     writer.add_text("generation_config.json", generation_config(config).dump(2) + "\n");

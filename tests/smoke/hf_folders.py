@@ -45,6 +45,31 @@ def check_export(scratch, report):
     report.check("which are read", evaluations(scratch, "from-shards") == evaluations(scratch, "again"))
 
 
+def check_tokenizer(scratch, recipes, report):
+    """A tokenizer goes along, under the name that transformers looks for."""
+    data = scratch.path / "data"
+    shutil.copytree(recipes / "tiny/data", data, ignore=shutil.ignore_patterns("gpt2"))
+    (scratch.path / "texts.yaml").write_text((recipes / "tiny/reviews_windows.yaml").read_text())
+    own = (data / "reviews_tokenizer.json").read_bytes()
+    (data / "merges.txt").write_text("another tokenizer's")
+    scratch.call("texts.yaml", "train.until=1 step", "~expect")
+    scratch.call("export", "runs/texts", "--to", "file")
+    there = {path.name: path.read_bytes() for path in (scratch.path / "file").iterdir()}
+    report.check("a tokenizer of any name is exported", there.get("tokenizer.json") == own, sorted(there))
+    report.check("as what it is", b"PreTrainedTokenizerFast" in there.get("tokenizer_config.json", b""))
+    report.check("without what lies beside it", "merges.txt" not in there)
+    (data / "folder").mkdir()
+    (data / "folder/tokenizer.json").write_bytes(own)
+    (data / "folder/tokenizer_config.json").write_text("{}")
+    for kind, path in (("folder", "data/folder"), ("file-within", "data/folder/tokenizer.json")):
+        both = [f"data.{split}.tokenizer={path}" for split in ("train", "eval")]
+        scratch.call("texts.yaml", "train.until=1 step", "~expect", f"name={kind}", *both)
+        scratch.call("export", f"runs/{kind}", "--to", kind)
+        there = {path.name: path.read_bytes() for path in (scratch.path / kind).iterdir()}
+        report.check(f"so is a {kind}, with what belongs to it", there.get("tokenizer.json") == own
+                     and there.get("tokenizer_config.json") == b"{}", sorted(there))
+
+
 def check_refusals(scratch, report):
     def refused(name, result, code, *words):
         found, errors = result
@@ -83,6 +108,7 @@ def main():
     with runs.Scratch(binary, JOB) as scratch:
         shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "theirs")
         check_export(scratch, report)
+        check_tokenizer(scratch, recipes, report)
         check_refusals(scratch, report)
         check_resume(scratch, report)
     return 1 if report.failed else 0
