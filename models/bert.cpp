@@ -14,6 +14,7 @@
 #include "models/activations.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
+#include "models/transformer_schema.h"
 
 namespace accel {
 namespace {
@@ -265,23 +266,8 @@ Schema<BertOptions> Bert::schema() {
   const auto count = at_least<int64_t>(1);
   const auto chance = within(0.0, 1.0);
   auto sizes =
-      Schema<BertOptions>()
-          .field("vocab", &BertOptions::vocab, "Token ids are below this.",
-                 if_given<Auto>(at_least<int64_t>(2)))
-          .on_resume(Change::kImpossible)
-          .field("context", &BertOptions::context, "Longest sequence it can see.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("layers", &BertOptions::layers, "Blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("heads", &BertOptions::heads, "Attention heads in a block.", count)
-          .on_resume(Change::kImpossible)
-          .field("width", &BertOptions::width, "Numbers per token between the blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("hidden", &BertOptions::hidden,
-                 "Numbers per token within a block's MLP; auto: four times the width.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
+      with_widths(transformer_schema<BertOptions>("Longest sequence it can see."),
+                  "Numbers per token within a block's MLP; auto: four times the width.")
           .field("segments", &BertOptions::segments, "Texts that a sequence may be made of.", count)
           .on_resume(Change::kImpossible)
           .field("head", &BertOptions::head,

@@ -14,6 +14,7 @@
 #include "models/activations.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
+#include "models/transformer_schema.h"
 
 namespace accel {
 namespace {
@@ -217,25 +218,9 @@ class Gpt final : public LanguageModel {
 };
 
 Schema<GptOptions> Gpt::schema() {
-  const auto count = at_least<int64_t>(1);
   auto sizes =
-      Schema<GptOptions>()
-          .field("vocab", &GptOptions::vocab, "Token ids are below this.",
-                 if_given<Auto>(at_least<int64_t>(2)))
-          .on_resume(Change::kImpossible)
-          .field("context", &GptOptions::context, "Longest sequence it can see.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("layers", &GptOptions::layers, "Blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("heads", &GptOptions::heads, "Attention heads in a block.", count)
-          .on_resume(Change::kImpossible)
-          .field("width", &GptOptions::width, "Numbers per token between the blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("hidden", &GptOptions::hidden,
-                 "Numbers per token within a block's MLP; auto: four times the width.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
+      with_widths(transformer_schema<GptOptions>("Longest sequence it can see."),
+                  "Numbers per token within a block's MLP; auto: four times the width.")
           .field("activation", &GptOptions::activation, "Between the MLP's two layers.")
           .on_resume(Change::kImpossible)
           .field("epsilon", &GptOptions::epsilon, "Added to a norm's variance.", more_than(0.0))

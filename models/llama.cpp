@@ -13,6 +13,7 @@
 #include "models/hf_family.h"
 #include "models/rope.h"
 #include "models/sizes.h"
+#include "models/transformer_schema.h"
 
 namespace accel {
 namespace {
@@ -250,32 +251,17 @@ void check_llama(const LlamaOptions& options, const Node& node, Reading& reading
 Schema<LlamaOptions> Llama::schema() {
   using Options = LlamaOptions;
   const auto count = at_least<int64_t>(1);
-  auto sizes =
-      Schema<Options>()
-          .field("vocab", &Options::vocab, "Token ids are below this.",
-                 if_given<Auto>(at_least<int64_t>(2)))
-          .on_resume(Change::kImpossible)
-          .field("context", &Options::context, "Longest sequence it is to see.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("layers", &Options::layers, "Blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("heads", &Options::heads, "Attention heads in a block.", count)
-          .on_resume(Change::kImpossible)
+  auto heads =
+      transformer_schema<Options>("Longest sequence it is to see.")
           .field("kv_heads", &Options::kv_heads,
                  "Heads of keys and values, shared by the others; auto: as many.",
                  if_given<Auto>(count))
           .on_resume(Change::kImpossible)
           .field("head_width", &Options::head_width,
                  "Numbers per token in a head; auto: width / heads.", if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("width", &Options::width, "Numbers per token between the blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("hidden", &Options::hidden,
-                 "Numbers per token within the MLP; auto: 8/3 of the width.", if_given<Auto>(count))
           .on_resume(Change::kImpossible);
   auto kinds =
-      std::move(sizes)
+      with_widths(std::move(heads), "Numbers per token within the MLP; auto: 8/3 of the width.")
           .field("activation", &Options::activation, "Of the MLP's gate.")
           .on_resume(Change::kImpossible)
           .field("epsilon", &Options::epsilon, "Added to a norm's mean square.", more_than(0.0))
