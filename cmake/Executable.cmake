@@ -11,8 +11,11 @@ set_target_properties(accel-run PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   UNITY_BUILD OFF
   ENABLE_EXPORTS ON # a plugin resolves the contracts of core against the executable
-  BUILD_RPATH "$ORIGIN/lib/accel-run-stand-in;$ORIGIN/lib/accel-run"
+  BUILD_RPATH "$ORIGIN/lib/accel-run-stand-in;$ORIGIN/lib/accel-run;$ORIGIN/lib"
   INSTALL_RPATH "$ORIGIN/../lib/accel-run-stand-in;$ORIGIN/../lib/accel-run")
+if(TARGET accel_cuda)
+  add_dependencies(accel-run accel_cuda)
+endif()
 include(StandIn)
 
 install(TARGETS accel-run RUNTIME DESTINATION bin)

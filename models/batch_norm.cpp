@@ -39,7 +39,7 @@ struct NormStatistics {
 /// In two passes over the samples, as one after the other loses no digits.
 NormStatistics statistics_of(const at::Tensor& batch, const SumOverRanks& sum) {
   const int64_t channels = batch.size(1);
-  const at::Tensor sums = at::empty({channels + 1}, at::kDouble);
+  const at::Tensor sums = at::empty({channels + 1}, batch.options().dtype(at::kDouble));
   sums.narrow(0, 0, channels).copy_(sum_by_channel(batch));
   sums.narrow(0, channels, 1).fill_(static_cast<double>(batch.numel() / channels));
   sum(sums);

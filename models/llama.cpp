@@ -169,7 +169,7 @@ class LlamaBody final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& tokens) {
-    const RopeTurns turns = rope_.turns(tokens.size(1));
+    const RopeTurns turns = rope_.turns(tokens.size(1), tokens.device());
     at::Tensor x = embed_tokens_->forward(tokens);
     for (const auto& block : blocks_) x = block->forward(x, turns);
     return norm_->forward(x);

@@ -31,6 +31,10 @@ std::vector<NamedTensor> buffers_of(Model& model) {
   return once_each(model.module().named_buffers());
 }
 
+void move_to(Model& model, at::Device device) {
+  model.module().to(device);
+}
+
 void set_training(Model& model, bool training) {
   model.module().train(training);
 }

@@ -16,6 +16,9 @@ std::vector<NamedTensor> parameters_of(Model& model);
 /// The buffers (running statistics and the like), likewise.
 std::vector<NamedTensor> buffers_of(Model& model);
 
+/// Moves parameters and buffers, in place.
+void move_to(Model& model, at::Device device);
+
 /// Switches dropout, batch statistics and the like on or off.
 void set_training(Model& model, bool training);
 

@@ -1,5 +1,7 @@
 #include "runner/checkpoint/accelerate_files.h"
 
+#include <ATen/ops/stack.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,6 +14,8 @@ namespace accel {
 namespace {
 
 constexpr auto kInitialRate = "initial_lr";
+constexpr auto kHostGenerator = "torch_manual_seed";
+constexpr auto kDeviceGenerators = "torch_cuda_manual_seed";
 constexpr int64_t kMersennePosition = 624;
 
 Value list_of(const std::vector<double>& numbers) {
@@ -289,7 +293,7 @@ StateDict read_scaler(const Value& value) {
   return out;
 }
 
-Value random_states_value(const TrainState& state, const at::Tensor& rng) {
+Value random_states_value(const TrainState& state, size_t rank) {
   // 0 is a boundary of any accumulation window, and checkpoints are cut at boundaries.
   const int64_t micro_step = 0;
   const MersenneState numpy = numpy_random_state(static_cast<uint32_t>(state.seed));
@@ -299,16 +303,38 @@ Value random_states_value(const TrainState& state, const at::Tensor& rng) {
                          Value::Tuple{{3, words_of(python_random_state(state.seed), true), {}}});
   out.items.emplace_back("numpy_random_seed", Value::Tuple{{"MT19937", words_of(numpy, false),
                                                             kMersennePosition, 0, 0.0}});
-  if (rng.defined()) {
-    out.items.emplace_back("torch_manual_seed", array_of(rng, "rng"));
+  const at::Tensor& rng = rank == 0 ? state.rng : state.other_rngs[rank - 1];
+  if (rng.defined()) out.items.emplace_back(kHostGenerator, array_of(rng, "rng"));
+  if (rank < state.device_rngs.size()) {
+    Value::List devices;
+    for (const at::Tensor& device : state.device_rngs[rank].unbind()) {
+      devices.items.emplace_back(array_of(device, "rng"));
+    }
+    out.items.emplace_back(kDeviceGenerators, std::move(devices));
   }
   return out;
 }
 
-at::Tensor read_random_state(const Value& value) {
-  const Value* state = value.find("torch_manual_seed");
-  const auto* array = state ? state->as<Array>() : nullptr;
-  return array ? tensor_of(*array) : at::Tensor();
+void read_random_states(const Value& value, size_t rank, TrainState& state) {
+  const auto* array =
+      value.find(kHostGenerator) ? value.find(kHostGenerator)->as<Array>() : nullptr;
+  const at::Tensor host = array ? tensor_of(*array) : at::Tensor();
+  if (rank == 0) {
+    state.rng = host;
+  } else {
+    state.other_rngs.push_back(host);
+  }
+  const Value* list = value.find(kDeviceGenerators);
+  const auto* devices = list ? list->as<Value::List>() : nullptr;
+  // Of no use when a rank before has none: then they are no rank's of a run on GPUs.
+  if (!devices || state.device_rngs.size() != rank) return;
+  std::vector<at::Tensor> states;
+  for (const Value& item : devices->items) {
+    const auto* bytes = item.as<Array>();
+    if (!bytes || (!states.empty() && bytes->shape() != states[0].sizes().vec())) return;
+    states.push_back(tensor_of(*bytes));
+  }
+  if (!states.empty()) state.device_rngs.push_back(at::stack(states));
 }
 
 }  // namespace accel

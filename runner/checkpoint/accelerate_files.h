@@ -40,8 +40,8 @@ StateDict read_scaler(const Value& value);
 
 /// The states of Python's, NumPy's and PyTorch's generators, the first two as seeding leaves them:
 /// nothing of ours draws from them, but Accelerate restores PyTorch's only after theirs.
-Value random_states_value(const TrainState& state, const at::Tensor& rng);
-/// Undefined when the file has none.
-at::Tensor read_random_state(const Value& value);
+Value random_states_value(const TrainState& state, size_t rank);
+/// Sets those of PyTorch's generators that the file has. Ranks are to be read in their order.
+void read_random_states(const Value& value, size_t rank, TrainState& state);
 
 }  // namespace accel

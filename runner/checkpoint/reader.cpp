@@ -142,11 +142,10 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
   reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
     read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);
   });
-  reader.value(kRandomStatesFile,
-               [&](const Value& value) { state.rng = read_random_state(value); });
+  reader.value(kRandomStatesFile, [&](const Value& value) { read_random_states(value, 0, state); });
   for (size_t rank = 1; manifest.files.contains(random_states_file(rank)); ++rank) {
     reader.value(random_states_file(rank),
-                 [&](const Value& value) { state.other_rngs.push_back(read_random_state(value)); });
+                 [&](const Value& value) { read_random_states(value, rank, state); });
   }
   return state;
 }
@@ -179,11 +178,12 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
   }
   if (parts.random_states.contains(0)) {
     guarded(folder, kRandomStatesFile,
-            [&] { state.rng = read_random_state(parts.random_states.at(0)); });
+            [&] { read_random_states(parts.random_states.at(0), 0, state); });
   }
-  for (int64_t rank = 1; parts.random_states.contains(rank); ++rank) {
-    guarded(folder, random_states_file(static_cast<size_t>(rank)),
-            [&] { state.other_rngs.push_back(read_random_state(parts.random_states.at(rank))); });
+  for (int rank = 1; parts.random_states.contains(rank); ++rank) {
+    const auto number = static_cast<size_t>(rank);
+    guarded(folder, random_states_file(number),
+            [&] { read_random_states(parts.random_states.at(rank), number, state); });
   }
   note_files(files, folder, options, parts, notes);
   state.accelerate = std::move(notes);

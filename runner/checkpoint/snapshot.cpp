@@ -44,6 +44,7 @@ TrainState Snapshot::take(const TrainState& state) {
   if (out.scaler) copy_all(*out.scaler);
   out.rng = copy(out.rng);
   for (at::Tensor& rng : out.other_rngs) rng = copy(rng);
+  for (at::Tensor& rng : out.device_rngs) rng = copy(rng);
   for (auto& [name, part] : out.parts) copy_all(part);
   buffers_.resize(next_);
   return out;

@@ -47,6 +47,9 @@ struct TrainState {
   std::optional<StateDict> scaler;     ///< numbers named as PyTorch's GradScaler names them
   at::Tensor rng;                      ///< the CPU generator's state, uint8 [5056]
   std::vector<at::Tensor> other_rngs;  ///< those of ranks 1, 2, ...
+  /// By rank the states of the generators of all GPUs it sees, uint8 [GPUs, bytes]; empty where
+  /// ranks compute on the CPU.
+  std::vector<at::Tensor> device_rngs;
 
   /// Whatever else is stateful, by name: "callbacks/ema", "best", "trackers".
   std::map<std::string, StateDict> parts;

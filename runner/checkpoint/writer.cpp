@@ -95,9 +95,9 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   }
   do_at_once(files.threads(), work);
   if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
-  writer.add_value(kRandomStatesFile, random_states_value(state, state.rng));
+  writer.add_value(kRandomStatesFile, random_states_value(state, 0));
   for (size_t i = 0; i < state.other_rngs.size(); ++i) {
-    writer.add_value(random_states_file(i + 1), random_states_value(state, state.other_rngs[i]));
+    writer.add_value(random_states_file(i + 1), random_states_value(state, i + 1));
   }
   writer.add_tensors(kPartsFile, section_arrays(state));
   manifest.files = writer.records();

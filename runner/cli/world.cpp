@@ -10,7 +10,9 @@
 #include "runner/cli/error_text.h"
 #include "runner/cli/fault.h"
 #include "runner/dist/join.h"
+#include "runner/dist/nccl.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/device.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/rank_link.h"
 #include "runner/launch/rank_place.h"
@@ -114,7 +116,9 @@ RankSession::RankSession() {
 RankSession::~RankSession() = default;
 
 World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
-  if (!ties_) return {};
+  World world;
+  world.device = choose_device(recipe.accelerator.device, ties_ ? ties_->place.local_rank : 0);
+  if (!ties_) return world;
   Ties& ties = *ties_;
   if (!ties.group) {
     check_sharing(recipe, resolved, ties.place.world);
@@ -132,6 +136,7 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;
     request.tell = &say;
     request.watch = ties.watch.get();
+    if (world.device.is_cuda()) request.device_backend = nccl_backend(world.device.index());
     if (ties.link) {
       request.listen_fd = ties.link->store_fd;
     } else {
@@ -150,7 +155,10 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     ties.group = join(request);
     ties.board.leave();
   }
-  return {ties.group, ties.place.local_world, ties.watch};
+  world.group = ties.group;
+  world.local_world = ties.place.local_world;
+  world.watch = ties.watch;
+  return world;
 }
 
 ExitCode RankSession::guarded(bool json, const std::function<ExitCode()>& body) {

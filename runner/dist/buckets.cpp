@@ -21,10 +21,6 @@ Bucket::Bucket(std::vector<NamedTensor> parameters) : parameters_(std::move(para
                     parameters_.front().tensor.options().requires_grad(false));
 }
 
-at::Tensor Bucket::flag(size_t i, const at::Tensor& flat) const {
-  return flat.narrow(0, elements_ + static_cast<int64_t>(i), 1);
-}
-
 at::Tensor Bucket::slice(size_t i, const at::Tensor& flat) const {
   return flat.narrow(0, offsets_[i], parameters_[i].tensor.numel());
 }
@@ -41,12 +37,17 @@ void Bucket::put(size_t i, const at::Tensor& gradient) {
   } else {
     to.zero_();
   }
-  flag(i, flat_).fill_(gradient.defined() ? 1 : 0);
+  flags(flat_).narrow(0, static_cast<int64_t>(i), 1).fill_(gradient.defined() ? 1 : 0);
 }
 
-at::Tensor Bucket::get(size_t i, const at::Tensor& flat) const {
-  if (flag(i, flat).item().toDouble() == 0) return {};
-  return slice(i, flat).view(parameters_[i].tensor.sizes());
+std::vector<at::Tensor> Bucket::get(const at::Tensor& flat) const {
+  const at::Tensor present = flags(flat).to(at::kCPU, at::kFloat);
+  const float* const is_there = present.const_data_ptr<float>();
+  std::vector<at::Tensor> found(size());
+  for (size_t i = 0; i < size(); ++i) {
+    if (is_there[i] != 0) found[i] = slice(i, flat).view(parameters_[i].tensor.sizes());
+  }
+  return found;
 }
 
 std::vector<Bucket> make_buckets(const std::vector<NamedTensor>& parameters, int64_t bucket_bytes) {

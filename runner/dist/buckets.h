@@ -20,17 +20,15 @@ class Bucket {
 
   /// Copies a gradient in; an undefined one counts as absent.
   void put(size_t i, const at::Tensor& gradient);
-  /// The gradient in `flat`, a buffer of this layout, in the parameter's shape and sharing memory;
-  /// undefined when it is absent.
-  at::Tensor get(size_t i, const at::Tensor& flat) const;
+  /// The gradients in `flat`, a buffer of this layout, in the parameters' shapes and sharing
+  /// memory; undefined where absent. Asks the device once for all.
+  std::vector<at::Tensor> get(const at::Tensor& flat) const;
   /// The `i`-th gradient in `flat`, in one dimension and present or not; all flags of presence, 1
   /// for each rank that has it. Both share memory.
   at::Tensor slice(size_t i, const at::Tensor& flat) const;
   at::Tensor flags(const at::Tensor& flat) const;
 
  private:
-  at::Tensor flag(size_t i, const at::Tensor& flat) const;
-
   std::vector<NamedTensor> parameters_;
   std::vector<int64_t> offsets_;
   int64_t elements_ = 0;

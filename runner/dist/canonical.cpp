@@ -42,8 +42,9 @@ class Canonical final : public Strategy {
     for (Bucket& bucket : buckets_) {
       for (size_t i = 0; i < bucket.size(); ++i) bucket.put(i, own_[last - 1 - i]);
       const at::Tensor all = context_.group->all_gather(bucket.flat(), "gradients");
+      const Gradients sums = sum_ranks(bucket, all, 0, 1);
       for (size_t i = 0; i < bucket.size(); ++i) {
-        bucket.parameter(i).tensor.mutable_grad() = sum_ranks(bucket, i, all, 0, 1);
+        bucket.parameter(i).tensor.mutable_grad() = sums[i];
       }
       last -= bucket.size();
     }
@@ -97,11 +98,12 @@ class Canonical final : public Strategy {
   }
 
   /// The upper part of the tree, over the ranks' sums: the same on every rank.
-  at::Tensor sum_ranks(const Bucket& bucket, size_t i, const at::Tensor& all, int64_t first,
-                       int64_t stride) const {
-    if (stride == context_.group->world()) return bucket.get(i, all.select(0, first));
-    return sum_of(sum_ranks(bucket, i, all, first, 2 * stride),
-                  sum_ranks(bucket, i, all, first + stride, 2 * stride));
+  Gradients sum_ranks(const Bucket& bucket, const at::Tensor& all, int64_t first,
+                      int64_t stride) const {
+    if (stride == context_.group->world()) return bucket.get(all.select(0, first));
+    Gradients sum = sum_ranks(bucket, all, first, 2 * stride);
+    add_to(sum, sum_ranks(bucket, all, first + stride, 2 * stride));
+    return sum;
   }
 
   StrategyContext context_;

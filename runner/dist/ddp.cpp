@@ -158,8 +158,9 @@ class Ddp final : public Strategy {
       if (compressed_) travelling.power->finish(travelling.wire);
       if (options_.wire_type) flat.copy_(travelling.wire);
       travelling.wire.reset();
-      for (size_t i = 0; i < travelling.bucket.size(); ++i) {
-        travelling.bucket.parameter(i).tensor.mutable_grad() = travelling.bucket.get(i, flat);
+      const std::vector<at::Tensor> sums = travelling.bucket.get(flat);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        travelling.bucket.parameter(i).tensor.mutable_grad() = sums[i];
       }
     }
   }

@@ -29,7 +29,7 @@ std::string header_of(const StateDict& state) {
 at::Tensor bytes_of(const StateDict& state) {
   std::vector<at::Tensor> parts = {at::empty({0}, at::kByte)};
   for (const auto& [name, tensor] : state.tensors) {
-    parts.push_back(tensor.detach().contiguous().view({-1}).view(at::kByte));
+    parts.push_back(tensor.detach().cpu().contiguous().view({-1}).view(at::kByte));
   }
   return at::cat(parts);
 }

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
@@ -20,13 +21,11 @@
 #include "core/error.h"
 #include "core/host_name.h"
 #include "runner/dist/checked_group.h"
-#include "runner/dist/gloo_group.h"
 
 namespace accel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using Json = nlohmann::json;
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
@@ -246,13 +245,17 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
                 "rank " + std::to_string(request.rank) +
                     " lost rank 0 before training: " + why.substr(0, why.find('\n')));
   }
-  GlooOptions options;
+  GroupOptions options;
   options.rank = request.rank;
   options.world = request.world;
-  options.host = own_address(request.address, request.port);
   options.timeout = request.timeout;
   options.watch = request.watch;
-  std::unique_ptr<Communicator> group = make_gloo_group(store("gloo"), options);
+  const std::string host = own_address(request.address, request.port);
+  BackendPtr gloo = make_gloo_backend(store("gloo"), options, host);
+  BackendPtr device;
+  if (request.device_backend) device = request.device_backend(store("device"), options);
+  std::unique_ptr<Communicator> group =
+      make_c10d_group(options, std::move(gloo), std::move(device));
   return request.checked ? make_checked(std::move(group)) : std::move(group);
 }
 

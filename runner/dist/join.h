@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runner/dist/c10d_group.h"
 #include "runner/dist/communicator.h"
 #include "runner/dist/rank_watch.h"
 
@@ -27,6 +28,7 @@ struct JoinRequest {
   bool checked = false;          ///< make_checked()
   std::function<void(const std::string&)> tell = {};  ///< gets a line every 5 s of waiting
   RankWatch* watch = nullptr;                         ///< outlives the group; may be null
+  BackendMaker device_backend = {};  ///< for tensors that are not on the CPU; null: there are none
 };
 
 /// Meets the other ranks. Returns when all have come and mean the same run. Throws Error with

@@ -95,7 +95,8 @@ class LocalSgd final : public Strategy {
       sums[b]->wait();
       const Bucket& bucket = buckets_[b];
       for (size_t i = 0; i < bucket.size(); ++i) {
-        bucket.parameter(i).tensor.copy_(bucket.get(i, bucket.flat()).div(world));
+        const at::Tensor& mean = bucket.parameter(i).tensor;
+        mean.copy_(bucket.slice(i, bucket.flat()).view(mean.sizes()).div(world));
       }
     }
   }

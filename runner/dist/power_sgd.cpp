@@ -67,7 +67,9 @@ void PowerSgd::guess() {
   at::Generator generator = at::detail::createCPUGenerator(options_.seed);
   std::vector<at::Tensor> parts = {at::zeros({0}, bucket_.flat().options())};
   for (const Matrix& matrix : matrices_) {
-    parts.push_back(at::randn({matrix.columns * matrix.rank}, generator, bucket_.flat().options()));
+    const int64_t size = matrix.columns * matrix.rank;
+    const auto type = bucket_.flat().options().device(at::kCPU);
+    parts.push_back(at::randn({size}, generator, type).to(bucket_.flat().device()));
   }
   right_ = at::cat(parts);
   error_ = at::zeros_like(bucket_.flat());
@@ -135,8 +137,8 @@ void PowerSgd::load(const at::Tensor& error, const at::Tensor& guess) {
     throw CheckpointError("what 'power_sgd' left in the checkpoint does not fit these gradients",
                           "give 'accelerator.ddp' the values it had");
   }
-  error_ = error.to(bucket_.flat().scalar_type()).clone();
-  right_ = guess.to(bucket_.flat().scalar_type()).clone();
+  error_ = error.to(bucket_.flat().options()).clone();
+  right_ = guess.to(bucket_.flat().options()).clone();
 }
 
 }  // namespace accel

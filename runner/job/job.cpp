@@ -68,6 +68,8 @@ void build_model(Job& job, const Registry& registry) {
   job.weights_fingerprint = at_place(job.recipe.model.resolved.where,
                                      [&] { return weights_fingerprint(job.recipe.model); });
   job.model = build(job.recipe.model, ModelContext{job.data});
+  // After it has drawn its weights: they are the same for every device.
+  if (!job.device.is_cpu()) move_to(*job.model, job.device);
   job.parameters = parameters_of(*job.model);
   job.buffers = buffers_of(*job.model);
   if (!job.recipe.task) {
@@ -80,7 +82,7 @@ void build_model(Job& job, const Registry& registry) {
 }
 
 void build_optimizer(Job& job) {
-  job.precision = make_precision(job.recipe.accelerator.mixed_precision, at::kCPU,
+  job.precision = make_precision(job.recipe.accelerator.mixed_precision, job.device,
                                  job.recipe.accelerator.grad_scaler);
   OptimizerContext trained;
   for (const NamedTensor& item : job.parameters) {
@@ -186,6 +188,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   auto job = std::make_unique<Job>();
   job->group = world.group;
   job->watch = world.watch;
+  job->device = world.device;
   job->recipe = std::move(recipe);
   job->resolved = std::move(resolved);
   check_sharing(job->recipe, job->resolved, world.group->world());

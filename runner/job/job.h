@@ -37,7 +37,8 @@ BatchPlan plan_batches(const TrainSection& train, int64_t world = 1);
 /// The processes that a job is shared by.
 struct World {
   std::shared_ptr<Communicator> group = std::make_shared<SingleProcess>();
-  int64_t local_world = 1;  ///< ranks on this machine, which share its cores
+  int64_t local_world = 1;       ///< ranks on this machine, which share its cores
+  at::Device device = at::kCPU;  ///< this process's own
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
 };
 
@@ -48,6 +49,7 @@ struct Job {
   BatchPlan batches;
   std::shared_ptr<Communicator> group;
   std::shared_ptr<RankWatch> watch;
+  at::Device device = at::kCPU;  ///< where the model is
 
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> eval_loader;  ///< null without eval data

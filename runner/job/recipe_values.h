@@ -20,11 +20,11 @@ struct EnumNames<DistributedType> {
       {DistributedType::kMultiCpu, "multi_cpu"}};
 };
 
-enum class DeviceChoice { kAuto, kCpu };
+enum class DeviceChoice { kAuto, kCpu, kCuda };
 template <>
 struct EnumNames<DeviceChoice> {
-  static constexpr std::pair<DeviceChoice, const char*> kValues[] = {{DeviceChoice::kAuto, "auto"},
-                                                                     {DeviceChoice::kCpu, "cpu"}};
+  static constexpr std::pair<DeviceChoice, const char*> kValues[] = {
+      {DeviceChoice::kAuto, "auto"}, {DeviceChoice::kCpu, "cpu"}, {DeviceChoice::kCuda, "cuda"}};
 };
 
 /// Which value of a metric is the better one; kAuto asks the metric.

@@ -4,8 +4,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <ATen/ops/stack.h>
 #include <sched.h>
 #include <torch/version.h>
+
+#include <vector>
 
 namespace accel {
 
@@ -41,6 +44,31 @@ void set_generator_state(const at::Tensor& state) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state);
+}
+
+at::Tensor device_generator_states(at::DeviceType type) {
+  if (type == at::kCPU) return {};
+  const at::DeviceIndex devices =
+      at::globalContext().getAcceleratorHooksInterface(type).deviceCount();
+  std::vector<at::Tensor> states;
+  for (at::DeviceIndex i = 0; i < devices; ++i) {
+    at::Generator generator = at::globalContext().defaultGenerator({type, i});
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    states.push_back(generator.get_state());
+  }
+  return at::stack(states);
+}
+
+void set_device_generator_state(at::Device device, const at::Tensor& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+void seed_device_generator(at::Device device, uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
 }
 
 std::map<std::string, std::string> environment_facts() {

@@ -18,11 +18,17 @@ int64_t threads();
 /// Refuses operators without a deterministic implementation.
 void set_deterministic(bool on);
 
-/// Seeds the default CPU generator, as torch.manual_seed does.
+/// Seeds the default generators, of the CPU and of all devices there are, as torch.manual_seed.
 void seed_generator(uint64_t seed);
-/// Its state, uint8 [5056], as torch.get_rng_state gives it.
+/// The state of the CPU's, uint8 [5056], as torch.get_rng_state gives it.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
+/// Those of the devices of `type`, uint8 [devices, bytes]; undefined for the CPU.
+at::Tensor device_generator_states(at::DeviceType type);
+/// That of one device.
+void set_device_generator_state(at::Device device, const at::Tensor& state);
+/// Draws of one device's begin anew.
+void seed_device_generator(at::Device device, uint64_t seed);
 
 /// What a bit-exact resume depends on besides the recipe: versions, threads, CPU capability.
 std::map<std::string, std::string> environment_facts();

@@ -90,7 +90,7 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     if (stop && stop()) return std::nullopt;
     const Window window = job.eval_loader->next();
     std::vector<std::vector<double>> own;
-    for (const Batch& batch : to_batches(window)) own.push_back(sums_of(job, batch));
+    for (const Batch& batch : to_batches(window, job.device)) own.push_back(sums_of(job, batch));
     add_window(job, window, own, total);
   }
   if (total[1] <= 0) {

@@ -6,7 +6,9 @@
 
 namespace accel {
 
-BeforeStep::BeforeStep(const Job& job) : generator_(generator_state()) {
+BeforeStep::BeforeStep(const Job& job)
+    : generator_(generator_state()),
+      device_generators_(device_generator_states(job.device.type())) {
   for (const NamedTensor& item : job.buffers) buffers_.push_back(item.tensor.clone());
 }
 
@@ -14,6 +16,8 @@ void BeforeStep::restore(const Job& job) const {
   const c10::NoGradGuard no_grad;
   for (size_t i = 0; i < buffers_.size(); ++i) job.buffers[i].tensor.copy_(buffers_[i]);
   set_generator_state(generator_);
+  if (job.device.is_cpu()) return;
+  set_device_generator_state(job.device, device_generators_[job.device.index()]);
 }
 
 int64_t smaller_micro_batch(const BatchPlan& plan) {

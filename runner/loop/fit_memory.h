@@ -17,6 +17,7 @@ class BeforeStep {
  private:
   std::vector<at::Tensor> buffers_;
   at::Tensor generator_;
+  at::Tensor device_generators_;
 };
 
 /// The next smaller size, at most nine tenths as Accelerate's find_executable_batch_size tries,

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/build_info.h"
+#include "runner/job/device.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/progress_bar.h"
 
@@ -108,7 +109,7 @@ double epochs_done(const Job& job, const Progress& progress) {
 }
 
 ConfigValues job_facts(const Job& job) {
-  const std::string device = "cpu, " + plural(threads(), "thread") + ", " +
+  const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + ", " +
                              precision_text(job.recipe.accelerator.mixed_precision);
   const std::string lr = show_number(job.optimizer->base_lrs().front());
   return {

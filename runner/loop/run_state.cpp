@@ -6,7 +6,9 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/sample_rng.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/device.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/rank_states.h"
 
@@ -105,6 +107,22 @@ void capture_rates(const Job& job, int64_t updates, TrainState& state) {
   state.curves.push_back(std::max(state.curves.back() + 1, job.length.total_steps));
 }
 
+/// As restore_generator().
+void restore_device_generator(const Job& job, const TrainState& saved) {
+  const auto rank = static_cast<size_t>(job.group->rank());
+  const auto device = static_cast<int64_t>(job.device.index());
+  if (rank >= saved.device_rngs.size() || device >= saved.device_rngs[rank].size(0)) {
+    SampleRng rng(static_cast<uint64_t>(job.recipe.seed),
+                  static_cast<uint64_t>(saved.progress.step), rank);
+    return seed_device_generator(job.device, rng.next());
+  }
+  try {
+    set_device_generator_state(job.device, saved.device_rngs[rank][device].clone());
+  } catch (const std::exception&) {
+    throw CheckpointError("the checkpoint's random state is none of this kind of GPU");
+  }
+}
+
 /// Each rank's own; one that the checkpoint does not know gets a new stream.
 void restore_generator(const Job& job, const TrainState& saved) {
   const int64_t rank = job.group->rank();
@@ -140,6 +158,7 @@ std::string tied_head(const Job& job) {
 
 std::map<std::string, std::string> run_facts(const Job& job) {
   std::map<std::string, std::string> facts = environment_facts();
+  facts["device"] = device_text(job.device);
   if (job.recipe.accelerator.reduction == Reduction::kBucketed) {
     facts["ranks"] = std::to_string(job.group->world());
   }
@@ -160,6 +179,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   job.precision->save(scaler);
   if (!scaler.numbers.empty()) state.scaler = std::move(scaler);
   state.rng = generator_state();
+  if (!job.device.is_cpu()) state.device_rngs = {device_generator_states(job.device.type())};
   state.parts[kRunPart] = run_part(run);
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
     job.callbacks[i]->save(state.parts[callback_part(job, i)]);
@@ -186,6 +206,7 @@ RunState restore(Job& job, const TrainState& state) {
     say("what the checkpoint's ranks had each of their own is not used: there were others");
   }
   restore_generator(job, state);
+  if (!job.device.is_cpu()) restore_device_generator(job, state);
   return run_of(state);
 }
 

@@ -43,16 +43,23 @@ at::Tensor to_tensor(const Array& array) {
       data, array.shape(), [keep](void*) {}, at::TensorOptions(scalar_type(array.type())));
 }
 
-}  // namespace
-
-Batch to_batch(const HostBatch& host) {
-  return {to_tensor(host.inputs), to_tensor(host.targets), host.ids, to_tensor(host.lengths),
-          to_tensor(host.segments)};
+/// Through pinned memory, so that the copy does not keep the host waiting.
+at::Tensor moved(const at::Tensor& tensor, at::Device device) {
+  if (device.is_cpu() || !tensor.defined()) return tensor;
+  return tensor.pin_memory().to(device, tensor.scalar_type(), true);
 }
 
-std::vector<Batch> to_batches(const Window& window) {
+}  // namespace
+
+Batch to_batch(const HostBatch& host, at::Device device) {
+  const auto there = [&](const Array& array) { return moved(to_tensor(array), device); };
+  return {there(host.inputs), there(host.targets), host.ids, there(host.lengths),
+          there(host.segments)};
+}
+
+std::vector<Batch> to_batches(const Window& window, at::Device device) {
   std::vector<Batch> batches;
-  for (const HostBatch& host : window.micro_batches) batches.push_back(to_batch(host));
+  for (const HostBatch& host : window.micro_batches) batches.push_back(to_batch(host, device));
   return batches;
 }
 

@@ -8,10 +8,11 @@
 
 namespace accel {
 
-/// Views of the same memory, which they keep alive: no copy on the CPU.
-Batch to_batch(const HostBatch& host);
+/// Views of the same memory, which they keep alive: no copy on the CPU. Another device gets copies,
+/// which are under way when this returns.
+Batch to_batch(const HostBatch& host, at::Device device = at::kCPU);
 
 /// All micro-batches of a window.
-std::vector<Batch> to_batches(const Window& window);
+std::vector<Batch> to_batches(const Window& window, at::Device device = at::kCPU);
 
 }  // namespace accel

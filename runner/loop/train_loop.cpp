@@ -268,7 +268,7 @@ void TrainLoop::record_use() {
 
 void TrainLoop::log_histograms() {
   for (const NamedTensor& item : parts_.job.parameters) {
-    const at::Tensor flat = item.tensor.detach().flatten().to(at::kFloat).contiguous();
+    const at::Tensor flat = item.tensor.detach().flatten().to(at::kCPU, at::kFloat).contiguous();
     const std::span<const float> values(flat.const_data_ptr<float>(),
                                         static_cast<size_t>(flat.numel()));
     parts_.trackers.histogram(state_.progress.step, "weights/" + item.name, values);
@@ -342,6 +342,10 @@ void TrainLoop::save() {
   state.model = model_of_all_ranks(parts_.job);
   add_rank_states(parts_.job, state);
   const at::Tensor generators = parts_.job.group->all_gather(state.rng, "generators");
+  if (!state.device_rngs.empty()) {
+    const at::Tensor& own = state.device_rngs.front();
+    state.device_rngs = parts_.job.group->all_gather(own, "generators of devices").unbind();
+  }
   if (!parts_.saves) {
     saved_step_ = state_.progress.step;
     return;

@@ -175,7 +175,7 @@ OutOfMemory::OutOfMemory(int64_t micro_batch)
 
 StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update) {
-  const std::vector<Batch> batches = to_batches(window);
+  const std::vector<Batch> batches = to_batches(window, job.device);
   const Shared shared = tell_each_other(job, window, batches, ask);
   watch.lap(Phase::kSync);
   std::vector<at::Tensor> losses(batches.size());

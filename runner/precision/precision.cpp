@@ -64,14 +64,14 @@ class Unscaled final : public Precision {
 /// fp16: the loss is scaled up so that small gradients do not vanish; torch.amp.GradScaler.
 class DynamicScale final : public Precision {
  public:
-  DynamicScale(at::DeviceType device, const ScalerOptions& options)
+  DynamicScale(at::Device device, const ScalerOptions& options)
       : device_(device),
         options_(options),
         scale_(at::full({1}, options.init_scale, at::TensorOptions(device).dtype(at::kFloat))),
         growth_tracker_(at::zeros({1}, at::TensorOptions(device).dtype(at::kInt))),
         found_inf_(at::zeros({1}, at::TensorOptions(device).dtype(at::kFloat))) {}
 
-  AutocastScope autocast() const override { return {device_, at::kHalf}; }
+  AutocastScope autocast() const override { return {device_.type(), at::kHalf}; }
 
   at::Tensor scale(const at::Tensor& loss) override { return loss.mul(scale_.squeeze(0)); }
 
@@ -118,7 +118,7 @@ class DynamicScale final : public Precision {
     return found->second;
   }
 
-  at::DeviceType device_;
+  at::Device device_;
   ScalerOptions options_;
   at::Tensor scale_;           // [1], float32
   at::Tensor growth_tracker_;  // [1], int32: good steps in a row
@@ -127,13 +127,13 @@ class DynamicScale final : public Precision {
 
 }  // namespace
 
-std::unique_ptr<Precision> make_precision(MixedPrecision precision, at::DeviceType device,
+std::unique_ptr<Precision> make_precision(MixedPrecision precision, at::Device device,
                                           const ScalerOptions& scaler) {
   switch (precision) {
     case MixedPrecision::kNo:
-      return std::make_unique<Unscaled>(device, std::nullopt);
+      return std::make_unique<Unscaled>(device.type(), std::nullopt);
     case MixedPrecision::kBf16:
-      return std::make_unique<Unscaled>(device, at::kBFloat16);
+      return std::make_unique<Unscaled>(device.type(), at::kBFloat16);
     case MixedPrecision::kFp16:
       return std::make_unique<DynamicScale>(device, scaler);
   }

@@ -73,8 +73,7 @@ class Precision {
   virtual void load(const StateDict& /*state*/) {}
 };
 
-std::unique_ptr<Precision> make_precision(MixedPrecision precision,
-                                          at::DeviceType device = at::kCPU,
+std::unique_ptr<Precision> make_precision(MixedPrecision precision, at::Device device = at::kCPU,
                                           const ScalerOptions& scaler = {});
 
 }  // namespace accel

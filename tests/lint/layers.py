@@ -15,6 +15,8 @@ READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}
 USES.update({layer: ("runner/formats",) if layer in READS_FORMATS else () for layer in COMPONENTS})
+USES["runner/cuda"] = ()
+USES["runner/dist"] += ("runner/cuda",)  # the request that its one function takes
 USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
 USES["runner/job"] = COMPONENTS
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns

@@ -1,4 +1,4 @@
-#include "runner/dist/gloo_group.h"
+#include "runner/dist/c10d_group.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-/// The first line of what Gloo says, without the place in its source that stands in front.
+/// The first line of what c10d says, without the place in its source that stands in front.
 std::string plain_text(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
@@ -29,7 +29,7 @@ bool tells_of_time(const std::string& text) {
   return false;
 }
 
-c10d::ReduceOp::RedOpType gloo_op(ReduceOp op) {
+c10d::ReduceOp::RedOpType c10d_op(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
       return c10d::ReduceOp::SUM;
@@ -41,16 +41,10 @@ c10d::ReduceOp::RedOpType gloo_op(ReduceOp op) {
   throw std::logic_error("no such reduction");
 }
 
-class GlooGroup final : public Communicator {
+class C10dGroup final : public Communicator {
  public:
-  GlooGroup(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options)
-      : options_(options) {
-    auto gloo = c10d::ProcessGroupGloo::Options::create(
-        std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1e3)));
-    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.host));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.rank),
-                                                         static_cast<int>(options.world), gloo);
-  }
+  C10dGroup(const GroupOptions& options, BackendPtr host, BackendPtr device)
+      : options_(options), host_(std::move(host)), device_(std::move(device)) {}
 
   int64_t rank() const override { return options_.rank; }
   int64_t world() const override { return options_.world; }
@@ -60,8 +54,8 @@ class GlooGroup final : public Communicator {
     return begin(what, [&] {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::AllreduceOptions wanted;
-      wanted.reduceOp = gloo_op(op);
-      return group_->allreduce(tensors, wanted);
+      wanted.reduceOp = c10d_op(op);
+      return backend_of(tensor).allreduce(tensors, wanted);
     });
   }
 
@@ -70,7 +64,7 @@ class GlooGroup final : public Communicator {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::BroadcastOptions wanted;
       wanted.rootRank = root;
-      return group_->broadcast(tensors, wanted);
+      return backend_of(tensor).broadcast(tensors, wanted);
     })->wait();
   }
 
@@ -80,19 +74,19 @@ class GlooGroup final : public Communicator {
     at::Tensor all = tensor.new_empty(shape);
     begin(what, [&] {
       at::Tensor out = all.view({-1}), in = tensor.reshape({-1});
-      return group_->_allgather_base(out, in);
+      return backend_of(tensor)._allgather_base(out, in);
     })->wait();
     return all;
   }
 
   void barrier(const char* what) override {
-    begin(what, [&] { return group_->barrier(); })->wait();
+    begin(what, [&] { return host_->barrier(); })->wait();
   }
 
  private:
   class InFlight final : public Pending {
    public:
-    InFlight(GlooGroup& group, WorkPtr work, const char* what, int64_t sequence)
+    InFlight(C10dGroup& group, WorkPtr work, const char* what, int64_t sequence)
         : group_(group), work_(std::move(work)), what_(what), sequence_(sequence) {}
 
     void wait() override {
@@ -102,11 +96,17 @@ class GlooGroup final : public Communicator {
     }
 
    private:
-    GlooGroup& group_;
+    C10dGroup& group_;
     WorkPtr work_;
     const char* what_;
     int64_t sequence_;
   };
+
+  c10d::Backend& backend_of(const at::Tensor& tensor) const {
+    if (tensor.is_cpu()) return *host_;
+    if (!device_) throw std::logic_error("the group has no backend for " + tensor.device().str());
+    return *device_;
+  }
 
   template <class Start>
   std::unique_ptr<Pending> begin(const char* what, Start start) {
@@ -118,7 +118,7 @@ class GlooGroup final : public Communicator {
     return std::make_unique<InFlight>(*this, std::move(work), what, sequence);
   }
 
-  /// Runs a part of a collective; what Gloo throws becomes an Error.
+  /// Runs a part of a collective; what c10d throws becomes an Error.
   template <class Part>
   void guarded(const char* what, int64_t sequence, Part part) {
     try {
@@ -138,23 +138,33 @@ class GlooGroup final : public Communicator {
     }
   }
 
-  GlooOptions options_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  GroupOptions options_;
+  BackendPtr host_;
+  BackendPtr device_;  ///< null on the CPU
   int64_t sequence_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                              const GlooOptions& options) {
+BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options,
+                             const std::string& host) {
   try {
-    return std::make_unique<GlooGroup>(store, options);
+    auto gloo = c10d::ProcessGroupGloo::Options::create(
+        std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1e3)));
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.rank),
+                                                       static_cast<int>(options.world), gloo);
   } catch (const std::exception& error) {
     throw Error(ExitCode::kRank,
                 "rank " + std::to_string(options.rank) + " cannot connect to the others from '" +
-                    options.host + "': " + plain_text(error.what()),
+                    host + "': " + plain_text(error.what()),
                 "let the ranks reach each other on any port between their machines");
   }
+}
+
+std::unique_ptr<Communicator> make_c10d_group(const GroupOptions& options, BackendPtr host,
+                                              BackendPtr device) {
+  return std::make_unique<C10dGroup>(options, std::move(host), std::move(device));
 }
 
 }  // namespace accel
