@@ -35,3 +35,7 @@ foreach(library libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.
     list(APPEND ACCEL_TORCH_LIBRARIES ${TORCH_DIR}/lib/${library})
   endif()
 endforeach()
+# After `tools/bootstrap.sh cuda` there is all that a GPU takes.
+if(EXISTS ${TORCH_DIR}/cuda_pins.txt)
+  file(GLOB ACCEL_TORCH_LIBRARIES ${TORCH_DIR}/lib/*.so*)
+endif()

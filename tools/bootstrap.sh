@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes this machine ready to build accel-run: system packages, then libtorch.
-#   tools/bootstrap.sh [lint|tidy|fuzz|interop]...
+#   tools/bootstrap.sh [lint|tidy|fuzz|interop|cuda]...
+# cuda adds what libtorch computes on NVIDIA's GPUs with (2.2 GB to fetch, 3.3 GB unpacked).
 # What is there already is left alone, so a second call does nothing.
 # TORCH_DIR=<unpacked libtorch> is used as it is; PIP_FIND_LINKS=<folder of wheels> works offline.
 set -eu
@@ -10,6 +11,7 @@ torch_version=2.11.0
 torch_home=${XDG_CACHE_HOME:-$HOME/.cache}/accel-run
 torch_dir=$torch_home/libtorch-$torch_version
 torch_libraries='libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13'
+cuda_libraries='libtorch_cuda.so libc10_cuda.so libtorch_cuda_linalg.so libtorch_nvshmem.so libcaffe2_nvrtc.so'
 
 say() { echo "bootstrap: $*"; }
 
@@ -79,15 +81,17 @@ install_packages() {
   [ -z "$missing" ] || die "still missing after the installation: $missing"
 }
 
+# The wheels of the list $1, into the folder $2.
 download_wheels() {
-  say "fetching libtorch $torch_version (545 MB)"
   "$(python_with_pip)" -m pip download --quiet --disable-pip-version-check --no-deps \
-    --require-hashes -r "$tools/libtorch.txt" --dest "$1" --only-binary=:all: \
+    --require-hashes -r "$1" --dest "$2" --only-binary=:all: \
     --python-version 3.11 --implementation cp --abi cp311 --abi none \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux2014_x86_64 >"$log" 2>&1 ||
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
+    --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux_2_12_x86_64 \
+    --platform manylinux_2_5_x86_64 --platform manylinux2014_x86_64 >"$log" 2>&1 ||
     die "no libtorch: $(grep '^ERROR' "$log" | tail -n 1)
-  offline? put the wheels of tools/libtorch.txt in a folder and set PIP_FIND_LINKS=<folder>, or set TORCH_DIR=<unpacked libtorch>"
+  offline? put the wheels of $1 in a folder and set PIP_FIND_LINKS=<folder>, or set TORCH_DIR=<unpacked libtorch>"
 }
 
 # One flat folder of the headers and the five libraries that a run on the CPU loads.
@@ -119,13 +123,38 @@ install_libtorch() {
   rm -rf "$torch_home"/unpacking.*
   wheels=$torch_home/wheels
   mkdir -p "$wheels"
-  download_wheels "$wheels"
+  say "fetching libtorch $torch_version (545 MB)"
+  download_wheels "$tools/libtorch.txt" "$wheels"
   fresh=$(mktemp -d "$torch_home/unpacking.XXXXXX")
   unpack_wheels "$wheels" "$fresh"
   cp "$tools/libtorch.txt" "$fresh/pins.txt"
   chmod 755 "$fresh"
   rm -rf "$torch_dir"
   mv "$fresh" "$torch_dir"
+  rm -rf "$wheels"
+}
+
+cuda_is_ready() { cmp -s "$tools/libtorch_cuda.txt" "$torch_dir/cuda_pins.txt"; }
+
+# Beside the libraries for the CPU; its pins, too, are written last.
+install_cuda() {
+  exec 9>"$torch_home/lock"
+  flock 9
+  cuda_is_ready && return
+  wheels=$torch_home/wheels
+  mkdir -p "$wheels"
+  say "fetching what libtorch needs of CUDA (2.2 GB)"
+  download_wheels "$tools/libtorch.txt" "$wheels"
+  download_wheels "$tools/libtorch_cuda.txt" "$wheels"
+  say "unpacking it into $torch_dir"
+  for library in $cuda_libraries; do
+    unzip -q -j -o "$wheels/torch-*.whl" "torch/lib/$library" -d "$torch_dir/lib"
+  done
+  rm "$wheels"/torch-*.whl
+  for wheel in "$wheels"/*.whl; do
+    unzip -q -j -n "$wheel" '*/lib/*.so*' -d "$torch_dir/lib"
+  done
+  cp "$tools/libtorch_cuda.txt" "$torch_dir/cuda_pins.txt"
   rm -rf "$wheels"
 }
 
@@ -142,3 +171,10 @@ else
   install_packages "build libtorch $*"
   install_libtorch
 fi
+case " $* " in
+  *' cuda '*)
+    [ -z "${TORCH_DIR:-}" ] || die "TORCH_DIR=$TORCH_DIR is used as it is: add libtorch_cuda.so to it"
+    install_packages libtorch
+    cuda_is_ready || install_cuda
+    ;;
+esac

@@ -117,7 +117,8 @@ RankSession::~RankSession() = default;
 
 World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
   World world;
-  world.device = choose_device(recipe.accelerator.device, ties_ ? ties_->place.local_rank : 0);
+  world.device = choose_device(recipe.accelerator.wanted_device(), recipe.accelerator.gpu_ids,
+                               ties_ ? ties_->place.local_rank : 0);
   if (!ties_) return world;
   Ties& ties = *ties_;
   if (!ties.group) {

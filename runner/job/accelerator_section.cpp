@@ -19,6 +19,16 @@ Rule<Duration> whole_steps(int64_t least) {
           "a number of steps, at least " + std::to_string(least), ""};
 }
 
+bool is_list_of_ids(const std::string& text) {
+  if (text == "all") return true;
+  bool digit = false;  // the last character is one
+  for (const char c : text) {
+    if (c == ',' ? !digit : c < '0' || c > '9') return false;
+    digit = c != ',';
+  }
+  return digit;
+}
+
 /// The checks below go by value, not by presence: a resolved recipe names every option.
 class Check {
  public:
@@ -85,6 +95,22 @@ void check_combinations(const AcceleratorSection& section, Check& check) {
   }
 }
 
+void check_device(const AcceleratorSection& section, Check& check) {
+  const bool cpu = section.wanted_device() == DeviceChoice::kCpu;
+  if (cpu && section.distributed_type == DistributedType::kMultiGpu) {
+    check.error("distributed_type", "'distributed_type' is multi_gpu, but 'device' is cpu",
+                "leave one of the two out");
+  }
+  if (section.device == DeviceChoice::kCuda &&
+      section.distributed_type == DistributedType::kMultiCpu) {
+    check.error("distributed_type", "'distributed_type' is multi_cpu, but 'device' is cuda",
+                "leave one of the two out");
+  }
+  if (cpu && section.gpu_ids != "all") {
+    check.error("gpu_ids", "'gpu_ids' changes nothing on the CPU", "leave it out");
+  }
+}
+
 void check_local_sgd(const AcceleratorSection& section, Check& check) {
   if (!section.local_sgd.every) return;
   const std::string hint = "leave one of the two out";
@@ -119,6 +145,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_scaler(section, check);
   check_machines(section, check);
   check_combinations(section, check);
+  check_device(section, check);
   check_local_sgd(section, check);
   check_power_sgd(section, check);
 }
@@ -206,11 +233,26 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
              "Type that autocast computes in.")
       .field("grad_scaler", &AcceleratorSection::grad_scaler,
              "How the loss is scaled under `fp16`, the only precision that needs it.")
-      .field("device", &AcceleratorSection::device, "Where to compute.")
+      .field(
+          "device", &AcceleratorSection::device,
+          "Where to compute. cuda: on NVIDIA's GPUs, one for each rank of a machine; auto: there "
+          "if this machine has one.")
+      .field("gpu_ids", &AcceleratorSection::gpu_ids,
+             "The GPUs of this machine to use, such as `0,1`.",
+             Rule<std::string>{is_list_of_ids, "all, or numbers with commas such as 0,1",
+                               R"("pattern": "^(all|[0-9]+(,[0-9]+)*)$")"})
+      .on_resume(Change::kFree)
       .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
              "Threads of one rank; auto: this machine's cores, shared by its ranks.",
              if_given<Auto>(between<int64_t>(1, 1024)))
       .check(&check_accelerator);
+}
+
+DeviceChoice AcceleratorSection::wanted_device() const {
+  if (device != DeviceChoice::kAuto) return device;
+  if (distributed_type == DistributedType::kMultiGpu) return DeviceChoice::kCuda;
+  if (distributed_type == DistributedType::kMultiCpu) return DeviceChoice::kCpu;
+  return device;
 }
 
 }  // namespace accel

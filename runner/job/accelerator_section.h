@@ -80,8 +80,12 @@ struct AcceleratorSection {
   MixedPrecision mixed_precision = MixedPrecision::kNo;
   ScalerOptions grad_scaler;
   DeviceChoice device = DeviceChoice::kAuto;
+  std::string gpu_ids = "all";
   Auto<int64_t> num_cpu_threads_per_process;
   static Schema<AcceleratorSection> schema();
+
+  /// What `device` and `distributed_type` say together.
+  DeviceChoice wanted_device() const;
 };
 
 }  // namespace accel

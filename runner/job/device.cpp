@@ -67,8 +67,9 @@ std::string gpu_name(int index) {
 
 }  // namespace
 
-at::Device choose_device(DeviceChoice choice, int64_t local_rank) {
+at::Device choose_device(DeviceChoice choice, const std::string& gpu_ids, int64_t local_rank) {
   if (choice == DeviceChoice::kCpu) return at::kCPU;
+  if (gpu_ids != "all") setenv("CUDA_VISIBLE_DEVICES", gpu_ids.c_str(), 1);
   const bool required = choice == DeviceChoice::kCuda;
   if (!required && !has_nvidia_driver()) return at::kCPU;
   const std::string missing = load_cuda();

@@ -11,13 +11,14 @@
 namespace accel {
 
 /// How ranks share the work. What this build cannot do is not a value.
-enum class DistributedType { kAuto, kNo, kMultiCpu };
+enum class DistributedType { kAuto, kNo, kMultiCpu, kMultiGpu };
 template <>
 struct EnumNames<DistributedType> {
   static constexpr std::pair<DistributedType, const char*> kValues[] = {
       {DistributedType::kAuto, "auto"},
       {DistributedType::kNo, "no"},
-      {DistributedType::kMultiCpu, "multi_cpu"}};
+      {DistributedType::kMultiCpu, "multi_cpu"},
+      {DistributedType::kMultiGpu, "multi_gpu"}};
 };
 
 enum class DeviceChoice { kAuto, kCpu, kCuda };

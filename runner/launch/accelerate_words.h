@@ -35,7 +35,7 @@ struct ForeignWord {
 constexpr std::string_view kOffWords = "false no off none 0";
 
 namespace reasons {
-constexpr std::string_view kGpu = "this build computes on the CPU alone";
+constexpr std::string_view kDevice = "accel-run computes on CPUs and NVIDIA's GPUs";
 constexpr std::string_view kSplit = "accel-run does not split a model over ranks";
 constexpr std::string_view kDeepSpeed = "DeepSpeed is a Python library";
 constexpr std::string_view kMegatron = "Megatron-LM is a Python library";

@@ -124,7 +124,7 @@ class AccelerateConfig {
     const Node* type = value("distributed_type");
     if (!type) {
       words_.problems().error(tree_.where, "'distributed_type' is missing",
-                              "write 'distributed_type: NO' or 'distributed_type: MULTI_CPU'");
+                              "write 'distributed_type: NO', or MULTI_CPU or MULTI_GPU");
       return;
     }
     const std::string text = type->scalar() ? type->scalar()->text : "";
@@ -132,14 +132,17 @@ class AccelerateConfig {
     if (says_nothing(*type, kOffWords)) {
       check_alone();
     } else if (!contains(config_distributed_types(), text)) {
-      words_.problems().error(type->where,
-                              "'distributed_type' wants NO, MULTI_CPU or another type of "
-                              "Accelerate's, not " +
-                                  type->describe(),
-                              did_you_mean(text, config_distributed_types()));
+      words_.problems().error(
+          type->where,
+          "'distributed_type' wants NO, MULTI_CPU, MULTI_GPU or another type of "
+          "Accelerate's, not " +
+              type->describe(),
+          did_you_mean(text, config_distributed_types()));
     } else if (text == "MULTI_CPU" || (text.starts_with("MULTI_") && on_cpu_)) {
       words_.set("accelerator.distributed_type", scalar_node("multi_cpu", false, type->where));
       words_.set("accelerator.device", scalar_node("cpu", false, type->where));
+    } else if (text == "MULTI_GPU") {
+      words_.set("accelerator.distributed_type", scalar_node("multi_gpu", false, type->where));
     } else {
       refuse_type(*type, text, shown);
     }
@@ -147,7 +150,7 @@ class AccelerateConfig {
 
   void refuse_type(const Node& type, const std::string& text, const std::string& shown) {
     const bool gpus = text.starts_with("MULTI_");
-    const std::string_view reason = gpus                    ? reasons::kGpu
+    const std::string_view reason = gpus                    ? reasons::kDevice
                                     : text == "DEEPSPEED"   ? reasons::kDeepSpeed
                                     : text == "FSDP"        ? reasons::kSplit
                                     : text == "MEGATRON_LM" ? reasons::kMegatron

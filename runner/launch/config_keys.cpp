@@ -20,7 +20,7 @@ constexpr ForeignWord kConfigKeys[] = {
     {"main_process_port", Effect::kSets, "accelerator.main_process_port", "0"},
     {"gradient_accumulation_steps", Effect::kSets, "train.gradient_accumulation_steps", "auto"},
     {"gradient_clipping", Effect::kSets, "train.max_grad_norm", "auto none"},
-    {"gpu_ids", Effect::kRefused, reasons::kGpu, "all", "leave it out"},
+    {"gpu_ids", Effect::kSets, "accelerator.gpu_ids", "all"},
     {"rdzv_backend", Effect::kIdle, reasons::kRendezvous, "static"},
     {"same_network", Effect::kIdle, reasons::kRendezvous, "true yes on 1 false no off 0"},
     {"main_training_function", Effect::kIdle, reasons::kNoScript, "main"},

@@ -20,7 +20,7 @@ constexpr ForeignWord kVariables[] = {
     {"MIXED_PRECISION", Effect::kPrecision, "accelerator.mixed_precision"},
     {"USE_CPU", Effect::kTurnsOn, "accelerator.device=cpu"},
     {"DEBUG_MODE", Effect::kTurnsOn, "accelerator.debug=collectives"},
-    {"TORCH_DEVICE", Effect::kRefused, reasons::kGpu, "cpu", "unset it, or set it to cpu"},
+    {"TORCH_DEVICE", Effect::kSets, "accelerator.device"},
     {"GRADIENT_ACCUMULATION_STEPS", Effect::kSets, "train.gradient_accumulation_steps", "auto"},
     {"GRADIENT_CLIPPING", Effect::kSets, "train.max_grad_norm", "auto none"},
     {"CPU_AFFINITY", Effect::kRefused, reasons::kAffinity, kOffWords, "unset it"},

@@ -10,7 +10,6 @@ using Effect = ForeignWord::Effect;
 constexpr bool kSwitch = false;  ///< for LaunchFlag::takes_value
 
 constexpr std::string_view kDataParallel = "leave it out: ranks train on shares of the batch";
-constexpr std::string_view kOnCpu = "leave it out, or pass --cpu";
 constexpr std::string_view kNoModule = "a recipe is a file, not a Python module";
 constexpr std::string_view kRankLogs = "only rank 0 writes to the terminal";
 constexpr std::string_view kLogHint = "the run's folder has the log";
@@ -45,8 +44,8 @@ constexpr LaunchFlag kFlags[] = {
 
     {{"module", Effect::kRefused, kNoModule}, kSwitch},
     {{"m", Effect::kRefused, kNoModule}, kSwitch},
-    {{"multi_gpu", Effect::kRefused, reasons::kGpu, "", kOnCpu}, kSwitch},
-    {{"gpu_ids", Effect::kRefused, reasons::kGpu, "all", kOnCpu}},
+    {{"multi_gpu", Effect::kTurnsOn, "accelerator.distributed_type=multi_gpu"}, kSwitch},
+    {{"gpu_ids", Effect::kSets, "accelerator.gpu_ids", "all"}},
     {{"enable_cpu_affinity", Effect::kRefused, reasons::kAffinity}, kSwitch},
     {{"tee", Effect::kRefused, kRankLogs, "0", kLogHint}},
     {{"t", Effect::kRefused, kRankLogs, "0", kLogHint}},

@@ -264,7 +264,7 @@ TEST_P(DeviceRanksTest, GiveTheCpusBits) {
 }
 
 TEST(ChooseDeviceTest, TheCpuAsksForNothing) {
-  EXPECT_EQ(choose_device(DeviceChoice::kCpu, 5), at::Device(at::kCPU));
+  EXPECT_EQ(choose_device(DeviceChoice::kCpu, "all", 5), at::Device(at::kCPU));
   EXPECT_EQ(device_text(at::kCPU), "cpu");
   EXPECT_EQ(device_text(host_device(1)), "hpu");
 }

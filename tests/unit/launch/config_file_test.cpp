@@ -142,7 +142,6 @@ TEST_F(ConfigFileTest, WhatChangesNothingIsTold) {
 
 TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
   const std::map<std::string, std::string> refused = {
-      {"gpu_ids: 0,1", "this build computes on the CPU alone"},
       {"enable_cpu_affinity: true", "it binds a process to the cores beside its GPU"},
       {"downcast_bf16: 'yes'", "accel-run does not compute on TPUs"},
       {"tpu_use_cluster: true", "accel-run does not compute on TPUs"},
@@ -182,10 +181,13 @@ TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
   EXPECT_EQ(layer("distributed_type: MULTI_GPU\nnum_processes: 2\n", true),
             "{accelerator: {distributed_type: multi_cpu, device: cpu, num_processes: 2}}");
   const std::string caret = "                      ^\n";
-  EXPECT_EQ(layer("distributed_type: MULTI_GPU\n"),
-            "c.yaml:1:19: error: 'distributed_type: MULTI_GPU' is not supported: this build "
-            "computes on the CPU alone\n    distributed_type: MULTI_GPU\n" +
-                caret + "  hint: write 'use_cpu: true' for as many ranks on the CPU\n");
+  EXPECT_EQ(layer("distributed_type: MULTI_GPU\ngpu_ids: 0,1\n"),
+            "{accelerator: {gpu_ids: 0,1, distributed_type: multi_gpu}}");
+  EXPECT_EQ(
+      layer("distributed_type: MULTI_XPU\n"),
+      "c.yaml:1:19: error: 'distributed_type: MULTI_XPU' is not supported: accel-run computes "
+      "on CPUs and NVIDIA's GPUs\n    distributed_type: MULTI_XPU\n" +
+          caret + "  hint: write 'use_cpu: true' for as many ranks on the CPU\n");
   const std::map<std::string, std::string> refused = {
       {"DEEPSPEED", "DeepSpeed is a Python library"},
       {"FSDP", "accel-run does not split a model over ranks"},
@@ -199,13 +201,13 @@ TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
                   "  hint: write 'distributed_type: MULTI_CPU'\n");
   }
   EXPECT_EQ(layer("distributed_type: MULTI_CPUS\n"),
-            "c.yaml:1:19: error: 'distributed_type' wants NO, MULTI_CPU or another type of "
-            "Accelerate's, not 'MULTI_CPUS'\n    distributed_type: MULTI_CPUS\n" +
+            "c.yaml:1:19: error: 'distributed_type' wants NO, MULTI_CPU, MULTI_GPU or another type "
+            "of Accelerate's, not 'MULTI_CPUS'\n    distributed_type: MULTI_CPUS\n" +
                 caret + "  hint: did you mean 'MULTI_CPU'?\n");
   EXPECT_EQ(layer("compute_environment: LOCAL_MACHINE\n"),
             "c.yaml:1:1: error: 'distributed_type' is missing\n"
             "    compute_environment: LOCAL_MACHINE\n    ^\n"
-            "  hint: write 'distributed_type: NO' or 'distributed_type: MULTI_CPU'\n");
+            "  hint: write 'distributed_type: NO', or MULTI_CPU or MULTI_GPU\n");
   EXPECT_EQ(layer(kAlone + "num_processes: 2\n"),
             "c.yaml:2:16: error: 'distributed_type' is NO, but 'num_processes' is 2\n"
             "    num_processes: 2\n                   ^\n"

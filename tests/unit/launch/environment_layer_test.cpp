@@ -76,11 +76,7 @@ TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
                                           "^\n  hint: unset it\n");
     EXPECT_EQ(layer({{all, "False"}}), "{}");
   }
-  EXPECT_EQ(layer({{"ACCELERATE_TORCH_DEVICE", "cuda:0"}}),
-            "environment ACCELERATE_TORCH_DEVICE: error: 'ACCELERATE_TORCH_DEVICE=cuda:0' is not "
-            "supported: this build computes on the CPU alone\n"
-            "    ACCELERATE_TORCH_DEVICE=cuda:0\n                            ^\n"
-            "  hint: unset it, or set it to cpu\n");
+  EXPECT_EQ(layer({{"ACCELERATE_TORCH_DEVICE", "cuda"}}), "{accelerator: {device: cuda}}");
   EXPECT_EQ(layer({{"ACCELERATE_USE_CPU", "perhaps"}}),
             "environment ACCELERATE_USE_CPU: error: 'ACCELERATE_USE_CPU=perhaps' is neither true "
             "nor false\n    ACCELERATE_USE_CPU=perhaps\n                       ^\n");
