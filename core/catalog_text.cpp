@@ -54,7 +54,8 @@ std::string facts_of(const FieldInfo& field) {
   std::string out = field.type;
   if (!field.rule.empty()) out += "; " + field.rule;
   if (field.required) return out + "; required";
-  if (field.fields.empty() && field.kind.empty()) out += "; default " + field.fallback;
+  const bool has_default = field.fields.empty() && field.kind.empty() && !field.fallback.empty();
+  if (has_default) out += "; default " + field.fallback;
   return out;
 }
 

@@ -177,11 +177,12 @@ class SchemaWriter {
     return keywords_of(redirected);
   }
 
-  /// Enters the definition of a kind: one of its components, or just a name.
+  /// Enters the definition of a kind: one of its components, or just the name of one that must be
+  /// told nothing.
   void define(const std::string& name, const CatalogIndex& catalog,
               const std::vector<FieldInfo>& extra) {
     if (!started_.insert(name).second) return;  // a component may hold others of its kind
-    Json names = Json::array();
+    Json names = Json::array(), bare = Json::array();
     Json choices = Json::array();
     for (const auto& [type, info] : catalog.items()) {
       names.push_back(type);
@@ -190,6 +191,7 @@ class SchemaWriter {
       Json component = section(fields);
       component["properties"]["type"] = {{"const", type}, {"description", info.summary}};
       component["required"] = required_of(fields);
+      if (component["required"].empty()) bare.push_back(type);
       component["required"].push_back("type");
       choices.push_back(
           {{"if",
@@ -200,7 +202,7 @@ class SchemaWriter {
     Json object = {{"type", "object"}, {"properties", {{"type", std::move(type)}}}};
     if (!choices.empty()) object["allOf"] = std::move(choices);
     definitions_[name] = {
-        {"anyOf", Json::array({{{"enum", names}}, reference_to("deferred"), std::move(object)})}};
+        {"anyOf", Json::array({{{"enum", bare}}, reference_to("deferred"), std::move(object)})}};
   }
 
   static Json required_of(const std::vector<FieldInfo>& fields) {

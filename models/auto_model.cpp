@@ -52,8 +52,10 @@ class RegisterAuto : Registration {
 
  private:
   static void enter(Registry& registry) {
-    registry.of<Model>().add({kAutoName, kAutoSummary, AutoModelOptions::schema().info()},
-                             &prepare_auto);
+    std::vector<FieldInfo> fields = AutoModelOptions::schema().info();
+    const std::vector<FieldInfo> theirs = HfFamily::options();
+    fields.insert(fields.end(), theirs.begin(), theirs.end());
+    registry.of<Model>().add({kAutoName, kAutoSummary, std::move(fields)}, &prepare_auto);
   }
 };
 

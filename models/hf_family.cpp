@@ -18,6 +18,16 @@ bool is_auto(const Node& node) {
   return node.null() || (node.scalar() && node.scalar()->text == "auto");
 }
 
+/// Lets `field` be what `other`, an option of the same name, may be too.
+void widen(FieldInfo& field, const FieldInfo& other) {
+  if (field.json != other.json) {
+    field.json = std::string("\"anyOf\": [{").append(field.json).append("}, {").append(other.json);
+    field.json.append("}]");
+  }
+  if (field.rule != other.rule) field.rule.clear();
+  if (field.type.size() < other.type.size()) field.type = other.type;  // the one with 'auto'
+}
+
 /// Where a problem with the folder is shown, and where its options come from.
 const Node& weights_of(const Node& given) {
   return given.find("weights")->node;
@@ -45,6 +55,28 @@ std::vector<std::string> HfFamily::components() {
     names.insert(family->table_.component);
   }
   return {names.begin(), names.end()};
+}
+
+std::vector<FieldInfo> HfFamily::options() {
+  std::map<std::string, FieldInfo> all;
+  std::map<std::string, std::string> owners;
+  for (const std::string& component : components()) {
+    for (FieldInfo field : of_component(component)->options()) {
+      if (field.name == "weights") continue;
+      std::string& models = owners[field.name];
+      models.append(models.empty() ? "" : ", ").append(component);
+      field.fallback.clear();
+      for (FieldInfo& inner : field.fields) inner.fallback.clear();
+      const auto [known, fresh] = all.emplace(field.name, field);
+      if (!fresh) widen(known->second, field);
+    }
+  }
+  std::vector<FieldInfo> out;
+  for (auto& [name, field] : all) {
+    field.help.append(" Of ").append(owners[name]).append("; default: as in the folder.");
+    out.push_back(std::move(field));
+  }
+  return out;
 }
 
 Node with_folder_options(const Node& given, const Node& folder, const Node& own,

@@ -30,6 +30,7 @@ class HfFamily {
     void (*write_config)(const Node& options, const WeightShapes& shapes, nlohmann::json& config);
     HfNames (*names)(const Node& options);
     bool generates;  ///< a language model, which has a generation_config.json
+    std::vector<FieldInfo> (*options)();
   };
 
   explicit HfFamily(const Table& table) : table_(table), next_(chain_) { chain_ = this; }
@@ -39,6 +40,9 @@ class HfFamily {
   static const Table* of_component(const std::string& component);
   /// Of all families, for messages.
   static std::vector<std::string> components();
+  /// The options that some family has, `weights` aside, by name: where families declare one
+  /// differently, what its value may be in any of them. No defaults: those are the folder's.
+  static std::vector<FieldInfo> options();
 
  private:
   Table table_;
@@ -142,9 +146,10 @@ class RegisterPretrained : Registration {
     T::to_config(read_options(options), shapes, config);
   }
   static HfNames names_of(const Node& options) { return T::names(read_options(options)); }
+  static std::vector<FieldInfo> options_of() { return T::schema().info(); }
 
-  static constexpr HfFamily::Table kTable = {T::kName,      &T::reads, &prepare,
-                                             &write_config, &names_of, T::kGenerates};
+  static constexpr HfFamily::Table kTable = {T::kName,  &T::reads,     &prepare,   &write_config,
+                                             &names_of, T::kGenerates, &options_of};
   HfFamily family_;
 };
 

@@ -7,6 +7,7 @@
 #include "runner/cli/trial.h"
 #include "runner/cli/world.h"
 #include "runner/job/job.h"
+#include "runner/job/recipe_diff.h"
 #include "runner/launch/config_file.h"
 #include "runner/launch/launch_flags.h"
 #include "runner/launch/rank_place.h"
@@ -33,7 +34,12 @@ struct Order {
   RunRequest request;
 };
 
+void check_consents(const RecipeArguments& arguments) {
+  check_allowed(arguments.allowed, RecipeOptions::schema().info(), components());
+}
+
 Order load_for_run(const RecipeArguments& arguments) {
+  check_consents(arguments);
   Order order{load_recipe(arguments, arguments.run_dir), {}};
   order.request.run_dir =
       arguments.run_dir.empty() ? "runs/" + order.recipe.options.name : arguments.run_dir;
@@ -43,6 +49,7 @@ Order load_for_run(const RecipeArguments& arguments) {
 }
 
 Order load_for_resume(const RecipeArguments& arguments) {
+  check_consents(arguments);
   RecipeArguments inner = arguments;
   inner.path = (fs::path(arguments.path) / "recipe.yaml").string();
   if (!fs::exists(inner.path)) {

@@ -86,7 +86,32 @@ Rule<Duration> clock_time() {
           "a time, such as '90 min'", ""};
 }
 
+/// A time that comes again and again must pass in between.
+Rule<Durations> recurring() {
+  const auto first_none = [](const Durations& list) {
+    const auto none = std::find_if(list.begin(), list.end(),
+                                   [](const Duration& duration) { return duration.value <= 0; });
+    return static_cast<size_t>(none - list.begin());
+  };
+  return {[first_none](const Durations& list) { return first_none(list) == list.size(); },
+          "more than nothing", "", first_none};
+}
+
 /// By value, not by presence: a resolved recipe names every option.
+void check_keep(const KeepSection& section, const Node& node, Reading& reading) {
+  if (section.best > 0) return;
+  const KeepSection plain;
+  const auto refuse = [&](const char* key) {
+    reading.problems.error(
+        node.find(key)->node.where,
+        std::string("'") + key + "' says which checkpoints are best, and none is kept for that",
+        "add 'best: 1', or leave it out");
+  };
+  if (section.by != plain.by) refuse("by");
+  if (section.mode != plain.mode) refuse("mode");
+}
+
+/// By value, as above.
 void check_resume_step(const CheckpointSection& section, const Node& node, Reading& reading) {
   if (!section.resume_step || section.resume.kind == ResumeFrom::Kind::kPath) return;
   reading.problems.error(node.find("resume_step")->where,
@@ -162,7 +187,8 @@ Schema<TrainSection> TrainSection::schema() {
 
 Schema<EvalSection> EvalSection::schema() {
   return Schema<EvalSection>()
-      .field("every", &EvalSection::every, "How often to evaluate; the end of the run always does.")
+      .field("every", &EvalSection::every, "How often to evaluate; the end of the run always does.",
+             recurring())
       .field("at_start", &EvalSection::at_start, "Evaluate before the first step too.")
       .field("batch", &EvalSection::batch, "Samples per forward pass; auto: train's micro_batch.",
              if_given<Auto>(at_least<int64_t>(1)))
@@ -179,12 +205,13 @@ Schema<KeepSection> KeepSection::schema() {
       .field("by", &KeepSection::by, "The metric that says which is best.")
       .on_resume(Change::kFree)
       .field("mode", &KeepSection::mode, "Whether more or less of it is better.")
-      .on_resume(Change::kFree);
+      .on_resume(Change::kFree)
+      .check(&check_keep);
 }
 
 Schema<CheckpointSection> CheckpointSection::schema() {
   return Schema<CheckpointSection>()
-      .field("every", &CheckpointSection::every, "How often to save.")
+      .field("every", &CheckpointSection::every, "How often to save.", recurring())
       .on_resume(Change::kFree)
       .field("at_end", &CheckpointSection::at_end, "Save when training ends.")
       .on_resume(Change::kFree)
@@ -213,10 +240,11 @@ Schema<CheckpointSection> CheckpointSection::schema() {
 
 Schema<LogSection> LogSection::schema() {
   return Schema<LogSection>()
-      .field("every", &LogSection::every, "How often a line is printed and trackers are fed.")
+      .field("every", &LogSection::every, "How often a line is printed and trackers are fed.",
+             recurring())
       .on_resume(Change::kFree)
       .field("histograms", &LogSection::histograms,
-             "How often trackers get histograms of the weights.")
+             "How often trackers get histograms of the weights.", recurring())
       .on_resume(Change::kFree)
       .field("images", &LogSection::images,
              "So many samples of the first batch are shown to trackers and in the report, as the "

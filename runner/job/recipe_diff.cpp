@@ -1,8 +1,10 @@
 #include "runner/job/recipe_diff.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/error.h"
+#include "runner/checkpoint/layout.h"
 
 namespace accel {
 namespace {
@@ -36,6 +38,56 @@ Change change_of(const std::string& key, const std::vector<FieldInfo>& sections)
   const bool shapes_state = kind == "model" || kind == "optimizer" || kind == "task";
   return is_type && shapes_state ? Change::kImpossible : change;
 }
+
+bool is_index(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c));
+  });
+}
+
+/// What a dotted key may be made of.
+class KeyWords {
+ public:
+  explicit KeyWords(const Registry& registry) : registry_(registry) {}
+
+  /// Whether `key` is one of the fields or inside one; if not, `near` has the names in its place.
+  bool has(const std::string& key, const std::vector<FieldInfo>& fields,
+           std::vector<std::string>& near) const {
+    const size_t end = std::min(key.find('.'), key.size());
+    std::vector<std::string> names;
+    bool known = false;
+    for (const FieldInfo& field : fields) {
+      names.push_back(field.name);
+      if (field.name != key.substr(0, end)) continue;
+      // Several components may have options of one name, not all with the same inside them.
+      if (end == key.size() || has_inside(key.substr(end + 1), field, near)) return true;
+      known = true;
+    }
+    if (!known) near = std::move(names);
+    return false;
+  }
+
+ private:
+  bool has_inside(const std::string& key, const FieldInfo& field,
+                  std::vector<std::string>& near) const {
+    const size_t end = std::min(key.find('.'), key.size());
+    if (is_index(key.substr(0, end))) {
+      return end == key.size() || has_inside(key.substr(end + 1), field, near);
+    }
+    std::vector<FieldInfo> inner = field.fields;
+    for (const CatalogIndex* catalog : registry_.all()) {
+      if (catalog->kind() != field.kind) continue;
+      inner.emplace_back().name = "type";
+      for (const auto& [name, component] : catalog->items()) {
+        inner.insert(inner.end(), component.fields.begin(), component.fields.end());
+      }
+    }
+    if (!inner.empty()) return has(key, inner, near);
+    return field.json.find("\"object\"") != std::string::npos;
+  }
+
+  const Registry& registry_;
+};
 
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
@@ -84,6 +136,20 @@ void check_changes(const std::vector<RecipeChange>& changes,
   if (!unconsented.empty()) {
     throw CheckpointError("the recipe has changed since the checkpoint:" + unconsented,
                           "to go on with the new values add" + keys);
+  }
+}
+
+void check_allowed(const std::vector<std::string>& allowed, const std::vector<FieldInfo>& sections,
+                   const Registry& registry) {
+  const KeyWords words(registry);
+  for (const std::string& key : allowed) {
+    if (key == kOptimizerFile || key == kScalerFile || key == kRandomStatesFile) continue;
+    std::vector<std::string> near;
+    if (words.has(key, sections, near)) continue;
+    const std::string last = key.substr(key.rfind('.') + 1);
+    const std::string hint = last.empty() ? "" : did_you_mean(last, near);
+    throw Error(ExitCode::kRecipe, "--allow is given '" + key + "', which no recipe has",
+                hint.empty() ? "'accel-run show RECIPE' prints every key" : hint);
   }
 }
 

@@ -27,4 +27,9 @@ std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
 void check_changes(const std::vector<RecipeChange>& changes,
                    const std::vector<std::string>& allowed);
 
+/// Throws Error(kRecipe) for a word of `allowed` that is neither a key some recipe of these
+/// top-level `sections` may have, nor a section, nor the name of a checkpoint's file.
+void check_allowed(const std::vector<std::string>& allowed, const std::vector<FieldInfo>& sections,
+                   const Registry& registry);
+
 }  // namespace accel

@@ -31,6 +31,7 @@ def steps(build, scratch):
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]
     yield "torchrun starts ranks", [python, HERE / "check_torchrun.py", build / "accel-run"]
+    yield "the JSON Schema takes the recipes", [python, HERE / "check_recipe_schema.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]

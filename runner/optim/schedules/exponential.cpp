@@ -19,12 +19,12 @@ class ExponentialSchedule final : public WarmedSchedule {
   static constexpr auto kName = "exponential";
   static constexpr auto kSummary = "Falls by the same ratio all the time.";
   static Schema<ExponentialOptions> schema() {
-    return with_warmup(Schema<ExponentialOptions>()
-                           .field("gamma", &ExponentialOptions::gamma,
-                                  "What the rate is multiplied by in the time `every`.",
-                                  more_than(0.0))
-                           .field("every", &ExponentialOptions::every,
-                                  "The time in which the rate changes by `gamma`, smoothly."));
+    return with_warmup(
+        Schema<ExponentialOptions>()
+            .field("gamma", &ExponentialOptions::gamma,
+                   "What the rate is multiplied by in the time `every`.", more_than(0.0))
+            .field("every", &ExponentialOptions::every,
+                   "The time in which the rate changes by `gamma`, smoothly.", some_time()));
   }
 
   ExponentialSchedule(const ExponentialOptions& options, const ScheduleContext& context)

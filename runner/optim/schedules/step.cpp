@@ -23,7 +23,8 @@ class StepSchedule final : public WarmedSchedule {
         Schema<StepScheduleOptions>()
             .field("every", &StepScheduleOptions::every,
                    "How long between two drops, counted from the start and not from the end of "
-                   "warm-up.")
+                   "warm-up.",
+                   some_time())
             .field("gamma", &StepScheduleOptions::gamma, "What each drop multiplies the rate by.",
                    more_than(0.0)));
   }

@@ -16,6 +16,11 @@ int64_t steps_of(const std::string& option, const Duration& duration,
 /// The steps of the run. Throws Error(kRecipe) naming the schedule when only time bounds the run.
 int64_t run_length(const std::string& schedule, const ScheduleContext& context);
 
+/// For the time from one change of the rate to the next.
+inline Rule<Duration> some_time() {
+  return {[](const Duration& duration) { return duration.value > 0; }, "more than nothing", ""};
+}
+
 /// Adds `warmup` and `warmup_from` to a schedule's options, which have members of these names.
 template <class Options>
 Schema<Options> with_warmup(Schema<Options> schema) {

@@ -101,6 +101,7 @@ constexpr Example kExamples[] = {
     {false, "{tracker: 'null', data: {train: [], shufle: true}}"},
     {false, "{tracker: 'null', data: {train: []}, lr: 1}"},
     {false, "{tracker: nul, data: {train: []}}"},
+    {false, "{tracker: printer, data: {train: []}}"},
     {false, "{tracker: {rows: 3}, data: {train: []}}"},
     {false, "{tracker: {type: printer}, data: {train: []}}"},
     {false, "{tracker: {type: printer, path: a, rows: 0}, data: {train: []}}"},

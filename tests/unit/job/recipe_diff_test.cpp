@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "core/error.h"
 #include "tests/unit/job/read_text.h"
 
@@ -68,6 +70,42 @@ TEST(RecipeDiffTest, ACallbackThatIsGoneIsAChange) {
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found.back().now, "");
   EXPECT_NE(refusal(found, {}), "");
+}
+
+std::string refused_word(const std::string& word) {
+  try {
+    check_allowed({"optimizer", word}, RecipeOptions::schema().info(), all_components());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    return std::string(error.what()) + "\nhint: " + error.hint();
+  }
+  return "";
+}
+
+TEST(RecipeDiffTest, WhatSomeRecipeMayHaveCanBeAllowed) {
+  for (const char* word :
+       {"optimizer.lr", "data", "data.train.0.path", "data.loader.workers", "model.type",
+        "scheduler.warmup", "scheduler.1.for", "model.rope.theta", "optimizer.groups.0.lr",
+        "vars.data", "smoke.train.until", "callbacks.0.decay", "accelerator.ddp.power_sgd.rank",
+        "optimizer.bin", "scaler.pt", "random_states_0.pkl"}) {
+    EXPECT_EQ(refused_word(word), "") << word;
+  }
+}
+
+TEST(RecipeDiffTest, AWordThatNoRecipeHasCannotBeAllowed) {
+  constexpr std::pair<const char*, const char*> kCases[] = {
+      {"optimizer.lrr", "did you mean 'lr'?"},
+      {"optimiser", "did you mean 'optimizer'?"},
+      {"data.loader.worker", "did you mean 'workers'?"},
+      {"train.until.steps", "'accel-run show RECIPE' prints every key"},
+      {"lr", "'accel-run show RECIPE' prints every key"},
+      {"", "'accel-run show RECIPE' prints every key"},
+      {"optimizer.", "'accel-run show RECIPE' prints every key"},
+  };
+  for (const auto& [word, hint] : kCases) {
+    EXPECT_EQ(refused_word(word),
+              std::string("--allow is given '") + word + "', which no recipe has\nhint: " + hint);
+  }
 }
 
 }  // namespace

@@ -90,6 +90,31 @@ INSTANTIATE_TEST_SUITE_P(
                   "    scheduler: [linear, cosine]\n"
                   "                ^\n"
                   "  hint: say how long it lasts: 'for: 10%' or 'for: 500 steps'\n"},
+        BadRecipe{
+            "checkpoint: {keep: {by: eval/accuracy, mode: max}}\n",
+            "r.yaml:3:25: error: 'by' says which checkpoints are best, and none is kept for "
+            "that\n"
+            "    checkpoint: {keep: {by: eval/accuracy, mode: max}}\n"
+            "                            ^\n"
+            "  hint: add 'best: 1', or leave it out\n"
+            "r.yaml:3:46: error: 'mode' says which checkpoints are best, and none is kept for "
+            "that\n"
+            "    checkpoint: {keep: {by: eval/accuracy, mode: max}}\n"
+            "                                                 ^\n"
+            "  hint: add 'best: 1', or leave it out\n"},
+        BadRecipe{"eval: {every: 0 steps}\n",
+                  "r.yaml:3:15: error: 'every' must be more than nothing, not 0 steps\n"
+                  "    eval: {every: 0 steps}\n"
+                  "                  ^\n"},
+        BadRecipe{"checkpoint: {every: [3 epochs, 0 min]}\n",
+                  "r.yaml:3:32: error: 'every' must be more than nothing, not [3 epochs, "
+                  "0 s]\n"
+                  "    checkpoint: {every: [3 epochs, 0 min]}\n"
+                  "                                   ^\n"},
+        BadRecipe{"scheduler: {type: step, every: 0 epochs}\n",
+                  "r.yaml:3:32: error: 'every' must be more than nothing, not 0 epochs\n"
+                  "    scheduler: {type: step, every: 0 epochs}\n"
+                  "                                   ^\n"},
         BadRecipe{"name: ../up\n",
                   "r.yaml:3:7: error: 'name' must be at most 64 letters, digits, '.', '_' or '-', "
                   "not '../up'\n"

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/model.h"
@@ -139,6 +140,28 @@ TEST(HfModelTest, TheFolderGivesTheOptions) {
   const Ref<Model> again = prepared(to_yaml(ref.resolved), problems);
   problems.check();
   EXPECT_EQ(to_yaml(again.resolved), to_yaml(ref.resolved));
+}
+
+TEST(HfModelTest, AutoDeclaresWhatSomeFolderMayHave) {
+  Registry registry;
+  Registration::enter_all(registry);
+  std::map<std::string, FieldInfo> fields;
+  for (const FieldInfo& field : registry.of<Model>().items().at("auto").fields) {
+    EXPECT_TRUE(fields.emplace(field.name, field).second) << field.name << " twice";
+  }
+  for (const std::string& family : HfFamily::components()) {
+    for (const FieldInfo& field : registry.of<Model>().items().at(family).fields) {
+      EXPECT_TRUE(fields.contains(field.name)) << family << ' ' << field.name;
+    }
+  }
+  EXPECT_TRUE(fields["weights"].required);
+  EXPECT_EQ(fields["kv_heads"].fallback, "");
+  EXPECT_TRUE(fields["head_dropout"].help.ends_with(" Of bert; default: as in the folder."))
+      << fields["head_dropout"].help;
+  // That of a llama is a number, those of others may be auto.
+  EXPECT_EQ(fields["attention_dropout"].type, "a number or 'auto'");
+  EXPECT_TRUE(fields["attention_dropout"].json.starts_with("\"anyOf\": [{"))
+      << fields["attention_dropout"].json;
 }
 
 /// The problems of a recipe for the model, with `folder` named DIR.
