@@ -1,7 +1,7 @@
 # The executable, and the folder that `cmake --install` makes: it runs wherever it is moved to, with
 # nothing but the C and C++ runtime libraries of the machine.
-add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp)
-foreach(layer core data models formats tokenizers optim precision tasks metrics callbacks checkpoint track report launch dist job loop cli)
+add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp ${ACCEL_STATIC_PLUGINS})
+foreach(layer core data models formats tokenizers optim precision tasks metrics callbacks checkpoint track report launch dist plugin job loop cli)
   if(TARGET accel_${layer})
     target_link_libraries(accel-run PRIVATE accel_${layer})
   endif()
@@ -10,14 +10,15 @@ target_link_libraries(accel-run PRIVATE torch)
 set_target_properties(accel-run PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   UNITY_BUILD OFF
-  ENABLE_EXPORTS ON # a plugin resolves the contracts of core against the executable
   BUILD_RPATH "$ORIGIN/lib/accel-run-stand-in;$ORIGIN/lib/accel-run;$ORIGIN/lib"
   INSTALL_RPATH "$ORIGIN/../lib/accel-run-stand-in;$ORIGIN/../lib/accel-run")
 if(TARGET accel_cuda)
   add_dependencies(accel-run accel_cuda)
 endif()
+accel_take_plugins(accel-run)
 include(StandIn)
 
 install(TARGETS accel-run RUNTIME DESTINATION bin)
 install(FILES ${ACCEL_TORCH_LIBRARIES} DESTINATION lib/accel-run)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes DESTINATION share/accel-run)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/plugins
+  DESTINATION share/accel-run)

@@ -30,26 +30,29 @@ void write_new(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-ExitCode list_verb(const std::string& kind, bool names) {
-  if (!kind.empty()) catalog_of(components(), kind);
+ExitCode list_verb(const std::vector<std::string>& plugins, const std::string& kind, bool names) {
+  const Registry all = components_with(plugins);
+  if (!kind.empty()) catalog_of(all, kind);
   if (!names) {
-    std::cout << list_text(components(), kind);
+    std::cout << list_text(all, kind);
     return ExitCode::kDone;
   }
-  for (const CatalogIndex* catalog : components().all()) {
+  for (const CatalogIndex* catalog : all.all()) {
     if (!kind.empty() && catalog->kind() != kind) continue;
     for (const std::string& name : catalog->names()) std::cout << name << '\n';
   }
   return ExitCode::kDone;
 }
 
-ExitCode explain_verb(const std::string& kind, const std::string& name) {
-  std::cout << explain_text(catalog_of(components(), kind), name);
+ExitCode explain_verb(const std::vector<std::string>& plugins, const std::string& kind,
+                      const std::string& name) {
+  const Registry all = components_with(plugins);
+  std::cout << explain_text(catalog_of(all, kind), name);
   return ExitCode::kDone;
 }
 
-ExitCode schema_verb() {
-  std::cout << json_schema(RecipeOptions::schema().info(), components());
+ExitCode schema_verb(const std::vector<std::string>& plugins) {
+  std::cout << json_schema(RecipeOptions::schema().info(), components_with(plugins));
   return ExitCode::kDone;
 }
 

@@ -11,6 +11,7 @@
 #include "runner/cli/completion_words.h"
 #include "runner/cli/error_text.h"
 #include "runner/cli/lazy_torch.h"
+#include "runner/cli/plugin_verbs.h"
 #include "runner/cli/tokenizer_verbs.h"
 #include "runner/cli/verbs.h"
 #include "runner/cli/world.h"
@@ -23,6 +24,7 @@ namespace {
 struct Arguments {
   RecipeArguments recipe;
   std::vector<std::string> recipes;
+  std::vector<std::string> plugins;
   std::string error_format = "text";
   std::string key, kind, name, source, target, data;
   std::string mixed_precision = "no";
@@ -172,15 +174,20 @@ void add_recipe_verbs(CLI::App& app, Arguments& to) {
 
 void add_catalog_verbs(CLI::App& app, Arguments& to) {
   CLI::App& list = add_verb(app, "list", "list the components a recipe can name", to,
-                            [&to] { return list_verb(to.kind, to.names); });
+                            [&to] { return list_verb(to.plugins, to.kind, to.names); });
   list.add_option("kind", to.kind, "model, dataset, optimizer, ...");
   list.add_flag("--names", to.names, "one name per line");
   CLI::App& explain = add_verb(app, "explain", "tell all options of a component", to,
-                               [&to] { return explain_verb(to.kind, to.name); });
+                               [&to] { return explain_verb(to.plugins, to.kind, to.name); });
   explain.add_option("kind", to.kind, "its kind")->required();
   explain.add_option("name", to.name, "its name")->required();
-  add_verb(app, "schema", "print the JSON Schema of recipes, for editors", to,
-           [] { return schema_verb(); });
+  CLI::App& schema = add_verb(app, "schema", "print the JSON Schema of recipes, for editors", to,
+                              [&to] { return schema_verb(to.plugins); });
+  for (CLI::App* verb : {&list, &explain, &schema}) {
+    verb->add_option("--plugin", to.plugins, "a plugin's file, to be told of too")
+        ->expected(1)
+        ->take_all();
+  }
   CLI::App& reference = add_verb(app, "reference", "write the reference pages", to,
                                  [&to] { return reference_verb(to.target); });
   reference.add_option("folder", to.target, "where to")->required();
@@ -339,6 +346,7 @@ int run_cli(std::vector<std::string> argv) {
   add_file_verbs(app, to);
   add_machine_verbs(app, to);
   add_tokenizer_verbs(app, to.verb);
+  add_plugin_verbs(app, to.argv, to.verb);
   add_view_verbs(app, to);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());

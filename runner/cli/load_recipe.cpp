@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "core/log.h"
+#include "runner/cli/lazy_torch.h"
+#include "runner/job/described.h"
 #include "runner/launch/config_file.h"
 #include "runner/launch/environment_layer.h"
 #include "runner/launch/rank_place.h"
@@ -82,6 +84,35 @@ void check_count(const LowLayers& low, const Composition& composition, Diagnosti
                  "add accelerator.num_processes=N, or 'num_processes' to this file");
 }
 
+/// Puts what is wrong with a plugin where the recipe names it.
+void add_plugin(PluginSet& plugins, const std::string& path, const Span& where,
+                Diagnostics& problems) {
+  try {
+    plugins.add(path);
+  } catch (const RecipeError& error) {  // of its manifest
+    for (const Diagnostic& d : error.diagnostics()) problems.error(d.where, d.message, d.hint);
+  } catch (const Error& error) {
+    problems.error(where, error.what(), error.hint());
+  }
+}
+
+/// The components that the recipe can name. Without libtorch none of a plugin's code runs.
+PluginSet load_plugins(const Node& recipe, Diagnostics& problems) {
+  PluginSet plugins(components(), torch_is_there() ? nullptr : &enter_described);
+  const Node::Entry* entry = recipe.find("plugins");
+  if (!entry) return plugins;
+  Diagnostics told_later;  // when the recipe is read
+  Reading reading{told_later, components()};
+  const auto paths = Codec<std::vector<FilePath>>::read(entry->node, "plugins", reading);
+  if (!paths) return plugins;
+  for (size_t i = 0; i < paths->size(); ++i) {
+    const Node& node = entry->node.list() ? (*entry->node.list())[i] : entry->node;
+    add_plugin(plugins, (*paths)[i].text, node.where, problems);
+  }
+  problems.check();  // without them, what they bring would look misspelt
+  return plugins;
+}
+
 }  // namespace
 
 const Registry& components() {
@@ -91,6 +122,12 @@ const Registry& components() {
     return made;
   }();
   return registry;
+}
+
+Registry components_with(const std::vector<std::string>& plugins) {
+  PluginSet all(components(), &enter_described);
+  for (const std::string& path : plugins) all.add(path);
+  return all.registry();
 }
 
 std::string builtin_folder() {
@@ -121,9 +158,12 @@ LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& ru
     loaded.composition = compose(request, problems);
   }
   check_count(low, loaded.composition, problems);
+  const PluginSet plugins = load_plugins(loaded.composition.recipe, problems);
+  loaded.registry = std::make_shared<const Registry>(plugins.registry());
   const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
-  Reading reading{problems, components(), &sections};
+  Reading reading{problems, *loaded.registry, &sections};
   loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
+  loaded.options.plugin_identities = plugins.identities();
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   return loaded;
 }

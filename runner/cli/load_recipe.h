@@ -1,6 +1,7 @@
 // From a path and overrides to a recipe that is known to be good.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,10 @@ namespace accel {
 /// Every component of this binary.
 const Registry& components();
 
+/// Every component of this binary and of the plugins in these files, as far as their manifests say.
+/// Throws Error (recipe).
+Registry components_with(const std::vector<std::string>& plugins);
+
 /// Where the built-in recipes lie: beside the executable's tree, installed or not.
 std::string builtin_folder();
 
@@ -21,6 +26,7 @@ struct LoadedRecipe {
   Composition composition;
   RecipeOptions options;
   Node resolved;
+  std::shared_ptr<const Registry> registry;  ///< of this binary and the recipe's plugins
   std::vector<std::string> warnings;  ///< words of a config or the environment without effect
 };
 

@@ -86,7 +86,7 @@ ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& s
   LoadedRecipe& recipe = order.recipe;
   const World world = session.world(recipe.options, recipe.resolved);
   const auto job =
-      build_job(std::move(recipe.options), std::move(recipe.resolved), components(), world);
+      build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world);
   return run_job(*job, order.request);
 }
 

@@ -77,7 +77,8 @@ TrialEnd run_trial(const RecipeArguments& arguments, const fs::path& dir,
   LoadedRecipe recipe = load_recipe(arguments, dir.string());
   const AcceleratorSection& section = recipe.options.accelerator;
   if (wants_ranks(section)) return run_ranks(arguments, section, dir, stop_after);
-  const auto job = build_job(std::move(recipe.options), std::move(recipe.resolved), components());
+  const auto job =
+      build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry);
   RunRequest request;
   request.run_dir = dir.string();
   request.stop_after = stop_after;

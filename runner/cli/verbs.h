@@ -93,10 +93,12 @@ ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells every layer that set `key`.
 ExitCode why_verb(const RecipeArguments& arguments, const std::string& key);
 
-/// `kind` empty: all kinds. `names`: one name per line and nothing else.
-ExitCode list_verb(const std::string& kind, bool names);
-ExitCode explain_verb(const std::string& kind, const std::string& name);
-ExitCode schema_verb();
+/// `plugins`: files whose components are told of too. `kind` empty: all kinds. `names`: one name
+/// per line and nothing else.
+ExitCode list_verb(const std::vector<std::string>& plugins, const std::string& kind, bool names);
+ExitCode explain_verb(const std::vector<std::string>& plugins, const std::string& kind,
+                      const std::string& name);
+ExitCode schema_verb(const std::vector<std::string>& plugins);
 /// Writes the generated reference pages into `folder`.
 ExitCode reference_verb(const std::string& folder);
 

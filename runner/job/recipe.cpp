@@ -265,6 +265,11 @@ Schema<RecipeOptions> RecipeOptions::schema() {
       .on_resume(Change::kFree)
       .field("seed", &RecipeOptions::seed, "Of weights, data order, augmentation and dropout.",
              at_least<int64_t>(0))
+      .field(
+          "plugins", &RecipeOptions::plugins,
+          "Files that `accel-run plugin build` made: they are loaded first, and their components "
+          "can be named in this recipe.")
+      .on_resume(Change::kFree)
       .field("model", &RecipeOptions::model, "What to train.")
       .required()
       .field("task", &RecipeOptions::task, "What a step computes; default: the model's own.")

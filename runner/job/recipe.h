@@ -9,6 +9,7 @@
 #include "core/registry.h"
 #include "runner/job/accelerator_section.h"
 #include "runner/job/recipe_values.h"
+#include "runner/plugin/plugin_set.h"
 
 namespace accel {
 
@@ -98,6 +99,8 @@ struct RecipeOptions {
   std::map<std::string, Expectation> expect;
   std::map<std::string, Node> smoke;
   std::map<std::string, Node> vars;
+  std::vector<FilePath> plugins;
+  std::vector<PluginIdentity> plugin_identities;  ///< of `plugins`; by who loads them
   static Schema<RecipeOptions> schema();
 };
 

@@ -47,6 +47,27 @@ void check_same_start(const Job& job, const TrainState& state,
       "bring the old folder back, or add --allow model.weights");
 }
 
+/// What a plugin computes is known by its file alone.
+void check_same_plugins(const Job& job, const TrainState& state,
+                        const std::vector<std::string>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), "plugins") != allowed.end()) return;
+  const std::map<std::string, std::string> now = plugin_facts(job);
+  for (const auto& [name, then] : state.facts) {
+    if (!name.starts_with(kPluginFact)) continue;
+    const std::string plugin = "plugin '" + name.substr(kPluginFact.size()) + "'";
+    const auto found = now.find(name);
+    if (found == now.end()) {
+      throw CheckpointError("the checkpoint was made with " + plugin + " (" + then +
+                                "), which the recipe does not load",
+                            "name it in 'plugins', or add --allow plugins");
+    }
+    if (found->second == then) continue;
+    throw CheckpointError(plugin + " is not what it was when the checkpoint was made: it was " +
+                              then + ", and is " + found->second,
+                          "bring the old file back, or add --allow plugins");
+  }
+}
+
 void warn_of_other_environment(const Job& job, const TrainState& state) {
   for (const auto& [name, value] : run_facts(job)) {
     const auto saved = state.facts.find(name);
@@ -61,6 +82,7 @@ void warn_of_other_environment(const Job& job, const TrainState& state) {
 std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& state,
                                           const std::vector<std::string>& allowed) {
   const Node then = parse_recipe("checkpoint.yaml", state.recipe);
+  check_same_plugins(job, state, allowed);
   auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
   check_changes(changes, allowed);
   check_same_data(job, state, allowed);

@@ -10,7 +10,7 @@ COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/task
               "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers",
               "runner/report")
 READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/tokenizers",
-                 "runner/report")
+                 "runner/report", "runner/plugin")
 
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}

@@ -1,0 +1,44 @@
+# What plugins are compiled against: <build>/include/accel and, installed, include/accel. Headers of
+# core that declare components, and one that has their digest: a plugin is loaded only by an
+# accel-run that was built with the same.
+set(ACCEL_SDK_HEADERS
+  array batch callback codec codec_containers data_shape dataset diagnostic error log metric model
+  node optimizer plugin_abi register registry rules sample_rng scalar schedule schema schema_fields
+  targets task tracker units)
+list(TRANSFORM ACCEL_SDK_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/core/)
+list(TRANSFORM ACCEL_SDK_HEADERS APPEND .h)
+
+set(ACCEL_SDK_DIR ${CMAKE_BINARY_DIR}/include/accel)
+file(MAKE_DIRECTORY ${ACCEL_SDK_DIR}/core)
+foreach(header ${ACCEL_SDK_HEADERS})
+  get_filename_component(name ${header} NAME)
+  file(CREATE_LINK ${header} ${ACCEL_SDK_DIR}/core/${name} SYMBOLIC)
+endforeach()
+
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/runner/plugin/sdk/plugin_entry.cpp
+  ${ACCEL_SDK_DIR}/plugin_entry.cpp SYMBOLIC)
+
+add_custom_command(OUTPUT ${ACCEL_SDK_DIR}/accel_sdk.h
+  COMMAND ${CMAKE_COMMAND} "-DHEADERS=${ACCEL_SDK_HEADERS}" -DOUTPUT=${ACCEL_SDK_DIR}/accel_sdk.h
+    -P ${CMAKE_SOURCE_DIR}/cmake/WriteSdkDigest.cmake
+  DEPENDS ${ACCEL_SDK_HEADERS} ${CMAKE_SOURCE_DIR}/cmake/WriteSdkDigest.cmake
+  COMMENT "" VERBATIM)
+add_custom_target(write_sdk_digest DEPENDS ${ACCEL_SDK_DIR}/accel_sdk.h)
+add_library(accel_sdk INTERFACE)
+target_include_directories(accel_sdk SYSTEM INTERFACE ${ACCEL_SDK_DIR})
+add_dependencies(accel_sdk write_sdk_digest)
+
+set(ACCEL_TORCH_INCLUDE)
+if(ACCEL_TORCH)
+  set(ACCEL_TORCH_INCLUDE ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
+  file(CREATE_LINK ${TORCH_DIR}/include ${CMAKE_BINARY_DIR}/include/accel-torch SYMBOLIC)
+endif()
+include(AddPlugin)
+
+# accel_take_plugins(<executable>): exports to plugins what they may use, and nothing else.
+function(accel_take_plugins target)
+  target_link_options(${target} PRIVATE
+    -Wl,--dynamic-list=${CMAKE_SOURCE_DIR}/cmake/plugin_exports.txt)
+  set_property(TARGET ${target} APPEND PROPERTY
+    LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/plugin_exports.txt)
+endfunction()

@@ -1,0 +1,28 @@
+// The part that all plugins have alike: compiled into each, beside its own sources.
+#include <accel_sdk.h>
+
+#include "core/plugin_abi.h"
+#include "core/registry.h"
+
+#if __has_include(<torch/headeronly/version.h>)
+#include <torch/headeronly/version.h>
+#endif
+
+namespace {
+
+#if defined(TORCH_VERSION)
+constexpr auto kTorch = TORCH_VERSION;
+#else
+constexpr auto kTorch = "";
+#endif
+
+/// Read from the file, and never by the program.
+[[gnu::section(".accel_plugin"), gnu::used]] constexpr accel::PluginAbi kAbi =
+    accel::plugin_abi(accel::kSdkDigest, kTorch);
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void accel_plugin_enter(
+    accel::Registry& registry) {
+  accel::Registration::enter_all(registry);
+}

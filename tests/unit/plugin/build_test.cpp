@@ -1,0 +1,145 @@
+#include "runner/plugin/build.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runner/formats/sha256.h"
+#include "runner/plugin/plugin_file.h"
+#include "runner/plugin/scaffold.h"
+#include "tests/unit/plugin/temporary_folder.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kSource =
+    "name = \"example/spirals\"\nversion = \"0.1.0\"\nlicence = \"MIT\"\napi = 1\n"
+    "sources = [\"a.cpp\", \"b.cpp\"]\n";
+
+/// What `act` says, with the folder left out, and its hint behind a bar.
+std::string refusal(const TemporaryFolder& folder, const std::function<void()>& act) {
+  std::string text = "none";
+  try {
+    act();
+  } catch (const Error& error) {
+    text = std::string(error.what()) + " | " + error.hint();
+  }
+  for (size_t at; (at = text.find(folder.path(""))) != text.npos;) {
+    text.erase(at, folder.path("").size());
+  }
+  return text;
+}
+
+std::string examples() {
+  return std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/plugins";
+}
+
+TEST(PluginBuildTest, TheCommandHasTheRightHeadersAndAllSources) {
+  const PluginTools tools{"g++", "/sdk", {"/torch"}};
+  const TemporaryFolder folder;
+  const PluginSource source = read_plugin_source(folder.write("plugin.toml", kSource));
+  std::string line;
+  for (const std::string& word : compile_command(tools, source, "f", "f/x.so")) line += word + " ";
+  EXPECT_EQ(line,
+            "g++ -std=c++20 -O2 -DNDEBUG -fPIC -shared -Wall -fvisibility=hidden -I /sdk -isystem "
+            "/torch f/a.cpp f/b.cpp /sdk/plugin_entry.cpp -o f/x.so ");
+}
+
+TEST(PluginBuildTest, WhatCannotBeBuiltLeavesNothing) {
+  const TemporaryFolder folder;
+  const std::string here = folder.path("");
+  const auto build = [&](const std::string& compiler) {
+    return refusal(folder, [&] { build_plugin(here, {compiler, here, {}}); });
+  };
+  EXPECT_EQ(build("true"),
+            "cannot read the manifest 'plugin.toml' | 'accel-run plugin new' writes one");
+  folder.write("plugin.toml", kSource);
+  folder.write("a.cpp", "");
+  EXPECT_EQ(build("true"), "there is no source 'b.cpp' | correct 'sources' in 'plugin.toml'");
+  folder.write("b.cpp", "");
+  EXPECT_EQ(build("false"),
+            "the compiler ended with 1: no plugin was built | correct what it names above");
+  EXPECT_EQ(build("no-such-compiler"),
+            "cannot start the compiler 'no-such-compiler': No such file or directory | name "
+            "another one in the variable CXX");
+  EXPECT_EQ(build("true"),
+            "there is no plugin 'spirals.so.new' | build it: accel-run plugin build " +
+                here.substr(0, here.size() - 1));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("spirals.so")));
+}
+
+TEST(PluginBuildTest, APluginThatWasBuiltElsewhereIsDescribed) {
+  const TemporaryFolder folder;
+  const std::string bytes = bytes_of_file(test_spirals);
+  const std::string path = folder.write("s.so", bytes);
+  const BuiltPlugin built = describe_plugin(path, folder.write("plugin.toml", kSource));
+  EXPECT_EQ(built.manifest.sha256, sha256_of(as_bytes(bytes)));
+  const PluginManifest read = inspect_plugin(path);
+  EXPECT_EQ(read.name, "example/spirals");
+  ASSERT_EQ(read.components.size(), 1U);
+  EXPECT_EQ(read.components[0].options.size(), 4U);
+
+  std::string other = kSource;
+  other.replace(other.find("example"), 7, "acme");
+  folder.write("plugin.toml", other);
+  EXPECT_EQ(refusal(folder, [&] { describe_plugin(path, folder.path("plugin.toml")); }),
+            "the dataset 'example/spirals' is in the plugin 'acme/spirals', which is of another "
+            "vendor | name it 'acme/...'");
+}
+
+TEST(PluginScaffoldTest, NamesOfFilesAndClassesFollow) {
+  EXPECT_EQ(identifier_of("acme/my-net.2"), "my_net_2");
+  EXPECT_EQ(class_name_of("acme/my-net.2"), "MyNet2");
+  EXPECT_EQ(class_name_of("acme/net"), "Net");
+}
+
+TEST(PluginScaffoldTest, ANewPluginHasNothingOfTheExamplesName) {
+  for (const std::string& kind : example_kinds(examples())) {
+    const TemporaryFolder folder;
+    const std::string target = folder.path("x");
+    const auto files = new_plugin(examples(), kind, "acme/my-own", target);
+    EXPECT_EQ(files.size(), 4U) << kind;
+    EXPECT_TRUE(std::filesystem::exists(target + "/my_own.cpp")) << kind;
+    const PluginSource source = read_plugin_source(target + "/plugin.toml");
+    EXPECT_EQ(source.name, "acme/my-own");
+    EXPECT_EQ(source.sources, std::vector<std::string>{"my_own.cpp"});
+    for (const std::string& file : files) {
+      EXPECT_EQ(bytes_of_file(file).find("example/"), std::string::npos) << file;
+    }
+    EXPECT_NE(bytes_of_file(target + "/my_own.cpp").find("class MyOwn final"), std::string::npos);
+    EXPECT_NE(bytes_of_file(target + "/recipe.yaml").find("plugins: [my_own.so]"),
+              std::string::npos)
+        << kind;
+  }
+}
+
+TEST(PluginScaffoldTest, EveryKindHasAnExample) {
+  std::vector<std::string> kinds;
+  for (const CatalogIndex* catalog : Registry().all()) kinds.push_back(catalog->kind());
+  std::sort(kinds.begin(), kinds.end());
+  EXPECT_EQ(example_kinds(examples()), kinds);
+}
+
+TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
+  const TemporaryFolder folder;
+  const auto make = [&](const std::string& kind, const std::string& name) {
+    return refusal(folder, [&] { new_plugin(examples(), kind, name, folder.path("x")); });
+  };
+  EXPECT_EQ(make("modell", "acme/net"),
+            "there is no example of a plugin for 'modell' | did you mean 'model'?");
+  EXPECT_EQ(make("boat", "acme/net"),
+            "there is no example of a plugin for 'boat' | there are callback, dataset, metric, "
+            "model, optimizer, scheduler, task, tracker, transform");
+  for (const char* name : {"net", "acme/2net", "Acme/net", "acme/"}) {
+    EXPECT_EQ(make("model", name),
+              "'" + std::string(name) +
+                  "' is no name for a plugin | write 'vendor/name', of lower-case letters, digits, "
+                  "'_', '-' and '.', with a letter behind the '/'");
+  }
+  EXPECT_EQ(make("model", "acme/net"), "none");
+  EXPECT_EQ(make("model", "acme/net"),
+            "'x' exists already | give another folder; nothing is overwritten");
+}
+
+}  // namespace
+}  // namespace accel
