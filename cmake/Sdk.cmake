@@ -35,6 +35,14 @@ if(ACCEL_TORCH)
 endif()
 include(AddPlugin)
 
+# What find_package(accel-run) reads, in the build tree too.
+set(package lib/cmake/accel-run)
+file(COPY ${CMAKE_SOURCE_DIR}/cmake/accel-run-config.cmake ${CMAKE_SOURCE_DIR}/cmake/AddPlugin.cmake
+  DESTINATION ${CMAKE_BINARY_DIR}/${package})
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/${package}/accel-run-config-version.cmake
+  COMPATIBILITY ExactVersion)
+
 # accel_take_plugins(<executable>): exports to plugins what they may use, and nothing else.
 function(accel_take_plugins target)
   target_link_options(${target} PRIVATE
@@ -42,3 +50,12 @@ function(accel_take_plugins target)
   set_property(TARGET ${target} APPEND PROPERTY
     LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/plugin_exports.txt)
 endfunction()
+
+# Installed with the executable: the headers of libtorch as well, which are those it was built with.
+if(ACCEL_TORCH)
+  install(FILES ${ACCEL_SDK_HEADERS} DESTINATION include/accel/core)
+  install(FILES ${ACCEL_SDK_DIR}/accel_sdk.h
+    ${CMAKE_SOURCE_DIR}/runner/plugin/sdk/plugin_entry.cpp DESTINATION include/accel)
+  install(DIRECTORY ${TORCH_DIR}/include/ DESTINATION include/accel-torch)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/${package}/ DESTINATION ${package})
+endif()

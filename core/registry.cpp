@@ -54,10 +54,13 @@ const ComponentInfo* CatalogIndex::choose(const Node& node, Reading& reading) co
                            refused.hint);
     return nullptr;
   }
-  const std::string near = did_you_mean(scalar->text, names());
-  reading.problems.error(
-      type->where, "no " + kind_ + " is named '" + scalar->text + "'",
-      near.empty() ? "'accel-run list " + kind_ + "' shows what there is" : near);
+  std::string hint = did_you_mean(scalar->text, names());
+  if (hint.empty()) {
+    hint = scalar->text.find('/') != std::string::npos
+               ? "'plugins' must have the file that brings it"
+               : "'accel-run list " + kind_ + "' shows what there is";
+  }
+  reading.problems.error(type->where, "no " + kind_ + " is named '" + scalar->text + "'", hint);
   return nullptr;
 }
 

@@ -87,8 +87,9 @@ void check_count(const LowLayers& low, const Composition& composition, Diagnosti
 /// Puts what is wrong with a plugin where the recipe names it.
 void add_plugin(PluginSet& plugins, const std::string& path, const Span& where,
                 Diagnostics& problems) {
+  const fs::path near = fs::proximate(path);
   try {
-    plugins.add(path);
+    plugins.add(near.begin()->string() == ".." ? path : near.string());
   } catch (const RecipeError& error) {  // of its manifest
     for (const Diagnostic& d : error.diagnostics()) problems.error(d.where, d.message, d.hint);
   } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -44,7 +45,9 @@ Error loader_error(const std::string& path, const std::string& text) {
 }
 
 void load(const std::string& path, Registry& registry) {
-  void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // A bare name would be looked for elsewhere.
+  const std::string whole = std::filesystem::absolute(path).string();
+  void* plugin = dlopen(whole.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin) throw loader_error(path, dlerror());
   using Enter = void (*)(Registry&);
   const auto enter = reinterpret_cast<Enter>(dlsym(plugin, kPluginEntry));

@@ -16,6 +16,7 @@ READING = (["--help"], ["--version"], ["validate", "job.yaml"], ["show", "job.ya
            ["why", "optimizer.lr", "job.yaml"], ["list"], ["explain", "model", "gpt"], ["schema"],
            ["reference", "pages"], ["new", "made.yaml"], ["cp", "builtin:quickstart", "copy.yaml"], ["env"], ["launch", "--help"],
            ["config", "default", "--config_file", "config.yaml"],
+           ["plugin", "new", "model", "acme/net"],
            ["tokenizer", "train", "job.yaml", "--vocab-size", "300", "--out", "tokens"])
 
 

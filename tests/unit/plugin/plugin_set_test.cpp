@@ -92,7 +92,7 @@ TEST(PluginSetTest, ALoadedPluginsComponentsWork) {
   EXPECT_EQ(data->size(), 7);
   EXPECT_EQ(data->shape().classes, 3);
   EXPECT_EQ(data->sample(4).target.as<int64_t>()[0], 1);
-  EXPECT_EQ(data->sample(4).input.as<float>()[0], data->sample(4).input.as<float>()[0]);
+  EXPECT_EQ(data->sample(4).input.shape(), Shape{2});
 }
 
 TEST(PluginSetTest, APluginIsDescribedAsItIsLoaded) {
@@ -150,7 +150,7 @@ TEST(PluginSetTest, WhatIsNoPluginIsRefused) {
   } cases[] = {
       {"", "plugin 'a.so' is no shared object: it is no ELF file" + anew},
       {"#!/bin/sh\n", "plugin 'a.so' is no shared object: it is no ELF file" + anew},
-      {good.substr(0, good.size() / 2),
+      {good.substr(0, good.size() - 100),
        "plugin 'a.so' is no shared object: it ends before its table of sections" + anew},
       {foreign, "plugin 'a.so' was built for machine 40, and this machine is " +
                     elf_machine_name(elf_machine_here()) +

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Plugins, as their authors and users meet them: the examples train and resume, a new one is built
+and trained, and those that are broken or not what they were are refused.
+
+    plugins.py ACCEL_RUN FOLDER      FOLDER has the built examples: KIND/NAME.so and KIND/recipe.yaml
+"""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import runs
+
+KINDS = ("callback", "dataset", "metric", "model", "optimizer", "scheduler", "task", "tracker",
+         "transform")
+
+
+class Place:
+    """A folder to run in."""
+
+    def __init__(self, binary, folder):
+        self.binary = pathlib.Path(binary).resolve()
+        self.path = pathlib.Path(folder)
+
+    def call(self, *words, **variables):
+        """(exit code, standard output and error)."""
+        result = subprocess.run([self.binary, *words], cwd=self.path, text=True, check=False,
+                                env={**runs.ENVIRONMENT, **variables}, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return result.returncode, result.stdout
+
+    def copy(self, built, kind):
+        """The example of a kind, to be changed."""
+        shutil.copytree(pathlib.Path(built) / kind, self.path / kind)
+        return self.path / kind
+
+
+def check_examples(binary, built, report):
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(binary, folder)
+            recipe = str(pathlib.Path(built) / kind / "recipe.yaml")
+            code, output = place.call("smoke", recipe)
+            report.check(f"the example of a {kind} resumes to the bit", code == 0, output)
+            code, output = place.call(recipe)
+            report.check(f"the example of a {kind} does what it is for", code == 0, output)
+
+
+def check_ranks(binary, built, report):
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        recipe = str(pathlib.Path(built) / "optimizer" / "recipe.yaml")
+        code, output = place.call(recipe, "accelerator.num_processes=2", "train.until=8 steps",
+                                  "name=two", "~expect")
+        report.check("each rank loads the same plugin", code == 0, output)
+        alone, output = place.call(recipe, "train.until=8 steps", "name=one", "~expect")
+        code, told = place.call("diff", "runs/one", "runs/two")
+        report.check("and computes what one process does", alone == 0 and "loss" not in
+                     first_difference(told), f"exit {code}\n{told}\n{output}")
+
+
+def first_difference(text):
+    """Sums of two ranks are rounded otherwise than one's: only what comes before counts."""
+    return "" if "step 1" not in text else text.split("step 1")[0]
+
+
+def check_reading(binary, built, report):
+    """No code of a plugin runs where a recipe is only read: a file that would crash is told of."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        example = place.copy(built, "model")
+        file = str(example / "sine_net.so")
+        environment = {"LD_DEBUG": "files"}
+        for words in (["validate", "model/recipe.yaml"], ["show", "model/recipe.yaml"],
+                      ["list", "model", "--plugin", file], ["schema", "--plugin", file],
+                      ["explain", "model", "example/sine_net", "--plugin", file]):
+            code, output = place.call(*words, **environment)
+            report.check(f"'{words[0]}' knows a plugin without loading it",
+                         code == 0 and "example/sine_net" in output
+                         and "calling init: " + file not in output
+                         and "calling init: " in output, f"exit {code}\n{output[-2000:]}")
+        code, output = place.call("validate", "model/recipe.yaml", "model.hiden=5",
+                                  "model.frequency=0")
+        report.check("its options are checked as built-in ones",
+                     code == 2 and "unknown option 'hiden'" in output
+                     and "did you mean 'hidden'?" in output
+                     and "'frequency' must be more than 0, not 0" in output, output)
+
+
+def rebuilt(example, version):
+    """Other bytes and another version, with a manifest that fits."""
+    file = next(example.glob("*.so"))
+    file.write_bytes(file.read_bytes() + b"\0")
+    manifest = pathlib.Path(f"{file}.toml")
+    text = re.sub(r'version = ".*"', f'version = "{version}"', manifest.read_text())
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    manifest.write_text(re.sub(r'sha256 = ".*"', f'sha256 = "{digest}"', text))
+    return digest
+
+
+def check_resume(binary, built, report):
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        example = place.copy(built, "optimizer")
+        code, output = place.call("optimizer/recipe.yaml", "train.until=4 steps", "~expect")
+        report.check("a run with a plugin's optimizer saves", code == 0, output)
+        manifest = next((place.path / "runs/signum/checkpoints").glob("*/accel_run.json")).read_text()
+        digest = hashlib.sha256((example / "signum.so").read_bytes()).hexdigest()
+        report.check("the checkpoint names the plugin, its version and digest",
+                     f'"plugin example/signum": "0.1.0, sha256 {digest}"' in manifest, manifest[:1500])
+        other = rebuilt(example, "0.2.0")
+        code, output = place.call("resume", "runs/signum", "train.until=6 steps")
+        report.check("a plugin that is another now is named",
+                     code == 4 and "error: plugin 'example/signum' is not what it was when the "
+                     f"checkpoint was made: it was 0.1.0, sha256 {digest}, and is 0.2.0, sha256 "
+                     f"{other}\n  hint: bring the old file back, or add --allow plugins" in output,
+                     f"exit {code}\n{output}")
+        code, output = place.call("resume", "runs/signum", "train.until=6 steps", "--allow", "plugins")
+        report.check("and accepted when the user says so", code == 0, output)
+        (example / "signum.so").unlink()
+        code, output = place.call("resume", "runs/signum", "train.until=8 steps")
+        report.check("a plugin that is gone is named", code == 2 and
+                     "there is no plugin 'optimizer/signum.so'" in output, f"exit {code}\n{output}")
+
+
+def check_refusals(binary, built, report):
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        example = place.copy(built, "callback")
+        file = example / "good_enough.so"
+        good = file.read_bytes()
+        cases = (("an empty file", b"", "is no shared object: it is no ELF file"),
+                 ("a file cut short", good[:-100], "is no shared object: it ends before its "
+                  "table of sections"),
+                 ("another compiler's", good.replace(b"compiler: gcc", b"compiler: icc"),
+                  "was built with compiler icc "),
+                 ("another libtorch's", good.replace(b"libtorch: 2.", b"libtorch: 1."),
+                  "was built with libtorch 1."),
+                 ("a changed file", good + b"\0", "is not the file that its manifest was written for"))
+        for name, data, message in cases:
+            file.write_bytes(data)
+            for words in (["validate", "callback/recipe.yaml"], ["callback/recipe.yaml"]):
+                code, output = place.call(*words)
+                report.check(f"{name} is refused by '{words[0]}', where the recipe names it",
+                             code == 2 and "callback/recipe.yaml:3:11: error: plugin "
+                             "'callback/good_enough.so' " + message in output
+                             and not (place.path / "runs").exists(), f"exit {code}\n{output}")
+        file.write_bytes(good)
+        file.chmod(0o666)
+        code, output = place.call("validate", "callback/recipe.yaml")
+        report.check("a file that everyone may change is refused", code == 2
+                     and "'callback/good_enough.so' can be changed by every user" in output, output)
+        file.chmod(0o755)
+        code, output = place.call("callback/recipe.yaml", "eval.metrics=[mae]", "~expect")
+        report.check("what a plugin's constructor throws is told where the recipe asked for it",
+                     code == 2 and "callback/recipe.yaml:11:13: error: 'example/good_enough' watches "
+                     "'eval/mse', which nothing reports\n" in output, f"exit {code}\n{output}")
+
+
+def check_thrown_type(binary, built, report):
+    """IoError has an exit code of its own, which is lost where its type is not known."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        (place.path / "runs/notebook/notebook.txt").mkdir(parents=True)
+        code, output = place.call(str(pathlib.Path(built) / "tracker" / "recipe.yaml"))
+        report.check("an exception of a plugin keeps its type", code == 7
+                     and "cannot write '" in output, f"exit {code}\n{output}")
+
+
+def check_new(binary, report):
+    """From nothing to a trained component, with what docs/plugins.md says."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        code, output = place.call("plugin", "new", "task", "acme/my-loss")
+        report.check("a new plugin is written", code == 0 and
+                     sorted(os.listdir(place.path / "my_loss")) ==
+                     ["my_loss.cpp", "plugin.toml", "recipe.yaml", "test.sh"], output)
+        result = subprocess.run(["my_loss/test.sh"], cwd=place.path, text=True, check=False,
+                                env={**runs.ENVIRONMENT,
+                                     "PATH": f"{place.binary.parent}:{os.environ['PATH']}"},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        report.check("its test builds it, resumes it and trains it", result.returncode == 0,
+                     result.stdout)
+        source = place.path / "my_loss/my_loss.cpp"
+        source.write_text(source.read_text().replace("const Register<MyLoss>", "cons Register<MyLoss>"))
+        before = (place.path / "my_loss/my_loss.so").read_bytes()
+        code, output = place.call("plugin", "build", "my_loss")
+        report.check("one that does not compile leaves the old one in its place", code == 2
+                     and "error: the compiler ended with 1: no plugin was built" in output
+                     and (place.path / "my_loss/my_loss.so").read_bytes() == before,
+                     f"exit {code}\n{output}")
+
+
+def main():
+    binary, built = sys.argv[1:]
+    built = pathlib.Path(built).resolve()
+    report = runs.Report()
+    check_examples(binary, built, report)
+    check_ranks(binary, built, report)
+    check_reading(binary, built, report)
+    check_resume(binary, built, report)
+    check_refusals(binary, built, report)
+    check_thrown_type(binary, built, report)
+    check_new(binary, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
