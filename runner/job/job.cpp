@@ -8,6 +8,7 @@
 #include "runner/job/build_strategy.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/phased_schedule.h"
+#include "runner/plugin/manifest.h"
 
 namespace accel {
 namespace {
@@ -112,7 +113,9 @@ void build_metrics(Job& job, const Registry& registry) {
   const std::vector<std::string> fitting = job.task->metrics();
   job.metric_names.emplace_back("eval/loss", false);
   for (const Ref<Metric>& ref : refs) {
-    if (std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
+    // No task can know of a plugin's metric, which looks at the output for itself.
+    const bool known = !is_vendor_name(ref.type);
+    if (known && std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
       problems.error(
           ref.resolved.where,
           "the metric '" + ref.type + "' does not fit the task '" + job.recipe.task.type + "'",

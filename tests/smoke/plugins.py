@@ -6,6 +6,7 @@ and trained, and those that are broken or not what they were are refused.
 """
 
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -46,9 +47,9 @@ def check_examples(binary, built, report):
             place = Place(binary, folder)
             recipe = str(pathlib.Path(built) / kind / "recipe.yaml")
             code, output = place.call("smoke", recipe)
-            report.check(f"the example of a {kind} resumes to the bit", code == 0, output)
+            report.check(f"the example of a plugin ({kind}) resumes to the bit", code == 0, output)
             code, output = place.call(recipe)
-            report.check(f"the example of a {kind} does what it is for", code == 0, output)
+            report.check(f"the example of a plugin ({kind}) does what it is for", code == 0, output)
 
 
 def check_ranks(binary, built, report):
@@ -58,15 +59,17 @@ def check_ranks(binary, built, report):
         code, output = place.call(recipe, "accelerator.num_processes=2", "train.until=8 steps",
                                   "name=two", "~expect")
         report.check("each rank loads the same plugin", code == 0, output)
-        alone, output = place.call(recipe, "train.until=8 steps", "name=one", "~expect")
-        code, told = place.call("diff", "runs/one", "runs/two")
-        report.check("and computes what one process does", alone == 0 and "loss" not in
-                     first_difference(told), f"exit {code}\n{told}\n{output}")
+        code, output = place.call(recipe, "train.until=8 steps", "name=one", "~expect")
+        one, two = losses(place.path / "runs/one"), losses(place.path / "runs/two")
+        # Sums of two ranks are rounded otherwise than one's.
+        report.check("and computes what one process does", code == 0 and len(one) == len(two) == 8
+                     and all(abs(a - b) <= 1e-5 * abs(a) for a, b in zip(one, two)),
+                     f"exit {code}\n{one}\n{two}\n{output}")
 
 
-def first_difference(text):
-    """Sums of two ranks are rounded otherwise than one's: only what comes before counts."""
-    return "" if "step 1" not in text else text.split("step 1")[0]
+def losses(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss_bits" in line]
 
 
 def check_reading(binary, built, report):
@@ -81,7 +84,7 @@ def check_reading(binary, built, report):
                       ["explain", "model", "example/sine_net", "--plugin", file]):
             code, output = place.call(*words, **environment)
             report.check(f"'{words[0]}' knows a plugin without loading it",
-                         code == 0 and "example/sine_net" in output
+                         code == 0 and (words[0] == "validate" or "example/sine_net" in output)
                          and "calling init: " + file not in output
                          and "calling init: " in output, f"exit {code}\n{output[-2000:]}")
         code, output = place.call("validate", "model/recipe.yaml", "model.hiden=5",
@@ -137,8 +140,8 @@ def check_refusals(binary, built, report):
         cases = (("an empty file", b"", "is no shared object: it is no ELF file"),
                  ("a file cut short", good[:-100], "is no shared object: it ends before its "
                   "table of sections"),
-                 ("another compiler's", good.replace(b"compiler: gcc", b"compiler: icc"),
-                  "was built with compiler icc "),
+                 ("another compiler's", good.replace(b"compiler: ", b"compiler; "),
+                  "was built with compiler none, and this accel-run with "),
                  ("another libtorch's", good.replace(b"libtorch: 2.", b"libtorch: 1."),
                   "was built with libtorch 1."),
                  ("a changed file", good + b"\0", "is not the file that its manifest was written for"))
