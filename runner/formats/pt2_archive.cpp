@@ -1,0 +1,197 @@
+// The archive of an exported program: which files it has, and its tensors' bytes.
+#include <nlohmann/json.hpp>
+
+#include "runner/formats/claim.h"
+#include "runner/formats/pt2_json.h"
+#include "runner/formats/strict_json.h"
+#include "runner/formats/zip_store.h"
+
+namespace accel {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDepth = 96;  // a graph within a graph takes some ten levels
+constexpr size_t kJsonFactor = 16;
+constexpr size_t kTensorEntryBytes = 2 * sizeof(Pt2Tensor);
+constexpr std::string_view kPrograms = "models/";
+constexpr std::string_view kJsonEnd = ".json";
+constexpr int64_t kStrided = 7;
+
+/// By the format's numbers. Complex and 8-bit floating-point types have no DType.
+DType pt2_dtype(int64_t number) {
+  constexpr std::pair<int64_t, DType> kTypes[] = {
+      {1, DType::kU8},  {2, DType::kI8},  {3, DType::kI16}, {4, DType::kI32},   {5, DType::kI64},
+      {6, DType::kF16}, {7, DType::kF32}, {8, DType::kF64}, {12, DType::kBool}, {13, DType::kBF16},
+  };
+  for (const auto& [code, type] : kTypes) {
+    if (code == number) return type;
+  }
+  throw FormatError("the element type " + std::to_string(number) + " is not supported");
+}
+
+Shape sizes_of(const json& meta, const char* key) {
+  Shape out;
+  for (const json& size : pt2_list(meta, key)) {
+    out.push_back(pt2_integer(pt2_member(size, "as_int"), key));
+    if (out.back() < 0)
+      throw FormatError(std::string("'").append(key).append("' has a negative number"));
+  }
+  return out;
+}
+
+/// Whether the elements that the tensor is made of lie in its storage.
+bool fits(const Pt2Tensor& tensor) {
+  int64_t last = tensor.offset, bytes = 0;
+  if (last < 0 || tensor.sizes.size() != tensor.strides.size()) return false;
+  if (!claimed_bytes(tensor.type, tensor.sizes)) return false;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    if (tensor.sizes[i] == 0) return true;
+    int64_t step = 0;
+    if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i], &step)) return false;
+    if (__builtin_add_overflow(last, step, &last)) return false;
+  }
+  const auto element = static_cast<int64_t>(size_of(tensor.type));
+  if (__builtin_add_overflow(last, int64_t{1}, &last)) return false;
+  return !__builtin_mul_overflow(last, element, &bytes) &&
+         bytes <= static_cast<int64_t>(tensor.bytes.size());
+}
+
+class Pt2ArchiveReader {
+ public:
+  explicit Pt2ArchiveReader(const SharedBytes& file)
+      : zip_(file.view), budget_(kJsonFactor * file.view.size(), "the archive") {
+    out_.file = file;
+  }
+
+  Pt2File read() {
+    std::string root;
+    for (const auto& [name, bytes] : zip_.entries()) {
+      const size_t at = name.find(kPrograms);
+      if (at == name.npos || !name.ends_with(kJsonEnd)) continue;
+      if (at != 0 && name[at - 1] != '/') continue;
+      if (name.find('/', at + kPrograms.size()) != name.npos) continue;
+      const std::string program =
+          name.substr(at + kPrograms.size(), name.size() - at - kPrograms.size() - kJsonEnd.size());
+      read_program(name.substr(0, at), program, as_text(bytes));
+    }
+    if (out_.programs.empty()) {
+      throw FormatError(
+          "it is a zip archive, but has no 'models/*.json' as torch.export writes it");
+    }
+    for (const auto& [name, program] : out_.programs) check_tensors(program, name);
+    return std::move(out_);
+  }
+
+ private:
+  void read_program(const std::string& root, const std::string& name, std::string_view text) {
+    const std::string what = "the program '" + name + "'";
+    try {
+      const json parsed = parse_strict_json(text, what, kDepth, budget_);
+      out_.programs.emplace(name, read_pt2_program(parsed, budget_));
+    } catch (const FormatError& error) {
+      const std::string message = error.what();
+      throw FormatError(message.starts_with(what) ? message : what + ": " + message);
+    }
+    read_tensors(root + "data/weights/", name + "_weights_config.json");
+    read_tensors(root + "data/constants/", name + "_constants_config.json");
+  }
+
+  void read_tensors(const std::string& folder, const std::string& config) {
+    const auto entry = zip_.entries().find(folder + config);
+    if (entry == zip_.entries().end()) return;
+    const std::string what = "'" + folder + config + "'";
+    const json parsed = parse_strict_json(as_text(entry->second), what, kDepth, budget_);
+    for (const auto& [name, value] : pt2_member(parsed, "config").items()) {
+      if (out_.tensors.contains(name)) continue;
+      try {
+        budget_.take(kTensorEntryBytes + name.size());
+        out_.tensors.emplace(name, read_tensor(folder, value));
+      } catch (const FormatError& error) {
+        throw FormatError("the tensor '" + name + "': " + error.what());
+      }
+    }
+  }
+
+  Pt2Tensor read_tensor(const std::string& folder, const json& value) {
+    if (pt2_flag(pt2_member(value, "use_pickle"), "'use_pickle'")) {
+      throw FormatError("it is pickled, as tensors of a class of their own are");
+    }
+    const std::string path = folder + pt2_text(pt2_member(value, "path_name"), "'path_name'");
+    const auto bytes = zip_.entries().find(path);
+    if (bytes == zip_.entries().end()) throw FormatError("there is no '" + path + "'");
+    const json& meta = pt2_member(value, "tensor_meta");
+    if (pt2_integer(pt2_member(meta, "layout"), "'layout'") != kStrided) {
+      throw FormatError("its layout is not strided");
+    }
+    const json& offset = pt2_member(pt2_member(meta, "storage_offset"), "as_int");
+    Pt2Tensor out = {path,
+                     bytes->second,
+                     pt2_dtype(pt2_integer(pt2_member(meta, "dtype"), "'dtype'")),
+                     sizes_of(meta, "sizes"),
+                     sizes_of(meta, "strides"),
+                     pt2_integer(offset, "'storage_offset'"),
+                     pt2_flag(pt2_member(meta, "requires_grad"), "'requires_grad'")};
+    if (!fits(out)) {
+      throw FormatError("its " + to_string(out.sizes) + " do not lie in the " +
+                        std::to_string(out.bytes.size()) + " bytes of '" + path + "'");
+    }
+    return out;
+  }
+
+  void check_tensors(const Pt2Program& program, const std::string& name) const {
+    for (const Pt2Input& input : program.inputs) {
+      if (input.kind == Pt2Input::Kind::kUser || out_.tensors.contains(input.name)) continue;
+      throw FormatError("the program '" + name + "' takes the tensor '" + input.name +
+                        "', which the archive lacks");
+    }
+  }
+
+  ZipReader zip_;
+  MemoryBudget budget_;
+  Pt2File out_;
+};
+
+}  // namespace
+
+const json& pt2_member(const json& object, const char* key) {
+  if (!object.is_object())
+    throw FormatError(std::string("something is no object with '") + key + "'");
+  const auto found = object.find(key);
+  if (found == object.end()) throw FormatError(std::string("'") + key + "' is missing");
+  return *found;
+}
+
+const json& pt2_list(const json& object, const char* key) {
+  const json& list = pt2_member(object, key);
+  if (!list.is_array()) throw FormatError(std::string("'") + key + "' is not a list");
+  return list;
+}
+
+std::string pt2_text(const json& value, const char* what) {
+  if (!value.is_string()) throw FormatError(std::string(what) + " is not a text");
+  return value.get<std::string>();
+}
+
+int64_t pt2_integer(const json& value, const char* what) {
+  const bool good = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
+  if (!good) throw FormatError(std::string(what) + " is not a whole number");
+  return value.get<int64_t>();
+}
+
+bool pt2_flag(const json& value, const char* what) {
+  if (!value.is_boolean()) throw FormatError(std::string(what) + " is not true or false");
+  return value.get<bool>();
+}
+
+std::string pt2_kind(const json& value) {
+  if (!value.is_object() || value.size() != 1) throw FormatError("something is of no one kind");
+  return value.begin().key();
+}
+
+Pt2File read_pt2(const SharedBytes& file) {
+  return Pt2ArchiveReader(file).read();
+}
+
+}  // namespace accel
