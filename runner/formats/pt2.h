@@ -110,9 +110,14 @@ struct Pt2File {
 };
 
 /// Reads an archive of torch.export.save() or package_pt2(). Several programs may be in it, of one
-/// module: their tensors are the first's where they have the same name. Nothing in the archive is
-/// run or unpickled. Throws FormatError, also for kinds of arguments and inputs that there is no
-/// way to give.
+/// module: they share the parameters and buffers of the same name, while each has constants of its
+/// own, whose names begin with the program's: "eval/lifted_tensor_0". Nothing is run or unpickled.
+/// Throws FormatError, also for kinds of arguments and inputs that there is no way to give.
 Pt2File read_pt2(const SharedBytes& file);
+
+/// A program exported for training, for evaluation: dropout passes everything on, norms use their
+/// running statistics and count no batch. Where the Python module asks `self.training` in other
+/// ways, only a program that was exported in evaluation knows.
+Pt2Program evaluation_of(const Pt2Program& program);
 
 }  // namespace accel

@@ -1,5 +1,6 @@
 // The archive of an exported program: which files it has, and its tensors' bytes.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runner/formats/claim.h"
 #include "runner/formats/pt2_json.h"
@@ -88,21 +89,29 @@ class Pt2ArchiveReader {
     const std::string what = "the program '" + name + "'";
     try {
       const json parsed = parse_strict_json(text, what, kDepth, budget_);
-      out_.programs.emplace(name, read_pt2_program(parsed, budget_));
+      Pt2Program& program = out_.programs[name] = read_pt2_program(parsed, budget_);
+      constants_.clear();
+      for (Pt2Input& input : program.inputs) {
+        if (input.kind != Pt2Input::Kind::kConstant) continue;
+        constants_.insert(input.name);
+        input.name = name + "/" + input.name;
+      }
     } catch (const FormatError& error) {
       const std::string message = error.what();
       throw FormatError(message.starts_with(what) ? message : what + ": " + message);
     }
-    read_tensors(root + "data/weights/", name + "_weights_config.json");
-    read_tensors(root + "data/constants/", name + "_constants_config.json");
+    read_tensors(root + "data/weights/", name, "_weights_config.json");
+    read_tensors(root + "data/constants/", name, "_constants_config.json");
   }
 
-  void read_tensors(const std::string& folder, const std::string& config) {
-    const auto entry = zip_.entries().find(folder + config);
+  void read_tensors(const std::string& folder, const std::string& program, const char* config) {
+    const std::string path = folder + program + config;
+    const auto entry = zip_.entries().find(path);
     if (entry == zip_.entries().end()) return;
-    const std::string what = "'" + folder + config + "'";
+    const std::string what = "'" + path + "'";
     const json parsed = parse_strict_json(as_text(entry->second), what, kDepth, budget_);
-    for (const auto& [name, value] : pt2_member(parsed, "config").items()) {
+    for (const auto& [given, value] : pt2_member(parsed, "config").items()) {
+      const std::string name = constants_.contains(given) ? program + "/" + given : given;
       if (out_.tensors.contains(name)) continue;
       try {
         budget_.take(kTensorEntryBytes + name.size());
@@ -149,6 +158,7 @@ class Pt2ArchiveReader {
 
   ZipReader zip_;
   MemoryBudget budget_;
+  std::set<std::string> constants_;  ///< names that the program being read gave tensors of its own
   Pt2File out_;
 };
 

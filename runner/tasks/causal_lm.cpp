@@ -21,11 +21,22 @@ struct CausalLmOptions {
 /// Above this, `chunk: auto` computes the logits in parts of this size.
 constexpr int64_t kLogitBytes = int64_t{64} << 20;
 
-LanguageModel& language_model(Model& model) {
-  if (auto* language = dynamic_cast<LanguageModel*>(&model)) return *language;
-  throw Error(ExitCode::kRecipe,
-              "the task 'causal_lm' wants a language model, and this model is none",
-              "'gpt' is one");
+std::string shape_text(const at::Tensor& tensor) {
+  return to_string(Shape(tensor.sizes().begin(), tensor.sizes().end()));
+}
+
+/// The scores of each place, [tokens, vocab].
+at::Tensor token_scores(Model& model, const Batch& batch) {
+  const at::Tensor scores = model.forward_batch(batch);
+  const at::IntArrayRef wanted = batch.targets.sizes();
+  if (scores.dim() != batch.targets.dim() + 1 || scores.sizes().slice(0, wanted.size()) != wanted) {
+    throw Error(ExitCode::kRecipe,
+                "the task 'causal_lm' wants scores of the next token at each place, but the "
+                "model's output is " +
+                    shape_text(scores) + " and the targets are " + shape_text(batch.targets),
+                "'gpt' is a language model");
+  }
+  return scores.to(at::kFloat).flatten(0, -2);
 }
 
 class CausalLm final : public Task {
@@ -54,24 +65,27 @@ class CausalLm final : public Task {
   }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
-    LanguageModel& language = language_model(model);
+    LanguageModel* language = in_chunks(model);
     // The mean over no token is NaN, which must not reach the weights.
-    if (weight(batch) == 0) return language.hidden(batch.inputs).to(at::kFloat).sum().mul(0);
+    if (weight(batch) == 0) {
+      const at::Tensor any = language ? language->hidden(batch.inputs) : token_scores(model, batch);
+      return any.to(at::kFloat).sum().mul(0);
+    }
     const int64_t chunk = chunk_for(language, batch);
-    if (chunk >= batch.targets.numel()) return whole(language, batch).loss;
-    return chunked_cross_entropy(head_of(language, batch), chunk);
+    if (chunk >= batch.targets.numel()) return whole(model, batch).loss;
+    return chunked_cross_entropy(head_of(*language, batch), chunk);
   }
 
   /// The output is the likeliest token at each position, int64 [batch, context].
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    LanguageModel& language = language_model(model);
+    LanguageModel* language = in_chunks(model);
     const int64_t chunk = chunk_for(language, batch);
     Evaluation result;
     if (chunk >= batch.targets.numel()) {
-      result = whole(language, batch);
+      result = whole(model, batch);
       result.output = result.output.argmax(1).view_as(batch.targets);
     } else {
-      const ScoredTokens scored = score_by_chunks(head_of(language, batch), chunk);
+      const ScoredTokens scored = score_by_chunks(head_of(*language, batch), chunk);
       result = {scored.loss, scored.predicted.view_as(batch.targets)};
     }
     if (weight(batch) == 0) result.loss.zero_();
@@ -84,9 +98,22 @@ class CausalLm final : public Task {
   std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
 
  private:
-  int64_t chunk_for(LanguageModel& model, const Batch& batch) const {
+  /// Null for a model that only gives all scores at once.
+  LanguageModel* in_chunks(Model& model) const {
+    auto* language = dynamic_cast<LanguageModel*>(&model);
+    if (!language && options_.chunk) {
+      throw Error(ExitCode::kRecipe,
+                  "'chunk' of the task 'causal_lm' wants a model whose last layer is apart, and "
+                  "this model is none",
+                  "leave 'chunk' out");
+    }
+    return language;
+  }
+
+  int64_t chunk_for(LanguageModel* model, const Batch& batch) const {
+    if (!model) return batch.targets.numel();
     if (options_.chunk) return *options_.chunk;
-    const int64_t token_bytes = model.head_weight().size(0) * static_cast<int64_t>(sizeof(float));
+    const int64_t token_bytes = model->head_weight().size(0) * static_cast<int64_t>(sizeof(float));
     const int64_t fits = std::max<int64_t>(kLogitBytes / token_bytes, 1);
     return std::min(fits, batch.targets.numel());
   }
@@ -96,8 +123,8 @@ class CausalLm final : public Task {
   }
 
   /// The loss and the logits [tokens, vocab].
-  static Evaluation whole(LanguageModel& model, const Batch& batch) {
-    const at::Tensor logits = model.forward_batch(batch).to(at::kFloat).flatten(0, 1);
+  static Evaluation whole(Model& model, const Batch& batch) {
+    const at::Tensor logits = token_scores(model, batch);
     return {at::cross_entropy_loss(logits, batch.targets.flatten(), {}, at::Reduction::Mean,
                                    kIgnoredTarget),
             logits};

@@ -64,16 +64,52 @@ TEST(CausalLmTest, ABatchWithoutTargetsHasNoLossAndNoGradient) {
   EXPECT_EQ(task->evaluate(model, batch).loss.item<double>(), 0.0);
 }
 
+/// Gives scores as any model would, with no last layer apart.
+class ScoresModel final : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& tokens) override { return inner_.forward(tokens); }
+  torch::nn::Module& module() override { return inner_.module(); }
+  const char* default_task() const override { return "causal_lm"; }
+
+ private:
+  TableModel inner_ = table_model();
+};
+
+TEST(CausalLmTest, TakesAnyModelThatScoresEachPlace) {
+  ScoresModel model;
+  const Batch batch = token_batch();
+  const at::Tensor scores = model.forward(batch.inputs).flatten(0, 1);
+  const auto task = build<Task>("causal_lm");
+  EXPECT_TRUE(
+      task->loss(model, batch).equal(at::cross_entropy_loss(scores, batch.targets.flatten())));
+  EXPECT_TRUE(task->evaluate(model, batch).output.flatten().equal(scores.argmax(1)));
+  Batch none = token_batch();
+  none.targets.fill_(kIgnoredTarget);
+  EXPECT_EQ(task->loss(model, none).item<double>(), 0.0);
+}
+
+std::string refusal(const std::string& task, Model& model) {
+  try {
+    build<Task>(task)->loss(model, token_batch());
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    return error.what();
+  }
+}
+
 TEST(CausalLmTest, RefusesAModelWithoutAVocabulary) {
   EchoModel model;
-  try {
-    build<Task>("causal_lm")->loss(model, token_batch());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the task 'causal_lm' wants a language model, and this model is none");
-    EXPECT_EQ(error.code(), ExitCode::kRecipe);
-  }
+  EXPECT_EQ(refusal("causal_lm", model),
+            "the task 'causal_lm' wants scores of the next token at each place, but the model's "
+            "output is [2, 5] and the targets are [2, 5]");
+}
+
+TEST(CausalLmTest, RefusesChunksOfAModelWithoutALastLayer) {
+  ScoresModel model;
+  EXPECT_EQ(refusal("{type: causal_lm, chunk: 3}", model),
+            "'chunk' of the task 'causal_lm' wants a model whose last layer is apart, and this "
+            "model is none");
 }
 
 TEST(CausalLmTest, RefusesDataWithoutTokens) {

@@ -1,0 +1,274 @@
+#include "models/aten_graph.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "core/error.h"
+#include "models/python_numbers.h"
+
+namespace accel {
+namespace {
+
+using c10::IValue;
+using Values = std::vector<IValue>;
+
+constexpr std::string_view kOperators = "torch.ops.";
+constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";
+
+/// What the exporter saw and wants to see again. Under autocast types differ, and sizes are checked
+/// by the operators that they matter to.
+constexpr std::array<std::string_view, 5> kChecks = {
+    "torch.ops.aten._assert_tensor_metadata.default", "torch.ops.aten._assert_scalar.default",
+    "torch.ops.aten._assert_async.msg", "torch.ops.aten.sym_constrain_range.default",
+    "torch.ops.aten.sym_constrain_range_for_size.default"};
+
+class OperatorCall final : public AtenCall {
+ public:
+  explicit OperatorCall(c10::OperatorHandle handle) : handle_(std::move(handle)) {}
+  void run(Values& stack) const override { handle_.callBoxed(stack); }
+
+ private:
+  c10::OperatorHandle handle_;
+};
+
+class NumberCall final : public AtenCall {
+ public:
+  explicit NumberCall(PythonFunction function) : function_(function) {}
+  void run(Values& stack) const override { function_(stack); }
+
+ private:
+  PythonFunction function_;
+};
+
+/// `with torch.set_grad_enabled(...)`.
+class GradModeCall final : public AtenCall {
+ public:
+  GradModeCall(bool enabled, const Pt2Graph& body) : enabled_(enabled), body_(body) {}
+  void run(Values& stack) const override {
+    const c10::AutoGradMode mode(enabled_);
+    stack = body_.run(std::move(stack));
+  }
+
+ private:
+  bool enabled_;
+  AtenGraph body_;
+};
+
+/// `with torch.autocast(...)`.
+class AutocastCall final : public AtenCall {
+ public:
+  AutocastCall(std::optional<at::ScalarType> type, bool enabled, const Pt2Graph& body)
+      : type_(type), enabled_(enabled), body_(body) {}
+
+  void run(Values& stack) const override {
+    const Restored before;
+    if (type_) at::autocast::set_autocast_dtype(at::kCPU, *type_);
+    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+    stack = body_.run(std::move(stack));
+  }
+
+ private:
+  struct Restored {
+    bool enabled = at::autocast::is_autocast_enabled(at::kCPU);
+    at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
+    Restored() = default;
+    Restored(const Restored&) = delete;
+    Restored& operator=(const Restored&) = delete;
+    ~Restored() {
+      at::autocast::set_autocast_enabled(at::kCPU, enabled);
+      at::autocast::set_autocast_dtype(at::kCPU, type);
+    }
+  };
+
+  std::optional<at::ScalarType> type_;
+  bool enabled_;
+  AtenGraph body_;
+};
+
+std::string where(const std::string& module) {
+  return module.empty() ? "" : std::string(" of the module '").append(module).append("'");
+}
+
+const Pt2Graph& graph_argument(const Pt2Node& node, size_t index) {
+  if (index < node.arguments.size()) {
+    const auto* graph = node.arguments[index].second.as<std::shared_ptr<const Pt2Graph>>();
+    if (graph) return **graph;
+  }
+  throw FormatError("argument " + std::to_string(index) + " is no graph");
+}
+
+template <class T>
+T argument_as(const Pt2Node& node, size_t index, const char* wanted) {
+  const T* value = node.arguments.at(index).second.as<T>();
+  if (!value) throw FormatError("argument " + std::to_string(index) + " is not " + wanted);
+  return *value;
+}
+
+/// A call with a graph among its arguments, and where the arguments of that graph begin; null for
+/// one that there is none for.
+std::unique_ptr<AtenCall> higher_order_call(const Pt2Node& node, size_t& first) {
+  const std::string_view name = std::string_view(node.target).substr(kHigherOrder.size());
+  if (name == "wrap_with_set_grad_enabled") {
+    const Pt2Graph& body = graph_argument(node, 1);
+    first = 2;
+    return std::make_unique<GradModeCall>(argument_as<bool>(node, 0, "true or false"), body);
+  }
+  if (name == "wrap_with_autocast") {
+    const Pt2Graph& body = graph_argument(node, 4);
+    std::optional<at::ScalarType> type;
+    if (const auto* code = node.arguments[1].second.as<Pt2Code>()) {
+      type = static_cast<at::ScalarType>(aten_code(*code));
+    }
+    first = 5;
+    return std::make_unique<AutocastCall>(type, argument_as<bool>(node, 2, "true or false"), body);
+  }
+  return nullptr;
+}
+
+/// Of "torch.ops.aten.add_.Tensor".
+std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
+  const std::string_view path = target.substr(kOperators.size());
+  const size_t space = path.find('.'), overload = path.rfind('.');
+  if (space == path.npos || overload <= space) return std::nullopt;
+  const std::string name = std::string(path.substr(0, space))
+                               .append("::")
+                               .append(path.substr(space + 1, overload - space - 1));
+  const std::string_view variant = path.substr(overload + 1);
+  return c10::Dispatcher::singleton().findSchema(
+      {name, variant == "default" ? "" : std::string(variant)});
+}
+
+/// The arguments in the operator's order, those not given by their defaults.
+std::vector<AtenOperand> operands_of(const Pt2Node& node, const c10::FunctionSchema& schema) {
+  std::vector<AtenOperand> out;
+  size_t given = 0;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const auto found =
+        std::find_if(node.arguments.begin(), node.arguments.end(),
+                     [&](const auto& named) { return named.first == argument.name(); });
+    if (found != node.arguments.end()) {
+      out.emplace_back(found->second, *argument.type(), argument.N().value_or(0));
+      ++given;
+    } else if (argument.default_value() || argument.type()->kind() == c10::TypeKind::OptionalType) {
+      out.emplace_back(argument.default_value().value_or(IValue()));
+    } else {
+      throw FormatError("the argument '" + argument.name() + "' is missing");
+    }
+  }
+  if (given != node.arguments.size()) throw FormatError("it has arguments that are not known");
+  return out;
+}
+
+void store(const Pt2Argument& result, IValue value, ValueTable& table) {
+  if (const auto* slot = result.as<Pt2Slot>()) {
+    table[slot->index] = std::move(value);
+  } else if (const auto* list = result.as<Pt2Argument::List>()) {
+    const c10::List<IValue> values = value.toList();
+    const size_t count = std::min<size_t>(list->size(), values.size());
+    for (size_t i = 0; i < count; ++i) store((*list)[i], values.get(i), table);
+  }
+}
+
+/// libtorch's message, up to where it says where in libtorch.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+AtenGraph::AtenGraph(const Pt2Graph& graph) : inputs_(graph.inputs), slots_(graph.slots) {
+  for (const Pt2Node& node : graph.nodes) {
+    if (std::find(kChecks.begin(), kChecks.end(), node.target) != kChecks.end()) continue;
+    try {
+      lines_.push_back(make_line(node));
+    } catch (const FormatError& error) {
+      throw Error(ExitCode::kRecipe, "the exported program's '" + node.name + "' (" + node.target +
+                                         ")" + where(node.module) + ": " + error.what());
+    }
+  }
+  for (const Pt2Argument& output : graph.outputs) outputs_.emplace_back(output);
+  mark_last_uses();
+}
+
+AtenGraph::Line AtenGraph::make_line(const Pt2Node& node) {
+  Line line = {node.name, node.target, node.module, nullptr, {}, node.outputs};
+  size_t first = 0;
+  if (node.target.starts_with(kHigherOrder)) {
+    line.call = higher_order_call(node, first);
+  } else if (node.target.starts_with(kOperators)) {
+    if (const auto handle = find_operator(node.target)) {
+      line.operands = operands_of(node, handle->schema());
+      line.call = std::make_unique<OperatorCall>(*handle);
+      return line;
+    }
+  } else if (const PythonFunction function = python_function(node.target)) {
+    line.call = std::make_unique<NumberCall>(function);
+  }
+  if (!line.call) throw FormatError("there is no such operator in this build");
+  for (size_t i = first; i < node.arguments.size(); ++i) {
+    line.operands.emplace_back(node.arguments[i].second);
+  }
+  return line;
+}
+
+void AtenGraph::mark_last_uses() {
+  std::set<size_t> used;
+  std::vector<size_t> slots;
+  for (const AtenOperand& output : outputs_) output.add_slots(slots);
+  used.insert(slots.begin(), slots.end());
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    for (auto operand = line->operands.rbegin(); operand != line->operands.rend(); ++operand) {
+      slots.clear();
+      operand->add_slots(slots);
+      for (const size_t slot : slots) {
+        if (used.insert(slot).second) operand->take(slot);
+      }
+    }
+  }
+  // What nobody uses is not kept.
+  const auto drop_unused = [&used](auto& self, Pt2Argument& result) -> void {
+    if (const auto* slot = result.as<Pt2Slot>(); slot && !used.contains(slot->index)) result = {};
+    if (auto* list = std::get_if<Pt2Argument::List>(&result.value)) {
+      for (Pt2Argument& item : *list) self(self, item);
+    }
+  };
+  for (Pt2Argument& input : inputs_) drop_unused(drop_unused, input);
+  for (Line& line : lines_) {
+    for (Pt2Argument& result : line.results) drop_unused(drop_unused, result);
+  }
+}
+
+void AtenGraph::run_line(const Line& line, ValueTable& table, Values& stack) const {
+  stack.clear();
+  for (const AtenOperand& operand : line.operands) stack.push_back(operand.get(table));
+  line.call->run(stack);
+  const size_t count = std::min(line.results.size(), stack.size());
+  for (size_t i = 0; i < count; ++i) store(line.results[i], std::move(stack[i]), table);
+}
+
+Values AtenGraph::run(Values inputs) const {
+  ValueTable table(slots_);
+  for (size_t i = 0; i < inputs_.size(); ++i) store(inputs_[i], std::move(inputs.at(i)), table);
+  inputs.clear();
+  Values stack;
+  size_t next = 0;
+  try {
+    for (; next < lines_.size(); ++next) run_line(lines_[next], table, stack);
+  } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
+    const Line& line = lines_[next];
+    throw Error(ExitCode::kRecipe, "the exported program fails in '" + line.name + "' (" +
+                                       line.target + ")" + where(line.module) + ": " +
+                                       first_line(error.what_without_backtrace()));
+  }
+  Values outputs;
+  for (const AtenOperand& output : outputs_) outputs.push_back(output.get(table));
+  return outputs;
+}
+
+}  // namespace accel

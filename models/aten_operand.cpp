@@ -1,0 +1,177 @@
+#include "models/aten_operand.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/Layout.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <array>
+
+namespace accel {
+namespace {
+
+using c10::TypeKind;
+
+constexpr std::array kScalarTypes = {
+    std::pair(1, at::kByte),           std::pair(2, at::kChar),
+    std::pair(3, at::kShort),          std::pair(4, at::kInt),
+    std::pair(5, at::kLong),           std::pair(6, at::kHalf),
+    std::pair(7, at::kFloat),          std::pair(8, at::kDouble),
+    std::pair(9, at::kComplexHalf),    std::pair(10, at::kComplexFloat),
+    std::pair(11, at::kComplexDouble), std::pair(12, at::kBool),
+    std::pair(13, at::kBFloat16),
+};
+
+constexpr std::array kMemoryFormats = {
+    std::pair(1, at::MemoryFormat::Contiguous), std::pair(2, at::MemoryFormat::ChannelsLast),
+    std::pair(3, at::MemoryFormat::ChannelsLast3d), std::pair(4, at::MemoryFormat::Preserve)};
+
+constexpr std::array kLayouts = {std::pair(7, at::kStrided)};
+
+template <class Codes>
+int64_t code_in(const Codes& codes, int64_t number, const char* what) {
+  for (const auto& [code, value] : codes) {
+    if (code == number) return static_cast<int64_t>(value);
+  }
+  throw FormatError(std::string("the ") + what + " " + std::to_string(number) +
+                    " is not supported");
+}
+
+const c10::Type& without_optional(const c10::Type& type) {
+  const auto* optional = type.castRaw<c10::OptionalType>();
+  return optional ? without_optional(*optional->getElementType()) : type;
+}
+
+/// A number among tensors, which does not decide their type.
+c10::IValue wrapped(const c10::IValue& number) {
+  const c10::Scalar scalar = number.isBool() ? c10::Scalar(number.toBool()) : number.toScalar();
+  const at::ScalarType type = scalar.isBoolean()         ? at::kBool
+                              : scalar.isIntegral(false) ? at::kLong
+                              : scalar.isComplex()       ? at::kComplexDouble
+                                                         : at::kDouble;
+  at::Tensor out = at::scalar_tensor(scalar, at::dtype(type));
+  out.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return out;
+}
+
+/// A constant that is no list, whatever type is wanted.
+c10::IValue plain(const Pt2Argument& argument) {
+  if (const auto* flag = argument.as<bool>()) return *flag;
+  if (const auto* number = argument.as<int64_t>()) return *number;
+  if (const auto* number = argument.as<double>()) return *number;
+  if (const auto* text = argument.as<std::string>()) return *text;
+  if (const auto* code = argument.as<Pt2Code>()) return aten_code(*code);
+  // A program computes where its run does, which need not be where it was exported.
+  if (argument.as<Pt2Device>()) return c10::Device(c10::kCPU);
+  if (const auto* number = argument.as<std::complex<double>>()) {
+    return c10::complex<double>(number->real(), number->imag());
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t aten_code(const Pt2Code& code) {
+  switch (code.kind) {
+    case Pt2Code::Kind::kScalarType:
+      return code_in(kScalarTypes, code.number, "element type");
+    case Pt2Code::Kind::kMemoryFormat:
+      return code_in(kMemoryFormats, code.number, "memory format");
+    default:
+      return code_in(kLayouts, code.number, "layout");
+  }
+}
+
+AtenOperand::AtenOperand(const Pt2Argument& argument, const c10::Type& type, int32_t list_size) {
+  read(argument, without_optional(type), list_size);
+}
+
+AtenOperand::AtenOperand(const Pt2Argument& argument) {
+  if (const auto* slot = argument.as<Pt2Slot>()) {
+    kind_ = Kind::kSlot;
+    slot_ = slot->index;
+  } else if (argument.as<Pt2Argument::List>()) {
+    throw FormatError("a list where a single value is wanted");
+  } else {
+    value_ = plain(argument);
+  }
+}
+
+void AtenOperand::read(const Pt2Argument& argument, const c10::Type& type, int32_t list_size) {
+  if (const auto* list = argument.as<Pt2Argument::List>()) {
+    read_list(*list, type);
+    return;
+  }
+  if (argument.as<std::shared_ptr<const Pt2Graph>>()) {
+    throw FormatError("a graph is no argument of an operator");
+  }
+  if (type.kind() == TypeKind::ListType && !argument.as<std::monostate>()) {
+    // A single number stands for as many as the operator wants.
+    read_list(Pt2Argument::List(static_cast<size_t>(std::max(list_size, 1)), argument), type);
+    return;
+  }
+  if (const auto* slot = argument.as<Pt2Slot>()) {
+    // Whether the slot holds a tensor or a size shows when it is there.
+    kind_ = type.kind() == TypeKind::TensorType ? Kind::kTensor : Kind::kSlot;
+    slot_ = slot->index;
+    return;
+  }
+  value_ = plain(argument);
+  if (type.kind() == TypeKind::FloatType && value_.isInt()) {
+    value_ = static_cast<double>(value_.toInt());
+  }
+  const bool number = value_.isScalar() || value_.isBool();
+  if (type.kind() == TypeKind::TensorType && number) value_ = wrapped(value_);
+}
+
+void AtenOperand::read_list(const Pt2Argument::List& items, const c10::Type& type) {
+  const auto* list = type.castRaw<c10::ListType>();
+  if (!list) throw FormatError("a list where '" + type.annotation_str() + "' is wanted");
+  element_ = list->getElementType();
+  if (element_->kind() == TypeKind::SymIntType) element_ = c10::IntType::get();
+  kind_ = Kind::kList;
+  bool constant = true;
+  for (const Pt2Argument& item : items) {
+    items_.emplace_back(item, *element_);
+    constant = constant && items_.back().constant();
+  }
+  if (!constant) return;
+  ValueTable none;
+  value_ = get(none);
+  kind_ = Kind::kConstant;
+  items_.clear();
+}
+
+c10::IValue AtenOperand::get(ValueTable& table) const {
+  if (kind_ == Kind::kConstant) return value_;
+  if (kind_ == Kind::kList) {
+    c10::impl::GenericList list(element_);
+    list.reserve(items_.size());
+    for (const AtenOperand& item : items_) list.push_back(item.get(table));
+    return list;
+  }
+  c10::IValue value = takes_ ? std::move(table[slot_]) : table[slot_];
+  const bool fits = kind_ == Kind::kSlot || value.isTensor() || value.isNone();
+  return fits ? value : wrapped(value);
+}
+
+void AtenOperand::add_slots(std::vector<size_t>& out) const {
+  if (kind_ == Kind::kList) {
+    for (const AtenOperand& item : items_) item.add_slots(out);
+  } else if (kind_ != Kind::kConstant) {
+    out.push_back(slot_);
+  }
+}
+
+bool AtenOperand::take(size_t slot) {
+  if (kind_ == Kind::kList) {
+    return std::any_of(items_.rbegin(), items_.rend(),
+                       [slot](AtenOperand& item) { return item.take(slot); });
+  }
+  if (kind_ == Kind::kConstant || slot_ != slot) return false;
+  takes_ = true;
+  return true;
+}
+
+}  // namespace accel

@@ -1,0 +1,250 @@
+// A model that Python defined and torch.export wrote: its graph runs here, without Python.
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <set>
+
+#include "core/error.h"
+#include "core/model.h"
+#include "core/registry.h"
+#include "models/aten_graph.h"
+#include "models/batch_inputs.h"
+#include "models/sizes.h"
+#include "models/tensor_tree.h"
+
+namespace accel {
+namespace {
+
+struct ExportedOptions {
+  FilePath file;
+  std::map<std::string, BatchPart> inputs;
+  std::string output;
+};
+
+constexpr auto kHowToExport = "'tools/export_model.py' writes such files";
+
+Pt2File read_exported(const std::string& path) {
+  try {
+    return read_pt2(map_file(path));
+  } catch (const FormatError& error) {
+    throw Error(ExitCode::kRecipe, "'" + path + "' is no exported program: " + error.what(),
+                kHowToExport);
+  }
+}
+
+/// The program to train with and the one to evaluate with.
+std::pair<Pt2Program, Pt2Program> programs_of(const Pt2File& file, const std::string& path) {
+  const auto train = file.programs.find("train"), eval = file.programs.find("eval");
+  if (file.programs.size() == 1) {
+    const Pt2Program& only = file.programs.begin()->second;
+    return {only, evaluation_of(only)};
+  }
+  if (file.programs.size() == 2 && train != file.programs.end() && eval != file.programs.end()) {
+    return {train->second, eval->second};
+  }
+  std::string names;
+  for (const auto& [name, program] : file.programs) {
+    names += (names.empty() ? "'" : ", '") + name + "'";
+  }
+  throw Error(ExitCode::kRecipe,
+              "'" + path + "' has the programs " + names + "; wanted is one, or 'train' and 'eval'",
+              kHowToExport);
+}
+
+/// The tensors of a file, made when they are first asked for. Those that share memory there do so
+/// here.
+class ExportedTensors {
+ public:
+  explicit ExportedTensors(const Pt2File& file) : file_(file) {}
+
+  const at::Tensor& named(const std::string& name) {
+    const auto known = by_name_.find(name);
+    if (known != by_name_.end()) return known->second;
+    const Pt2Tensor& tensor = file_.tensors.at(name);
+    for (const auto& [other, made] : by_name_) {
+      if (same(file_.tensors.at(other), tensor)) return by_name_.emplace(name, made).first->second;
+    }
+    at::Tensor made = at::empty({0}, at::dtype(scalar_type_of(tensor.type)));
+    made.set_(bytes_of(tensor).storage(), tensor.offset, tensor.sizes, tensor.strides);
+    made.requires_grad_(tensor.requires_grad);
+    return by_name_.emplace(name, made).first->second;
+  }
+
+ private:
+  static bool same(const Pt2Tensor& a, const Pt2Tensor& b) {
+    return a.storage == b.storage && a.type == b.type && a.sizes == b.sizes &&
+           a.strides == b.strides && a.offset == b.offset;
+  }
+
+  static at::ScalarType scalar_type_of(DType type) {
+    constexpr std::pair<DType, at::ScalarType> kTypes[] = {
+        {DType::kU8, at::kByte},      {DType::kI8, at::kChar},    {DType::kI16, at::kShort},
+        {DType::kI32, at::kInt},      {DType::kI64, at::kLong},   {DType::kF16, at::kHalf},
+        {DType::kF32, at::kFloat},    {DType::kF64, at::kDouble}, {DType::kBool, at::kBool},
+        {DType::kBF16, at::kBFloat16}};
+    const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                    [type](const auto& pair) { return pair.first == type; });
+    return found->second;
+  }
+
+  const at::Tensor& bytes_of(const Pt2Tensor& tensor) {
+    at::Tensor& bytes = storages_[tensor.storage];
+    if (bytes.defined()) return bytes;
+    bytes = at::empty({static_cast<int64_t>(tensor.bytes.size())}, at::dtype(at::kByte));
+    std::memcpy(bytes.mutable_data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+    return bytes;
+  }
+
+  const Pt2File& file_;
+  std::map<std::string, at::Tensor> by_name_, storages_;
+};
+
+/// A program, its tensors bound, and how a batch gets in and its output out.
+class BoundProgram {
+ public:
+  BoundProgram(const Pt2Program& program, const ExportedOptions& options, ExportedTensors& tensors)
+      : graph_(program.graph) {
+    std::vector<ProgramInput> wanted;
+    for (const Pt2Input& input : program.inputs) {
+      const bool tensor = input.kind == Pt2Input::Kind::kUser && input.value.as<Pt2Slot>();
+      if (tensor) {
+        places_.push_back(values_.size());
+        const Pt2Code code = {Pt2Code::Kind::kScalarType, input.meta.dtype};
+        wanted.push_back(
+            {input.name, static_cast<at::ScalarType>(aten_code(code)), input.meta.sizes});
+      }
+      const bool bound = input.kind != Pt2Input::Kind::kUser;
+      values_.push_back(bound ? c10::IValue(tensors.named(input.name)) : c10::IValue());
+    }
+    inputs_ = std::move(wanted);
+    parts_ = parts_for(inputs_, options.inputs);
+    choose_output(program.output_names, options.output);
+  }
+
+  void check(const DataShape& data) const {
+    for (size_t i = 0; i < inputs_.size(); ++i) check_program_input(inputs_[i], parts_[i], data);
+  }
+
+  at::Tensor run(const Batch& batch) const {
+    std::vector<c10::IValue> values = values_;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      values[places_[i]] = part_of(batch, parts_[i], inputs_[i]);
+    }
+    const c10::IValue output = std::move(graph_.run(std::move(values)).at(output_));
+    if (!output.isTensor()) {
+      throw Error(ExitCode::kRecipe, "the program's output '" + output_name_ + "' is no tensor",
+                  "name another one in 'output'");
+    }
+    return output.toTensor();
+  }
+
+ private:
+  void choose_output(const std::vector<std::string>& names, const std::string& chosen) {
+    output_name_ = chosen.empty() && !names.empty() ? names[0] : chosen;
+    const auto found = std::find(names.begin(), names.end(), output_name_);
+    if (found == names.end()) {
+      std::string all;
+      for (const std::string& name : names) all += (all.empty() ? "'" : ", '") + name + "'";
+      throw Error(ExitCode::kRecipe, "the program has no output '" + output_name_ + "'",
+                  all.empty() ? "" : "it has " + all);
+    }
+    output_ = static_cast<size_t>(found - names.begin());
+  }
+
+  AtenGraph graph_;
+  std::vector<c10::IValue> values_;  ///< of the graph's inputs; those of a batch are left out
+  std::vector<size_t> places_;       ///< of those of a batch
+  std::vector<ProgramInput> inputs_;
+  std::vector<BatchPart> parts_;
+  std::string output_name_;
+  size_t output_ = 0;
+};
+
+class Exported final : public Model {
+ public:
+  static constexpr auto kName = "exported";
+  static constexpr auto kSummary =
+      "A model defined in Python, as torch.export writes it; runs without Python.";
+
+  static Schema<ExportedOptions> schema() {
+    return Schema<ExportedOptions>()
+        .field("file", &ExportedOptions::file, "The program and its weights, a .pt2 file.")
+        .required()
+        .on_resume(Change::kFree)
+        .field("inputs", &ExportedOptions::inputs,
+               "What of a batch each input of the program is given, by its name in forward(): "
+               "inputs, mask, lengths or segments. The first one is given the inputs, and those "
+               "with the names that transformers uses what they are there.")
+        .field("output", &ExportedOptions::output,
+               "Which of several outputs is the model's: its key, or its number from 0; empty: "
+               "the first.")
+        .check([](const ExportedOptions& options, const Node& node, Reading& reading) {
+          try {
+            programs_of(read_exported(options.file.text), options.file.text);
+          } catch (const Error& error) {
+            reading.problems.error(node.find("file")->node.where, error.what(), error.hint());
+          }
+        });
+  }
+
+  Exported(const ExportedOptions& options, const ModelContext& context);
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    Batch batch;
+    batch.inputs = inputs;
+    return forward_batch(batch);
+  }
+  at::Tensor forward_batch(const Batch& batch) override {
+    return (net_->is_training() ? train_ : eval_)->run(batch);
+  }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return task_; }
+
+ private:
+  void add_tensors(const Pt2Program& program, ExportedTensors& tensors);
+
+  std::shared_ptr<TensorTree> net_ = std::make_shared<TensorTree>();
+  std::unique_ptr<BoundProgram> train_, eval_;
+  std::set<std::string> names_;
+  const char* task_ = "classification";
+};
+
+Exported::Exported(const ExportedOptions& options, const ModelContext& context) {
+  const DataShape& data = context.data;
+  const Pt2File file = read_exported(options.file.text);
+  const auto [train, eval] = programs_of(file, options.file.text);
+  ExportedTensors tensors(file);
+  try {
+    train_ = std::make_unique<BoundProgram>(train, options, tensors);
+    eval_ = std::make_unique<BoundProgram>(eval, options, tensors);
+    add_tensors(train, tensors);
+    add_tensors(eval, tensors);
+  } catch (const FormatError& error) {
+    throw Error(ExitCode::kRecipe, "'" + options.file.text + "': " + error.what());
+  }
+  train_->check(data);
+  eval_->check(data);
+  if (has_numeric_targets(data)) {
+    task_ = "regression";
+  } else if (data.vocab > 0 && data.target == data.input) {
+    task_ = data.mask_token ? "masked_lm" : "causal_lm";
+  }
+}
+
+/// Buffers that Python's state_dict() leaves out are constants of the program.
+void Exported::add_tensors(const Pt2Program& program, ExportedTensors& tensors) {
+  for (const Pt2Input& input : program.inputs) {
+    if (input.kind == Pt2Input::Kind::kParameter && names_.insert(input.name).second) {
+      net_->add_parameter(input.name, tensors.named(input.name));
+    }
+    const bool buffer = input.kind == Pt2Input::Kind::kBuffer && input.persistent;
+    if (buffer && names_.insert(input.name).second) {
+      net_->add_buffer(input.name, tensors.named(input.name));
+    }
+  }
+}
+
+const Register<Exported> exported;
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,40 @@
+#include "models/tensor_tree.h"
+
+#include "runner/formats/format_error.h"
+
+namespace accel {
+
+TensorTree& TensorTree::owner_of(const std::string& name, std::string& last) {
+  const size_t dot = name.find('.');
+  const std::string part = name.substr(0, dot);
+  if (part.empty()) throw FormatError("'" + name + "' is no name of a tensor");
+  if (dot == name.npos) {
+    const bool taken = named_parameters(false).contains(part) ||
+                       named_buffers(false).contains(part) || named_children().contains(part);
+    if (taken) throw FormatError("there are two tensors or modules '" + part + "'");
+    last = part;
+    return *this;
+  }
+  if (const std::shared_ptr<torch::nn::Module>* child = named_children().find(part)) {
+    return dynamic_cast<TensorTree&>(**child).owner_of(name.substr(dot + 1), last);
+  }
+  if (named_parameters(false).contains(part) || named_buffers(false).contains(part)) {
+    throw FormatError("'" + part + "' is both a tensor and a module");
+  }
+  return register_module(part, std::make_shared<TensorTree>())
+      ->owner_of(name.substr(dot + 1), last);
+}
+
+void TensorTree::add_parameter(const std::string& name, const at::Tensor& tensor) {
+  std::string last;
+  TensorTree& owner = owner_of(name, last);
+  owner.register_parameter(last, tensor, tensor.requires_grad());
+}
+
+void TensorTree::add_buffer(const std::string& name, const at::Tensor& tensor) {
+  std::string last;
+  TensorTree& owner = owner_of(name, last);
+  owner.register_buffer(last, tensor);
+}
+
+}  // namespace accel

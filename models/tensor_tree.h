@@ -1,0 +1,24 @@
+// Modules that only hold tensors, for models whose code is not ours.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+namespace accel {
+
+class TensorTree final : public torch::nn::Module {
+ public:
+  /// Enters a tensor under its dotted name, "layers.0.weight", which gives the modules above it.
+  /// Added in PyTorch's order, names come back in that order. Throws FormatError for a name that
+  /// is taken, or is no name of a tensor.
+  void add_parameter(const std::string& name, const at::Tensor& tensor);
+  void add_buffer(const std::string& name, const at::Tensor& tensor);
+
+ private:
+  /// The module that the tensor of this name belongs to, and the last part of the name.
+  TensorTree& owner_of(const std::string& name, std::string& last);
+};
+
+}  // namespace accel

@@ -1,0 +1,107 @@
+"""Exports a PyTorch module for accel-run's model `exported`; docs/exported-models.md tells more.
+
+  python tools/export_model.py FILE OUT.pt2 [--vary INPUT:DIM ...]
+
+FILE is Python that defines two functions:
+  model()    gives the torch.nn.Module, with the weights to start from
+  example()  gives a dict of its forward()'s inputs, a batch of at least two samples each
+
+Dimension 0 of every input may be of any size; --vary lets further ones be, as in
+`--vary input_ids:1`.
+
+The file holds two programs, of the module in train() and in eval(), and its tensors once. It has no
+pickles and no paths of this machine.
+"""
+
+import argparse
+import io
+import json
+import runpy
+import zipfile
+
+import torch
+from torch.export.pt2_archive._package import package_pt2
+
+
+def dynamic_shapes(example, vary):
+    """torch.export's dynamic_shapes: one size for all batches, any size where `vary` says so."""
+    batch = torch.export.Dim("batch", min=1)
+    shapes = {name: {0: batch} for name in example}
+    for item in vary:
+        name, _, dim = item.rpartition(":")
+        if name not in example or not dim.isdigit():
+            raise SystemExit(f"--vary {item}: wanted is INPUT:DIM, and the inputs are {', '.join(example)}")
+        shapes[name][int(dim)] = torch.export.Dim.DYNAMIC
+    return shapes
+
+
+def lean(text):
+    """A program's JSON without what is not needed to run it, such as the lines of Python it came from."""
+    program = json.loads(text)
+
+    def clean(graph):
+        inputs = {argument["as_tensor"]["name"] for argument in graph["inputs"] if "as_tensor" in argument}
+        graph["tensor_values"] = {k: v for k, v in graph["tensor_values"].items() if k in inputs}
+        for node in graph["nodes"]:
+            stack = node["metadata"].get("nn_module_stack")
+            node["metadata"] = {"nn_module_stack": stack} if stack else {}
+            for argument in node["inputs"]:
+                if "as_graph" in argument["arg"]:
+                    clean(argument["arg"]["as_graph"]["graph"])
+
+    clean(program["graph_module"]["graph"])
+    return json.dumps(program, separators=(",", ":"))
+
+
+def repack(packed, out):
+    """Leaves out the pickled example, and what the second program has of the first one's weights."""
+    source = zipfile.ZipFile(packed)
+    root = source.namelist()[0].split("/")[0] + "/data/weights/"
+    used = json.loads(source.read(root + "train_weights_config.json"))["config"]
+    weights = {root + entry["path_name"] for entry in used.values()}
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
+        for name in source.namelist():
+            second = name.startswith(root) and not name.endswith("train_weights_config.json")
+            if "/data/sample_inputs/" in name or (second and name not in weights):
+                continue
+            content = source.read(name)
+            if "/models/" in name and name.endswith(".json"):
+                content = lean(content).encode()
+            # A fixed date: the same module gives the same bytes.
+            target.writestr(zipfile.ZipInfo("model/" + name.split("/", 1)[1]), content)
+
+
+def export_model(model, example, out, vary=()):
+    """Writes `out`. `example` names the inputs of forward(), in its order."""
+    shapes = dynamic_shapes(example, vary)
+    was_training = model.training
+    programs = {}
+    for name, training in (("train", True), ("eval", False)):
+        model.train(training)
+        programs[name] = torch.export.export(model, (), dict(example), dynamic_shapes=shapes)
+    model.train(was_training)
+    packed = io.BytesIO()
+    package_pt2(packed, exported_programs=programs)
+    packed.seek(0)
+    repack(packed, out)
+    return programs["train"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", help="Python with model() and example()")
+    parser.add_argument("out", help="the .pt2 file to write")
+    parser.add_argument("--vary", action="append", default=[], metavar="INPUT:DIM")
+    options = parser.parse_args()
+    defined = runpy.run_path(options.file)
+    for function in ("model", "example"):
+        if function not in defined:
+            raise SystemExit(f"{options.file} has no function {function}()")
+    model = defined["model"]()
+    program = export_model(model, defined["example"](), options.out, options.vary)
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{options.out}: {len(program.graph.nodes)} calls, {parameters} parameters")
+
+
+if __name__ == "__main__":
+    main()
