@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "models/sizes.h"
 
 namespace accel {
 namespace {
@@ -128,6 +129,13 @@ at::Tensor part_of(const Batch& batch, BatchPart part, const ProgramInput& wante
   }
   const at::Tensor places = at::arange(inputs.size(1), batch.lengths.options());
   return places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).to(wanted.type);
+}
+
+const char* task_of_data(const DataShape& data) {
+  if (has_numeric_targets(data)) return "regression";
+  const bool one_each = data.vocab > 0 && data.target == data.input;
+  if (!one_each) return "classification";
+  return data.mask_token ? "masked_lm" : "causal_lm";
 }
 
 }  // namespace accel

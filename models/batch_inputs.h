@@ -44,4 +44,8 @@ void check_program_input(const ProgramInput& wanted, BatchPart part, const DataS
 /// The tensor for an input. Of samples of one length, a mask is all ones and lengths are that one.
 at::Tensor part_of(const Batch& batch, BatchPart part, const ProgramInput& wanted);
 
+/// The task that data asks for when the model does not say: by its targets, and for tokens whether
+/// some are there to be guessed.
+const char* task_of_data(const DataShape& data);
+
 }  // namespace accel

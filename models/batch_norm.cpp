@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/model.h"
 #include "models/share_batch_norm.h"
+#include "models/tensor_tree.h"
 
 namespace accel {
 namespace {
@@ -132,6 +133,11 @@ int64_t share_batch_norm(Model& model, const std::function<void(const at::Tensor
       throw Error(ExitCode::kRecipe,
                   "'" + item.key() + "' is a batch norm of PyTorch's, which knows no ranks",
                   "leave 'sync_batch_norm' out, or build the model with RankBatchNorm2d");
+    } else if (dynamic_cast<TensorTree*>(&module) &&
+               module.named_buffers(false).contains("running_mean")) {
+      throw Error(ExitCode::kRecipe,
+                  "'" + item.key() + "' is a batch norm of Python's, which knows no ranks",
+                  "leave 'sync_batch_norm' out");
     }
   }
   return found;

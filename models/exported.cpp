@@ -9,7 +9,6 @@
 #include "core/registry.h"
 #include "models/aten_graph.h"
 #include "models/batch_inputs.h"
-#include "models/sizes.h"
 #include "models/tensor_tree.h"
 
 namespace accel {
@@ -27,13 +26,13 @@ Pt2File read_exported(const std::string& path) {
   try {
     return read_pt2(map_file(path));
   } catch (const FormatError& error) {
-    throw Error(ExitCode::kRecipe, "'" + path + "' is no exported program: " + error.what(),
+    throw Error(ExitCode::kRecipe, std::string("the file is no exported program: ") + error.what(),
                 kHowToExport);
   }
 }
 
 /// The program to train with and the one to evaluate with.
-std::pair<Pt2Program, Pt2Program> programs_of(const Pt2File& file, const std::string& path) {
+std::pair<Pt2Program, Pt2Program> programs_of(const Pt2File& file) {
   const auto train = file.programs.find("train"), eval = file.programs.find("eval");
   if (file.programs.size() == 1) {
     const Pt2Program& only = file.programs.begin()->second;
@@ -47,7 +46,7 @@ std::pair<Pt2Program, Pt2Program> programs_of(const Pt2File& file, const std::st
     names += (names.empty() ? "'" : ", '") + name + "'";
   }
   throw Error(ExitCode::kRecipe,
-              "'" + path + "' has the programs " + names + "; wanted is one, or 'train' and 'eval'",
+              "the file has the programs " + names + "; wanted is one, or 'train' and 'eval'",
               kHowToExport);
 }
 
@@ -180,7 +179,7 @@ class Exported final : public Model {
                "the first.")
         .check([](const ExportedOptions& options, const Node& node, Reading& reading) {
           try {
-            programs_of(read_exported(options.file.text), options.file.text);
+            programs_of(read_exported(options.file.text));
           } catch (const Error& error) {
             reading.problems.error(node.find("file")->node.where, error.what(), error.hint());
           }
@@ -206,29 +205,26 @@ class Exported final : public Model {
   std::shared_ptr<TensorTree> net_ = std::make_shared<TensorTree>();
   std::unique_ptr<BoundProgram> train_, eval_;
   std::set<std::string> names_;
-  const char* task_ = "classification";
+  const char* task_;
 };
 
-Exported::Exported(const ExportedOptions& options, const ModelContext& context) {
+Exported::Exported(const ExportedOptions& options, const ModelContext& context)
+    : task_(task_of_data(context.data)) {
   const DataShape& data = context.data;
   const Pt2File file = read_exported(options.file.text);
-  const auto [train, eval] = programs_of(file, options.file.text);
+  const auto [train, eval] = programs_of(file);
   ExportedTensors tensors(file);
   try {
+    check_pt2(file.file);
     train_ = std::make_unique<BoundProgram>(train, options, tensors);
     eval_ = std::make_unique<BoundProgram>(eval, options, tensors);
     add_tensors(train, tensors);
     add_tensors(eval, tensors);
   } catch (const FormatError& error) {
-    throw Error(ExitCode::kRecipe, "'" + options.file.text + "': " + error.what());
+    throw Error(ExitCode::kRecipe, std::string("the exported program: ") + error.what());
   }
   train_->check(data);
   eval_->check(data);
-  if (has_numeric_targets(data)) {
-    task_ = "regression";
-  } else if (data.vocab > 0 && data.target == data.input) {
-    task_ = data.mask_token ? "masked_lm" : "causal_lm";
-  }
 }
 
 /// Buffers that Python's state_dict() leaves out are constants of the program.

@@ -38,9 +38,10 @@ def dynamic_shapes(example, vary):
 def lean(text):
     """A program's JSON without what is not needed to run it, such as the lines of Python it came from."""
     program = json.loads(text)
+    specs = program["graph_module"]["signature"]["input_specs"]
+    inputs = {spec["user_input"]["arg"].get("as_tensor", {}).get("name") for spec in specs if "user_input" in spec}
 
     def clean(graph):
-        inputs = {argument["as_tensor"]["name"] for argument in graph["inputs"] if "as_tensor" in argument}
         graph["tensor_values"] = {k: v for k, v in graph["tensor_values"].items() if k in inputs}
         for node in graph["nodes"]:
             stack = node["metadata"].get("nn_module_stack")

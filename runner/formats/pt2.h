@@ -115,6 +115,9 @@ struct Pt2File {
 /// Throws FormatError, also for kinds of arguments and inputs that there is no way to give.
 Pt2File read_pt2(const SharedBytes& file);
 
+/// Compares the bytes of everything in the archive with its checksums. Throws FormatError.
+void check_pt2(const SharedBytes& file);
+
 /// A program exported for training, for evaluation: dropout passes everything on, norms use their
 /// running statistics and count no batch. Where the Python module asks `self.training` in other
 /// ways, only a program that was exported in evaluation knows.

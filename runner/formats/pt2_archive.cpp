@@ -13,7 +13,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDepth = 96;  // a graph within a graph takes some ten levels
-constexpr size_t kJsonFactor = 16;
 constexpr size_t kTensorEntryBytes = 2 * sizeof(Pt2Tensor);
 constexpr std::string_view kPrograms = "models/";
 constexpr std::string_view kJsonEnd = ".json";
@@ -61,7 +60,7 @@ bool fits(const Pt2Tensor& tensor) {
 class Pt2ArchiveReader {
  public:
   explicit Pt2ArchiveReader(const SharedBytes& file)
-      : zip_(file.view), budget_(kJsonFactor * file.view.size(), "the archive") {
+      : zip_(file.view), budget_(file.view.size(), "the archive") {
     out_.file = file;
   }
 
@@ -85,10 +84,18 @@ class Pt2ArchiveReader {
   }
 
  private:
+  /// The tree is gone once it was read, so it is taken off the budget for that long only.
+  json parse(std::string_view text, const std::string& what) {
+    const size_t before = budget_.left();
+    json parsed = parse_strict_json(text, what, kDepth, budget_);
+    tree_bytes_ = before - budget_.left();
+    return parsed;
+  }
+
   void read_program(const std::string& root, const std::string& name, std::string_view text) {
     const std::string what = "the program '" + name + "'";
     try {
-      const json parsed = parse_strict_json(text, what, kDepth, budget_);
+      const json parsed = parse(text, what);
       Pt2Program& program = out_.programs[name] = read_pt2_program(parsed, budget_);
       constants_.clear();
       for (Pt2Input& input : program.inputs) {
@@ -100,6 +107,7 @@ class Pt2ArchiveReader {
       const std::string message = error.what();
       throw FormatError(message.starts_with(what) ? message : what + ": " + message);
     }
+    budget_.give_back(tree_bytes_);
     read_tensors(root + "data/weights/", name, "_weights_config.json");
     read_tensors(root + "data/constants/", name, "_constants_config.json");
   }
@@ -109,7 +117,7 @@ class Pt2ArchiveReader {
     const auto entry = zip_.entries().find(path);
     if (entry == zip_.entries().end()) return;
     const std::string what = "'" + path + "'";
-    const json parsed = parse_strict_json(as_text(entry->second), what, kDepth, budget_);
+    const json parsed = parse(as_text(entry->second), what);
     for (const auto& [given, value] : pt2_member(parsed, "config").items()) {
       const std::string name = constants_.contains(given) ? program + "/" + given : given;
       if (out_.tensors.contains(name)) continue;
@@ -120,6 +128,7 @@ class Pt2ArchiveReader {
         throw FormatError("the tensor '" + name + "': " + error.what());
       }
     }
+    budget_.give_back(tree_bytes_);
   }
 
   Pt2Tensor read_tensor(const std::string& folder, const json& value) {
@@ -158,6 +167,7 @@ class Pt2ArchiveReader {
 
   ZipReader zip_;
   MemoryBudget budget_;
+  size_t tree_bytes_ = 0;
   std::set<std::string> constants_;  ///< names that the program being read gave tensors of its own
   Pt2File out_;
 };
@@ -198,6 +208,10 @@ bool pt2_flag(const json& value, const char* what) {
 std::string pt2_kind(const json& value) {
   if (!value.is_object() || value.size() != 1) throw FormatError("something is of no one kind");
   return value.begin().key();
+}
+
+void check_pt2(const SharedBytes& file) {
+  ZipReader(file.view).check_data();
 }
 
 Pt2File read_pt2(const SharedBytes& file) {

@@ -59,6 +59,29 @@ def torch_files(folder):
         yield name, path.read_bytes()
 
 
+def programs(folder):
+    """Archives of torch.export's with too much in one place."""
+    many = {}
+    for n in COUNTS:
+        argument = b'{"name":"","arg":{"as_ints":[0' + b",0" * (n // 2) + b"]}}"
+        many[f"numbers{n}"] = node(b"[" + argument + b"]", b"[]")
+        many[f"arguments{n}"] = node(b"[" + b",".join([b'{"name":"","arg":{"as_none":true}}'] * (n // 10)) + b"]", b"[]")
+        many[f"values{n}"] = node(b"[]", b"[" + b",".join(
+            b'{"as_tensor":{"name":"%x"}}' % i for i in range(n // 10)) + b"]")
+        many[f"nodes{n}"] = b",".join([node(b"[]", b"[]")] * (n // 20))
+        many[f"plain{n}"] = b"0" + b",0" * n
+    for name, nodes in many.items():
+        path = folder / "zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x/models/model.json", b'{"graph_module":{"graph":{"inputs":[],"outputs":[],"nodes":['
+                             + nodes + b']},"signature":{"input_specs":[],"output_specs":[]}}}')
+        yield name, path.read_bytes()
+
+
+def node(inputs, outputs):
+    return b'{"target":"","metadata":{},"inputs":' + inputs + b',"outputs":' + outputs + b"}"
+
+
 def jsons():
     for n in COUNTS:
         yield f"numbers{n}", b'{"a":[0' + b",0" * n + b"]}"
@@ -85,6 +108,8 @@ def inputs(folder):
         yield "fuzz_torch_file", name, b"z" + data
     for name, data in torch_files(folder):
         yield "fuzz_torch_file", f"pickle_{name}", b"z" + data
+    for name, data in programs(folder):
+        yield "fuzz_pt2", name, data
     for name, data in jsons():
         yield "fuzz_safetensors", name, struct.pack("<Q", len(data)) + data
         yield "fuzz_weight_index", name, data

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The examples of docs/checkpoint.md that need Python, as they stand there.   check_docs.py ACCEL_RUN
+"""The documents' examples that need Python, as they stand there.   check_docs.py ACCEL_RUN
 
-The first script runs, then the recipe's command, then the script again with its last line, the save,
-replaced by the second one, the load.
+Of docs/checkpoint.md the first script runs, then the recipe's command, then the script again with its last line, the save,
+replaced by the second one, the load. Of docs/exported-models.md the commands run, then the script that loads.
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def blocks(language):
-    document = (ROOT / "docs/checkpoint.md").read_text()
+def blocks(language, name="checkpoint"):
+    document = (ROOT / f"docs/{name}.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
 
 
@@ -28,7 +28,7 @@ def run(command, folder):
     return done.stdout
 
 
-def main():
+def carry_over(binary):
     train, load = blocks("python")
     (recipe,), (command,) = blocks("yaml"), blocks("console")
     words = command.removeprefix("$ ").split()
@@ -38,11 +38,34 @@ def main():
         (folder / "recipes").symlink_to(ROOT / "recipes")
         (folder / words[1]).write_text(recipe)
         run([sys.executable, "-c", train], folder)
-        said = run([Path(sys.argv[1]).resolve(), *words[1:]], folder)
+        said = run([binary, *words[1:]], folder)
         assert "assumed, as Accelerate keeps neither: step 20, as optimizer.bin says" in said, said
         script = "\n".join(line for line in train.splitlines() if not line.startswith("accelerator.save_state"))
         run([sys.executable, "-c", f"{script}\n{load}\nassert schedule.scheduler.last_epoch == 40"], folder)
     print("the examples of docs/checkpoint.md work")
+
+
+def exported_models(binary):
+    (commands,), (load,) = blocks("console", "exported-models"), blocks("python", "exported-models")
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        for name in ("recipes", "tools"):
+            (folder / name).symlink_to(ROOT / name)
+        for command in commands.splitlines():
+            program, *words = command.removeprefix("$ ").split()
+            run([{"python": sys.executable, "accel-run": binary}[program], *words], folder)
+        (path,) = (folder / "runs/exported/checkpoints").glob("checkpoint_60/model.safetensors")
+        before = (f"import runpy, safetensors.torch\npath = {str(path)!r}\n"
+                  "module = runpy.run_path('recipes/tiny/data/flower_model.py')['model']()\n")
+        after = "assert module.body[1].num_batches_tracked == 60"
+        run([sys.executable, "-c", f"{before}{load}\n{after}"], folder)
+    print("the examples of docs/exported-models.md work")
+
+
+def main():
+    binary = Path(sys.argv[1]).resolve()
+    carry_over(binary)
+    exported_models(binary)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ def steps(build, scratch):
                                                    build / "accel-run", HERE, "rank_losses"]
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
+    yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]

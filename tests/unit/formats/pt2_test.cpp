@@ -207,6 +207,65 @@ TEST(Pt2Test, RefusesTensorsOutsideTheirBytes) {
   }
 }
 
+TEST(Pt2Test, DamagedBytesShow) {
+  std::string file = saved({});
+  EXPECT_EQ(format_fault([&] { check_pt2(file_of(file)); }), "");
+  file[file.find(std::string(8, '\1'))] = '\2';
+  EXPECT_EQ(format_fault([&] { check_pt2(file_of(file)); }),
+            "the data of the zip entry 'm/data/weights/weight_0' is not what its CRC-32 says");
+}
+
+/// A node with the given arguments, and one more that is a graph with the same node.
+Pt2Program program_with(const Pt2Node& node) {
+  Pt2Graph inner;
+  inner.nodes = {node};
+  Pt2Program out;
+  out.graph = inner;
+  out.graph.nodes[0].arguments.emplace_back("", Pt2Argument{std::make_shared<Pt2Graph>(inner)});
+  return out;
+}
+
+bool same_plain(const Pt2Argument& a, const Pt2Argument& b) {
+  if (const bool* flag = b.as<bool>()) return a.as<bool>() && *a.as<bool>() == *flag;
+  const double* number = b.as<double>();
+  return number && a.as<double>() && *a.as<double>() == *number;
+}
+
+TEST(Pt2Test, EvaluationTurnsOffWhatTellsTrainingApart) {
+  struct Case {
+    const char* name;
+    Pt2Argument given, wanted, mean;
+  };
+  const Pt2Argument slot = {Pt2Slot{0}}, none = {};
+  const Case cases[] = {
+      {"train", {true}, {false}, slot},    {"training", {true}, {false}, slot},
+      {"training", {true}, {true}, none},  {"use_input_stats", {true}, {false}, slot},
+      {"dropout_p", {0.5}, {0.0}, slot},   {"keepdim", {true}, {true}, slot},
+      {"training", {false}, {false}, slot}};
+  for (const Case& c : cases) {
+    const Pt2Program program =
+        program_with({"y", "", "", {{c.name, c.given}, {"running_mean", c.mean}}, {}});
+    const Pt2Program turned = evaluation_of(program);
+    const auto& arguments = turned.graph.nodes[0].arguments;
+    EXPECT_TRUE(same_plain(arguments[0].second, c.wanted)) << c.name;
+    const auto& inner = *arguments[2].second.as<std::shared_ptr<const Pt2Graph>>();
+    EXPECT_TRUE(same_plain(inner->nodes[0].arguments[0].second, c.wanted)) << c.name;
+  }
+}
+
+TEST(Pt2Test, EvaluationCountsNoBatches) {
+  Pt2Program program;
+  program.inputs = {{Pt2Input::Kind::kBuffer, "n.num_batches_tracked", true, {Pt2Slot{0}}},
+                    {Pt2Input::Kind::kBuffer, "n.other", true, {Pt2Slot{1}}}};
+  const std::string add = "torch.ops.aten.add_.Tensor";
+  for (const size_t slot : {size_t{0}, size_t{1}}) {
+    program.graph.nodes.push_back({"y", add, "", {{"self", {Pt2Slot{slot}}}}, {}});
+  }
+  const Pt2Program turned = evaluation_of(program);
+  ASSERT_EQ(turned.graph.nodes.size(), 1U);
+  EXPECT_EQ(turned.graph.nodes[0].arguments[0].second.as<Pt2Slot>()->index, 1U);
+}
+
 TEST(Pt2Test, RefusesOtherArchives) {
   const std::string other = written([](const ByteSink& sink) {
     ZipWriter zip(sink);
