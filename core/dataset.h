@@ -22,6 +22,9 @@ struct Sample {
 struct DatasetContext {
   uint64_t seed = 0;  ///< the recipe's
   bool train = true;  ///< false for the eval set: synthetic ones draw other samples
+  /// False: nobody asks for targets. Datasets that read them from columns or folders then need
+  /// none, and give samples whose target means nothing.
+  bool targets = true;
 };
 
 /// A finite, indexable set of samples. Implementations live in data/ or in a plugin; they open and
@@ -36,6 +39,8 @@ class Dataset {
   virtual DataShape shape() const = 0;
   /// Changes when the data does: kept in checkpoints and compared on resume.
   virtual std::string fingerprint() const = 0;
+  /// What a sample is known by, where its number is not what a user would look for: "cat/1.jpg".
+  virtual std::string name(int64_t /*index*/) const { return {}; }
 };
 
 /// What a transform's constructor is told besides its options.

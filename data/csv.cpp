@@ -13,7 +13,8 @@ class Csv final : public Table {
 
   static Schema<TableOptions> schema() { return TableOptions::schema(); }
 
-  explicit Csv(const TableOptions& options) : Table(options, {.delimiter = ',', .quoting = true}) {}
+  Csv(const TableOptions& options, const DatasetContext& context)
+      : Table(options, context, {.delimiter = ',', .quoting = true}) {}
 };
 
 const Register<Csv> csv;

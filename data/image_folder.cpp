@@ -75,10 +75,11 @@ class ImageFolder final : public Dataset {
                "Class folders in the order of their numbers; empty: all, sorted.");
   }
 
-  explicit ImageFolder(const ImageFolderOptions& options)
+  ImageFolder(const ImageFolderOptions& options, const DatasetContext& context)
       : files_(open_image_files(options.path.text, options.split)), size_(options.size) {
     channels_ = options.grayscale ? Channels::kGray : Channels::kRgb;
-    label_files(options);
+    if (context.targets) label_files(options);
+    labels_.resize(files_->files().size());
     find_size();
     Fingerprint print;
     for (const ImageFile& file : files_->files()) print.add(file.path).add(file.bytes);
@@ -106,6 +107,9 @@ class ImageFolder final : public Dataset {
   }
 
   std::string fingerprint() const override { return fingerprint_; }
+  std::string name(int64_t index) const override {
+    return files_->files()[static_cast<size_t>(index)].path;
+  }
 
  private:
   void label_files(const ImageFolderOptions& options) {

@@ -26,6 +26,12 @@ struct JsonlOptions : TextColumnOptions {
   std::vector<std::string> labels;
 };
 
+/// Nobody asks what the targets are.
+JsonlOptions without_target(JsonlOptions options) {
+  options.target.clear();
+  return options;
+}
+
 class Jsonl final : public Dataset {
  public:
   static constexpr auto kName = "jsonl";
@@ -45,6 +51,19 @@ class Jsonl final : public Dataset {
                    "that are whole numbers from 0 number themselves."));
   }
 
+  Jsonl(const JsonlOptions& given, const DatasetContext& context)
+      : Jsonl(context.targets ? given : without_target(given)) {}
+
+  int64_t size() const override { return texts_.size(); }
+  Sample sample(int64_t index) const override {
+    Sample sample = texts_.sample(index);
+    sample.target = targets_.empty() ? following(sample.input) : row_of(targets_, index);
+    return sample;
+  }
+  DataShape shape() const override { return shape_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
   explicit Jsonl(const JsonlOptions& options)
       : path_(options.path.text),
         file_(map_file(path_)),
@@ -69,16 +88,6 @@ class Jsonl final : public Dataset {
         Fingerprint().add_content(file_.view).add(texts_.identity()).add(options.target).text();
   }
 
-  int64_t size() const override { return texts_.size(); }
-  Sample sample(int64_t index) const override {
-    Sample sample = texts_.sample(index);
-    sample.target = targets_.empty() ? following(sample.input) : row_of(targets_, index);
-    return sample;
-  }
-  DataShape shape() const override { return shape_; }
-  std::string fingerprint() const override { return fingerprint_; }
-
- private:
   LabelMap labels_of(const JsonlOptions& options) const {
     if (!options.labels.empty()) return LabelMap::given(options.labels, "labels");
     TextSet seen;

@@ -60,8 +60,8 @@ class TableText {
 };
 
 /// First walk: counts the rows and meets every category and label.
-int64_t scan(const TableText& text, size_t target, std::vector<FeatureColumn>& columns,
-             TextSet& labels) {
+int64_t scan(const TableText& text, std::optional<size_t> target,
+             std::vector<FeatureColumn>& columns, TextSet& labels) {
   const auto meet = [](TextSet& seen, std::string_view value) {
     if (!seen.contains(value)) seen.emplace(value);
   };
@@ -71,7 +71,7 @@ int64_t scan(const TableText& text, size_t target, std::vector<FeatureColumn>& c
     for (FeatureColumn& column : columns) {
       if (column.one_hot) meet(column.seen, fields[column.position]);
     }
-    meet(labels, fields[target]);
+    if (target) meet(labels, fields[*target]);
   }
   if (rows == 0) throw DataError("'" + text.path() + "' has no rows");
   return rows;
@@ -228,14 +228,16 @@ Schema<TableOptions> TableOptions::schema() {
       });
 }
 
-Table::Table(const TableOptions& options, CsvDialect dialect) {
+Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect) {
   const TableText text(options, dialect);
   const ColumnNames names = text.columns();
-  const size_t target = names.find(options.target, "target");
+  std::optional<size_t> target = names.look_up(options.target);
+  if (context.targets) target = names.find(options.target, "target");
   const TableEncoder encoder(names, options.fill);
   const bool tokens = !options.text.empty();
   std::vector<FeatureColumn> columns;
   if (!tokens) columns = feature_columns(options, names, target);
+  if (!context.targets) target.reset();
   TextSet seen;
   const int64_t rows = scan(text, target, columns, seen);
   if (tokens) {
@@ -247,19 +249,21 @@ Table::Table(const TableOptions& options, CsvDialect dialect) {
   const LabelMap labels =
       options.labels.empty() ? LabelMap::found(seen) : LabelMap::given(options.labels, "labels");
   targets_ = Array(classes ? DType::kI64 : DType::kF32, {rows});
+  std::fill_n(targets_.mutable_data(), targets_.bytes(), std::byte{0});
   CsvReader reader = text.records();
   size_t row = 0;
   for (Fields fields; reader.next(fields); ++row) {
     inputs_->add(reader, fields);
-    const std::string_view field = fields[target];
+    if (!target) continue;
+    const std::string_view field = fields[*target];
     if (classes) {
-      targets_.mutable_as<int64_t>()[row] = encoder.label(reader, target, field, labels);
+      targets_.mutable_as<int64_t>()[row] = encoder.label(reader, *target, field, labels);
     } else {
-      targets_.mutable_as<float>()[row] = encoder.number(reader, target, field);
+      targets_.mutable_as<float>()[row] = encoder.number(reader, *target, field);
     }
   }
   inputs_->finish();
-  if (classes) {
+  if (classes && target) {
     classes_ = labels.count();
     labels_ = labels.names();
   }

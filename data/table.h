@@ -62,7 +62,7 @@ class Table : public Dataset {
  public:
   /// `dialect` is what `auto` means. Throws DataError with file and line for a bad value, and Error
   /// (recipe) for a column that is not there.
-  Table(const TableOptions& options, CsvDialect dialect);
+  Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect);
 
   int64_t size() const override { return targets_.count(); }
   Sample sample(int64_t index) const override;
@@ -71,7 +71,7 @@ class Table : public Dataset {
 
  private:
   std::unique_ptr<TableInputs> inputs_;
-  Array targets_;  ///< [rows], i64 classes or f32 numbers
+  Array targets_;  ///< [rows], i64 classes or f32 numbers; zeros where nobody asks for them
   int64_t classes_ = 0;
   std::vector<std::string> labels_;
   std::string fingerprint_;

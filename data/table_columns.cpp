@@ -33,11 +33,15 @@ std::string joined(const std::vector<std::string>& names) {
 ColumnNames::ColumnNames(std::vector<std::string> names, size_t count, std::string path)
     : names_(std::move(names)), count_(count), path_(std::move(path)) {}
 
-size_t ColumnNames::find(const std::string& column, const std::string& option) const {
+std::optional<size_t> ColumnNames::look_up(const std::string& column) const {
   const auto named = std::find(names_.begin(), names_.end(), column);
   if (named != names_.end()) return static_cast<size_t>(named - names_.begin());
   const std::optional<size_t> position = position_of(column);
-  if (position && *position < count_) return *position;
+  return position && *position < count_ ? position : std::nullopt;
+}
+
+size_t ColumnNames::find(const std::string& column, const std::string& option) const {
+  if (const std::optional<size_t> found = look_up(column)) return *found;
   std::string hint = did_you_mean(column, names_);
   if (hint.empty() && !names_.empty()) hint = "it has the columns " + joined(names_);
   if (names_.empty()) {
@@ -53,7 +57,7 @@ std::string ColumnNames::describe(size_t column) const {
 }
 
 std::vector<FeatureColumn> feature_columns(const TableOptions& options, const ColumnNames& names,
-                                           size_t target) {
+                                           std::optional<size_t> target) {
   std::vector<FeatureColumn> columns;
   for (const std::string& feature : options.features) {
     columns.push_back({.position = names.find(feature, "features")});

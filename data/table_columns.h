@@ -23,6 +23,8 @@ class ColumnNames {
   /// Position of a column given by name, or by number from 0. Throws Error (recipe) saying which
   /// `option` names a column that is not there.
   size_t find(const std::string& column, const std::string& option) const;
+  /// The same, and nothing for a column that is not there.
+  std::optional<size_t> look_up(const std::string& column) const;
   /// How messages name it.
   std::string describe(size_t column) const;
 
@@ -42,9 +44,10 @@ struct FeatureColumn {
   size_t width() const { return one_hot ? static_cast<size_t>(categories.count()) : 1; }
 };
 
-/// The feature columns that the options ask for, in order; all but the target when they name none.
+/// The feature columns that the options ask for, in order; all but the target, if there is one,
+/// when they name none.
 std::vector<FeatureColumn> feature_columns(const TableOptions& options, const ColumnNames& names,
-                                           size_t target);
+                                           std::optional<size_t> target);
 
 /// A field as a finite float; null when it is none. Spaces around it are ignored.
 std::optional<float> field_number(std::string_view field);

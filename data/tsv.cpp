@@ -13,8 +13,8 @@ class Tsv final : public Table {
 
   static Schema<TableOptions> schema() { return TableOptions::schema(); }
 
-  explicit Tsv(const TableOptions& options)
-      : Table(options, {.delimiter = '\t', .quoting = false}) {}
+  Tsv(const TableOptions& options, const DatasetContext& context)
+      : Table(options, context, {.delimiter = '\t', .quoting = false}) {}
 };
 
 const Register<Tsv> tsv;

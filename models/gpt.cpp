@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/decoding.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
 #include "models/transformer_schema.h"
@@ -46,12 +47,14 @@ class GptAttention final : public torch::nn::Module {
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
 
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& x, LayerCache* seen) {
     const int64_t width = x.size(2);
     const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
-    at::Tensor y = at::scaled_dot_product_attention(
-        by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), /*attn_mask=*/{},
-        is_training() ? attention_dropout_ : 0.0, /*is_causal=*/true);
+    const at::Tensor query = by_head(parts[0]), key = by_head(parts[1]), value = by_head(parts[2]);
+    at::Tensor y = seen ? seen->attend(query, key, value)
+                        : at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{},
+                                                           is_training() ? attention_dropout_ : 0.0,
+                                                           /*is_causal=*/true);
     y = y.transpose(1, 2).reshape_as(x);
     return at::dropout(c_proj_->forward(y), dropout_, is_training());
   }
@@ -106,8 +109,8 @@ class GptBlock final : public torch::nn::Module {
         ln_2_(register_module("ln_2", gpt_norm(options))),
         mlp_(register_module("mlp", std::make_shared<GptMlp>(options, gpt_hidden(options)))) {}
 
-  at::Tensor forward(const at::Tensor& inputs) {
-    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs)));
+  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen) {
+    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen));
     return x.add(mlp_->forward(ln_2_->forward(x)));
   }
 
@@ -136,11 +139,15 @@ class GptTransformer final : public torch::nn::Module {
     initialise();
   }
 
-  at::Tensor forward(const at::Tensor& tokens) {
-    const at::Tensor positions = at::arange(tokens.size(1), tokens.options());
+  /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
+  at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
+    const int64_t first = seen ? seen->length() : 0;
+    const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
     at::Tensor x = wte_->forward(tokens).add(wpe_->forward(positions));
     x = at::dropout(x, dropout_, is_training());
-    for (const auto& block : blocks_) x = block->forward(x);
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      x = blocks_[i]->forward(x, seen ? &seen->layer(i) : nullptr);
+    }
     return ln_f_->forward(x);
   }
 
@@ -172,7 +179,7 @@ class GptTransformer final : public torch::nn::Module {
   double dropout_;
 };
 
-class Gpt final : public LanguageModel {
+class Gpt final : public LanguageModel, public CachedDecoder {
  public:
   static constexpr auto kName = "gpt";
   static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
@@ -192,9 +199,9 @@ class Gpt final : public LanguageModel {
     want_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab", options.vocab, data.vocab});
-    const int64_t longest = sufficient_size({kName, "context", options.context, length});
-    transformer_ = net_->register_module("transformer",
-                                         std::make_shared<GptTransformer>(vocab, longest, options));
+    longest_ = sufficient_size({kName, "context", options.context, length});
+    transformer_ = net_->register_module(
+        "transformer", std::make_shared<GptTransformer>(vocab, longest_, options));
     if (options.tied) return;
     const auto no_bias = torch::nn::LinearOptions(options.width, vocab).bias(false);
     head_ = net_->register_module("lm_head", torch::nn::Linear(no_bias));
@@ -204,7 +211,13 @@ class Gpt final : public LanguageModel {
   at::Tensor forward(const at::Tensor& tokens) override {
     return at::linear(hidden(tokens), head_weight());
   }
-  at::Tensor hidden(const at::Tensor& tokens) override { return transformer_->forward(tokens); }
+  at::Tensor hidden(const at::Tensor& tokens) override {
+    return transformer_->forward(tokens, nullptr);
+  }
+  at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
+    return transformer_->forward(tokens, &cache);
+  }
+  int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override {
     return head_ ? head_->weight : transformer_->token_embedding();
   }
@@ -215,6 +228,7 @@ class Gpt final : public LanguageModel {
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<GptTransformer> transformer_;
   torch::nn::Linear head_{nullptr};
+  int64_t longest_ = 0;
 };
 
 Schema<GptOptions> Gpt::schema() {

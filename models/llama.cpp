@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/decoding.h"
 #include "models/hf_family.h"
 #include "models/rope.h"
 #include "models/sizes.h"
@@ -91,13 +92,15 @@ class LlamaAttention final : public torch::nn::Module {
     k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.epsilon));
   }
 
-  at::Tensor forward(const at::Tensor& x, const RopeTurns& turns) {
+  at::Tensor forward(const at::Tensor& x, const RopeTurns& turns, LayerCache* seen) {
     const at::Tensor query = Rope::turn(by_head(q_proj_->forward(x), q_norm_), turns);
     const at::Tensor key = Rope::turn(by_head(k_proj_->forward(x), k_norm_), turns);
     const at::Tensor value = by_head(v_proj_->forward(x), nullptr);
-    const at::Tensor y = at::scaled_dot_product_attention(
-        query, key, value, /*attn_mask=*/{}, is_training() ? dropout_ : 0.0, /*is_causal=*/true,
-        /*scale=*/{}, /*enable_gqa=*/query.size(1) != key.size(1));
+    const at::Tensor y =
+        seen ? seen->attend(query, key, value)
+             : at::scaled_dot_product_attention(
+                   query, key, value, /*attn_mask=*/{}, is_training() ? dropout_ : 0.0,
+                   /*is_causal=*/true, /*scale=*/{}, /*enable_gqa=*/query.size(1) != key.size(1));
     return o_proj_->forward(y.transpose(1, 2).flatten(2));
   }
 
@@ -143,8 +146,8 @@ class LlamaBlock final : public torch::nn::Module {
     between_ = register_module("post_attention_layernorm", norm());
   }
 
-  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns) {
-    const at::Tensor x = inputs.add(attention_->forward(before_->forward(inputs), turns));
+  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, LayerCache* seen) {
+    const at::Tensor x = inputs.add(attention_->forward(before_->forward(inputs), turns, seen));
     return x.add(mlp_->forward(between_->forward(x)));
   }
 
@@ -168,10 +171,14 @@ class LlamaBody final : public torch::nn::Module {
     norm_ = register_module("norm", std::make_shared<LlamaNorm>(options.width, options.epsilon));
   }
 
-  at::Tensor forward(const at::Tensor& tokens) {
-    const RopeTurns turns = rope_.turns(tokens.size(1), tokens.device());
+  /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
+  at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
+    const RopeTurns turns =
+        rope_.turns(seen ? seen->length() : 0, tokens.size(1), tokens.device());
     at::Tensor x = embed_tokens_->forward(tokens);
-    for (const auto& block : blocks_) x = block->forward(x, turns);
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      x = blocks_[i]->forward(x, turns, seen ? &seen->layer(i) : nullptr);
+    }
     return norm_->forward(x);
   }
 
@@ -184,7 +191,7 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
-class Llama final : public LanguageModel {
+class Llama final : public LanguageModel, public CachedDecoder {
  public:
   static constexpr auto kName = "llama";
   static constexpr auto kSummary =
@@ -210,7 +217,7 @@ class Llama final : public LanguageModel {
     want_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab", options.vocab, data.vocab});
-    sufficient_size({kName, "context", options.context, length});
+    longest_ = sufficient_size({kName, "context", options.context, length});
     body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options));
     if (!options.tied) head_ = llama_linear(*net_, "lm_head", options.width, vocab, false);
     for (const auto& module : net_->modules(false)) {
@@ -226,7 +233,11 @@ class Llama final : public LanguageModel {
   at::Tensor forward(const at::Tensor& tokens) override {
     return at::linear(hidden(tokens), head_weight());
   }
-  at::Tensor hidden(const at::Tensor& tokens) override { return body_->forward(tokens); }
+  at::Tensor hidden(const at::Tensor& tokens) override { return body_->forward(tokens, nullptr); }
+  at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
+    return body_->forward(tokens, &cache);
+  }
+  int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
@@ -235,6 +246,7 @@ class Llama final : public LanguageModel {
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   torch::nn::Linear head_{nullptr};
+  int64_t longest_ = 0;
 };
 
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {

@@ -107,9 +107,9 @@ Rope::Rope(const RopeOptions& options, int64_t width)
   }
 }
 
-RopeTurns Rope::turns(int64_t length, at::Device device) const {
+RopeTurns Rope::turns(int64_t first, int64_t length, at::Device device) const {
   const at::Tensor speeds = speeds_.to(device);
-  const at::Tensor half = at::outer(at::arange(length, speeds.options()), speeds);
+  const at::Tensor half = at::outer(at::arange(first, first + length, speeds.options()), speeds);
   const at::Tensor angles = at::cat({half, half}, 1);
   return {angles.cos(), angles.sin()};
 }

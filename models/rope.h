@@ -47,7 +47,8 @@ class Rope {
   /// `width` numbers in a head, of which the first and second half make pairs.
   Rope(const RopeOptions& options, int64_t width);
 
-  RopeTurns turns(int64_t length, at::Device device) const;
+  /// Of `length` positions from `first` on.
+  RopeTurns turns(int64_t first, int64_t length, at::Device device) const;
   /// `x` is [batch, heads, length, width].
   static at::Tensor turn(const at::Tensor& x, const RopeTurns& turns);
 

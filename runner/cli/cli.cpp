@@ -13,6 +13,7 @@
 #include "runner/cli/lazy_torch.h"
 #include "runner/cli/plugin_verbs.h"
 #include "runner/cli/tokenizer_verbs.h"
+#include "runner/cli/use_verbs.h"
 #include "runner/cli/verbs.h"
 #include "runner/cli/world.h"
 #include "runner/loop/signals.h"
@@ -347,6 +348,7 @@ int run_cli(std::vector<std::string> argv) {
   add_machine_verbs(app, to);
   add_tokenizer_verbs(app, to.verb);
   add_plugin_verbs(app, to.argv, to.verb);
+  add_use_verbs(app, to.argv, to.verb);
   add_view_verbs(app, to);
 
   std::vector<std::string> words(argv.begin() + 1, argv.end());

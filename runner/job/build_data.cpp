@@ -14,16 +14,6 @@ std::shared_ptr<const Dataset> open_dataset(const DatasetParts& parts,
   return combine(std::move(opened));
 }
 
-std::vector<std::unique_ptr<Transform>> build_transforms(const std::vector<Ref<Transform>>& refs,
-                                                         DataShape shape, bool train) {
-  std::vector<std::unique_ptr<Transform>> transforms;
-  for (const Ref<Transform>& ref : refs) {
-    transforms.push_back(build(ref, TransformContext{shape, train}));
-    shape = transforms.back()->shape();
-  }
-  return transforms;
-}
-
 LoaderOptions train_options(const Job& job) {
   LoaderOptions options;
   options.batch = job.batches.batch;
@@ -53,7 +43,7 @@ LoaderOptions eval_options(const Job& job) {
 std::unique_ptr<Loader> open_loader(const Job& job, const DatasetParts& parts, bool train,
                                     int64_t& samples, std::string& fingerprint) {
   const auto seed = static_cast<uint64_t>(job.recipe.seed);
-  std::shared_ptr<const Dataset> dataset = open_dataset(parts, {seed, train});
+  std::shared_ptr<const Dataset> dataset = open_dataset(parts, {.seed = seed, .train = train});
   samples = dataset->size();
   fingerprint = dataset->fingerprint();
   auto transforms = build_transforms(job.recipe.data.transform, dataset->shape(), train);
@@ -91,12 +81,25 @@ void check_one_size(const DataShape& shape) {
 
 }  // namespace
 
+std::vector<std::unique_ptr<Transform>> build_transforms(const std::vector<Ref<Transform>>& refs,
+                                                         DataShape shape, bool train) {
+  std::vector<std::unique_ptr<Transform>> transforms;
+  for (const Ref<Transform>& ref : refs) {
+    transforms.push_back(build(ref, TransformContext{shape, train}));
+    shape = transforms.back()->shape();
+  }
+  return transforms;
+}
+
 void build_data(Job& job) {
   job.train_loader =
       open_loader(job, job.recipe.data.train, true, job.train_samples, job.data_fingerprint);
   job.data = job.train_loader->shape();
   check_one_size(job.data);
-  if (job.recipe.data.eval.parts.empty()) return;
+  if (!job.recipe.data.eval.parts.empty()) open_eval_data(job);
+}
+
+void open_eval_data(Job& job) {
   std::string unused;
   job.eval_loader = open_loader(job, job.recipe.data.eval, false, job.eval_samples, unused);
   check_one_size(job.eval_loader->shape());

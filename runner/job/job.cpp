@@ -6,6 +6,7 @@
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/model_texts.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/phased_schedule.h"
 #include "runner/plugin/manifest.h"
@@ -99,37 +100,6 @@ void build_optimizer(Job& job) {
                           [&] { return make_schedule(phases, job.length); });
 }
 
-void build_metrics(Job& job, const Registry& registry) {
-  if (!job.eval_loader) return;
-  std::vector<Ref<Metric>> refs = job.recipe.eval.metrics;
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  if (refs.empty()) {
-    for (const std::string& name : job.task->default_metrics()) {
-      refs.push_back(registry.of<Metric>().prepare(scalar_node(name), reading));
-    }
-    job.recipe.eval.metrics = refs;
-  }
-  const std::vector<std::string> fitting = job.task->metrics();
-  job.metric_names.emplace_back("eval/loss", false);
-  for (const Ref<Metric>& ref : refs) {
-    // No task can know of a plugin's metric, which looks at the output for itself.
-    const bool known = !is_vendor_name(ref.type);
-    if (known && std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
-      problems.error(
-          ref.resolved.where,
-          "the metric '" + ref.type + "' does not fit the task '" + job.recipe.task.type + "'",
-          "it has " + detail::inline_text(Codec<std::vector<std::string>>::write(fitting)));
-      continue;
-    }
-    job.metrics.push_back(build(ref, MetricContext{job.data}));
-    for (const auto& [name, value] : job.metrics.back()->values()) {
-      job.metric_names.emplace_back("eval/" + name, job.metrics.back()->higher_is_better());
-    }
-  }
-  problems.check();
-}
-
 /// Metric names are values of the recipe: a wrong one is found here and not at the first eval.
 void check_metric_names(const Job& job) {
   Diagnostics problems;
@@ -147,6 +117,18 @@ void check_metric_names(const Job& job) {
     if (name != "train/loss") check(name, "expect." + name);
   }
   problems.check();
+}
+
+void build_callbacks(Job& job) {
+  if (job.recipe.callbacks.empty()) return;
+  const CallbackContext context{.parameters = job.parameters,
+                                .buffers = job.buffers,
+                                .metrics = names_of(job.metric_names),
+                                .length = job.length,
+                                .texts = texts_of(*job.model, job.resolved, job.data)};
+  for (const Ref<Callback>& ref : job.recipe.callbacks) {
+    job.callbacks.push_back(build(ref, context));
+  }
 }
 
 }  // namespace
@@ -180,6 +162,37 @@ BatchPlan plan_batches(const TrainSection& train, int64_t world) {
   return plan;
 }
 
+void build_metrics(Job& job, const Registry& registry) {
+  if (!job.eval_loader) return;
+  std::vector<Ref<Metric>> refs = job.recipe.eval.metrics;
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  if (refs.empty()) {
+    for (const std::string& name : job.task->default_metrics()) {
+      refs.push_back(registry.of<Metric>().prepare(scalar_node(name), reading));
+    }
+    job.recipe.eval.metrics = refs;
+  }
+  const std::vector<std::string> fitting = job.task->metrics();
+  job.metric_names.emplace_back("eval/loss", false);
+  for (const Ref<Metric>& ref : refs) {
+    // No task can know of a plugin's metric, which looks at the output for itself.
+    const bool known = !is_vendor_name(ref.type);
+    if (known && std::find(fitting.begin(), fitting.end(), ref.type) == fitting.end()) {
+      problems.error(
+          ref.resolved.where,
+          "the metric '" + ref.type + "' does not fit the task '" + job.recipe.task.type + "'",
+          "it has " + detail::inline_text(Codec<std::vector<std::string>>::write(fitting)));
+      continue;
+    }
+    job.metrics.push_back(build(ref, MetricContext{job.data}));
+    for (const auto& [name, value] : job.metrics.back()->values()) {
+      job.metric_names.emplace_back("eval/" + name, job.metrics.back()->higher_is_better());
+    }
+  }
+  problems.check();
+}
+
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics) {
   std::vector<std::string> names;
   for (const auto& [name, higher] : metrics) names.push_back(name);
@@ -208,10 +221,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   check_metric_names(*job);
   // Once more, with what the model and its task have chosen.
   job->resolved = resolve_recipe(job->recipe, job->resolved);
-  for (const Ref<Callback>& ref : job->recipe.callbacks) {
-    job->callbacks.push_back(
-        build(ref, CallbackContext{job->parameters, job->buffers, names_of(job->metric_names)}));
-  }
+  build_callbacks(*job);
   return job;
 }
 

@@ -79,6 +79,10 @@ struct Job {
 std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
                                const World& world = {});
 
+/// Builds the metrics of a job with eval data, those of its task where the recipe names none.
+/// Throws RecipeError for one that does not fit the task.
+void build_metrics(Job& job, const Registry& registry);
+
 /// Names an evaluation reports.
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);
 

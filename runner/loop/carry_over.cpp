@@ -262,7 +262,7 @@ void start_callbacks(const Job& job, TrainState& state, std::vector<std::string>
   std::map<std::string, at::Tensor> model;
   for (const NamedTensor& item : state.model) model[item.name] = item.tensor;
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
-    const std::string name = callback_part(job, i);
+    const std::string name = callback_part(job.recipe.callbacks, i);
     StateDict& part = state.parts[name];
     job.callbacks[i]->save(part);
     for (auto& [key, tensor] : part.tensors) {

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/sample_rng.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/data_facts.h"
 #include "runner/job/device.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/rank_states.h"
@@ -24,31 +25,6 @@ const StateDict& part_of(const TrainState& state, const std::string& name) {
                           "it was made by another version or another recipe");
   }
   return found->second;
-}
-
-void copy_model(const Job& job, const TrainState& state) {
-  std::map<std::string, at::Tensor> saved;
-  for (const NamedTensor& item : state.model) saved[item.name] = item.tensor;
-  const c10::NoGradGuard no_grad;
-  for (const auto* list : {&job.parameters, &job.buffers}) {
-    for (const NamedTensor& item : *list) {
-      const auto found = saved.find(item.name);
-      if (found == saved.end()) {
-        throw CheckpointError("the checkpoint's model has no '" + item.name + "'");
-      }
-      if (found->second.sizes() != item.tensor.sizes()) {
-        throw CheckpointError("'" + item.name + "' is " + to_string(item.tensor.sizes().vec()) +
-                              " in the model but " + to_string(found->second.sizes().vec()) +
-                              " in the checkpoint");
-      }
-      item.tensor.copy_(found->second);
-      saved.erase(found);
-    }
-  }
-  if (!saved.empty()) {
-    throw CheckpointError("the checkpoint's model has '" + saved.begin()->first +
-                          "', which this model has not");
-  }
 }
 
 StateDict run_part(const RunState& run) {
@@ -139,11 +115,37 @@ void restore_generator(const Job& job, const TrainState& saved) {
 
 }  // namespace
 
-std::string callback_part(const Job& job, size_t index) {
-  const std::string& type = job.recipe.callbacks[index].type;
+std::string callback_part(const std::vector<Ref<Callback>>& callbacks, size_t index) {
+  const std::string& type = callbacks[index].type;
   int count = 1;
-  for (size_t i = 0; i < index; ++i) count += job.recipe.callbacks[i].type == type;
+  for (size_t i = 0; i < index; ++i) count += callbacks[i].type == type;
   return "callbacks/" + type + (count > 1 ? "." + std::to_string(count) : "");
+}
+
+void copy_weights(const std::vector<NamedTensor>& parameters,
+                  const std::vector<NamedTensor>& buffers, const std::vector<NamedTensor>& from) {
+  std::map<std::string, at::Tensor> saved;
+  for (const NamedTensor& item : from) saved[item.name] = item.tensor;
+  const c10::NoGradGuard no_grad;
+  for (const auto* list : {&parameters, &buffers}) {
+    for (const NamedTensor& item : *list) {
+      const auto found = saved.find(item.name);
+      if (found == saved.end()) {
+        throw CheckpointError("the checkpoint's model has no '" + item.name + "'");
+      }
+      if (found->second.sizes() != item.tensor.sizes()) {
+        throw CheckpointError("'" + item.name + "' is " + to_string(item.tensor.sizes().vec()) +
+                              " in the model but " + to_string(found->second.sizes().vec()) +
+                              " in the checkpoint");
+      }
+      item.tensor.copy_(found->second);
+      saved.erase(found);
+    }
+  }
+  if (!saved.empty()) {
+    throw CheckpointError("the checkpoint's model has '" + saved.begin()->first +
+                          "', which this model has not");
+  }
 }
 
 std::string tied_head(const Job& job) {
@@ -189,8 +191,9 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   state.rng = generator_state();
   if (!job.device.is_cpu()) state.device_rngs = {device_generator_states(job.device.type())};
   state.parts[kRunPart] = run_part(run);
+  state.parts[kDataPart].texts[kDataShape] = shape_text(job.data);
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
-    job.callbacks[i]->save(state.parts[callback_part(job, i)]);
+    job.callbacks[i]->save(state.parts[callback_part(job.recipe.callbacks, i)]);
   }
   for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
   state.facts = run_facts(job);
@@ -203,12 +206,12 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
 }
 
 RunState restore(Job& job, const TrainState& state) {
-  copy_model(job, state);
+  copy_weights(job.parameters, job.buffers, state.model);
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);
   if (state.scaler) job.precision->load(*state.scaler);
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
-    job.callbacks[i]->load(part_of(state, callback_part(job, i)));
+    job.callbacks[i]->load(part_of(state, callback_part(job.recipe.callbacks, i)));
   }
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
   if (!restore_rank_state(job, state)) {

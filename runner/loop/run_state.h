@@ -27,9 +27,17 @@ struct RunState {
 
 /// The part of a checkpoint that keeps what the loop knows.
 constexpr auto kRunPart = "run";
+/// The part that keeps what the training data was like, and the text in it that shape_text() made.
+constexpr auto kDataPart = "data";
+constexpr auto kDataShape = "shape";
 
 /// "callbacks/ema", and "callbacks/ema.2" for a second one.
-std::string callback_part(const Job& job, size_t index);
+std::string callback_part(const std::vector<Ref<Callback>>& callbacks, size_t index);
+
+/// Copies a checkpoint's weights into a model's tensors. Throws CheckpointError when the names or
+/// shapes are not the same.
+void copy_weights(const std::vector<NamedTensor>& parameters,
+                  const std::vector<NamedTensor>& buffers, const std::vector<NamedTensor>& from);
 
 /// The parameter that is a language model's head as well; empty where there is none.
 std::string tied_head(const Job& job);

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "core/log.h"
+#include "core/utf8.h"
 #include "runner/dist/operations.h"
 #include "runner/loop/evaluate.h"
 #include "runner/loop/fit_memory.h"
@@ -207,6 +209,7 @@ void TrainLoop::after_step() {
   // All of the optimizer's state is there now: the size of a checkpoint is known.
   if (steps_done() == 1) check_space(0);
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
+  log_texts();
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + clock();
   bar_.update(step, state_.last_loss,
@@ -289,6 +292,18 @@ void TrainLoop::log_images(const Window& window) {
   }
 }
 
+void TrainLoop::log_texts() {
+  for (const auto& callback : parts_.job.callbacks) {
+    for (const CallbackText& item : callback->take_texts()) {
+      parts_.trackers.text(state_.progress.step, item.tag, item.text);
+      parts_.record.event(state_.progress.step, "text", item.tag + ": " + item.text);
+      say(item.tag + " at step " + std::to_string(state_.progress.step));
+      std::istringstream lines(item.text);
+      for (std::string line; std::getline(lines, line);) say("  | " + printable(line));
+    }
+  }
+}
+
 void TrainLoop::keep_sample(const std::string& name, const Picture& picture) const try {
   if (parts_.saves) write_picture(parts_.run_dir + "/" + name + ".png", picture);
 } catch (const IoError& error) {
@@ -315,6 +330,7 @@ void TrainLoop::evaluate_now() {
   for (const auto& callback : job.callbacks) {
     callback->on_eval(state_.progress.step, state_.evaluation);
   }
+  log_texts();
   job.schedule->observe(state_.evaluation);
   const bool improved = update_best(state_.evaluation);
   watch_.lap(Phase::kEval);

@@ -79,6 +79,8 @@ class TrainLoop {
   /// Tells the record what was used since it was last told.
   void record_use();
   void log_histograms();
+  /// What callbacks have to tell.
+  void log_texts();
   void log_images(const Window& window);
   /// Puts a sample where the report finds it.
   void keep_sample(const std::string& name, const Picture& picture) const;

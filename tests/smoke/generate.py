@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A trained language model writes, during its training and after it.
+
+    generate.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import runs
+
+JOB = """
+model: {type: gpt, layers: 1, heads: 2, width: 32, dropout: 0.1}
+data:
+  train: {type: text, path: data/rhyme.txt, level: chars, context: 16, stride: 4, to: 0.9}
+  eval: {type: text, path: data/rhyme.txt, level: chars, context: 16, from: 0.9}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 12 steps, batch: 16}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 6 steps}
+"""
+SAMPLES = "callbacks={type: generate, prompts: [the, a], max_new_tokens: 40, every: 6 steps}"
+
+
+def say(scratch, *words, given=None):
+    """(exit code, standard output, standard error)."""
+    done = subprocess.run([scratch.binary, "generate", *words], cwd=scratch.path, text=True, input=given or "",
+                          env=runs.ENVIRONMENT, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def texts_of(run):
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()
+              if '"event":"text"' in line]
+    return [(event["step"], event["text"]) for event in events]
+
+
+def check_samples(scratch, report):
+    """What is written during the training changes nothing of it."""
+    report.check("a run trains", scratch.call("job.yaml", "model.dropout=0.2")[0] == 0)
+    plain = scratch.exact_lines()
+    shutil.rmtree(scratch.path / "runs")
+    code, errors = scratch.call("job.yaml", "model.dropout=0.2", SAMPLES)
+    report.check("another writes on its way", code == 0, errors)
+    report.check("with the same losses", scratch.exact_lines() == plain)
+    written = texts_of(scratch.run)
+    report.check("at the steps asked for", [step for step, _ in written] == [6, 6, 12, 12], written)
+    report.check("behind its prompts", written[2][1].startswith("generated/0: the") and
+                 written[3][1].startswith("generated/1: a"), written)
+    return [text.split(": ", 1)[1] for _, text in written[2:]]
+
+
+def check_run(scratch, report, samples):
+    words = ["runs/job", "--prompt", "the", "--prompt", "a", "--max-new-tokens", "40"]
+    code, out, errors = say(scratch, *words)
+    report.check("its last checkpoint writes the same", (code, out) == (0, "".join(text + "\n" for text in samples)),
+                 out + errors)
+    report.check("so does one by name", say(scratch, "runs/job/checkpoints/checkpoint_12", *words[1:])[1] == out)
+    report.check("another seed writes something else", say(scratch, *words, "--seed", "7")[1] != out)
+    greedy = say(scratch, *words, "--temperature", "0")[1]
+    report.check("the likeliest is the likeliest with any seed",
+                 greedy == say(scratch, *words, "--top-k", "1", "--seed", "7")[1], greedy)
+    report.check("which is the smallest nucleus", greedy == say(scratch, *words, "--top-p", "1e-9")[1])
+    (scratch.path / "prompts.txt").write_text("the\na\n")
+    report.check("prompts come from a file", say(scratch, "runs/job", "--prompt-file", "prompts.txt",
+                                                 "--max-new-tokens", "40")[1] == out)
+    report.check("or from standard input", say(scratch, "runs/job", "--prompt-file", "-", "--max-new-tokens", "40",
+                                               given="the\na\n")[1] == out)
+    line = json.loads(say(scratch, *words, "--json")[1].splitlines()[0])
+    report.check("as JSON", line == {"prompt": "the", "text": samples[0][3:], "tokens": 40, "end": "length"}, line)
+    (scratch.path / "data").rename(scratch.path / "elsewhere")
+    report.check("the data need not be there", say(scratch, *words)[:2] == (0, out))
+    (scratch.path / "elsewhere").rename(scratch.path / "data")
+
+
+def check_tokens(scratch, report):
+    """By byte and by token, and what is exported writes what the run does."""
+    code, errors = scratch.call("job.yaml", "name=bytes", "data.train.level=bytes", "data.eval.level=bytes")
+    code, out, errors = say(scratch, "runs/bytes", "--prompt", "the ", "--max-new-tokens", "50")
+    report.check("a model of bytes writes", code == 0 and out.startswith("the "), errors)
+    (scratch.path / "texts.yaml").write_text((scratch.recipes / "tiny/reviews_windows.yaml").read_text())
+    scratch.call("texts.yaml", "train.until=30 steps", "~expect", "callbacks={type: ema, decay: 0.5}", "name=tokens")
+    words = ["--prompt", "the film", "--temperature", "0", "--max-new-tokens", "30", "--json"]
+    code, out, errors = say(scratch, "runs/tokens", *words)
+    report.check("so does one of tokens", code == 0 and json.loads(out)["text"], out + errors)
+    code, errors = scratch.call("tokenizer", "train", "data/rhyme.txt", "--vocab-size", "280", "--out", "pairs")
+    both = [f"data.{split}.{option}" for split in ("train", "eval") for option in ("level=tokens", "tokenizer=pairs")]
+    code, errors = scratch.call("job.yaml", "name=plain", *both)
+    code, errors = scratch.call("export", "runs/plain", "--to", "folder")
+    report.check("and a folder for transformers", say(scratch, "folder", *words)[1] ==
+                 say(scratch, "runs/plain", *words)[1] != "", errors)
+
+
+def check_refusals(scratch, report):
+    def refused(name, words, code, *wanted):
+        found, _, errors = say(scratch, *words)
+        report.check(name, found == code and all(word in errors for word in wanted), f"exit {found}\n{errors}")
+
+    refused("no prompt", ["runs/job"], 2, "there is no prompt", "--prompt-file")
+    refused("an empty one", ["runs/job", "--prompt", ""], 2,
+            "an empty prompt gives the model nothing to go on from")
+    refused("a character that was never seen", ["runs/job", "--prompt", "the \u20ac"], 2,
+            'the model has no token for the character "\u20ac"', "characters of the text it was trained on")
+    refused("a file that is not there", ["runs/job", "--prompt-file", "none.txt"], 3, "cannot read the prompts of 'none.txt'")
+    refused("no run at all", ["nothing", "--prompt", "a"], 2, "'nothing' is no folder")
+    refused("a folder without a tokenizer", [scratch.recipes / "tiny/data/gpt2", "--prompt", "a"], 3,
+            "has no tokenizer.json", "name one with --tokenizer")
+    refused("a temperature below 0", ["runs/job", "--prompt", "a", "--temperature", "-1"], 2, "--temperature")
+    (scratch.path / "mlp.yaml").write_text(runs.JOB)
+    scratch.call("mlp.yaml", "train.until=1 step")
+    refused("a model of pictures", ["runs/mlp", "--prompt", "a"], 2, "the model of 'runs/mlp' writes no texts")
+    (scratch.path / "sums.yaml").write_text((scratch.recipes / "tiny/llama.yaml").read_text())
+    scratch.call("sums.yaml", "train.until=1 step", "~expect")
+    refused("tokens that nothing explains", ["runs/sums", "--prompt", "a"], 2,
+            "the data that 'runs/sums' was trained on does not tell what its tokens mean")
+    code, errors = scratch.call("mlp.yaml", "name=x", "callbacks={type: generate, prompts: [a]}")
+    report.check("and such a model in training", code == 2 and "'generate' needs a language model" in errors, errors)
+
+
+def main():
+    report = runs.Report()
+    with runs.Scratch(sys.argv[1], JOB) as scratch:
+        scratch.recipes = pathlib.Path(sys.argv[2]).resolve()
+        shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", ignore=shutil.ignore_patterns("gpt2"))
+        samples = check_samples(scratch, report)
+        check_run(scratch, report, samples)
+        check_tokens(scratch, report)
+        check_refusals(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

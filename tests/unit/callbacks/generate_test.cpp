@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include "core/callback.h"
+#include "core/text_generator.h"
+#include "tests/unit/build_component.h"
+
+namespace accel {
+namespace {
+
+/// Writes what it was asked.
+class AskedTexts final : public TextGenerator {
+ public:
+  GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
+                         uint64_t stream) override {
+    if (prompt == "?") throw Error(ExitCode::kRecipe, "no token for '?'");
+    ++calls;
+    return {" seed " + std::to_string(options.seed) + " stream " + std::to_string(stream) +
+                " tokens " + std::to_string(options.max_new_tokens),
+            1, false};
+  }
+  int calls = 0;
+};
+
+CallbackContext context_with(std::shared_ptr<TextGenerator> texts, bool evaluates = true) {
+  CallbackContext context;
+  context.texts = std::move(texts);
+  if (evaluates) context.metrics = {"eval/loss"};
+  context.length.steps_per_epoch = 4;
+  return context;
+}
+
+std::vector<std::string> lines_of(Callback& callback) {
+  std::vector<std::string> lines;
+  for (const CallbackText& item : callback.take_texts())
+    lines.push_back(item.tag + "=" + item.text);
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(GenerateCallbackTest, WritesBehindEachEvaluation) {
+  const auto generate = build<Callback>("{type: generate, prompts: [a, b], seed: 7}",
+                                        context_with(std::make_shared<AskedTexts>()));
+  generate->on_step(1);
+  EXPECT_EQ(lines_of(*generate), Lines{});
+  generate->on_eval(1, {});
+  EXPECT_EQ(lines_of(*generate), (Lines{"generated/0=a seed 7 stream 0 tokens 100",
+                                        "generated/1=b seed 7 stream 1 tokens 100"}));
+  EXPECT_EQ(lines_of(*generate), Lines{});  // told once
+}
+
+TEST(GenerateCallbackTest, WritesEverySoManySteps) {
+  const auto generate =
+      build<Callback>("{type: generate, prompts: a, every: 0.5 epochs, max_new_tokens: 3}",
+                      context_with(std::make_shared<AskedTexts>(), false));
+  Lines found;
+  for (int64_t step = 1; step <= 5; ++step) {
+    generate->on_step(step);
+    for (const std::string& line : lines_of(*generate)) {
+      found.push_back(std::to_string(step) + " " + line);
+    }
+  }
+  generate->on_eval(5, {});
+  EXPECT_EQ(lines_of(*generate), Lines{});
+  EXPECT_EQ(found, (Lines{"2 generated/0=a seed 42 stream 0 tokens 3",
+                          "4 generated/0=a seed 42 stream 0 tokens 3"}));
+}
+
+TEST(GenerateCallbackTest, RefusesWhatItCannotDo) {
+  const auto texts = std::make_shared<AskedTexts>();
+  EXPECT_EQ(complaint<Callback>("{type: generate, prompts: [a]}", context_with(nullptr)),
+            "'generate' needs a language model and data that is text");
+  EXPECT_EQ(complaint<Callback>("{type: generate, prompts: []}", context_with(texts)),
+            "'generate' has no prompts");
+  EXPECT_EQ(complaint<Callback>("{type: generate, prompts: [a]}", context_with(texts, false)),
+            "'generate' writes behind evaluations, but there are none");
+  EXPECT_EQ(
+      complaint<Callback>("{type: generate, prompts: [a], every: 10 tokens}", context_with(texts)),
+      "'10 tokens' is no number of steps in this run");
+  EXPECT_EQ(complaint<Callback>("{type: generate, prompts: [a, '?']}", context_with(texts)),
+            "no token for '?'");
+}
+
+}  // namespace
+}  // namespace accel
