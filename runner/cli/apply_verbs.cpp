@@ -102,7 +102,7 @@ void check_categories(const Node& dataset) {
     throw Error(ExitCode::kRecipe,
                 "'one_hot' has no values for '" + column.key +
                     "', and those of the input may be others than the model learned",
-                "list them: --data 'one_hot.'" + column.key + "'=[...]'");
+                "list them: --data 'one_hot." + column.key + "=[...]'");
   }
 }
 
@@ -120,8 +120,9 @@ std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
 
 /// Lays the words over the eval data of the recipe.
 void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
-  trained.resolved =
-      with_eval_data(trained.resolved, dataset_with(trained.resolved, words, trained.data));
+  Node dataset = dataset_with(trained.resolved, words, trained.data);
+  check_categories(dataset);
+  trained.resolved = with_eval_data(std::move(trained.resolved), std::move(dataset));
   Diagnostics problems;
   Reading reading{problems, components()};
   trained.recipe = read_recipe(trained.resolved, trained.recipe.name, reading);

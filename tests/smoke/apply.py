@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""evaluate gives the numbers of the training, and predict what the model makes of each row.
+
+    apply.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import csv
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import runs
+
+TABLE = """
+model: {type: mlp, hidden: [16]}
+data:
+  train: {type: csv, path: data/flowers.csv, target: kind, one_hot: {colour: [red, white, blue]}}
+  eval: {type: csv, path: data/flowers.csv, target: kind, one_hot: {colour: [red, white, blue]}, limit: 48}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.02}
+train: {until: 30 steps, batch: 16}
+eval: {every: 10 steps}
+"""
+
+
+def ask(scratch, *words, given=""):
+    """(exit code, standard output, standard error)."""
+    done = subprocess.run([scratch.binary, *words], cwd=scratch.path, text=True, input=given,
+                          env=runs.ENVIRONMENT, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def own_evaluations(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line["eval"] for line in lines if "eval" in line}
+
+
+def check_same(scratch, report, name, run, step):
+    """The same bits as the run's own evaluation at that step."""
+    code, out, errors = ask(scratch, "evaluate", f"{run}/checkpoints/checkpoint_{step}", "--json")
+    found = json.loads(out) if code == 0 else {}
+    wanted = own_evaluations(scratch.path / run)[step]
+    report.check(f"evaluate is the training's own: {name}", {key: found.get(key) for key in wanted} == wanted
+                 and found.get("step") == step, f"{found} {wanted} {errors}")
+
+
+def check_evaluate(scratch, report):
+    every = ["checkpoint.every=8 steps", "checkpoint.keep.last=9"]
+    scratch.call("job.yaml", *every, "callbacks={type: ema, decay: 0.9}")
+    check_same(scratch, report, "the last step", "runs/job", 24)
+    check_same(scratch, report, "an earlier one, by an average of weights", "runs/job", 8)
+    code, out, _ = ask(scratch, "evaluate", "runs/job")
+    report.check("in words too", code == 0 and out.startswith("runs/job/checkpoints/checkpoint_24: 32 samples\n"
+                                                              "  eval/accuracy  "), out)
+    scratch.call("job.yaml", "name=ranks", "accelerator.num_processes=2", "train.until=8 steps")
+    check_same(scratch, report, "of two ranks", "runs/ranks", 8)
+    shutil.copy(scratch.recipes / "tiny/rhyme_text.yaml", scratch.path)
+    scratch.call("rhyme_text.yaml", "train.until=5 steps", "~expect")
+    check_same(scratch, report, "in bf16", "runs/rhyme_text", 5)
+
+
+def check_table(scratch, report):
+    (scratch.path / "table.yaml").write_text(TABLE)
+    code, errors = scratch.call("table.yaml")
+    report.check("a table trains", code == 0, errors)
+    rows = list(csv.DictReader((scratch.path / "data/flowers.csv").open()))
+    code, out, errors = ask(scratch, "evaluate", "runs/table", "--data", "path=data/flowers.csv", "--json")
+    accuracy = json.loads(out)["eval/accuracy"] if code == 0 else None
+    report.check("it is evaluated on the whole file", code == 0 and json.loads(out)["samples"] == len(rows), errors)
+    code, _, errors = ask(scratch, "predict", "runs/table", "--input", "data/flowers.csv", "--output", "out.jsonl",
+                          "--probabilities")
+    found = [json.loads(line) for line in (scratch.path / "out.jsonl").read_text().splitlines()]
+    right = sum(row["kind"] == line["class"] for row, line in zip(rows, found, strict=True))
+    report.check("predict is as often right", right / len(rows) == accuracy, f"{right} of {len(rows)}, {accuracy}")
+    report.check("row by row", [line["row"] for line in found] == list(range(len(rows))))
+    report.check("probabilities sum to 1", all(abs(sum(line["probabilities"].values()) - 1) < 1e-5 and
+                                               max(line["probabilities"].values()) == line["probability"]
+                                               for line in found))
+    text = "petal,sepal,colour\n" + "".join(f"{row['petal']},{row['sepal']},{row['colour']}\n" for row in rows)
+    code, out, errors = ask(scratch, "predict", "runs/table", "--input", "-", given=text)
+    same = [(json.loads(line)["class"], json.loads(line)["probability"]) for line in out.splitlines()]
+    report.check("without targets, from standard input", same == [(line["class"], line["probability"]) for line in found],
+                 errors)
+    scratch.call("table.yaml", "name=open", "train.until=2 steps", "data.train.one_hot={colour: []}",
+                 "data.eval.one_hot={colour: []}")
+    code, _, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv")
+    report.check("categories must be known", code == 2 and "'one_hot' has no values for 'colour'" in errors, errors)
+    code, out, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv",
+                            "--data", "one_hot.colour=[red, white, blue]")
+    report.check("and can be given", code == 0 and len(out.splitlines()) == len(rows), errors)
+
+
+def check_kinds(scratch, report):
+    """Images, numbers and texts."""
+    for name in ("bars_images", "regression", "reviews_jsonl"):
+        shutil.copy(scratch.recipes / f"tiny/{name}.yaml", scratch.path)
+        code, errors = scratch.call(f"{name}.yaml", "train.until=6 steps", "~expect", "eval.every=6 steps")
+        report.check(f"{name} trains", code == 0, errors)
+    flat = scratch.path / "flat"
+    flat.mkdir()
+    for number in (0, 1):
+        shutil.copy(scratch.path / f"data/bars/lying/{number}.png", flat / f"image {number}.png")
+    code, out, errors = ask(scratch, "predict", "runs/bars_images", "--input", "flat")
+    lines = [json.loads(line) for line in out.splitlines()]
+    report.check("images of no class", code == 0 and [line["name"] for line in lines] == ["image 0.png", "image 1.png"]
+                 and all(line["class"] in ("lying", "upright") for line in lines), out + errors)
+    code, out, errors = ask(scratch, "predict", "runs/reviews_jsonl", "--input", "-", given='{"text": "a fine film"}\n')
+    line = json.loads(out) if code == 0 else {}
+    report.check("how likely a text is", line.get("tokens", 0) > 1 and line["loss"] > 0, out + errors)
+    code, out, errors = ask(scratch, "predict", "runs/bars_images", "--input", "data/flowers.csv")
+    report.check("images are no table", code == 3, errors)
+
+
+def check_refusals(scratch, report):
+    def refused(name, words, code, *wanted):
+        found, _, errors = ask(scratch, *words)
+        report.check(name, found == code and all(word in errors for word in wanted), f"exit {found}\n{errors}")
+
+    refused("nothing is written over", ["predict", "runs/table", "--input", "data/flowers.csv", "--output", "out.jsonl"],
+            2, "'out.jsonl' is there already")
+    refused("other columns", ["predict", "runs/table", "--input", "data/flowers.csv", "--data", "features=[petal, colour]",
+                              "--output", "x.jsonl"], 3, "but the model was trained on")
+    report.check("leave nothing", not list(scratch.path.glob("x.jsonl*")))
+    refused("no such file", ["predict", "runs/table", "--input", "none.csv"], 3, "no file '")
+    refused("an option that is none", ["evaluate", "runs/table", "--data", "pth=x"], 2, "unknown option 'pth'")
+    scratch.call("job.yaml", "name=alone", "train.until=1 step", "~data.eval", "~eval")
+    refused("no eval data", ["evaluate", "runs/alone"], 2, "the recipe of 'runs/alone' has no eval data")
+    refused("a folder that is no checkpoint", ["evaluate", "data"], 4, "'data' is no checkpoint of accel-run's")
+
+
+def main():
+    report = runs.Report()
+    with runs.Scratch(sys.argv[1]) as scratch:
+        scratch.recipes = pathlib.Path(sys.argv[2]).resolve()
+        shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", ignore=shutil.ignore_patterns("gpt2"))
+        check_evaluate(scratch, report)
+        check_table(scratch, report)
+        check_kinds(scratch, report)
+        check_refusals(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
