@@ -27,7 +27,7 @@ struct Arguments {
   std::vector<std::string> recipes;
   std::vector<std::string> plugins;
   std::string error_format = "text";
-  std::string key, kind, name, source, target, data;
+  std::string key, kind, name, source, target, data, ranks;
   std::string mixed_precision = "no";
   bool names = false;
   bool once = false;
@@ -167,7 +167,10 @@ void add_recipe_verbs(CLI::App& app, Arguments& to) {
   CLI::App& why = add_verb(app, "why", "tell every layer that set a key", to,
                            [&to] { return why_verb(to.recipe, to.key); });
   why.add_option("key", to.key, "a dotted key, such as optimizer.lr")->required();
-  for (CLI::App* verb : {&validate, &show, &why}) {
+  CLI::App& plan = add_torch_verb(app, "plan", "tell what a recipe takes, without training", to,
+                                  [&to] { return plan_verb(to.recipe, to.ranks); });
+  plan.add_option("--ranks", to.ranks, "numbers of ranks to plan for, such as 1,2,8");
+  for (CLI::App* verb : {&validate, &show, &why, &plan}) {
     add_recipe(*verb, to, "a recipe");
     add_config(*verb, to);
   }

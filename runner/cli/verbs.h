@@ -90,6 +90,9 @@ ExitCode top_verb(const std::string& run, bool once);
 
 ExitCode validate_verb(const RecipeArguments& arguments);
 ExitCode show_verb(const RecipeArguments& arguments);
+/// Tells what a recipe takes and computes with these numbers of ranks ("1,2,8"; empty: as the
+/// recipe says), and what would make it fit. kMemory when this machine cannot hold a rank.
+ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks);
 /// Tells every layer that set `key`.
 ExitCode why_verb(const RecipeArguments& arguments, const std::string& key);
 

@@ -20,7 +20,8 @@ USES["runner/dist"] += ("runner/cuda",)  # the request that its one function tak
 USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
 USES["runner/job"] = COMPONENTS
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns
-USES["runner/cli"] = COMPONENTS + ("runner/formats", "runner/job", "runner/loop")
+USES["runner/plan"] = COMPONENTS + ("runner/job", "runner/loop")  # it makes steps to measure them
+USES["runner/cli"] = COMPONENTS + ("runner/formats", "runner/job", "runner/loop", "runner/plan")
 USES["runner"] = ("runner/cli",)  # main.cpp
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)

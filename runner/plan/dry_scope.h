@@ -1,0 +1,61 @@
+// Tensors without contents: what a computation would take and do, found without doing it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "runner/plan/heap_model.h"
+
+namespace accel {
+
+/// What operators did in a DryScope.
+class WorkMeter {
+ public:
+  /// Bytes that the scope's tensors hold now, memory that several share once, and the most so far.
+  int64_t live_bytes() const { return live_; }
+  int64_t peak_bytes() const { return peak_; }
+  /// The most that the process has of the system's for them: blocks leave holes when they go.
+  int64_t peak_resident() const { return peak_resident_; }
+
+  /// Floating-point operations of matrix products, convolutions and attention, a multiplication
+  /// and an addition counting as two; what else there is hardly adds to them.
+  double flops() const { return flops_; }
+  void add_flops(double flops) { flops_ += flops; }
+
+  HeapModel::Block take(int64_t bytes);
+  void give_back(HeapModel::Block block, int64_t bytes);
+
+ private:
+  HeapModel heap_;
+  int64_t live_ = 0;
+  int64_t peak_ = 0;
+  int64_t peak_resident_ = 0;
+  double flops_ = 0;
+};
+
+/// While it lives, this thread's operators on CPU tensors compute nothing. They give tensors of the
+/// shapes, types and sharing of memory that they would give, and autograd and autocast work as
+/// ever. The contents are zeros that take no memory until something writes to them past the
+/// operators; whatever asks for one number gets 1. The tensors may outlive the scope. What seeds
+/// the generator there leaves it as it was.
+class DryScope {
+ public:
+  explicit DryScope(std::shared_ptr<WorkMeter> meter);
+  ~DryScope();
+  DryScope(const DryScope&) = delete;
+  DryScope& operator=(const DryScope&) = delete;
+
+  /// Of the innermost scope of this thread; null outside.
+  static const std::shared_ptr<WorkMeter>& meter();
+
+ private:
+  at::Tensor generator_;  // as it was: what is built in the scope may seed it
+  std::shared_ptr<WorkMeter> outer_;
+  std::optional<c10::impl::IncludeDispatchKeyGuard> guard_;
+};
+
+}  // namespace accel

@@ -1,0 +1,61 @@
+// What a recipe would take and compute, found without training.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_shape.h"
+#include "runner/job/job.h"
+
+namespace accel {
+
+/// What a plan has to know of the data.
+struct DataFacts {
+  DataShape shape;  ///< after all transforms
+  int64_t train_samples = 0;
+  int64_t eval_samples = 0;
+};
+
+/// Bytes that rank 0 holds when it holds the most. What the process has before it has a model, such
+/// as libtorch and what a dataset reads at once, is not in it.
+struct PlannedMemory {
+  int64_t weights = 0;      ///< parameters and buffers
+  int64_t gradients = 0;    ///< of the parameters that are trained
+  int64_t optimizer = 0;    ///< its state
+  int64_t activations = 0;  ///< all else that passes hold at the peak
+  int64_t holes = 0;        ///< what the allocator keeps between blocks for later ones
+  int64_t others = 0;       ///< what the strategy and callbacks keep: buckets, averages
+  int64_t loader = 0;       ///< samples that are prepared ahead
+  int64_t copy = 0;         ///< of the state, while a checkpoint is written beside training
+
+  /// While it trains and writes a checkpoint at once.
+  int64_t total() const { return training() + copy; }
+  /// While it only trains.
+  int64_t training() const {
+    return weights + gradients + optimizer + activations + holes + others + loader;
+  }
+};
+
+struct Plan {
+  int64_t parameters = 0;
+  int64_t trained = 0;  ///< of them
+  BatchPlan batches;
+  DataFacts data;
+  double flops = 0;  ///< of one optimizer step, over all ranks
+  PlannedMemory memory;
+  int64_t checkpoint_bytes = 0;
+  int64_t checkpoints_kept = 0;  ///< at once, the one being written included
+  int64_t dataset_bytes = 0;     ///< of all training samples as the model takes them
+  int64_t total_steps = 0;       ///< 0: only the clock ends it
+  int64_t steps_per_epoch = 0;
+};
+
+/// Opens the data of a recipe, and nothing else of it. Throws as build_job() does.
+DataFacts open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry);
+
+/// Builds the job of `recipe` without contents and makes two steps of it, for rank 0 of `world`
+/// ranks. Changes nothing of the process. Throws as build_job() does, and what a model throws for
+/// this data.
+Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
+               const DataFacts& data, int64_t world);
+
+}  // namespace accel
