@@ -20,6 +20,7 @@ struct AdafactorOptions {
   double weight_decay = 0;
   bool maximize = false;
   ParameterGroups<AdafactorOptions> groups;
+  double layer_decay = 1;
 
   static Schema<AdafactorOptions> hyper_schema() {
     return Schema<AdafactorOptions>()

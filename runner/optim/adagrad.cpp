@@ -17,6 +17,7 @@ struct AdagradOptions {
   double eps = 1e-10;
   bool maximize = false;
   ParameterGroups<AdagradOptions> groups;
+  double layer_decay = 1;
 
   static Schema<AdagradOptions> hyper_schema() {
     return Schema<AdagradOptions>()

@@ -17,6 +17,7 @@ struct AdamOptions {
   bool maximize = false;
   bool fused = true;
   ParameterGroups<AdamOptions> groups;
+  double layer_decay = 1;
 
   static Schema<AdamOptions> hyper_schema() {
     return Schema<AdamOptions>()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/optimizer.h"
+#include "runner/optim/layer_decay.h"
 #include "runner/optim/parameter_groups.h"
 
 namespace accel {
@@ -72,17 +73,21 @@ class GroupedOptimizer : public Optimizer {
   std::vector<Group> groups_;
 };
 
-/// An optimizer by its options. `Options` has `lr`, `groups`, static hyper_schema(), slots() and
-/// hyper(lr).
+/// An optimizer by its options. `Options` has `lr`, `groups`, `layer_decay`, static hyper_schema(),
+/// slots() and hyper(lr).
 template <class Options>
 class OptimizerOf : public GroupedOptimizer {
  protected:
   OptimizerOf(const Options& options, const OptimizerContext& context) {
     const auto split = detail::split_parameters(context.parameters, options.groups.list);
+    const LayerRates rates(context.parameters, options.layer_decay);
     for (size_t i = 0; i < split.size(); ++i) {
       const bool own = i < options.groups.list.size();
-      options_.push_back(own ? with_changes(options, options.groups.list[i]) : options);
-      add_group(split[i], options_.back().slots(), options_.back().lr);
+      const Options group = own ? with_changes(options, options.groups.list[i]) : options;
+      for (const RatedParameters& part : rates.split(split[i])) {
+        options_.push_back(group);
+        add_group(part.parameters, group.slots(), group.lr * part.factor);
+      }
     }
   }
 

@@ -16,6 +16,7 @@ struct LionOptions {
   double weight_decay = 0;
   bool maximize = false;
   ParameterGroups<LionOptions> groups;
+  double layer_decay = 1;
 
   static Schema<LionOptions> hyper_schema() {
     return Schema<LionOptions>()

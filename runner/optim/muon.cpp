@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/name_pattern.h"
 #include "runner/optim/adam.h"
 
 namespace accel {
@@ -32,6 +33,7 @@ struct MuonOptions {
   int64_t ns_steps = 5;
   MuonLr adjust_lr_fn = MuonLr::kOriginal;
   ParameterGroups<MuonOptions> groups;
+  double layer_decay = 1;
   std::vector<std::string> exclude = {"*embed*", "*wte.*", "*wpe.*", "*lm_head.*"};
   AdamWOptions adamw;
 

@@ -1,48 +1,20 @@
 #include "runner/optim/parameter_groups.h"
 
-#include <fnmatch.h>
+#include "core/name_pattern.h"
 
 namespace accel {
-
-bool name_matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 namespace detail {
 namespace {
 
-std::string last_part(const std::string& name) {
-  return name.substr(name.rfind('.') + 1);
-}
-
-/// The names that a mistyped pattern may have meant: each parameter's own, and the pattern ending
-/// like it.
-std::vector<std::string> plausible_patterns(const std::string& pattern,
-                                            const std::vector<NamedTensor>& parameters) {
-  const std::string stem = pattern.substr(0, pattern.size() - last_part(pattern).size());
-  std::vector<std::string> all;
-  for (const NamedTensor& p : parameters) {
-    all.push_back(p.name);
-    const std::string ending = stem + last_part(p.name);
-    if (name_matches(ending, p.name)) all.push_back(ending);
-  }
-  return all;
-}
-
-std::string first_names(const std::vector<NamedTensor>& parameters) {
-  constexpr size_t kShown = 4;
-  std::string out;
-  for (size_t i = 0; i < parameters.size() && i < kShown; ++i) {
-    out += (i ? ", '" : "'") + parameters[i].name + "'";
-  }
-  return "the parameters are " + out + (parameters.size() > kShown ? ", ..." : "");
+std::vector<std::string> names_in(const std::vector<NamedTensor>& parameters) {
+  std::vector<std::string> names;
+  for (const NamedTensor& parameter : parameters) names.push_back(parameter.name);
+  return names;
 }
 
 [[noreturn]] void refuse_pattern(const Node& pattern, const std::vector<NamedTensor>& parameters) {
-  const std::string& text = pattern.scalar()->text;
-  const std::string near = did_you_mean(text, plausible_patterns(text, parameters));
-  throw RecipeError({{pattern.where, "'" + text + "' matches no parameter",
-                      near.empty() ? first_names(parameters) : near}});
+  const UnmatchedPattern unmatched = {pattern.scalar()->text, "parameter", names_in(parameters)};
+  throw RecipeError({{pattern.where, unmatched.message(), unmatched.hint()}});
 }
 
 /// The patterns of an entry; reports what is wrong with them.

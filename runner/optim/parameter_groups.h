@@ -11,9 +11,6 @@
 
 namespace accel {
 
-/// Whether a parameter's name fits a pattern: `*` is any run of characters, `?` any one.
-bool name_matches(const std::string& pattern, const std::string& name);
-
 /// One entry of `groups`, as written.
 struct GroupOverride {
   std::vector<Node> match;  ///< patterns of names
@@ -73,13 +70,24 @@ Options with_changes(const Options& options, const GroupOverride& group) {
   return changed;
 }
 
-/// Adds `groups` to an optimizer's own options: its complete schema.
+/// A factor that makes nothing larger.
+inline Rule<double> layer_decay_factor() {
+  return {[](double v) { return 0 < v && v <= 1; }, "in (0, 1]",
+          "\"exclusiveMinimum\": 0, \"maximum\": 1"};
+}
+
+/// Adds `groups` and `layer_decay` to an optimizer's own options: its complete schema.
 template <class Options>
 Schema<Options> with_groups(Schema<Options> hyper) {
-  return std::move(hyper).field(
-      "groups", &Options::groups,
-      "Parameters with options of their own. Each entry has `match`, one or more patterns of "
-      "parameter names such as '*.bias', and any of the options above. The first match wins.");
+  return std::move(hyper)
+      .field(
+          "groups", &Options::groups,
+          "Parameters with options of their own. Each entry has `match`, one or more patterns of "
+          "parameter names such as '*.bias', and any of the options above. The first match wins.")
+      .field("layer_decay", &Options::layer_decay,
+             "Learning rate of each layer relative to the one above; embeddings come lowest, the "
+             "head has the full rate.",
+             layer_decay_factor());
 }
 
 }  // namespace accel

@@ -22,6 +22,7 @@ struct RmspropOptions {
   bool centered = false;
   bool maximize = false;
   ParameterGroups<RmspropOptions> groups;
+  double layer_decay = 1;
 
   static Schema<RmspropOptions> hyper_schema() {
     return Schema<RmspropOptions>()

@@ -17,6 +17,7 @@ struct SgdOptions {
   bool nesterov = false;
   bool maximize = false;
   ParameterGroups<SgdOptions> groups;
+  double layer_decay = 1;
 
   static Schema<SgdOptions> hyper_schema() {
     return Schema<SgdOptions>()
