@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/model.h"
+#include "models/recompute.h"
 #include "models/share_batch_norm.h"
 #include "models/tensor_tree.h"
 
@@ -103,13 +104,16 @@ class RankNorm final : public torch::autograd::Function<RankNorm> {
 }  // namespace
 
 at::Tensor RankBatchNorm2dImpl::forward(const at::Tensor& input) {
-  if (!is_training() || !sum_) return torch::nn::BatchNorm2dImpl::forward(input);
+  if (!is_training()) return torch::nn::BatchNorm2dImpl::forward(input);
+  if (!sum_) {
+    return is_recomputing() ? normalise_again(input) : torch::nn::BatchNorm2dImpl::forward(input);
+  }
   _check_input_dim(input);
   NormStatistics statistics;
   {
     const torch::NoGradGuard no_grad;
     statistics = statistics_of(input.detach().to(at::kFloat), sum_);
-    if (options.track_running_stats()) {
+    if (options.track_running_stats() && !is_recomputing()) {
       num_batches_tracked.add_(1);
       const double momentum =
           options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item().toDouble();
@@ -119,6 +123,13 @@ at::Tensor RankBatchNorm2dImpl::forward(const at::Tensor& input) {
     }
   }
   return RankNorm::apply(input, weight, bias, NormCall{&statistics, options.eps(), &sum_});
+}
+
+at::Tensor RankBatchNorm2dImpl::normalise_again(const at::Tensor& input) {
+  const auto copy = [](const at::Tensor& of) { return of.defined() ? of.clone() : of; };
+  return torch::nn::functional::detail::batch_norm(input, copy(running_mean), copy(running_var),
+                                                   weight, bias, /*training=*/true,
+                                                   /*momentum=*/0.0, options.eps());
 }
 
 int64_t share_batch_norm(Model& model, const std::function<void(const at::Tensor&)>& sum) {

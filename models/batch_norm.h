@@ -24,6 +24,9 @@ class RankBatchNorm2dImpl : public torch::nn::BatchNorm2dImpl {
   void share(SumOverRanks sum) { sum_ = std::move(sum); }
 
  private:
+  /// As forward(), with the running statistics left as they are.
+  at::Tensor normalise_again(const at::Tensor& input);
+
   SumOverRanks sum_;
 };
 TORCH_MODULE(RankBatchNorm2d);

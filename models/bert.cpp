@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "models/activations.h"
+#include "models/block.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
 #include "models/transformer_schema.h"
@@ -83,7 +84,7 @@ class BertOutput final : public torch::nn::Module {
   double dropout_;
 };
 
-class BertLayer final : public torch::nn::Module {
+class BertLayer final : public Block {
  public:
   explicit BertLayer(const BertOptions& options)
       : heads_(options.heads),
@@ -155,7 +156,7 @@ class BertEncoder final : public torch::nn::Module {
       // [batch, 1, 1, length]: which tokens may be seen, from wherever.
       mask = places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1);
     }
-    for (const auto& layer : layers_) x = layer->forward(x, mask);
+    for (const auto& layer : layers_) x = run_block(*layer, x, mask);
     return x;
   }
 

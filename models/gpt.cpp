@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/block.h"
 #include "models/decoding.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
@@ -101,7 +102,7 @@ int64_t gpt_hidden(const GptOptions& options) {
   return options.hidden.value_or(4 * options.width);
 }
 
-class GptBlock final : public torch::nn::Module {
+class GptBlock final : public Block {
  public:
   explicit GptBlock(const GptOptions& options)
       : ln_1_(register_module("ln_1", gpt_norm(options))),
@@ -146,7 +147,7 @@ class GptTransformer final : public torch::nn::Module {
     at::Tensor x = wte_->forward(tokens).add(wpe_->forward(positions));
     x = at::dropout(x, dropout_, is_training());
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = blocks_[i]->forward(x, seen ? &seen->layer(i) : nullptr);
+      x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr);
     }
     return ln_f_->forward(x);
   }

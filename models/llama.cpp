@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/block.h"
 #include "models/decoding.h"
 #include "models/hf_family.h"
 #include "models/rope.h"
@@ -136,7 +137,7 @@ class LlamaMlp final : public torch::nn::Module {
   torch::nn::Linear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
-class LlamaBlock final : public torch::nn::Module {
+class LlamaBlock final : public Block {
  public:
   explicit LlamaBlock(const LlamaOptions& options) {
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options));
@@ -173,11 +174,10 @@ class LlamaBody final : public torch::nn::Module {
 
   /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
-    const RopeTurns turns =
-        rope_.turns(seen ? seen->length() : 0, tokens.size(1), tokens.device());
+    const RopeTurns turns = rope_.turns(seen ? seen->length() : 0, tokens.size(1), tokens.device());
     at::Tensor x = embed_tokens_->forward(tokens);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = blocks_[i]->forward(x, turns, seen ? &seen->layer(i) : nullptr);
+      x = run_block(*blocks_[i], x, turns, seen ? &seen->layer(i) : nullptr);
     }
     return norm_->forward(x);
   }

@@ -1,6 +1,7 @@
 #include "models/module_state.h"
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <set>
 
@@ -21,6 +22,16 @@ std::vector<NamedTensor> once_each(const Dict& tensors) {
   return out;
 }
 
+bool is_frozen_batch_norm(torch::nn::Module& module) {
+  const bool is_norm = module.as<torch::nn::BatchNorm1d>() || module.as<torch::nn::BatchNorm2d>() ||
+                       module.as<torch::nn::BatchNorm3d>();
+  if (!is_norm || module.parameters(false).empty()) return false;
+  for (const at::Tensor& parameter : module.parameters(false)) {
+    if (parameter.requires_grad()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<NamedTensor> parameters_of(Model& model) {
@@ -37,6 +48,10 @@ void move_to(Model& model, at::Device device) {
 
 void set_training(Model& model, bool training) {
   model.module().train(training);
+  if (!training) return;
+  for (const auto& module : model.module().modules(false)) {
+    if (is_frozen_batch_norm(*module)) module->eval();
+  }
 }
 
 }  // namespace accel

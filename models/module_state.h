@@ -19,7 +19,8 @@ std::vector<NamedTensor> buffers_of(Model& model);
 /// Moves parameters and buffers, in place.
 void move_to(Model& model, at::Device device);
 
-/// Switches dropout, batch statistics and the like on or off.
+/// Switches dropout, batch statistics and the like on or off. A batch norm whose parameters all are
+/// frozen stays off.
 void set_training(Model& model, bool training);
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include "core/model.h"
 #include "core/registry.h"
 #include "models/batch_norm.h"
+#include "models/block.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -77,7 +78,7 @@ struct ResNetBlockShape {
   int64_t out() const { return bottleneck ? width * kBottleneckExpansion : width; }
 };
 
-class ResNetBlock final : public torch::nn::Module {
+class ResNetBlock final : public Block {
  public:
   explicit ResNetBlock(const ResNetBlockShape& shape) {
     // Made before the convolutions and registered after them: torchvision's order.
@@ -152,7 +153,7 @@ class ResNetNet final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& inputs) {
     at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
     if (!cifar_stem_) x = at::max_pool2d(x, 3, 2, 1);
-    for (const auto& block : blocks_) x = block->forward(x);
+    for (const auto& block : blocks_) x = run_block(*block, x);
     return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "models/freeze.h"
 #include "models/hf_family.h"
 #include "models/module_state.h"
+#include "models/recompute.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
 #include "runner/job/model_texts.h"
@@ -65,6 +67,18 @@ void plan_length(Job& job) {
   job.length.total_steps = total_steps(job);
 }
 
+/// What of the model is trained, and how its backward pass goes.
+void prepare_training(const Job& job) {
+  const TrainSection& train = job.recipe.train;
+  freeze_parameters(*job.model, train.freeze, place_of(job.resolved, "train.freeze"));
+  const bool recompute = train.activation_checkpointing == ActivationCheckpointing::kBlocks;
+  if (recompute && recompute_blocks(*job.model) == 0) {
+    refuse(job, "train.activation_checkpointing",
+           "the model '" + job.recipe.model.type + "' has no blocks to compute again",
+           "leave 'activation_checkpointing' out");
+  }
+}
+
 void build_model(Job& job, const Registry& registry) {
   seed_generator(static_cast<uint64_t>(job.recipe.seed));
   job.weights_fingerprint = at_place(job.recipe.model.resolved.where,
@@ -72,6 +86,7 @@ void build_model(Job& job, const Registry& registry) {
   job.model = build(job.recipe.model, ModelContext{job.data});
   // After it has drawn its weights: they are the same for every device.
   if (!job.device.is_cpu()) move_to(*job.model, job.device);
+  prepare_training(job);
   job.parameters = parameters_of(*job.model);
   job.buffers = buffers_of(*job.model);
   if (!job.recipe.task) {

@@ -180,6 +180,12 @@ Schema<TrainSection> TrainSection::schema() {
              "Scale gradients down to this total norm.", if_given<std::optional>(more_than(0.0)))
       .field("max_grad_value", &TrainSection::max_grad_value,
              "Clip each gradient element to this size.", if_given<std::optional>(more_than(0.0)))
+      .field("freeze", &TrainSection::freeze,
+             "Patterns of parameters that keep their values, such as '*.embeddings.*'.")
+      .field("activation_checkpointing", &TrainSection::activation_checkpointing,
+             "blocks: keep only what enters each block of the model, and compute it again in the "
+             "backward pass; much less memory, a third more work, the same numbers.")
+      .on_resume(Change::kFree)
       .field("deterministic", &TrainSection::deterministic,
              "Refuse operators that have no deterministic implementation.")
       .check(&check_batches);

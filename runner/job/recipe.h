@@ -39,6 +39,8 @@ struct TrainSection {
   Auto<int64_t> gradient_accumulation_steps;
   std::optional<double> max_grad_norm;
   std::optional<double> max_grad_value;
+  std::vector<std::string> freeze;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
   bool deterministic = false;
   static Schema<TrainSection> schema();
 };

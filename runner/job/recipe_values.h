@@ -36,6 +36,14 @@ struct EnumNames<BestMode> {
       {BestMode::kAuto, "auto"}, {BestMode::kMin, "min"}, {BestMode::kMax, "max"}};
 };
 
+/// What is computed again in the backward pass instead of being kept for it.
+enum class ActivationCheckpointing { kNone, kBlocks };
+template <>
+struct EnumNames<ActivationCheckpointing> {
+  static constexpr std::pair<ActivationCheckpointing, const char*> kValues[] = {
+      {ActivationCheckpointing::kNone, "none"}, {ActivationCheckpointing::kBlocks, "blocks"}};
+};
+
 /// What a checkpoint that cannot be written means.
 enum class SaveError { kStop, kContinue };
 template <>

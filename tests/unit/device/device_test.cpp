@@ -1,6 +1,7 @@
 // Jobs on a device that is not the CPU give the CPU's bits, and go on from checkpoints.
 #include "runner/job/device.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -32,6 +33,7 @@ std::unique_ptr<Job> job_on(const World& world, const std::string& text) {
 }
 
 World on(at::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
   World world;
   world.device = device;
   return world;
@@ -225,6 +227,16 @@ std::vector<double> on_two_ranks(const std::string& text, bool on_devices) {
   });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
   return numbers;
+}
+
+TEST(DeviceRecomputeTest, BlocksDrawTheirDropoutAgainOnTheDevice) {
+  const std::string text =
+      std::string("model: {type: gpt, layers: 2, heads: 2, width: 16, dropout: 0.3}\n") + kSums;
+  const auto kept = job_on(on(host_device(1)), text);
+  const std::vector<double> numbers = train(*kept, 1, 3);
+  std::string again = text;
+  again.replace(again.find("train: {"), 8, "train: {activation_checkpointing: blocks, ");
+  EXPECT_EQ(train(*job_on(on(host_device(1)), again), 1, 3), numbers);
 }
 
 // Canonical sums take one thread, which backward on such a device is not bound to.
