@@ -21,4 +21,4 @@ include(StandIn)
 install(TARGETS accel-run RUNTIME DESTINATION bin)
 install(FILES ${ACCEL_TORCH_LIBRARIES} DESTINATION lib/accel-run)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/plugins
-  DESTINATION share/accel-run)
+  DESTINATION share/accel-run PATTERN CMakeLists.txt EXCLUDE PATTERN "*.so*" EXCLUDE)

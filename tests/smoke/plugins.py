@@ -199,6 +199,27 @@ def check_new(binary, report):
                      f"exit {code}\n{output}")
 
 
+def check_package(binary, report):
+    """A project of the author's own, against the build tree's CMake package."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        code, output = place.call("plugin", "new", "scheduler", "acme/steps", "steps")
+        (place.path / "steps/CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(steps CXX)\n"
+            "find_package(accel-run REQUIRED)\n"
+            "accel_add_plugin(steps MANIFEST plugin.toml steps.cpp)\n")
+        package = place.binary.parent / "lib/cmake/accel-run"
+        for words in (["-S", "steps", "-B", "steps", f"-Daccel-run_DIR={package}"],
+                      ["--build", "steps"]):
+            made = subprocess.run(["cmake", *words], cwd=place.path, text=True, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            output += made.stdout
+            code = code or made.returncode
+        report.check("accel_add_plugin() builds and describes a plugin", code == 0, output)
+        code, output = place.call("steps/recipe.yaml")
+        report.check("which a recipe then uses", code == 0, output)
+
+
 def main():
     binary, built = sys.argv[1:]
     built = pathlib.Path(built).resolve()
@@ -210,6 +231,7 @@ def main():
     check_refusals(binary, built, report)
     check_thrown_type(binary, built, report)
     check_new(binary, report)
+    check_package(binary, report)
     return 1 if report.failed else 0
 
 
