@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 /// Runs a command and waits for it; its exit code, or 128 and the signal that ended it.
 int run_command(const std::vector<std::string>& words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_t child = 0;

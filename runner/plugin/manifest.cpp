@@ -84,6 +84,7 @@ void append_toml(std::string& out, const std::string& table, const Node::Map& ma
 
 std::vector<DescribedOption> described(const std::vector<FieldInfo>& fields) {
   std::vector<DescribedOption> out;
+  out.reserve(fields.size());
   for (const FieldInfo& f : fields) {
     out.push_back({f.name, f.type, f.fallback, f.help, f.rule, f.json, f.kind, f.required, f.change,
                    f.handled, described(f.fields)});
@@ -93,6 +94,7 @@ std::vector<DescribedOption> described(const std::vector<FieldInfo>& fields) {
 
 std::vector<FieldInfo> infos_of(const std::vector<DescribedOption>& options) {
   std::vector<FieldInfo> out;
+  out.reserve(options.size());
   for (const DescribedOption& o : options) {
     out.push_back({o.name, o.type, o.fallback, o.help, o.rule, o.json, o.kind, o.required, o.change,
                    o.handled, infos_of(o.fields)});

@@ -82,8 +82,9 @@ void check_abi(const std::string& path, const std::string& text) {
     const std::string wanted = our_line.substr(name.size() + 2);
     const std::string found =
         their_line.starts_with(name + ": ") ? their_line.substr(name.size() + 2) : "none";
-    refuse(named(path) + " was built with " + name + " " + found + ", and this accel-run with " +
-               wanted,
+    std::string message = named(path);
+    message.append(" was built with ").append(name).append(" ").append(found);
+    refuse(message.append(", and this accel-run with ").append(wanted),
            "build it anew: " + build_command(path));
   }
 }

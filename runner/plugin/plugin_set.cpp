@@ -22,16 +22,17 @@ void check_vendor(const std::string& path, const std::string& kind, const std::s
 }  // namespace
 
 void PluginSet::check_names(const std::string& path, const PluginManifest& manifest) {
+  const std::string plugin = "plugin '" + path + "'";
   for (const auto& known : identities_) {
     if (known.name != manifest.name) continue;
-    throw Error(ExitCode::kRecipe,
-                "plugin '" + path + "' is named '" + manifest.name + "', as another one is",
+    throw Error(ExitCode::kRecipe, plugin + " is named '" + manifest.name + "', as another one is",
                 "leave one of the two out");
   }
   for (const DescribedComponent& component : manifest.components) {
     check_vendor(path, component.kind, component.name, vendor_of(manifest.name));
-    const std::string what = component.kind + " '" + component.name + "'";
-    const auto [owner, entered] = owners_.emplace(what, "plugin '" + path + "'");
+    std::string what = component.kind;
+    what.append(" '").append(component.name).append("'");
+    const auto [owner, entered] = owners_.emplace(what, plugin);
     std::string other = entered ? "" : owner->second;
     for (const CatalogIndex* catalog : registry_.all()) {
       if (other.empty() && catalog->kind() == component.kind &&
@@ -41,7 +42,7 @@ void PluginSet::check_names(const std::string& path, const PluginManifest& manif
     }
     if (other.empty()) continue;
     throw Error(ExitCode::kRecipe,
-                "plugin '" + path + "' brings the " + what + ", which " + other + " has already",
+                plugin + " brings the " + what.append(", which ").append(other) + " has already",
                 "leave one of the two out, or rename the component");
   }
 }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 
 #include "core/error.h"
 #include "core/plugin_abi.h"
@@ -56,7 +57,12 @@ void load(const std::string& path, Registry& registry) {
                 "plugin '" + path + "' does not export '" + std::string(kPluginEntry) + "'",
                 "build it with 'accel-run plugin build' or accel_add_plugin()");
   }
-  enter(registry);
+  try {
+    enter(registry);
+  } catch (const std::logic_error& error) {  // of a name that its manifest does not tell of
+    throw Error(ExitCode::kRecipe, "plugin '" + path + "' cannot be entered: " + error.what(),
+                "describe it anew: accel-run plugin describe " + path);
+  }
 }
 
 std::string threw(const std::string& what) {

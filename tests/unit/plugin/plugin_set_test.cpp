@@ -233,6 +233,21 @@ TEST(PluginSetTest, AMissingFileOrAManifestOfAnotherIsRefused) {
             "accel-run plugin build .");
 }
 
+TEST(PluginSetTest, ANameThatTheManifestHidesIsRefused) {
+  const TemporaryFolder folder;
+  const std::string good = bytes_of_file(test_spirals);
+  const std::string a = put(folder, good), b = put(folder, good, "b.so");
+  PluginManifest silent = manifest_of(good);
+  silent.name = "example/other";
+  silent.components.clear();
+  folder.write("b.so.toml", write_plugin_manifest(silent));
+  PluginSet plugins{Registry()};
+  plugins.add(a);
+  EXPECT_EQ(refusal(folder, [&] { plugins.add(b); }),
+            "plugin 'b.so' cannot be entered: two datasets are named 'example/spirals' | describe "
+            "it anew: accel-run plugin describe b.so");
+}
+
 TEST(PluginSetTest, NamesThatAreThereAlreadyAreRefused) {
   const std::string good = bytes_of_file(test_spirals);
   const TemporaryFolder folder;
