@@ -80,8 +80,8 @@ std::optional<std::string> read_file(const Wanted& wanted, Diagnostics& problems
 /// Reads a recipe and everything it includes, in the order in which the layers are laid.
 class Layers {
  public:
-  Layers(const std::string& builtin_folder, Diagnostics& problems)
-      : builtin_folder_(builtin_folder), problems_(problems) {}
+  Layers(const ComposeRequest& request, Diagnostics& problems)
+      : request_(request), problems_(problems) {}
 
   void read(const Wanted& wanted) {
     std::error_code error;
@@ -102,7 +102,10 @@ class Layers {
       }
       return;
     }
-    const std::optional<std::string> text = read_file(wanted, problems_);
+    const auto open_text = request_.texts.find(canonical.string());
+    const std::optional<std::string> text = open_text == request_.texts.end()
+                                                ? read_file(wanted, problems_)
+                                                : std::optional(open_text->second);
     if (!text) return;
     std::optional<Node> tree = parse(path.string(), *text);
     if (!tree) return;
@@ -115,7 +118,7 @@ class Layers {
 
   /// Where `builtin:NAME` is.
   fs::path builtin_path(const std::string& name) const {
-    const fs::path path = fs::path(builtin_folder_) / name.substr(kBuiltin.size());
+    const fs::path path = fs::path(request_.builtin_folder) / name.substr(kBuiltin.size());
     if (path.has_extension()) return path;
     std::error_code error;
     const fs::path toml = path.string() + ".toml";
@@ -161,7 +164,7 @@ class Layers {
     }
   }
 
-  const std::string& builtin_folder_;
+  const ComposeRequest& request_;
   Diagnostics& problems_;
   std::vector<Node> trees_;
   std::vector<std::string> files_;
@@ -184,7 +187,7 @@ References with_recipe_folder(References references, const fs::path& recipe) {
 
 Composition compose(const ComposeRequest& request, Diagnostics& problems) {
   Diagnostics reading;
-  Layers layers(request.builtin_folder, reading);
+  Layers layers(request, reading);
   const bool builtin = request.recipe.starts_with(kBuiltin);
   const fs::path path = builtin ? layers.builtin_path(request.recipe) : fs::path(request.recipe);
   layers.read({path, request.recipe, {}});

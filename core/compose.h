@@ -1,6 +1,7 @@
 // From files and arguments to one recipe: includes, layers, overrides and references.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct ComposeRequest {
   std::vector<Argument> overrides;  ///< laid over all of these
   bool smoke = false;               ///< lay the recipe's own `smoke` section over it, before these
   std::string builtin_folder;       ///< where `builtin:NAME` is looked up
-  References references;            ///< `recipe.dir` is answered by compose() itself
+  /// Texts that stand for what is on disk, by canonical path: files open in an editor.
+  std::map<std::string, std::string> texts;
+  References references;  ///< `recipe.dir` is answered by compose() itself
 };
 
 struct Composition {

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/reference.h"
 #include "runner/cli/load_recipe.h"
+#include "runner/cli/new_file.h"
 #include "runner/cli/new_recipe.h"
 #include "runner/cli/verbs.h"
 
@@ -15,18 +16,6 @@ namespace accel {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Writes a file that must not exist yet.
-void write_new(const fs::path& path, const std::string& text) {
-  if (fs::exists(path)) {
-    throw Error(ExitCode::kRecipe, "'" + path.string() + "' exists already",
-                "give another name; nothing is overwritten");
-  }
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out) throw IoError("cannot write '" + path.string() + "'");
-}
 
 }  // namespace
 
@@ -71,7 +60,7 @@ ExitCode reference_verb(const std::string& folder) {
 }
 
 ExitCode new_verb(const std::string& target, const std::string& data) {
-  write_new(target, sniff_recipe(data));
+  write_new_file(target, sniff_recipe(data));
   say("wrote " + target + "; run it with: accel-run " + target);
   return ExitCode::kDone;
 }
@@ -96,7 +85,7 @@ ExitCode copy_verb(const std::string& source, const std::string& target) {
   std::ifstream in(from);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const fs::path to = target.empty() ? fs::path(from.filename()) : fs::path(target);
-  write_new(to, text);
+  write_new_file(to, text);
   say("wrote " + to.string());
   return ExitCode::kDone;
 }

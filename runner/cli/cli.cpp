@@ -35,6 +35,7 @@ struct Arguments {
   int64_t processes = 2;
   ConvertArguments convert{{}, {}, "safetensors", {}};
   ExportArguments export_to;
+  ImportArguments import_from;
   std::vector<std::string> argv;
   /// What the verb does before it may load libtorch, if anything; false: that was all.
   std::function<bool()> prepare;
@@ -192,6 +193,7 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
         ->expected(1)
         ->take_all();
   }
+  add_verb(app, "lsp", "serve an editor: see docs/editors.md", to, [] { return editor_verb(); });
   CLI::App& reference = add_verb(app, "reference", "write the reference pages", to,
                                  [&to] { return reference_verb(to.target); });
   reference.add_option("folder", to.target, "where to")->required();
@@ -261,6 +263,15 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
                             [&to] { return new_verb(to.target, to.data); });
   make.add_option("file", to.target, "the recipe to write")->required();
   make.add_option("data", to.data, "a file or folder to look at; none: a built-in dataset");
+  CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,
+                              [&to] { return import_verb(to.import_from); });
+  import.add_option("file", to.import_from.source, "a config in YAML or JSON")->required();
+  import.add_option("--to", to.import_from.target, "the recipe to write; default: print it");
+  import
+      .add_option("--from", to.import_from.peer,
+                  "whose it is, where its keys do not tell: trainer, axolotl, llama-factory, "
+                  "torchtune, accelerate")
+      ->check(CLI::IsMember({"trainer", "axolotl", "llama-factory", "torchtune", "accelerate"}));
   CLI::App& copy = add_verb(app, "cp", "copy a built-in recipe", to,
                             [&to] { return copy_verb(to.source, to.target); });
   copy.add_option("source", to.source, "builtin:NAME")->required();

@@ -47,6 +47,7 @@ ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
   int number = arguments.first_override;
   for (const std::string& text : arguments.overrides) request.overrides.push_back({number++, text});
   request.above = arguments.flags;
+  request.texts = arguments.texts;
   request.references.environment = &environment_variable;
   request.references.secret = &environment_variable;
   request.references.fact = [&facts, path = arguments.path](const std::string& name) {
@@ -167,6 +168,16 @@ LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& ru
   loaded.options.plugin_identities = plugins.identities();
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   return loaded;
+}
+
+Node merged_recipe(const RecipeArguments& arguments) {
+  RunFacts facts{stem_of(arguments.path), {}};
+  Diagnostics problems;
+  try {
+    return compose(request_of(arguments, facts), problems).recipe;
+  } catch (const RecipeError&) {
+    return {};
+  }
 }
 
 void tell_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded) {

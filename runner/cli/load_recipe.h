@@ -35,6 +35,10 @@ struct LoadedRecipe {
 /// and, lower still, what Accelerate's variables say.
 LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir = {});
 
+/// The recipe with all its layers, whatever is wrong with its options; null when a file of it
+/// cannot be read.
+Node merged_recipe(const RecipeArguments& arguments);
+
 /// Says which config lies under the recipe, and warns of what has no effect.
 void tell_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded);
 

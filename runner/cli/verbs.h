@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct RecipeArguments {
   std::string run_dir;                ///< empty: runs/<name>
   bool json = false;                  ///< errors of ranks are told as JSON
   std::optional<int64_t> stop_after;  ///< save and stop after so many steps
+  /// Texts that stand for what is on disk, by canonical path.
+  std::map<std::string, std::string> texts;
 };
 
 /// Start the ranks that the recipe wants and return how they ended; nothing where this process is
@@ -102,6 +105,8 @@ ExitCode list_verb(const std::vector<std::string>& plugins, const std::string& k
 ExitCode explain_verb(const std::vector<std::string>& plugins, const std::string& kind,
                       const std::string& name);
 ExitCode schema_verb(const std::vector<std::string>& plugins);
+/// Serves an editor on standard input and output until it ends the server.
+ExitCode editor_verb();
 /// Writes the generated reference pages into `folder`.
 ExitCode reference_verb(const std::string& folder);
 
@@ -116,6 +121,14 @@ ExitCode env_verb(const std::string& file);
 
 /// Writes a recipe for the data at `data` (empty: a built-in dataset) to `target`.
 ExitCode new_verb(const std::string& target, const std::string& data);
+struct ImportArguments {
+  std::string source;  ///< the config of another trainer
+  std::string target;  ///< the recipe to write; empty: it is printed
+  std::string peer;    ///< whose config it is; empty: as its keys say
+};
+/// Writes the recipe, and tells what became of every key.
+ExitCode import_verb(const ImportArguments& arguments);
+
 /// Copies a built-in recipe: `builtin:NAME`.
 ExitCode copy_verb(const std::string& source, const std::string& target);
 

@@ -1,0 +1,344 @@
+#include "runner/editor/language_server.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runner/editor/recipe_cursor.h"
+#include "runner/formats/strict_json.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr size_t kMaxDocuments = 64;
+constexpr size_t kMaxDocumentBytes = 1024 * 1024;
+constexpr int kMaxMessageDepth = 64;
+
+/// The protocol's numbers for what is wrong with a message.
+enum class Fault : int {
+  kParse = -32700,
+  kRequest = -32600,
+  kMethod = -32601,
+  kParameters = -32602,
+  kNotInitialized = -32002,
+};
+
+/// A request that cannot be answered.
+struct Refusal {
+  Fault fault;
+  std::string text;
+};
+
+std::string wire(const Json& message) {
+  return message.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string failure(const Json& id, Fault fault, const std::string& text) {
+  return wire({{"jsonrpc", "2.0"},
+               {"id", id},
+               {"error", {{"code", static_cast<int>(fault)}, {"message", text}}}});
+}
+
+Json wire_position(const EditorPosition& position) {
+  return {{"line", position.line}, {"character", position.character}};
+}
+
+Json range_of(const EditorDocument& document, size_t begin, size_t end) {
+  return {{"start", wire_position(document.position_of(begin))},
+          {"end", wire_position(document.position_of(end))}};
+}
+
+EditorPosition position_in(const Json& parameters) {
+  const Json& place = parameters.at("position");
+  const Json &line = place.at("line"), &character = place.at("character");
+  if (!line.is_number_unsigned() || !character.is_number_unsigned()) {
+    throw Refusal{Fault::kParameters, "a position is two whole numbers"};
+  }
+  return {line.get<size_t>(), character.get<size_t>()};
+}
+
+std::string canonical_path(const std::string& path) {
+  std::error_code error;
+  return fs::weakly_canonical(path, error).string();
+}
+
+/// What is underlined for a problem at an offset: a quoted text, or up to what ends a plain one.
+size_t problem_end(const std::string& text, size_t begin) {
+  const size_t line_end = std::min(text.find('\n', begin), text.size());
+  const char first = begin < line_end ? text[begin] : '\0';
+  size_t end = begin;
+  if (first == '"' || first == '\'') {
+    end = std::min(text.find(first, begin + 1), line_end - 1) + 1;
+  } else {
+    while (end < line_end && std::string_view(",]}#:=").find(text[end]) == std::string_view::npos) {
+      ++end;
+    }
+    while (end > begin && std::string_view(" \t\r").find(text[end - 1]) != std::string_view::npos) {
+      --end;
+    }
+  }
+  return std::min(std::max(end, begin + 1), line_end);
+}
+
+/// The protocol's numbers for what a word is, by which editors choose a picture.
+int picture_of_word(Suggestion::What what) {
+  switch (what) {
+    case Suggestion::What::kOption:
+      return 10;  // a property
+    case Suggestion::What::kSection:
+      return 9;  // a module
+    case Suggestion::What::kComponent:
+      return 7;  // a class
+    case Suggestion::What::kValue:
+      break;
+  }
+  return 12;  // a value
+}
+
+Json capabilities() {
+  return {{"capabilities",
+           {{"positionEncoding", "utf-16"},
+            {"textDocumentSync", {{"openClose", true}, {"change", 1}}},
+            {"completionProvider", {{"triggerCharacters", {":", " ", "{", "["}}}},
+            {"hoverProvider", true},
+            {"definitionProvider", true}}},
+          {"serverInfo", {{"name", "accel-run"}}}};
+}
+
+/// What is put in place of the word that is typed.
+std::string inserted(const Suggestion& word, bool key, bool toml, bool touches_colon) {
+  if (!key) {
+    const bool plain = word.word == "true" || word.word == "false" ||
+                       word.word.find_first_not_of("0123456789.e-+") == std::string::npos;
+    return (touches_colon ? " " : "") + (toml && !plain ? '"' + word.word + '"' : word.word);
+  }
+  return word.word + (toml ? " = " : ": ");
+}
+
+}  // namespace
+
+std::string LanguageServer::too_large() {
+  return failure(nullptr, Fault::kRequest, "the message is larger than any recipe");
+}
+
+std::vector<std::string> LanguageServer::receive(std::string_view text) {
+  Json message;
+  try {
+    MemoryBudget budget(text.size(), "the message");
+    message = parse_strict_json(text, "the message", kMaxMessageDepth, budget);
+  } catch (const FormatError& error) {
+    return {failure(nullptr, Fault::kParse, error.what())};
+  }
+  const Json id = message.value("id", Json());
+  const Json method = message.value("method", Json());
+  const bool request = message.contains("id");
+  if (!method.is_string()) {
+    if (!request || message.contains("result") || message.contains("error")) return {};
+    return {failure(id, Fault::kRequest, "the message has no method")};
+  }
+  const Json parameters = message.value("params", Json::object());
+  try {
+    if (request)
+      return {wire({{"jsonrpc", "2.0"}, {"id", id}, {"result", answer(method, parameters)}})};
+    notice(method, parameters);
+  } catch (const Refusal& refusal) {
+    if (request) return {failure(id, refusal.fault, refusal.text)};
+  } catch (const Json::exception&) {
+    const std::string text_of =
+        "the parameters of '" + method.get<std::string>() + "' are not its own";
+    if (request) return {failure(id, Fault::kParameters, text_of)};
+  }
+  return {};
+}
+
+Json LanguageServer::answer(const std::string& method, const Json& parameters) {
+  if (method == "initialize") {
+    initialized_ = true;
+    return capabilities();
+  }
+  if (!initialized_) throw Refusal{Fault::kNotInitialized, "'initialize' comes first"};
+  if (shut_down_) throw Refusal{Fault::kRequest, "nothing but 'exit' follows 'shutdown'"};
+  if (method == "shutdown") {
+    shut_down_ = true;
+    return nullptr;
+  }
+  const bool known = method == "textDocument/completion" || method == "textDocument/hover" ||
+                     method == "textDocument/definition";
+  if (!known) throw Refusal{Fault::kMethod, "there is no method '" + method + "'"};
+  const auto found = documents_.find(parameters.at("textDocument").at("uri").get<std::string>());
+  const EditorPosition position = position_in(parameters);
+  if (found == documents_.end()) return nullptr;
+  if (method == "textDocument/completion") return complete(found->second, position);
+  if (method == "textDocument/hover") return hover(found->second, position);
+  return definition(found->second, position);
+}
+
+void LanguageServer::notice(const std::string& method, const Json& parameters) {
+  if (method == "exit") ended_ = true;
+  if (!initialized_ || shut_down_) return;
+  if (method == "textDocument/didOpen") {
+    const Json& document = parameters.at("textDocument");
+    set_text(document, document.at("text"));
+  } else if (method == "textDocument/didChange") {
+    const Json& changes = parameters.at("contentChanges");
+    if (!changes.empty()) set_text(parameters.at("textDocument"), changes.back().at("text"));
+  } else if (method == "textDocument/didClose") {
+    close(parameters.at("textDocument").at("uri"));
+  } else if (method == "textDocument/didSave") {
+    changed_ = true;
+  }
+}
+
+void LanguageServer::set_text(const Json& document, const std::string& text) {
+  const std::string uri = document.at("uri");
+  const bool known = documents_.contains(uri);
+  if (text.size() > kMaxDocumentBytes || (!known && documents_.size() >= kMaxDocuments)) {
+    documents_.erase(uri);
+    return;
+  }
+  EditorDocument& open = documents_[uri];
+  if (!known) {
+    open.uri = uri;
+    open.path = path_of_uri(uri);
+    const bool toml = document.value("languageId", std::string()) == "toml";
+    if (open.path.empty())
+      open.path = fs::absolute(toml ? "unsaved.toml" : "unsaved.yaml").string();
+  }
+  open.text = text;
+  changed_ = true;
+}
+
+void LanguageServer::close(const std::string& uri) {
+  if (documents_.erase(uri) == 0) return;
+  changed_ = true;  // others may include it
+  outbox_.push_back(wire({{"jsonrpc", "2.0"},
+                          {"method", "textDocument/publishDiagnostics"},
+                          {"params", {{"uri", uri}, {"diagnostics", Json::array()}}}}));
+}
+
+std::vector<std::string> LanguageServer::publish() {
+  std::vector<std::string> out = std::exchange(outbox_, {});
+  if (!std::exchange(changed_, false)) return out;
+  for (const auto& [uri, document] : documents_) {
+    Json list = Json::array();
+    if (looks_like_recipe(document.text)) {
+      for (const Diagnostic& found : host_.check(document.path, texts())) {
+        list.push_back(problem(document, found));
+      }
+    }
+    out.push_back(wire({{"jsonrpc", "2.0"},
+                        {"method", "textDocument/publishDiagnostics"},
+                        {"params", {{"uri", uri}, {"diagnostics", std::move(list)}}}}));
+  }
+  return out;
+}
+
+/// What is wrong elsewhere, as in an included file, is shown where the text starts.
+Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& found) const {
+  const Source* source = found.where.source.get();
+  const bool here = source && source->kind == Source::Kind::kFile && found.where.line > 0 &&
+                    canonical_path(source->path) == canonical_path(document.path);
+  std::string text = found.message;
+  if (!here && source && source->kind == Source::Kind::kFile) {
+    const std::string line = found.where.line > 0 ? ":" + std::to_string(found.where.line) : "";
+    if (canonical_path(source->path) != canonical_path(document.path)) {
+      text = source->path + line + ": " + text;
+    }
+  } else if (!here && source && source->kind == Source::Kind::kEnvironment) {
+    text = "environment " + source->path + ": " + text;
+  }
+  if (!found.hint.empty()) text.append("\nhint: ").append(found.hint);
+  const size_t begin = here ? document.offset_at(found.where.line, found.where.column) : 0;
+  return {{"range", range_of(document, begin, problem_end(document.text, begin))},
+          {"severity", 1},
+          {"source", "accel-run"},
+          {"message", text}};
+}
+
+EditorHost::Texts LanguageServer::texts() const {
+  EditorHost::Texts out;
+  for (const auto& [uri, document] : documents_) {
+    out[canonical_path(document.path)] = document.text;
+  }
+  return out;
+}
+
+/// The recipe as it would be with `text` in the document, what it includes under it.
+Node LanguageServer::composed(const EditorDocument& document, const std::string& text,
+                              const Node& own) const {
+  if (!own.find("include")) return own;
+  EditorHost::Texts all = texts();
+  all[canonical_path(document.path)] = text;
+  Node whole = host_.compose(document.path, all);
+  return whole.null() ? own : whole;
+}
+
+Json LanguageServer::complete(const EditorDocument& document,
+                              const EditorPosition& position) const {
+  const size_t offset = document.offset_of(position);
+  const std::optional<RecipeCursor> cursor = find_cursor(document.path, document.text, offset);
+  if (!cursor) return Json::array();
+  const Node tree = composed(document, cursor->patched, cursor->tree);
+  const bool toml = document.path.ends_with(".toml");
+  const bool quoted = cursor->begin > 0 && (document.text[cursor->begin - 1] == '"' ||
+                                            document.text[cursor->begin - 1] == '\'');
+  Json out = Json::array();
+  const auto add = [&](const std::vector<Suggestion>& words, bool key) {
+    for (const Suggestion& word : words) {
+      const std::string text =
+          inserted(word, key, toml && !quoted, cursor->touches_colon && !quoted);
+      out.push_back(
+          {{"label", word.word},
+           {"kind", picture_of_word(word.what)},
+           {"detail", word.detail},
+           {"documentation", {{"kind", "markdown"}, {"value", word.help}}},
+           {"filterText", word.word},
+           {"textEdit",
+            {{"range", range_of(document, cursor->begin, cursor->end)}, {"newText", text}}}});
+    }
+  };
+  const bool item = !cursor->path.empty() &&
+                    std::isdigit(static_cast<unsigned char>(cursor->path.back().front()));
+  if (cursor->key) add(host_.help.keys(tree, cursor->path), true);
+  if (!cursor->key || item) add(host_.help.values(tree, cursor->path), false);
+  return out;
+}
+
+Json LanguageServer::hover(const EditorDocument& document, const EditorPosition& position) const {
+  const size_t offset = document.offset_of(position);
+  const std::optional<RecipeWord> word = find_word(document.path, document.text, offset);
+  if (!word) return nullptr;
+  const Node tree = composed(document, document.text, word->tree);
+  const std::string text = host_.help.explain(tree, word->path);
+  if (text.empty()) return nullptr;
+  return {{"contents", {{"kind", "markdown"}, {"value", text}}},
+          {"range", range_of(document, word->begin, word->end)}};
+}
+
+/// From the name of an included recipe to its file.
+Json LanguageServer::definition(const EditorDocument& document,
+                                const EditorPosition& position) const {
+  constexpr std::string_view kBuiltinPrefix = "builtin:";
+  const size_t offset = document.offset_of(position);
+  const std::optional<RecipeWord> word = find_word(document.path, document.text, offset);
+  if (!word || word->key || word->path.empty() || word->path.front() != "include") return nullptr;
+  const Node* node = &word->tree.find("include")->node;
+  if (node->list() && word->path.size() > 1) node = &(*node->list())[std::stoul(word->path[1])];
+  const Scalar* name = node->scalar();
+  if (!name) return nullptr;
+  fs::path path = fs::path(document.path).parent_path() / name->text;
+  if (name->text.starts_with(kBuiltinPrefix)) {
+    path = fs::path(host_.builtin_folder) / name->text.substr(kBuiltinPrefix.size());
+    if (!path.has_extension()) path += ".yaml";
+  }
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return nullptr;
+  const Json start = {{"line", 0}, {"character", 0}};
+  return {{"uri", uri_of_path(path.lexically_normal().string())},
+          {"range", {{"start", start}, {"end", start}}}};
+}
+
+}  // namespace accel

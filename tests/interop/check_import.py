@@ -1,0 +1,40 @@
+"""What the installed transformers writes of TrainingArguments is known to the importer.
+
+    python tests/interop/check_import.py ACCEL_RUN
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from transformers import TrainingArguments
+
+# Named as left even at their defaults: what accel-run does otherwise.
+EXPECTED = set()
+
+
+def account(binary, folder, **arguments):
+    """The lines of the account under 'not in the recipe'."""
+    path = Path(folder) / "args.json"
+    path.write_text(TrainingArguments(output_dir=str(Path(folder) / "out"), use_cpu=True, **arguments).to_json_string())
+    done = subprocess.run([binary, "import", str(path)], capture_output=True, text=True, check=True)
+    left = done.stderr.split("not in the recipe:\n")
+    return [line.strip() for line in left[1].split("note:\n")[0].splitlines()] if len(left) > 1 else []
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        plain = account(sys.argv[1], folder, report_to=[])
+        unknown = [line for line in plain if "does not know" in line]
+        unexpected = [line for line in plain if line.split(": ")[1] not in EXPECTED]
+        told = account(sys.argv[1], folder, report_to=["tensorboard"], label_smoothing_factor=0.1, optim="lion_32bit")
+    for line in unknown + unexpected:
+        print(line)
+    good = not unexpected and any("label_smoothing_factor" in line for line in told) and len(told) == 1
+    print("ok" if good else f"wrong: {told}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Configs of other trainers become recipes that validate, and train.   imports.py ACCEL_RUN RECIPES_FOLDER"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import runs
+
+TRAINER = {"output_dir": "theirs", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
+           "num_train_epochs": 1.0, "learning_rate": 0.01, "lr_scheduler_type": "cosine", "warmup_steps": 2,
+           "seed": 7, "use_cpu": True, "hub_token": "hf_secret", "report_to": ["tensorboard"], "fp16": False,
+           "gradient_checkpointing": True}
+
+AXOLOTL = """base_model: ./gpt2
+datasets: [{path: reviews.jsonl, type: completion, field: text}]
+sequence_len: 8
+val_set_size: 0.1
+sample_packing: true
+micro_batch_size: 4
+gradient_accumulation_steps: 2
+num_epochs: 1
+optimizer: adamw_torch
+lr_scheduler: cosine
+learning_rate: 0.001
+adapter: lora
+"""
+
+TORCHTUNE = """output_dir: out
+model: {_component_: torchtune.models.gpt2}
+checkpointer: {_component_: torchtune.training.FullModelHFCheckpointer, checkpoint_dir: ./gpt2}
+tokenizer: {_component_: a.b, max_seq_len: 8}
+dataset: {_component_: torchtune.datasets.text_completion_dataset, data_files: reviews.jsonl, column: text}
+batch_size: 4
+epochs: 1
+max_steps_per_epoch: 2
+optimizer: {_component_: torch.optim.AdamW, lr: 1e-3}
+lr_scheduler: {_component_: x.get_cosine_schedule_with_warmup, num_warmup_steps: 1}
+loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}
+dtype: fp32
+"""
+
+ACCELERATE = """compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_CPU
+num_processes: 2
+mixed_precision: bf16
+gpu_ids: "0"
+"""
+
+
+def main():
+    report = runs.Report()
+    recipes = pathlib.Path(sys.argv[2]).resolve()
+
+    def done(name, result, *words):
+        code, errors = result
+        report.check(name, code == 0 and all(word in errors for word in words), f"exit {code}\n{errors}")
+
+    with runs.Scratch(sys.argv[1]) as scratch:
+        shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "gpt2")
+        shutil.copy(recipes / "tiny/data/reviews.jsonl", scratch.path)
+        (scratch.path / "args.json").write_text(json.dumps(TRAINER))
+        (scratch.path / "axolotl.yaml").write_text(AXOLOTL)
+        (scratch.path / "tune.yaml").write_text(TORCHTUNE)
+        (scratch.path / "accelerate.yaml").write_text(ACCELERATE)
+
+        done("TrainingArguments", scratch.call("import", "args.json", "--to", "trainer.yaml"),
+             "wrote trainer.yaml\n", "gradient_checkpointing: activations are kept", "still to do:\n", "'model' is missing")
+        text = (scratch.path / "trainer.yaml").read_text()
+        report.check("without the token", "hf_secret" not in text, text)
+        done("with model and data they train", scratch.call("trainer.yaml", "model=mlp", "train.until=2 steps",
+                                                            "data.train={type: synthetic/glyphs, length: 32}"))
+        shutil.copy(recipes / "tiny/data/reviews_tokenizer.json", scratch.path / "gpt2/tokenizer.json")
+        done("axolotl", scratch.call("import", "axolotl.yaml", "--to", "a.yaml"), "adapter: accel-run trains all weights")
+        done("torchtune", scratch.call("import", "tune.yaml", "--to", "t.yaml"))
+        for name in ("a.yaml", "t.yaml"):
+            done(f"{name} is a recipe", scratch.call("validate", name))
+        done("Accelerate's", scratch.call("import", "accelerate.yaml", "--to", "where.yaml"), "gpu_ids: 'gpu_ids' changes nothing on the CPU")
+        done("it is a config", scratch.call("validate", "job.yaml", "--config", "where.yaml"))
+        code, errors = scratch.call("import", "axolotl.yaml", "--to", "a.yaml")
+        report.check("nothing is written over", code == 2 and "'a.yaml' exists already" in errors, errors)
+        code, errors = scratch.call("import", "job.yaml")
+        report.check("a recipe is no foreign config", code == 2 and "is no config of a trainer" in errors, errors)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
