@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "core/hub_cache.h"
+
 namespace accel {
 
 void Reading::wrong_type(const Node& node, const std::string& name, const std::string& wanted,
@@ -64,6 +66,14 @@ std::optional<FilePath> Codec<FilePath>::read(const Node& node, const std::strin
     reading.problems.error(node.where,
                            "'" + name + "' starts with '~', which only a shell replaces",
                            "write '${env:HOME}" + scalar->text.substr(1) + "'");
+    return std::nullopt;
+  }
+  if (scalar->text.starts_with(kHubPrefix)) {
+    const auto folder = hub_snapshot(std::string_view(scalar->text).substr(kHubPrefix.size()));
+    if (folder) return FilePath{*folder};
+    reading.problems.error(node.where,
+                           "'" + name + "' is '" + scalar->text + "', which is not on this machine",
+                           "fetch it first: 'accel-run download " + scalar->text + "'");
     return std::nullopt;
   }
   namespace fs = std::filesystem;

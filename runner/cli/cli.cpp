@@ -263,6 +263,12 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
                             [&to] { return new_verb(to.target, to.data); });
   make.add_option("file", to.target, "the recipe to write")->required();
   make.add_option("data", to.data, "a file or folder to look at; none: a built-in dataset");
+  CLI::App& download = add_verb(app, "download", "fetch a model of the hub, or a data set", to,
+                                [&to] { return download_verb(to.source, to.target); });
+  download
+      .add_option("what", to.source, "hf:organisation/name, hf:organisation/name@revision or mnist")
+      ->required();
+  download.add_option("--to", to.target, "a folder; default: the hub's cache, or ./data");
   CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,
                               [&to] { return import_verb(to.import_from); });
   import.add_option("file", to.import_from.source, "a config in YAML or JSON")->required();

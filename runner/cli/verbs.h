@@ -121,6 +121,9 @@ ExitCode env_verb(const std::string& file);
 
 /// Writes a recipe for the data at `data` (empty: a built-in dataset) to `target`.
 ExitCode new_verb(const std::string& target, const std::string& data);
+/// Downloads a data set or `hf:org/name@revision`. `target` empty: ./data, or the hub's cache.
+ExitCode download_verb(const std::string& what, const std::string& target);
+
 struct ImportArguments {
   std::string source;  ///< the config of another trainer
   std::string target;  ///< the recipe to write; empty: it is printed

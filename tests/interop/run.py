@@ -35,6 +35,7 @@ def steps(build, scratch):
     yield "torchrun starts ranks", [python, HERE / "check_torchrun.py", build / "accel-run"]
     yield "the JSON Schema takes the recipes", [python, HERE / "check_recipe_schema.py", build / "accel-run"]
     yield "TrainingArguments are imported", [python, HERE / "check_import.py", build / "accel-run"]
+    yield "the hub's cache, both ways", [python, HERE / "check_hub_cache.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]

@@ -8,9 +8,9 @@ import checkout
 COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/tasks",
               "runner/metrics", "runner/callbacks", "runner/dist", "runner/launch",
               "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers",
-              "runner/report", "runner/editor", "runner/importers")
+              "runner/report", "runner/editor", "runner/importers", "runner/fetch")
 READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/tokenizers",
-                 "runner/report", "runner/plugin", "runner/editor")
+                 "runner/report", "runner/plugin", "runner/editor", "runner/fetch")
 
 # What each layer may include beside itself and core.
 USES = {"core": (), "plugins": (), "runner/formats": ()}

@@ -1,0 +1,51 @@
+// download: models of the hub, and data sets.
+#include <algorithm>
+
+#include "core/hub_cache.h"
+#include "core/log.h"
+#include "runner/cli/verbs.h"
+#include "runner/fetch/hub.h"
+#include "runner/fetch/known_sets.h"
+#include "runner/launch/rank_place.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kMirrorVariable = "ACCEL_RUN_MIRROR";
+
+const KnownSet& set_named(const std::string& what) {
+  std::vector<std::string> names;
+  for (const KnownSet& set : known_sets()) {
+    if (what == set.name) return set;
+    names.emplace_back(set.name);
+  }
+  std::string all;
+  for (const std::string& name : names) all.append("'").append(name).append("' or ");
+  const std::string near = did_you_mean(what, names);
+  throw Error(ExitCode::kRecipe, "there is no download named '" + what + "'",
+              near.empty() ? "give " + all + "'hf:organisation/name'" : near);
+}
+
+}  // namespace
+
+ExitCode download_verb(const std::string& what, const std::string& target) {
+  const FetchPatience patience{.say = &say};
+  if (what.starts_with(kHubPrefix)) {
+    const HubName name = parse_hub_name(what);
+    const HubAddress address = hub_address(&environment_variable);
+    const auto client = make_curl_client();
+    const auto folder = download_model(*client, name, address, target, patience);
+    say("all files of '" + name.repository + "' are in " + folder.string());
+    return ExitCode::kDone;
+  }
+  const KnownSet& set = set_named(what);
+  const std::string folder = target.empty() ? "data" : target;
+  const std::string mirror = environment_variable(kMirrorVariable).value_or("");
+  const auto client = make_curl_client();
+  download_set(*client, set, mirror, folder, patience);
+  say("all files of " + what + " are in " + folder + "; train on them with: accel-run " +
+      set.recipe + " vars.data=" + folder);
+  return ExitCode::kDone;
+}
+
+}  // namespace accel

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Downloads from a hub of our own that plays tricks.   downloads.py ACCEL_RUN RECIPES_FOLDER"""
+
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+import runs
+
+COMMIT = "c" * 40
+TOKEN = "hf_secret"
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """A hub, or the place that a hub sends its readers to."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.pages, self.log, self.breaks = {}, [], {}
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):  # noqa: N802
+        """What huggingface_hub asks for before each file."""
+        status, headers, body = self.server.pages.get(self.path.split("?")[0], (404, {}, b""))
+        self.send_response(status)
+        etag = hashlib.sha256(body).hexdigest()
+        for name, value in {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT, **headers,
+                            "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def do_GET(self):  # noqa: N802
+        hub = self.server
+        hub.log.append((self.path, self.headers.get("Range"), self.headers.get("Authorization")))
+        status, headers, body = hub.pages.get(self.path.split("?")[0], (404, {"X-Error-Code": "EntryNotFound"}, b""))
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
+        if status == 200 and asked:
+            begin = int(asked[1])
+            headers = {**headers, "Content-Range": f"bytes {begin}-{len(body) - 1}/{len(body)}"}
+            status, body = 206, body[begin:]
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        cut = hub.breaks.get(self.path, [])
+        if cut:
+            self.wfile.write(body[:cut.pop(0)])
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.close()
+        else:
+            self.wfile.write(body)
+
+
+def listing(files):
+    siblings = []
+    for name, body in files.items():
+        blob = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
+        entry = {"rfilename": name, "size": len(body), "blobId": blob}
+        if name.endswith(".safetensors"):
+            entry["lfs"] = {"sha256": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 120}
+        siblings.append(entry)
+    return (200, {}, json.dumps({"id": "org/tiny", "sha": COMMIT, "siblings": siblings}).encode())
+
+
+def publish(hub, cdn, files):
+    hub.pages["/api/models/org/tiny/revision/main"] = listing(files)
+    for name, body in files.items():
+        path = f"/org/tiny/resolve/{COMMIT}/{name}"
+        if name.endswith(".safetensors"):  # as the hub does with large files
+            hub.pages[path] = (302, {"Location": f"{cdn.url}/blob?signature=1"}, b"")
+            cdn.pages["/blob"] = (200, {}, body)
+        else:
+            hub.pages[path] = (200, {}, body)
+
+
+class User:
+    def __init__(self, binary, folder, hub):
+        self.binary, self.folder = binary, folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        self.environment.update(HF_HOME=str(folder / "hf"), HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN, NO_PROXY="127.0.0.1",
+                                no_proxy="127.0.0.1", OMP_NUM_THREADS="1")
+
+    def call(self, *words, **variables):
+        done = subprocess.run([self.binary, *words], cwd=self.folder, env={**self.environment, **variables},
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+def check_model(user, hub, cdn, files, report):
+    cdn.breaks["/blob?signature=1"] = [1000, 0, 500]
+    code, told = user.call("download", "hf:org/tiny")
+    report.check("a model is downloaded over a bad line", code == 0, told)
+    ranges = [asked for _, asked, _ in cdn.log]
+    report.check("by ranges", ranges == [None, "bytes=1000-", "bytes=1000-", "bytes=1500-"], ranges)
+    report.check("the token is for the hub only", {token for _, _, token in cdn.log} == {None}
+                 and {token for _, _, token in hub.log} == {f"Bearer {TOKEN}"})
+    report.check("and is never told", TOKEN not in told)
+    model = user.folder / "hf/hub/models--org--tiny"
+    snapshot = model / "snapshots" / COMMIT
+    report.check("it is in the hub's cache", (model / "refs/main").read_text() == COMMIT
+                 and (snapshot / "model.safetensors").read_bytes() == files["model.safetensors"]
+                 and (snapshot / "config.json").is_symlink())
+    recipe = user.folder / "r.yaml"
+    recipe.write_text("model: {type: auto, weights: 'hf:org/tiny'}\n"
+                      "data: {train: {type: synthetic/addition, length: 64}}\ntrain: {until: 1 step, batch: 4}\n")
+    asked = len(hub.log)
+    code, told = user.call("r.yaml")
+    report.check("a recipe trains from it", code == 0, told)
+    report.check("and asks no server", len(hub.log) == asked)
+    recipe.write_text(recipe.read_text().replace("org/tiny", "org/other"))
+    code, told = user.call("validate", "r.yaml")
+    report.check("one that is not here is told", code == 2 and "'weights' is 'hf:org/other', which is not on this machine"
+                 in told and "hint: fetch it first: 'accel-run download hf:org/other'" in told, told)
+
+
+def check_refusals(user, hub, cdn, files, report):
+    def refused(name, result, code, text):
+        report.check(name, result[0] == code and text in result[1] and TOKEN not in result[1], result)
+
+    refused("another model", user.call("download", "hf:org/none"), 2, "the hub has no model 'org/none'")
+    hub.pages["/api/models/org/gated/revision/main"] = (403, {"X-Error-Code": "GatedRepo"}, b"")
+    refused("a gated model", user.call("download", "hf:org/gated"), 3, "is given only to those who have asked")
+    hub.pages["/api/models/org/unknown/revision/main"] = (401, {}, b"")
+    refused("without a good token", user.call("download", "hf:org/unknown"), 3, "does not know who asks")
+    refused("offline", user.call("download", "hf:org/tiny", HF_HUB_OFFLINE="1"), 7, "HF_HUB_OFFLINE is set")
+    refused("a name that is none", user.call("download", "hf:../x"), 2, "names no model of the hub")
+    refused("something else", user.call("download", "mnits"), 2, "did you mean 'mnist'?")
+    hub.pages["/api/models/org/evil/revision/main"] = listing({"config.json": b"{}", "../../x.json": b"{}"})
+    refused("names that lead elsewhere", user.call("download", "hf:org/evil"), 3, "which would lie elsewhere")
+    cdn.pages["/blob"] = (200, {}, files["model.safetensors"][:-1] + b"!")
+    to = user.folder / "mine"
+    refused("other bytes", user.call("download", "hf:org/tiny", "--to", str(to)), 3, "has the checksum")
+    report.check("of which nothing stays", not list(to.glob("model.safetensors*")))
+    closed = user.call("download", "hf:org/tiny", HF_ENDPOINT="http://127.0.0.1:9")
+    refused("no server", closed, 7, "cannot download")
+    cdn.pages["/mnist/train-images-idx3-ubyte.gz"] = (200, {}, b"x" * 9912422)
+    refused("data that is not what it was", user.call("download", "mnist", ACCEL_RUN_MIRROR=cdn.url + "/mnist"), 3,
+            "has the checksum")
+
+
+def main():
+    binary = pathlib.Path(sys.argv[1]).resolve()
+    source = pathlib.Path(sys.argv[2]).resolve() / "tiny/data/gpt2"
+    files = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    files |= {"README.md": b"words", ".gitattributes": b"x"}
+    report = runs.Report()
+    hub, cdn = Server(), Server()
+    publish(hub, cdn, files)
+    with tempfile.TemporaryDirectory() as folder:
+        user = User(binary, pathlib.Path(folder).resolve(), hub)
+        check_model(user, hub, cdn, files, report)
+        check_refusals(user, hub, cdn, files, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

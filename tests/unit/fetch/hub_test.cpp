@@ -1,0 +1,237 @@
+#include "runner/fetch/hub.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/hub_cache.h"
+#include "tests/unit/fetch/fake_web.h"
+#include "tests/unit/formats/temp_folder.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string kCommit(40, 'c');
+const std::string kHub = "https://hub.org";
+const std::string kListing = kHub + "/api/models/org/name/revision/main?blobs=true";
+
+std::string git_digest(const std::string& body) {
+  return digest_of(Digest::Kind::kSha1,
+                   "blob " + std::to_string(body.size()) + std::string(1, '\0') + body);
+}
+
+class HubTest : public testing::Test {
+ protected:
+  HubTest()
+      : environment_{
+            {"HF_HOME", folder_.path()}, {"HF_ENDPOINT", kHub + "/"}, {"HF_TOKEN", "hf_secret"}} {
+    add("config.json", "{}", false);
+    add("model.safetensors", "weights", true);
+    add("README.md", "words", false);
+    add("onnx/model.onnx", "other weights", true);
+    list();
+  }
+
+  void add(const std::string& name, const std::string& body, bool lfs) {
+    Json entry = {{"rfilename", name}, {"size", body.size()}, {"blobId", git_digest(body)}};
+    if (lfs) {
+      entry["lfs"] = {{"sha256", digest_of(Digest::Kind::kSha256, body)}, {"size", body.size()}};
+    }
+    files_.push_back(entry);
+    web_.pages[kHub + "/org/name/resolve/" + kCommit + "/" + name] = {body};
+  }
+  void list() { web_.pages[kListing] = {Json{{"sha", kCommit}, {"siblings", files_}}.dump()}; }
+  Lookup lookup() const {
+    return [this](const std::string& name) -> std::optional<std::string> {
+      const auto found = environment_.find(name);
+      return found == environment_.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+  std::string download(const std::string& name = "hf:org/name", const fs::path& to = {}) {
+    FetchPatience patience = no_pause();
+    patience.say = [this](const std::string& line) { said_ += line + "\n"; };
+    return download_model(web_, parse_hub_name(name), hub_address(lookup()), to, patience).string();
+  }
+  std::string complaint() {
+    try {
+      download();
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("hf_secret"), std::string::npos);
+      EXPECT_EQ(error.hint().find("hf_secret"), std::string::npos);
+      return std::string(error.what()) + "\n" + error.hint();
+    }
+    return "";
+  }
+  std::string content(const fs::path& path) const {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  TempFolder folder_;
+  std::map<std::string, std::string> environment_;
+  FakeWeb web_;
+  Json files_ = Json::array();
+  std::string said_;
+};
+
+TEST_F(HubTest, TheCacheIsHuggingFaces) {
+  const fs::path model = fs::path(folder_.path()) / "hub/models--org--name";
+  EXPECT_EQ(download(), model / "snapshots" / kCommit);
+  EXPECT_EQ(content(model / "refs/main"), kCommit);
+  EXPECT_EQ(content(model / "snapshots" / kCommit / "config.json"), "{}");
+  EXPECT_EQ(fs::read_symlink(model / "snapshots" / kCommit / "model.safetensors"),
+            "../../blobs/" + digest_of(Digest::Kind::kSha256, "weights"));
+  EXPECT_EQ(content(model / "blobs" / git_digest("{}")), "{}");
+  EXPECT_FALSE(fs::exists(model / "snapshots" / kCommit / "README.md"));
+  EXPECT_EQ(said_, "config.json, 2 bytes\nmodel.safetensors, 7 bytes\n");
+  EXPECT_EQ(hub_snapshot("org/name", lookup()), model / "snapshots" / kCommit);
+  EXPECT_EQ(hub_snapshot("org/name@" + kCommit, lookup()), model / "snapshots" / kCommit);
+  EXPECT_EQ(hub_snapshot("org/name@v1", lookup()), std::nullopt);
+  for (const std::string& line : web_.log) {
+    EXPECT_TRUE(line.ends_with(" and Bearer hf_secret")) << line;
+  }
+  const size_t asked = web_.log.size();
+  download();
+  EXPECT_EQ(web_.log.size(), asked + 1) << "only the listing is asked for again";
+}
+
+TEST_F(HubTest, AFolderOfOnesOwn) {
+  const fs::path to = fs::path(folder_.path()) / "mine";
+  EXPECT_EQ(download("hf:org/name", to), to);
+  EXPECT_EQ(content(to / "model.safetensors"), "weights");
+  EXPECT_FALSE(fs::exists(fs::path(folder_.path()) / "hub"));
+}
+
+TEST_F(HubTest, NothingIsFoundUntilAllOfItIsThere) {
+  web_.pages.erase(kHub + "/org/name/resolve/" + kCommit + "/model.safetensors");
+  EXPECT_EQ(complaint(),
+            "cannot download 'model.safetensors' from 'https://hub.org': Couldn't "
+            "connect to server\nwhat has come is kept: give the same command again");
+  EXPECT_EQ(hub_snapshot("org/name", lookup()), std::nullopt);
+  EXPECT_EQ(hub_snapshot("org/name@" + kCommit, lookup()), std::nullopt);
+}
+
+TEST_F(HubTest, RefusesNamesThatLeadElsewhere) {
+  for (const char* name : {"../config.json", "/etc/passwd", "a/../../config.json", "a\\b.json",
+                           "C:x.json", "..", ""}) {
+    files_.push_back({{"rfilename", name}, {"size", 1}, {"blobId", std::string(40, 'a')}});
+    list();
+    EXPECT_TRUE(complaint().starts_with("what the hub tells of 'org/name' names the file '"))
+        << name;
+    files_.erase(files_.size() - 1);
+  }
+  EXPECT_FALSE(fs::exists(fs::path(folder_.path()) / "hub"));
+}
+
+TEST_F(HubTest, RefusesListingsThatAreNone) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"<html>", "is not readable: the listing is not JSON"},
+      {"{}", "lacks what a listing has"},
+      {R"({"sha": "../../x", "siblings": []})", "has no commit"},
+      {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json", "size": 1,
+                                      "blobId": "../../../x"}]})",
+       "has no checksum of 'config.json'"},
+      {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json"}]})",
+       "lacks what a listing has"},
+  };
+  for (const auto& [text, what] : cases) {
+    web_.pages[kListing] = {text};
+    EXPECT_EQ(complaint(), std::string("what the hub tells of 'org/name' ") + what +
+                               "\nsee whether HF_ENDPOINT names a hub");
+  }
+}
+
+TEST_F(HubTest, TellsRefusalsApart) {
+  const struct {
+    int status;
+    const char* code;
+    const char* text;
+  } cases[] = {
+      {401, "RepoNotFound",
+       "the hub has no model 'org/name', or shows it to others only\nsee whether the token in "
+       "HF_TOKEN "
+       "may read it, or see whether the name is right"},
+      {404, "",
+       "the hub has no model 'org/name', or shows it to others only\nsee whether the token in "
+       "HF_TOKEN "
+       "may read it, or see whether the name is right"},
+      {404, "RevisionNotFound",
+       "'org/name' has no revision 'main'\ngive a branch, a tag or a commit behind the '@'"},
+      {403, "GatedRepo",
+       "'org/name' is given only to those who have asked for it\nask for it at "
+       "https://hub.org/org/name, and see whether the token in HF_TOKEN may read it"},
+      {401, "",
+       "the hub does not know who asks for 'org/name'\nsee whether the token in HF_TOKEN may "
+       "read it"},
+      {410, "", "the hub refuses 'org/name' with 410\n"},
+  };
+  for (const auto& each : cases) {
+    web_.pages[kListing] = {"no", each.status, {{"x-error-code", each.code}}};
+    EXPECT_EQ(complaint(), each.text);
+  }
+  environment_.erase("HF_TOKEN");
+  web_.pages[kListing] = {"no", 401};
+  EXPECT_EQ(complaint(),
+            "the hub does not know who asks for 'org/name'\nset HF_TOKEN to a token that "
+            "may read it");
+}
+
+TEST_F(HubTest, OfflineNothingIsAsked) {
+  environment_["HF_HUB_OFFLINE"] = "1";
+  EXPECT_EQ(
+      complaint(),
+      "HF_HUB_OFFLINE is set, so that nothing is downloaded\nunset it to download 'org/name'");
+  EXPECT_TRUE(web_.log.empty());
+}
+
+TEST(HubNameTest, ReadsNamesAndRefusesOthers) {
+  EXPECT_EQ(parse_hub_name("hf:gpt2").repository, "gpt2");
+  EXPECT_EQ(parse_hub_name("hf:gpt2").revision, "main");
+  EXPECT_EQ(parse_hub_name("hf:a-b/c_d.e@refs/pr/1").revision, "refs/pr/1");
+  for (const char* text : {"gpt2", "hf:", "hf:a/b/c", "hf:../x", "hf:a/..", "hf:a@", "hf:a@../x",
+                           "hf:a@x//y", "hf:a?b", "hf:a b", "hf:/a", "hf:a@b@c", "hf:-a"}) {
+    try {
+      parse_hub_name(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "'" + std::string(text) + "' names no model of the hub");
+      EXPECT_EQ(error.hint(), "write 'hf:organisation/name' or 'hf:organisation/name@revision'");
+    }
+  }
+}
+
+TEST(HubNameTest, ChoosesWhatAModelIsMadeOf) {
+  EXPECT_EQ(
+      files_of_model({"config.json", "model.safetensors", "pytorch_model.bin", "tokenizer.json",
+                      "pytorch_model.bin.index.json", ".gitattributes", "README.md", "merges.txt",
+                      "spiece.model", "tf_model.h5", "onnx/config.json"}),
+      std::vector<std::string>(
+          {"config.json", "model.safetensors", "tokenizer.json", "merges.txt", "spiece.model"}));
+  EXPECT_EQ(files_of_model({"config.json", "pytorch_model.bin"}),
+            std::vector<std::string>({"config.json", "pytorch_model.bin"}));
+}
+
+TEST(HubCacheTest, FindsFoldersAsHuggingFaceDoes) {
+  std::map<std::string, std::string> set;
+  const Lookup lookup = [&](const std::string& name) -> std::optional<std::string> {
+    return set.contains(name) ? std::optional(set[name]) : std::nullopt;
+  };
+  EXPECT_EQ(hub_cache_folder(lookup), "");
+  set["HOME"] = "/home/a";
+  EXPECT_EQ(hub_cache_folder(lookup), "/home/a/.cache/huggingface/hub");
+  set["XDG_CACHE_HOME"] = "/cache";
+  EXPECT_EQ(hub_cache_folder(lookup), "/cache/huggingface/hub");
+  set["HF_HOME"] = "/hf";
+  EXPECT_EQ(hub_cache_folder(lookup), "/hf/hub");
+  set["HF_HUB_CACHE"] = "/elsewhere";
+  EXPECT_EQ(hub_cache_folder(lookup), "/elsewhere");
+  EXPECT_EQ(hub_snapshot("../x", lookup), std::nullopt);
+}
+
+}  // namespace
+}  // namespace accel
