@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "models/activations.h"
+#include "models/adapted_linear.h"
 #include "models/block.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
@@ -45,6 +46,7 @@ struct BertOptions {
   double dropout = 0.1;
   Auto<double> attention_dropout;
   Auto<double> head_dropout;
+  LoraOptions lora;
   FilePath weights;
 };
 
@@ -53,8 +55,8 @@ constexpr double kBertWeightDeviation = 0.02;
 /// A module whose parts are registered by those who make it.
 using BertPart = torch::nn::Module;
 
-torch::nn::Linear bert_linear(BertPart& in, const char* name, int64_t inputs, int64_t outputs) {
-  return in.register_module(name, torch::nn::Linear(inputs, outputs));
+AdaptedLinear bert_linear(BertPart& in, const char* name, int64_t inputs, int64_t outputs) {
+  return in.register_module(name, AdaptedLinear(inputs, outputs));
 }
 
 torch::nn::LayerNorm bert_norm(BertPart& in, const BertOptions& options) {
@@ -79,7 +81,7 @@ class BertOutput final : public torch::nn::Module {
   }
 
  private:
-  torch::nn::Linear dense_;
+  AdaptedLinear dense_;
   torch::nn::LayerNorm norm_;
   double dropout_;
 };
@@ -118,7 +120,7 @@ class BertLayer final : public Block {
   int64_t heads_;
   HfActivation activation_;
   double attention_dropout_;
-  torch::nn::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, dense_{nullptr};
+  AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, dense_{nullptr};
   std::shared_ptr<BertOutput> attended_, output_;
 };
 
@@ -206,8 +208,8 @@ class Bert final : public Model {
 
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> bert_;
-  torch::nn::Linear pooler_{nullptr}, classifier_{nullptr};  ///< of the head for classes
-  torch::nn::Linear transform_{nullptr};                     ///< of the head for tokens
+  AdaptedLinear pooler_{nullptr}, classifier_{nullptr};  ///< of the head for classes
+  AdaptedLinear transform_{nullptr};                     ///< of the head for tokens
   torch::nn::LayerNorm transform_norm_{nullptr};
   at::Tensor token_bias_;
   HfActivation activation_;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/adapted_linear.h"
 #include "models/block.h"
 #include "models/decoding.h"
 #include "models/hf_family.h"
@@ -34,6 +35,7 @@ struct GptOptions {
   double dropout = 0.0;
   Auto<double> attention_dropout;
   Auto<double> embedding_dropout;
+  LoraOptions lora;
   FilePath weights;
 };
 
@@ -42,8 +44,8 @@ constexpr double kGptWeightDeviation = 0.02;
 class GptAttention final : public torch::nn::Module {
  public:
   explicit GptAttention(const GptOptions& options)
-      : c_attn_(register_module("c_attn", torch::nn::Linear(options.width, 3 * options.width))),
-        c_proj_(register_module("c_proj", torch::nn::Linear(options.width, options.width))),
+      : c_attn_(register_module("c_attn", AdaptedLinear(options.width, 3 * options.width))),
+        c_proj_(register_module("c_proj", AdaptedLinear(options.width, options.width))),
         heads_(options.heads),
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
@@ -60,7 +62,7 @@ class GptAttention final : public torch::nn::Module {
     return at::dropout(c_proj_->forward(y), dropout_, is_training());
   }
 
-  torch::nn::Linear projection() { return c_proj_; }
+  AdaptedLinear projection() { return c_proj_; }
 
  private:
   /// [batch, context, width] to [batch, heads, context, width / heads]
@@ -68,7 +70,7 @@ class GptAttention final : public torch::nn::Module {
     return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
   }
 
-  torch::nn::Linear c_attn_, c_proj_;
+  AdaptedLinear c_attn_, c_proj_;
   int64_t heads_;
   double dropout_, attention_dropout_;
 };
@@ -76,8 +78,8 @@ class GptAttention final : public torch::nn::Module {
 class GptMlp final : public torch::nn::Module {
  public:
   GptMlp(const GptOptions& options, int64_t hidden)
-      : c_fc_(register_module("c_fc", torch::nn::Linear(options.width, hidden))),
-        c_proj_(register_module("c_proj", torch::nn::Linear(hidden, options.width))),
+      : c_fc_(register_module("c_fc", AdaptedLinear(options.width, hidden))),
+        c_proj_(register_module("c_proj", AdaptedLinear(hidden, options.width))),
         activation_(options.activation),
         dropout_(options.dropout) {}
 
@@ -86,10 +88,10 @@ class GptMlp final : public torch::nn::Module {
     return at::dropout(y, dropout_, is_training());
   }
 
-  torch::nn::Linear projection() { return c_proj_; }
+  AdaptedLinear projection() { return c_proj_; }
 
  private:
-  torch::nn::Linear c_fc_, c_proj_;
+  AdaptedLinear c_fc_, c_proj_;
   HfActivation activation_;
   double dropout_;
 };
@@ -115,7 +117,7 @@ class GptBlock final : public Block {
     return x.add(mlp_->forward(ln_2_->forward(x)));
   }
 
-  std::vector<torch::nn::Linear> projections() { return {attn_->projection(), mlp_->projection()}; }
+  std::vector<AdaptedLinear> projections() { return {attn_->projection(), mlp_->projection()}; }
 
  private:
   torch::nn::LayerNorm ln_1_;

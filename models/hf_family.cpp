@@ -84,7 +84,7 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
   const Node& weights = weights_of(given);
   Node out = given;
   for (const Node::Entry& theirs : *folder.map()) {
-    if (theirs.key == "weights" || is_auto(theirs.node)) continue;
+    if (theirs.key == "weights" || theirs.key == "lora" || is_auto(theirs.node)) continue;
     const Node::Entry* mine = given.find(theirs.key);
     const Node& value = own.find(theirs.key)->node;
     if (!mine || is_auto(value)) {

@@ -10,6 +10,7 @@
 
 #include "core/model.h"
 #include "core/registry.h"
+#include "models/lora.h"
 #include "runner/formats/hf_config.h"
 #include "runner/formats/hf_weights.h"
 
@@ -76,9 +77,20 @@ void load_hf_weights(Model& model, const std::string& folder, const HfNames& nam
 /// DataError.
 std::string weights_fingerprint(const Ref<Model>& model);
 
-/// Declares `weights` among a model's options, which have it as a FilePath.
+/// Options of a model that can be given an adapter.
+template <class Options>
+concept HasLora = requires(Options options) {
+  {options.lora};
+};
+
+/// Declares `weights` among a model's options, which have it as a FilePath, and `lora` where they
+/// have one.
 template <class Options>
 Schema<Options> with_weights(Schema<Options> schema) {
+  if constexpr (HasLora<Options>) {
+    std::move(schema).field("lora", &Options::lora,
+                            "Train small matrices beside the weights, which stay as they are.");
+  }
   return std::move(schema)
       .field("weights", &Options::weights,
              "A Hugging Face folder to start from: its sizes and its weights.")
@@ -131,14 +143,33 @@ class RegisterPretrained : Registration {
       if (reading.problems.size() == before) options = schema.read(given, reading);
       if (reading.problems.size() != before) return {};
     }
-    return {T::kName, detail::with_type(T::kName, schema.write(options, &given), node),
-            [options](const ModelContext& context) -> std::unique_ptr<Model> {
-              auto model = std::make_unique<T>(options, context);
-              if (!options.weights.text.empty()) {
-                load_hf_weights(*model, options.weights.text, T::names(options), T::kName);
-              }
-              return model;
-            }};
+    Span where = given.where;
+    if constexpr (HasLora<Options>) {
+      static const Node kNothing{Node::Map{}, {}};
+      const Node::Entry* lora = given.find("lora");
+      if (lora) where = lora->where;
+      options.lora =
+          with_adapter(options.lora, T::names(options), lora ? lora->node : kNothing, reading);
+      if (reading.problems.size() != before) return {};
+    }
+    return {
+        T::kName, detail::with_type(T::kName, schema.write(options, &given), node),
+        [options, where](const ModelContext& context) { return make(options, where, context); }};
+  }
+
+  static std::unique_ptr<Model> make(const Options& options, const Span& where,
+                                     const ModelContext& context) {
+    auto model = std::make_unique<T>(options, context);
+    const HfNames names = T::names(options);
+    if (!options.weights.text.empty()) {
+      load_hf_weights(*model, options.weights.text, names, T::kName);
+    }
+    if constexpr (HasLora<Options>) {
+      if (options.lora.rank > 0) {
+        add_lora(*model, options.lora, {names, T::kGenerates, where});
+      }
+    }
+    return model;
   }
 
   static void write_config(const Node& options, const WeightShapes& shapes,

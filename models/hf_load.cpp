@@ -9,6 +9,7 @@
 
 #include "core/log.h"
 #include "models/hf_family.h"
+#include "models/hf_load.h"
 #include "models/module_state.h"
 
 namespace accel {
@@ -79,21 +80,27 @@ void fill(const at::Tensor& weight, const PlacedWeight& from, const HfWeights& w
 
 }  // namespace
 
+std::vector<std::string> load_weights(const std::vector<NamedTensor>& into,
+                                      const HfWeights& weights, const HfNames& names,
+                                      const std::string& model) {
+  std::vector<WantedWeight> wanted;
+  for (const NamedTensor& item : into) {
+    wanted.push_back({item.name, type_of(item.tensor), item.tensor.sizes().vec()});
+  }
+  WeightPlan plan = plan_weights(wanted, weights, names, model);
+  const at::NoGradGuard no_grad;
+  for (const PlacedWeight& placed : plan.placed) fill(into[placed.wanted].tensor, placed, weights);
+  return std::move(plan.fresh);
+}
+
 void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
                      const std::string& name) {
   std::vector<NamedTensor> own = parameters_of(model);
   for (NamedTensor& buffer : buffers_of(model)) own.push_back(std::move(buffer));
-  std::vector<WantedWeight> wanted;
-  for (const NamedTensor& item : own) {
-    wanted.push_back({item.name, type_of(item.tensor), item.tensor.sizes().vec()});
-  }
-  const HfWeights weights(folder);
-  const WeightPlan plan = plan_weights(wanted, weights, names, name);
-  const at::NoGradGuard no_grad;
-  for (const PlacedWeight& placed : plan.placed) fill(own[placed.wanted].tensor, placed, weights);
   std::string fresh;
-  for (const std::string& weight : plan.fresh)
+  for (const std::string& weight : load_weights(own, HfWeights(folder), names, name)) {
     fresh += (fresh.empty() ? "'" : ", '") + weight + "'";
+  }
   if (!fresh.empty()) warn("not in '" + folder + "' and new: " + fresh);
 }
 

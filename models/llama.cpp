@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/activations.h"
+#include "models/adapted_linear.h"
 #include "models/block.h"
 #include "models/decoding.h"
 #include "models/hf_family.h"
@@ -47,6 +48,7 @@ struct LlamaOptions {
   bool query_norm = false;
   bool tied = false;
   double attention_dropout = 0.0;
+  LoraOptions lora;
   FilePath weights;
 
   int64_t groups() const { return kv_heads.value_or(heads); }
@@ -57,10 +59,10 @@ struct LlamaOptions {
 
 constexpr double kLlamaWeightDeviation = 0.02;
 
-torch::nn::Linear llama_linear(torch::nn::Module& in, const char* name, int64_t inputs,
-                               int64_t outputs, bool bias) {
+AdaptedLinear llama_linear(torch::nn::Module& in, const char* name, int64_t inputs, int64_t outputs,
+                           bool bias) {
   const auto options = torch::nn::LinearOptions(inputs, outputs).bias(bias);
-  return in.register_module(name, torch::nn::Linear(options));
+  return in.register_module(name, AdaptedLinear(options));
 }
 
 class LlamaNorm final : public torch::nn::Module {
@@ -114,7 +116,7 @@ class LlamaAttention final : public torch::nn::Module {
 
   int64_t width_;
   double dropout_;
-  torch::nn::Linear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
+  AdaptedLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
   std::shared_ptr<LlamaNorm> q_norm_, k_norm_;
 };
 
@@ -134,7 +136,7 @@ class LlamaMlp final : public torch::nn::Module {
 
  private:
   HfActivation activation_;
-  torch::nn::Linear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
+  AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
 class LlamaBlock final : public Block {
@@ -245,7 +247,7 @@ class Llama final : public LanguageModel, public CachedDecoder {
  private:
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
-  torch::nn::Linear head_{nullptr};
+  AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
 };
 

@@ -233,6 +233,8 @@ void add_export_verb(CLI::App& app, Arguments& to) {
   verb.add_option("--to", to.export_to.target, "a folder that is not there yet")->required();
   verb.add_option("--max-shard-size", to.export_to.max_shard_size,
                   "cut the weights into files of at most this; default: '5 GB'");
+  verb.add_flag("--merge", to.export_to.merge,
+                "put a LoRA adapter into the weights; without it the adapter alone is written");
 }
 
 void add_checkpoint_verbs(CLI::App& app, Arguments& to) {

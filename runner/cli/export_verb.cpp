@@ -5,10 +5,12 @@
 #include <set>
 
 #include "models/hf_family.h"
+#include "models/lora_folder.h"
 #include "runner/checkpoint/accelerate_folder.h"
 #include "runner/checkpoint/convert.h"
 #include "runner/checkpoint/reader.h"
 #include "runner/cli/checkpoint_path.h"
+#include "runner/cli/export_lora.h"
 #include "runner/cli/verbs.h"
 
 namespace accel {
@@ -34,6 +36,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
 struct ExportSource {
   const HfFamily::Table* family;
   Node options;
+  std::optional<LoraOptions> lora;
   std::string base;                  ///< the folder that training started from; none: ""
   std::set<std::string> tokenizers;  ///< files and folders that the data names
 };
@@ -67,6 +70,7 @@ ExportSource source_of(const std::string& recipe) {
                     "; 'accel-run checkpoint convert --to safetensors' writes weights alone");
   }
   out.options = detail::without_type(model);
+  out.lora = lora_of(out.options);
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
   if (const Node::Entry* data = tree.find("data")) find_tokenizers(data->node, out.tokenizers);
@@ -152,6 +156,31 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   files.sync_dir(folder);
 }
 
+/// What PEFT reads: the rest of the model stays where it came from.
+void write_adapter_export(Files& files, const std::string& folder, const ExportSource& source,
+                          const std::vector<NamedArray>& weights) {
+  const HfNames names = source.family->names(source.options);
+  LoraOptions lora = *source.lora;
+  lora.also = {also_trained(lora, names, source.family->generates)};
+  const std::vector<NamedArray> adapter = adapter_weights(weights, lora);
+  FolderWriter writer(files, folder);
+  write_adapter(writer, adapter, adapter_config(lora, adapter, names, source.base));
+  files.sync_dir(folder);
+}
+
+/// Refuses options that would change nothing.
+void check_export(const ExportArguments& arguments, const ExportSource& source) {
+  if (arguments.merge && !source.lora) {
+    throw Error(ExitCode::kRecipe, "'--merge' merges an adapter, and this model has none",
+                "leave it out");
+  }
+  if (!arguments.max_shard_size.empty() && source.lora && !arguments.merge) {
+    throw Error(ExitCode::kRecipe,
+                "'--max-shard-size' cuts a model's weights, and an adapter is one file",
+                "leave it out, or add '--merge'");
+  }
+}
+
 }  // namespace
 
 ExitCode export_verb(const ExportArguments& arguments) {
@@ -162,9 +191,15 @@ ExitCode export_verb(const ExportArguments& arguments) {
   const std::string folder = checkpoint_at(files, arguments.source);
   verify_checkpoint(files, folder);
   const ExportSource source = source_of(inspect_checkpoint(files, folder).state.recipe);
-  const std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  check_export(arguments, source);
+  std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  if (arguments.merge) weights = merged_weights(weights, *source.lora);
   publish_folder(files, target, [&](const std::string& staged) {
-    write_export(files, staged, source, weights, max_shard_bytes);
+    if (source.lora && !arguments.merge) {
+      write_adapter_export(files, staged, source, weights);
+    } else {
+      write_export(files, staged, source, weights, max_shard_bytes);
+    }
   });
   std::cout << arguments.target << '\n' << listing_text(files.list(target));
   return ExitCode::kDone;

@@ -79,6 +79,7 @@ struct ExportArguments {
   std::string source;          ///< a run folder or a checkpoint
   std::string target;          ///< a folder that is not there yet
   std::string max_shard_size;  ///< "5 GB"; empty: that
+  bool merge = false;          ///< a low-rank adapter into the weights it is for
 };
 /// Writes the model of a checkpoint as a folder that transformers reads.
 ExitCode export_verb(const ExportArguments& arguments);

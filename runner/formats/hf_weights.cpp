@@ -162,6 +162,18 @@ HfWeights::HfWeights(const std::string& folder) : folder_(folder) {
   }
 }
 
+HfWeights::HfWeights(const std::string& folder, const std::string& file, const std::string& prefix)
+    : folder_(folder) {
+  add_file(file, nullptr);
+  for (NamedArray& tensor : tensors_) {
+    if (!tensor.name.starts_with(prefix)) {
+      throw_unreadable(folder + "/" + file,
+                       "'" + tensor.name + "' does not begin with '" + prefix + "'");
+    }
+    tensor.name.erase(0, prefix.size());
+  }
+}
+
 void HfWeights::add_file(const std::string& name,
                          const std::map<std::string, std::string>* wanted) {
   const std::string path = folder_ + "/" + name;

@@ -15,6 +15,9 @@ class HfWeights {
  public:
   /// Throws DataError for a folder without weights and for files that are damaged.
   explicit HfWeights(const std::string& folder);
+  /// One file of the folder, of whose names `prefix` is left out. Throws DataError, also for a name
+  /// without it.
+  HfWeights(const std::string& folder, const std::string& file, const std::string& prefix);
 
   const std::string& folder() const { return folder_; }
   const std::vector<NamedArray>& tensors() const { return tensors_; }

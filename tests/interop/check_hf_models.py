@@ -101,6 +101,11 @@ def same_logits(first, second, tokens):
     assert distance < 1e-5, distance
 
 
+def losses_of(folder):
+    lines = [json.loads(line) for line in (folder / "runs/job/metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss_bits" in line]
+
+
 def check(binary, folder, name):
     class_name, config_class, options = CASES[name]
     torch.manual_seed(7)
@@ -109,8 +114,7 @@ def check(binary, folder, name):
     batches = write_data(folder, "Classification" in class_name)
     (folder / "job.yaml").write_text(RECIPE)
     accel_run(binary, folder, "job.yaml")
-    lines = [json.loads(line) for line in (folder / "runs/job/metrics.jsonl").read_text().splitlines()]
-    losses = [line["loss"] for line in lines if "loss_bits" in line]
+    losses = losses_of(folder)
     expected = train(theirs, batches)
     worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
     assert worst < 1e-5, (worst, losses, expected)

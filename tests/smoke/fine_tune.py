@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Fine-tuning: frozen parts stay, computing twice changes no bit, adapters go out and come back.
+
+    fine_tune.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import sys
+
+import runs
+
+JOB = """
+model: {type: auto, weights: theirs}
+data:
+  train: {type: synthetic/addition, length: 256}
+  eval: {type: synthetic/addition, length: 64}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.02}
+train: {until: 8 steps, batch: 32}
+eval: {every: 8 steps, at_start: true}
+accelerator: {num_cpu_threads_per_process: 1}
+checkpoint: {every: 4 steps}
+"""
+# No shape of the adapter's is one of the model's, and no dropout hides where a model goes on.
+LORA = ["model.lora={rank: 3, alpha: 9, targets: '*attn*'}", "model.dropout=0", "model.attention_dropout=0",
+        "model.embedding_dropout=0"]
+
+
+def tensors(path):
+    """The bytes of each tensor of a safetensors file, by name."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    body = data[8 + size:]
+    header = json.loads(data[8:8 + size])
+    return {name: body[slice(*header[name]["data_offsets"])] for name in header if name != "__metadata__"}
+
+
+def record(scratch, run):
+    lines = (scratch.path / "runs" / run / "metrics.jsonl").read_text().splitlines()
+    return [line for line in lines if '"loss_bits"' in line or '"eval"' in line]
+
+
+def evaluations(scratch, run):
+    lines = map(json.loads, record(scratch, run))
+    return [line["eval"]["eval/loss"] for line in lines if "eval" in line]
+
+
+def checkpoint(scratch, run, step=8):
+    return scratch.path / "runs" / run / "checkpoints" / f"checkpoint_{step}"
+
+
+def trained(scratch, run):
+    """The names of the weights that differ between the run's two checkpoints."""
+    first, last = (tensors(checkpoint(scratch, run, step) / "model.safetensors") for step in (4, 8))
+    return {name for name in last if first[name] != last[name]}
+
+
+def check_freezing(scratch, report):
+    result = scratch.call("job.yaml", "name=frozen", "train.freeze=['*.mlp.*', '*.wte.*']", "optimizer.layer_decay=0.5")
+    report.check("a run with frozen parts ends well", result == (0, ""), result)
+    changed = trained(scratch, "frozen")
+    report.check("they stay", changed and not [n for n in changed if ".mlp." in n or ".wte." in n], changed)
+    code, errors = scratch.call("job.yaml", "name=x", "train.freeze=['*.mlpp.*']")
+    report.check("a pattern without a match is told where it is", code == 2 and "'*.mlpp.*' matches no parameter" in errors,
+                 errors)
+    code, errors = scratch.call("job.yaml", "name=x", "train.freeze='*'")
+    report.check("so is one that leaves nothing", code == 2 and "'freeze' leaves no parameter to train" in errors, errors)
+    report.check("before anything is written", not (scratch.path / "runs/x").exists())
+
+
+def check_recomputing(scratch, report):
+    scratch.call("job.yaml", "name=once")
+    scratch.call("job.yaml", "name=twice", "train.activation_checkpointing=blocks")
+    report.check("computing blocks twice changes no bit", record(scratch, "once") == record(scratch, "twice"))
+    weights = [(checkpoint(scratch, run) / "model.safetensors").read_bytes() for run in ("once", "twice")]
+    report.check("of the weights either", weights[0] == weights[1])
+    (scratch.path / "mlp.yaml").write_text(runs.JOB)
+    code, errors = scratch.call("mlp.yaml", "name=x", "train.activation_checkpointing=blocks")
+    report.check("a model without blocks is told", code == 2 and "the model 'mlp' has no blocks" in errors, errors)
+
+
+def check_adapter(scratch, report):
+    result = scratch.call("job.yaml", "name=lora", *LORA)
+    report.check("an adapter is trained", result == (0, ""), result)
+    changed = trained(scratch, "lora")
+    report.check("and nothing else", len(changed) == 8 and all(".lora_" in name for name in changed), changed)
+    end = evaluations(scratch, "lora")[-1]
+    report.check("it learns", end < evaluations(scratch, "lora")[0])
+
+    result = scratch.call("export", "runs/lora", "--to", "adapter")
+    files = sorted(path.name for path in (scratch.path / "adapter").glob("*"))
+    report.check("it is exported alone", files == ["adapter_config.json", "adapter_model.safetensors"], (result, files))
+    again = [*LORA[1:], "model.lora={adapter: adapter}"]
+    scratch.call("job.yaml", "name=again", *again)
+    report.check("and goes on where it ended", evaluations(scratch, "again")[0] == end)
+
+    scratch.call("export", "runs/lora", "--to", "merged", "--merge")
+    scratch.call("job.yaml", "name=merged", *LORA[1:], "model.weights=merged")
+    difference = abs(evaluations(scratch, "merged")[0] - end)
+    report.check("merged it computes the same", difference < 1e-5, difference)
+
+
+def check_resume(scratch, report):
+    """From the middle of a run, with dropout in the adapter, blocks computed twice and two ranks."""
+    words = ["model.lora={rank: 2, dropout: 0.3}", "train.activation_checkpointing=blocks", "train.freeze=['*.h.0.*']",
+             "accelerator.num_processes=2"]
+    scratch.call("job.yaml", "name=straight", *words)
+    scratch.call("job.yaml", "name=resumed", *words, "train.until=4 steps")
+    result = scratch.call("resume", "runs/resumed", "train.until=8 steps", "--allow", "train.until")
+    report.check("an adapter's run is resumed", result[0] == 0, result)
+    files = ("model.safetensors", "optimizer.bin")
+    same = [(checkpoint(scratch, "straight") / f).read_bytes() == (checkpoint(scratch, "resumed") / f).read_bytes()
+            for f in files]
+    report.check("bit for bit", same == [True, True], same)
+
+
+def check_refusals(scratch, report):
+    for name, words, text in (
+            ("nothing to merge", ["runs/once", "--to", "x", "--merge"], "'--merge' merges an adapter, and this model has none"),
+            ("nothing to cut", ["runs/lora", "--to", "x", "--max-shard-size", "1 KB"], "an adapter is one file")):
+        code, errors = scratch.call("export", *words)
+        report.check(f"{name} is told", code == 2 and text in errors, errors)
+    report.check("nothing is written then", not (scratch.path / "x").exists())
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = runs.Report()
+    with runs.Scratch(binary, JOB) as scratch:
+        shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "theirs")
+        check_freezing(scratch, report)
+        check_recomputing(scratch, report)
+        check_adapter(scratch, report)
+        check_resume(scratch, report)
+        check_refusals(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
