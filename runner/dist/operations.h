@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "core/ranks.h"
 #include "runner/dist/communicator.h"
 
 namespace accel {
-
-enum class Reduce { kSum, kMean, kMax };
 
 /// The tensors of all ranks one after another along dimension 0, as `gather`: 0-d ones become 1-d,
 /// any strides are fine. All ranks have the same shape.
