@@ -26,6 +26,8 @@ struct Evaluation {
 struct TaskModel {
   std::string name;  ///< what messages call it and Task::optimizers() refers to
   Model* model;      ///< the task's own; never null
+  /// False for one that no optimizer trains and that is read from a file: checkpoints hold it not.
+  bool in_checkpoints = true;
 };
 
 /// An optimizer besides the recipe's, in checkpoints `optimizer_1.bin` and so on. The recipe's

@@ -146,10 +146,18 @@ void write_labels(int64_t classes, nlohmann::json& config) {
   config["label2id"] = numbers;
 }
 
-std::string weights_fingerprint(const Ref<Model>& model) {
-  const Node::Entry* weights = model.resolved.find("weights");
-  const Scalar* folder = weights ? weights->node.scalar() : nullptr;
-  return !folder || folder->text.empty() ? "" : hf_weights_fingerprint(folder->text);
+std::string weights_fingerprint(const Node& resolved) {
+  std::string out;
+  if (!resolved.map()) return out;
+  for (const Node::Entry& entry : *resolved.map()) {
+    const Scalar* folder = entry.key == "weights" ? entry.node.scalar() : nullptr;
+    if (!folder) {
+      out += weights_fingerprint(entry.node);
+    } else if (!folder->text.empty()) {
+      out += hf_weights_fingerprint(folder->text);
+    }
+  }
+  return out;
 }
 
 void report_config(const HfConfig& config, const Node& weights, Reading& reading) {

@@ -293,6 +293,16 @@ StateDict read_scaler(const Value& value) {
   return out;
 }
 
+Value custom_value(const StateDict& state) {
+  Value::Dict out;
+  for (const auto& [name, number] : state.numbers) out.items.emplace_back(name, number);
+  for (const auto& [name, text] : state.texts) out.items.emplace_back(name, text);
+  for (const auto& [name, tensor] : state.tensors) {
+    out.items.emplace_back(name, array_of(tensor, name));
+  }
+  return out;
+}
+
 Value random_states_value(const TrainState& state, size_t rank) {
   // 0 is a boundary of any accumulation window, and checkpoints are cut at boundaries.
   const int64_t micro_step = 0;

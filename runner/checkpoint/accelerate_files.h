@@ -38,6 +38,9 @@ void read_scheduler(const Value& value, TrainState& state);
 Value scaler_value(const StateDict& scaler);
 StateDict read_scaler(const Value& value);
 
+/// A dict of all numbers, texts and tensors, as a registered object's load_state_dict() gets it.
+Value custom_value(const StateDict& state);
+
 /// The states of Python's, NumPy's and PyTorch's generators, the first two as seeding leaves them:
 /// nothing of ours draws from them, but Accelerate restores PyTorch's only after theirs.
 Value random_states_value(const TrainState& state, size_t rank);

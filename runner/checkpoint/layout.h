@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@ constexpr auto kRandomStatesFile = "random_states_0.pkl";
 inline std::string random_states_file(size_t rank) {
   return "random_states_" + std::to_string(rank) + ".pkl";
 }
+/// A part of this name and a number is in custom_checkpoint_<number>.pkl as well, where Accelerate
+/// looks for what a script has registered.
+constexpr std::string_view kCustomPart = "custom/";
 // Of FSDP's SHARDED_STATE_DICT, in their place.
 constexpr auto kShardedModelFolder = "pytorch_model_fsdp_0";
 constexpr auto kShardedOptimizerFolder = "optimizer_";  // and the number

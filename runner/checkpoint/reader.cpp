@@ -44,13 +44,21 @@ std::map<std::string, at::Tensor> by_name(const std::vector<NamedArray>& arrays)
   return out;
 }
 
-void read_model(const std::string& folder, const Manifest& manifest,
-                const std::map<std::string, at::Tensor>& tensors, TrainState& state) {
+void read_model(const std::string& folder, const Manifest& manifest, const FolderReader& reader,
+                TrainState& state) {
+  std::map<std::string, std::string> files = {{"", kModelFile}};
+  for (const std::string& model : further_models(manifest.model)) {
+    files.emplace(model, numbered_file(kModelFile, files.size()));
+  }
+  std::map<std::string, std::map<std::string, at::Tensor>> tensors;
+  for (const auto& [model, file] : files) tensors[model] = by_name(reader.tensors(file));
   for (const std::string& name : manifest.model) {
     const auto tied = manifest.tied.find(name);
-    const auto found = tensors.find(tied == manifest.tied.end() ? name : tied->second);
-    if (found == tensors.end())
-      throw_damaged(folder, kModelFile, "lacks the tensor '" + name + "'");
+    const auto [model, own_name] = split_name(tied == manifest.tied.end() ? name : tied->second);
+    const auto found = tensors[model].find(own_name);
+    if (found == tensors[model].end()) {
+      throw_damaged(folder, files[model], "lacks the tensor '" + own_name + "'");
+    }
     state.model.push_back({name, found->second});
   }
 }
@@ -137,7 +145,7 @@ TrainState read_checkpoint(Files& files, const std::string& folder) {
   Manifest manifest = inspect_checkpoint(files, folder);
   TrainState state = manifest.state;
   const FolderReader reader(files, folder, manifest);
-  read_model(folder, manifest, by_name(reader.tensors(kModelFile)), state);
+  read_model(folder, manifest, reader, state);
   read_sections(folder, by_name(reader.tensors(kPartsFile)), state);
   reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
     read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);

@@ -58,11 +58,31 @@ std::string numbered_file(const std::string& name, size_t number) {
   return name.substr(0, dot) + "_" + std::to_string(number) + name.substr(dot);
 }
 
+std::pair<std::string, std::string> split_name(const std::string& name) {
+  const size_t slash = name.find('/');
+  if (slash == name.npos) return {"", name};
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+std::vector<std::string> further_models(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    const std::string model = split_name(name).first;
+    if (!model.empty() && std::find(out.begin(), out.end(), model) == out.end()) {
+      out.push_back(model);
+    }
+  }
+  return out;
+}
+
 std::vector<TrainState> split_optimizers(const TrainState& state) {
   std::vector<TrainState> out;
+  std::set<size_t> first_groups = {0};
+  size_t groups = 0;
+  for (const size_t count : state.optimizers) first_groups.insert(groups += count);
   for (size_t g = 0; g < state.optimizer.groups.size(); ++g) {
     const OptimizerState::Group& group = state.optimizer.groups[g];
-    if (g == 0 || of_other_kinds(state.optimizer.groups[g - 1], group)) {
+    if (first_groups.contains(g) || of_other_kinds(state.optimizer.groups[g - 1], group)) {
       TrainState& part = out.emplace_back();
       part.progress = state.progress;
       part.updates = state.updates;

@@ -38,7 +38,8 @@ struct TrainState {
   uint64_t seed = 0;
 
   /// Parameters and persistent buffers in the model's order. Tied ones may come under every name;
-  /// a file holds one of them and loading gives all names back, sharing memory.
+  /// a file holds one of them and loading gives all names back, sharing memory. "critic/fc.weight"
+  /// belongs to a further model 'critic', which has a file of its own.
   std::vector<NamedTensor> model;
   OptimizerState optimizer;
   std::vector<double> base_lrs;  ///< per parameter group
@@ -59,6 +60,9 @@ struct TrainState {
   std::map<std::string, double> metrics;
   std::string recipe;  ///< resolved, as YAML
 
+  /// Of each optimizer how many of `optimizer`'s groups are its: a file each. Empty: one has all.
+  /// Not read back.
+  std::vector<size_t> optimizers;
   /// The updates at which curves of the schedule begin, the first at 0, and where the last ends.
   /// For scheduler.bin only: not read back.
   std::vector<int64_t> curves;

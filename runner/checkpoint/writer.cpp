@@ -19,14 +19,18 @@ constexpr int64_t kBytesPerTensor = 1024;  // its names, sizes and padding in th
 constexpr int64_t kBytesPerRandomStates = int64_t{32} << 10;
 constexpr int64_t kBytesPerCheckpoint = int64_t{64} << 10;
 
-/// The arrays of a model, each memory once; the names left out go to the manifest.
-std::vector<NamedArray> untied_arrays(const TrainState& state, Manifest& manifest) {
+/// The arrays of each model, each memory once; the names left out go to the manifest.
+std::vector<std::vector<NamedArray>> untied_arrays(const TrainState& state, Manifest& manifest) {
   using Place = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>>;
   std::map<Place, std::string> first;
-  std::vector<NamedArray> out;
+  for (const NamedTensor& item : state.model) manifest.model.push_back(item.name);
+  std::map<std::string, size_t> files = {{"", 0}};
+  for (const std::string& model : further_models(manifest.model)) {
+    files.emplace(model, files.size());
+  }
+  std::vector<std::vector<NamedArray>> out(files.size());
   for (const auto& [name, tensor] : state.model) {
     Array array = array_of(tensor, name);
-    manifest.model.push_back(name);
     if (tensor.numel() > 0) {
       const Place place = {tensor.data_ptr(), tensor.sizes().vec(), tensor.strides().vec()};
       const auto [seen, fresh] = first.emplace(place, name);
@@ -35,7 +39,8 @@ std::vector<NamedArray> untied_arrays(const TrainState& state, Manifest& manifes
         continue;
       }
     }
-    out.push_back({name, std::move(array)});
+    const auto [model, own_name] = split_name(name);
+    out[files.at(model)].push_back({own_name, std::move(array)});
   }
   return out;
 }
@@ -84,9 +89,12 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   manifest.state = state;
   manifest.optimizer = optimizer_parameters(state.optimizer);
   FolderWriter writer(files, folder);
-  const std::vector<NamedArray> model = untied_arrays(state, manifest);
+  const std::vector<std::vector<NamedArray>> models = untied_arrays(state, manifest);
   const std::vector<TrainState> parts = split_optimizers(state);
-  std::vector<std::function<void()>> work = {[&] { writer.add_tensors(kModelFile, model); }};
+  std::vector<std::function<void()>> work;
+  for (size_t i = 0; i < models.size(); ++i) {
+    work.push_back([&, i] { writer.add_tensors(numbered_file(kModelFile, i), models[i]); });
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     work.push_back([&, i] {
       writer.add_value(numbered_file(kOptimizerFile, i), optimizer_value(parts[i]));
@@ -98,6 +106,12 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   writer.add_value(kRandomStatesFile, random_states_value(state, 0));
   for (size_t i = 0; i < state.other_rngs.size(); ++i) {
     writer.add_value(random_states_file(i + 1), random_states_value(state, i + 1));
+  }
+  for (const auto& [name, part] : state.parts) {
+    if (name.starts_with(kCustomPart)) {
+      writer.add_value("custom_checkpoint_" + name.substr(kCustomPart.size()) + ".pkl",
+                       custom_value(part));
+    }
   }
   writer.add_tensors(kPartsFile, section_arrays(state));
   manifest.files = writer.records();

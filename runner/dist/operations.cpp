@@ -34,6 +34,26 @@ std::string text_of(const at::Tensor& row) {
   return {data + sizeof size, static_cast<size_t>(size)};
 }
 
+/// What one row looks like, for the ranks that have none: its type and sizes.
+struct RowKind {
+  at::ScalarType type;
+  std::vector<int64_t> sizes;
+};
+
+RowKind agree_on_row(Communicator& group, const std::vector<RowsOfPart>& own) {
+  constexpr int64_t kMostSizes = 32;
+  std::vector<int64_t> facts(kMostSizes + 2, -1);
+  if (!own.empty()) {
+    const at::Tensor& rows = own.front().rows;
+    facts[0] = static_cast<int64_t>(rows.scalar_type());
+    facts[1] = rows.dim() - 1;
+    std::copy(rows.sizes().begin() + 1, rows.sizes().end(), facts.begin() + 2);
+  }
+  group.all_reduce(at::from_blob(facts.data(), {kMostSizes + 2}, at::kLong), ReduceOp::kMax,
+                   "kind of rows");
+  return {static_cast<at::ScalarType>(facts[0]), {facts.begin() + 2, facts.begin() + 2 + facts[1]}};
+}
+
 }  // namespace
 
 at::Tensor gather(Communicator& group, const at::Tensor& tensor) {
@@ -56,6 +76,28 @@ std::string broadcast_text(Communicator& group, const std::string& text) {
   const at::Tensor row = row_of(group.is_main() ? text : "", bytes);
   group.broadcast(row, 0, "text");
   return text_of(row);
+}
+
+at::Tensor gather_parts(Communicator& group, const std::vector<RowsOfPart>& own, int64_t parts) {
+  std::vector<double> counts(static_cast<size_t>(parts));
+  for (const RowsOfPart& item : own) {
+    counts[static_cast<size_t>(item.part)] = static_cast<double>(item.rows.size(0));
+  }
+  sum_over_ranks(group, counts, "numbers of rows");
+  std::vector<int64_t> first = {0};
+  for (const double count : counts) first.push_back(first.back() + static_cast<int64_t>(count));
+  const RowKind kind = agree_on_row(group, own);
+  std::vector<int64_t> sizes = {first.back()};
+  sizes.insert(sizes.end(), kind.sizes.begin(), kind.sizes.end());
+  const at::Tensor out = at::full(sizes, 0, at::TensorOptions(kind.type));
+  for (const RowsOfPart& item : own) {
+    out.narrow(0, first[static_cast<size_t>(item.part)], item.rows.size(0)).copy_(item.rows);
+  }
+  // Every byte is one rank's and zero elsewhere, so that any type comes out exact.
+  const auto bytes = static_cast<int64_t>(out.nbytes());
+  group.all_reduce(at::from_blob(out.mutable_data_ptr(), {bytes}, at::kByte), ReduceOp::kSum,
+                   "rows");
+  return out;
 }
 
 at::Tensor reduce(Communicator& group, const at::Tensor& tensor, Reduce how) {

@@ -14,6 +14,16 @@ namespace accel {
 /// any strides are fine. All ranks have the same shape.
 at::Tensor gather(Communicator& group, const at::Tensor& tensor);
 
+/// Some rows of what ranks put together.
+struct RowsOfPart {
+  int64_t part;     ///< from 0
+  at::Tensor rows;  ///< [rows, ...]
+};
+
+/// The rows of all parts in the parts' order, on all ranks. Each of `parts` parts is one rank's; a
+/// rank may have none. Sizes but the first, and types, are the same everywhere.
+at::Tensor gather_parts(Communicator& group, const std::vector<RowsOfPart>& own, int64_t parts);
+
 /// A text of each rank, by rank.
 std::vector<std::string> gather_texts(Communicator& group, const std::string& text);
 

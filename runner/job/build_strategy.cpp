@@ -75,8 +75,11 @@ void sync_batch_norm(const Job& job) {
       group->all_reduce(numbers, ReduceOp::kSum, "batch norm");
     };
   }
-  const int64_t found = at_place(place_in(job.resolved, "accelerator", "sync_batch_norm"),
-                                 [&] { return share_batch_norm(*job.model, sum); });
+  const int64_t found = at_place(place_in(job.resolved, "accelerator", "sync_batch_norm"), [&] {
+    int64_t norms = share_batch_norm(*job.model, sum);
+    for (const TaskModel& item : job.task_models) norms += share_batch_norm(*item.model, sum);
+    return norms;
+  });
   if (found == 0) {
     refuse(job.resolved, "sync_batch_norm",
            "'sync_batch_norm' changes nothing: the model has no batch norm", "leave it out");
@@ -149,22 +152,28 @@ void seed_rank(const Job& job, int64_t step) {
   seed_generator(rng.next());
 }
 
-std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<NamedTensor>& trained) {
+void prepare_sharing(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
-  const StrategyContext context{trained, job.buffers, job.group.get()};
   if (section.sync_batch_norm) sync_batch_norm(job);
   if (section.local_sgd.every) check_local_sgd(job);
+  if (section.reduction != Reduction::kCanonical) return;
+  for (const NamedTensor& buffer : job.buffers) {
+    if (!buffer.name.ends_with("running_mean")) continue;
+    refuse(job.resolved, "reduction",
+           "'reduction' canonical cannot keep the running statistics in '" + buffer.name +
+               "' the same for any number of ranks",
+           "use a model without batch norm, or bucketed");
+  }
+}
+
+std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
+                                         size_t number) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   if (section.reduction == Reduction::kCanonical) {
-    for (const NamedTensor& buffer : job.buffers) {
-      if (!buffer.name.ends_with("running_mean")) continue;
-      refuse(job.resolved, "reduction",
-             "'reduction' canonical cannot keep the running statistics in '" + buffer.name +
-                 "' the same for any number of ranks",
-             "use a model without batch norm, or bucketed");
-    }
-    return make_canonical(
-        context, {.bucket_bytes = bucket_bytes, .seed = static_cast<uint64_t>(job.recipe.seed)});
+    // Each part draws other random numbers in its passes.
+    return make_canonical(context, {.bucket_bytes = bucket_bytes,
+                                    .seed = static_cast<uint64_t>(job.recipe.seed) + number});
   }
   if (job.group->world() == 1) return make_single();
   if (section.local_sgd.every) {

@@ -1,8 +1,8 @@
 // From the recipe's `accelerator` section to the parts of a job that ranks share.
 #pragma once
 
+#include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "runner/job/job.h"
 
@@ -22,8 +22,12 @@ int64_t threads_of(const AcceleratorSection& section, int64_t local_world);
 /// seed, rank and `step`. Rank 0 goes on with the one that made the weights.
 void seed_rank(const Job& job, int64_t step);
 
-/// Throws RecipeError for a model that the recipe's way of sharing does not suit. Gives the model's
-/// batch norms a sum over ranks where the recipe says so.
-std::unique_ptr<Strategy> build_strategy(const Job& job, const std::vector<NamedTensor>& trained);
+/// Gives the models' batch norms a sum over ranks where the recipe says so. Throws RecipeError for
+/// models that the recipe's way of sharing does not suit.
+void prepare_sharing(const Job& job);
+
+/// How ranks share the training of `context`'s parameters, the `number`-th of the job's parts.
+std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
+                                         size_t number);
 
 }  // namespace accel

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "models/freeze.h"
-#include "models/hf_family.h"
-#include "models/module_state.h"
 #include "models/recompute.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/build_trained.h"
 #include "runner/job/model_texts.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/phased_schedule.h"
@@ -79,34 +78,7 @@ void prepare_training(const Job& job) {
   }
 }
 
-void build_model(Job& job, const Registry& registry) {
-  seed_generator(static_cast<uint64_t>(job.recipe.seed));
-  job.weights_fingerprint = at_place(job.recipe.model.resolved.where,
-                                     [&] { return weights_fingerprint(job.recipe.model); });
-  job.model = build(job.recipe.model, ModelContext{job.data});
-  // After it has drawn its weights: they are the same for every device.
-  if (!job.device.is_cpu()) move_to(*job.model, job.device);
-  prepare_training(job);
-  job.parameters = parameters_of(*job.model);
-  job.buffers = buffers_of(*job.model);
-  if (!job.recipe.task) {
-    Diagnostics problems;
-    Reading reading{problems, registry};
-    job.recipe.task = registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
-    problems.check();
-  }
-  job.task = build(job.recipe.task, TaskContext{job.data});
-}
-
-void build_optimizer(Job& job) {
-  job.precision = make_precision(job.recipe.accelerator.mixed_precision, job.device,
-                                 job.recipe.accelerator.grad_scaler);
-  OptimizerContext trained;
-  for (const NamedTensor& item : job.parameters) {
-    if (item.tensor.requires_grad()) trained.parameters.push_back(item);
-  }
-  job.strategy = build_strategy(job, trained.parameters);
-  job.optimizer = build(job.recipe.optimizer, trained);
+void build_schedule(Job& job) {
   std::vector<PhasePlan> phases;
   for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
     phases.push_back({phase.component, phase.extra.duration});
@@ -208,6 +180,10 @@ void build_metrics(Job& job, const Registry& registry) {
   problems.check();
 }
 
+bool is_local(const Job& job) {
+  return job.trained.front().strategy->is_local();
+}
+
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics) {
   std::vector<std::string> names;
   for (const auto& [name, higher] : metrics) names.push_back(name);
@@ -229,9 +205,11 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);
   plan_length(*job);
-  build_model(*job, registry);
+  build_models(*job, registry);
+  prepare_training(*job);
   seed_rank(*job, 0);
-  build_optimizer(*job);
+  build_trained(*job);
+  build_schedule(*job);
   build_metrics(*job, registry);
   check_metric_names(*job);
   // Once more, with what the model and its task have chosen.

@@ -42,6 +42,14 @@ struct World {
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
 };
 
+/// What one optimizer trains, and how ranks share its gradients and buffers.
+struct TrainedPart {
+  std::string name;                     ///< for StepContext::update()
+  std::vector<NamedTensor> parameters;  ///< those with gradients
+  std::unique_ptr<Strategy> strategy;
+  Optimizer* optimizer;  ///< one of those in Job::optimizer
+};
+
 /// The job's parts in the order they are built, so that they go in the opposite one.
 struct Job {
   RecipeOptions recipe;
@@ -61,12 +69,15 @@ struct Job {
   ScheduleContext length;
 
   std::unique_ptr<Model> model;
+  std::unique_ptr<Task> task;
+  std::vector<TaskModel> task_models;  ///< besides `model`
+  std::vector<Model*> learning;        ///< `model` and those of the task's that are trained
+  /// Of all models; those of the task's have names that begin with the model's and '/'.
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
-  std::unique_ptr<Task> task;
   std::unique_ptr<Precision> precision;
-  std::unique_ptr<Strategy> strategy;
-  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Optimizer> optimizer;  ///< all of them as one
+  std::vector<TrainedPart> trained;      ///< the recipe's first, then the task's
   std::unique_ptr<Schedule> schedule;
   std::vector<std::unique_ptr<Metric>> metrics;
   /// What an evaluation reports, "eval/loss" first, and whether more of it is better.
@@ -82,6 +93,9 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
 /// Builds the metrics of a job with eval data, those of its task where the recipe names none.
 /// Throws RecipeError for one that does not fit the task.
 void build_metrics(Job& job, const Registry& registry);
+
+/// Whether gradients, and so weights, are a rank's own.
+bool is_local(const Job& job);
 
 /// Names an evaluation reports.
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);

@@ -11,15 +11,15 @@
 namespace accel {
 namespace {
 
-/// The model in eval mode, with the weights the callbacks want evaluated.
+/// The models in eval mode, with the weights the callbacks want evaluated.
 class EvalMode {
  public:
   explicit EvalMode(Job& job) : job_(job) {
     for (const auto& callback : job_.callbacks) callback->before_eval();
-    set_training(*job_.model, false);
+    for (Model* model : job_.learning) set_training(*model, false);
   }
   ~EvalMode() {
-    set_training(*job_.model, true);
+    for (Model* model : job_.learning) set_training(*model, true);
     std::for_each(job_.callbacks.rbegin(), job_.callbacks.rend(),
                   [](const auto& callback) { callback->after_eval(); });
   }
@@ -30,16 +30,20 @@ class EvalMode {
   Job& job_;
 };
 
-/// The model with the weights that stand for all ranks.
+/// The models with the weights that stand for all ranks.
 class United {
  public:
-  explicit United(Strategy& strategy) : strategy_(strategy) { strategy_.unite(); }
-  ~United() { strategy_.separate(); }
+  explicit United(const Job& job) : job_(job) {
+    for (const TrainedPart& part : job_.trained) part.strategy->unite();
+  }
+  ~United() {
+    for (const TrainedPart& part : job_.trained) part.strategy->separate();
+  }
   United(const United&) = delete;
   United& operator=(const United&) = delete;
 
  private:
-  Strategy& strategy_;
+  const Job& job_;
 };
 
 /// What one batch adds: loss times weight, the weight, and the sums of every metric.
@@ -79,8 +83,8 @@ void add_window(const Job& job, const Window& window, const std::vector<std::vec
 
 std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
   const c10::NoGradGuard no_grad;
-  job.strategy->share_buffers();
-  const United united(*job.strategy);
+  for (const TrainedPart& part : job.trained) part.strategy->share_buffers();
+  const United united(job);
   const EvalMode mode(job);
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();

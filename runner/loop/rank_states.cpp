@@ -8,18 +8,25 @@
 namespace accel {
 namespace {
 
-constexpr auto kStrategy = "strategy/";
+/// Of the `part`-th of Job::trained.
+std::string strategy_prefix(size_t part) {
+  return "strategy" + (part > 0 ? "." + std::to_string(part) : std::string()) + "/";
+}
+
 constexpr auto kOptimizer = "optimizer/";
 constexpr auto kWorld = "world";
 constexpr auto kLocal = "local";  ///< the optimizer's state is a rank's own
 
 /// This rank's own, sharing memory.
 StateDict own_state(const Job& job) {
-  const StateDict strategy = job.strategy->state();
   StateDict own;
-  for (const auto& [name, value] : strategy.numbers) own.numbers[kStrategy + name] = value;
-  for (const auto& [name, tensor] : strategy.tensors) own.tensors[kStrategy + name] = tensor;
-  if (!job.strategy->is_local()) return own;
+  for (size_t i = 0; i < job.trained.size(); ++i) {
+    const StateDict strategy = job.trained[i].strategy->state();
+    const std::string prefix = strategy_prefix(i);
+    for (const auto& [name, value] : strategy.numbers) own.numbers[prefix + name] = value;
+    for (const auto& [name, tensor] : strategy.tensors) own.tensors[prefix + name] = tensor;
+  }
+  if (!is_local(job)) return own;
   own.numbers[kLocal] = 1;
   for (const OptimizerState::Group& group : job.optimizer->state().groups) {
     for (const OptimizerState::Parameter& parameter : group.parameters) {
@@ -92,23 +99,25 @@ bool restore_rank_state(Job& job, const TrainState& state) {
     return false;
   }
   const std::string prefix = std::to_string(job.group->rank()) + "/";
-  StateDict strategy;
-  strategy.numbers = under(all.numbers, prefix + kStrategy);
-  strategy.tensors = under(all.tensors, prefix + kStrategy);
-  if (job.strategy->is_local() && all.numbers.contains(prefix + kLocal)) {
+  if (is_local(job) && all.numbers.contains(prefix + kLocal)) {
     load_optimizer(job, under(all.tensors, prefix + kOptimizer));
   }
-  if (!strategy.tensors.empty()) job.strategy->load(strategy);
+  for (size_t i = 0; i < job.trained.size(); ++i) {
+    StateDict strategy;
+    strategy.numbers = under(all.numbers, prefix + strategy_prefix(i));
+    strategy.tensors = under(all.tensors, prefix + strategy_prefix(i));
+    if (!strategy.tensors.empty()) job.trained[i].strategy->load(strategy);
+  }
   return true;
 }
 
 std::vector<NamedTensor> model_of_all_ranks(const Job& job) {
   std::vector<NamedTensor> model = job.parameters;
   model.insert(model.end(), job.buffers.begin(), job.buffers.end());
-  if (!job.strategy->is_local()) return model;
-  job.strategy->unite();
+  if (!is_local(job)) return model;
+  for (const TrainedPart& part : job.trained) part.strategy->unite();
   for (NamedTensor& item : model) item.tensor = item.tensor.detach().clone();
-  job.strategy->separate();
+  for (const TrainedPart& part : job.trained) part.strategy->separate();
   return model;
 }
 

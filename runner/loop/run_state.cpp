@@ -27,6 +27,10 @@ const StateDict& part_of(const TrainState& state, const std::string& name) {
   return found->second;
 }
 
+bool is_empty(const StateDict& state) {
+  return state.numbers.empty() && state.texts.empty() && state.tensors.empty();
+}
+
 StateDict run_part(const RunState& run) {
   StateDict part;
   part.numbers = {{"updates", static_cast<double>(run.updates)},
@@ -183,6 +187,9 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   state.model.insert(state.model.end(), job.buffers.begin(), job.buffers.end());
   state.optimizer = job.optimizer->state();
   state.base_lrs = job.optimizer->base_lrs();
+  for (const TrainedPart& part : job.trained) {
+    state.optimizers.push_back(part.optimizer->base_lrs().size());
+  }
   capture_rates(job, run.updates, state);
   job.schedule->save(state.schedule);
   StateDict scaler;
@@ -195,6 +202,8 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
     job.callbacks[i]->save(state.parts[callback_part(job.recipe.callbacks, i)]);
   }
+  StateDict task = job.task->state();
+  if (!is_empty(task)) state.parts[kTaskPart] = std::move(task);
   for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
   state.facts = run_facts(job);
   state.facts.merge(plugin_facts(job));
@@ -212,6 +221,9 @@ RunState restore(Job& job, const TrainState& state) {
   if (state.scaler) job.precision->load(*state.scaler);
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
     job.callbacks[i]->load(part_of(state, callback_part(job.recipe.callbacks, i)));
+  }
+  if (state.parts.contains(kTaskPart) || !is_empty(job.task->state())) {
+    job.task->load(part_of(state, kTaskPart));
   }
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
   if (!restore_rank_state(job, state)) {

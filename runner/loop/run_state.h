@@ -31,6 +31,9 @@ constexpr auto kRunPart = "run";
 constexpr auto kDataPart = "data";
 constexpr auto kDataShape = "shape";
 
+/// The part of a checkpoint that keeps Task::state(), also in a file that Accelerate reads.
+constexpr auto kTaskPart = "custom/0";
+
 /// "callbacks/ema", and "callbacks/ema.2" for a second one.
 std::string callback_part(const std::vector<Ref<Callback>>& callbacks, size_t index);
 

@@ -164,6 +164,11 @@ void TrainLoop::step() {
   interval_.steps += 1;
   interval_.samples += window.samples;
   interval_.tokens += tokens_of(job, window.samples);
+  for (const auto& [name, value] : result.logged) {
+    auto& [sum, times] = interval_.logged[name];
+    sum += value;
+    ++times;
+  }
   StepRecord record;
   record.step = state_.progress.step;
   record.epoch = window.epoch;
@@ -236,6 +241,9 @@ void TrainLoop::log_interval() {
       {"train/samples_per_second", static_cast<double>(interval_.samples) / seconds}};
   if (interval_.tokens > 0) {
     values.emplace_back("train/tokens_per_second", static_cast<double>(interval_.tokens) / seconds);
+  }
+  for (const auto& [name, value] : interval_.logged) {
+    values.emplace_back("train/" + name, value.first / static_cast<double>(value.second));
   }
   if (job.precision->loss_scale() != 1) {
     values.emplace_back("train/loss_scale", job.precision->loss_scale());

@@ -1,8 +1,10 @@
 // The fixed order of events of every run.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "runner/checkpoint/store.h"
 #include "runner/job/job.h"
@@ -61,6 +63,8 @@ class TrainLoop {
     int64_t steps = 0;
     int64_t samples = 0;
     int64_t tokens = 0;
+    /// By the task: sums, and of how many steps.
+    std::map<std::string, std::pair<double, int64_t>> logged = {};
     double seconds = 0;  ///< training_seconds() at its start
   };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -13,10 +15,11 @@ namespace accel {
 struct StepResult {
   double loss = 0;                    ///< mean over the window's samples or tokens
   double grad_norm = 0;               ///< total, of the true gradients, before clipping
-  bool updated = true;                ///< false when fp16 overflowed and the step was skipped
+  bool updated = true;                ///< false when fp16 overflowed and an update was skipped
   bool stop = false;                  ///< a rank wants the run to end after this step
   double seconds = 0;                 ///< what rank 0 gave as StepAsk::seconds
   std::vector<double> computed = {};  ///< by rank: what each gave as StepAsk::computed
+  std::map<std::string, double> logged = {};  ///< by the task
 };
 
 /// A rank's memory does not hold a pass over one micro-batch; all ranks know, and nothing has
@@ -35,11 +38,20 @@ struct StepAsk {
   bool careful = false;  ///< tell all ranks when one is out of memory, by OutOfMemory
 };
 
-/// Forward and backward over the window's micro-batches, then at most one update with the learning
-/// rates the optimizer has. The losses are weighted by what each micro-batch holds, so that a
-/// window, over all ranks, equals one big batch, an epoch's short tail included. Throws
-/// DivergedError before any weight is touched when the loss or a gradient is not finite.
-/// `before_update` is called, if given, before a parameter or the optimizer's state changes.
+/// What a step works on; all of it outlives the step.
+struct StepWork {
+  const Window& window;
+  const StepAsk& ask;
+  Stopwatch& watch;
+  /// Called, if given, before a parameter or an optimizer's state changes.
+  const std::function<void()>& before_update;
+};
+
+/// The ranks tell each other what their parts of the window weigh; then the task makes its step of
+/// it, as Task::step() and StepContext say, with the learning rates the optimizers have. The losses
+/// are weighted by what each micro-batch holds, so that a window, over all ranks, equals one big
+/// batch, an epoch's short tail included. Throws DivergedError before any weight of an update is
+/// touched when its loss or a gradient is not finite.
 StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update = {});
 

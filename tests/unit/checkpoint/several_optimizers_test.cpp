@@ -45,6 +45,24 @@ TEST(SeveralOptimizersTest, TheFilesAreReadAsOneOptimizer) {
             text_of(state).substr(0, text_of(state).find("base_lr")));
 }
 
+TEST(SeveralOptimizersTest, EachOptimizerHasAFileHoweverAlikeTheyAre) {
+  TrainState state = mixed_state();
+  state.optimizer.groups.push_back(group_of("eps", "critic/bias"));
+  state.optimizers = {3, 1};
+  const std::vector<TrainState> parts = split_optimizers(state);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(optimizer_parameters(parts[1].optimizer), (std::vector<std::string>{"bias", "norm"}));
+  EXPECT_EQ(optimizer_parameters(parts[2].optimizer), std::vector<std::string>{"critic/bias"});
+}
+
+TEST(SeveralOptimizersTest, ModelsAreNumberedAsTheyComeAndTheRecipesHasNoName) {
+  EXPECT_EQ(further_models({"fc.weight", "critic/fc.weight", "teacher/w", "critic/fc.bias"}),
+            (std::vector<std::string>{"critic", "teacher"}));
+  EXPECT_EQ(split_name("critic/fc.weight"),
+            std::pair(std::string("critic"), std::string("fc.weight")));
+  EXPECT_EQ(split_name("fc.weight"), std::pair(std::string(), std::string("fc.weight")));
+}
+
 TEST(SeveralOptimizersTest, WithoutGroupsThereIsOneFile) {
   EXPECT_EQ(split_optimizers(TrainState()).size(), 1U);
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
@@ -47,6 +49,28 @@ TEST(CheckpointStoreTest, FilesAreThoseOfAccelerateAndTwoOfOurs) {
                                folder + "/accel_run.safetensors", folder + "/model.safetensors",
                                folder + "/optimizer.bin", folder + "/random_states_0.pkl",
                                folder + "/scaler.pt", folder + "/scheduler.bin", "/run/staging"}));
+}
+
+TEST(CheckpointStoreTest, FurtherModelsOptimizersAndRegisteredStateHaveAcceleratesFiles) {
+  TrainState state = small_state(2);
+  state.model.push_back({"critic/bias", floats({2}, 9)});
+  state.optimizer.groups.push_back({{{"lr", 0.5}}, {{"critic/bias", {{"slot", floats({2}, 8)}}}}});
+  state.base_lrs.push_back(0.5);
+  state.lrs.push_back(0.5);
+  state.optimizers = {2, 1};
+  state.parts["custom/0"] = {{{"baseline", 0.1}}, {{"kind", "mean"}}, {{"t", floats({2}, 7)}}};
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  const std::string folder = store.save(state);
+  for (const char* name : {"model.safetensors", "model_1.safetensors", "optimizer_1.bin",
+                           "scheduler_1.bin", "custom_checkpoint_0.pkl"}) {
+    const std::vector<std::string> paths = files.paths();
+    EXPECT_NE(std::find(paths.begin(), paths.end(), folder + "/" + name), paths.end()) << name;
+  }
+  const TrainState back = store.load(folder);
+  state.optimizers.clear();
+  EXPECT_EQ(text_of(back), text_of(state));
+  EXPECT_EQ(back.model.back().name, "critic/bias");
 }
 
 TEST(CheckpointStoreTest, EachFileIsSyncedTheManifestLastAndOnlyThenPublished) {

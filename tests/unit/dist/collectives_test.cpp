@@ -5,8 +5,10 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <atomic>
 #include <numeric>
 
+#include "runner/dist/group_ranks.h"
 #include "runner/dist/operations.h"
 #include "tests/unit/dist/ranks.h"
 
@@ -50,6 +52,64 @@ TEST_P(CollectivesTest, TextsOfUnequalLengthAreGathered) {
     const std::vector<std::string> texts = gather_texts(group, std::string(rank * 100, 'x'));
     for (size_t r = 0; r < texts.size(); ++r) EXPECT_EQ(texts[r], std::string(r * 100, 'x'));
     EXPECT_EQ(broadcast_text(group, "of rank " + std::to_string(rank)), "of rank 0");
+  });
+}
+
+TEST_P(CollectivesTest, RowsOfPartsComeInThePartsOrderWhoeverHasThem) {
+  // Part p is rank p's and has p + 1 rows; of several ranks, the first has none at all.
+  on_ranks(GetParam(), [](Communicator& group) {
+    const int64_t rank = group.rank();
+    std::vector<RowsOfPart> own;
+    std::vector<float> wanted;
+    if (rank > 0 || group.world() == 1) {
+      own.push_back({rank, at::full({rank + 1, 2}, -static_cast<double>(rank), at::kFloat)});
+    }
+    for (int64_t part = group.world() > 1 ? 1 : 0; part < group.world(); ++part) {
+      wanted.insert(wanted.end(), static_cast<size_t>(2 * (part + 1)), -static_cast<float>(part));
+    }
+    EXPECT_EQ(floats(gather_parts(group, own, group.world())), wanted);
+  });
+}
+
+TEST_P(CollectivesTest, BytesOfAnyTypeComeThrough) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const int64_t big = (int64_t{1} << 62) + 12345;
+    const at::Tensor row = at::full({1}, big, at::kLong);
+    const at::Tensor all = gather_parts(group, {{group.rank(), row}}, group.world());
+    ASSERT_EQ(all.scalar_type(), at::kLong);
+    for (int64_t i = 0; i < group.world(); ++i) EXPECT_EQ(all[i].item().toLong(), big);
+  });
+}
+
+TEST_P(CollectivesTest, RanksOffersThemAll) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    GroupRanks ranks(group);
+    const int64_t w = ranks.world();
+    EXPECT_EQ(floats(ranks.gather(numbers_of(group))), counted(1, w * w));
+    const at::Tensor mine = at::full({1}, static_cast<double>(ranks.rank()));
+    EXPECT_EQ(floats(ranks.reduce(mine, Reduce::kMax)), counted(w - 1, w - 1));
+    EXPECT_EQ(floats(ranks.broadcast(mine)), counted(0, 0));
+    EXPECT_EQ(floats(mine), counted(ranks.rank(), ranks.rank()));
+    EXPECT_TRUE(ranks.any(ranks.rank() == w - 1));
+    EXPECT_FALSE(ranks.any(false));
+    const at::Tensor padded = ranks.pad_across_processes(at::ones({ranks.rank() + 1}),
+                                                         {.dim = 0, .value = 3, .first = true});
+    ASSERT_EQ(padded.numel(), w);
+    EXPECT_EQ(padded[0].item().toDouble(), ranks.rank() == w - 1 ? 1 : 3);
+  });
+}
+
+TEST(RanksTest, TheMainProcessIsFirst) {
+  std::atomic<bool> done = false;
+  on_ranks(2, [&](Communicator& group) {
+    GroupRanks ranks(group);
+    ranks.main_process_first([&] {
+      if (ranks.is_main()) {
+        done = true;
+      } else {
+        EXPECT_TRUE(done);
+      }
+    });
   });
 }
 

@@ -1,0 +1,31 @@
+// Several optimizers as one, for those who save, load or give rates to all of them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/optimizer.h"
+
+namespace accel {
+
+/// Their groups one after another. Each may be stepped alone.
+class JoinedOptimizer final : public Optimizer {
+ public:
+  explicit JoinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts)
+      : parts_(std::move(parts)) {}
+
+  void step() override;
+  void zero_grad() override;
+  std::vector<double> base_lrs() const override;
+  void set_lrs(std::span<const double> lrs) override;
+  std::vector<NamedTensor> parameters() const override;
+  OptimizerState state() const override;
+  int64_t bytes_to_come() const override;
+  void load(const OptimizerState& state) override;
+
+ private:
+  std::vector<std::unique_ptr<Optimizer>> parts_;
+};
+
+}  // namespace accel

@@ -1,0 +1,84 @@
+#include "runner/optim/joined_optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/optim/golden.h"
+
+namespace accel {
+namespace {
+
+std::vector<NamedTensor> named(const std::string& prefix) {
+  std::vector<NamedTensor> out = golden_parameters();
+  for (NamedTensor& item : out) item.name = prefix + item.name;
+  return out;
+}
+
+struct Pair {
+  std::vector<NamedTensor> first = named("a/"), second = named("b/");
+  JoinedOptimizer joined{make()};
+
+  std::vector<std::unique_ptr<Optimizer>> make() const {
+    std::vector<std::unique_ptr<Optimizer>> out;
+    out.push_back(build<Optimizer>("{type: adam, lr: 0.1}", {first}));
+    out.push_back(build<Optimizer>("{type: sgd, lr: 0.5, momentum: 0.9}", {second}));
+    return out;
+  }
+  void take_gradients() const {
+    for (const auto* list : {&first, &second}) {
+      for (const NamedTensor& item : *list) {
+        item.tensor.mutable_grad() = golden_fill(item.tensor.sizes().vec(), 7);
+      }
+    }
+  }
+};
+
+TEST(JoinedOptimizerTest, GroupsAndParametersComeOneAfterAnother) {
+  Pair pair;
+  EXPECT_EQ(pair.joined.base_lrs(), (std::vector<double>{0.1, 0.5}));
+  EXPECT_EQ(pair.joined.state().groups.size(), 2U);
+  const std::vector<NamedTensor> all = pair.joined.parameters();
+  ASSERT_EQ(all.size(), pair.first.size() + pair.second.size());
+  EXPECT_EQ(all.front().name, pair.first.front().name);
+  EXPECT_EQ(all.back().name, pair.second.back().name);
+}
+
+TEST(JoinedOptimizerTest, EachGetsItsOwnRates) {
+  Pair pair;
+  pair.joined.set_lrs(std::vector<double>{0, 0.5});
+  pair.take_gradients();
+  const std::vector<NamedTensor> before = named("a/");
+  pair.joined.step();
+  EXPECT_EQ(values_of(pair.first[0].tensor), values_of(before[0].tensor));
+  EXPECT_NE(values_of(pair.second[0].tensor), values_of(before[0].tensor));
+  pair.joined.zero_grad();
+  EXPECT_FALSE(pair.first[0].tensor.grad().defined());
+  EXPECT_FALSE(pair.second[0].tensor.grad().defined());
+}
+
+TEST(JoinedOptimizerTest, AStateOfBothIsSharedOut) {
+  Pair pair, other;
+  pair.take_gradients();
+  pair.joined.step();
+  const int64_t to_come = other.joined.bytes_to_come();
+  other.joined.load(pair.joined.state());
+  EXPECT_GE(to_come, other.joined.bytes_to_come());
+  const OptimizerState a = pair.joined.state(), b = other.joined.state();
+  for (size_t g = 0; g < a.groups.size(); ++g) {
+    ASSERT_EQ(a.groups[g].parameters.size(), b.groups[g].parameters.size());
+    ASSERT_FALSE(a.groups[g].parameters[0].slots.empty());
+    EXPECT_EQ(values_of(a.groups[g].parameters[0].slots.back().tensor),
+              values_of(b.groups[g].parameters[0].slots.back().tensor));
+  }
+}
+
+TEST(JoinedOptimizerTest, AnotherNumberOfGroupsIsRefused) {
+  Pair pair;
+  OptimizerState state = pair.joined.state();
+  state.groups.pop_back();
+  EXPECT_THROW(pair.joined.load(state), CheckpointError);
+}
+
+}  // namespace
+}  // namespace accel
