@@ -48,4 +48,10 @@ class LanguageModel : public Model {
   virtual at::Tensor head_weight() = 0;
 };
 
+/// A model that makes samples out of noise: forward() takes [batch, latent()], standard normal.
+class Generator : public Model {
+ public:
+  virtual int64_t latent() const = 0;
+};
+
 }  // namespace accel

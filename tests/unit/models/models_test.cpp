@@ -1,6 +1,7 @@
 // Sizes taken from the data, models that do not fit it, and what each model says of itself.
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "core/model.h"
 #include "tests/unit/build_component.h"
@@ -142,6 +143,36 @@ TEST(ModelTest, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(complaint<Model>("{type: lenet, filters: [6]}", images({1, 28, 28}, 10)),
             "recipe.yaml:1:1: error: 'filters' must be two numbers, not 1\n"
             "    {type: lenet, filters: [6]}\n    ^\n");
+}
+
+TEST(DcganTest, NoiseBecomesImagesAndImagesOneNumberEach) {
+  const auto generator =
+      build<Model>("{type: dcgan_generator, latent: 5, features: 3}", images({2, 8, 12}, 0));
+  auto& made = dynamic_cast<Generator&>(*generator);
+  EXPECT_EQ(made.latent(), 5);
+  const at::Tensor drawn = made.forward(torch::zeros({4, 5}));
+  EXPECT_EQ(drawn.sizes(), (std::vector<int64_t>{4, 2, 8, 12}));
+  EXPECT_LE(drawn.abs().max().item<double>(), 1);
+  const auto discriminator =
+      build<Model>("{type: dcgan_discriminator, features: 3}", images({2, 8, 12}, 0));
+  EXPECT_EQ(discriminator->forward(drawn).sizes(), (std::vector<int64_t>{4, 1}));
+}
+
+TEST(DcganTest, BatchNormIsAChoiceAndTakesThePlaceOfABias) {
+  // 5 x 6 x 2 x 3, 6 x 3 x 4 x 4, 3 x 2 x 4 x 4; then two batch norms or two biases, and the last
+  // bias.
+  EXPECT_EQ(
+      parameter_count("{type: dcgan_generator, latent: 5, features: 3}", images({2, 8, 12}, 0)),
+      180 + 288 + 96 + 2 * (6 + 3) + 2);
+  EXPECT_EQ(parameter_count("{type: dcgan_generator, latent: 5, features: 3, batch_norm: false}",
+                            images({2, 8, 12}, 0)),
+            180 + 288 + 96 + 6 + 3 + 2);
+}
+
+TEST(DcganTest, SidesMustBeMultiplesOfFour) {
+  EXPECT_EQ(
+      complaint<Model>("dcgan_generator", images({1, 10, 8}, 0)),
+      "the model 'dcgan_generator' wants images with sides that are multiples of 4, not 10 x 8");
 }
 
 }  // namespace
