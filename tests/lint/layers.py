@@ -22,6 +22,7 @@ USES["runner/job"] = COMPONENTS
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns
 USES["runner/plan"] = COMPONENTS + ("runner/job", "runner/loop")  # it makes steps to measure them
 USES["runner/cli"] = COMPONENTS + ("runner/formats", "runner/job", "runner/loop", "runner/plan")
+USES["accel"] = COMPONENTS + ("runner/job",)  # for programs with a loop of their own
 USES["runner"] = ("runner/cli",)  # main.cpp
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
