@@ -38,6 +38,7 @@ def steps(build, scratch):
     yield "TrainingArguments are imported", [python, HERE / "check_import.py", build / "accel-run"]
     yield "the hub's cache, both ways", [python, HERE / "check_hub_cache.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
+    yield "several models and optimizers", [python, HERE / "check_several_models.py", build / "accel-run"]
     yield "the table of Accelerate's methods", [python, HERE / "check_methods.py"]
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]
