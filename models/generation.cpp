@@ -57,12 +57,13 @@ class TokenTape {
     const at::Tensor tokens =
         at::tensor(at::ArrayRef<int64_t>(&tokens_[static_cast<size_t>(fresh)],
                                          tokens_.size() - static_cast<size_t>(fresh)))
-            .unsqueeze(0);
+            .unsqueeze(0)
+            .to(model_.head_weight().device());
     const at::Tensor hidden =
         decoder_ ? decoder_->hidden_next(tokens, cache_) : model_.hidden(tokens);
     seen_ = tokens_.size();
     const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
-    return at::linear(last, model_.head_weight()).flatten().to(at::kFloat).contiguous();
+    return at::linear(last, model_.head_weight()).flatten().to(at::kCPU, at::kFloat).contiguous();
   }
 
  private:

@@ -142,6 +142,7 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
       evaluation_job({std::move(trained.recipe), std::move(trained.resolved),
                       std::move(trained.data), std::move(trained.model), trained.world},
                      components());
+  load_task_models(*job, trained.task_weights);
   const auto results = evaluate(*job);
   if (arguments.json) {
     nlohmann::ordered_json line = {

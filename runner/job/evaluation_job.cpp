@@ -22,9 +22,11 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->parameters = parameters_of(*job->model);
   job->buffers = buffers_of(*job->model);
   job->task = build(job->recipe.task, TaskContext{job->data});
+  job->task_models = job->task->models();
   job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
                                   job->recipe.accelerator.grad_scaler);
-  job->strategy = make_single();
+  job->learning = {job->model.get()};
+  job->trained.push_back({kRecipeOptimizer, {}, make_single(), nullptr});
   build_metrics(*job, registry);
   return job;
 }

@@ -25,6 +25,11 @@ Node without_start(Node recipe) {
   return recipe;
 }
 
+/// Whether a model of the task's has it: its name begins with the model's.
+bool is_of_task(const NamedTensor& item) {
+  return item.name.find('/') != item.name.npos;
+}
+
 DataShape data_of(const TrainState& state) {
   const auto part = state.parts.find(kDataPart);
   if (part == state.parts.end()) return shape_of_text("");
@@ -66,10 +71,29 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   out.model = build(out.recipe.model, ModelContext{out.data});
   const std::vector<NamedTensor> parameters = parameters_of(*out.model);
   const std::vector<NamedTensor> buffers = buffers_of(*out.model);
-  copy_weights(parameters, buffers, state.model);
+  std::vector<NamedTensor> weights;
+  for (const NamedTensor& item : state.model) {
+    (is_of_task(item) ? out.task_weights : weights).push_back(item);
+  }
+  copy_weights(parameters, buffers, weights);
   put_evaluated_weights(state, parameters, buffers, out);
   set_training(*out.model, false);
   return out;
+}
+
+void load_task_models(Job& job, const std::vector<NamedTensor>& task_weights) {
+  std::vector<NamedTensor> parameters, buffers;
+  const auto add = [](const TaskModel& item, std::vector<NamedTensor> from,
+                      std::vector<NamedTensor>& to) {
+    for (NamedTensor& named : from) to.push_back({item.name + "/" + named.name, named.tensor});
+  };
+  for (const TaskModel& item : job.task_models) {
+    set_training(*item.model, false);
+    if (!item.in_checkpoints) continue;
+    add(item, parameters_of(*item.model), parameters);
+    add(item, buffers_of(*item.model), buffers);
+  }
+  copy_weights(parameters, buffers, task_weights);
 }
 
 }  // namespace accel

@@ -3,10 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/model.h"
 #include "runner/checkpoint/files.h"
-#include "runner/job/recipe.h"
+#include "runner/job/job.h"
 
 namespace accel {
 
@@ -19,10 +20,15 @@ struct TrainedModel {
   int64_t world = 1;  ///< ranks that trained it
   /// In eval mode, with the weights that the run evaluates: the average, where `ema` keeps one.
   std::unique_ptr<Model> model;
+  std::vector<NamedTensor> task_weights;  ///< of the models that the task brings
 };
 
 /// Verifies and reads the checkpoint `folder`. What its recipe names outside of it, such as data or
 /// the weights it started from, need no longer be there. Throws CheckpointError.
 TrainedModel load_trained(Files& files, const std::string& folder, const Registry& registry);
+
+/// Gives the models that the job's task brings the weights that they were trained to. Throws
+/// CheckpointError.
+void load_task_models(Job& job, const std::vector<NamedTensor>& task_weights);
 
 }  // namespace accel

@@ -90,7 +90,8 @@ class Gan final : public Task {
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
     Generator& generator = generator_of(model);
-    const at::Tensor made = generator.forward(noise_for_evaluation(batch, generator.latent()));
+    const at::Tensor noise = noise_for_evaluation(batch, generator.latent());
+    const at::Tensor made = generator.forward(noise.to(batch.inputs.device()));
     return {judge(made, 1), made};
   }
 
@@ -133,7 +134,8 @@ class Gan final : public Task {
   /// As many samples as the batch has.
   static at::Tensor make(Model& model, const Batch& batch) {
     Generator& generator = generator_of(model);
-    return generator.forward(at::randn({batch.size(), generator.latent()}, at::kFloat));
+    const auto type = at::TensorOptions(batch.inputs.device()).dtype(at::kFloat);
+    return generator.forward(at::randn({batch.size(), generator.latent()}, type));
   }
 
   /// How far the discriminator is from saying `label` of the samples.

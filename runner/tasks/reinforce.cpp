@@ -143,7 +143,8 @@ class Reinforce final : public Task {
     for (const double value : lives.returns) {
       gains.push_back(static_cast<float>((value - mean_) / (known_ ? spread : 1)));
     }
-    const at::Tensor chosen = scores(model, states).gather(1, actions).squeeze(1);
+    const at::Tensor likely = scores(model, states.to(batch.inputs.device()));
+    const at::Tensor chosen = likely.gather(1, actions).squeeze(1);
     const at::Tensor gain = tensor_of(gains.data(), {moments});
     return chosen.mul(gain).sum().div(-static_cast<double>(batch.size()));
   }
@@ -162,9 +163,9 @@ class Reinforce final : public Task {
     return out;
   }
 
-  /// Logarithms of how likely each action is.
+  /// Logarithms of how likely each action is, on the CPU, where the carts are.
   static at::Tensor scores(Model& model, const at::Tensor& states) {
-    const at::Tensor out = model.forward(states).to(at::kFloat);
+    const at::Tensor out = model.forward(states).to(at::kCPU, at::kFloat);
     if (out.dim() == 2 && out.size(1) == 2) return at::log_softmax(out, 1);
     throw Error(ExitCode::kRecipe,
                 "the task 'reinforce' wants scores of two actions for each state, but the model's "
@@ -175,7 +176,7 @@ class Reinforce final : public Task {
   /// Each sample of the batch is the state that a life begins with.
   Lives live(Model& model, const Batch& batch, bool by_chance) const {
     std::vector<CartPole> carts;
-    const at::Tensor starts = batch.inputs.contiguous();
+    const at::Tensor starts = batch.inputs.cpu().contiguous();
     const auto* start = starts.const_data_ptr<float>();
     for (int64_t i = 0; i < batch.size(); ++i, start += kStateSize) {
       carts.emplace_back(CartPole::State{start[0], start[1], start[2], start[3]});
@@ -190,7 +191,9 @@ class Reinforce final : public Task {
       for (const size_t i : alive) {
         for (const double value : carts[i].state()) states.push_back(static_cast<float>(value));
       }
-      const std::vector<bool> right = choose(model, states, by_chance);
+      const at::Tensor seen =
+          tensor_of(states.data(), {static_cast<int64_t>(states.size()) / kStateSize, kStateSize});
+      const std::vector<bool> right = choose(model, seen.to(batch.inputs.device()), by_chance);
       out.states.insert(out.states.end(), states.begin(), states.end());
       std::vector<size_t> still;
       for (size_t a = 0; a < alive.size(); ++a) {
@@ -212,10 +215,9 @@ class Reinforce final : public Task {
     return out;
   }
 
-  static std::vector<bool> choose(Model& model, const std::vector<float>& states, bool by_chance) {
-    const auto count = static_cast<int64_t>(states.size()) / kStateSize;
-    const at::Tensor likely =
-        scores(model, tensor_of(states.data(), {count, kStateSize})).exp().select(1, 1);
+  static std::vector<bool> choose(Model& model, const at::Tensor& states, bool by_chance) {
+    const int64_t count = states.size(0);
+    const at::Tensor likely = scores(model, states).exp().select(1, 1);
     const at::Tensor bar = by_chance ? at::rand({count}, at::kFloat) : at::full({count}, 0.5F);
     const at::Tensor right = likely.gt(bar).to(at::kByte).contiguous();
     const auto* chosen = right.const_data_ptr<uint8_t>();

@@ -92,26 +92,32 @@ class DeviceTest : public testing::TestWithParam<DeviceCase> {
 // Attention with dropout has a kernel of its own on the CPU alone.
 INSTANTIATE_TEST_SUITE_P(
     Jobs, DeviceTest,
-    testing::Values(DeviceCase{"mlp_dropout",
-                               "model: {type: mlp, hidden: [8], dropout: 0.5}\n"
-                               "optimizer: {type: adamw, lr: 0.01}\n"},
-                    DeviceCase{"lenet_momentum",
-                               "model: {type: lenet}\n"
-                               "optimizer: {type: sgd, lr: 0.05, momentum: 0.9}\n"},
-                    DeviceCase{"resnet",
-                               "model: {type: resnet, depth: 18, stem: cifar, width: 4}\n"
-                               "optimizer: {type: sgd, lr: 0.05}\n"},
-                    DeviceCase{"mlp_weights",
-                               "model: {type: mlp, hidden: [8]}\n"
-                               "task: {type: classification, label_smoothing: 0.1}\n"
-                               "optimizer: {type: adafactor, lr: 0.01}\n"},
-                    DeviceCase{"gpt",
-                               "model: {type: gpt, layers: 1, heads: 2, width: 16, dropout: 0.1}\n"
-                               "optimizer: {type: adamw, lr: 0.01}\n",
-                               1e-5},
-                    DeviceCase{"llama",
-                               "model: {type: llama, layers: 1, heads: 2, width: 16}\n"
-                               "optimizer: {type: lion, lr: 0.001}\n"}),
+    testing::Values(
+        DeviceCase{"mlp_dropout",
+                   "model: {type: mlp, hidden: [8], dropout: 0.5}\n"
+                   "optimizer: {type: adamw, lr: 0.01}\n"},
+        DeviceCase{"lenet_momentum",
+                   "model: {type: lenet}\n"
+                   "optimizer: {type: sgd, lr: 0.05, momentum: 0.9}\n"},
+        DeviceCase{"resnet",
+                   "model: {type: resnet, depth: 18, stem: cifar, width: 4}\n"
+                   "optimizer: {type: sgd, lr: 0.05}\n"},
+        DeviceCase{"mlp_weights",
+                   "model: {type: mlp, hidden: [8]}\n"
+                   "task: {type: classification, label_smoothing: 0.1}\n"
+                   "optimizer: {type: adafactor, lr: 0.01}\n"},
+        DeviceCase{"gpt",
+                   "model: {type: gpt, layers: 1, heads: 2, width: 16, dropout: 0.1}\n"
+                   "optimizer: {type: adamw, lr: 0.01}\n",
+                   1e-5},
+        DeviceCase{"llama",
+                   "model: {type: llama, layers: 1, heads: 2, width: 16}\n"
+                   "optimizer: {type: lion, lr: 0.001}\n"},
+        DeviceCase{"gan",
+                   "model: {type: dcgan_generator, features: 4, latent: 8}\n"
+                   "task: {type: gan, discriminator: {type: dcgan_discriminator, features: 4}, "
+                   "discriminator_optimizer: {type: adam, lr: 0.001}}\n"
+                   "optimizer: {type: adam, lr: 0.001}\n"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(DeviceTest, GivesTheCpusBits) {
