@@ -1,12 +1,21 @@
 # What plugins are compiled against: <build>/include/accel and, installed, include/accel. Headers of
 # core that declare components, and one that has their digest: a plugin is loaded only by an
 # accel-run that was built with the same.
-set(ACCEL_SDK_HEADERS
-  array batch callback codec codec_containers data_shape dataset diagnostic error log metric model
-  node optimizer plugin_abi register registry rules sample_rng scalar schedule schema schema_fields
-  targets task tracker units)
-list(TRANSFORM ACCEL_SDK_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/core/)
-list(TRANSFORM ACCEL_SDK_HEADERS APPEND .h)
+set(pending callback dataset log metric model optimizer plugin_abi registry schedule targets task
+  tracker)
+set(ACCEL_SDK_HEADERS)
+while(pending) # those headers and all that they include
+  list(POP_FRONT pending name)
+  set(header ${CMAKE_SOURCE_DIR}/core/${name}.h)
+  if(NOT header IN_LIST ACCEL_SDK_HEADERS)
+    list(APPEND ACCEL_SDK_HEADERS ${header})
+    file(STRINGS ${header} includes REGEX "^#include \"core/.*\\.h\"")
+    string(REGEX REPLACE "#include \"core/([a-z_0-9]+)\\.h\"[^;]*" "\\1" includes "${includes}")
+    list(APPEND pending ${includes})
+  endif()
+endwhile()
+list(SORT ACCEL_SDK_HEADERS)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ACCEL_SDK_HEADERS})
 
 set(ACCEL_SDK_DIR ${CMAKE_BINARY_DIR}/include/accel)
 file(MAKE_DIRECTORY ${ACCEL_SDK_DIR}/core)

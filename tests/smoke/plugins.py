@@ -19,6 +19,8 @@ import runs
 
 KINDS = ("callback", "dataset", "metric", "model", "optimizer", "scheduler", "task", "tracker",
          "transform")
+# Those whose whole recipe is run as well; check_new() and check_package() run two others.
+WHOLE = ("callback", "dataset", "model", "optimizer", "tracker")
 
 
 class Place:
@@ -48,6 +50,8 @@ def check_examples(binary, built, report):
             recipe = str(pathlib.Path(built) / kind / "recipe.yaml")
             code, output = place.call("smoke", recipe)
             report.check(f"the example of a plugin ({kind}) resumes to the bit", code == 0, output)
+            if kind not in WHOLE:
+                continue
             code, output = place.call(recipe)
             report.check(f"the example of a plugin ({kind}) does what it is for", code == 0, output)
 
