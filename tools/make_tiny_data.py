@@ -4,6 +4,7 @@
 Everything follows from integer arithmetic, so that each run writes the same bytes.
 """
 
+import json
 import pathlib
 import struct
 import sys
@@ -59,6 +60,17 @@ def write_pictures(folder, draw):
             (folder / kind / f"{i}.png").write_bytes(png(16, bar))
 
 
+def talks(count, draw):
+    """Short conversations; the second answer follows from the first question."""
+    lines = []
+    for _ in range(count):
+        at, what = next(draw) % 10, ("fish", "bird", "cat", "dog")[next(draw) % 4]
+        turns = (f"one more than {at}?", str(at + 1), f"a {what}?", f"{at} and a {what}.")
+        messages = [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(turns)]
+        lines.append(json.dumps({"messages": messages}))
+    return "\n".join(lines) + "\n"
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +86,9 @@ def main():
     rhyme = "one, two, buckle my shoe; three, four, knock at the door; "
     (folder / "rhyme.txt").write_text(rhyme * 24 + "\n")
     write_pictures(folder / "bars", draw)
+    # talks/tokenizer.json is what `accel-run tokenizer train talks.jsonl --vocab-size 300` makes.
+    (folder / "talks.jsonl").write_text(talks(80, draw))
+    (folder / "talks_eval.jsonl").write_text(talks(20, draw))
 
 
 if __name__ == "__main__":

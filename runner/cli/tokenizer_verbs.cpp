@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/utf8.h"
+#include "data/chat_encoder.h"
 #include "runner/formats/bytes.h"
+#include "runner/formats/format_error.h"
 #include "runner/formats/mapped_file.h"
 #include "runner/tokenizers/tokenizer.h"
 #include "runner/tokenizers/train.h"
@@ -30,9 +32,10 @@ struct TokenizerArguments {
   bool has_text = false;
   std::string file;  ///< instead of the text
   std::vector<int32_t> ids;
-  bool plain = false;       ///< without special tokens
-  bool tokens = false;      ///< spelled, not as ids
-  bool json_lines = false;  ///< each line of the file is a JSON string
+  bool plain = false;         ///< without special tokens
+  bool tokens = false;        ///< spelled, not as ids
+  std::string chat_template;  ///< instead of the tokenizer's own
+  bool json_lines = false;    ///< each line of the file is a JSON string
 };
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -149,6 +152,37 @@ ExitCode decode_verb(const TokenizerArguments& arguments) {
   return ExitCode::kDone;
 }
 
+/// What the dataset `chat` makes of each line.
+ExitCode chat_verb(const TokenizerArguments& arguments) {
+  const auto own = find_chat_template(arguments.tokenizer);
+  if (arguments.chat_template.empty() && !own) {
+    throw DataError("the tokenizer '" + arguments.tokenizer + "' has no chat template",
+                    "name a file with --template");
+  }
+  const std::string source = arguments.chat_template.empty()
+                                 ? *own
+                                 : std::string(as_text(read_text(arguments.chat_template).view));
+  const SharedBytes file = read_text(arguments.file);
+  std::string_view rest = as_text(file.view);
+  size_t number = 0;
+  try {
+    const ChatEncoder encoder(load_tokenizer(arguments.tokenizer), source, ChatAnswers::kAll);
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      ++number;
+      const ChatTokens tokens = encoder.encode(read_chat_row(line));
+      const nlohmann::ordered_json out = {{"ids", tokens.ids}, {"answers", tokens.answers}};
+      std::cout << out.dump() << '\n';
+    }
+  } catch (const FormatError& error) {
+    throw DataError(
+        (number == 0 ? "the chat template" : arguments.file + ":" + std::to_string(number)) + ": " +
+        error.what());
+  }
+  return ExitCode::kDone;
+}
+
 ExitCode inspect_verb(const TokenizerArguments& arguments) {
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   std::cout << "tokens  " << tokenizer->vocab_size() << "\ndigest  " << tokenizer->digest() << '\n';
@@ -213,6 +247,12 @@ void add_tokenizer_verbs(CLI::App& app, std::function<ExitCode()>& verb) {
   add_tokenizer_encode(encode, *to);
   decode.add_option("ids", to->ids, "ids")->required();
   decode.add_flag("--plain", to->plain, "leave the special tokens out");
+  CLI::App& chat =
+      add("chat", "tell the tokens of conversations, and which are answers", chat_verb);
+  add_folder(chat);
+  chat.add_option("file", to->file, "lines of JSON, each with 'messages'")->required();
+  chat.add_option("--template", to->chat_template,
+                  "a chat template instead of the tokenizer's own");
   add_folder(add("inspect", "tell its size and special tokens", inspect_verb));
 }
 

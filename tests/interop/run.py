@@ -42,6 +42,7 @@ def steps(build, scratch):
     yield "the table of Accelerate's methods", [python, HERE / "check_methods.py"]
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]
+    yield "chat templates", [python, HERE / "check_chat_templates.py", build / "accel-run"]
     models = scratch / "models.json"
     yield "PyTorch's models on this machine", [python, HERE / "make_golden_models.py", "--exact", models]
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)

@@ -1,0 +1,155 @@
+// Conversations as samples: the tokens of the whole text, the loss on what the assistant says.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/dataset.h"
+#include "core/error.h"
+#include "core/targets.h"
+#include "data/chat_encoder.h"
+#include "runner/formats/format_error.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/data/small_tokenizer.h"
+#include "tests/unit/formats/temp_folder.h"
+
+namespace accel {
+namespace {
+
+/// "[CLS] good [SEP] bad film [SEP]": who speaks is told by the token in front.
+constexpr auto kTemplate =
+    "{% for m in messages %}{{ '[CLS] ' if m.role == 'user' else '[MASK] ' }}{{ m.content }} [SEP] "
+    "{% endfor %}{% if add_generation_prompt %}{{ '[MASK] ' }}{% endif %}";
+
+class ChatTest : public testing::Test {
+ protected:
+  std::string options(const std::string& more = "") {
+    folder_.write("tokenizer.json", kSmallTokenizer);
+    return "{type: chat, path: " + folder_.path("t.jsonl") +
+           ", tokenizer: " + folder_.path("tokenizer.json") + (more.empty() ? "" : ", ") + more +
+           "}";
+  }
+  std::unique_ptr<Dataset> dataset(const std::string& content, const std::string& more = "") {
+    folder_.write("t.jsonl", content);
+    folder_.write("chat_template.jinja", kTemplate);
+    return build<Dataset>(options(more));
+  }
+  std::string refusal(const std::string& content, const std::string& more = "") {
+    try {
+      dataset(content, more);
+    } catch (const Error& error) {
+      std::string text = error.what();
+      const size_t at = text.find(folder_.path());
+      return at == std::string::npos ? text : text.erase(at, folder_.path().size() + 1);
+    }
+    return "";
+  }
+
+  TempFolder folder_;
+};
+
+using Numbers = std::vector<int64_t>;
+
+Numbers numbers_of(const Array& array) {
+  const auto values = array.as<int64_t>();
+  return {values.begin(), values.end()};
+}
+
+constexpr int64_t kNo = kIgnoredTarget;
+constexpr auto kTurns =
+    R"({"messages": [{"role": "user", "content": "good film"}, {"role": "assistant", "content": "bad"},
+ {"role": "user", "content": "film"}, {"role": "assistant", "content": "good good"}]})";
+
+std::string one_line(std::string text) {
+  std::erase(text, '\n');
+  return text + "\n";
+}
+
+TEST_F(ChatTest, TheLossIsOnTheAnswers) {
+  const auto data = dataset(one_line(kTurns));
+  ASSERT_EQ(data->size(), 1);
+  const Sample sample = data->sample(0);
+  EXPECT_EQ(numbers_of(sample.input), (Numbers{2, 5, 7, 3, 4, 6, 3, 2, 7, 3, 4, 5, 5, 3}));
+  // The answer and what ends it; that the assistant speaks next is no part of it.
+  EXPECT_EQ(numbers_of(sample.target),
+            (Numbers{kNo, kNo, kNo, kNo, 6, 3, kNo, kNo, kNo, kNo, 5, 5, 3, kNo}));
+  EXPECT_TRUE(sample.segments.empty());
+  EXPECT_EQ(data->shape().vocab, 9);
+  EXPECT_EQ(data->shape().input, (Shape{1024}));
+  ASSERT_TRUE(data->shape().padding);
+}
+
+TEST_F(ChatTest, TheLastAnswerAloneOrAllTokens) {
+  EXPECT_EQ(numbers_of(dataset(one_line(kTurns), "answers: last")->sample(0).target),
+            (Numbers{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 5, 5, 3, kNo}));
+  EXPECT_EQ(numbers_of(dataset(one_line(kTurns), "answers_only: false")->sample(0).target),
+            (Numbers{5, 7, 3, 4, 6, 3, 2, 7, 3, 4, 5, 5, 3, kNo}));
+}
+
+TEST_F(ChatTest, PromptsAndCompletionsAreTwoTurns) {
+  const auto data =
+      dataset("{\"ask\": \"good\", \"say\": \"film\"}\n", "prompt: ask, completion: say");
+  EXPECT_EQ(numbers_of(data->sample(0).input), (Numbers{2, 5, 3, 4, 7, 3}));
+  EXPECT_EQ(numbers_of(data->sample(0).target), (Numbers{kNo, kNo, kNo, 7, 3, kNo}));
+}
+
+TEST_F(ChatTest, LongConversationsAreCut) {
+  const auto data = dataset(one_line(kTurns), "max_length: 6");
+  EXPECT_EQ(numbers_of(data->sample(0).input), (Numbers{2, 5, 7, 3, 4, 6}));
+  EXPECT_EQ(numbers_of(data->sample(0).target), (Numbers{kNo, kNo, kNo, kNo, 6, kNo}));
+  EXPECT_EQ(refusal(one_line(kTurns), "max_length: 5"),
+            "t.jsonl:1: no answer begins within 5 tokens, which is 'max_length'");
+}
+
+TEST_F(ChatTest, WhatDecidesOnTheTokensIsPartOfTheFingerprint) {
+  const std::string plain = dataset(one_line(kTurns))->fingerprint();
+  EXPECT_EQ(dataset(one_line(kTurns))->fingerprint(), plain);
+  EXPECT_NE(dataset(one_line(kTurns), "answers: last")->fingerprint(), plain);
+  EXPECT_NE(dataset(one_line(kTurns), "max_length: 6")->fingerprint(), plain);
+  folder_.write("other.jinja", "[SEP] " + std::string(kTemplate));
+  EXPECT_NE(
+      dataset(one_line(kTurns), "chat_template: " + folder_.path("other.jinja"))->fingerprint(),
+      plain);
+}
+
+TEST_F(ChatTest, RefusesLinesThatAreNoConversation) {
+  const std::string good = "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}\n";
+  const auto second = [&](const std::string& line) { return refusal(good + "\n" + line + "\n"); };
+  EXPECT_EQ(second("[]"), "t.jsonl:3: is no JSON object");
+  EXPECT_EQ(second("{"), "t.jsonl:3: is no JSON object");
+  EXPECT_EQ(second("{\"a\": " + std::string(99, '[') + std::string(99, ']') + "}"),
+            "t.jsonl:3: nests deeper than 64 levels");
+  EXPECT_EQ(second("{}"), "t.jsonl:3: has no list of messages");
+  EXPECT_EQ(second("{\"messages\": [1]}"), "t.jsonl:3: message 1 has no role");
+  EXPECT_EQ(second("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}"),
+            "t.jsonl:3: has no message of the role 'assistant', so nothing to learn");
+  EXPECT_EQ(refusal("\n"), "'t.jsonl' has no lines");
+  EXPECT_EQ(refusal("{\"a\": 1}\n", "prompt: a, completion: b"),
+            "t.jsonl:1: has no text in the field 'a'");
+}
+
+TEST_F(ChatTest, RefusesATemplateThatIsMissingOrWrong) {
+  folder_.write("t.jsonl", one_line(kTurns));
+  const auto complaint_without_folder = [&](const std::string& more) {
+    std::string text = complaint<Dataset>(options(more));
+    const size_t at = text.find(folder_.path());
+    return at == std::string::npos ? text : text.erase(at, folder_.path().size() + 1);
+  };
+  EXPECT_EQ(complaint_without_folder(""), "the tokenizer 'tokenizer.json' has no chat template");
+  folder_.write("bad.jinja", "\n{% macro a() %}{% endmacro %}");
+  EXPECT_EQ(complaint_without_folder("chat_template: " + folder_.path("bad.jinja")),
+            "the chat template of 'bad.jinja': line 2: the statement 'macro' is not supported");
+}
+
+TEST_F(ChatTest, RefusesATemplateThatChangesWhatWasSaid) {
+  folder_.write("changing.jinja",
+                "{% for m in messages %}{{ 'good ' if loop.last and m.role != 'user' }}{{ "
+                "m.content }} [SEP] {% endfor %}");
+  const std::string other = "chat_template: " + folder_.path("changing.jinja");
+  EXPECT_EQ(refusal(one_line(kTurns), other),
+            "t.jsonl:1: the template writes message 2 another way when it is the last one, so that "
+            "what to learn of it is open");
+  EXPECT_EQ(refusal(one_line(kTurns), other + ", answers: last"), "");
+}
+
+}  // namespace
+}  // namespace accel
