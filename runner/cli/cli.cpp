@@ -32,6 +32,7 @@ struct Arguments {
   bool names = false;
   bool once = false;
   int64_t steps = 10;
+  double wait = 60;  ///< seconds
   int64_t processes = 2;
   ConvertArguments convert{{}, {}, "safetensors", {}};
   ExportArguments export_to;
@@ -295,6 +296,11 @@ void add_view_verbs(CLI::App& app, Arguments& to) {
                            [&to] { return top_verb(to.source, to.once); });
   top.add_option("run", to.source, "a run folder")->required();
   top.add_flag("--once", to.once, "print one picture and end");
+  CLI::App& ctl = add_verb(app, "ctl", "tell a run what to do while it trains", to,
+                           [&to] { return ctl_verb(to.source, to.recipes, to.wait); });
+  ctl.add_option("run", to.source, "a run folder")->required();
+  ctl.add_option("orders", to.recipes, "save, eval, stop, pause, resume, or key=value")->required();
+  ctl.add_option("--wait", to.wait, "seconds to wait for an answer; default: 60");
   CLI::App& completion =
       add_verb(app, "completion", "print a shell's completion of verbs, flags and recipe keys", to,
                [&to, &app] {

@@ -92,6 +92,10 @@ ExitCode report_verb(const std::vector<std::string>& runs, const std::string& ou
 /// Shows a run on the terminal until 'q'; `once`, or without a terminal, a single picture.
 ExitCode top_verb(const std::string& run, bool once);
 
+/// Gives orders to the process that trains in `run`, one after the other, and says what it answers.
+/// Throws Error when none trains there, it refuses, or does not answer within `wait` seconds.
+ExitCode ctl_verb(const std::string& run, const std::vector<std::string>& orders, double wait);
+
 ExitCode validate_verb(const RecipeArguments& arguments);
 ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells what a recipe takes and computes with these numbers of ranks ("1,2,8"; empty: as the

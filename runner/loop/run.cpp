@@ -18,6 +18,7 @@
 #include "runner/loop/resumable.h"
 #include "runner/loop/run_folder.h"
 #include "runner/loop/signals.h"
+#include "runner/loop/steering.h"
 #include "runner/loop/train_loop.h"
 #include "runner/track/git_state.h"
 
@@ -154,6 +155,7 @@ void take(Job& job, const RunRequest& request, LoadedCheckpoint from, OpenRun& r
     if (job.recipe.checkpoint.resume_step) {
       warn("'checkpoint.resume_step' is not used: '" + from.path + "' knows its step");
     }
+    steer_back(job, run.dir, run.saved->recipe, request.allowed);
     run.changes = check_resumable(job, *run.saved, request.allowed);
     run.recipe_changed = !run.changes.empty();
   }
@@ -271,6 +273,7 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     open_run(job, request, run);
     write_whole(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
     fs::create_directories(run.dir + "/logs");
+    drop_from_journal(run.dir, request.allowed);
   } catch (const std::exception& error) {
     broadcast_text(*job.group, refusal_text(error));
     throw;

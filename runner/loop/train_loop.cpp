@@ -52,7 +52,8 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
       first_step_(state_.progress.step),
       saved_step_(checkpoint.empty() ? -1 : first_step_),
       deadline_(parts.job.recipe.checkpoint.deadline),
-      saving_(parts.job, parts.store, parts.record, std::move(checkpoint)) {
+      saving_(parts.job, parts.store, parts.record, std::move(checkpoint)),
+      steering_(parts.job, parts.record, parts.run_dir, first_step_, parts.saves) {
   if (parts.job.recipe.log.system) system_.emplace(parts.run_dir);
 }
 
@@ -94,6 +95,40 @@ bool TrainLoop::any_must_stop() {
   return any_rank(*parts_.job.group, must_stop(), "whether to stop");
 }
 
+bool TrainLoop::steer() {
+  SteeringActions actions;
+  actions.save = [this] { return save_now(); };
+  actions.evaluate = [this] {
+    const bool saved = saved_step_ == state_.progress.step;
+    if (state_.evaluated_step != state_.progress.step) evaluate_now();
+    if (saved && saved_step_ == state_.progress.step) save();  // a resume is not to do it again
+  };
+  actions.changed = [this](const std::string& key) { changed(key); };
+  actions.any_must_stop = [this] { return any_must_stop(); };
+  const bool told = steering_.obey(state_.progress.step, actions);
+  if (told) stop_reason_ = "ctl said";
+  watch_.lap(Phase::kOther);
+  return any_must_stop() || told;
+}
+
+std::string TrainLoop::save_now() {
+  if (saved_step_ != state_.progress.step) save();
+  saving_.finish();
+  return "saved after step " + std::to_string(state_.progress.step);
+}
+
+void TrainLoop::changed(const std::string& key) {
+  const auto renew = [&](const char* option, Trigger& trigger, const Durations& every) {
+    if (key != option) return;
+    trigger = Trigger(every, parts_.job.length);
+    trigger.due(state_.progress.step, clock());  // times count from now on
+  };
+  const RecipeOptions& recipe = parts_.job.recipe;
+  renew("log.every", log_due_, recipe.log.every);
+  renew("eval.every", eval_due_, recipe.eval.every);
+  renew("checkpoint.every", save_due_, recipe.checkpoint.every);
+}
+
 double TrainLoop::clock() const {
   return parts_.job.group->world() == 1 ? watch_.total() : clock_;
 }
@@ -104,15 +139,17 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
   if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();
-  bool interrupted = any_must_stop();
+  const bool told = any_rank(*parts_.job.group, steering_.waiting(first_step_), "whether to steer");
+  bool interrupted = (told && steer()) || any_must_stop();
   while (!finished() && !interrupted) {
     step();
     after_step();
     // Alone, a process need not wait for the next step to agree with others. Those have agreed
     // already when they gave up an evaluation.
-    const bool asked = parts_.job.group->world() == 1 ? must_stop() : asked_to_stop_;
-    interrupted =
-        asked || state_.eval_pending || (stop_after && state_.progress.step >= *stop_after);
+    const int64_t now = state_.progress.step;
+    const bool asked =
+        parts_.job.group->world() == 1 ? must_stop() || steering_.waiting(now) : asked_;
+    interrupted = (asked && steer()) || state_.eval_pending || (stop_after && now >= *stop_after);
   }
   interrupted = interrupted && !finished();
   if (!interrupted) {
@@ -149,12 +186,12 @@ void TrainLoop::step() {
   const double before = busy_;
   busy_ = watch_.busy();
   const StepAsk ask{.step = state_.progress.step + 1,
-                    .stop = must_stop(),
+                    .stop = must_stop() || steering_.waiting(state_.progress.step + 1),
                     .seconds = watch_.total(),
                     .computed = busy_ - before};
   const StepResult result = make_step(window, ask);
   if (const auto line = stragglers_.add(result.computed)) say(*line);
-  asked_to_stop_ = result.stop;
+  asked_ = result.stop;
   clock_ = result.seconds;
   advance(state_.progress, window, job);
   state_.updates += result.updated;

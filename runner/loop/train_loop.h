@@ -12,6 +12,7 @@
 #include "runner/loop/progress_bar.h"
 #include "runner/loop/run_state.h"
 #include "runner/loop/saving.h"
+#include "runner/loop/steering.h"
 #include "runner/loop/stopwatch.h"
 #include "runner/loop/stragglers.h"
 #include "runner/loop/train_step.h"
@@ -71,6 +72,12 @@ class TrainLoop {
   bool finished();
   /// A signal came, or the deadline is near: what this rank knows.
   bool must_stop() const;
+  /// Does what is asked of the run between two steps; whether it is to end. All ranks together.
+  bool steer();
+  /// What a save is to be called once it is there.
+  std::string save_now();
+  /// An option has another value.
+  void changed(const std::string& key);
   /// Whether any rank must stop: to be asked by all together.
   bool any_must_stop();
   /// The time by which all ranks go: rank 0's, as of the step under way.
@@ -104,7 +111,7 @@ class TrainLoop {
   Trigger save_due_;
   ProgressBar bar_;
   Interval interval_;
-  bool asked_to_stop_ = false;  ///< by a rank, at the start of the last step
+  bool asked_ = false;  ///< by a rank at the start of the last step: to stop or to be steered
   double clock_ = 0;
   double seconds_before_;  ///< of earlier lives
   int64_t first_step_;
@@ -114,6 +121,7 @@ class TrainLoop {
   Stragglers stragglers_;
   Deadline deadline_;
   Saving saving_;
+  Steering steering_;
   std::optional<SystemMetrics> system_;
   std::vector<std::pair<std::string, double>> told_;  ///< the watch's phases, of record_use()
   std::string stop_reason_;

@@ -1,0 +1,77 @@
+// ctl.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/log.h"
+#include "runner/cli/verbs.h"
+#include "runner/report/run_summary.h"
+#include "runner/track/control_box.h"
+
+namespace accel {
+namespace {
+
+const std::vector<std::string> kOrders = {"eval", "pause", "resume", "save", "stop"};
+
+void check_order(const std::string& order) {
+  if (order.find('=') != std::string::npos) return;  // the run knows its options
+  if (std::find(kOrders.begin(), kOrders.end(), order) != kOrders.end()) return;
+  throw Error(ExitCode::kRecipe, "'" + order + "' is no order to a run",
+              "give save, eval, stop, pause, resume or an option such as lr=1e-4");
+}
+
+/// Throws Error when nobody is there to obey.
+void check_running(const std::string& run) {
+  const RunSummary summary = read_run(run);
+  const RunStanding standing = summary.standing();
+  if (standing == RunStanding::kRunning || standing == RunStanding::kUnknown) return;
+  throw Error(ExitCode::kOther,
+              "the run in '" + run + "' " +
+                  (standing == RunStanding::kCrashed ? "has crashed" : "has ended"),
+              "go on with 'accel-run resume " + run + "'");
+}
+
+ControlAnswer wait_for_answer(const std::string& run, const std::string& order,
+                              const std::string& id, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  constexpr std::chrono::milliseconds kBetweenLooks(50);
+  constexpr int kLooksBetweenChecks = 20;
+  for (int looks = 1; Clock::now() < end; ++looks) {
+    if (auto answer = take_answer(run, id)) return *answer;
+    std::this_thread::sleep_for(kBetweenLooks);
+    if (looks % kLooksBetweenChecks != 0) continue;
+    try {
+      check_running(run);
+    } catch (const Error&) {
+      if (auto answer = take_answer(run, id)) return *answer;
+      withdraw_order(run, id);
+      throw;
+    }
+  }
+  const bool withdrawn = withdraw_order(run, id);
+  throw Error(ExitCode::kTimeout,
+              withdrawn ? "the run has not come to '" + order + "', which is withdrawn"
+                        : "the run is still at '" + order + "'",
+              "a step, an evaluation or a save may take long: look at it with 'accel-run top " +
+                  run + "', or give '--wait' more seconds");
+}
+
+}  // namespace
+
+ExitCode ctl_verb(const std::string& run, const std::vector<std::string>& orders, double wait) {
+  for (const std::string& order : orders) check_order(order);
+  check_running(run);
+  for (const std::string& order : orders) {
+    const ControlAnswer answer = wait_for_answer(run, order, post_order(run, order), wait);
+    if (!answer.done) {
+      const size_t line = std::min(answer.text.find('\n'), answer.text.size());
+      throw Error(ExitCode::kRecipe, answer.text.substr(0, line),
+                  line < answer.text.size() ? answer.text.substr(line + 1) : "");
+    }
+    say(answer.text);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace accel
