@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/build_info.h"
+#include "runner/cli/checkpoint_cli.h"
 #include "runner/cli/completion.h"
 #include "runner/cli/completion_words.h"
 #include "runner/cli/error_text.h"
@@ -34,8 +35,6 @@ struct Arguments {
   int64_t steps = 10;
   double wait = 60;  ///< seconds
   int64_t processes = 2;
-  ConvertArguments convert{{}, {}, "safetensors", {}};
-  ExportArguments export_to;
   ImportArguments import_from;
   std::vector<std::string> argv;
   /// What the verb does before it may load libtorch, if anything; false: that was all.
@@ -200,67 +199,6 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
   reference.add_option("folder", to.target, "where to")->required();
 }
 
-constexpr auto kCheckpointHelp = "a checkpoint, or a run folder for its newest";
-
-void add_convert_verbs(CLI::App& group, Arguments& to) {
-  const auto add = [&](const char* name, const char* help) -> CLI::App& {
-    CLI::App& verb = add_torch_verb(group, name, help, to,
-                                    [&to] { return checkpoint_convert_verb(to.convert); });
-    verb.add_option("source", to.convert.source,
-                    std::string(kCheckpointHelp) + ", or a model folder")
-        ->required();
-    verb.add_option("target", to.convert.target, "a folder that is not there yet")->required();
-    return verb;
-  };
-  CLI::App& convert = add("convert", "write a checkpoint or model in another layout");
-  convert
-      .add_option("--to", to.convert.to,
-                  "safetensors or bin: the weights alone; accelerate: what "
-                  "save_state() writes; dcp: FSDP's shards")
-      ->check(CLI::IsMember(convert_layouts()))
-      ->required();
-  convert.add_option("--max-shard-size", to.convert.max_shard_size,
-                     "cut the weights into files of at most this, such as '5 GB'");
-  CLI::App& merge = add("merge", "put a model's shards into one file");
-  merge.add_option("--to", to.convert.to, "safetensors (the default) or bin")
-      ->check(CLI::IsMember({"safetensors", "bin"}));
-}
-
-void add_export_verb(CLI::App& app, Arguments& to) {
-  CLI::App& verb =
-      add_torch_verb(app, "export", "write a checkpoint's model as a folder for transformers", to,
-                     [&to] { return export_verb(to.export_to); });
-  verb.add_option("source", to.export_to.source, kCheckpointHelp)->required();
-  verb.add_option("--to", to.export_to.target, "a folder that is not there yet")->required();
-  verb.add_option("--max-shard-size", to.export_to.max_shard_size,
-                  "cut the weights into files of at most this; default: '5 GB'");
-  verb.add_flag("--merge", to.export_to.merge,
-                "put a LoRA adapter into the weights; without it the adapter alone is written");
-}
-
-void add_checkpoint_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& group = *app.add_subcommand("checkpoint", "look at checkpoints");
-  group.require_subcommand(1);
-  add_torch_verb(group, "list", "tell a run's checkpoints and whether they are whole", to,
-                 [&to] { return checkpoint_list_verb(to.source); })
-      .add_option("run", to.source, "a run folder")
-      ->required();
-  add_convert_verbs(group, to);
-  const char* what = kCheckpointHelp;
-  add_torch_verb(group, "inspect", "tell what a checkpoint holds", to,
-                 [&to] { return checkpoint_inspect_verb(to.source); })
-      .add_option("path", to.source, what)
-      ->required();
-  add_torch_verb(group, "verify", "compare every file with its checksum", to,
-                 [&to] { return checkpoint_verify_verb(to.source); })
-      .add_option("path", to.source, "a checkpoint, or a run folder for all of its own")
-      ->required();
-  CLI::App& diff = add_torch_verb(group, "diff", "tell in what two checkpoints differ", to,
-                                  [&to] { return checkpoint_diff_verb(to.source, to.target); });
-  diff.add_option("first", to.source, what)->required();
-  diff.add_option("second", to.target, what)->required();
-}
-
 void add_file_verbs(CLI::App& app, Arguments& to) {
   CLI::App& make = add_verb(app, "new", "write a recipe for some data", to,
                             [&to] { return new_verb(to.target, to.data); });
@@ -370,8 +308,7 @@ int run_cli(std::vector<std::string> argv) {
   add_run_verbs(app, to);
   add_recipe_verbs(app, to);
   add_catalog_verbs(app, to);
-  add_checkpoint_verbs(app, to);
-  add_export_verb(app, to);
+  add_checkpoint_verbs(app, to.argv, to.verb);
   add_file_verbs(app, to);
   add_machine_verbs(app, to);
   add_tokenizer_verbs(app, to.verb);

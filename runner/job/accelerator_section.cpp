@@ -29,6 +29,11 @@ bool is_list_of_ids(const std::string& text) {
   return digit;
 }
 
+Rule<std::string> list_of_ids() {
+  return {is_list_of_ids, "all, or numbers with commas such as 0,1",
+          R"("pattern": "^(all|[0-9]+(,[0-9]+)*)$")"};
+}
+
 /// The checks below go by value, not by presence: a resolved recipe names every option.
 class Check {
  public:
@@ -235,12 +240,9 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
              "How the loss is scaled under `fp16`, the only precision that needs it.")
       .field(
           "device", &AcceleratorSection::device,
-          "Where to compute. cuda: on NVIDIA's GPUs, one for each rank of a machine; auto: there "
-          "if this machine has one.")
+          "Where to compute. cuda: a GPU of NVIDIA's for each rank; auto: so where there is one.")
       .field("gpu_ids", &AcceleratorSection::gpu_ids,
-             "The GPUs of this machine to use, such as `0,1`.",
-             Rule<std::string>{is_list_of_ids, "all, or numbers with commas such as 0,1",
-                               R"("pattern": "^(all|[0-9]+(,[0-9]+)*)$")"})
+             "The GPUs of this machine to use, such as `0,1`.", list_of_ids())
       .on_resume(Change::kFree)
       .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
              "Threads of one rank; auto: this machine's cores, shared by its ranks.",

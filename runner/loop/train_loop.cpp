@@ -4,19 +4,17 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 
 #include "core/log.h"
-#include "core/utf8.h"
 #include "runner/dist/operations.h"
 #include "runner/loop/evaluate.h"
 #include "runner/loop/fit_memory.h"
 #include "runner/loop/rank_states.h"
 #include "runner/loop/report.h"
+#include "runner/loop/show.h"
 #include "runner/loop/signals.h"
 #include "runner/loop/to_batch.h"
 #include "runner/loop/train_step.h"
-#include "runner/track/picture_of.h"
 
 namespace accel {
 namespace {
@@ -180,7 +178,7 @@ void TrainLoop::step() {
   }
   job.optimizer->set_lrs(lrs);
   Window window = job.train_loader->next();
-  if (state_.progress.step == 0) log_images(window);
+  if (state_.progress.step == 0) show_images(parts_, window);
   watch_.lap(Phase::kData);
   job.watch->phase("training");
   const double before = busy_;
@@ -251,7 +249,7 @@ void TrainLoop::after_step() {
   // All of the optimizer's state is there now: the size of a checkpoint is known.
   if (steps_done() == 1) check_space(0);
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
-  log_texts();
+  show_texts(parts_, state_.progress.step);
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + clock();
   bar_.update(step, state_.last_loss,
@@ -261,7 +259,7 @@ void TrainLoop::after_step() {
   // The last step's evaluation comes before its save, which then knows of it.
   const bool last = finished();
   if (log_due_.due(step, clock()) || last) log_interval();
-  if (histograms_due_.due(step, clock())) log_histograms();
+  if (histograms_due_.due(step, clock())) show_histograms(parts_, step);
   if (parts_.job.eval_loader && (eval_due_.due(step, clock()) || last)) evaluate_now();
   if (save_due_.due(step, clock()) && saved_step_ != step) save();
 }
@@ -314,47 +312,6 @@ void TrainLoop::record_use() {
   parts_.record.use(state_.progress.step, values);
 }
 
-void TrainLoop::log_histograms() {
-  for (const NamedTensor& item : parts_.job.parameters) {
-    const at::Tensor flat = item.tensor.detach().flatten().to(at::kCPU, at::kFloat).contiguous();
-    const std::span<const float> values(flat.const_data_ptr<float>(),
-                                        static_cast<size_t>(flat.numel()));
-    parts_.trackers.histogram(state_.progress.step, "weights/" + item.name, values);
-  }
-}
-
-void TrainLoop::log_images(const Window& window) {
-  const int64_t wanted = window.micro_batches.empty() ? 0 : parts_.job.recipe.log.images;
-  if (wanted == 0) return;
-  const Array& inputs = window.micro_batches.front().inputs;
-  for (int64_t i = 0; i < wanted; ++i) {
-    std::optional<Picture> picture = picture_of(inputs, i);
-    if (!picture && i == 0) warn("'log.images': the data has no images to show");
-    if (!picture) return;
-    const std::string name = "samples/" + std::to_string(i);
-    keep_sample(name, *picture);
-    parts_.trackers.image(1, name, std::move(*picture));
-  }
-}
-
-void TrainLoop::log_texts() {
-  for (const auto& callback : parts_.job.callbacks) {
-    for (const CallbackText& item : callback->take_texts()) {
-      parts_.trackers.text(state_.progress.step, item.tag, item.text);
-      parts_.record.event(state_.progress.step, "text", item.tag + ": " + item.text);
-      say(item.tag + " at step " + std::to_string(state_.progress.step));
-      std::istringstream lines(item.text);
-      for (std::string line; std::getline(lines, line);) say("  | " + printable(line));
-    }
-  }
-}
-
-void TrainLoop::keep_sample(const std::string& name, const Picture& picture) const try {
-  if (parts_.saves) write_picture(parts_.run_dir + "/" + name + ".png", picture);
-} catch (const IoError& error) {
-  warn(std::string(error.what()) + ": the report goes without it");
-}
-
 void TrainLoop::evaluate_now() {
   Job& job = parts_.job;
   job.watch->phase("evaluation");
@@ -375,7 +332,7 @@ void TrainLoop::evaluate_now() {
   for (const auto& callback : job.callbacks) {
     callback->on_eval(state_.progress.step, state_.evaluation);
   }
-  log_texts();
+  show_texts(parts_, state_.progress.step);
   job.schedule->observe(state_.evaluation);
   const bool improved = update_best(state_.evaluation);
   watch_.lap(Phase::kEval);

@@ -89,12 +89,6 @@ class TrainLoop {
   void log_interval();
   /// Tells the record what was used since it was last told.
   void record_use();
-  void log_histograms();
-  /// What callbacks have to tell.
-  void log_texts();
-  void log_images(const Window& window);
-  /// Puts a sample where the report finds it.
-  void keep_sample(const std::string& name, const Picture& picture) const;
   void evaluate_now();
   bool update_best(const std::map<std::string, double>& results);
   /// Whether a checkpoint of this state and `more` bytes fits on the disk.
