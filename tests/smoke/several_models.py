@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tasks with a step of their own, stopped in the middle and resumed.
+"""Tasks beyond one model and one loss, stopped in the middle and resumed.
 
     several_models.py ACCEL_RUN RECIPES_FOLDER
 
@@ -25,6 +25,8 @@ TASKS = {
         "canonical": ["train.micro_batch=4"],
         "files": ["custom_checkpoint_0.pkl"],
     },
+    "distill": {"words": ["train.until=6 steps", "data.train.length=88", "expect.eval/accuracy='>= 0'"], "files": []},
+    "multi": {"words": ["train.until=6 steps", "expect.eval/loss='>= 0'"], "files": []},
 }
 
 
@@ -44,9 +46,9 @@ def difference(one, other):
 
 
 def check(binary, recipe, task, report):
-    with runs.Scratch(binary, recipe.read_text()) as scratch:
+    with runs.Scratch(binary) as scratch:
         def call(what, wanted, name, *words):
-            code, errors = scratch.call("job.yaml", f"name={name}", *FAST, *task["words"], *words)
+            code, errors = scratch.call(recipe, f"name={name}", *FAST, *task["words"], *words)
             report.check(f"{recipe.stem}: {what}", code == wanted, f"exit {code}, wanted {wanted}: {errors}")
 
         for count in (1, 2):
@@ -59,6 +61,8 @@ def check(binary, recipe, task, report):
             report.check(f"{recipe.stem}: and ends as the run left alone", not found, found)
             missing = [name for name in task["files"] if name not in straight[1]]
             report.check(f"{recipe.stem}: each part has its file", not missing, missing)
+        if "canonical" not in task:
+            return
         canonical = [*task["canonical"], "accelerator.reduction=canonical"]
         for count in (1, 2):
             call(f"{count} ranks train, canonical", 0, f"canonical{count}", f"accelerator.num_processes={count}", *canonical)
