@@ -127,7 +127,13 @@ BuiltPlugin build_plugin(const std::string& folder, const PluginTools& tools) {
                 "the compiler ended with " + std::to_string(code) + ": no plugin was built",
                 "correct what it names above");
   }
-  built.manifest = manifest_for(source, fresh);
+  try {
+    built.manifest = manifest_for(source, fresh);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    fs::remove(fresh, ignored);
+    throw;
+  }
   write_whole_file(manifest_path(fresh), write_plugin_manifest(built.manifest));
   move_file(fresh, built.path);
   move_file(manifest_path(fresh), manifest_path(built.path));

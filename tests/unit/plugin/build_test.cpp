@@ -68,6 +68,46 @@ TEST(PluginBuildTest, WhatCannotBeBuiltLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("spirals.so")));
 }
 
+/// A compiler that gives one file, whatever it is told to compile.
+std::string compiler_that_gives(const TemporaryFolder& folder, const std::string& file) {
+  const std::string path =
+      folder.write("compiler", "#!/bin/sh\nfor last; do :; done\ncp '" + file + "' \"$last\"\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+/// Has a plugin.toml and its sources.
+void put_sources(const TemporaryFolder& folder) {
+  folder.write("plugin.toml", kSource);
+  folder.write("a.cpp", "");
+  folder.write("b.cpp", "");
+}
+
+TEST(PluginBuildTest, WhatIsBuiltIsLoadedAndDescribed) {
+  const TemporaryFolder folder;
+  put_sources(folder);
+  const std::string compiler = compiler_that_gives(folder, test_spirals);
+  const auto built = build_plugin(folder.path(""), {compiler, "sdk", {}});
+  EXPECT_EQ(built.path, folder.path("spirals.so"));
+  EXPECT_EQ(inspect_plugin(built.path).components.size(), 1U);
+}
+
+TEST(PluginBuildTest, WhatDoesNotLoadLeavesTheOldOneInItsPlace) {
+  const TemporaryFolder folder;
+  put_sources(folder);
+  const std::string path = folder.write("spirals.so", bytes_of_file(test_spirals));
+  describe_plugin(path, folder.path("plugin.toml"));
+  const std::string compiler = compiler_that_gives(folder, test_faulty);
+  EXPECT_EQ(refusal(folder,
+                    [&] {
+                      build_plugin(folder.path(""), {compiler, "sdk", {}});
+                    }),
+            "plugin 'spirals.so.new' brings no component | end its source with 'const Register<T> "
+            "name;'");
+  EXPECT_EQ(inspect_plugin(path).components.size(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("spirals.so.new")));
+}
+
 TEST(PluginBuildTest, APluginThatWasBuiltElsewhereIsDescribed) {
   const TemporaryFolder folder;
   const std::string bytes = bytes_of_file(test_spirals);
