@@ -1,12 +1,14 @@
-"""Speed of exported programs beside the same modules in Python's eager mode, on one thread.
+"""What a step of exported programs costs beside the same modules in Python's eager mode.
 
     python bench/exported.py ACCEL_RUN [NAME ...]
 
-The modules are those of tests/interop/exported_models.py. Of each step, what counts is forward, backward
-and optimizer; data is not. The two take turns, and the median block of steps stands for each.
+The modules are those of tests/interop/exported_models.py, on one thread. Seconds are the processor's, so
+that other work on the machine does not count. Of accel-run they are all that a step takes: data, record
+and loop too, as the difference between a long and a short run; of Python those of forward, backward,
+optimizer and reading the loss. The two take turns, and the median turn stands for each.
 """
 
-import json
+import resource
 import shutil
 import statistics
 import subprocess
@@ -24,51 +26,57 @@ from check_exported import LR, RECIPE, TASKS, draw, logits_of, loss_of
 from exported_models import BATCH, CASES
 from export_model import export_model
 
-BLOCK, BLOCKS, TURNS = 20, 6, 2
-PHASES = ("time/forward", "time/backward", "time/optimizer")
+BATCHES, TURNS = 100, 3
+SHORT = 20
+SECONDS = 1.5  # of the long run, about
 
 
-def ours(binary, folder):
-    """Seconds of a step, for each block but the first."""
+def used_by_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run_seconds(binary, folder, steps):
     shutil.rmtree(folder / "runs", ignore_errors=True)
-    words = [f"train.until={BLOCK * BLOCKS} steps", f"log.every={BLOCK} steps"]
+    before = used_by_children()
+    words = [f"train.until={steps} steps", "eval.every=never", "log.every=100 steps"]
     subprocess.run([binary, "job.yaml", *words], cwd=folder, capture_output=True, check=True)
-    lines = [json.loads(line) for line in (folder / "runs/job/metrics.jsonl").read_text().splitlines()]
-    use = [line["use"] for line in lines if "use" in line]
-    return [sum(block[phase] for phase in PHASES) / BLOCK for block in use[1:BLOCKS]]
+    return used_by_children() - before
 
 
-def python(module, example, task, batches):
+def ours(binary, folder, steps):
+    short = run_seconds(binary, folder, SHORT)
+    return (run_seconds(binary, folder, SHORT + steps) - short) / steps
+
+
+def python(module, example, task, batches, steps):
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=LR)
     module.train()
-    seconds = []
-    for _ in range(BLOCKS):
-        begin = time.perf_counter()
-        for x, y in batches[:BLOCK]:
-            optimizer.zero_grad()
-            loss = loss_of(logits_of(module, example, x), y, task)
-            loss.backward()
-            optimizer.step()
-            loss.item()
-        seconds.append((time.perf_counter() - begin) / BLOCK)
-    return seconds[1:]
+    begin = time.process_time()
+    for step in range(steps):
+        x, y = batches[step % len(batches)]
+        optimizer.zero_grad()
+        loss = loss_of(logits_of(module, example, x), y, task)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+    return (time.process_time() - begin) / steps
 
 
 def compare(binary, folder, name):
     torch.manual_seed(7)
     module, example, vary, task = CASES[name]()
-    export_model(module, example, folder / "model.pt2", vary)
-    inputs, targets = draw(example, task, BLOCK * BATCH)
-    for file in ("inputs", "probe"):
-        np.save(folder / f"{file}.npy", inputs.numpy())
-    for file in ("targets", "probe_targets"):
-        np.save(folder / f"{file}.npy", targets.numpy())
-    (folder / "job.yaml").write_text(RECIPE % ("logits" if name == "tagger" else "", TASKS[task]))
+    export_model(module, example, folder / "model", vary)
+    inputs, targets = draw(example, task, BATCHES * BATCH)
+    for file, tensor in (("inputs", inputs), ("probe", inputs), ("targets", targets), ("probe_targets", targets)):
+        np.save(folder / f"{file}.npy", tensor.numpy())
+    (folder / "job.yaml").write_text(RECIPE % ("exported", "model", "logits" if name == "tagger" else "", TASKS[task]))
     batches = list(zip(inputs.split(BATCH), targets.split(BATCH)))
+    steps = max(100, int(SECONDS / python(module, example, task, batches, 20)))
     here, there = [], []
     for _ in range(TURNS):
-        there += python(module, example, task, batches)
-        here += ours(binary, folder)
+        there.append(python(module, example, task, batches, steps))
+        here.append(ours(binary, folder, steps))
     mine, theirs = statistics.median(here), statistics.median(there)
     print(f"{name:12} {1e3 * mine:8.3f} ms  Python {1e3 * theirs:8.3f} ms  ratio {theirs / mine:.2f}", flush=True)
     return theirs / mine

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "runner/formats/checksum.h"
+#include "runner/formats/mapped_file.h"
 
 namespace accel {
 namespace {
@@ -150,11 +152,13 @@ std::string weights_fingerprint(const Node& resolved) {
   std::string out;
   if (!resolved.map()) return out;
   for (const Node::Entry& entry : *resolved.map()) {
-    const Scalar* folder = entry.key == "weights" ? entry.node.scalar() : nullptr;
-    if (!folder) {
+    const Scalar* path = entry.node.scalar();
+    if (!path) {
       out += weights_fingerprint(entry.node);
-    } else if (!folder->text.empty()) {
-      out += hf_weights_fingerprint(folder->text);
+    } else if (entry.key == "weights" && !path->text.empty()) {
+      out += hf_weights_fingerprint(path->text);
+    } else if (entry.key == "file") {
+      out += hex_text(checksum_of(map_file(path->text).view));
     }
   }
   return out;

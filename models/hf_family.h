@@ -73,8 +73,8 @@ void write_labels(int64_t classes, nlohmann::json& config);
 void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
                      const std::string& name);
 
-/// A checksum of the weights that a prepared component, or the models among its options, start
-/// from; "" when there are none. Throws DataError.
+/// A checksum of the weights, or of the file, that a prepared component or the models among its
+/// options start from; "" when there are none. Throws DataError.
 std::string weights_fingerprint(const Node& resolved);
 
 /// Options of a model that can be given an adapter.

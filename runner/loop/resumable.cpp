@@ -37,14 +37,19 @@ void check_same_batches(const Job& job, const TrainState& state) {
 void check_same_start(const Job& job, const TrainState& state,
                       const std::vector<std::string>& allowed) {
   const auto saved = state.facts.find("weights");
+  const bool from_file = job.recipe.model.resolved.find("file") != nullptr;
+  const std::string key = from_file ? "model.file" : "model.weights";
   if (saved == state.facts.end() || job.weights_fingerprint.empty() ||
       saved->second == job.weights_fingerprint ||
-      std::find(allowed.begin(), allowed.end(), "model.weights") != allowed.end()) {
+      std::find(allowed.begin(), allowed.end(), key) != allowed.end()) {
     return;
   }
   throw CheckpointError(
-      "the weights that the model starts from are not what they were when the checkpoint was made",
-      "bring the old folder back, or add --allow model.weights");
+      std::string(from_file ? "the file of the model is not what it was"
+                            : "the weights that the model starts from are not what they were") +
+          " when the checkpoint was made",
+      "bring the old " + std::string(from_file ? "file" : "folder") + " back, or add --allow " +
+          key);
 }
 
 /// What a plugin computes is known by its file alone.

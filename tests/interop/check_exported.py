@@ -1,4 +1,4 @@
-"""Trains modules exported by tools/export_model.py, and in Python the same, and compares.
+"""Trains modules exported by tools/export_model.py, some as TorchScript too, and in Python the same.
 
     python tests/interop/check_exported.py ACCEL_RUN [NAME ...]
 
@@ -31,7 +31,7 @@ LR = 0.05
 RECIPE = f"""
 name: job
 seed: {SEED}
-model: {{type: exported, file: model.pt2, output: '%s'}}
+model: {{type: %s, file: %s, output: '%s'}}
 data:
   train: {{type: npy, inputs: inputs.npy, targets: targets.npy}}
   eval: {{type: npy, inputs: probe.npy, targets: probe_targets.npy}}
@@ -42,6 +42,7 @@ train: {{until: {STEPS} steps, batch: {BATCH}, max_grad_norm: none}}
 accelerator: {{num_cpu_threads_per_process: 1}}
 """
 
+SCRIPTED = ("mlp", "lenet", "resnet18", "unet", "mobilenet", "dilated")
 TASKS = {"classes": "classification", "tokens": "causal_lm", "image": "regression"}
 
 
@@ -112,16 +113,23 @@ def load_back(module, weights):
         assert any(own[name].data_ptr() == own[other].data_ptr() for other in weights), f"{name} is missing"
 
 
-def check(binary, folder, name):
+def write_model(kind, module, example, vary, folder):
+    if kind == "exported":
+        export_model(module, example, folder / "model", vary)
+    else:
+        torch.jit.script(module.train()).save(folder / "model")
+
+
+def check(binary, folder, name, kind):
     torch.manual_seed(7)
     module, example, vary, task = CASES[name]()
-    export_model(module, example, folder / "model.pt2", vary)
+    write_model(kind, module, example, vary, folder)
     inputs, targets = draw(example, task, STEPS * BATCH)
     probe, probe_targets = draw(example, task, BATCH + 1)  # a short batch too
     for file, tensor in (("inputs", inputs), ("targets", targets), ("probe", probe), ("probe_targets", probe_targets)):
         np.save(folder / f"{file}.npy", tensor.numpy())
     named = "logits" if name == "tagger" else ""
-    (folder / "job.yaml").write_text(RECIPE % (named, TASKS[task]))
+    (folder / "job.yaml").write_text(RECIPE % (kind, "model", named, TASKS[task]))
 
     accel_run(binary, folder, "job.yaml")
     losses, lines = record(folder)
@@ -148,7 +156,7 @@ def check(binary, folder, name):
     ours = [line["eval"]["eval/loss"] for line in lines if "eval" in line][-1]
     off = abs(ours - sum(theirs) / len(probe)) / ours
     exact = bits(losses) == bits(expected)
-    print(f"{name}: {STEPS} losses {'bit-equal' if exact else f'within {worst:.1e}'}, weights within {distance:.1e}, "
+    print(f"{name}, {kind}: {STEPS} losses {'bit-equal' if exact else f'within {worst:.1e}'}, weights within {distance:.1e}, "
           f"evaluation within {off:.1e}, resumed bit-equal", flush=True)
     assert worst < 1e-6 and distance < 1e-6 and off < 1e-6, (losses, expected, ours, theirs)
 
@@ -157,8 +165,9 @@ def main():
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
     for name in sys.argv[2:] or CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            check(binary, Path(folder), name)
+        for kind in ("exported", "torchscript") if name in SCRIPTED else ("exported",):
+            with tempfile.TemporaryDirectory() as folder:
+                check(binary, Path(folder), name, kind)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import json
 import pathlib
 import shutil
 import sys
+import zipfile
 
 import runs
 
@@ -102,6 +103,30 @@ def check_resume(scratch, report):
     report.check("and may be allowed", code == 0, errors)
 
 
+EXPORTED = """
+name: flowers
+model: {type: exported, file: flowers.pt2}
+data: {train: {type: csv, path: flowers.csv, target: kind, one_hot: {colour: []}}}
+optimizer: {type: sgd, lr: 0.1}
+train: {until: 3 steps, batch: 8}
+"""
+
+
+def check_exported(scratch, recipes, report):
+    """An exported program is the model: another file is another one."""
+    for name in ("flowers.pt2", "flowers.csv"):
+        shutil.copyfile(recipes / "tiny/data" / name, scratch.path / name)
+    (scratch.path / "flowers.yaml").write_text(EXPORTED)
+    scratch.call("flowers.yaml")
+    with zipfile.ZipFile(recipes / "tiny/data/flowers.pt2") as old, zipfile.ZipFile(scratch.path / "flowers.pt2", "w") as new:
+        for name in old.namelist():
+            new.writestr(zipfile.ZipInfo("other/" + name.split("/", 1)[1]), old.read(name))
+    code, errors = scratch.call("resume", "runs/flowers", "train.until=6 steps")
+    report.check("another program is told", code == 4 and "the file of the model is not what it was" in errors, errors)
+    code, errors = scratch.call("resume", "runs/flowers", "train.until=6 steps", "--allow", "model.file")
+    report.check("and may be allowed too", code == 0, errors)
+
+
 def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = runs.Report()
@@ -111,6 +136,7 @@ def main():
         check_tokenizer(scratch, recipes, report)
         check_refusals(scratch, report)
         check_resume(scratch, report)
+        check_exported(scratch, recipes, report)
     return 1 if report.failed else 0
 
 
