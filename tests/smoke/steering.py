@@ -40,6 +40,12 @@ def step_of(answer):
     return int(answer.split()[-1])
 
 
+def exact_lines(folder):
+    """Those of steps and evaluations; events tell of evaluations too."""
+    return [line for line in (folder / "metrics.jsonl").read_text().splitlines()
+            if '"loss_bits":' in line or '"eval":' in line]
+
+
 def steer_a_run(scratch, *words):
     """Starts a run, pauses it, changes it and lets it go on to its end. Returns the step."""
     process = scratch.start("job.yaml", *words)
@@ -80,15 +86,13 @@ def resume_from(scratch, step, whole, to):
             shutil.rmtree(path)
     code, errors = scratch.call("resume", f"runs/from{to}")
     check(code == 0, f"resume from {to}: {code} {errors}")
-    lines = [line for line in (copy / "metrics.jsonl").read_text().splitlines()
-             if '"loss_bits"' in line or '"eval"' in line]
-    check(lines == whole, f"resumed {to} the change, the run is not the one it was")
+    check(exact_lines(copy) == whole, f"resumed {to} the change, the run is not the one it was")
 
 
 def replay(binary, steps, words):
     with runs.Scratch(binary, RECIPE.replace("STEPS", str(steps))) as scratch:
         step = steer_a_run(scratch, *words)
-        whole = scratch.exact_lines()
+        whole = exact_lines(scratch.run)
         before = max((s for s in scratch.checkpoints() if s < step), default=None)
         if before is not None:
             resume_from(scratch, before, whole, "before")
