@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "runner/track/mlflow_requests.h"
 #include "runner/track/outbox.h"
+#include "runner/track/own_folder.h"
 #include "runner/track/run_names.h"
 #include "runner/track/sender.h"
 
@@ -26,8 +27,8 @@ class MlflowServer final : public MlflowSink, public Uplink {
         requests_(address),
         folder_(folder),
         run_(std::move(run)),
-        outbox_(folder + "/outbox.jsonl", known_uid(context).empty() ? 0 : context.first_step,
-                &step_of_line),
+        outbox_(folder_.path() + "/outbox.jsonl",
+                known_uid(context).empty() ? 0 : context.first_step, &step_of_line),
         uid_(known_uid(context)) {
     if (uid_.empty()) uid_ = random_hex32();
     resumed_ = context.first_step > 0;
@@ -58,7 +59,7 @@ class MlflowServer final : public MlflowSink, public Uplink {
   }
 
   void artifact(int64_t step, const std::string& path, std::string_view bytes) override {
-    const std::string file = folder_ + "/artifacts/" + path;
+    const std::string file = folder_.path() + "/artifacts/" + path;
     replace_file(file, [&](AppendFile& out) { out.append(bytes); });
     post(mlflow_text_line(step, "artifact", path, file));
   }
@@ -108,7 +109,7 @@ class MlflowServer final : public MlflowSink, public Uplink {
 
   std::string url_;
   MlflowRequests requests_;
-  std::string folder_;
+  OwnFolder folder_;
   MlflowRun run_;
   Outbox outbox_;
   std::string uid_;  ///< marks the run at the server

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 
 #include "core/error.h"
 #include "runner/track/mlflow_sink.h"
@@ -186,6 +188,25 @@ TEST_F(MlflowServerTest, AServerThatWasAwayForAWholeLifeGetsAllLater) {
   run->finish(RunStatus::kFinished);
   EXPECT_EQ(mlflow_.metrics["loss"].size(), 12u);
   EXPECT_EQ(mlflow_.status, "FINISHED");
+}
+
+TEST_F(MlflowServerTest, TwoTrackersKeepWhatTheySendApart) {
+  down_ = true;
+  goodbye_ = milliseconds(50);
+  const auto entries = [this](const std::string& file) {
+    std::ifstream in(folder_.path(file));
+    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  };
+  for (int life = 0; life < 2; ++life) {
+    const auto first = thread(), second = thread();
+    log(*first, 1, 3);
+    log(*second, 1, 5);
+    first->finish(RunStatus::kInterrupted);
+    second->finish(RunStatus::kInterrupted);
+    EXPECT_EQ(entries("mlflow/outbox.jsonl"), 3);
+    EXPECT_EQ(entries("mlflow-2/outbox.jsonl"), 5);
+  }
+  EXPECT_FALSE(fs::exists(folder_.path("mlflow-3")));
 }
 
 TEST_F(MlflowServerTest, OneRefusedEntryTakesNoOtherAlong) {
