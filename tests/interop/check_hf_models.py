@@ -34,7 +34,11 @@ BERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "
         "num_attention_heads": 4, "intermediate_size": 80, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0}
 
+VIT = {"image_size": 12, "patch_size": 4, "num_channels": 3, "hidden_size": 48, "num_hidden_layers": 3,
+       "num_attention_heads": 4, "intermediate_size": 80}
+
 CASES = {
+    "vit": ("ViTForImageClassification", "ViTConfig", {**VIT, "num_labels": CLASSES}),
     "bert": ("BertForSequenceClassification", "BertConfig", {**BERT, "num_labels": CLASSES}),
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": LLAMA3}),
     "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None}),
@@ -64,14 +68,22 @@ accelerator: {{num_cpu_threads_per_process: 1}}
 """
 
 
-def write_data(folder, of_classes):
+def write_data(folder, class_name):
     """The batches of all steps, in order; returns them."""
-    draw = np.random.default_rng(3).integers
-    inputs = draw(1, VOCAB, (STEPS * BATCH, LENGTH))  # 0 is BERT's fill, which transformers never trains
-    targets = draw(0, CLASSES, STEPS * BATCH) if of_classes else draw(0, VOCAB, inputs.shape)
+    random = np.random.default_rng(3)
+    if "Image" in class_name:
+        inputs = random.standard_normal((STEPS * BATCH, 3, 12, 12), dtype=np.float32)
+    else:
+        inputs = random.integers(1, VOCAB, (STEPS * BATCH, LENGTH))  # 0 is BERT's fill, which transformers never trains
+    of_classes = "Classification" in class_name
+    targets = random.integers(0, *((CLASSES, STEPS * BATCH) if of_classes else (VOCAB, inputs.shape)))
     np.save(folder / "inputs.npy", inputs)
     np.save(folder / "targets.npy", targets)
     return list(zip(torch.tensor(inputs).split(BATCH), torch.tensor(targets).split(BATCH)))
+
+
+def logits_of(model, inputs):
+    return model(**{"pixel_values" if inputs.is_floating_point() else "input_ids": inputs}).logits
 
 
 def train(model, batches):
@@ -80,7 +92,7 @@ def train(model, batches):
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01)
     losses = []
     for inputs, targets in batches:
-        loss = F.cross_entropy(model(input_ids=inputs).logits.flatten(0, -2), targets.flatten())
+        loss = F.cross_entropy(logits_of(model, inputs).flatten(0, -2), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -95,9 +107,9 @@ def load(class_name, folder):
     return model.eval()
 
 
-def same_logits(first, second, tokens):
+def same_logits(first, second, inputs):
     with torch.no_grad():
-        distance = (first(input_ids=tokens).logits - second(input_ids=tokens).logits).abs().max().item()
+        distance = (logits_of(first, inputs) - logits_of(second, inputs)).abs().max().item()
     assert distance < 1e-5, distance
 
 
@@ -111,7 +123,7 @@ def check(binary, folder, name):
     torch.manual_seed(7)
     theirs = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
     theirs.save_pretrained(folder / "theirs")
-    batches = write_data(folder, "Classification" in class_name)
+    batches = write_data(folder, class_name)
     (folder / "job.yaml").write_text(RECIPE)
     accel_run(binary, folder, "job.yaml")
     losses = losses_of(folder)

@@ -34,7 +34,7 @@ def check(binary, folder, name):
                              init_lora_weights=False, **more)
     theirs = peft.get_peft_model(model_class.from_pretrained(folder / "theirs"), config)
     theirs.save_pretrained(folder / "adapter")
-    batches = models.write_data(folder, "Classification" in class_name)
+    batches = models.write_data(folder, class_name)
     (folder / "job.yaml").write_text(RECIPE)
     models.accel_run(binary, folder, "job.yaml")
     losses = models.losses_of(folder)

@@ -35,7 +35,22 @@ CASES = {
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "head_dim": 2, "num_key_value_heads": 4}),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", LLAMA),
     "bert_tokens": ("BertForMaskedLM", "BertConfig", {**BERT, "hidden_act": "gelu_new"}),
+    "vit": ("ViTForImageClassification", "ViTConfig", {
+        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12, "image_size": 6,
+        "patch_size": 3, "num_channels": 2, "num_labels": 3, "qkv_bias": False, "layer_norm_eps": 1e-6}),
 }
+
+# What folders call a part of ViT and transformers' modules call otherwise.
+STORED = [("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attention.attention.query."),
+          (".attention.k_proj.", ".attention.attention.key."), (".attention.v_proj.", ".attention.attention.value."),
+          (".attention.o_proj.", ".attention.output.dense."), (".mlp.fc1.", ".intermediate.dense."),
+          (".mlp.fc2.", ".output.dense.")]
+
+
+def stored_name(model, name):
+    for ours, stored in STORED if model.config.model_type == "vit" else []:
+        name = name.replace(ours, stored)
+    return name
 
 
 def make(name, seed):
@@ -73,7 +88,7 @@ def run(model, inputs):
     flat = logits.flatten(0, -2)
     loss = F.cross_entropy(flat, torch.zeros(len(flat), dtype=torch.long))
     loss.backward()
-    gradients = {name: [parameter.grad.norm().item(), parameter.grad.sum().item()]
+    gradients = {stored_name(model, name): [parameter.grad.norm().item(), parameter.grad.sum().item()]
                  for name, parameter in model.named_parameters()}
     return {"logits": logits.flatten().tolist(), "shape": list(logits.shape), "loss": loss.item(),
             "gradients": gradients}

@@ -52,6 +52,17 @@ TEST(ModelTest, AutoSizesComeFromTheData) {
             5 * 4 + 8 * 4 + 3 * 8 + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 16 + 16) + (16 * 4 + 4));
 }
 
+TEST(ModelTest, AVisionTransformerWantsSquareImagesOfWholePatches) {
+  const auto complaint_of = [](const std::string& options, Shape input) {
+    return complaint<Model>("{type: vit, width: 8, heads: 2, layers: 1" + options + "}",
+                            images(std::move(input), 3));
+  };
+  EXPECT_EQ(complaint_of("", {1, 8, 8}), "");
+  EXPECT_EQ(complaint_of("", {1, 8, 12}), "the model 'vit' wants square images, not [1, 8, 12]");
+  EXPECT_EQ(complaint_of(", patch: 3", {1, 8, 8}),
+            "an image's side of 8 is no multiple of 'patch' 3");
+}
+
 TEST(ModelTest, TheStemFollowsTheImageSize) {
   const auto first = [](const std::string& yaml, const ModelContext& context) {
     return build<Model>(yaml, context)->module().parameters()[0].size(2);

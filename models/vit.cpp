@@ -1,0 +1,292 @@
+// Vision transformer: an image as a row of patches, and a head for classes on a token before them.
+// Parameters are named as in folders of Hugging Face's ViT.
+#include <ATen/ops/cat.h>
+#include <torch/nn/init.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "models/activations.h"
+#include "models/adapted_linear.h"
+#include "models/block.h"
+#include "models/hf_family.h"
+#include "models/sizes.h"
+#include "models/transformer_schema.h"
+
+namespace accel {
+namespace {
+
+struct VitOptions {
+  Auto<int64_t> side;
+  Auto<int64_t> channels;
+  Auto<int64_t> classes;
+  int64_t patch = 4;
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t width = 128;
+  Auto<int64_t> hidden;
+  HfActivation activation = HfActivation::kGelu;
+  double epsilon = 1e-12;
+  bool attention_bias = true;
+  double dropout = 0.0;
+  Auto<double> attention_dropout;
+  LoraOptions lora;
+  FilePath weights;
+};
+
+constexpr double kVitWeightDeviation = 0.02;
+
+/// A module whose parts are registered by those who make it.
+using VitPart = torch::nn::Module;
+
+std::shared_ptr<VitPart> vit_part(VitPart& in, const char* name) {
+  return in.register_module(name, std::make_shared<VitPart>());
+}
+
+AdaptedLinear vit_linear(VitPart& in, const char* name, int64_t inputs, int64_t outputs,
+                         bool bias = true) {
+  const auto options = torch::nn::LinearOptions(inputs, outputs).bias(bias);
+  return in.register_module(name, AdaptedLinear(options));
+}
+
+torch::nn::LayerNorm vit_norm(VitPart& in, const char* name, const VitOptions& options) {
+  const auto norm = torch::nn::LayerNormOptions({options.width}).eps(options.epsilon);
+  return in.register_module(name, torch::nn::LayerNorm(norm));
+}
+
+class VitLayer final : public Block {
+ public:
+  explicit VitLayer(const VitOptions& options)
+      : heads_(options.heads),
+        activation_(options.activation),
+        dropout_(options.dropout),
+        attention_dropout_(options.attention_dropout.value_or(options.dropout)) {
+    const int64_t width = options.width, hidden = options.hidden.value_or(4 * width);
+    const auto attention = vit_part(*this, "attention");
+    const auto self = vit_part(*attention, "attention");
+    query_ = vit_linear(*self, "query", width, width, options.attention_bias);
+    key_ = vit_linear(*self, "key", width, width, options.attention_bias);
+    value_ = vit_linear(*self, "value", width, width, options.attention_bias);
+    attended_ = vit_linear(*vit_part(*attention, "output"), "dense", width, width);
+    inner_ = vit_linear(*vit_part(*this, "intermediate"), "dense", width, hidden);
+    outer_ = vit_linear(*vit_part(*this, "output"), "dense", hidden, width);
+    before_ = vit_norm(*this, "layernorm_before", options);
+    after_ = vit_norm(*this, "layernorm_after", options);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) {
+    const at::Tensor normal = before_->forward(inputs);
+    const at::Tensor y = at::scaled_dot_product_attention(
+        by_head(query_->forward(normal)), by_head(key_->forward(normal)),
+        by_head(value_->forward(normal)), /*attn_mask=*/{},
+        is_training() ? attention_dropout_ : 0.0);
+    const at::Tensor x =
+        dropped(attended_->forward(y.transpose(1, 2).reshape_as(inputs))).add(inputs);
+    return dropped(outer_->forward(activate(activation_, inner_->forward(after_->forward(x)))))
+        .add(x);
+  }
+
+ private:
+  /// [batch, length, width] to [batch, heads, length, width / heads]
+  at::Tensor by_head(const at::Tensor& x) const {
+    return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
+  }
+  at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+
+  int64_t heads_;
+  HfActivation activation_;
+  double dropout_, attention_dropout_;
+  AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr};
+  AdaptedLinear inner_{nullptr}, outer_{nullptr};
+  torch::nn::LayerNorm before_{nullptr}, after_{nullptr};
+};
+
+class VitEncoder final : public torch::nn::Module {
+ public:
+  VitEncoder(int64_t channels, int64_t patches, const VitOptions& options)
+      : dropout_(options.dropout) {
+    const auto embeddings = vit_part(*this, "embeddings");
+    first_ = embeddings->register_parameter("cls_token", at::empty({1, 1, options.width}));
+    positions_ = embeddings->register_parameter("position_embeddings",
+                                                at::empty({1, patches + 1, options.width}));
+    const auto kernel =
+        torch::nn::Conv2dOptions(channels, options.width, options.patch).stride(options.patch);
+    projection_ = vit_part(*embeddings, "patch_embeddings")
+                      ->register_module("projection", torch::nn::Conv2d(kernel));
+    torch::nn::ModuleList list;
+    for (int64_t i = 0; i < options.layers; ++i) {
+      layers_.push_back(std::make_shared<VitLayer>(options));
+      list->push_back(layers_.back());
+    }
+    vit_part(*this, "encoder")->register_module("layer", list);
+    norm_ = vit_norm(*this, "layernorm", options);
+    torch::nn::init::normal_(first_, 0.0, kVitWeightDeviation);
+    torch::nn::init::normal_(positions_, 0.0, kVitWeightDeviation);
+    torch::nn::init::normal_(projection_->weight, 0.0, kVitWeightDeviation);
+    torch::nn::init::zeros_(projection_->bias);
+  }
+
+  /// [batch, width] of images.
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
+    at::Tensor x = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1).add(positions_);
+    x = at::dropout(x, dropout_, is_training());
+    for (const auto& layer : layers_) x = run_block(*layer, x);
+    return norm_->forward(x).select(1, 0);
+  }
+
+ private:
+  at::Tensor first_, positions_;
+  torch::nn::Conv2d projection_{nullptr};
+  std::vector<std::shared_ptr<VitLayer>> layers_;
+  torch::nn::LayerNorm norm_{nullptr};
+  double dropout_;
+};
+
+class Vit final : public Model {
+ public:
+  static constexpr auto kName = "vit";
+  static constexpr auto kSummary = "A vision transformer for square images.";
+  static constexpr bool kGenerates = false;
+
+  static Schema<VitOptions> schema();
+  static bool reads(const std::string& model_type) { return model_type == "vit"; }
+  static VitOptions from_config(HfConfig& config);
+  static void to_config(const VitOptions& options, const WeightShapes& shapes,
+                        nlohmann::json& config);
+  static HfNames names(const VitOptions&) {
+    return {"vit.", {}, {"pooler.*", "vit.pooler.*", "*mask_token"}, {"classifier.*"}};
+  }
+
+  Vit(const VitOptions& options, const ModelContext& context)
+      : numeric_(has_numeric_targets(context.data)) {
+    const DataShape& data = context.data;
+    want_images(kName, data);
+    const bool known = !data.input.empty();
+    if (known && data.input[1] != data.input[2]) {
+      throw Error(ExitCode::kRecipe,
+                  "the model 'vit' wants square images, not " + to_string(data.input),
+                  "add a transform that crops or resizes them");
+    }
+    const int64_t side = equal_size({kName, "side", options.side, known ? data.input[1] : 0});
+    const int64_t channels =
+        equal_size({kName, "channels", options.channels, known ? data.input[0] : 0});
+    const int64_t classes = equal_size({kName, "classes", options.classes, output_count(data)});
+    if (side % options.patch != 0) {
+      throw Error(ExitCode::kRecipe,
+                  "an image's side of " + std::to_string(side) + " is no multiple of 'patch' " +
+                      std::to_string(options.patch),
+                  "choose another 'patch', or resize the images");
+    }
+    const int64_t row = side / options.patch;
+    vit_ = net_->register_module("vit", std::make_shared<VitEncoder>(channels, row * row, options));
+    classifier_ = vit_linear(*net_, "classifier", options.width, classes);
+    for (const auto& module : net_->modules(false)) {
+      auto* linear = module->as<torch::nn::Linear>();
+      if (!linear) continue;
+      torch::nn::init::normal_(linear->weight, 0.0, kVitWeightDeviation);
+      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    return classifier_->forward(vit_->forward(inputs));
+  }
+  torch::nn::Module& module() override { return *net_; }
+  const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
+
+ private:
+  std::shared_ptr<VitPart> net_ = std::make_shared<VitPart>();
+  std::shared_ptr<VitEncoder> vit_;
+  AdaptedLinear classifier_{nullptr};
+  bool numeric_;
+};
+
+Schema<VitOptions> Vit::schema() {
+  const auto count = at_least<int64_t>(1);
+  const auto chance = within(0.0, 1.0);
+  auto sizes =
+      Schema<VitOptions>()
+          .field("side", &VitOptions::side, "Rows and columns of an image.", if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .field("channels", &VitOptions::channels, "Channels of an image.", if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .field("classes", &VitOptions::classes, "Labels to tell apart, or numbers to predict.",
+                 if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .field("patch", &VitOptions::patch, "Rows and columns of a patch.", count)
+          .on_resume(Change::kImpossible)
+          .field("layers", &VitOptions::layers, "Blocks.", count)
+          .on_resume(Change::kImpossible)
+          .field("heads", &VitOptions::heads, "Attention heads in a block.", count)
+          .on_resume(Change::kImpossible);
+  auto kinds =
+      with_widths(std::move(sizes),
+                  "Numbers per patch within a block's MLP; auto: four times the width.")
+          .field("activation", &VitOptions::activation, "Within the MLP.")
+          .on_resume(Change::kImpossible)
+          .field("epsilon", &VitOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
+          .on_resume(Change::kImpossible)
+          .field("attention_bias", &VitOptions::attention_bias,
+                 "Whether queries, keys and values have a bias.")
+          .on_resume(Change::kImpossible);
+  return with_weights(
+      std::move(kinds)
+          .field("dropout", &VitOptions::dropout,
+                 "Chance of dropping an embedding, an attention weight or a block's output.",
+                 chance)
+          .field("attention_dropout", &VitOptions::attention_dropout,
+                 "That of an attention weight, where it is another.", if_given<Auto>(chance))
+          .check([](const VitOptions& options, const Node& node, Reading& reading) {
+            check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
+          }));
+}
+
+VitOptions Vit::from_config(HfConfig& config) {
+  VitOptions options;
+  options.side = {config.integer("image_size", 224)};
+  options.channels = {config.integer("num_channels", 3)};
+  options.patch = config.integer("patch_size", 16);
+  options.layers = config.integer("num_hidden_layers");
+  options.heads = config.integer("num_attention_heads");
+  options.width = config.integer("hidden_size");
+  options.hidden = {config.integer("intermediate_size")};
+  options.activation = activation_in(config, "hidden_act", HfActivation::kGelu);
+  options.epsilon = config.number("layer_norm_eps", 1e-12);
+  options.attention_bias = config.flag("qkv_bias", true);
+  options.dropout = config.number("hidden_dropout_prob", 0.0);
+  options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.0)};
+  if (config.architecture() == "ViTForImageClassification") options.classes = {label_count(config)};
+  return options;
+}
+
+void Vit::to_config(const VitOptions& options, const WeightShapes& shapes, nlohmann::json& config) {
+  const Shape& projection = shapes.at("vit.embeddings.patch_embeddings.projection.weight");
+  const int64_t patches = shapes.at("vit.embeddings.position_embeddings").at(1) - 1;
+  const auto row = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(patches))));
+  config["model_type"] = "vit";
+  config["architectures"] = {"ViTForImageClassification"};
+  config["image_size"] = row * options.patch;
+  config["num_channels"] = projection.at(1);
+  config["patch_size"] = options.patch;
+  config["num_hidden_layers"] = options.layers;
+  config["num_attention_heads"] = options.heads;
+  config["hidden_size"] = options.width;
+  config["intermediate_size"] = options.hidden.value_or(4 * options.width);
+  config["hidden_act"] = config_name(options.activation);
+  config["layer_norm_eps"] = options.epsilon;
+  config["qkv_bias"] = options.attention_bias;
+  config["hidden_dropout_prob"] = options.dropout;
+  config["attention_probs_dropout_prob"] = options.attention_dropout.value_or(options.dropout);
+  write_labels(shapes.at("classifier.weight").at(0), config);
+}
+
+const RegisterPretrained<Vit> vit;
+
+}  // namespace
+}  // namespace accel
