@@ -1,9 +1,14 @@
 #include "data/text_columns.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
+#include <exception>
+#include <thread>
 #include <utility>
+
+#include <sched.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -18,6 +23,32 @@ namespace {
 
 /// Tokens of less text than this are made in less time than a person notices.
 constexpr size_t kKeptFrom = size_t{4} << 20;
+
+/// Bytes of texts that become tokens together, and below which starting threads costs more.
+constexpr size_t kEncodedAtOnce = size_t{1} << 20;
+constexpr size_t kAlone = size_t{64} << 10;
+
+/// Cores that this process may use.
+size_t usable_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return static_cast<size_t>(std::max(1, CPU_COUNT(&cores)));
+}
+
+/// Calls `work` once for each of [0, count), on so many threads.
+template <class Work>
+void on_all_cores(size_t count, size_t threads, const Work& work) {
+  constexpr size_t kPart = 16;
+  std::atomic<size_t> next = 0;
+  const auto take_parts = [&] {
+    for (size_t begin; (begin = next.fetch_add(kPart)) < count;) {
+      for (size_t i = begin; i < std::min(count, begin + kPart); ++i) work(i);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (size_t i = 1; i < threads; ++i) helpers.emplace_back(take_parts);
+  take_parts();
+}
 
 /// The whole content counts: tokens of a text that changed in one place must not be taken for its
 /// own.
@@ -97,12 +128,38 @@ TextColumns::TextColumns(const TextColumnOptions& options,
 
 void TextColumns::add(const RecordText& record) {
   if (kept_) return;
-  const TokenPair tokens = encoded(*tokenizer_, record, pair_, max_length_);
-  builder_.add(tokens.ids, tokens.types);
+  std::string texts(record.first);
+  if (pair_) texts += record.second;
+  waiting_bytes_ += texts.size();
+  waiting_.push_back({std::move(texts), record.first.size(), record.place});
+  if (waiting_bytes_ >= kEncodedAtOnce) encode_waiting();
+}
+
+void TextColumns::encode_waiting() {
+  std::vector<TokenPair> made(waiting_.size());
+  std::vector<std::exception_ptr> failures(waiting_.size());
+  on_all_cores(waiting_.size(), waiting_bytes_ < kAlone ? 1 : usable_cores(), [&](size_t i) {
+    const Waiting& text = waiting_[i];
+    const std::string_view all = text.texts;
+    try {
+      made[i] = encoded(*tokenizer_,
+                        {all.substr(0, text.first_bytes), all.substr(text.first_bytes), text.place},
+                        pair_, max_length_);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    builder_.add(made[i].ids, made[i].types);
+  }
+  waiting_.clear();
+  waiting_bytes_ = 0;
 }
 
 void TextColumns::finish() {
   if (kept_) return;
+  encode_waiting();
   sequences_ = std::move(builder_).finish();
   if (cache_ && sequences_.size() > 0) sequences_ = cache_->keep(key_, std::move(sequences_));
 }

@@ -71,11 +71,12 @@ class TextColumns {
   TextColumns(const TextColumnOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
               std::span<const std::byte> content, const std::string& reading);
 
-  /// The next text; does nothing where its tokens were kept. Throws DataError naming the record
-  /// when its text gives no token, and when `max_length` leaves no room for a text between the
-  /// special tokens.
+  /// The next text; does nothing where its tokens were kept. Texts become tokens many at a time, on
+  /// all cores, and in their order. Throws DataError naming the first record, up to this one, whose
+  /// text gives no token, and when `max_length` leaves no room for a text between the special
+  /// tokens.
   void add(const RecordText& record);
-  /// To be called when all are added, and before anything below.
+  /// To be called when all are added, and before anything below. Throws as add() does.
   void finish();
 
   int64_t size() const { return sequences_.size(); }
@@ -86,10 +87,21 @@ class TextColumns {
   std::string identity() const;
 
  private:
+  /// A record's texts, one behind the other.
+  struct Waiting {
+    std::string texts;
+    size_t first_bytes = 0;
+    std::string place;
+  };
+
+  void encode_waiting();
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool pair_;
   int64_t max_length_;
   Padding padding_;
+  std::vector<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
   std::optional<TokenCache> cache_;  // none: the file is small
   std::string key_;
   bool kept_ = false;

@@ -107,9 +107,78 @@ TEST(TextColumnsTest, WhatIsWrongWithARecordIsToldWithItsPlace) {
   TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 2});
   EXPECT_EQ(refusal([&] {
               texts.add({"a bb", {}, "train.tsv:7"});
+              texts.finish();
             }),
             "train.tsv:7: a 'max_length' of 2 leaves no room for a text: the tokenizer adds 2 "
             "special tokens\nraise 'max_length'");
+}
+
+/// A tokenizer that refuses some texts.
+class ChoosyTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> encode(std::string_view text, bool with_special) const override {
+    if (text.starts_with("refused")) throw DataError("refused");
+    return words_.encode(text, with_special);
+  }
+  TokenPair encode_pair(std::string_view first, std::string_view second) const override {
+    return words_.encode_pair(first, second);
+  }
+  std::string decode(std::span<const int32_t> ids, bool skip) const override {
+    return words_.decode(ids, skip);
+  }
+  int64_t vocab_size() const override { return words_.vocab_size(); }
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    return words_.id_of(token);
+  }
+  std::string token(int32_t id) const override { return words_.token(id); }
+  const SpecialTokens& special() const override { return words_.special(); }
+  const std::string& digest() const override { return words_.digest(); }
+
+ private:
+  WordTokenizer words_;
+};
+
+/// So many that they are encoded on all cores, and several times over.
+std::vector<std::string> many_texts() {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < 4000; ++i) {
+    std::string text = std::string(1 + i % 90, 'a');
+    for (size_t word = 0; word < i % 13; ++word) text += " " + std::string(1 + word * 7, 'b');
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
+TEST(TextColumnsTest, ManyCoresGiveTheTokensInTheirOrder) {
+  const WordTokenizer tokenizer;
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 9});
+  const std::vector<std::string> all = many_texts();
+  for (int round = 0; round < 3; ++round) {
+    for (const std::string& text : all) texts.add({text, {}, "t"});
+  }
+  texts.finish();
+  ASSERT_EQ(texts.size(), static_cast<int64_t>(3 * all.size()));
+  for (int64_t i = 0; i < texts.size(); ++i) {
+    const auto wanted = encode_cut(tokenizer, all[static_cast<size_t>(i) % all.size()], 9).ids;
+    ASSERT_EQ(tokens_of(texts.sample(i).input), std::vector<int64_t>(wanted.begin(), wanted.end()))
+        << i;
+  }
+}
+
+TEST(TextColumnsTest, OfSeveralWrongRecordsTheFirstIsTold) {
+  TextColumns texts({.text = {"sentence"}, .tokenizer = {}}, std::make_shared<ChoosyTokenizer>(),
+                    {}, "");
+  EXPECT_EQ(refusal([&] {
+              int64_t line = 0;
+              for (const std::string& text : many_texts()) {
+                ++line;
+                texts.add({line == 700 || line == 720 || line == 1500 ? "refused" : text,
+                           {},
+                           "t:" + std::to_string(line)});
+              }
+              texts.finish();
+            }),
+            "t:700: refused");
 }
 
 TEST(TextColumnsTest, TheIdentityFollowsWhatMakesTheTokens) {
