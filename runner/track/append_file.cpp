@@ -53,7 +53,12 @@ AppendFile::~AppendFile() {
   ::close(descriptor_);
 }
 
+void AppendFile::make_room() {
+  if (buffer_.size() >= kMostWaiting) flush();
+}
+
 void AppendFile::append(std::string_view bytes) {
+  make_room();
   buffer_ += bytes;
   if (buffer_.size() >= kBufferBytes) flush();
 }

@@ -20,8 +20,14 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
+  static constexpr size_t kMostWaiting = size_t{16} << 20;
+
   const std::string& path() const { return path_; }
+  /// After a failure up to kMostWaiting bytes wait in the buffer for a disk with room; beyond that
+  /// it throws and takes none of `bytes`.
   void append(std::string_view bytes);
+  /// Throws when the next append() would take nothing.
+  void make_room();
   /// Hands everything to the operating system, so that others can read it. After a failure the rest
   /// stays in the buffer and the next call goes on from there.
   void flush();

@@ -187,6 +187,7 @@ class WandbTracker final : public Tracker {
   }
 
   void put(const std::string& bytes) {
+    file_->make_room();  // what it does not take has no place in the file
     bytes_ += bytes.size();
     file_->append(bytes);
   }
