@@ -51,8 +51,8 @@ struct MlflowServerAddress {
   std::string authorization;  ///< a header's value; empty: none
 };
 
-/// Runs on an MLflow server. `folder` keeps what is on its way; of a second one that is made for the
-/// same while the first is there, `folder`-2.
+/// Runs on an MLflow server. `folder` keeps what is on its way; of a second one that is made for
+/// the same while the first is there, `folder`-2.
 std::unique_ptr<MlflowSink> make_mlflow_server(const MlflowServerAddress& address,
                                                const std::string& folder, const MlflowRun& run,
                                                const TrackerContext& context);
