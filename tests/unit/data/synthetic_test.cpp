@@ -18,7 +18,8 @@ const DatasetContext kTrain{.seed = 7, .train = true};
 const DatasetContext kEval{.seed = 7, .train = false};
 const DatasetContext kOtherSeed{.seed = 8, .train = true};
 
-const char* const kNames[] = {"synthetic/regression", "synthetic/glyphs", "synthetic/addition"};
+const char* const kNames[] = {"synthetic/regression", "synthetic/glyphs", "synthetic/addition",
+                              "synthetic/cart_pole"};
 
 std::string bytes_of(const Array& array) {
   return {reinterpret_cast<const char*>(array.data()), array.bytes()};
