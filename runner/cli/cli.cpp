@@ -171,6 +171,11 @@ void add_recipe_verbs(CLI::App& app, Arguments& to) {
   CLI::App& plan = add_torch_verb(app, "plan", "tell what a recipe takes, without training", to,
                                   [&to] { return plan_verb(to.recipe, to.ranks); });
   plan.add_option("--ranks", to.ranks, "numbers of ranks to plan for, such as 1,2,8");
+  CLI::App& estimate = add_verb(app, "estimate-memory", "tell what a Hugging Face model takes", to,
+                                [&to] { return estimate_verb(to.source, to.recipes); });
+  estimate.add_option("model", to.source, "a model folder")->required();
+  estimate.add_option("--dtypes", to.recipes, "float32, float16, int8, int4; default: all")
+      ->check(CLI::IsMember(estimate_types()));
   for (CLI::App* verb : {&validate, &show, &why, &plan}) {
     add_recipe(*verb, to, "a recipe");
     add_config(*verb, to);

@@ -101,6 +101,10 @@ ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells what a recipe takes and computes with these numbers of ranks ("1,2,8"; empty: as the
 /// recipe says), and what would make it fit. kMemory when this machine cannot hold a rank.
 ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks);
+/// Tells what the weights in a Hugging Face folder take in each of these types; none: in all of
+/// estimate_types(). Throws DataError.
+ExitCode estimate_verb(const std::string& folder, const std::vector<std::string>& types);
+std::vector<std::string> estimate_types();
 /// Tells every layer that set `key`.
 ExitCode why_verb(const RecipeArguments& arguments, const std::string& key);
 

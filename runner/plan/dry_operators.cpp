@@ -156,6 +156,11 @@ Outputs adaptive_pool(Values in) {
   return {dry_empty(sizes, self.scalar_type())};
 }
 
+/// (self): like it.
+Outputs like_first(Values in) {
+  return {dry_like(in[0].toTensor())};
+}
+
 /// (grad_output, self): like self.
 Outputs like_second(Values in) {
   return {dry_like(in[1].toTensor())};
@@ -173,6 +178,7 @@ const std::map<std::string, Shapes>& known() {
       {"aten::native_batch_norm_backward", &batch_norm_backward},
       {"aten::embedding_dense_backward", &embedding_backward},
       {"aten::index_select", &index_select},
+      {"aten::relu", &like_first},
       {"aten::where", &where},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", &attention},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", &attention_backward},
