@@ -52,11 +52,10 @@ std::string complaint_of(const Pt2Graph& graph, const at::Tensor& input) {
   return "";
 }
 
-TEST(AtenGraphTest, NumbersAmongTensorsDoNotChangeTheirType) {
-  const at::Tensor out =
-      result_of(one_call("torch.ops.aten.mul.Tensor", {{"self", slot_at(0)}, {"other", {1.5}}}),
-                twos({2}))
-          .toTensor();
+TEST(AtenGraphTest, NumbersAmongTensorsDoNotDecideTheirType) {
+  const auto graph =
+      one_call("torch.ops.aten.mul.Tensor", {{"self", slot_at(0)}, {"other", {1.5}}});
+  const at::Tensor out = result_of(graph, twos({2}).to(at::kLong)).toTensor();
   EXPECT_EQ(out.scalar_type(), at::kFloat);
   EXPECT_EQ(out[0].item<float>(), 3.0F);
 }
