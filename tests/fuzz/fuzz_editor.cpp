@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -14,6 +15,10 @@
 
 namespace {
 
+void check(const std::string& message) {
+  if (!nlohmann::json::accept(message)) std::abort();
+}
+
 /// As the executable reads standard input.
 void serve(const std::string& bytes, accel::LanguageServer& server) {
   size_t at = 0;
@@ -24,8 +29,8 @@ void serve(const std::string& bytes, accel::LanguageServer& server) {
     return count;
   });
   while (const auto frame = input.next()) {
-    for (const std::string& answer : server.receive(frame->body)) nlohmann::json::parse(answer);
-    for (const std::string& notice : server.publish()) nlohmann::json::parse(notice);
+    for (const std::string& answer : server.receive(frame->body)) check(answer);
+    for (const std::string& notice : server.publish()) check(notice);
   }
 }
 
