@@ -130,4 +130,13 @@ void build_trained(Job& job) {
   job.optimizer = std::make_unique<JoinedOptimizer>(std::move(optimizers));
 }
 
+void rebuild_optimizer(Job& job) {
+  TrainedPart& part = job.trained.front();
+  const OptimizerState state = job.optimizer->state();
+  auto fresh = build(job.recipe.optimizer, OptimizerContext{part.parameters});
+  part.optimizer = fresh.get();
+  job.optimizer->replace(0, std::move(fresh));
+  job.optimizer->load(state);
+}
+
 }  // namespace accel

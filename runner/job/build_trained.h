@@ -12,4 +12,8 @@ void build_models(Job& job, const Registry& registry);
 /// std::logic_error for a task whose parts do not fit together.
 void build_trained(Job& job);
 
+/// Builds the recipe's optimizer anew, from options that have changed, with the state it has.
+/// Throws RecipeError.
+void rebuild_optimizer(Job& job);
+
 }  // namespace accel

@@ -193,6 +193,7 @@ std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>
 std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
                                const World& world) {
   auto job = std::make_unique<Job>();
+  job->registry = registry;
   job->group = world.group;
   job->watch = world.watch;
   job->device = world.device;

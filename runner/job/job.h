@@ -18,6 +18,7 @@
 #include "runner/dist/rank_watch.h"
 #include "runner/dist/strategy.h"
 #include "runner/job/recipe.h"
+#include "runner/optim/joined_optimizer.h"
 #include "runner/precision/precision.h"
 
 namespace accel {
@@ -52,6 +53,7 @@ struct TrainedPart {
 
 /// The job's parts in the order they are built, so that they go in the opposite one.
 struct Job {
+  Registry registry;  ///< what the recipe was read with
   RecipeOptions recipe;
   Node resolved;  ///< the recipe with every option filled in, with the places they came from
   BatchPlan batches;
@@ -76,8 +78,8 @@ struct Job {
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
   std::unique_ptr<Precision> precision;
-  std::unique_ptr<Optimizer> optimizer;  ///< all of them as one
-  std::vector<TrainedPart> trained;      ///< the recipe's first, then the task's
+  std::unique_ptr<JoinedOptimizer> optimizer;  ///< all of them as one
+  std::vector<TrainedPart> trained;            ///< the recipe's first, then the task's
   std::unique_ptr<Schedule> schedule;
   std::vector<std::unique_ptr<Metric>> metrics;
   /// What an evaluation reports, "eval/loss" first, and whether more of it is better.

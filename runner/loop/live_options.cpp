@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/override.h"
+#include "runner/job/build_trained.h"
 
 namespace accel {
 namespace {
@@ -37,10 +38,8 @@ struct Changed {
 
 Changed with_override(const Job& job, const std::string& key, const std::string& order) {
   Diagnostics problems;
-  Registry registry;
-  Registration::enter_all(registry);
   const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
-  Reading reading{problems, registry, &sections};
+  Reading reading{problems, job.registry, &sections};
   History history;
   Merging merging{history, problems};
   Node tree = job.resolved;
@@ -58,17 +57,6 @@ Changed with_override(const Job& job, const std::string& key, const std::string&
     throw Error(ExitCode::kRecipe, "the recipe has no '" + key + "'");
   }
   return changed;
-}
-
-/// The state stays, as on a resume.
-void rebuild_optimizer(Job& job) {
-  OptimizerContext trained;
-  for (const NamedTensor& item : job.parameters) {
-    if (item.tensor.requires_grad()) trained.parameters.push_back(item);
-  }
-  auto fresh = build(job.recipe.optimizer, trained);
-  fresh->load(job.optimizer->state());
-  job.optimizer = std::move(fresh);
 }
 
 }  // namespace

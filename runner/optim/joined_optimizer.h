@@ -15,6 +15,9 @@ class JoinedOptimizer final : public Optimizer {
   explicit JoinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts)
       : parts_(std::move(parts)) {}
 
+  /// Puts another one in the place of the `index`-th.
+  void replace(size_t index, std::unique_ptr<Optimizer> part) { parts_[index] = std::move(part); }
+
   void step() override;
   void zero_grad() override;
   std::vector<double> base_lrs() const override;

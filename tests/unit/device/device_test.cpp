@@ -241,7 +241,7 @@ TEST(DeviceRecomputeTest, BlocksDrawTheirDropoutAgainOnTheDevice) {
   const auto kept = job_on(on(host_device(1)), text);
   const std::vector<double> numbers = train(*kept, 1, 3);
   std::string again = text;
-  again.replace(again.find("train: {"), 8, "train: {activation_checkpointing: blocks, ");
+  again.replace(again.find("\ntrain: {"), 9, "\ntrain: {activation_checkpointing: blocks, ");
   EXPECT_EQ(train(*job_on(on(host_device(1)), again), 1, 3), numbers);
 }
 
