@@ -223,6 +223,7 @@ bool is_recomputing() {
 }
 
 int64_t recompute_blocks(Model& model) {
+  HookEngine::install();
   int64_t found = 0;
   for (const auto& module : model.module().modules(false)) {
     auto* block = dynamic_cast<Block*>(module.get());

@@ -19,7 +19,9 @@ at::Tensor recomputed(std::function<at::Tensor()> compute);
 /// Whether this thread is in such a second call, in which no statistics may be counted.
 bool is_recomputing();
 
-/// Switches it on for every block of the model. Returns how many blocks there are.
+/// Switches it on for every block of the model. Returns how many blocks there are. In a process
+/// that computes on a GPU it must come before the first backward pass: PyTorch's engine, which this
+/// replaces, starts its threads once.
 int64_t recompute_blocks(Model& model);
 
 }  // namespace accel

@@ -70,7 +70,10 @@ class KeyCollector {
   void add_components(const CatalogIndex& catalog, const std::string& key) {
     enter(key + ".type", "Which " + catalog.kind() + ".");
     out_.values[key + ".type"] = catalog.names();
+    // One of a kind within one of the same kind could have another within it, without an end.
+    if (!open_.insert(catalog.kind()).second) return;
     for (const auto& [name, info] : catalog.items()) add(info.fields, key + ".");
+    open_.erase(catalog.kind());
   }
 
   void enter(const std::string& key, const std::string& help) {
@@ -90,6 +93,7 @@ class KeyCollector {
   CompletionWords& out_;
   std::map<std::string, const CatalogIndex*> catalogs_;
   std::set<std::string> entered_;
+  std::set<std::string> open_;  ///< kinds whose options are being added
 };
 
 std::vector<std::string> builtin_recipes() {

@@ -61,6 +61,17 @@ TrainState saved(const Job& job, int64_t step) {
   return Snapshot().take(capture(job, run, {}));
 }
 
+/// The engine that computes blocks again must be there before the first backward pass.
+class EngineFirst final : public testing::Environment {
+  void SetUp() override {
+    const auto job = job_on(on(at::kCPU),
+                            "model: {type: gpt, layers: 1, heads: 1, width: 4}\n"
+                            "data: {train: {type: synthetic/addition, length: 8}}\n"
+                            "train: {batch: 4, activation_checkpointing: blocks}\n");
+  }
+};
+const auto* const kEngineFirst = testing::AddGlobalTestEnvironment(new EngineFirst);
+
 struct DeviceCase {
   const char* name;
   const char* text;
