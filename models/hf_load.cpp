@@ -1,4 +1,6 @@
 // The weights of a Hugging Face folder into a model that is there.
+#include "models/hf_load.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
@@ -9,7 +11,6 @@
 
 #include "core/log.h"
 #include "models/hf_family.h"
-#include "models/hf_load.h"
 #include "models/module_state.h"
 
 namespace accel {

@@ -1,7 +1,7 @@
 // Sizes taken from the data, models that do not fit it, and what each model says of itself.
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
-#include <torch/types.h>
 
 #include "core/model.h"
 #include "tests/unit/build_component.h"
@@ -161,7 +161,7 @@ TEST(DcganTest, NoiseBecomesImagesAndImagesOneNumberEach) {
       build<Model>("{type: dcgan_generator, latent: 5, features: 3}", images({2, 8, 12}, 0));
   auto& made = dynamic_cast<Generator&>(*generator);
   EXPECT_EQ(made.latent(), 5);
-  const at::Tensor drawn = made.forward(torch::zeros({4, 5}));
+  const at::Tensor drawn = made.forward(at::zeros({4, 5}));
   EXPECT_EQ(drawn.sizes(), (std::vector<int64_t>{4, 2, 8, 12}));
   EXPECT_LE(drawn.abs().max().item<double>(), 1);
   const auto discriminator =
