@@ -134,13 +134,13 @@ class TemplateLexer {
       if (source_.compare(at_, 2, two) == 0) return take_operator(2);
     }
     if (!std::strchr("()[]{}<>,:.|~+-*/%=", c)) {
-      refuse_template(line_, std::string("has the character '") + c + "', which is not Jinja's");
+      refuse_template(line_, "has the character '" + std::string(1, c) + "', which is not Jinja's");
     }
     if (std::strchr("([{", c)) open_brackets += c;
     if (std::strchr(")]}", c)) {
       const char wanted = c == ')' ? '(' : c == ']' ? '[' : '{';
       if (open_brackets.empty() || open_brackets.back() != wanted) {
-        refuse_template(line_, std::string("has a '") + c + "' that closes nothing");
+        refuse_template(line_, "has a '" + std::string(1, c) + "' that closes nothing");
       }
       open_brackets.pop_back();
     }
