@@ -37,6 +37,17 @@ class Model {
   virtual const char* default_task() const = 0;
 };
 
+/// A model that looks at more of a batch than its inputs: it overrides forward_batch() alone.
+class BatchModel : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& inputs) final {
+    Batch batch;
+    batch.inputs = inputs;
+    return forward_batch(batch);
+  }
+  at::Tensor forward_batch(const Batch& batch) override = 0;
+};
+
 /// A model whose output is a linear map of hidden states onto a vocabulary, so that a task can
 /// compute the loss without holding all logits at once.
 class LanguageModel : public Model {

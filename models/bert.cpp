@@ -171,7 +171,7 @@ class BertEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class Bert final : public Model {
+class Bert final : public BatchModel {
  public:
   static constexpr auto kName = "bert";
   static constexpr auto kSummary =
@@ -192,11 +192,6 @@ class Bert final : public Model {
 
   Bert(const BertOptions& options, const ModelContext& context);
 
-  at::Tensor forward(const at::Tensor& inputs) override {
-    Batch batch;
-    batch.inputs = inputs;
-    return forward_batch(batch);
-  }
   at::Tensor forward_batch(const Batch& batch) override;
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override {

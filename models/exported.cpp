@@ -159,7 +159,7 @@ class BoundProgram {
   size_t output_ = 0;
 };
 
-class Exported final : public Model {
+class Exported final : public BatchModel {
  public:
   static constexpr auto kName = "exported";
   static constexpr auto kSummary =
@@ -188,11 +188,6 @@ class Exported final : public Model {
 
   Exported(const ExportedOptions& options, const ModelContext& context);
 
-  at::Tensor forward(const at::Tensor& inputs) override {
-    Batch batch;
-    batch.inputs = inputs;
-    return forward_batch(batch);
-  }
   at::Tensor forward_batch(const Batch& batch) override {
     return (net_->is_training() ? train_ : eval_)->run(batch);
   }

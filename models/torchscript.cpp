@@ -39,7 +39,7 @@ torch::jit::Module load_script(const std::string& path) {
   }
 }
 
-class TorchScript final : public Model {
+class TorchScript final : public BatchModel {
  public:
   static constexpr auto kName = "torchscript";
   static constexpr auto kSummary =
@@ -66,11 +66,6 @@ class TorchScript final : public Model {
 
   TorchScript(const TorchScriptOptions& options, const ModelContext& context);
 
-  at::Tensor forward(const at::Tensor& inputs) override {
-    Batch batch;
-    batch.inputs = inputs;
-    return forward_batch(batch);
-  }
   at::Tensor forward_batch(const Batch& batch) override;
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return task_; }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "runner/launch/memory_groups.h"
+
 namespace accel {
 namespace {
 
@@ -22,15 +24,9 @@ std::optional<int64_t> kills_in(const std::string& file) {
 /// Where the counts of this process's group are: of cgroup 2, then 1, then of the whole machine.
 std::vector<std::string> counters(const std::string& root) {
   std::vector<std::string> files;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") files.push_back(root + "/sys/fs/cgroup" + group + "/memory.events");
-    if (controllers.find(",memory,") == std::string::npos) continue;
-    files.push_back(root + "/sys/fs/cgroup/memory" + group + "/memory.oom_control");
+  for (const MemoryGroup& group : memory_groups(root)) {
+    files.push_back(group.top + group.path +
+                    (group.second ? "/memory.events" : "/memory.oom_control"));
   }
   files.push_back(root + "/proc/vmstat");
   return files;

@@ -118,6 +118,14 @@ def losses_of(folder):
     return [line["loss"] for line in lines if "loss_bits" in line]
 
 
+def same_losses(folder, theirs, batches):
+    """The largest relative distance of the run's losses from those of `theirs` on the same batches."""
+    losses, expected = losses_of(folder), train(theirs, batches)
+    worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
+    assert worst < 1e-5, (worst, losses, expected)
+    return worst
+
+
 def check(binary, folder, name):
     class_name, config_class, options = CASES[name]
     torch.manual_seed(7)
@@ -126,10 +134,7 @@ def check(binary, folder, name):
     batches = write_data(folder, class_name)
     (folder / "job.yaml").write_text(RECIPE)
     accel_run(binary, folder, "job.yaml")
-    losses = losses_of(folder)
-    expected = train(theirs, batches)
-    worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
-    assert worst < 1e-5, (worst, losses, expected)
+    worst = same_losses(folder, theirs, batches)
 
     accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     probe = batches[0][0]

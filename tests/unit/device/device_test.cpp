@@ -6,7 +6,6 @@
 
 #include <mutex>
 
-#include "core/diagnostic.h"
 #include "runner/checkpoint/accelerate_files.h"
 #include "runner/checkpoint/snapshot.h"
 #include "runner/job/job.h"
@@ -16,21 +15,10 @@
 #include "runner/loop/train_step.h"
 #include "tests/unit/device/host_device.h"
 #include "tests/unit/dist/ranks.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
-
-std::unique_ptr<Job> job_on(const World& world, const std::string& text) {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe("r.yaml", text);
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  problems.check();
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry, world);
-}
 
 World on(at::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
@@ -64,10 +52,11 @@ TrainState saved(const Job& job, int64_t step) {
 /// The engine that computes blocks again must be there before the first backward pass.
 class EngineFirst final : public testing::Environment {
   void SetUp() override {
-    const auto job = job_on(on(at::kCPU),
-                            "model: {type: gpt, layers: 1, heads: 1, width: 4}\n"
-                            "data: {train: {type: synthetic/addition, length: 8}}\n"
-                            "train: {batch: 4, activation_checkpointing: blocks}\n");
+    const auto job = make_job(
+        "model: {type: gpt, layers: 1, heads: 1, width: 4}\n"
+        "data: {train: {type: synthetic/addition, length: 8}}\n"
+        "train: {batch: 4, activation_checkpointing: blocks}\n",
+        on(at::kCPU));
   }
 };
 const auto* const kEngineFirst = testing::AddGlobalTestEnvironment(new EngineFirst);
@@ -132,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(DeviceTest, GivesTheCpusBits) {
-  const auto there = job_on(on(host_device(1)), text());
+  const auto there = make_job(text(), on(host_device(1)));
   // The CPU's generator has drawn the weights, the device's nothing so far.
   set_device_generator_state(host_device(1), generator_state());
   const int64_t before = host_device_calls();
@@ -142,7 +131,7 @@ TEST_P(DeviceTest, GivesTheCpusBits) {
     EXPECT_EQ(item.tensor.device(), host_device(1)) << item.name;
   }
   const auto results = evaluate(*there);
-  const auto here = job_on(on(at::kCPU), text());
+  const auto here = make_job(text(), on(at::kCPU));
   const std::vector<double> wanted = train(*here, 1, 6);
   ASSERT_EQ(numbers.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -152,13 +141,13 @@ TEST_P(DeviceTest, GivesTheCpusBits) {
 }
 
 TEST_P(DeviceTest, GoesOnFromACheckpoint) {
-  const auto straight = job_on(on(host_device(1)), text());
+  const auto straight = make_job(text(), on(host_device(1)));
   train(*straight, 1, 3);
   const TrainState state = saved(*straight, 3);
   const std::vector<double> wanted = train(*straight, 4, 6);
   for (const NamedTensor& item : state.model) EXPECT_TRUE(item.tensor.is_cpu()) << item.name;
   ASSERT_EQ(state.device_rngs.size(), 1U);
-  const auto resumed = job_on(on(host_device(1)), text());
+  const auto resumed = make_job(text(), on(host_device(1)));
   train(*resumed, 1, 1);  // generators and all else stand elsewhere
   restore(*resumed, state);
   EXPECT_EQ(train(*resumed, 4, 6), wanted);
@@ -168,10 +157,10 @@ TEST(DeviceScalerTest, LossesAreScaledThere) {
   const std::string plain_text =
       std::string("model: {type: mlp, hidden: [8]}\noptimizer: {type: sgd, lr: 0.1}\n") + kImages;
   const auto scaled =
-      job_on(on(host_device(1)),
-             plain_text + "accelerator: {mixed_precision: fp16, grad_scaler: {init_scale: 8}}\n");
+      make_job(plain_text + "accelerator: {mixed_precision: fp16, grad_scaler: {init_scale: 8}}\n",
+               on(host_device(1)));
   // Nothing is cast there, and a power of two changes no digit.
-  EXPECT_EQ(train(*scaled, 1, 3), train(*job_on(on(at::kCPU), plain_text), 1, 3));
+  EXPECT_EQ(train(*scaled, 1, 3), train(*make_job(plain_text, on(at::kCPU)), 1, 3));
   // An overflow is found there too.
   const at::Tensor before = scaled->parameters[0].tensor.detach().clone();
   scaled->parameters[2].tensor.detach().mul_(1e30);
@@ -208,11 +197,11 @@ TEST(DeviceRandomTest, ACheckpointOfTheCpuGivesTheDeviceANewStream) {
           "model: {type: mlp, hidden: [8], dropout: 0.5}\noptimizer: {type: sgd, lr: "
           "0.1}\n") +
       kImages;
-  const auto here = job_on(on(at::kCPU), text);
+  const auto here = make_job(text, on(at::kCPU));
   train(*here, 1, 2);
   const TrainState state = saved(*here, 2);
   EXPECT_TRUE(state.device_rngs.empty());
-  const auto one = job_on(on(host_device(0)), text), other = job_on(on(host_device(0)), text);
+  const auto one = make_job(text, on(host_device(0))), other = make_job(text, on(host_device(0)));
   const at::Tensor start = device_generator_states(host_device().type())[0].clone();
   restore(*one, state);
   EXPECT_FALSE(device_generator_states(host_device().type())[0].equal(start));
@@ -236,7 +225,7 @@ std::vector<double> on_two_ranks(const std::string& text, bool on_devices) {
     std::unique_ptr<Job> job;
     {
       const std::lock_guard lock(building);
-      job = job_on(world, text);
+      job = make_job(text, world);
     }
     group.barrier("all are built");
     const std::vector<double> own = train(*job, 1, 4);
@@ -249,11 +238,11 @@ std::vector<double> on_two_ranks(const std::string& text, bool on_devices) {
 TEST(DeviceRecomputeTest, BlocksDrawTheirDropoutAgainOnTheDevice) {
   const std::string text =
       std::string("model: {type: gpt, layers: 2, heads: 2, width: 16, dropout: 0.3}\n") + kSums;
-  const auto kept = job_on(on(host_device(1)), text);
+  const auto kept = make_job(text, on(host_device(1)));
   const std::vector<double> numbers = train(*kept, 1, 3);
   std::string again = text;
   again.replace(again.find("\ntrain: {"), 9, "\ntrain: {activation_checkpointing: blocks, ");
-  EXPECT_EQ(train(*job_on(on(host_device(1)), again), 1, 3), numbers);
+  EXPECT_EQ(train(*make_job(again, on(host_device(1))), 1, 3), numbers);
 }
 
 // Canonical sums take one thread, which backward on such a device is not bound to.

@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "core/diagnostic.h"
 #include "core/error.h"
 #include "runner/loop/run_state.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
@@ -16,15 +15,9 @@ const std::string kAdam = "optimizer: {type: adamw, lr: 0.5}\n";
 const std::string kCosine = "scheduler: {type: cosine}\n";
 
 std::unique_ptr<Job> job_of(const std::string& text, const std::string& data = "synthetic/glyphs") {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe("r.yaml", text + "data: {train: {type: " + data +
-                                               ", length: 40}, loader: {workers: 0}}\n"
-                                               "train: {until: 10 steps, batch: 16}\n");
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry);
+  return make_job(text + "data: {train: {type: " + data +
+                  ", length: 40}, loader: {workers: 0}}\n"
+                  "train: {until: 10 steps, batch: 16}\n");
 }
 
 /// What a script with the same parts has saved after `updates` updates.

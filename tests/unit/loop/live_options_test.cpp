@@ -2,27 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include "core/diagnostic.h"
 #include "runner/loop/train_step.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
 
 std::unique_ptr<Job> live_job(const std::string& optimizer) {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe("r.yaml",
-                                 "model: {type: mlp, hidden: [8]}\n"
-                                 "data: {train: {type: synthetic/glyphs, length: 32}, "
-                                 "loader: {workers: 0}}\n"
-                                 "train: {until: 2 epochs, batch: 16}\n"
-                                 "optimizer: " +
-                                     optimizer + "\n");
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry);
+  return make_job(
+      "model: {type: mlp, hidden: [8]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 32}, loader: {workers: 0}}\n"
+      "train: {until: 2 epochs, batch: 16}\n"
+      "optimizer: " +
+      optimizer + "\n");
 }
 
 double step_loss(Job& job, int64_t step) {

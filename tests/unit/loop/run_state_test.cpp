@@ -3,28 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include "core/diagnostic.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
 
 /// The state after `updates` updates in `updates` + 3 steps of 20.
 TrainState state_of(const std::string& scheduler, int64_t updates) {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree =
-      parse_recipe("r.yaml",
-                   "model: {type: mlp, hidden: [8]}\n"
-                   "data: {train: {type: synthetic/glyphs, length: 40}, loader: {workers: 0}}\n"
-                   "optimizer: {type: sgd, lr: 0.5}\n"
-                   "train: {until: 20 steps, batch: 16}\n"
-                   "scheduler: " +
-                       scheduler + "\n");
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  Node resolved = resolve_recipe(recipe, tree);
-  const auto job = build_job(std::move(recipe), std::move(resolved), registry);
+  const auto job = make_job(
+      "model: {type: mlp, hidden: [8]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 40}, loader: {workers: 0}}\n"
+      "optimizer: {type: sgd, lr: 0.5}\n"
+      "train: {until: 20 steps, batch: 16}\n"
+      "scheduler: " +
+      scheduler + "\n");
   RunState run;
   run.updates = updates;
   run.progress.step = updates + 3;

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "runner/loop/run_state.h"
 #include "runner/loop/train_step.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
@@ -91,25 +91,17 @@ class Duel final : public Task {
 const Register<Duel> duel;
 
 std::unique_ptr<Job> duel_of(int64_t micro_batch, const std::string& fault = "") {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe(
-      "r.yaml",
+  return make_job(
       "model: {type: mlp, hidden: [8]}\n"
       "task: {type: duel, rival: {type: mlp, hidden: [4]}, rival_optimizer: {type: adam, lr: "
       "0.01}, " +
-          (fault.empty() ? std::string() : "fault: " + fault + ", ") +
-          "first: " + (fault == "unknown" ? "nobody" : "rival") +
-          "}\n"
-          "data: {train: {type: synthetic/regression, length: 22}, loader: {workers: 0}}\n"
-          "optimizer: {type: adam, lr: 0.1}\n"
-          "train: {until: 20 steps, batch: 16, micro_batch: " +
-          std::to_string(micro_batch) + "}\n");
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  problems.check();
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry);
+      (fault.empty() ? std::string() : "fault: " + fault + ", ") +
+      "first: " + (fault == "unknown" ? "nobody" : "rival") +
+      "}\n"
+      "data: {train: {type: synthetic/regression, length: 22}, loader: {workers: 0}}\n"
+      "optimizer: {type: adam, lr: 0.1}\n"
+      "train: {until: 20 steps, batch: 16, micro_batch: " +
+      std::to_string(micro_batch) + "}\n");
 }
 
 StepResult next_step(Job& job, int64_t step, bool careful = false) {

@@ -4,23 +4,12 @@
 
 #include <limits>
 
-#include "core/diagnostic.h"
 #include "core/error.h"
 #include "runner/loop/to_batch.h"
-#include "tests/unit/job/read_text.h"
+#include "tests/unit/job/make_job.h"
 
 namespace accel {
 namespace {
-
-std::unique_ptr<Job> job_of(const std::string& text) {
-  const Registry registry = all_components();
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe("r.yaml", text);
-  RecipeOptions recipe = read_recipe(tree, "r", reading);
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry);
-}
 
 std::string job_text(int64_t micro_batch, const std::string& more = "") {
   return "model: {type: mlp, hidden: [8]}\n"
@@ -38,7 +27,7 @@ StepResult next_step(Job& job, int64_t step) {
 
 TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
   // 22 samples: the second step of each epoch holds 6, of which the last micro-batch has 2.
-  const auto whole = job_of(job_text(16)), parts = job_of(job_text(4));
+  const auto whole = make_job(job_text(16)), parts = make_job(job_text(4));
   for (int64_t step = 1; step <= 4; ++step) {
     const StepResult a = next_step(*whole, step), b = next_step(*parts, step);
     EXPECT_NEAR(a.loss, b.loss, 1e-6) << "step " << step;
@@ -52,7 +41,7 @@ TEST(TrainStepTest, MicroBatchesEqualOneBigBatchTheShortTailIncluded) {
 }
 
 TEST(TrainStepTest, WhatEachRankComputedForComesBackByRank) {
-  const auto job = job_of(job_text(16));
+  const auto job = make_job(job_text(16));
   Stopwatch watch;
   const StepResult result = train_step(*job, job->train_loader->next(),
                                        {.step = 1, .seconds = 3, .computed = 0.25}, watch);
@@ -61,7 +50,7 @@ TEST(TrainStepTest, WhatEachRankComputedForComesBackByRank) {
 }
 
 TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
-  const auto job = job_of(job_text(8));
+  const auto job = make_job(job_text(8));
   const at::Tensor before = job->parameters[0].tensor.detach().clone();
   const Window window = job->train_loader->next();
   to_batches(window)[0].inputs.fill_(std::numeric_limits<double>::quiet_NaN());
@@ -77,7 +66,7 @@ TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
 }
 
 TEST(TrainStepTest, AGradientThatOverflowsIsNamed) {
-  const auto job = job_of(job_text(16));
+  const auto job = make_job(job_text(16));
   // The loss is finite, the first layer's gradient is not: it is multiplied by these weights.
   job->parameters[2].tensor.detach().mul_(1e30);
   job->parameters[0].tensor.detach().mul_(1e-30);
@@ -94,7 +83,7 @@ TEST(TrainStepTest, AGradientThatOverflowsIsNamed) {
 }
 
 TEST(TrainStepTest, Fp16OverflowSkipsTheUpdateAndHalvesTheScale) {
-  const auto job = job_of(job_text(16, "accelerator: {mixed_precision: fp16}\n"));
+  const auto job = make_job(job_text(16, "accelerator: {mixed_precision: fp16}\n"));
   job->parameters[2].tensor.detach().mul_(200);
   const at::Tensor before = job->parameters[0].tensor.detach().clone();
   const double scale = job->precision->loss_scale();
@@ -105,8 +94,8 @@ TEST(TrainStepTest, Fp16OverflowSkipsTheUpdateAndHalvesTheScale) {
 }
 
 TEST(TrainStepTest, ClippingLimitsTheUpdateAndReportsTheTrueNorm) {
-  const auto free = job_of(job_text(16));
-  const auto clipped = job_of(
+  const auto free = make_job(job_text(16));
+  const auto clipped = make_job(
       "model: {type: mlp, hidden: [8]}\n"
       "data: {train: {type: synthetic/glyphs, length: 22}, loader: {workers: 0}}\n"
       "optimizer: {type: sgd, lr: 1.0}\n"

@@ -1,0 +1,25 @@
+// Jobs from the text of a recipe, as the executable builds them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runner/job/job.h"
+#include "tests/unit/job/read_text.h"
+
+namespace accel {
+
+/// The job that the recipe `text`, named r.yaml, says. Throws RecipeError.
+inline std::unique_ptr<Job> make_job(const std::string& text, const World& world = {}) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node tree = parse_recipe("r.yaml", text);
+  RecipeOptions recipe = read_recipe(tree, "r", reading);
+  problems.check();
+  Node resolved = resolve_recipe(recipe, tree);
+  return build_job(std::move(recipe), std::move(resolved), registry, world);
+}
+
+}  // namespace accel
