@@ -4,6 +4,7 @@ import faulthandler
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import tempfile
 import time
@@ -11,6 +12,8 @@ import time
 # A test that waits for ever says where before it is ended.
 if "ACCEL_TEST_LIMIT" in os.environ:
     faulthandler.dump_traceback_later(float(os.environ["ACCEL_TEST_LIMIT"]))
+# Nor does one take a whole machine's memory, which would stop that machine. In bytes, for each process.
+resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 # One thread: these jobs are so small that more would only wait for one another.
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
 

@@ -238,7 +238,8 @@ def offered(scratch, shell, line):
 
 def check_completion(scratch, report):
     for shell in ("bash", "zsh", "fish"):
-        done = subprocess.run([scratch.binary, "completion", shell], text=True, capture_output=True)
+        done = subprocess.run([scratch.binary, "completion", shell], text=True, capture_output=True,
+                              timeout=60)
         (scratch.path / f"script.{shell}").write_text(done.stdout)
         if not shutil.which(shell):
             print(f"skipped {shell}, which is not installed")
