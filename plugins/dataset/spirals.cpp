@@ -5,6 +5,7 @@
 // for: that is what lets a run be resumed to the bit.
 #include <cmath>
 #include <numbers>
+#include <sstream>
 #include <string>
 
 #include "core/dataset.h"
@@ -58,10 +59,10 @@ class Spirals final : public Dataset {
 
   /// Of computed data, all that it depends on.
   std::string fingerprint() const override {
-    return std::string(kName) + " " + std::to_string(options_.length) + " " +
-           std::to_string(options_.arms) + " " + std::to_string(options_.noise) + " " +
-           std::to_string(options_.turns) + " seed " + std::to_string(context_.seed) +
-           (context_.train ? " train" : " eval");
+    std::ostringstream text;
+    text << kName << ' ' << options_.length << ' ' << options_.arms << ' ' << options_.noise << ' '
+         << options_.turns << " seed " << context_.seed << (context_.train ? " train" : " eval");
+    return text.str();
   }
 
  private:
