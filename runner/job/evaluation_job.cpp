@@ -3,6 +3,7 @@
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/tensor_memory.h"
 #include "runner/job/torch_setup.h"
 
 namespace accel {
@@ -14,6 +15,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->group = World{}.group;
   job->watch = World{}.watch;
   job->batches = plan_batches(shared_train(job->recipe, parts.world), parts.world);
+  keep_freed_memory();
   set_threads(threads_of(job->recipe.accelerator, 1));
   set_deterministic(job->recipe.train.deterministic);
   job->data = std::move(parts.data);

@@ -8,6 +8,7 @@
 #include "runner/job/build_strategy.h"
 #include "runner/job/build_trained.h"
 #include "runner/job/model_texts.h"
+#include "runner/job/tensor_memory.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/phased_schedule.h"
 #include "runner/plugin/manifest.h"
@@ -202,6 +203,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   check_sharing(job->recipe, job->resolved, world.group->world());
   job->batches =
       plan_batches(shared_train(job->recipe, world.group->world()), world.group->world());
+  keep_freed_memory();
   set_threads(threads_of(job->recipe.accelerator, world.local_world));
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);

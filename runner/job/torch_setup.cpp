@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace accel {
-
 int64_t usable_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);

@@ -217,17 +217,15 @@ void register_once() {
 
 }  // namespace
 
-HeapModel::Block WorkMeter::take(int64_t bytes) {
+BlockHeap::Block WorkMeter::take(int64_t bytes) {
   live_ += bytes;
   peak_ = std::max(peak_, live_);
-  const HeapModel::Block block = heap_.take(bytes);
-  peak_resident_ = std::max(peak_resident_, heap_.resident());
-  return block;
+  return *heap_of(bytes).take(bytes);
 }
 
-void WorkMeter::give_back(HeapModel::Block block, int64_t bytes) {
+void WorkMeter::give_back(BlockHeap::Block block, int64_t bytes) {
   live_ -= bytes;
-  heap_.give_back(block);
+  heap_of(bytes).give_back(block);
 }
 
 DryScope::DryScope(std::shared_ptr<WorkMeter> meter)

@@ -8,7 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "runner/plan/heap_model.h"
+#include "runner/job/block_heap.h"
+#include "runner/job/tensor_memory.h"
 
 namespace accel {
 
@@ -19,21 +20,22 @@ class WorkMeter {
   int64_t live_bytes() const { return live_; }
   int64_t peak_bytes() const { return peak_; }
   /// The most that the process has of the system's for them: blocks leave holes when they go.
-  int64_t peak_resident() const { return peak_resident_; }
+  int64_t peak_resident() const { return small_.extent() + large_.extent(); }
 
   /// Floating-point operations of matrix products, convolutions and attention, a multiplication
   /// and an addition counting as two; what else there is hardly adds to them.
   double flops() const { return flops_; }
   void add_flops(double flops) { flops_ += flops; }
 
-  HeapModel::Block take(int64_t bytes);
-  void give_back(HeapModel::Block block, int64_t bytes);
+  BlockHeap::Block take(int64_t bytes);
+  void give_back(BlockHeap::Block block, int64_t bytes);
 
  private:
-  HeapModel heap_;
+  BlockHeap& heap_of(int64_t bytes) { return bytes < kLeastTensorBlock ? small_ : large_; }
+
+  BlockHeap small_, large_;  // as keep_freed_memory() makes them
   int64_t live_ = 0;
   int64_t peak_ = 0;
-  int64_t peak_resident_ = 0;
   double flops_ = 0;
 };
 

@@ -43,7 +43,7 @@ class DryMemory {
  private:
   size_t bytes_;
   void* data_ = nullptr;
-  HeapModel::Block block_ = 0;
+  BlockHeap::Block block_ = 0;
   std::shared_ptr<WorkMeter> meter_;
 };
 

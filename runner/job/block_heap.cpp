@@ -1,0 +1,63 @@
+#include "runner/job/block_heap.h"
+
+#include <algorithm>
+
+namespace accel {
+namespace {
+
+constexpr int64_t kUnit = 64;
+
+}  // namespace
+
+std::optional<BlockHeap::Block> BlockHeap::take(int64_t bytes) {
+  const int64_t size = (bytes + kUnit - 1) / kUnit * kUnit + kUnit;
+  const auto hole = best_.lower_bound({size, 0});
+  int64_t begin = used_;
+  if (hole != best_.end()) {
+    const auto [room, from] = *hole;
+    begin = from;
+    remove_hole(from, room);
+    if (room > size) add_hole(from + size, room - size);
+  } else {
+    if (size > limit_ - used_) return std::nullopt;
+    used_ += size;
+    extent_ = std::max(extent_, used_);
+  }
+  blocks_[begin] = size;
+  return begin;
+}
+
+void BlockHeap::give_back(Block block) {
+  const auto found = blocks_.find(block);
+  int64_t begin = block, size = found->second;
+  blocks_.erase(found);
+  const auto behind = holes_.find(begin + size);
+  if (behind != holes_.end()) {
+    const int64_t more = behind->second;
+    remove_hole(begin + size, more);
+    size += more;
+  }
+  auto before = holes_.lower_bound(begin);
+  if (before != holes_.begin() && (--before)->first + before->second == begin) {
+    begin = before->first;
+    size += before->second;
+    remove_hole(begin, before->second);
+  }
+  if (begin + size == used_) {
+    used_ = begin;
+  } else {
+    add_hole(begin, size);
+  }
+}
+
+void BlockHeap::add_hole(int64_t begin, int64_t size) {
+  holes_[begin] = size;
+  best_.emplace(size, begin);
+}
+
+void BlockHeap::remove_hole(int64_t begin, int64_t size) {
+  holes_.erase(begin);
+  best_.erase({size, begin});
+}
+
+}  // namespace accel

@@ -1,0 +1,41 @@
+// Blocks of one growing range of memory, without the memory: which bytes of it belong to whom.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace accel {
+
+/// A range that grows at its end, takes the best of its holes again, and never shrinks. Blocks
+/// begin at multiples of 64 bytes; neighbours have 64 bytes between them, so that blocks of a
+/// page's size do not all meet in the same lines of a cache.
+class BlockHeap {
+ public:
+  using Block = int64_t;  ///< where it begins, in bytes from the start of the range
+
+  /// Nothing when the range would have to grow beyond its limit.
+  std::optional<Block> take(int64_t bytes);
+  void give_back(Block block);
+
+  /// The end of the highest block there ever was, in bytes.
+  int64_t extent() const { return extent_; }
+  /// From here on the range may end there at most; blocks beyond it stay.
+  void limit(int64_t bytes) { limit_ = bytes; }
+
+ private:
+  void add_hole(int64_t begin, int64_t size);
+  void remove_hole(int64_t begin, int64_t size);
+
+  std::map<Block, int64_t> blocks_;             // sizes
+  std::map<int64_t, int64_t> holes_;            // from where to their size
+  std::set<std::pair<int64_t, int64_t>> best_;  // the same, by size and from where
+  int64_t used_ = 0;                            // where the last block ends
+  int64_t extent_ = 0;
+  int64_t limit_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace accel

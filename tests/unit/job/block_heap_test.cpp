@@ -1,0 +1,91 @@
+#include "runner/job/block_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace accel {
+namespace {
+
+constexpr int64_t kMib = 1 << 20;
+constexpr int64_t kSlack = 1 << 10;  // between blocks
+
+TEST(BlockHeapTest, WhatIsFreedStaysForWhatComesNext) {
+  BlockHeap heap;
+  heap.give_back(*heap.take(100 * kMib));
+  EXPECT_NEAR(heap.extent(), 100 * kMib, kSlack);
+  heap.take(40 * kMib);
+  heap.take(60 * kMib - kSlack);
+  EXPECT_NEAR(heap.extent(), 100 * kMib, kSlack);
+}
+
+TEST(BlockHeapTest, AHoleTakesWhatFitsIntoIt) {
+  BlockHeap heap;
+  const BlockHeap::Block low = *heap.take(4 * kMib);
+  heap.take(kMib);
+  heap.give_back(low);
+  heap.take(3 * kMib);
+  EXPECT_NEAR(heap.extent(), 5 * kMib, kSlack);
+  heap.take(2 * kMib);  // does not fit into what is left of it
+  EXPECT_NEAR(heap.extent(), 7 * kMib, kSlack);
+}
+
+TEST(BlockHeapTest, TheSmallestHoleThatFitsIsTaken) {
+  BlockHeap heap;
+  const BlockHeap::Block wide = *heap.take(4 * kMib);
+  heap.take(kMib);
+  const BlockHeap::Block narrow = *heap.take(2 * kMib);
+  heap.take(kMib);
+  heap.give_back(wide);
+  heap.give_back(narrow);
+  EXPECT_EQ(heap.take(2 * kMib), narrow);
+  EXPECT_EQ(heap.take(4 * kMib), wide);
+}
+
+TEST(BlockHeapTest, NeighbouringHolesBecomeOne) {
+  BlockHeap heap;
+  const BlockHeap::Block a = *heap.take(2 * kMib), b = *heap.take(2 * kMib),
+                         c = *heap.take(2 * kMib);
+  heap.take(kMib);
+  for (const BlockHeap::Block block : {a, c, b}) heap.give_back(block);
+  heap.take(6 * kMib);
+  EXPECT_NEAR(heap.extent(), 7 * kMib, kSlack);
+}
+
+TEST(BlockHeapTest, NothingBeyondTheLimit) {
+  BlockHeap heap;
+  heap.limit(4 * kMib);
+  EXPECT_FALSE(heap.take(4 * kMib));  // with what lies between blocks it is more
+  const std::optional<BlockHeap::Block> block = heap.take(3 * kMib);
+  ASSERT_TRUE(block);
+  EXPECT_FALSE(heap.take(kMib));
+  EXPECT_LT(heap.extent(), 4 * kMib);
+  heap.give_back(*block);
+  EXPECT_EQ(heap.take(2 * kMib), *block);
+}
+
+TEST(BlockHeapTest, BlocksNeverOverlap) {
+  BlockHeap heap;
+  std::mt19937 draw(1);
+  std::map<int64_t, int64_t> blocks;
+  for (int i = 0; i < 20000; ++i) {
+    if (blocks.size() < 50 || draw() % 2) {
+      const int64_t bytes = 1 + draw() % 5000;
+      const int64_t begin = *heap.take(bytes);
+      const auto [at, fresh] = blocks.emplace(begin, begin + bytes);
+      ASSERT_TRUE(fresh);
+      const auto next = std::next(at);
+      ASSERT_TRUE(at == blocks.begin() || std::prev(at)->second <= begin);
+      ASSERT_TRUE(next == blocks.end() || begin + bytes <= next->first);
+    } else {
+      const auto gone = std::next(blocks.begin(), draw() % blocks.size());
+      heap.give_back(gone->first);
+      blocks.erase(gone);
+    }
+  }
+  for (const auto& [begin, end] : blocks) heap.give_back(begin);
+  EXPECT_EQ(heap.take(heap.extent() - 64), 0);  // one hole again
+}
+
+}  // namespace
+}  // namespace accel
