@@ -3,6 +3,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
 
+#include "kernels/gelu.h"
 #include "runner/formats/hf_config.h"
 
 namespace accel {
@@ -21,7 +22,7 @@ at::Tensor activate(HfActivation activation, const at::Tensor& x) {
     case HfActivation::kGelu:
       return at::gelu(x);
     case HfActivation::kGeluTanh:
-      return at::gelu(x, "tanh");
+      return gelu_tanh(x);
     case HfActivation::kSilu:
       return at::silu(x);
     case HfActivation::kTanh:

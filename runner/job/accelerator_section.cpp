@@ -1,6 +1,7 @@
 #include "runner/job/accelerator_section.h"
 
 #include <string>
+#include <utility>
 
 namespace accel {
 namespace {
@@ -155,6 +156,27 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_power_sgd(section, check);
 }
 
+/// How and where one rank computes.
+Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
+  return std::move(schema)
+      .field("mixed_precision", &AcceleratorSection::mixed_precision,
+             "Type that autocast computes in.")
+      .field("grad_scaler", &AcceleratorSection::grad_scaler,
+             "How the loss is scaled under `fp16`, the only precision that needs it.")
+      .field(
+          "device", &AcceleratorSection::device,
+          "Where to compute. cuda: a GPU of NVIDIA's for each rank; auto: so where there is one.")
+      .field("gpu_ids", &AcceleratorSection::gpu_ids,
+             "The GPUs of this machine to use, such as `0,1`.", list_of_ids())
+      .on_resume(Change::kFree)
+      .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
+             "Threads of one rank; auto: this machine's cores, shared by its ranks.",
+             if_given<Auto>(between<int64_t>(1, 1024)))
+      .field("kernels", &AcceleratorSection::kernels,
+             "fused: faster loops of this program where it has them, whose results differ from "
+             "PyTorch's in the last digits. reference: PyTorch's own operators alone.");
+}
+
 }  // namespace
 
 Schema<DdpSection> DdpSection::schema() {
@@ -190,64 +212,52 @@ Schema<LocalSgdSection> LocalSgdSection::schema() {
 }
 
 Schema<AcceleratorSection> AcceleratorSection::schema() {
-  return Schema<AcceleratorSection>()
-      .field("distributed_type", &AcceleratorSection::distributed_type,
-             "How processes share the work.")
-      .on_resume(Change::kFree)
-      .field("num_processes", &AcceleratorSection::num_processes,
-             "Ranks, over all machines; auto: as torchrun, mpirun or srun say, or else one for "
-             "each machine.",
-             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
-      .on_resume(Change::kFree)
-      .field("num_machines", &AcceleratorSection::num_machines,
-             "Machines; start `accel-run` once on each.", between<int64_t>(1, kMostProcesses))
-      .on_resume(Change::kFree)
-      .field("machine_rank", &AcceleratorSection::machine_rank, "Which machine this is, from 0.",
-             between<int64_t>(0, kMostProcesses))
-      .on_resume(Change::kFree)
-      .field("main_process_ip", &AcceleratorSection::main_process_ip,
-             "Address or name of machine 0, as the others reach it.")
-      .on_resume(Change::kFree)
-      .field("main_process_port", &AcceleratorSection::main_process_port,
-             "Port of machine 0 that ranks meet at; auto: a free one, on one machine.",
-             if_given<Auto>(between<int64_t>(1, 65535)))
-      .on_resume(Change::kFree)
-      .field("max_restarts", &AcceleratorSection::max_restarts,
-             "How often to start again from the last checkpoint when a rank dies.",
-             between<int64_t>(0, 1'000'000))
-      .on_resume(Change::kFree)
-      .field("timeout", &AcceleratorSection::timeout,
-             "How long a rank waits for the others before the run ends with exit code 6.",
-             time_span())
-      .on_resume(Change::kFree)
-      .field("join_timeout", &AcceleratorSection::join_timeout,
-             "How long the start waits for all ranks to join.", time_span())
-      .on_resume(Change::kFree)
-      .field("reduction", &AcceleratorSection::reduction,
-             "How gradients are summed. bucketed: while backward still runs. canonical: in one "
-             "order for any number of ranks, so that all give the same bits.")
-      .field("ddp", &AcceleratorSection::ddp, "Data parallel training.")
-      .field("local_sgd", &AcceleratorSection::local_sgd,
-             "Each rank makes updates of its own, and weights are averaged now and then.")
-      .field("sync_batch_norm", &AcceleratorSection::sync_batch_norm,
-             "Batch norm by the mean and variance of all ranks' samples.")
-      .field("debug", &AcceleratorSection::debug,
-             "collectives: check before each one that all ranks mean the same.")
-      .on_resume(Change::kFree)
-      .field("mixed_precision", &AcceleratorSection::mixed_precision,
-             "Type that autocast computes in.")
-      .field("grad_scaler", &AcceleratorSection::grad_scaler,
-             "How the loss is scaled under `fp16`, the only precision that needs it.")
-      .field(
-          "device", &AcceleratorSection::device,
-          "Where to compute. cuda: a GPU of NVIDIA's for each rank; auto: so where there is one.")
-      .field("gpu_ids", &AcceleratorSection::gpu_ids,
-             "The GPUs of this machine to use, such as `0,1`.", list_of_ids())
-      .on_resume(Change::kFree)
-      .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
-             "Threads of one rank; auto: this machine's cores, shared by its ranks.",
-             if_given<Auto>(between<int64_t>(1, 1024)))
-      .check(&check_accelerator);
+  auto sharing =
+      Schema<AcceleratorSection>()
+          .field("distributed_type", &AcceleratorSection::distributed_type,
+                 "How processes share the work.")
+          .on_resume(Change::kFree)
+          .field("num_processes", &AcceleratorSection::num_processes,
+                 "Ranks, over all machines; auto: as torchrun, mpirun or srun say, or else one for "
+                 "each machine.",
+                 if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+          .on_resume(Change::kFree)
+          .field("num_machines", &AcceleratorSection::num_machines,
+                 "Machines; start `accel-run` once on each.", between<int64_t>(1, kMostProcesses))
+          .on_resume(Change::kFree)
+          .field("machine_rank", &AcceleratorSection::machine_rank,
+                 "Which machine this is, from 0.", between<int64_t>(0, kMostProcesses))
+          .on_resume(Change::kFree)
+          .field("main_process_ip", &AcceleratorSection::main_process_ip,
+                 "Address or name of machine 0, as the others reach it.")
+          .on_resume(Change::kFree)
+          .field("main_process_port", &AcceleratorSection::main_process_port,
+                 "Port of machine 0 that ranks meet at; auto: a free one, on one machine.",
+                 if_given<Auto>(between<int64_t>(1, 65535)))
+          .on_resume(Change::kFree)
+          .field("max_restarts", &AcceleratorSection::max_restarts,
+                 "How often to start again from the last checkpoint when a rank dies.",
+                 between<int64_t>(0, 1'000'000))
+          .on_resume(Change::kFree)
+          .field("timeout", &AcceleratorSection::timeout,
+                 "How long a rank waits for the others before the run ends with exit code 6.",
+                 time_span())
+          .on_resume(Change::kFree)
+          .field("join_timeout", &AcceleratorSection::join_timeout,
+                 "How long the start waits for all ranks to join.", time_span())
+          .on_resume(Change::kFree)
+          .field("reduction", &AcceleratorSection::reduction,
+                 "How gradients are summed. bucketed: while backward still runs. canonical: in one "
+                 "order for any number of ranks, so that all give the same bits.")
+          .field("ddp", &AcceleratorSection::ddp, "Data parallel training.")
+          .field("local_sgd", &AcceleratorSection::local_sgd,
+                 "Each rank makes updates of its own, and weights are averaged now and then.")
+          .field("sync_batch_norm", &AcceleratorSection::sync_batch_norm,
+                 "Batch norm by the mean and variance of all ranks' samples.")
+          .field("debug", &AcceleratorSection::debug,
+                 "collectives: check before each one that all ranks mean the same.")
+          .on_resume(Change::kFree);
+  return with_computing(std::move(sharing)).check(&check_accelerator);
 }
 
 DeviceChoice AcceleratorSection::wanted_device() const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/schema.h"
+#include "kernels/kernels.h"
 #include "runner/job/recipe_values.h"
 #include "runner/precision/precision.h"
 
@@ -82,6 +83,7 @@ struct AcceleratorSection {
   DeviceChoice device = DeviceChoice::kAuto;
   std::string gpu_ids = "all";
   Auto<int64_t> num_cpu_threads_per_process;
+  Kernels kernels = Kernels::kFused;
   static Schema<AcceleratorSection> schema();
 
   /// What `device` and `distributed_type` say together.

@@ -16,6 +16,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->watch = World{}.watch;
   job->batches = plan_batches(shared_train(job->recipe, parts.world), parts.world);
   keep_freed_memory();
+  use_kernels(job->recipe.accelerator.kernels);
   set_threads(threads_of(job->recipe.accelerator, 1));
   set_deterministic(job->recipe.train.deterministic);
   job->data = std::move(parts.data);

@@ -204,6 +204,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->batches =
       plan_batches(shared_train(job->recipe, world.group->world()), world.group->world());
   keep_freed_memory();
+  use_kernels(job->recipe.accelerator.kernels);
   set_threads(threads_of(job->recipe.accelerator, world.local_world));
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);

@@ -3,14 +3,13 @@
 #include <ATen/ops/_foreach_clamp_max.h>
 #include <ATen/ops/_foreach_clamp_min.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <vector>
+
+#include "kernels/norm.h"
 
 namespace accel {
 namespace {
@@ -26,7 +25,7 @@ std::vector<at::Tensor> gradients(std::span<const NamedTensor> parameters) {
 
 at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return at::zeros({}, at::kFloat);
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2.0)), 2.0);
+  return norm_of_all(gradients);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace accel {
 
 /// The L2 norm of all gradients as one vector: 0-d, on the first gradient's device, not read back
-/// to the host; a float32 zero when there is no gradient. Same bits as Python's clip_grad_norm_.
+/// to the host; a float32 zero when there is no gradient. With reference kernels the same bits as
+/// Python's clip_grad_norm_.
 at::Tensor gradient_norm(std::span<const NamedTensor> parameters);
 
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)). Returns the norm they had.

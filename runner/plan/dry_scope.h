@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "kernels/kernels.h"
 #include "runner/job/block_heap.h"
 #include "runner/job/tensor_memory.h"
 
@@ -57,6 +58,7 @@ class DryScope {
  private:
   at::Tensor generator_;  // as it was: what is built in the scope may seed it
   std::shared_ptr<WorkMeter> outer_;
+  ReferenceKernels no_kernels_;  // which would read and write contents
   std::optional<c10::impl::IncludeDispatchKeyGuard> guard_;
 };
 

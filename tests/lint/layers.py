@@ -13,14 +13,16 @@ READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/
                  "runner/report", "runner/plugin", "runner/editor", "runner/fetch")
 
 # What each layer may include beside itself and core.
-USES = {"core": (), "plugins": (), "runner/formats": ()}
+USES = {"core": (), "kernels": (), "plugins": (), "runner/formats": ()}
 USES.update({layer: ("runner/formats",) if layer in READS_FORMATS else () for layer in COMPONENTS})
 USES["runner/cuda"] = ()
 USES["runner/dist"] += ("runner/cuda",)  # the request that its one function takes
 USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
-USES["runner/job"] = COMPONENTS
+USES["models"] += ("kernels",)
+USES["runner/optim"] += ("kernels",)
+USES["runner/job"] = (*COMPONENTS, "kernels")
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns
-USES["runner/plan"] = COMPONENTS + ("runner/job", "runner/loop")  # it makes steps to measure them
+USES["runner/plan"] = (*COMPONENTS, "kernels", "runner/job", "runner/loop")  # it makes steps to measure them
 USES["runner/cli"] = COMPONENTS + ("runner/formats", "runner/job", "runner/loop", "runner/plan")
 USES["accel"] = COMPONENTS + ("runner/job",)  # for programs with a loop of their own
 USES["runner"] = ("runner/cli",)  # main.cpp

@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "kernels/kernels.h"
 #include "runner/checkpoint/accelerate_files.h"
 #include "runner/checkpoint/snapshot.h"
 #include "runner/job/job.h"
@@ -29,6 +30,7 @@ World on(at::Device device) {
 
 /// The losses and gradient norms of steps `first` to `last`.
 std::vector<double> train(Job& job, int64_t first, int64_t last) {
+  use_kernels(Kernels::kReference);  // the fused ones are the CPU's alone
   std::vector<double> numbers;
   Stopwatch watch;
   for (int64_t step = first; step <= last; ++step) {

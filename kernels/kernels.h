@@ -1,0 +1,39 @@
+// Which kernels compute where there are two: ATen's, or those of this folder.
+//
+// An operator here has one function for its callers, a kernel for each kind of device beside it
+// (gelu_cpu.h), and ATen's operator as its reference, which also computes whatever the kernels do
+// not take: other devices, types and layouts.
+#pragma once
+
+#include <utility>
+
+#include "core/codec.h"
+
+namespace accel {
+
+enum class Kernels { kReference, kFused };
+
+template <>
+struct EnumNames<Kernels> {
+  static constexpr std::pair<Kernels, const char*> kValues[] = {{Kernels::kReference, "reference"},
+                                                                {Kernels::kFused, "fused"}};
+};
+
+/// For all threads of this process, until it is called again; at first reference.
+void use_kernels(Kernels kernels);
+/// What this thread's operators are to take.
+Kernels kernels();
+
+/// While it lives this thread takes ATen's.
+class ReferenceKernels {
+ public:
+  ReferenceKernels();
+  ~ReferenceKernels();
+  ReferenceKernels(const ReferenceKernels&) = delete;
+  ReferenceKernels& operator=(const ReferenceKernels&) = delete;
+
+ private:
+  bool outer_;
+};
+
+}  // namespace accel

@@ -1,0 +1,59 @@
+#include "kernels/norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/kernels.h"
+#include "kernels/squares_cpu.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kPart = 1 << 18;  // elements that one thread sums at a time
+
+struct NormPart {
+  const float* data;
+  int64_t count;
+};
+
+/// Cut at the same places whoever sums them.
+std::vector<NormPart> parts_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<NormPart> parts;
+  for (const at::Tensor& tensor : tensors) {
+    const float* data = tensor.const_data_ptr<float>();
+    for (int64_t i = 0; i < tensor.numel(); i += kPart) {
+      parts.push_back({data + i, std::min(kPart, tensor.numel() - i)});
+    }
+  }
+  return parts;
+}
+
+bool takes(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
+}
+
+}  // namespace
+
+at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
+  if (kernels() != Kernels::kFused || !std::all_of(tensors.begin(), tensors.end(), takes)) {
+    return at::linalg_vector_norm(at::stack(at::_foreach_norm(tensors, 2.0)), 2.0);
+  }
+  const std::vector<NormPart> parts = parts_of(tensors);
+  std::vector<double> sums(parts.size());
+  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      sum_of_squares_cpu(parts[i].data, parts[i].count, &sums[i]);
+    }
+  });
+  const double norm = std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
+  return at::scalar_tensor(norm, at::TensorOptions(at::kFloat));
+}
+
+}  // namespace accel

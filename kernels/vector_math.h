@@ -1,0 +1,33 @@
+// Functions of one number in a form that compilers turn into vector instructions.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu_target.h"
+
+namespace accel {
+
+/// e^x within 2 units in the last place from -87 to 87, and its value there beyond; NaN of NaN.
+/// Range reduction by multiples of ln 2 in two parts, then a polynomial of degree 7 (the
+/// coefficients of Moshier's Cephes library, expf).
+ACCEL_PART_OF_LOOP float vector_exp(float x) {
+  x = x < -87.0F ? -87.0F : x;
+  x = x > 87.0F ? 87.0F : x;
+  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it leaves whole numbers
+  const float shifted = x * 1.44269504F + kRounder;
+  const float n = shifted - kRounder;
+  float r = x - n * 0.693359375F;
+  r = r + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  // The lowest bits of `shifted` are n.
+  const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) + 127U) << 23U;
+  return p * __builtin_bit_cast(float, power);
+}
+
+}  // namespace accel

@@ -1,0 +1,30 @@
+#include "kernels/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace accel {
+namespace {
+
+TEST(KernelsTest, ThoseOfTheProcessUnlessAThreadWantsTheReference) {
+  use_kernels(Kernels::kFused);
+  EXPECT_EQ(kernels(), Kernels::kFused);
+  {
+    const ReferenceKernels outer;
+    {
+      const ReferenceKernels inner;
+      EXPECT_EQ(kernels(), Kernels::kReference);
+    }
+    EXPECT_EQ(kernels(), Kernels::kReference);
+    Kernels there = Kernels::kReference;
+    std::thread([&] { there = kernels(); }).join();
+    EXPECT_EQ(there, Kernels::kFused);
+  }
+  EXPECT_EQ(kernels(), Kernels::kFused);
+  use_kernels(Kernels::kReference);
+  EXPECT_EQ(kernels(), Kernels::kReference);
+}
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,60 @@
+#include "kernels/norm.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernels/kernels.h"
+
+namespace accel {
+namespace {
+
+class NormTest : public testing::Test {
+ protected:
+  void SetUp() override { use_kernels(Kernels::kFused); }
+  void TearDown() override { use_kernels(Kernels::kReference); }
+};
+
+TEST_F(NormTest, IsThatOfAllElementsInDoublePrecision) {
+  at::manual_seed(1);
+  std::vector<at::Tensor> tensors;
+  for (const int64_t size : {1, 63, 64, 4095, 4097, 300000, 0})
+    tensors.push_back(at::randn({size}));
+  std::vector<at::Tensor> exact;
+  for (const at::Tensor& tensor : tensors) exact.push_back(tensor.to(at::kDouble));
+  const double wanted = at::linalg_vector_norm(at::cat(exact)).item<double>();
+  EXPECT_NEAR(norm_of_all(tensors).item<double>(), wanted, 1e-7 * wanted);
+  EXPECT_EQ(norm_of_all(tensors).scalar_type(), at::kFloat);
+}
+
+TEST_F(NormTest, ThreadsDoNotChangeBits) {
+  at::manual_seed(2);
+  const std::vector<at::Tensor> tensors = {at::randn({1000003}), at::randn({77})};
+  at::set_num_threads(1);
+  const float one = norm_of_all(tensors).item<float>();
+  at::set_num_threads(3);
+  EXPECT_EQ(norm_of_all(tensors).item<float>(), one);
+}
+
+TEST_F(NormTest, WhatIsNotFiniteStaysSo) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(norm_of_all({at::full({100}, 1.0F), at::tensor({infinity})}).item<float>(), infinity);
+  EXPECT_TRUE(std::isnan(norm_of_all({at::tensor({infinity, std::nanf("")})}).item<float>()));
+}
+
+TEST_F(NormTest, OtherTypesAreTheReferences) {
+  const std::vector<at::Tensor> mixed = {at::full({3}, 2.0), at::full({4}, 1.0, at::kBFloat16)};
+  const at::Tensor found = norm_of_all({mixed[1]});
+  use_kernels(Kernels::kReference);
+  EXPECT_TRUE(found.equal(norm_of_all({mixed[1]})));
+  EXPECT_EQ(found.scalar_type(), at::kBFloat16);
+}
+
+}  // namespace
+}  // namespace accel
