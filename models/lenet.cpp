@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/model.h"
 #include "core/registry.h"
+#include "kernels/max_pool.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -41,8 +42,8 @@ class LeNetNet final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& inputs) {
-    at::Tensor x = at::max_pool2d(conv1_->forward(inputs).relu(), 2);
-    x = at::max_pool2d(conv2_->forward(x).relu(), 2);
+    at::Tensor x = max_pool(conv1_->forward(inputs).relu(), {2, 2});
+    x = max_pool(conv2_->forward(x).relu(), {2, 2});
     x = fc1_->forward(x.flatten(1)).relu();
     return fc2_->forward(at::dropout(x, dropout_, is_training()));
   }

@@ -7,6 +7,7 @@
 
 #include "core/model.h"
 #include "core/registry.h"
+#include "kernels/max_pool.h"
 #include "models/batch_norm.h"
 #include "models/block.h"
 #include "models/sizes.h"
@@ -152,7 +153,7 @@ class ResNetNet final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& inputs) {
     at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
-    if (!cifar_stem_) x = at::max_pool2d(x, 3, 2, 1);
+    if (!cifar_stem_) x = max_pool(x, {3, 2, 1});
     for (const auto& block : blocks_) x = run_block(*block, x);
     return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }

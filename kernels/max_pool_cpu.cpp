@@ -1,0 +1,63 @@
+#include "kernels/max_pool_cpu.h"
+
+#include "kernels/cpu_target.h"
+
+namespace accel {
+namespace {
+
+constexpr float kLeast = -__builtin_inff();
+
+ACCEL_PART_OF_LOOP int64_t later(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+ACCEL_PART_OF_LOOP int64_t sooner(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/// Lets x[first + i * stride] for i of [begin, end) compete for y[i].
+template <int64_t kStride>
+ACCEL_PART_OF_LOOP void compete(const float* __restrict x, int64_t first, int64_t begin,
+                                int64_t end, float* __restrict y, int32_t* __restrict places) {
+  for (int64_t i = begin; i < end; ++i) {
+    const float value = x[first + i * kStride];
+    const bool wins = value > y[i] || value != value;  // NaN does, and nothing wins over it
+    places[i] = wins ? static_cast<int32_t>(first + i * kStride) : places[i];
+    y[i] = wins ? value : y[i];
+  }
+}
+
+template <int64_t kStride>
+ACCEL_PART_OF_LOOP void pool_rows(const float* x, const PoolPlane& p, float* y, int32_t* places) {
+  const int64_t height = p.in[0], width = p.in[1];
+  for (int64_t row = 0; row < p.out[0]; ++row, y += p.out[1], places += p.out[1]) {
+    const int64_t top = row * kStride - p.padding;
+    for (int64_t i = 0; i < p.out[1]; ++i) {
+      y[i] = kLeast;
+      // Where nothing wins, all being -inf, the window's first is the largest.
+      places[i] = static_cast<int32_t>(later(top, 0) * width + later(i * kStride - p.padding, 0));
+    }
+    for (int64_t h = later(top, 0); h < sooner(top + p.window, height); ++h) {
+      for (int64_t w = 0; w < p.window; ++w) {
+        // Columns i * stride + shift of x, as far as it has them.
+        const int64_t shift = w - p.padding;
+        const int64_t begin = shift < 0 ? (kStride - 1 - shift) / kStride : 0;
+        const int64_t end = sooner(p.out[1], (width - shift + kStride - 1) / kStride);
+        compete<kStride>(x, h * width + shift, begin, end, y, places);
+      }
+    }
+  }
+}
+
+ACCEL_PART_OF_LOOP void pool(const float* x, const PoolPlane& plane, float* y, int32_t* places) {
+  if (plane.stride == 1) return pool_rows<1>(x, plane, y, places);
+  if (plane.stride == 2) return pool_rows<2>(x, plane, y, places);
+  pool_rows<3>(x, plane, y, places);
+}
+
+}  // namespace
+
+ACCEL_FOR_EACH_CPU(max_pool_cpu, pool,
+                   (const float* x, const PoolPlane& plane, float* y, int32_t* places),
+                   (x, plane, y, places))
+
+}  // namespace accel
