@@ -19,8 +19,11 @@ import runs
 
 KINDS = ("callback", "dataset", "metric", "model", "optimizer", "scheduler", "task", "tracker",
          "transform")
+# Examples of tasks that are more than a loss: what each leaves in a checkpoint beside the usual.
+TASKS = {"gan": {"model_1.safetensors", "optimizer_1.bin", "scheduler_1.bin"},
+         "reinforce": {"custom_checkpoint_0.pkl"}, "two_tasks": set()}
 # Those whose whole recipe is run as well; check_new() and check_package() run two others.
-WHOLE = ("callback", "dataset", "model", "optimizer", "tracker")
+WHOLE = ("callback", "dataset", "model", "optimizer", "tracker", *TASKS)
 
 
 class Place:
@@ -44,7 +47,7 @@ class Place:
 
 
 def check_examples(binary, built, report):
-    for kind in KINDS:
+    for kind in (*KINDS, *TASKS):
         with tempfile.TemporaryDirectory() as folder:
             place = Place(binary, folder)
             recipe = str(pathlib.Path(built) / kind / "recipe.yaml")
@@ -69,6 +72,41 @@ def check_ranks(binary, built, report):
         report.check("and computes what one process does", code == 0 and len(one) == len(two) == 8
                      and all(abs(a - b) <= 1e-5 * abs(a) for a, b in zip(one, two)),
                      f"exit {code}\n{one}\n{two}\n{output}")
+
+
+def check_tasks(binary, built, report):
+    """What a task draws at random follows from the step and the sample, so ranks change nothing but
+    how sums are rounded, and a run of two that was stopped ends as one that was not."""
+    for kind, files in TASKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(binary, folder)
+            recipe = str(pathlib.Path(built) / kind / "recipe.yaml")
+
+            def train(what, wanted, name, *words):
+                code, output = place.call(recipe, f"name={name}", "train.until=6 steps", "~expect",
+                                          "data.train.length=200", *words)
+                report.check(f"the plugin's task ({kind}) {what}", code == wanted, f"exit {code}\n{output}")
+                return place.path / "runs" / name
+
+            two = "accelerator.num_processes=2"
+            one = losses(train("trains on one rank", 0, "one"))
+            run = train("trains on two", 0, "two", two)
+            close = [abs(a - b) <= 1e-4 * (1 + abs(a)) for a, b in zip(one, losses(run))]
+            report.check(f"the plugin's task ({kind}) computes the same on both",
+                         close == [True] * 6, f"{one}\n{losses(run)}")
+            train("stops", 75, "halved", two, "--stop-after", "3")
+            halved = train("goes on", 0, "halved", two)
+            report.check(f"the plugin's task ({kind}) ends as if it had not stopped",
+                         losses(halved) == losses(run) and weights(halved) == weights(run))
+            report.check(f"the plugin's task ({kind}) is saved whole", files <= weights(run).keys(),
+                         sorted(weights(run)))
+
+
+def weights(run):
+    """The files of the last checkpoint that training made what they are."""
+    names = ("*.safetensors", "optimizer*.bin", "scheduler*.bin", "custom_checkpoint_*.pkl")
+    (folder,) = (run / "checkpoints").glob("checkpoint_6")
+    return {path.name: path.read_bytes() for name in names for path in folder.glob(name)}
 
 
 def losses(run):
@@ -230,6 +268,7 @@ def main():
     report = runs.Report()
     check_examples(binary, built, report)
     check_ranks(binary, built, report)
+    check_tasks(binary, built, report)
     check_reading(binary, built, report)
     check_resume(binary, built, report)
     check_refusals(binary, built, report)

@@ -157,6 +157,7 @@ TEST(PluginScaffoldTest, EveryKindHasAnExample) {
   const Registry registry;
   std::vector<std::string> kinds;
   for (const CatalogIndex* catalog : registry.all()) kinds.push_back(catalog->kind());
+  for (const char* task : {"gan", "reinforce", "two_tasks"}) kinds.emplace_back(task);
   std::sort(kinds.begin(), kinds.end());
   EXPECT_EQ(example_kinds(examples()), kinds);
 }
@@ -169,8 +170,8 @@ TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
   EXPECT_EQ(make("modell", "acme/net"),
             "there is no example of a plugin for 'modell' | did you mean 'model'?");
   EXPECT_EQ(make("boat", "acme/net"),
-            "there is no example of a plugin for 'boat' | there are callback, dataset, metric, "
-            "model, optimizer, scheduler, task, tracker, transform");
+            "there is no example of a plugin for 'boat' | there are callback, dataset, gan, "
+            "metric, model, optimizer, reinforce, scheduler, task, tracker, transform, two_tasks");
   for (const char* name : {"net", "acme/2net", "Acme/net", "acme/"}) {
     EXPECT_EQ(make("model", name),
               "'" + std::string(name) +
