@@ -7,14 +7,22 @@
 
 namespace accel {
 
-/// torch::nn::Linear, and with an adapter what that adds: scale * B(A(dropout(x))), where A maps to
-/// the rank and B, which starts as zero, back. Both are registered as PEFT names them.
+/// A maps to the rank and B, which starts as zero, back.
+struct AdapterPair {
+  torch::nn::Linear a, b;
+};
+
+/// Draws the same numbers for A as PEFT does.
+AdapterPair make_adapter(int64_t inputs, int64_t outputs, int64_t rank);
+
+/// torch::nn::Linear, and with an adapter what that adds: scale * B(A(dropout(x))). Both are
+/// registered as PEFT names them.
 class AdaptedLinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
 
   at::Tensor forward(const at::Tensor& x);
-  /// Draws the same numbers for A as PEFT does. At most once.
+  /// At most once.
   void adapt(const LoraOptions& lora);
 
  private:

@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -9,6 +10,8 @@
 #include "core/registry.h"
 #include "models/aten_graph.h"
 #include "models/batch_inputs.h"
+#include "models/program_lora.h"
+#include "models/scalar_types.h"
 #include "models/tensor_tree.h"
 
 namespace accel {
@@ -18,6 +21,7 @@ struct ExportedOptions {
   FilePath file;
   std::map<std::string, BatchPart> inputs;
   std::string output;
+  LoraOptions lora;
 };
 
 constexpr auto kHowToExport = "'tools/export_model.py' writes such files";
@@ -31,12 +35,16 @@ Pt2File read_exported(const std::string& path) {
   }
 }
 
-/// The program to train with and the one to evaluate with.
-std::pair<Pt2Program, Pt2Program> programs_of(const Pt2File& file) {
+/// The program to train with, and the one to evaluate with where the file has one.
+struct ExportedPrograms {
+  Pt2Program train;
+  std::optional<Pt2Program> eval;
+};
+
+ExportedPrograms programs_of(const Pt2File& file) {
   const auto train = file.programs.find("train"), eval = file.programs.find("eval");
   if (file.programs.size() == 1) {
-    const Pt2Program& only = file.programs.begin()->second;
-    return {only, evaluation_of(only)};
+    return {file.programs.begin()->second, std::nullopt};
   }
   if (file.programs.size() == 2 && train != file.programs.end() && eval != file.programs.end()) {
     return {train->second, eval->second};
@@ -56,12 +64,17 @@ class ExportedTensors {
  public:
   explicit ExportedTensors(const Pt2File& file) : file_(file) {}
 
+  /// Of one that is not in the file.
+  void add(const NamedTensor& item) { by_name_.emplace(item.name, item.tensor); }
+
   const at::Tensor& named(const std::string& name) {
     const auto known = by_name_.find(name);
     if (known != by_name_.end()) return known->second;
     const Pt2Tensor& tensor = file_.tensors.at(name);
     for (const auto& [other, made] : by_name_) {
-      if (same(file_.tensors.at(other), tensor)) return by_name_.emplace(name, made).first->second;
+      const auto found = file_.tensors.find(other);
+      if (found == file_.tensors.end()) continue;
+      if (same(found->second, tensor)) return by_name_.emplace(name, made).first->second;
     }
     at::Tensor made = at::empty({0}, at::dtype(scalar_type_of(tensor.type)));
     made.set_(bytes_of(tensor).storage(), tensor.offset, tensor.sizes, tensor.strides);
@@ -73,17 +86,6 @@ class ExportedTensors {
   static bool same(const Pt2Tensor& a, const Pt2Tensor& b) {
     return a.storage == b.storage && a.type == b.type && a.sizes == b.sizes &&
            a.strides == b.strides && a.offset == b.offset;
-  }
-
-  static at::ScalarType scalar_type_of(DType type) {
-    constexpr std::pair<DType, at::ScalarType> kTypes[] = {
-        {DType::kU8, at::kByte},      {DType::kI8, at::kChar},    {DType::kI16, at::kShort},
-        {DType::kI32, at::kInt},      {DType::kI64, at::kLong},   {DType::kF16, at::kHalf},
-        {DType::kF32, at::kFloat},    {DType::kF64, at::kDouble}, {DType::kBool, at::kBool},
-        {DType::kBF16, at::kBFloat16}};
-    const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                    [type](const auto& pair) { return pair.first == type; });
-    return found->second;
   }
 
   const at::Tensor& bytes_of(const Pt2Tensor& tensor) {
@@ -177,7 +179,15 @@ class Exported final : public BatchModel {
         .field("output", &ExportedOptions::output,
                "Which of several outputs is the model's: its key, or its number from 0; empty: "
                "the first.")
+        .field("lora", &ExportedOptions::lora,
+               "A low-rank adapter for the program's linear layers, those of its head included "
+               "unless 'targets' leaves them out; all else stays as it is.")
         .check([](const ExportedOptions& options, const Node& node, Reading& reading) {
+          if (!options.lora.adapter.text.empty()) {
+            reading.problems.error(node.find("lora")->node.find("adapter")->node.where,
+                                   "an exported program's adapter starts from nothing",
+                                   "give 'rank', 'alpha' and 'targets' instead of 'adapter'");
+          }
           try {
             programs_of(read_exported(options.file.text));
           } catch (const Error& error) {
@@ -196,6 +206,8 @@ class Exported final : public BatchModel {
 
  private:
   void add_tensors(const Pt2Program& program, ExportedTensors& tensors);
+  static ExportedPrograms adapted(ExportedPrograms programs, const Pt2File& file,
+                                  const LoraOptions& lora, ExportedTensors& tensors);
 
   std::shared_ptr<TensorTree> net_ = std::make_shared<TensorTree>();
   std::unique_ptr<BoundProgram> train_, eval_;
@@ -207,10 +219,12 @@ Exported::Exported(const ExportedOptions& options, const ModelContext& context)
     : task_(task_of_data(context.data)) {
   const DataShape& data = context.data;
   const Pt2File file = read_exported(options.file.text);
-  const auto [train, eval] = programs_of(file);
   ExportedTensors tensors(file);
   try {
     check_pt2(file.file);
+    const ExportedPrograms programs = adapted(programs_of(file), file, options.lora, tensors);
+    const Pt2Program& train = programs.train;
+    const Pt2Program eval = programs.eval.value_or(evaluation_of(train));
     train_ = std::make_unique<BoundProgram>(train, options, tensors);
     eval_ = std::make_unique<BoundProgram>(eval, options, tensors);
     add_tensors(train, tensors);
@@ -220,6 +234,25 @@ Exported::Exported(const ExportedOptions& options, const ModelContext& context)
   }
   train_->check(data);
   eval_->check(data);
+}
+
+ExportedPrograms Exported::adapted(ExportedPrograms programs, const Pt2File& file,
+                                   const LoraOptions& lora, ExportedTensors& tensors) {
+  if (lora.rank == 0) return programs;
+  std::vector<NamedTensor> parameters;
+  for (const Pt2Input& input : programs.train.inputs) {
+    if (input.kind != Pt2Input::Kind::kParameter) continue;
+    parameters.push_back({input.name, tensors.named(input.name)});
+  }
+  train_adapters_only(parameters, lora);
+  const auto adapters = make_adapters(linears_of(programs.train, file), lora);
+  for (const NamedTensor& item : adapters) tensors.add(item);
+  programs.train = with_adapters(std::move(programs.train), adapters, lora);
+  if (!programs.eval) return programs;
+  LoraOptions without_dropout = lora;
+  without_dropout.dropout = 0;
+  programs.eval = with_adapters(std::move(*programs.eval), adapters, without_dropout);
+  return programs;
 }
 
 /// Buffers that Python's state_dict() leaves out are constants of the program.

@@ -74,14 +74,20 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
   return y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
 }
 
-void AdaptedLinearImpl::adapt(const LoraOptions& lora) {
+AdapterPair make_adapter(int64_t inputs, int64_t outputs, int64_t rank) {
   const auto linear = [](int64_t in, int64_t out) {
     return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(false));
   };
-  lora_a_ = register_module("lora_A", linear(options.in_features(), lora.rank));
-  lora_b_ = register_module("lora_B", linear(lora.rank, options.out_features()));
-  torch::nn::init::kaiming_uniform_(lora_a_->weight, std::sqrt(5.0));
-  torch::nn::init::zeros_(lora_b_->weight);
+  AdapterPair pair = {linear(inputs, rank), linear(rank, outputs)};
+  torch::nn::init::kaiming_uniform_(pair.a->weight, std::sqrt(5.0));
+  torch::nn::init::zeros_(pair.b->weight);
+  return pair;
+}
+
+void AdaptedLinearImpl::adapt(const LoraOptions& lora) {
+  const AdapterPair pair = make_adapter(options.in_features(), options.out_features(), lora.rank);
+  lora_a_ = register_module("lora_A", pair.a);
+  lora_b_ = register_module("lora_B", pair.b);
   dropout_ = lora.dropout;
   scale_ = lora.scale();
 }

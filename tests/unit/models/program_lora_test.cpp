@@ -1,0 +1,181 @@
+// Adapters of exported programs. tests/interop/make_golden_exported.py writes the programs.
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "core/model.h"
+#include "models/freeze.h"
+#include "models/module_state.h"
+#include "models/program_lora.h"
+#include "tests/unit/build_component.h"
+
+namespace accel {
+namespace {
+
+std::string program_with(const std::string& name, const std::string& more) {
+  return "{type: exported, file: '" + std::string(std::getenv("ACCEL_SOURCE_DIR")) +
+         "/tests/unit/models/golden/exported/" + name + ".pt2'" + more + "}";
+}
+
+ModelContext three_classes_of_words() {
+  ModelContext context;
+  context.data = {.input = {6}, .input_type = DType::kI64, .classes = 3, .vocab = 7};
+  context.data.padding = Padding{};
+  return context;
+}
+
+std::unique_ptr<Model> words_with(const std::string& lora) {
+  return build<Model>(program_with("words", lora), three_classes_of_words());
+}
+
+Batch two_texts() {
+  Batch batch;
+  batch.inputs = at::arange(12).remainder(7).view({2, 6});
+  batch.lengths = at::full({2}, 6, at::dtype(at::kLong));
+  batch.ids = {0, 1};
+  return batch;
+}
+
+std::vector<std::string> trained_names(Model& model) {
+  std::vector<std::string> out;
+  for (const NamedTensor& item : parameters_of(model)) {
+    if (item.tensor.requires_grad()) out.push_back(item.name);
+  }
+  return out;
+}
+
+at::Tensor parameter(Model& model, const std::string& name) {
+  for (const NamedTensor& item : parameters_of(model)) {
+    if (item.name == name) return item.tensor;
+  }
+  throw std::logic_error("there is no parameter " + name);
+}
+
+TEST(ProgramLoraTest, OnlyAdaptersAreTrainedAndWhatIsNamedBesides) {
+  EXPECT_EQ(trained_names(*words_with(", lora: {rank: 2}")),
+            (std::vector<std::string>{"mix.lora_A.weight", "mix.lora_B.weight",
+                                      "head.lora_A.weight", "head.lora_B.weight"}));
+  EXPECT_EQ(trained_names(*words_with(", lora: {rank: 2, targets: mix, also: 'head.*'}")),
+            (std::vector<std::string>{"mix.lora_A.weight", "mix.lora_B.weight", "head.weight",
+                                      "head.bias"}));
+}
+
+TEST(ProgramLoraTest, StartsAsTheProgramAndAddsTheProductOfItsMatrices) {
+  const auto plain = words_with("");
+  const auto model = words_with(", lora: {rank: 2, alpha: 6, targets: head}");
+  const Batch batch = two_texts();
+  for (const bool training : {false, true}) {
+    set_training(*plain, training);
+    set_training(*model, training);
+    at::manual_seed(1);
+    const at::Tensor wanted = plain->forward_batch(batch);
+    at::manual_seed(1);
+    EXPECT_TRUE(model->forward_batch(batch).equal(wanted)) << training;
+  }
+  const at::NoGradGuard no_grad;
+  parameter(*model, "head.lora_B.weight").fill_(0.5);
+  const at::Tensor product =
+      parameter(*model, "head.lora_B.weight").matmul(parameter(*model, "head.lora_A.weight"));
+  parameter(*plain, "head.weight").add_(product, 3);
+  set_training(*plain, false);
+  set_training(*model, false);
+  EXPECT_TRUE(model->forward_batch(batch).allclose(plain->forward_batch(batch), 1e-5, 1e-6));
+}
+
+TEST(ProgramLoraTest, GradientsReachTheAdaptersAlone) {
+  const auto model = words_with(", lora: {rank: 2, targets: mix}");
+  set_training(*model, true);
+  model->forward_batch(two_texts()).pow(2).sum().backward();
+  for (const NamedTensor& item : parameters_of(*model)) {
+    EXPECT_EQ(item.tensor.grad().defined(), item.name.starts_with("mix.lora_")) << item.name;
+  }
+  EXPECT_GT(parameter(*model, "mix.lora_B.weight").grad().abs().sum().item<double>(), 0);
+}
+
+TEST(ProgramLoraTest, DropsInTrainingOnly) {
+  const auto model = words_with(", lora: {rank: 2, dropout: 0.5, targets: head}");
+  {
+    const at::NoGradGuard no_grad;
+    parameter(*model, "head.lora_B.weight").fill_(1);
+  }
+  const auto twice_equal = [&](bool training) {
+    set_training(*model, training);
+    const at::Tensor first = model->forward_batch(two_texts());
+    at::manual_seed(7);
+    const at::Tensor second = model->forward_batch(two_texts());
+    at::manual_seed(8);
+    return second.equal(model->forward_batch(two_texts())) && first.equal(second);
+  };
+  EXPECT_TRUE(twice_equal(false));
+  EXPECT_FALSE(twice_equal(true));
+}
+
+TEST(ProgramLoraTest, AProgramForTrainingAloneIsAdaptedInBothModes) {
+  ModelContext context;
+  context.data = {.input = {4}, .classes = 4};
+  const auto model = build<Model>(
+      program_with("mixed_train_only", ", output: logits, lora: {rank: 1, dropout: 0.5}"), context);
+  // The weight is tied: each of the modules that call it has an adapter of its own.
+  EXPECT_EQ(trained_names(*model),
+            (std::vector<std::string>{"first.lora_A.weight", "first.lora_B.weight",
+                                      "last.lora_A.weight", "last.lora_B.weight"}));
+  Batch batch;
+  batch.inputs = at::full({2, 4}, 0.5);
+  batch.ids = {0, 1};
+  set_training(*model, false);
+  const at::Tensor before = model->forward_batch(batch);
+  {
+    const at::NoGradGuard no_grad;
+    parameter(*model, "last.lora_B.weight").fill_(1);
+  }
+  const at::Tensor after = model->forward_batch(batch);
+  EXPECT_FALSE(after.equal(before));
+  EXPECT_TRUE(after.equal(model->forward_batch(batch)));
+}
+
+TEST(ProgramLoraTest, ProductsWithATransposedWeightAreLinearLayers) {
+  Pt2Program program;
+  program.graph.inputs = {{Pt2Slot{0}}, {Pt2Slot{1}}, {Pt2Slot{2}}};
+  program.graph.slots = 4;
+  program.graph.nodes = {{"addmm",
+                          "torch.ops.aten.addmm.default",
+                          "h.0.attn",
+                          {{"self", {Pt2Slot{0}}}, {"mat1", {Pt2Slot{2}}}, {"mat2", {Pt2Slot{1}}}},
+                          {{Pt2Slot{3}}}}};
+  program.inputs = {{Pt2Input::Kind::kParameter, "h.0.attn.bias", true, {Pt2Slot{0}}},
+                    {Pt2Input::Kind::kParameter, "h.0.attn.weight", true, {Pt2Slot{1}}},
+                    {Pt2Input::Kind::kUser, "x", true, {Pt2Slot{2}}}};
+  Pt2File file;
+  file.tensors["h.0.attn.weight"] = {"", {}, DType::kF32, {3, 5}, {5, 1}, 0, true};
+  const std::vector<ProgramLinear> linears = linears_of(program, file);
+  ASSERT_EQ(linears.size(), 1U);
+  EXPECT_EQ(linears[0].name, "h.0.attn");
+  EXPECT_EQ(linears[0].inputs, 3);
+  EXPECT_EQ(linears[0].outputs, 5);
+}
+
+TEST(ProgramLoraTest, PatternsThatFitNothingAreRefused) {
+  const auto refused = [](const std::string& lora) {
+    return complaint<Model>(program_with("words", ", lora: {" + lora + "}"),
+                            three_classes_of_words());
+  };
+  EXPECT_EQ(refused("rank: 2, targets: [mixx]"), "'mixx' matches no linear layer");
+  EXPECT_EQ(refused("rank: 2, also: ['head.wieght']"), "'head.wieght' matches no parameter");
+  EXPECT_NE(
+      refused("rank: 2, adapter: .").find("an exported program's adapter starts from nothing"),
+      std::string::npos);
+}
+
+TEST(ExportedFreezeTest, PatternsFitTheNamesOfThePythonModule) {
+  const auto model = words_with("");
+  freeze_parameters(*model, {"mix.*", "embed.weight"}, {});
+  EXPECT_EQ(trained_names(*model), std::vector<std::string>{"head.weight"});
+}
+
+}  // namespace
+}  // namespace accel
