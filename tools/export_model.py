@@ -1,6 +1,7 @@
 """Exports a PyTorch module for accel-run's model `exported`; docs/exported-models.md tells more.
 
   python tools/export_model.py FILE OUT.pt2 [--vary INPUT:DIM ...]
+  python tools/export_model.py FILE OUT.zip --aoti [--output KEY] [--vary INPUT:DIM ...]
 
 FILE is Python that defines two functions:
   model()    gives the torch.nn.Module, with the weights to start from
@@ -10,7 +11,8 @@ Dimension 0 of every input may be of any size; --vary lets further ones be, as i
 `--vary input_ids:1`.
 
 The file holds two programs, of the module in train() and in eval(), and its tensors once. It has no
-pickles and no paths of this machine.
+pickles and no paths of this machine. With --aoti it holds the passes compiled for this machine's kind
+of processor, for the model `aoti`.
 """
 
 import argparse
@@ -72,8 +74,8 @@ def repack(packed, out):
             target.writestr(zipfile.ZipInfo("model/" + name.split("/", 1)[1]), content)
 
 
-def export_model(model, example, out, vary=()):
-    """Writes `out`. `example` names the inputs of forward(), in its order."""
+def export_programs(model, example, vary=()):
+    """torch.export's programs of the model in train() and in eval()."""
     shapes = dynamic_shapes(example, vary)
     was_training = model.training
     programs = {}
@@ -81,6 +83,12 @@ def export_model(model, example, out, vary=()):
         model.train(training)
         programs[name] = torch.export.export(model, (), dict(example), dynamic_shapes=shapes)
     model.train(was_training)
+    return programs
+
+
+def export_model(model, example, out, vary=()):
+    """Writes `out`. `example` names the inputs of forward(), in its order."""
+    programs = export_programs(model, example, vary)
     packed = io.BytesIO()
     package_pt2(packed, exported_programs=programs)
     packed.seek(0)
@@ -93,13 +101,23 @@ def main():
     parser.add_argument("file", help="Python with model() and example()")
     parser.add_argument("out", help="the .pt2 file to write")
     parser.add_argument("--vary", action="append", default=[], metavar="INPUT:DIM")
+    parser.add_argument("--aoti", action="store_true", help="compile it for accel-run's model aoti")
+    parser.add_argument("--output", default="", metavar="KEY", help="with --aoti: which of several outputs, a "
+                        "key of a dict or a number from 0; default: the first")
     options = parser.parse_args()
     defined = runpy.run_path(options.file)
     for function in ("model", "example"):
         if function not in defined:
             raise SystemExit(f"{options.file} has no function {function}()")
     model = defined["model"]()
-    program = export_model(model, defined["example"](), options.out, options.vary)
+    if options.aoti:
+        from compile_model import compile_model
+
+        programs = export_programs(model, defined["example"](), options.vary)
+        compile_model(model, programs, options.out, options.output)
+        program = programs["train"]
+    else:
+        program = export_model(model, defined["example"](), options.out, options.vary)
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{options.out}: {len(program.graph.nodes)} calls, {parameters} parameters")
 

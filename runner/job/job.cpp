@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/fixed_model.h"
 #include "models/freeze.h"
 #include "models/recompute.h"
 #include "runner/job/build_data.h"
@@ -67,8 +68,22 @@ void plan_length(Job& job) {
   job.length.total_steps = total_steps(job);
 }
 
+/// What is compiled already takes no other device and no other types.
+void check_fixed(const Job& job) {
+  if (!dynamic_cast<const FixedModel*>(job.model.get())) return;
+  const std::string model = "the model '" + job.recipe.model.type + "' ";
+  if (job.device != at::kCPU) {
+    refuse(job, "accelerator.device", model + "was compiled for the CPU", "add 'device: cpu'");
+  }
+  if (job.recipe.accelerator.mixed_precision == MixedPrecision::kNo) return;
+  refuse(job, "accelerator.mixed_precision",
+         model + "computes in the types it was compiled for, which 'mixed_precision' cannot change",
+         "leave 'mixed_precision' out, or take the model 'exported'");
+}
+
 /// What of the model is trained, and how its backward pass goes.
 void prepare_training(const Job& job) {
+  check_fixed(job);
   const TrainSection& train = job.recipe.train;
   freeze_parameters(*job.model, train.freeze, place_of(job.resolved, "train.freeze"));
   const bool recompute = train.activation_checkpointing == ActivationCheckpointing::kBlocks;

@@ -1,13 +1,13 @@
 #include "runner/plugin/plugin_file.h"
 
 #include <accel_sdk.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <sstream>
 
 #include "core/build_info.h"
 #include "core/plugin_abi.h"
+#include "runner/formats/code_file.h"
 #include "runner/formats/elf.h"
 #include "runner/formats/mapped_file.h"
 #include "runner/formats/sha256.h"
@@ -25,16 +25,6 @@ std::string named(const std::string& path) {
   return "plugin '" + path + "'";
 }
 
-/// Whoever can write code that is loaded can do all that the user can.
-void check_writers(const std::string& path) {
-  struct stat state = {};
-  if (stat(path.c_str(), &state) != 0) return;
-  // In a folder with the sticky bit nobody replaces another's file.
-  if (!(state.st_mode & S_IWOTH) || (S_ISDIR(state.st_mode) && (state.st_mode & S_ISVTX))) return;
-  refuse("'" + path + "' can be changed by every user of this machine, and so is no place for code",
-         "chmod o-w '" + path + "'");
-}
-
 void check_there(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -45,8 +35,7 @@ void check_there(const std::string& path) {
     refuse(named(path) + " is a folder", "name the file in it that ends in .so");
   }
   if (!fs::is_regular_file(status)) refuse(named(path) + " is no regular file", {});
-  check_writers(path);
-  check_writers(fs::path(path).parent_path().string());
+  check_code_writers(path);
 }
 
 ByteSpan abi_section(const std::string& path, ByteSpan bytes) {
@@ -119,7 +108,7 @@ PluginManifest inspect_plugin(const std::string& path) {
     refuse(named(path) + " has no manifest '" + beside + "'",
            "write one: accel-run plugin describe " + path);
   }
-  check_writers(beside);
+  check_code_writers(beside);
   PluginManifest manifest = read_plugin_manifest(beside);
   if (sha256_of(map_file(path).view) != manifest.sha256) {
     refuse(named(path) + " is not the file that its manifest was written for",
