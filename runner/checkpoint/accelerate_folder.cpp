@@ -14,7 +14,6 @@
 namespace accel {
 namespace {
 
-constexpr auto kPickledModelFile = "pytorch_model.bin";
 constexpr auto kFullModelFile = "pytorch_model_fsdp.bin";
 
 DcpState read_dcp_folder(Files& files, const std::string& folder) {
@@ -84,6 +83,21 @@ std::vector<NamedArray> distributed_weights(DcpState state) {
   return std::move(state.tensors);
 }
 
+/// Of the model of that number; none: nothing in the folder is of such a one.
+std::optional<Weights> numbered_weights(Files& files, const FolderReader& reader,
+                                        const std::map<std::string, DirEntry>& entries,
+                                        size_t number) {
+  for (const char* name : {kModelFile, kPickledModelFile, kFullModelFile}) {
+    const std::string file = numbered_file(name, number), index = file + ".index.json";
+    if (entries.contains(file)) return Weights{tensors_of(reader, file), {file}};
+    if (entries.contains(index)) return indexed_weights(reader, index);
+  }
+  const std::string shards = kShardedModelFolders + std::to_string(number);
+  if (!entries.contains(shards)) return std::nullopt;
+  return Weights{distributed_weights(read_dcp_folder(files, reader.folder() + "/" + shards)),
+                 {shards}};
+}
+
 /// The value at `path` below `root`, made where it is missing. Whole numbers index lists.
 Value& place(Value& root, const DcpPath& path) {
   constexpr int64_t kMaxItems = 1 << 20;
@@ -150,17 +164,8 @@ std::optional<int> rank_of(std::string_view name) {
 Weights read_weights(Files& files, const std::string& folder) {
   const std::map<std::string, DirEntry> entries = entries_of(files, folder);
   const FolderReader reader(files, folder);
-  for (const std::string name : {kModelFile, kPickledModelFile}) {
-    if (entries.contains(name)) return {tensors_of(reader, name), {name}};
-    const std::string index = name + ".index.json";
-    if (entries.contains(index)) return indexed_weights(reader, index);
-  }
-  if (entries.contains(kFullModelFile)) {
-    return {tensors_of(reader, kFullModelFile), {kFullModelFile}};
-  }
-  if (entries.contains(kShardedModelFolder)) {
-    return {distributed_weights(read_dcp_folder(files, folder + "/" + kShardedModelFolder)),
-            {kShardedModelFolder}};
+  if (std::optional<Weights> weights = numbered_weights(files, reader, entries, 0)) {
+    return std::move(*weights);
   }
   if (entries.contains(kDcpMetadataFile)) {
     return {distributed_weights(read_dcp_folder(files, folder)), {kDcpMetadataFile}};
@@ -168,7 +173,7 @@ Weights read_weights(Files& files, const std::string& folder) {
   throw CheckpointError("'" + folder + "' is no checkpoint and no model: it has neither '" +
                             kManifestFile + "' nor '" + kModelFile + "' nor '" + kPickledModelFile +
                             "', no index of these, no '" + kFullModelFile + "', no '" +
-                            kShardedModelFolder + "' and no '" + kDcpMetadataFile + "'",
+                            kShardedModelFolders + "0' and no '" + kDcpMetadataFile + "'",
                         "give a checkpoint, a model folder, or a folder of FSDP's shards");
 }
 
@@ -181,6 +186,11 @@ AccelerateFolder read_accelerate_folder(Files& files, const std::string& folder,
   Weights weights = read_weights(files, folder);
   out.model = std::move(weights.tensors);
   out.files = std::move(weights.files);
+  while (auto further = numbered_weights(files, reader, entries, out.further_models.size() + 1)) {
+    out.further_models.push_back(std::move(further->tensors));
+    out.files.insert(further->files.begin(), further->files.end());
+    out.further_files.push_back(std::move(further->files));
+  }
   const auto take = [&](const std::string& name) -> std::optional<Value> {
     if (!entries.contains(name)) return std::nullopt;
     out.files.insert(name);

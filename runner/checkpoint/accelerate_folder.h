@@ -30,6 +30,8 @@ Weights read_weights(Files& files, const std::string& folder);
 /// The parts that save_state() wrote, each the state_dict of its object.
 struct AccelerateFolder {
   std::vector<NamedArray> model;
+  /// Of model_1.safetensors and so on, or of what else a model's weights may be in with its number.
+  std::vector<std::vector<NamedArray>> further_models;
   /// From optimizer.bin or optimizer_0/, and those of further optimizers. Parameters go by running
   /// number, or by name where FSDP wrote it.
   std::vector<Value> optimizers;
@@ -37,6 +39,8 @@ struct AccelerateFolder {
   std::optional<Value> scaler;
   std::map<int, Value> random_states;  ///< by rank
   std::set<std::string> files;         ///< that all this is from
+  /// Of each further model, those of `files` that it is from.
+  std::vector<std::set<std::string>> further_files;
 };
 
 /// Reads all but the files named in `without`. Throws CheckpointError.

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "runner/checkpoint/accelerate_folder.h"
+#include "runner/checkpoint/folder_reader.h"
 #include "runner/checkpoint/folder_writer.h"
 #include "runner/checkpoint/layout.h"
 #include "runner/checkpoint/reader.h"
@@ -26,10 +27,48 @@ namespace {
 struct Origin {
   AccelerateFolder parts;
   std::vector<std::string> parameters;
+  std::map<std::string, SharedBytes> custom;  ///< files that go along as they are
 };
+
+/// Gives tied tensors of a checkpoint of ours all their names back, in the order of the models.
+void name_all(const std::string& folder, const Manifest& manifest, AccelerateFolder& parts) {
+  const std::vector<std::string> further = further_models(manifest.model);
+  parts.further_models.resize(further.size());
+  std::map<std::string, Array> by_name;
+  for (const NamedArray& tensor : parts.model) by_name.emplace(tensor.name, tensor.array);
+  for (size_t i = 0; i < further.size(); ++i) {
+    for (const NamedArray& tensor : std::exchange(parts.further_models[i], {})) {
+      by_name.emplace(further[i] + "/" + tensor.name, tensor.array);
+    }
+  }
+  parts.model.clear();
+  for (const std::string& name : manifest.model) {
+    const auto tied = manifest.tied.find(name);
+    const auto found = by_name.find(tied == manifest.tied.end() ? name : tied->second);
+    const auto [model, own_name] = split_name(name);
+    const auto number = std::find(further.begin(), further.end(), model) - further.begin();
+    if (found == by_name.end()) {
+      throw_damaged(folder, numbered_file(kModelFile, model.empty() ? 0 : number + 1),
+                    "lacks the tensor '" + own_name + "'");
+    }
+    (model.empty() ? parts.model : parts.further_models[number])
+        .push_back({own_name, found->second});
+  }
+}
+
+/// What scripts and tasks have registered besides, of whatever kind it is.
+std::map<std::string, SharedBytes> custom_files(Files& files, const std::string& folder) {
+  std::map<std::string, SharedBytes> out;
+  for (const auto& [name, entry] : entries_of(files, folder)) {
+    if (!name.starts_with(kCustomFiles) || !name.ends_with(".pkl")) continue;
+    out.emplace(name, FolderReader(files, folder).bytes(name));
+  }
+  return out;
+}
 
 Origin read_origin(Files& files, const std::string& folder) {
   Origin out;
+  out.custom = custom_files(files, folder);
   if (!has_manifest(files, folder)) {
     out.parts = read_accelerate_folder(files, folder);
     return out;
@@ -38,13 +77,7 @@ Origin read_origin(Files& files, const std::string& folder) {
   const Manifest manifest = inspect_checkpoint(files, folder);
   out.parts = read_accelerate_folder(files, folder);
   out.parameters = manifest.optimizer;
-  std::map<std::string, Array> by_name;
-  for (const NamedArray& tensor : out.parts.model) by_name.emplace(tensor.name, tensor.array);
-  out.parts.model.clear();
-  for (const std::string& name : manifest.model) {
-    const auto tied = manifest.tied.find(name);
-    out.parts.model.push_back({name, by_name[tied == manifest.tied.end() ? name : tied->second]});
-  }
+  name_all(folder, manifest, out.parts);
   return out;
 }
 
@@ -113,7 +146,8 @@ DcpState distributed(const std::string& top, const Value& tree) {
 }
 
 /// What save_state() writes beside the model and the optimizer.
-void write_rest(FolderWriter& writer, const AccelerateFolder& parts) {
+void write_rest(FolderWriter& writer, const Origin& origin) {
+  const AccelerateFolder& parts = origin.parts;
   for (size_t i = 0; i < parts.schedulers.size(); ++i) {
     writer.add_value(numbered_file(kSchedulerFile, i), parts.schedulers[i]);
   }
@@ -121,14 +155,31 @@ void write_rest(FolderWriter& writer, const AccelerateFolder& parts) {
   for (const auto& [rank, states] : parts.random_states) {
     writer.add_value("random_states_" + std::to_string(rank) + ".pkl", states);
   }
+  for (const auto& [name, bytes] : origin.custom) {
+    writer.add(name, [&bytes](const ByteSink& sink) { sink(bytes.view); });
+  }
+}
+
+Value::Dict dict_of(const std::vector<NamedArray>& tensors) {
+  Value::Dict out;
+  for (const auto& [name, array] : tensors) out.items.emplace_back(name, array);
+  return out;
+}
+
+/// The recipe's first.
+std::vector<const std::vector<NamedArray>*> models_of(const Origin& origin) {
+  std::vector<const std::vector<NamedArray>*> out = {&origin.parts.model};
+  for (const auto& model : origin.parts.further_models) out.push_back(&model);
+  return out;
 }
 
 void write_distributed(Files& files, const std::string& folder, const Origin& origin,
                        std::vector<std::string>& notes) {
-  Value::Dict model;
-  for (const auto& [name, array] : untied(origin.parts.model))
-    model.items.emplace_back(name, array);
-  write_dcp_folder(files, folder + "/" + kShardedModelFolder, distributed("model", model));
+  const auto models = models_of(origin);
+  for (size_t i = 0; i < models.size(); ++i) {
+    write_dcp_folder(files, folder + "/" + kShardedModelFolders + std::to_string(i),
+                     distributed("model", dict_of(untied(*models[i]))));
+  }
   std::span<const std::string> names = origin.parameters;
   for (size_t i = 0; i < origin.parts.optimizers.size(); ++i) {
     if (const auto named = by_parameter_name(origin.parts.optimizers[i], names)) {
@@ -140,27 +191,36 @@ void write_distributed(Files& files, const std::string& folder, const Origin& or
     }
   }
   FolderWriter writer(files, folder);
-  write_rest(writer, origin.parts);
+  write_rest(writer, origin);
 }
 
 void write_target(Files& files, const std::string& folder, const Origin& origin,
                   const ConvertOptions& options, std::vector<std::string>& notes) {
   FolderWriter writer(files, folder);
-  const std::vector<NamedArray>& model = origin.parts.model;
+  const auto models = models_of(origin);
   switch (options.to) {
     case WeightLayout::kSafetensors:
-      write_weights(writer, untied(model), WeightFormat::kSafetensors, options.max_shard_bytes);
+      write_weights(writer, untied(*models[0]), WeightFormat::kSafetensors,
+                    options.max_shard_bytes);
+      for (size_t i = 1; i < models.size(); ++i) {
+        writer.add_tensors(numbered_file(kModelFile, i), untied(*models[i]));
+      }
       break;
     case WeightLayout::kTorch:
-      write_weights(writer, model, WeightFormat::kTorch, options.max_shard_bytes);
+      write_weights(writer, *models[0], WeightFormat::kTorch, options.max_shard_bytes);
+      for (size_t i = 1; i < models.size(); ++i) {
+        writer.add_value(numbered_file(kPickledModelFile, i), dict_of(*models[i]));
+      }
       break;
     case WeightLayout::kAccelerate:
-      writer.add_tensors(kModelFile, untied(model));
+      for (size_t i = 0; i < models.size(); ++i) {
+        writer.add_tensors(numbered_file(kModelFile, i), untied(*models[i]));
+      }
       for (size_t i = 0; i < origin.parts.optimizers.size(); ++i) {
         writer.add_value(numbered_file(kOptimizerFile, i),
                          by_running_number(origin.parts.optimizers[i]));
       }
-      write_rest(writer, origin.parts);
+      write_rest(writer, origin);
       break;
     case WeightLayout::kDistributed:
       write_distributed(files, folder, origin, notes);

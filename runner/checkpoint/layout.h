@@ -11,6 +11,7 @@
 namespace accel {
 
 constexpr auto kModelFile = "model.safetensors";
+constexpr auto kPickledModelFile = "pytorch_model.bin";  // in its place, of other programs
 constexpr auto kPartsFile = "accel_run.safetensors";
 constexpr auto kOptimizerFile = "optimizer.bin";
 constexpr auto kSchedulerFile = "scheduler.bin";
@@ -23,9 +24,10 @@ inline std::string random_states_file(size_t rank) {
 /// A part of this name and a number is in custom_checkpoint_<number>.pkl as well, where Accelerate
 /// looks for what a script has registered.
 constexpr std::string_view kCustomPart = "custom/";
+constexpr auto kCustomFiles = "custom_checkpoint_";  // and the number, and ".pkl"
 // Of FSDP's SHARDED_STATE_DICT, in their place.
-constexpr auto kShardedModelFolder = "pytorch_model_fsdp_0";
-constexpr auto kShardedOptimizerFolder = "optimizer_";  // and the number
+constexpr auto kShardedModelFolders = "pytorch_model_fsdp_";  // and the number
+constexpr auto kShardedOptimizerFolder = "optimizer_";        // likewise
 
 /// Each state dict and the prefix of its tensors' names in kPartsFile: one list, so that those who
 /// write, read or count them cannot forget one.

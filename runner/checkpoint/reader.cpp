@@ -94,6 +94,20 @@ void read_schedulers(const std::vector<Value>& values, TrainState& state, Accele
   state.lrs = notes.schedule->last_lrs;
 }
 
+/// Further models under their names, or under 'model_1' and so on to look at them. Those that the
+/// run has not are left out.
+void add_models(const AccelerateFolder& parts, const LoadOptions& options, TrainState& state) {
+  for (const auto& [name, array] : parts.model) state.model.push_back({name, tensor_of(array)});
+  for (size_t i = 0; i < parts.further_models.size(); ++i) {
+    std::string model = options.numbered ? "model_" + std::to_string(i + 1) : "";
+    if (i < options.models.size()) model = options.models[i];
+    if (model.empty()) break;
+    for (const auto& [name, array] : parts.further_models[i]) {
+      state.model.push_back({std::string(model).append("/").append(name), tensor_of(array)});
+    }
+  }
+}
+
 /// What a run needs and the folder lacks, and what is there and not needed.
 void note_files(Files& files, const std::string& folder, const LoadOptions& options,
                 const AccelerateFolder& parts, AccelerateNotes& notes) {
@@ -104,6 +118,9 @@ void note_files(Files& files, const std::string& folder, const LoadOptions& opti
   if (!parts.scaler) notes.absent.emplace_back(kScalerFile);
   if (!parts.random_states.contains(0)) notes.absent.emplace_back(kRandomStatesFile);
   std::set<std::string> used = parts.files;
+  for (size_t i = options.models.size(); !options.numbered && i < parts.further_files.size(); ++i) {
+    for (const std::string& file : parts.further_files[i]) used.erase(file);
+  }
   int next = 1;
   for (const auto& [rank, states] : parts.random_states) {
     if (rank == 0) continue;
@@ -163,7 +180,7 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
   const AccelerateFolder parts = read_accelerate_folder(files, folder, options.without);
   TrainState state;
   AccelerateNotes notes;
-  for (const auto& [name, array] : parts.model) state.model.push_back({name, tensor_of(array)});
+  add_models(parts, options, state);
   if (!parts.schedulers.empty()) {
     guarded(folder, kSchedulerFile, [&] { read_schedulers(parts.schedulers, state, notes); });
   }

@@ -19,6 +19,8 @@ struct LoadOptions {
   /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
   /// them: their optimizer.bin knows running numbers alone.
   std::vector<std::string> parameters = {};
+  /// Names of the further models, in the order of their files.
+  std::vector<std::string> models = {};
   /// Where there are none: take running numbers for names, to look at what there is.
   bool numbered = false;
   /// Files of such a folder to leave unread, as if they were not there.

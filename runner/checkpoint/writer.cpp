@@ -109,8 +109,7 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
   }
   for (const auto& [name, part] : state.parts) {
     if (name.starts_with(kCustomPart)) {
-      writer.add_value("custom_checkpoint_" + name.substr(kCustomPart.size()) + ".pkl",
-                       custom_value(part));
+      writer.add_value(kCustomFiles + name.substr(kCustomPart.size()) + ".pkl", custom_value(part));
     }
   }
   writer.add_tensors(kPartsFile, section_arrays(state));

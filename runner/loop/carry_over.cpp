@@ -272,6 +272,14 @@ void start_callbacks(const Job& job, TrainState& state, std::vector<std::string>
   }
 }
 
+/// So does a task with a state.
+void start_task(const Job& job, TrainState& state, std::vector<std::string>& notes) {
+  StateDict task = job.task->state();
+  if (task.numbers.empty() && task.texts.empty() && task.tensors.empty()) return;
+  state.parts[kTaskPart] = std::move(task);
+  notes.push_back("the state of the task '" + job.recipe.task.type + "' starts here");
+}
+
 /// The random states of processes that are no more are among them.
 std::vector<std::string> files_not_used(const Job& job, const TrainState& state) {
   std::vector<std::string> names = state.accelerate->not_used;
@@ -313,6 +321,7 @@ std::vector<std::string> carry_over(Job& job, const std::string& folder,
   drop_second_names(names_of_model(job), state);
   name_tied_head(job, folder, state);
   start_callbacks(job, state, lines);
+  start_task(job, state, lines);
   if (!state.rng.defined()) state.rng = generator_state();
   state.parts[kRunPart].numbers["updates"] = static_cast<double>(place.updates);
   return lines;

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/node.h"
 #include "runner/checkpoint/run_lock.h"
+#include "runner/checkpoint/several_optimizers.h"
 #include "runner/checkpoint/store.h"
 #include "runner/dist/operations.h"
 #include "runner/job/torch_setup.h"
@@ -140,6 +141,11 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
   for (const NamedTensor& item : job.optimizer->parameters()) {
     options.parameters.push_back(item.name);
   }
+  std::vector<std::string> names;
+  for (const auto* list : {&job.parameters, &job.buffers}) {
+    for (const NamedTensor& item : *list) names.push_back(item.name);
+  }
+  options.models = further_models(names);
   return {path, store.load(path, options)};
 }
 

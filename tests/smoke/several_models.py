@@ -45,6 +45,23 @@ def difference(one, other):
     return ", ".join(name for name in one[1].keys() | other[1].keys() if one[1].get(name) != other[1].get(name))
 
 
+def check_carried(scratch, call, wanted, report):
+    """What is converted to Accelerate's layout has all files, and a run goes on from it as from the checkpoint."""
+    source = scratch.path / "runs/straight1/checkpoints/checkpoint_6"
+    code, errors = scratch.call("checkpoint", "convert", str(source), "theirs", "--to", "accelerate")
+    theirs = scratch.path / "theirs"
+    same = [(theirs / file).read_bytes() == (source / file).read_bytes()
+            for file in wanted if (theirs / file).exists()]
+    report.check("all models are converted", code == 0 and same == [True] * len(wanted), errors)
+    more = ["train.until=8 steps", "accelerator.num_processes=1", "--allow", "train.until"]
+    call("the run goes on", 0, "straight1", *more)
+    call("Accelerate's folder goes on", 0, "carried", *more, "checkpoint.resume=theirs")
+    ends = [(scratch.path / "runs" / run / "checkpoints/checkpoint_8") for run in ("straight1", "carried")]
+    differing = [name for name in ("model.safetensors", "model_1.safetensors", "optimizer.bin", "optimizer_1.bin")
+                 if (ends[0] / name).read_bytes() != (ends[1] / name).read_bytes()]
+    report.check("and ends with the same weights", not differing, differing)
+
+
 def check(binary, recipe, task, report):
     with runs.Scratch(binary) as scratch:
         def call(what, wanted, name, *words):
@@ -61,6 +78,8 @@ def check(binary, recipe, task, report):
             report.check(f"{recipe.stem}: and ends as the run left alone", not found, found)
             missing = [name for name in task["files"] if name not in straight[1]]
             report.check(f"{recipe.stem}: each part has its file", not missing, missing)
+        if "model_1.safetensors" in task["files"]:
+            check_carried(scratch, call, task["files"], report)
         if "canonical" not in task:
             return
         canonical = [*task["canonical"], "accelerator.reduction=canonical"]

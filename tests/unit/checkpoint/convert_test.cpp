@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/error.h"
 #include "runner/checkpoint/accelerate_folder.h"
 #include "runner/checkpoint/layout.h"
+#include "runner/checkpoint/reader.h"
 #include "runner/checkpoint/renumber.h"
 #include "runner/checkpoint/store.h"
 #include "runner/formats/torch_file.h"
@@ -120,6 +123,61 @@ TEST_F(ConvertTest, DistributedAndBack) {
   // The folder of shards by itself is a model too.
   convert("/shared/pytorch_model_fsdp_0", "/model", WeightLayout::kSafetensors);
   EXPECT_EQ(bytes_of("/model/model.safetensors"), bytes_of(ours_ + "/model.safetensors"));
+}
+
+/// small_state() with a second model, of which one tensor is tied, and a task's state.
+TrainState state_with_critic() {
+  TrainState state = small_state(5);
+  const at::Tensor tied = floats({2}, 7);
+  state.model.push_back({"critic/fc.weight", floats({2, 2}, 3)});
+  state.model.push_back({"critic/fc.bias", tied});
+  state.model.push_back({"critic/out.bias", tied});
+  state.parts["custom/0"].numbers["loss"] = 0.5;
+  return state;
+}
+
+TEST_F(ConvertTest, AllModelsGoAlong) {
+  const std::string both = CheckpointStore(files_, "/run").save(state_with_critic());
+  const auto same = [&](const std::string& folder, const std::string& name) {
+    return bytes_of(folder + "/" + name) == bytes_of(both + "/" + name);
+  };
+  EXPECT_TRUE(convert(both, "/safe", WeightLayout::kSafetensors).empty());
+  EXPECT_EQ(names_in("/safe"), (Names{"model.safetensors", "model_1.safetensors"}));
+  EXPECT_TRUE(same("/safe", "model.safetensors") && same("/safe", "model_1.safetensors"));
+  convert(both, "/bin", WeightLayout::kTorch);
+  EXPECT_EQ(names_in("/bin"), (Names{"pytorch_model.bin", "pytorch_model_1.bin"}));
+  const auto critic = read_accelerate_folder(files_, "/bin").further_models.at(0);
+  ASSERT_EQ(critic.size(), 3U);
+  EXPECT_EQ(critic[1].name, "fc.bias");
+  EXPECT_EQ(critic[2].name, "out.bias");
+  EXPECT_EQ(critic[2].array.as<float>()[0], critic[1].array.as<float>()[0]);
+  convert(both, "/all", WeightLayout::kAccelerate);
+  EXPECT_EQ(names_in("/all"),
+            (Names{"custom_checkpoint_0.pkl", "model.safetensors", "model_1.safetensors",
+                   "optimizer.bin", "random_states_0.pkl", "scaler.pt", "scheduler.bin"}));
+  for (const std::string& name : names_in("/all")) EXPECT_TRUE(same("/all", name)) << name;
+  convert("/all", "/shards", WeightLayout::kDistributed);
+  EXPECT_TRUE(files_.exists("/shards/pytorch_model_fsdp_1/.metadata"));
+  convert("/shards", "/back", WeightLayout::kAccelerate);
+  EXPECT_TRUE(same("/back", "model_1.safetensors") && same("/back", "custom_checkpoint_0.pkl"));
+}
+
+TEST_F(ConvertTest, AFurtherModelIsLookedAtOrNamedAsNotUsed) {
+  const std::string both = CheckpointStore(files_, "/run").save(state_with_critic());
+  convert(both, "/all", WeightLayout::kAccelerate);
+  const auto names = [&](const LoadOptions& options) {
+    std::set<std::string> out;
+    const TrainState state = read_accelerate_checkpoint(files_, "/all", options);
+    for (const NamedTensor& item : state.model) out.insert(item.name);
+    return std::pair(out, state.accelerate->not_used);
+  };
+  const auto [known, all_used] = names({.models = {"critic"}});
+  EXPECT_TRUE(known.contains("critic/fc.weight"));
+  EXPECT_EQ(all_used, Names{"custom_checkpoint_0.pkl"});
+  EXPECT_TRUE(names({.numbered = true}).first.contains("model_1/fc.weight"));
+  const auto [unknown, not_used] = names({});
+  EXPECT_EQ(unknown.size(), 3U);
+  EXPECT_EQ(not_used, (Names{"custom_checkpoint_0.pkl", "model_1.safetensors"}));
 }
 
 TEST_F(ConvertTest, NumbersWithoutNamesStayBehind) {
