@@ -2,9 +2,11 @@
 """The documents' examples that need Python, as they stand there.   check_docs.py ACCEL_RUN
 
 Of docs/checkpoint.md the first script runs, then the recipe's command, then the script again with its last line, the save,
-replaced by the second one, the load. Of docs/exported-models.md the commands run, then the script that loads.
+replaced by the second one, the load. Of docs/exported-models.md the commands run, then the scripts that load and,
+where there is onnxscript, export.
 """
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -46,7 +48,7 @@ def carry_over(binary):
 
 
 def exported_models(binary):
-    (commands,), (load,) = blocks("console", "exported-models"), blocks("python", "exported-models")
+    commands, (load, onnx) = "".join(blocks("console", "exported-models")), blocks("python", "exported-models")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for name in ("recipes", "tools"):
@@ -56,9 +58,15 @@ def exported_models(binary):
             run([{"python": sys.executable, "accel-run": binary}[program], *words], folder)
         (path,) = (folder / "runs/exported/checkpoints").glob("checkpoint_60/model.safetensors")
         before = (f"import runpy, safetensors.torch\npath = {str(path)!r}\n"
-                  "module = runpy.run_path('recipes/tiny/data/flower_model.py')['model']()\n")
+                  "made = runpy.run_path('recipes/tiny/data/flower_model.py')\n"
+                  "module, example = made['model'](), made['example']\n")
         after = "assert module.body[1].num_batches_tracked == 60"
         run([sys.executable, "-c", f"{before}{load}\n{after}"], folder)
+        if importlib.util.find_spec("onnxscript"):
+            run([sys.executable, "-c", f"{before}import torch\n{onnx}"], folder)
+            assert (folder / "model.onnx").exists()
+        else:
+            print("left out, there is no onnxscript: the export to ONNX")
     print("the examples of docs/exported-models.md work")
 
 
