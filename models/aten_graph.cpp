@@ -90,6 +90,22 @@ class AutocastCall final : public AtenCall {
   AtenGraph body_;
 };
 
+/// `torch.cond(...)`: what it is given, behind the predicate, both graphs take.
+class CondCall final : public AtenCall {
+ public:
+  CondCall(const Pt2Graph& yes, const Pt2Graph& no) : yes_(yes), no_(no) {}
+
+  void run(Values& stack) const override {
+    const IValue& said = stack.front();
+    const bool holds = said.isTensor() ? said.toTensor().item().toBool() : said.toBool();
+    stack.erase(stack.begin());
+    stack = (holds ? yes_ : no_).run(std::move(stack));
+  }
+
+ private:
+  AtenGraph yes_, no_;
+};
+
 std::string where(const std::string& module) {
   return module.empty() ? "" : std::string(" of the module '").append(module).append("'");
 }
@@ -109,13 +125,30 @@ T argument_as(const Pt2Node& node, size_t index, const char* wanted) {
   return *value;
 }
 
-/// A call with a graph among its arguments, and where the arguments of that graph begin; null for
-/// one that there is none for.
-std::unique_ptr<AtenCall> higher_order_call(const Pt2Node& node, size_t& first) {
+void add_operands(const Pt2Node& node, size_t first, std::vector<AtenOperand>& operands) {
+  for (size_t i = first; i < node.arguments.size(); ++i) {
+    operands.emplace_back(node.arguments[i].second);
+  }
+}
+
+std::unique_ptr<AtenCall> cond_call(const Pt2Node& node, std::vector<AtenOperand>& operands) {
+  auto call = std::make_unique<CondCall>(graph_argument(node, 1), graph_argument(node, 2));
+  operands.emplace_back(node.arguments[0].second);
+  if (node.arguments.size() < 4) return call;
+  if (const auto* list = node.arguments[3].second.as<Pt2Argument::List>()) {
+    for (const Pt2Argument& item : *list) operands.emplace_back(item);
+  }
+  return call;
+}
+
+/// A call with graphs among its arguments, and what it is given besides; null for one that there is
+/// none for.
+std::unique_ptr<AtenCall> higher_order_call(const Pt2Node& node,
+                                            std::vector<AtenOperand>& operands) {
   const std::string_view name = std::string_view(node.target).substr(kHigherOrder.size());
   if (name == "wrap_with_set_grad_enabled") {
     const Pt2Graph& body = graph_argument(node, 1);
-    first = 2;
+    add_operands(node, 2, operands);
     return std::make_unique<GradModeCall>(argument_as<bool>(node, 0, "true or false"), body);
   }
   if (name == "wrap_with_autocast") {
@@ -124,9 +157,10 @@ std::unique_ptr<AtenCall> higher_order_call(const Pt2Node& node, size_t& first) 
     if (const auto* code = node.arguments[1].second.as<Pt2Code>()) {
       type = static_cast<at::ScalarType>(aten_code(*code));
     }
-    first = 5;
+    add_operands(node, 5, operands);
     return std::make_unique<AutocastCall>(type, argument_as<bool>(node, 2, "true or false"), body);
   }
+  if (name == "cond") return cond_call(node, operands);
   return nullptr;
 }
 
@@ -197,9 +231,8 @@ AtenGraph::AtenGraph(const Pt2Graph& graph) : inputs_(graph.inputs), slots_(grap
 
 AtenGraph::Line AtenGraph::make_line(const Pt2Node& node) {
   Line line = {node.name, node.target, node.module, nullptr, {}, node.outputs};
-  size_t first = 0;
   if (node.target.starts_with(kHigherOrder)) {
-    line.call = higher_order_call(node, first);
+    line.call = higher_order_call(node, line.operands);
   } else if (node.target.starts_with(kOperators)) {
     if (const auto handle = find_operator(node.target)) {
       line.operands = operands_of(node, handle->schema());
@@ -208,11 +241,9 @@ AtenGraph::Line AtenGraph::make_line(const Pt2Node& node) {
     }
   } else if (const PythonFunction function = python_function(node.target)) {
     line.call = std::make_unique<NumberCall>(function);
+    add_operands(node, 0, line.operands);
   }
   if (!line.call) throw FormatError("there is no such operator in this build");
-  for (size_t i = first; i < node.arguments.size(); ++i) {
-    line.operands.emplace_back(node.arguments[i].second);
-  }
   return line;
 }
 

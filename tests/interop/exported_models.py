@@ -175,6 +175,17 @@ class Dilated(nn.Module):
         return self.head(x.mean(-1))
 
 
+class Gated(nn.Module):
+    """Takes one of two ways, as its data says."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(8, CLASSES), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.one(x).relu(), lambda x: 2 * self.other(x), (x,))
+
+
 def images(module):
     return module, {"x" if not hasattr(module, "config") else "pixel_values": torch.randn(BATCH, *IMAGE)}, (), "classes"
 
@@ -213,6 +224,7 @@ CASES = {
     "mobilenet": lambda: images_of_sequence(MobileNet()),
     "mixer": lambda: images(Mixer()),
     "dilated": lambda: (Dilated(), {"x": torch.randn(BATCH, 3, 20)}, (), "classes"),
+    "gated": lambda: (Gated(), {"x": torch.randn(BATCH, 8)}, (), "classes"),
     "lstm": lambda: tokens(Recurrent(nn.LSTM), "classes"),
     "gru": lambda: tokens(Recurrent(nn.GRU), "classes"),
     "tagger": lambda: tokens(Tagger(), "tokens"),

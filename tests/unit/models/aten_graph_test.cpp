@@ -68,6 +68,43 @@ TEST(AtenGraphTest, OneNumberStandsForAListAndMissingArgumentsForTheirDefaults) 
   EXPECT_EQ(out.sizes(), (std::vector<int64_t>{1, 1, 2, 2}));
 }
 
+TEST(AtenGraphTest, AConditionChoosesAGraph) {
+  const auto branch = [](const std::string& target) {
+    return std::make_shared<const Pt2Graph>(
+        one_call(target, {{"self", slot_at(0)}, {"other", slot_at(0)}}));
+  };
+  Pt2Graph graph;
+  graph.inputs = {slot_at(0), slot_at(1)};
+  graph.nodes = {{"cond",
+                  "torch.ops.higher_order.cond",
+                  "layers.0",
+                  {{"", slot_at(0)},
+                   {"", {branch("torch.ops.aten.mul.Tensor")}},
+                   {"", {branch("torch.ops.aten.sub.Tensor")}},
+                   {"", {Pt2Argument::List{slot_at(1)}}}},
+                  {slot_at(2)}}};
+  graph.outputs = {slot_at(2)};
+  graph.slots = 3;
+  const AtenGraph program(graph);
+  const at::Tensor x = twos({2}).requires_grad_();
+  const at::Tensor yes = program.run({twos({}).gt(1), x}).at(0).toTensor();
+  EXPECT_EQ(yes[0].item<float>(), 4.0F);
+  EXPECT_EQ(program.run({twos({}).lt(1), x}).at(0).toTensor()[0].item<float>(), 0.0F);
+  EXPECT_EQ(program.run({true, x}).at(0).toTensor()[0].item<float>(), 4.0F);
+  yes.sum().backward();
+  EXPECT_EQ(x.grad()[0].item<float>(), 4.0F);
+
+  graph.nodes[0].arguments[2] = {"", {int64_t{1}}};
+  try {
+    const AtenGraph refused(graph);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the exported program's 'cond' (torch.ops.higher_order.cond) of the module "
+                 "'layers.0': argument 2 is no graph");
+  }
+}
+
 TEST(AtenGraphTest, ListsMayHoldValues) {
   Pt2Graph graph =
       one_call("torch.ops.aten.cat.default",
