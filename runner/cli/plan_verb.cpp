@@ -1,14 +1,13 @@
 // plan.
-#include <filesystem>
 #include <sstream>
 
 #include "core/log.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/verbs.h"
 #include "runner/plan/advice.h"
+#include "runner/plan/forecast.h"
 #include "runner/plan/machine_memory.h"
 #include "runner/plan/plan_text.h"
-#include "runner/report/run_summary.h"
 #include "runner/track/system_metrics.h"
 
 namespace accel {
@@ -31,20 +30,6 @@ std::vector<int64_t> ranks_of(const std::string& text) {
     throw Error(ExitCode::kRecipe, "'--ranks' is empty", "give numbers such as '--ranks 1,2,8'");
   }
   return ranks;
-}
-
-/// As long as a step of the run in this folder took, where that had the same batch and ranks.
-double known_step_seconds(const std::string& run_dir, const Plan& plan) {
-  if (!std::filesystem::exists(run_dir + "/metrics.jsonl")) return 0;
-  const RunSummary run = read_run(run_dir);
-  const bool same = run.planned("batch") == static_cast<double>(plan.batches.batch) &&
-                    run.planned("ranks") == static_cast<double>(plan.batches.world);
-  if (!same || run.last_use == 0) return 0;
-  double seconds = 0;
-  for (const auto& [phase, value] : run.seconds) {
-    if (phase != "eval" && phase != "save" && phase != "other") seconds += value;
-  }
-  return seconds / static_cast<double>(run.last_use);
 }
 
 std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRecipe& loaded,
@@ -79,7 +64,7 @@ ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks) {
   for (const int64_t world : worlds) {
     page.plans.push_back(make_plan(loaded.options, loaded.resolved, components(), data, world));
   }
-  page.step_seconds = known_step_seconds("runs/" + loaded.options.name, page.plans.front());
+  page.step_seconds = known_step_seconds("runs/" + loaded.options.name, page.plans.front().batches);
   for (const std::string& line : plan_lines(page)) say(line);
   if (fits(page)) return ExitCode::kDone;
   for (const Plan& plan : page.plans) {

@@ -13,6 +13,7 @@
 #include "runner/launch/rank_place.h"
 #include "runner/loop/run.h"
 #include "runner/loop/run_folder.h"
+#include "runner/plan/forecast.h"
 #include "runner/track/record_diff.h"
 
 namespace accel {
@@ -87,6 +88,9 @@ ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& s
   const World world = session.world(recipe.options, recipe.resolved);
   const auto job =
       build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world);
+  if (job->recipe.log.plan && job->group->is_main()) {
+    order.request.forecast = forecast(*job, order.request.run_dir);
+  }
   return run_job(*job, order.request);
 }
 

@@ -13,6 +13,7 @@
 #include "runner/job/job.h"
 #include "runner/loop/run.h"
 #include "runner/loop/signals.h"
+#include "runner/plan/forecast.h"
 
 namespace accel {
 
@@ -82,6 +83,7 @@ TrialEnd run_trial(const RecipeArguments& arguments, const fs::path& dir,
   RunRequest request;
   request.run_dir = dir.string();
   request.stop_after = stop_after;
+  if (job->recipe.log.plan) request.forecast = forecast(*job, request.run_dir);
   const ExitCode code = run_job(*job, request);
   if (const int signal = SignalWatch::received()) {
     throw Error(ExitCode::kInterrupted, "stopped by signal " + std::to_string(signal));

@@ -9,6 +9,8 @@
 #include "core/log.h"
 #include "runner/cli/terminal.h"
 #include "runner/cli/verbs.h"
+#include "runner/report/plan_table.h"
+#include "runner/report/run_summary.h"
 #include "runner/report/write_report.h"
 
 namespace accel {
@@ -31,7 +33,11 @@ std::vector<FrameLine> picture(RunFollower& run, const std::string& folder, Fram
 }  // namespace
 
 ExitCode report_verb(const std::vector<std::string>& runs, const std::string& output) {
-  say("wrote " + write_report(runs, output));
+  const std::string page = write_report(runs, output);
+  if (runs.size() == 1) {
+    for (const std::string& line : plan_table_lines(read_run(runs.front()))) say(line);
+  }
+  say("wrote " + page);
   return ExitCode::kDone;
 }
 

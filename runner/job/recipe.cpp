@@ -260,6 +260,10 @@ Schema<LogSection> LogSection::schema() {
       .on_resume(Change::kFree)
       .field("system", &LogSection::system,
              "Whether processor, memory, disk and GPU use are logged too.")
+      .on_resume(Change::kFree)
+      .field("plan", &LogSection::plan,
+             "Whether to plan the run as `accel-run plan` does before it starts, and to tell what "
+             "it takes beside that.")
       .on_resume(Change::kFree);
 }
 

@@ -78,6 +78,7 @@ struct LogSection {
   Durations histograms;
   int64_t images = 0;
   bool system = false;
+  bool plan = false;
   static Schema<LogSection> schema();
 };
 

@@ -58,7 +58,13 @@ void record_beginning(const Job& job, const Beginning& beginning, RunRecord& rec
     record.event(beginning.step, "changed",
                  change.key + " was " + shown(change.then) + ", is " + shown(change.now));
   }
-  record.plan(beginning.step, plan_of(job));
+  std::vector<Measurement> plan = plan_of(job);
+  if (beginning.forecast) {
+    for (Measurement& value : PlanCheck::planned(*beginning.forecast)) {
+      plan.push_back(std::move(value));
+    }
+  }
+  record.plan(beginning.step, plan);
   record.about(beginning.step, about(job));
   record.flush();
 }

@@ -7,6 +7,7 @@
 #include "core/tracker.h"
 #include "runner/job/job.h"
 #include "runner/job/recipe_diff.h"
+#include "runner/loop/plan_check.h"
 #include "runner/track/record.h"
 
 namespace accel {
@@ -24,6 +25,7 @@ struct Beginning {
   bool resumed = false;
   std::string text;                   ///< where it starts from
   std::vector<RecipeChange> changes;  ///< of the recipe, since the checkpoint
+  std::optional<Forecast> forecast;
 };
 void record_beginning(const Job& job, const Beginning& beginning, RunRecord& record);
 

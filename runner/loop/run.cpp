@@ -319,8 +319,10 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
   if (job.group->is_main()) {
     const bool resumed = !run.resumed_from.empty();
-    record_beginning(job, {run.state.progress.step, resumed, start, run.changes}, record);
+    record_beginning(job, {run.state.progress.step, resumed, start, run.changes, request.forecast},
+                     record);
   }
+  const PlanCheck plan(request.forecast, record);
   TrackerThread trackers(std::move(run.trackers), &warn);
   trackers.config(flat_values(job.resolved));
 
@@ -329,13 +331,15 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, trackers, dir, job.group->is_main()}, run.state,
+    TrainLoop loop({job, run.store, record, trackers, dir, job.group->is_main(), &plan}, run.state,
                    run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
+    const auto taken = plan.look(job, loop.state().progress.step, loop.steps_done(), loop.watch());
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",
                  loop.stop_reason());
     record.flush();
     const ExitCode code = finish(job, loop, request, ended);
+    if (taken) say("planned and actual: " + *taken);
     close(ended == LoopEnd::kFinished ? RunStatus::kFinished : RunStatus::kInterrupted);
     return code;
   } catch (const std::exception& error) {

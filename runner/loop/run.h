@@ -7,14 +7,16 @@
 
 #include "core/error.h"
 #include "runner/job/job.h"
+#include "runner/loop/plan_check.h"
 
 namespace accel {
 
 struct RunRequest {
-  std::string run_dir;                ///< as the user would type it; made if absent
-  std::vector<std::string> allowed;   ///< recipe keys whose change is consented to
-  bool must_resume = false;           ///< there has to be a checkpoint
-  std::optional<int64_t> stop_after;  ///< steps after which to save and stop, as if signalled
+  std::string run_dir;                    ///< as the user would type it; made if absent
+  std::vector<std::string> allowed;       ///< recipe keys whose change is consented to
+  bool must_resume = false;               ///< there has to be a checkpoint
+  std::optional<int64_t> stop_after;      ///< steps after which to save and stop, as if signalled
+  std::optional<Forecast> forecast = {};  ///< to be compared with what it takes
 };
 
 /// Locks and prepares the run folder, decides whether to resume and does so, writes the resolved

@@ -247,7 +247,11 @@ void TrainLoop::after_step() {
   saving_.settle();
   saving_.poll();
   // All of the optimizer's state is there now: the size of a checkpoint is known.
-  if (steps_done() == 1) check_space(0);
+  if (steps_done() == 1) {
+    check_space(0);
+    const auto taken = parts_.plan ? parts_.plan->look(parts_.job, step, 1, watch_) : std::nullopt;
+    if (taken) say("planned and actual: " + *taken);
+  }
   for (const auto& callback : parts_.job.callbacks) callback->on_step(step);
   show_texts(parts_, state_.progress.step);
   watch_.lap(Phase::kOther);

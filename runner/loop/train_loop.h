@@ -9,6 +9,7 @@
 #include "runner/checkpoint/store.h"
 #include "runner/job/job.h"
 #include "runner/loop/deadline.h"
+#include "runner/loop/plan_check.h"
 #include "runner/loop/progress_bar.h"
 #include "runner/loop/run_state.h"
 #include "runner/loop/saving.h"
@@ -33,6 +34,7 @@ struct LoopParts {
   TrackerThread& trackers;
   std::string run_dir = ".";
   bool saves = true;  ///< rank 0 does, for all
+  const PlanCheck* plan = nullptr;
 };
 
 /// Steps, logs, evaluates, saves and stops, always in this order, so that a resumed run does

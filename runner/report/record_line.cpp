@@ -53,6 +53,7 @@ class RecordLineReader final : public nlohmann::json_sax<Json> {
     if (key_ == "log") line.kind = RecordLine::Kind::kLog;
     if (key_ == "use") line.kind = RecordLine::Kind::kUse;
     if (key_ == "plan") line.kind = RecordLine::Kind::kPlan;
+    if (key_ == "actual") line.kind = RecordLine::Kind::kActual;
     if (key_ == "about") line.kind = RecordLine::Kind::kAbout;
     return true;
   }

@@ -14,7 +14,7 @@ namespace accel {
 
 /// What RunRecord writes, one kind at a time; what a kind lacks is left at its default.
 struct RecordLine {
-  enum class Kind { kOther, kStep, kEval, kLog, kUse, kPlan, kAbout, kEvent };
+  enum class Kind { kOther, kStep, kEval, kLog, kUse, kPlan, kActual, kAbout, kEvent };
 
   Kind kind = Kind::kOther;
   int64_t step = -1;
@@ -24,7 +24,7 @@ struct RecordLine {
   std::optional<double> grad_norm = {};
   double lr = 0;
   bool skipped = false;
-  std::vector<Measurement> values = {};                         ///< eval, log, use and plan
+  std::vector<Measurement> values = {};                         ///< eval, log, use, plan, actual
   std::vector<std::pair<std::string, std::string>> texts = {};  ///< about
   std::string event = {}, text = {}, time = {};
 };

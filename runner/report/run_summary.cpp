@@ -56,6 +56,12 @@ uint64_t id_of(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
 }
 
+void keep_values(const RecordLine& line, std::map<std::string, double>& to) {
+  for (const auto& [key, value] : line.values) {
+    if (to.size() < kMostNames || to.contains(key)) to[key] = value;
+  }
+}
+
 }  // namespace
 
 void RunSummary::add(const RecordLine& line) {
@@ -73,9 +79,10 @@ void RunSummary::add(const RecordLine& line) {
   } else if (line.kind == RecordLine::Kind::kUse) {
     add_use(line);
   } else if (line.kind == RecordLine::Kind::kPlan) {
-    for (const auto& [key, value] : line.values) {
-      if (plan.size() < kMostNames || plan.contains(key)) plan[key] = value;
-    }
+    actual.clear();  // a process begins
+    keep_values(line, plan);
+  } else if (line.kind == RecordLine::Kind::kActual) {
+    keep_values(line, actual);
   } else if (line.kind == RecordLine::Kind::kAbout) {
     about = line.texts;
     about.resize(std::min(about.size(), kMostNames));

@@ -40,6 +40,7 @@ struct RunSummary {
   int64_t last_interval = 0;                   ///< its steps
   int64_t last_use = 0;                        ///< the step it ended with
   std::map<std::string, double> plan;          ///< {"total_steps", 126}, ...
+  std::map<std::string, double> actual;        ///< of that: {"memory_mib", 180.5}, ...
   std::vector<std::pair<std::string, std::string>> about;  ///< of the last start
   std::vector<RunEvent> events;                            ///< all but saves; the first and last
   int64_t events_left_out = 0;

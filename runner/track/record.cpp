@@ -82,6 +82,10 @@ void RunRecord::plan(int64_t step, std::span<const Measurement> values) {
   measurements(step, "plan", values);
 }
 
+void RunRecord::actual(int64_t step, std::span<const Measurement> values) {
+  measurements(step, "actual", values);
+}
+
 void RunRecord::about(int64_t step, const ConfigValues& texts) {
   std::string line = start_of_line(step) + ",\"about\":{";
   for (const auto& [name, text] : texts) {

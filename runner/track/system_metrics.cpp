@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 namespace accel {
 namespace {
@@ -39,6 +41,17 @@ std::optional<double> resident_mib() {
   if (!(in >> all >> resident)) return std::nullopt;
   const double bytes = static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   return bytes / kMebibyte;
+}
+
+std::optional<double> peak_resident_mib() {
+  // getrusage() would tell that of the program that started this one, where that was more.
+  std::ifstream in("/proc/self/status");
+  constexpr std::string_view kPeak = "VmHWM:";
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kPeak)) continue;
+    return std::strtod(line.c_str() + kPeak.size(), nullptr) * 1024 / kMebibyte;
+  }
+  return std::nullopt;
 }
 
 /// NVIDIA's management library, which comes with the driver; absent elsewhere.

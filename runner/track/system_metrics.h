@@ -14,6 +14,9 @@ namespace accel {
 /// What this process holds of the machine's memory, in MiB; nothing where the system does not tell.
 std::optional<double> resident_mib();
 
+/// The most that it has held so far.
+std::optional<double> peak_resident_mib();
+
 /// Processor, memory and disk of this process, and the NVIDIA GPUs where there are any. What cannot
 /// be read is left out.
 class SystemMetrics {

@@ -38,6 +38,35 @@ def write_model(folder):
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(3072))
 
 
+def numbers(scratch, name):
+    """The record's lines of steps, its plan and what it took, the last."""
+    lines = [json.loads(line) for line in (scratch.path / "runs" / name / "metrics.jsonl").open()]
+    last = {kind: line[kind] for line in lines for kind in ("plan", "actual") if kind in line}
+    return [line for line in lines if "loss_bits" in line], last.get("plan"), last.get("actual")
+
+
+def check_planned_run(scratch):
+    """A run that is planned tells both, makes the same numbers, and a resume foretells its pace."""
+    for name, *words in (("plain",), ("planned", "log.plan=true")):
+        code, out, errors = tell(scratch, "job.yaml", f"name={name}", "train.until=6 steps", *words)
+        check(code == 0, errors)
+    said = re.findall(r"^planned and actual: 19090 parameters, as planned; memory [0-9.]+ MiB, planned "
+                      r"[0-9.]+ MiB \(x [0-9.]+\); a step [0-9.e-]+ s, [0-9.e-]+ GFLOP/s$", out, re.MULTILINE)
+    check(len(said) == 2, f"once after the first step and once at the end, not {out}")
+    plain, planned = numbers(scratch, "plain"), numbers(scratch, "planned")
+    check(plain[0] == planned[0], "planning changes the numbers")
+    check(plain[2] is None and "memory_mib" not in plain[1], plain)
+    check(planned[1]["parameters"] == planned[2]["parameters"] == 19090, planned[1:])
+    check(planned[2]["steps"] == 6 and planned[2]["memory_mib"] > 0, planned[2])
+    code, out, errors = tell(scratch, "resume", "runs/planned", "train.until=9 steps")
+    check(code == 0 and re.search(r"; a step [0-9.e-]+ s, planned [0-9.e-]+ s \(x ", out), f"{out} {errors}")
+    check("step_seconds" in numbers(scratch, "planned")[1], "a resume foretells its pace")
+    code, out, errors = tell(scratch, "report", "runs/planned")
+    check(code == 0 and re.search(r"^parameters +19,090 +19,090 +1$", out, re.MULTILINE), f"{out} {errors}")
+    check("<h2>Planned and actual</h2>" in (scratch.path / "runs/planned/report.html").read_text(), "report")
+    check("planned" not in tell(scratch, "report", "runs/plain")[1], "a plan that was not made")
+
+
 def main():
     with runs.Scratch(sys.argv[1]) as scratch:
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "1,2,4")
@@ -50,6 +79,7 @@ def main():
         check(code == 2 and "error: '--ranks' has 'two', which is no number of ranks" in errors, errors)
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
+        check_planned_run(scratch)
         write_model(scratch.path / "model")
         code, out, errors = tell(scratch, "estimate-memory", "model")
         check(code == 0 and out == ESTIMATE, f"{code} {out} {errors}")

@@ -38,6 +38,7 @@ TEST(RecordLineTest, KindsTellThemselvesApart) {
       {"{\"step\":1,\"log\":{\"train/loss\":0.5}}", Kind::kLog},
       {"{\"step\":1,\"use\":{\"time/data\":0.5}}", Kind::kUse},
       {"{\"step\":1,\"plan\":{\"total_steps\":9}}", Kind::kPlan},
+      {"{\"step\":1,\"actual\":{\"memory_mib\":9}}", Kind::kActual},
       {"{\"step\":1,\"about\":{\"device\":\"cpu\"}}", Kind::kAbout},
       {"{\"step\":1,\"event\":\"save\",\"text\":\"a\",\"time\":\"b\"}", Kind::kEvent},
       {"{\"step\":1,\"something\":\"new\"}", Kind::kOther},
@@ -49,7 +50,7 @@ TEST(RecordLineTest, KindsTellThemselvesApart) {
   }
   const auto eval = read_record_line(cases[0].first);
   EXPECT_EQ(eval->values, (std::vector<Measurement>{{"eval/loss", 0.5}}));
-  const auto event = read_record_line(cases[5].first);
+  const auto event = read_record_line(cases[6].first);
   EXPECT_EQ(event->event + event->text + event->time, "saveab");
 }
 
