@@ -1,7 +1,7 @@
 # The executable, and the folder that `cmake --install` makes: it runs wherever it is moved to, with
 # nothing but the C and C++ runtime libraries of the machine.
 add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp ${ACCEL_STATIC_PLUGINS})
-foreach(layer core kernels data models formats tokenizers optim precision tasks metrics callbacks checkpoint track report editor importers fetch launch dist plugin job loop plan cli)
+foreach(layer core kernels data models formats tokenizers optim precision tasks metrics callbacks checkpoint track report sweep editor importers fetch launch dist plugin job loop plan cli)
   if(TARGET accel_${layer})
     target_link_libraries(accel-run PRIVATE accel_${layer})
   endif()

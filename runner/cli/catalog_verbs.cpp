@@ -11,6 +11,7 @@
 #include "runner/cli/new_file.h"
 #include "runner/cli/new_recipe.h"
 #include "runner/cli/verbs.h"
+#include "runner/sweep/sweep_file.h"
 
 namespace accel {
 namespace {
@@ -40,7 +41,11 @@ ExitCode explain_verb(const std::vector<std::string>& plugins, const std::string
   return ExitCode::kDone;
 }
 
-ExitCode schema_verb(const std::vector<std::string>& plugins) {
+ExitCode schema_verb(const std::vector<std::string>& plugins, bool of_sweeps) {
+  if (of_sweeps) {
+    std::cout << json_schema(SweepOptions::schema().info(), Registry());
+    return ExitCode::kDone;
+  }
   std::cout << json_schema(RecipeOptions::schema().info(), components_with(plugins));
   return ExitCode::kDone;
 }

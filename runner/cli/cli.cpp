@@ -13,6 +13,7 @@
 #include "runner/cli/error_text.h"
 #include "runner/cli/lazy_torch.h"
 #include "runner/cli/plugin_verbs.h"
+#include "runner/cli/sweep_verb.h"
 #include "runner/cli/tokenizer_verbs.h"
 #include "runner/cli/use_verbs.h"
 #include "runner/cli/verbs.h"
@@ -32,10 +33,12 @@ struct Arguments {
   std::string mixed_precision = "no";
   bool names = false;
   bool once = false;
+  bool of_sweeps = false;
   int64_t steps = 10;
   double wait = 60;  ///< seconds
   int64_t processes = 2;
   ImportArguments import_from;
+  SweepArguments sweep;
   std::vector<std::string> argv;
   /// What the verb does before it may load libtorch, if anything; false: that was all.
   std::function<bool()> prepare;
@@ -141,6 +144,12 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
                          [&to](RankSession&) { return smoke_verb(to.recipes, to.recipe.config); }});
   smoke.add_option("recipes", to.recipes, "recipes")->required();
   add_config(smoke, to);
+  CLI::App& sweep = add_verb(app, "sweep", "run a recipe with many values, some at once", to,
+                             [&to] { return sweep_verb(to.sweep); });
+  sweep.add_option("file", to.sweep.path, "what to try: see docs/sweep.md")->required();
+  sweep.add_option("--config", to.sweep.config, "where to run each trial");
+  sweep.add_flag("--dry-run", to.sweep.dry_run, "list the trials, and run none");
+  sweep.add_flag("--retry", to.sweep.retry, "run trials again that failed");
   CLI::App& test = add_training_verb(
       app, "test", "test what training with several processes needs, on this machine", to,
       {[&to] { return launch_test(to.processes, to.recipe.json, to.argv); },
@@ -192,7 +201,8 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
   explain.add_option("kind", to.kind, "its kind")->required();
   explain.add_option("name", to.name, "its name")->required();
   CLI::App& schema = add_verb(app, "schema", "print the JSON Schema of recipes, for editors", to,
-                              [&to] { return schema_verb(to.plugins); });
+                              [&to] { return schema_verb(to.plugins, to.of_sweeps); });
+  schema.add_flag("--sweep", to.of_sweeps, "that of sweeps instead");
   for (CLI::App* verb : {&list, &explain, &schema}) {
     verb->add_option("--plugin", to.plugins, "a plugin's file, to be told of too")
         ->expected(1)

@@ -113,7 +113,8 @@ ExitCode why_verb(const RecipeArguments& arguments, const std::string& key);
 ExitCode list_verb(const std::vector<std::string>& plugins, const std::string& kind, bool names);
 ExitCode explain_verb(const std::vector<std::string>& plugins, const std::string& kind,
                       const std::string& name);
-ExitCode schema_verb(const std::vector<std::string>& plugins);
+/// Of recipes, or of sweeps.
+ExitCode schema_verb(const std::vector<std::string>& plugins, bool of_sweeps);
 /// Serves an editor on standard input and output until it ends the server.
 ExitCode editor_verb();
 /// Writes the generated reference pages into `folder`.

@@ -8,7 +8,7 @@ import checkout
 COMPONENTS = ("models", "data", "runner/optim", "runner/precision", "runner/tasks",
               "runner/metrics", "runner/callbacks", "runner/dist", "runner/launch",
               "runner/checkpoint", "runner/track", "runner/plugin", "runner/tokenizers",
-              "runner/report", "runner/editor", "runner/importers", "runner/fetch")
+              "runner/report", "runner/sweep", "runner/editor", "runner/importers", "runner/fetch")
 READS_FORMATS = ("data", "models", "runner/checkpoint", "runner/track", "runner/tokenizers",
                  "runner/report", "runner/plugin", "runner/editor", "runner/fetch")
 

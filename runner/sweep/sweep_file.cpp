@@ -1,0 +1,296 @@
+#include "runner/sweep/sweep_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "core/schema.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::pair<RandomValue::Kind, const char*> kRandomKinds[] = {
+    {RandomValue::Kind::kUniform, "uniform"},
+    {RandomValue::Kind::kLogUniform, "log_uniform"},
+    {RandomValue::Kind::kInt, "int"},
+    {RandomValue::Kind::kChoice, "choice"}};
+
+Rule<std::string> folder_name() {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
+  // Trials are called after it, and names of runs have at most 64 letters.
+  return {[plain](const std::string& name) {
+            return name.size() <= 48 && std::all_of(name.begin(), name.end(), plain) &&
+                   name != "." && name != "..";
+          },
+          "at most 48 letters, digits, '.', '_' or '-'", "\"pattern\": \"^[A-Za-z0-9._-]{0,48}$\""};
+}
+
+/// The two ends of `[low, high]`; false: reported.
+bool read_range(const Node& node, const char* kind, RandomValue& out, Reading& reading) {
+  const Node::List* ends = node.list();
+  if (!ends || ends->size() != 2) {
+    reading.wrong_type(node, kind, "two numbers, [low, high]");
+    return false;
+  }
+  const bool whole = out.kind == RandomValue::Kind::kInt;
+  double* const to[] = {&out.low, &out.high};
+  for (size_t i = 0; i < 2; ++i) {
+    if (whole) {
+      const auto value = Codec<int64_t>::read((*ends)[i], kind, reading);
+      if (!value) return false;
+      *to[i] = static_cast<double>(*value);
+    } else {
+      const auto value = Codec<double>::read((*ends)[i], kind, reading);
+      if (!value) return false;
+      *to[i] = *value;
+    }
+  }
+  if (out.low >= out.high) {
+    reading.problems.error(node.where,
+                           std::string("'") + kind +
+                               "' has a low end that is not below "
+                               "its high end",
+                           "write [low, high]");
+    return false;
+  }
+  if (out.kind == RandomValue::Kind::kLogUniform && out.low <= 0) {
+    reading.problems.error((*ends)[0].where, "'log_uniform' must be of numbers above 0",
+                           "use 'uniform' for a range that includes 0");
+    return false;
+  }
+  return true;
+}
+
+/// What is done with the same key more than once, and keys that are not a trial's to set.
+class KeyCheck {
+ public:
+  KeyCheck(const SweepOptions& sweep, Reading& reading) : sweep_(sweep), reading_(reading) {}
+
+  void add(const Node& node, const char* section) {
+    const Node::Entry* entry = node.find(section);
+    const bool random = std::string(section) == "random";
+    if (random && entry) entry = entry->node.find("values");
+    if (!entry || !entry->node.map()) return;
+    for (const Node::Entry& option : *entry->node.map()) {
+      const std::string quoted = "'" + option.key + "'";
+      const auto [first, added] = seen_.emplace(option.key, section);
+      if (!added) {
+        reading_.problems.error(
+            option.where, quoted + " is in '" + first->second + "' as well as in '" + section + "'",
+            "leave one of the two out");
+      }
+      if (option.key == "name") {
+        reading_.problems.error(option.where, "a sweep names its trials itself",
+                                "leave 'name' out here; the sweep's own 'name' comes first in "
+                                "theirs");
+      }
+      if (option.key == "train.until" && !sweep_.stages.empty()) {
+        reading_.problems.error(option.where, "'train.until' is what 'stages' say",
+                                "leave one of the two out");
+      }
+    }
+  }
+
+ private:
+  const SweepOptions& sweep_;
+  Reading& reading_;
+  std::map<std::string, std::string> seen_;
+};
+
+void check_lists(const SweepOptions& sweep, const Node& node, Reading& reading) {
+  const auto check_empty = [&](const char* section, const auto& lists) {
+    for (const auto& [key, values] : lists) {
+      if (!values.empty()) continue;
+      reading.problems.error(node.find(section)->node.find(key)->where,
+                             "'" + key + "' has no values to try", "give a list, such as [1, 2]");
+    }
+  };
+  check_empty("grid", sweep.grid);
+  check_empty("paired", sweep.paired);
+  for (const auto& [key, values] : sweep.paired) {
+    const auto& [first, others] = *sweep.paired.begin();
+    if (values.size() == others.size()) continue;
+    reading.problems.error(node.find("paired")->node.find(key)->where,
+                           "'" + key + "' has " + std::to_string(values.size()) + " values, and '" +
+                               first + "' has " + std::to_string(others.size()),
+                           "lists that are paired are equally long");
+  }
+  if (sweep.random.values.empty() == (sweep.random.trials == 0)) return;
+  reading.problems.error(node.find("random")->where,
+                         sweep.random.trials == 0 ? "'random' does not say how many to draw"
+                                                  : "'random' has no values to draw",
+                         sweep.random.trials == 0 ? "add 'trials: 10'" : "add 'values'");
+}
+
+void check_stages(const SweepOptions& sweep, const Node& node, Reading& reading) {
+  const Node::Entry* entry = node.find("stages");
+  double before = 0;
+  for (size_t i = 0; i < sweep.stages.size(); ++i) {
+    const Node& own = entry->node.list() ? (*entry->node.list())[i] : entry->node;
+    const StageSection& stage = sweep.stages[i];
+    const bool last = i + 1 == sweep.stages.size();
+    const bool steps = stage.until.unit == Duration::Unit::kSteps;
+    if (i == 0 && stage.promote) {
+      reading.problems.error(own.find("promote")->where, "the first stage has no one to promote",
+                             "'promote' chooses among the trials of the stage before");
+    }
+    if (!steps && !last) {
+      reading.problems.error(own.find("until")->node.where,
+                             "a stage but the last ends after a number of steps, not after '" +
+                                 to_string(stage.until) + "'",
+                             "write '100 steps'");
+    } else if (steps && stage.until.value <= before) {
+      reading.problems.error(own.find("until")->node.where,
+                             "a stage ends later than the one before it");
+    }
+    if (steps) before = stage.until.value;
+  }
+}
+
+void check_sweep(const SweepOptions& sweep, const Node& node, Reading& reading) {
+  if (sweep.grid.empty() && sweep.paired.empty() && sweep.random.values.empty() &&
+      sweep.random.trials == 0) {
+    reading.problems.error(node.where, "there are no values to try",
+                           "add 'grid', 'random' or 'paired'");
+  }
+  KeyCheck keys(sweep, reading);
+  for (const char* section : {"grid", "random", "paired", "overrides"}) keys.add(node, section);
+  check_lists(sweep, node, reading);
+  check_stages(sweep, node, reading);
+}
+
+}  // namespace
+
+std::string Codec<RandomValue>::json() {
+  return "\"type\": \"object\", \"minProperties\": 1, \"maxProperties\": 1, "
+         "\"additionalProperties\": false, \"properties\": {"
+         "\"uniform\": {\"type\": \"array\", \"items\": {\"type\": \"number\"}}, "
+         "\"log_uniform\": {\"type\": \"array\", \"items\": {\"type\": \"number\"}}, "
+         "\"int\": {\"type\": \"array\", \"items\": {\"type\": \"integer\"}}, "
+         "\"choice\": {\"type\": \"array\"}}";
+}
+
+std::optional<RandomValue> Codec<RandomValue>::read(const Node& node, const std::string& name,
+                                                    Reading& reading) {
+  RandomValue out;
+  out.where = node.where;
+  if (node.map() && node.map()->size() == 1) {
+    const Node::Entry& entry = node.map()->front();
+    for (const auto& [kind, word] : kRandomKinds) {
+      if (entry.key != word) continue;
+      out.kind = kind;
+      if (kind != RandomValue::Kind::kChoice) {
+        return read_range(entry.node, word, out, reading) ? std::optional(out) : std::nullopt;
+      }
+      if (!entry.node.list() || entry.node.list()->empty()) {
+        reading.wrong_type(entry.node, word, "a list of values");
+        return std::nullopt;
+      }
+      out.choices = *entry.node.list();
+      return out;
+    }
+  }
+  reading.wrong_type(node, name, Codec::name());
+  return std::nullopt;
+}
+
+Node Codec<RandomValue>::write(const RandomValue& value) {
+  Node::List list = value.choices;
+  if (value.kind != RandomValue::Kind::kChoice) {
+    list = {Codec<double>::write(value.low), Codec<double>::write(value.high)};
+  }
+  for (const auto& [kind, word] : kRandomKinds) {
+    if (kind == value.kind) return {Node::Map{{word, {}, {std::move(list), {}}}}, {}};
+  }
+  return {};
+}
+
+Schema<RandomSection> RandomSection::schema() {
+  return Schema<RandomSection>()
+      .field("trials", &RandomSection::trials, "How many times to draw.",
+             between<int64_t>(0, 10'000))
+      .field("seed", &RandomSection::seed,
+             "Of the draws; more trials of the same seed begin with the same ones.",
+             at_least<int64_t>(0))
+      .field("values", &RandomSection::values,
+             "Recipe keys, each with `{uniform: [low, high]}`, `{log_uniform: [low, high]}`, "
+             "`{int: [low, high]}` (both included) or `{choice: [...]}`.");
+}
+
+Schema<RankingSection> RankingSection::schema() {
+  return Schema<RankingSection>()
+      .field("by", &RankingSection::by, "A metric, as the record and trackers name it.")
+      .field("mode", &RankingSection::mode, "Whether less or more of it is better.");
+}
+
+Schema<PromoteSection> PromoteSection::schema() {
+  return Schema<PromoteSection>()
+      .field("keep", &PromoteSection::keep, "So many trials go on.", at_least<int64_t>(1))
+      .field("by", &PromoteSection::by, "The metric to choose them by; auto: the ranking's.")
+      .field("mode", &PromoteSection::mode,
+             "Whether less or more of it is better; auto: the ranking's.");
+}
+
+Schema<StageSection> StageSection::schema() {
+  return Schema<StageSection>()
+      .field("until", &StageSection::until,
+             "When the stage ends, counted from a trial's start; in steps, but for the last.")
+      .required()
+      .field("promote", &StageSection::promote,
+             "Which trials of the stage before go on; none: all that did not fail.");
+}
+
+Schema<SweepOptions> SweepOptions::schema() {
+  return Schema<SweepOptions>()
+      .field("recipe", &SweepOptions::recipe,
+             "The recipe that every trial runs: a path from this file's folder, or builtin:NAME.")
+      .required()
+      .field("name", &SweepOptions::name,
+             "Names the folder runs/<name>, and its trials; default: the file's name.",
+             folder_name())
+      .field("grid", &SweepOptions::grid,
+             "Recipe keys, each with a list of values: every combination is tried.")
+      .field("random", &SweepOptions::random, "Values that are drawn.")
+      .field("paired", &SweepOptions::paired,
+             "Recipe keys, each with a list of values: the first ones of all lists together, then "
+             "the second ones, and so on.")
+      .field("overrides", &SweepOptions::overrides, "Recipe keys and values for every trial.")
+      .field("stages", &SweepOptions::stages,
+             "Trials are made in parts, of which later ones are for the best; none: each trial "
+             "runs as long as the recipe says.")
+      .field("ranking", &SweepOptions::ranking, "What makes one trial better than another.")
+      .field("parallel", &SweepOptions::parallel, "Trials that run at once.",
+             between<int64_t>(1, 256))
+      .check(&check_sweep);
+}
+
+std::vector<std::string> metrics_of(const SweepOptions& sweep) {
+  std::set<std::string> names = {sweep.ranking.by};
+  for (const StageSection& stage : sweep.stages) {
+    if (stage.promote && stage.promote->by) names.insert(*stage.promote->by);
+  }
+  return {names.begin(), names.end()};
+}
+
+SweepOptions read_sweep(const std::string& path, std::string text) {
+  const Node tree = parse_recipe(path, std::move(text));
+  Diagnostics problems;
+  const Registry none;
+  const std::vector<FieldInfo> sections = SweepOptions::schema().info();
+  Reading reading{problems, none, &sections};
+  SweepOptions sweep = SweepOptions::schema().read(tree, reading);
+  problems.check();
+  const std::string stem = fs::path(path).stem().string();
+  if (sweep.name.empty()) sweep.name = folder_name().holds(stem) ? stem : "sweep";
+  if (!sweep.recipe.starts_with("builtin:")) {
+    sweep.recipe = (fs::path(path).parent_path() / sweep.recipe).lexically_normal().string();
+  }
+  return sweep;
+}
+
+}  // namespace accel

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""`sweep`: what is tried, what goes on, and what a kill, a failure and Ctrl-C leave.   sweep.py BINARY"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import runs
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RECIPE = runs.JOB.replace("until: 24 steps", "until: 12 steps").replace("every: 8 steps", "every: 3 steps")
+
+HALVING = """
+recipe: job.yaml
+grid: {optimizer.lr: [1e-5, 0.003, 0.01]}
+stages: [{until: 6 steps}, {until: 12 steps, promote: {keep: 1, by: eval/loss}}]
+parallel: 2
+"""
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"sweep: {what}")
+
+
+class Sweeps(runs.Scratch):
+    def __init__(self, binary):
+        super().__init__(binary, RECIPE)
+
+    def sweep(self, text, *words, name="s"):
+        """(exit code, standard output, standard error)."""
+        (self.path / f"{name}.yaml").write_text(text)
+        done = subprocess.run([self.binary, "sweep", f"{name}.yaml", *words], cwd=self.path, text=True,
+                              env=runs.ENVIRONMENT, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def record(self, name):
+        lines = (self.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+        return [line for line in lines if '"loss_bits"' in line or '"eval"' in line]
+
+    def journal(self, name):
+        lines = (self.path / "runs" / name / "sweep.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines[1:]]
+
+
+def check_refusals(scratch):
+    """Everything is found before anything runs, and told at the sweep's own value."""
+    code, out, errors = scratch.sweep("recipe: job.yaml\ngrid: {optimizer.lr: [0.1, -1], model.hiden: [[8]]}\n")
+    check(code == 2, f"{code} {errors}")
+    check("s.yaml:2:28: error: 'lr' must be " in errors and "s.yaml:2:47: error: unknown option 'hiden'" in errors, errors)
+    check(errors.count("unknown option") == 1, f"each problem once: {errors}")
+    code, out, errors = scratch.sweep("recipe: none.yaml\ngrid: {seed: [1]}\n")
+    check(code == 2 and "none.yaml" in errors, errors)
+    code, out, errors = scratch.sweep(HALVING.replace("6 steps", "2 steps"))
+    check(code == 2 and errors == "error: trials are compared by 'eval/loss' after 2 steps, but there is no evaluation "
+          "until then\n  hint: let 'eval.every' be at most '2 steps'\n", errors)
+    code, out, errors = scratch.sweep(HALVING, "--dry-run")
+    check(code == 0 and out == "trial      optimizer.lr\ntrial_000  1e-5\ntrial_001  0.003\ntrial_002  0.01\n", out)
+    check(not (scratch.path / "runs").exists(), "what only looks leaves a folder")
+
+
+def check_promotion(scratch):
+    """The best goes on, and is the run that it would have been alone."""
+    code, out, errors = scratch.sweep(HALVING)
+    check(code == 0, f"{code} {out} {errors}")
+    results = scratch.journal("s")
+    check([(r["stage"], r["step"]) for r in results] == [(0, 6)] * 3 + [(1, 12)], results)
+    best = min(results[:3], key=lambda r: r["values"]["eval/loss"])["trial"]
+    check(results[3]["trial"] == best, results)
+    table = out[out.index("trial      eval/loss"):].splitlines()
+    check(re.match(rf"trial_00{best} +[0-9.]+ +12 +done +", table[1]), table)
+    check("stage 1 of 2" in table[2], table)
+    check("report runs/s/report.html" in out and (scratch.path / "runs/s/report.html").exists(), out)
+    code, errors = scratch.call("job.yaml", "name=alone", f"optimizer.lr={['1e-5', '0.003', '0.01'][best]}")
+    check(code == 0, errors)
+    check(scratch.record("alone") == scratch.record(f"s/trial_00{best}"), "a promoted trial is another run")
+    check(len(scratch.record(f"s/trial_00{(best + 1) % 3}")) < len(scratch.record("alone")), "who is not promoted stops")
+    before = {path: path.stat().st_mtime_ns for path in scratch.path.glob("runs/s/trial_*/metrics.jsonl")}
+    code, out, errors = scratch.sweep(HALVING)
+    check(code == 0 and "starts" not in out, f"a sweep that is over runs again: {out}")
+    check(before == {path: path.stat().st_mtime_ns for path in before}, "records were touched")
+    code, out, errors = scratch.sweep(HALVING.replace("0.003", "0.004"))
+    check(code == 2 and "is of a sweep with other trials or stages" in errors, errors)
+
+
+def check_failure(scratch):
+    """A trial that fails stops no other; --retry tries it again."""
+    broken = scratch.path / "runs/f/trial_000"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no folder can be here")
+    text = "recipe: job.yaml\nname: f\ngrid: {seed: [1, 2]}\nranking: {by: train/loss}\n"
+    code, out, errors = scratch.sweep(text)
+    check(code == 1, f"{code} {out} {errors}")
+    check("warning: trial_000 failed with exit code " in errors and "see 'runs/f/logs/trial_000.log'" in errors, errors)
+    check(re.search(r"^trial_001 +[0-9.]+ +12 +done +2$", out, re.MULTILINE), out)
+    broken.unlink()
+    code, out, errors = scratch.sweep(text)
+    check(code == 1 and "starts" not in out, "a failed trial is run again without being asked")
+    code, out, errors = scratch.sweep(text, "--retry")
+    check(code == 0 and "trial_000 starts\n" in out and "trial_001 starts" not in out, f"{code} {out} {errors}")
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + 120
+    while not condition():
+        check(time.monotonic() < end, f"no {what}")
+        time.sleep(0.01)
+
+
+def start_long(scratch):
+    """A sweep whose second trial is on its way."""
+    (scratch.path / "k.yaml").write_text("recipe: job.yaml\ngrid: {seed: [1, 2]}\noverrides: {train.until: 100 steps}\n")
+    process = subprocess.Popen([scratch.binary, "sweep", "k.yaml"], cwd=scratch.path, env=runs.ENVIRONMENT,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = ""
+    while "trial_001 starts" not in said:
+        line = process.stdout.readline()
+        check(line, f"it ended: {said}")
+        said += line
+    return process, said
+
+
+def checkpoints(folder):
+    return sorted(path.name for path in (folder / "checkpoints").glob("*")) if folder.is_dir() else []
+
+
+def check_stops(scratch):
+    """Killed, then stopped by Ctrl-C, a sweep goes on where it was, and ends as one that was left alone."""
+    process, _ = start_long(scratch)
+    second = scratch.path / "runs/k/trial_001"
+    wait_for(lambda: checkpoints(second), "checkpoint of the second trial")
+    process.kill()
+    process.communicate()
+    check([r["trial"] for r in scratch.journal("k")] == [0], scratch.journal("k"))
+    saved = checkpoints(second)
+    process, said = start_long(scratch)
+    wait_for(lambda: checkpoints(second) != saved, "later checkpoint of the second trial")
+    os.kill(process.pid, signal.SIGINT)
+    said += process.communicate()[0]
+    check(process.returncode == 75, f"{process.returncode} {said}")
+    check("trial_000 starts" not in said and "stopping the trials that run\ntrial_001 stopped\n" in said, said)
+    check("stopped: the same command goes on" in said, said)
+    code, errors = scratch.call("sweep", "k.yaml")
+    check(code == 0, errors)
+    code, errors = scratch.call("job.yaml", "name=straight", "seed=2", "train.until=100 steps")
+    check(code == 0, errors)
+    check(scratch.record("straight") == scratch.record("k/trial_001"), "a stopped trial goes on otherwise")
+
+
+def check_document(scratch):
+    """The example of docs/sweep.md, as far as can be told without training."""
+    text = (ROOT / "docs/sweep.md").read_text()
+    example, commands = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("yaml", "sh"))
+    words = commands.splitlines()[0].split()
+    check(words[:2] == ["accel-run", "cp"], commands)
+    code, errors = scratch.call(*words[1:])
+    check(code == 0, errors)
+    code, out, errors = scratch.sweep(example, "--dry-run", name="lr")
+    check(code == 0 and len(out.splitlines()) == 7, f"{out} {errors}")
+
+
+def main():
+    with Sweeps(sys.argv[1]) as scratch:
+        for part in (check_refusals, check_promotion, check_failure, check_stops, check_document):
+            start = time.monotonic()
+            part(scratch)
+            print(f"{part.__name__}: {time.monotonic() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
