@@ -138,8 +138,8 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
   if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();
   const bool told = any_rank(*parts_.job.group, steering_.waiting(first_step_), "whether to steer");
-  bool interrupted = (told && steer()) || any_must_stop() ||
-                     (stop_after && state_.progress.step >= *stop_after);
+  bool interrupted =
+      (told && steer()) || any_must_stop() || (stop_after && state_.progress.step >= *stop_after);
   while (!finished() && !interrupted) {
     step();
     after_step();

@@ -155,10 +155,10 @@ def check_stops(scratch):
 def check_document(scratch):
     """The example of docs/sweep.md, as far as can be told without training."""
     text = (ROOT / "docs/sweep.md").read_text()
-    example, commands = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("yaml", "sh"))
+    example, commands = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("yaml", "console"))
     words = commands.splitlines()[0].split()
-    check(words[:2] == ["accel-run", "cp"], commands)
-    code, errors = scratch.call(*words[1:])
+    check(words[:3] == ["$", "accel-run", "cp"], commands)
+    code, errors = scratch.call(*words[2:])
     check(code == 0, errors)
     code, out, errors = scratch.sweep(example, "--dry-run", name="lr")
     check(code == 0 and len(out.splitlines()) == 7, f"{out} {errors}")
