@@ -65,6 +65,7 @@ void require_torch(const std::vector<std::string>& argv) {
   // Errors of collectives are told by who calls them, and their record is the status board.
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);
   setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  setenv("KINETO_LOG_LEVEL", "5", 0);  // that there is no GPU is no error of a profile
   setenv(kSearchPath, (users.empty() ? folder : folder + ":" + users).c_str(), 1);
 
   std::vector<char*> words;

@@ -119,6 +119,32 @@ void check_resume_step(const CheckpointSection& section, const Node& node, Readi
                          "leave it out: a checkpoint of accel-run knows its step");
 }
 
+/// A trace of more would not open.
+constexpr int64_t kMostProfiled = 1000;
+
+Rule<std::vector<int64_t>> profiled_steps() {
+  return {[](const std::vector<int64_t>& steps) {
+            return steps.empty() ||
+                   (steps.size() <= 2 && steps.front() >= 1 && steps.front() <= steps.back() &&
+                    steps.back() - steps.front() < kMostProfiled);
+          },
+          "the first step and the last, from 1 on and at most 1000, such as [10, 13]", ""};
+}
+
+/// By value, as above.
+void check_profile(const ProfileSection& section, const Node& node, Reading& reading) {
+  if (!section.steps.empty()) return;
+  const ProfileSection plain;
+  const auto refuse = [&](const char* key) {
+    reading.problems.error(node.find(key)->where,
+                           std::string("'") + key + "' is of a profile, and no step is profiled",
+                           "add 'steps: [10, 13]', or leave it out");
+  };
+  if (section.operators != plain.operators) refuse("operators");
+  if (section.shapes != plain.shapes) refuse("shapes");
+  if (section.memory != plain.memory) refuse("memory");
+}
+
 void check_loader(const LoaderSection& section, const Node& node, Reading& reading) {
   if (!section.dispatch_batches || !section.drop_last) return;
   reading.problems.error(node.find("dispatch_batches")->node.where,
@@ -267,6 +293,24 @@ Schema<LogSection> LogSection::schema() {
       .on_resume(Change::kFree);
 }
 
+Schema<ProfileSection> ProfileSection::schema() {
+  return Schema<ProfileSection>()
+      .field("steps", &ProfileSection::steps,
+             "The step to profile, or the first and the last: `[10, 13]`; empty: none. They are "
+             "slower; the others are not, and the numbers stay the same.",
+             profiled_steps())
+      .on_resume(Change::kFree)
+      .field("operators", &ProfileSection::operators, "How many operators are listed in the log.",
+             between<int64_t>(0, 1000))
+      .on_resume(Change::kFree)
+      .field("shapes", &ProfileSection::shapes,
+             "Tell calls of an operator apart by the shapes of its inputs.")
+      .on_resume(Change::kFree)
+      .field("memory", &ProfileSection::memory, "Record what is allocated and given back.")
+      .on_resume(Change::kFree)
+      .check(&check_profile);
+}
+
 Schema<RecipeOptions> RecipeOptions::schema() {
   return Schema<RecipeOptions>()
       .field("recipe", &RecipeOptions::recipe, "Version of the recipe grammar.")
@@ -298,6 +342,7 @@ Schema<RecipeOptions> RecipeOptions::schema() {
              "Where numbers go besides metrics.jsonl, which is always written.")
       .on_resume(Change::kFree)
       .field("log", &RecipeOptions::log, "How often numbers are logged.")
+      .field("profile", &RecipeOptions::profile, "Which steps to look into.")
       .field("expect", &RecipeOptions::expect,
              "Bounds on the final numbers; a run that misses one exits with 1.")
       .on_resume(Change::kFree)

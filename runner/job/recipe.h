@@ -82,6 +82,14 @@ struct LogSection {
   static Schema<LogSection> schema();
 };
 
+struct ProfileSection {
+  std::vector<int64_t> steps;
+  int64_t operators = 20;
+  bool shapes = false;
+  bool memory = false;
+  static Schema<ProfileSection> schema();
+};
+
 /// A whole recipe, every default filled in.
 struct RecipeOptions {
   int64_t recipe = 1;
@@ -99,6 +107,7 @@ struct RecipeOptions {
   std::vector<Ref<Callback>> callbacks;
   std::vector<Ref<Tracker>> trackers;
   LogSection log;
+  ProfileSection profile;
   std::map<std::string, Expectation> expect;
   std::map<std::string, Node> smoke;
   std::map<std::string, Node> vars;

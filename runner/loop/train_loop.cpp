@@ -49,6 +49,7 @@ TrainLoop::TrainLoop(const LoopParts& parts, RunState state, std::string checkpo
       seconds_before_(state_.seconds),
       first_step_(state_.progress.step),
       saved_step_(checkpoint.empty() ? -1 : first_step_),
+      profile_(parts.job.recipe.profile, parts.run_dir, parts.job.group->rank(), parts.job.device),
       deadline_(parts.job.recipe.checkpoint.deadline),
       saving_(parts.job, parts.store, parts.record, std::move(checkpoint)),
       steering_(parts.job, parts.record, parts.run_dir, first_step_, parts.saves) {
@@ -163,6 +164,7 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   if (wanted && saved_step_ != state_.progress.step && state_.progress.step > 0) save();
   saving_.finish();
   watch_.lap(Phase::kSave);
+  profile_.finish();
   record_use();
   parts_.record.flush();
   return interrupted ? LoopEnd::kInterrupted : LoopEnd::kFinished;
@@ -173,6 +175,7 @@ void TrainLoop::step() {
   const double started = watch_.total();
   job.watch->step(state_.progress.step + 1);
   job.watch->phase("data");
+  profile_.before(state_.progress.step + 1);
   std::vector<double> lrs;
   for (const double base : job.optimizer->base_lrs()) {
     lrs.push_back(job.schedule->lr(base, state_.updates));
@@ -193,6 +196,7 @@ void TrainLoop::step() {
   asked_ = result.stop;
   clock_ = result.seconds;
   advance(state_.progress, window, job);
+  profile_.after(state_.progress.step);
   state_.updates += result.updated;
   state_.last_loss = result.loss;
   interval_.loss += result.loss;

@@ -14,6 +14,7 @@
 #include "runner/loop/run_state.h"
 #include "runner/loop/saving.h"
 #include "runner/loop/steering.h"
+#include "runner/loop/step_profile.h"
 #include "runner/loop/stopwatch.h"
 #include "runner/loop/stragglers.h"
 #include "runner/loop/train_step.h"
@@ -115,6 +116,7 @@ class TrainLoop {
   double slowest_step_ = 0;  ///< seconds
   double busy_ = 0;          ///< Stopwatch::busy() when the last step began
   Stragglers stragglers_;
+  StepProfile profile_;
   Deadline deadline_;
   Saving saving_;
   Steering steering_;

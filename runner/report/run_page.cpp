@@ -7,6 +7,7 @@
 #include "runner/report/html.h"
 #include "runner/report/page_style.h"
 #include "runner/report/plan_table.h"
+#include "runner/report/profile_section.h"
 #include "runner/report/run_tables.h"
 
 namespace accel {
@@ -97,6 +98,7 @@ std::string run_page(const RunSummary& run) {
   }
   body += "</p></header>\n";
   body += headline_cards(run) + trouble(run) + charts_of(run) + time_split(run) + plan_table(run);
+  body += profile_section(run.folder);
   body += sample_images(run.folder) + event_table(run) + about_table(run);
   body += recipe_text(run.folder);
   return html_page(run.name + " · accel-run", body);

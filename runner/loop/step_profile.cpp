@@ -1,0 +1,175 @@
+#include "runner/loop/step_profile.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/log.h"
+#include "runner/track/operator_costs.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+namespace torch_profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+
+constexpr const char* kMemoryEvent = "[memory]";
+constexpr const char* kStepItself = "(outside of operators)";
+
+std::set<ActivityType> activities_on(at::Device device) {
+  std::set<ActivityType> activities = {ActivityType::CPU};
+  if (device.is_cuda()) activities.insert(ActivityType::CUDA);
+  return activities;
+}
+
+std::string device_name(at::DeviceType type) {
+  return at::DeviceTypeName(type, true);
+}
+
+/// "[[64, 784], [128, 784], []]"
+std::string shapes_text(const torch_profiler::KinetoEvent& event) {
+  if (!event.hasShapes()) return "";
+  std::string out = "[";
+  for (const std::vector<int64_t>& shape : event.shapes()) {
+    out += out.size() == 1 ? "[" : ", [";
+    for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+    out += ']';
+  }
+  return out + "]";
+}
+
+std::vector<ProfiledCall> calls_of(const torch_profiler::ProfilerResult& result) {
+  std::vector<ProfiledCall> calls;
+  for (const torch_profiler::KinetoEvent& event : result.events()) {
+    if (event.isAsync() || event.name() == kMemoryEvent) continue;
+    ProfiledCall call;
+    const bool own = event.deviceType() == at::kCPU &&
+                     event.scope() == static_cast<uint8_t>(at::RecordScope::USER_SCOPE);
+    call.name = own ? kStepItself : event.name();
+    call.device = device_name(event.deviceType());
+    call.shapes = shapes_text(event);
+    call.lane = event.deviceType() == at::kCPU ? event.startThreadId()
+                                               : static_cast<uint64_t>(event.deviceResourceId());
+    call.start = static_cast<int64_t>(event.startNs());
+    call.end = static_cast<int64_t>(event.endNs());
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+/// Bytes of each device since the window began, whenever they changed.
+std::string memory_csv(const torch_profiler::ProfilerResult& result) {
+  std::vector<const torch_profiler::KinetoEvent*> events;
+  for (const torch_profiler::KinetoEvent& event : result.events()) {
+    if (event.name() == kMemoryEvent) events.push_back(&event);
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const auto* a, const auto* b) { return a->startNs() < b->startNs(); });
+  std::map<std::string, int64_t> held;
+  std::string out = "microseconds,device,bytes\n";
+  for (const torch_profiler::KinetoEvent* event : events) {
+    const std::string device = device_name(event->deviceType());
+    held[device] += event->nBytes();
+    const uint64_t since = event->startNs() - events.front()->startNs();
+    out += std::to_string(since / 1000) + "," + device + "," + std::to_string(held[device]) + "\n";
+  }
+  return out;
+}
+
+void write_profile_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw IoError("cannot write '" + path + "': " + std::strerror(errno));
+}
+
+}  // namespace
+
+/// The profiler is on for as long as this lives.
+struct StepProfile::Recording {
+  Recording(const ProfileSection& section, at::Device device) {
+    const ProfilerConfig config(ProfilerState::KINETO, section.shapes, section.memory);
+    torch_profiler::prepareProfiler(config, activities_on(device));
+    torch_profiler::enableProfiler(config, activities_on(device));
+  }
+  ~Recording() {
+    if (!ended) torch_profiler::disableProfiler();
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  std::unique_ptr<torch_profiler::ProfilerResult> end() {
+    span.reset();
+    ended = true;
+    return torch_profiler::disableProfiler();
+  }
+
+  std::optional<at::RecordFunction> span;  ///< of the step under way
+  int64_t first = 0, last = 0;             ///< steps that were recorded
+  bool ended = false;
+};
+
+StepProfile::StepProfile(const ProfileSection& section, std::string run_dir, int64_t rank,
+                         at::Device device)
+    : section_(section), run_dir_(std::move(run_dir)), rank_(rank), device_(device) {}
+
+StepProfile::~StepProfile() = default;
+
+bool StepProfile::within(int64_t step) const {
+  return !section_.steps.empty() && step >= section_.steps.front() && step <= section_.steps.back();
+}
+
+void StepProfile::before(int64_t step) {
+  if (!within(step)) return;
+  if (!recording_) {
+    recording_ = std::make_unique<Recording>(section_, device_);
+    recording_->first = step;
+  }
+  recording_->span.emplace(at::RecordScope::USER_SCOPE);
+  recording_->span->before("step " + std::to_string(step));
+}
+
+void StepProfile::after(int64_t step) {
+  if (!recording_) return;
+  recording_->span.reset();
+  recording_->last = step;
+  if (!within(step + 1)) finish();
+}
+
+void StepProfile::finish() {
+  if (!recording_) return;
+  const auto recording = std::move(recording_);
+  const auto result = recording->end();
+  const std::string start = run_dir_ + "/profile/rank_" + std::to_string(rank_);
+  const std::vector<OperatorCost> costs = operator_costs(calls_of(*result));
+  std::string kept;
+  try {
+    fs::create_directories(run_dir_ + "/profile");
+    result->save(start + ".json");
+    if (!fs::exists(start + ".json")) throw IoError("cannot write '" + start + ".json'");
+    write_profile_text(start + "_operators.csv", operator_csv(costs));
+    if (section_.memory) write_profile_text(start + "_memory.csv", memory_csv(*result));
+    kept = ", in " + fs::proximate(start + ".json").string();
+  } catch (const std::exception& error) {
+    warn(std::string("the profile is not kept: ") + error.what());
+  }
+  const std::string first = std::to_string(recording->first);
+  const std::string last = std::to_string(recording->last);
+  std::string head = first == last ? "profile of step " : "profile of steps ";
+  head.append(first == last ? first : first + " to " + last).append(kept);
+  say(head);
+  for (const std::string& line : operator_lines(costs, section_.operators)) say(line);
+}
+
+}  // namespace accel
