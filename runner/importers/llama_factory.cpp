@@ -75,7 +75,7 @@ constexpr ForeignKey kLlamaFactoryKeys[] = {
     {"preprocessing_batch_size", Use::kIdle},
     {"tokenized_path", Use::kNot, "tokens are kept in 'cache' of a dataset"},
     {"ignore_pad_token_for_loss", Use::kIdle},
-    {"use_swanlab", Use::kNot, "there is no tracker 'swanlab'", "false"},
+    {"use_swanlab", Use::kNot, "write a tracker of type swanlab", "false"},
     {"swanlab_project", Use::kIdle},
     {"swanlab_run_name", Use::kIdle},
     {"ray_num_workers", Use::kNot, reasons::kPython},

@@ -33,6 +33,7 @@ constexpr Translation kSchedules[] = {
 constexpr Translation kTrackers[] = {
     {"tensorboard", "tensorboard"}, {"wandb", "wandb"},     {"mlflow", "mlflow"},
     {"comet_ml", "comet"},          {"dvclive", "dvclive"}, {"trackio", "trackio"},
+    {"clearml", "clearml"},         {"swanlab", "swanlab"},
 };
 
 template <size_t N>

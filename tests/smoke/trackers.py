@@ -23,7 +23,7 @@ STEPS = 400
 RECIPE = runs.JOB.replace("until: 24 steps", f"until: {STEPS} steps").replace(
     "every: 8 steps", "every: 50 steps").replace("every: 1 steps, keep: {last: 2}", "every: 20 steps") + """
 log: {every: 1 steps, system: true, histograms: 50 steps}
-trackers: [{type: tensorboard}, {type: csv}, {type: wandb}, {type: comet},
+trackers: [{type: tensorboard}, {type: csv}, {type: wandb}, {type: comet}, {type: clearml}, {type: swanlab},
            {type: mlflow}, {type: dvclive}, {type: trackio}]
 """
 WANTED = list(range(1, STEPS + 1))
@@ -111,8 +111,24 @@ def wandb_steps(run):
     return steps
 
 
-READERS = {"comet": comet_steps, "csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
-           "trackio": trackio_steps, "wandb": wandb_steps}
+def clearml_steps(run):
+    (archive,) = run.glob("clearml/*.zip")
+    events = [event for line in zipfile.ZipFile(archive).read("metrics.jsonl").splitlines() for event in json.loads(line)]
+    return [event["iter"] for event in events if (event["metric"], event["variant"]) == ("loss", "train")]
+
+
+def swanlab_steps(run):
+    (log,) = run.glob("swanlog/run-*/run-*.swanlab")
+    steps = []
+    for record in log_records(log.read_bytes()):
+        for scalar in [dict(fields(value)) for number, value in fields(record) if number == 13]:
+            if scalar[1] == b"train/loss":
+                steps.append(scalar[2])
+    return steps
+
+
+READERS = {"clearml": clearml_steps, "comet": comet_steps, "csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
+           "swanlab": swanlab_steps, "trackio": trackio_steps, "wandb": wandb_steps}
 
 
 def logged(scratch):

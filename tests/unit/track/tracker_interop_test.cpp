@@ -82,5 +82,30 @@ TEST(TrackerInteropTest, CometUploadsAResumedRunAsOne) {
   EXPECT_EQ(check("check_comet.py", experiment + ".zip"), 0);
 }
 
+TEST(TrackerInteropTest, ClearmlImportsAResumedRunAsOne) {
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the clearml package";
+  const TempFolder folder;
+  const std::string yaml = "type: clearml\nproject: proj\ntags: [a, b]";
+  const TrackerNames ids = first_life(yaml, folder.path());
+  const std::string session = folder.path("clearml/" + ids.at("task"));
+  tear(session + "/metrics.jsonl");
+  second_life(yaml, folder.path(), ids);
+  EXPECT_EQ(check("check_clearml.py", session + ".zip"), 0);
+}
+
+TEST(TrackerInteropTest, SwanlabUploadsAResumedRunAsOne) {
+  if (!python())
+    GTEST_SKIP() << "ACCEL_TRACKERS_PYTHON names no Python that has the swanlab package";
+  const TempFolder folder;
+  const std::string yaml =
+      "type: swanlab\nproject: proj\nworkspace: us\ntags: [a, b]\nnotes: tried";
+  const TrackerNames ids = first_life(yaml, folder.path());
+  const std::string run = folder.path("swanlog/" + ids.at("folder"));
+  tear(run + "/run-" + ids.at("run_id") + ".swanlab");
+  second_life(yaml, folder.path(), ids);
+  EXPECT_EQ(check("check_swanlab.py", run), 0);
+}
+
 }  // namespace
 }  // namespace accel
