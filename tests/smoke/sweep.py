@@ -84,6 +84,14 @@ def check_promotion(scratch):
     code, out, errors = scratch.sweep(HALVING)
     check(code == 0 and "starts" not in out, f"a sweep that is over runs again: {out}")
     check(before == {path: path.stat().st_mtime_ns for path in before}, "records were touched")
+    lost = scratch.path / "runs/s/sweep.jsonl"
+    other = (best + 1) % 3
+    exact = scratch.record(f"s/trial_00{other}")
+    lost.write_text("".join(line for line in lost.read_text().splitlines(keepends=True)
+                            if not line.startswith(f'{{"trial":{other},')))
+    code, out, errors = scratch.sweep(HALVING)
+    check(code == 0 and f"trial_00{other} done at step 6" in out, f"{out} {errors}")
+    check(scratch.record(f"s/trial_00{other}") == exact, "a trial that had ended its stage makes another step")
     code, out, errors = scratch.sweep(HALVING.replace("0.003", "0.004"))
     check(code == 2 and "is of a sweep with other trials or stages" in errors, errors)
 

@@ -89,6 +89,10 @@ TEST(TrialsTest, ADrawDependsOnItsSeedItsNumberAndItsKeyAlone) {
   many.resize(3);
   EXPECT_EQ(few, many);
   EXPECT_EQ(std::set<double>(few.begin(), few.end()).size(), 3u);
+  const std::vector<Trial> pair =
+      trials_of(sweep_of("recipe: a.yaml\nrandom: {trials: 1, values: {a: {uniform: [0, 1]}, b: "
+                         "{uniform: [0, 1]}}}\n"));
+  EXPECT_NE(value_text(pair[0].values[0]), value_text(pair[0].values[1]));
 }
 
 TEST(TrialsTest, TooManyAreRefused) {

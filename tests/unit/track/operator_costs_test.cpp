@@ -17,7 +17,7 @@ ProfiledCall call(const char* name, uint64_t lane, std::pair<int64_t, int64_t> t
 
 const std::vector<ProfiledCall> kCalls = {
     call("mm", 1, {3, 7}),       call("linear", 1, {0, 10}), call("add", 1, {8, 9}),
-    call("linear", 1, {10, 12}), call("linear", 2, {0, 5}),  call("mm", 1, {4, 6}, "cuda"),
+    call("linear", 1, {10, 12}), call("linear", 2, {0, 5}),  call("mm", 2, {4, 6}, "cuda"),
     call("empty", 1, {3, 4}),  // in mm, and begins with it
 };
 
