@@ -74,6 +74,15 @@ TEST(StagesTest, WhoFailedOrHasNoValueIsNotPromoted) {
   EXPECT_EQ(progress.waiting(), (Numbers{0, 3}));
 }
 
+TEST(StagesTest, ThereMayBeFewerThanAreKept) {
+  SweepProgress progress(halving(), 2);
+  StageResult failed = result(0, 0, 0.99);
+  failed.failed = true;
+  progress.add(failed);
+  progress.add(result(1, 0, 0.1));
+  EXPECT_EQ(progress.waiting(), Numbers{1});
+}
+
 TEST(StagesTest, WhenAllFailThereIsNothingLeft) {
   SweepProgress progress(halving(), 2);
   progress.add({.trial = 0, .stage = 0, .failed = true});
