@@ -53,7 +53,6 @@ RecipeArguments trial_recipe(const SweepPlace& place, const Trial& trial) {
   }
   for (const TrialValue& value : trial.values) recipe.overrides.push_back(override_text(value));
   recipe.overrides.push_back("name=" + place.sweep.name + "-" + trial.name);
-  recipe.overrides.emplace_back("checkpoint.resume=auto");
   if (!place.sweep.stages.empty()) {
     recipe.overrides.push_back("train.until=" + to_string(place.sweep.stages.back().until));
   }

@@ -69,9 +69,16 @@ class TrialChecks {
   }
 
   void check_options(const RecipeOptions& recipe) const {
-    if (recipe.checkpoint.resume.kind == ResumeFrom::Kind::kPath) {
-      throw Error(ExitCode::kRecipe, "a sweep's trials start anew, not from a checkpoint",
+    if (recipe.checkpoint.resume.kind != ResumeFrom::Kind::kAuto) {
+      throw Error(ExitCode::kRecipe,
+                  "a sweep's trials start anew, and go on from their own checkpoints",
                   "leave 'checkpoint.resume' out");
+    }
+    if (recipe.accelerator.num_machines > 1) {
+      throw Error(ExitCode::kRecipe,
+                  "a sweep runs on one machine, and the recipe is for " +
+                      std::to_string(recipe.accelerator.num_machines),
+                  "leave 'accelerator.num_machines' out, and share the values out by hand");
     }
     for (const std::string& name : metrics_of(place_.sweep)) {
       if (!name.starts_with("eval/")) continue;

@@ -59,6 +59,16 @@ def check_refusals(scratch):
     code, out, errors = scratch.sweep(HALVING.replace("6 steps", "2 steps"))
     check(code == 2 and errors == "error: trials are compared by 'eval/loss' after 2 steps, but there is no evaluation "
           "until then\n  hint: let 'eval.every' be at most '2 steps'\n", errors)
+    for option, wanted in (("checkpoint.resume: runs/x", "error: a sweep's trials start anew, and go on from their own checkpoints\n"),
+                           ("accelerator.num_machines: 2, accelerator.main_process_ip: a, accelerator.main_process_port: 29500, "
+                            "accelerator.num_processes: 2",
+                            "error: a sweep runs on one machine, and the recipe is for 2\n")):
+        code, out, errors = scratch.sweep(f"recipe: job.yaml\ngrid: {{seed: [1]}}\noverrides: {{{option}}}\n")
+        check(code == 2 and wanted in errors, errors)
+    (scratch.path / "blind.yaml").write_text(re.sub(r"(?m)^ *eval: .*\n", "", RECIPE))
+    code, out, errors = scratch.sweep("recipe: blind.yaml\ngrid: {seed: [1]}\n")
+    check(code == 2 and errors.startswith("error: trials are compared by 'eval/loss', but the recipe has no eval data\n"),
+          errors)
     code, out, errors = scratch.sweep(HALVING, "--dry-run")
     check(code == 0 and out == "trial      optimizer.lr\ntrial_000  1e-5\ntrial_001  0.003\ntrial_002  0.01\n", out)
     check(not (scratch.path / "runs").exists(), "what only looks leaves a folder")
@@ -122,7 +132,8 @@ def wait_for(condition, what):
 
 def start_long(scratch):
     """A sweep whose second trial is on its way."""
-    (scratch.path / "k.yaml").write_text("recipe: job.yaml\ngrid: {seed: [1, 2]}\noverrides: {train.until: 100 steps}\n")
+    (scratch.path / "k.yaml").write_text("recipe: job.yaml\ngrid: {seed: [1, 2]}\noverrides: {train.until: 200 steps, "
+                                         "checkpoint.every: 10 steps}\n")
     process = subprocess.Popen([scratch.binary, "sweep", "k.yaml"], cwd=scratch.path, env=runs.ENVIRONMENT,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""
@@ -155,7 +166,7 @@ def check_stops(scratch):
     check("stopped: the same command goes on" in said, said)
     code, errors = scratch.call("sweep", "k.yaml")
     check(code == 0, errors)
-    code, errors = scratch.call("job.yaml", "name=straight", "seed=2", "train.until=100 steps")
+    code, errors = scratch.call("job.yaml", "name=straight", "seed=2", "train.until=200 steps", "checkpoint.every=never")
     check(code == 0, errors)
     check(scratch.record("straight") == scratch.record("k/trial_001"), "a stopped trial goes on otherwise")
 
