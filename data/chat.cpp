@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/registry.h"
 #include "core/targets.h"
+#include "data/bad_samples.h"
 #include "data/chat_encoder.h"
 #include "data/fingerprint.h"
 #include "data/text_columns.h"
@@ -38,6 +39,7 @@ struct ChatOptions {
   bool answers_only = true;
   int64_t max_length = 1024;
   int64_t pad_multiple = 1;
+  OnBadSample on_bad_sample;
 };
 
 /// Calls `use` with each line that is not blank and its number.
@@ -92,7 +94,7 @@ ChatEncoder encoder_of(const ChatOptions& options, std::shared_ptr<const Tokeniz
                   "docs/chat.md tells what of Jinja there is");
 }
 
-class Chat final : public Dataset {
+class Chat final : public Dataset, public LeavesOut {
  public:
   static constexpr auto kName = "chat";
   static constexpr auto kSummary =
@@ -104,11 +106,13 @@ class Chat final : public Dataset {
       : tokenizer_(load_tokenizer(options.tokenizer.text)),
         answers_only_(options.answers_only),
         max_length_(options.max_length),
+        bad_(options.on_bad_sample, options.path.text),
         padding_{.input = tokenizer_->special().pad.value_or(0), .multiple = options.pad_multiple} {
     const SharedBytes file = map_file(options.path.text);
     const std::string source = template_of(options);
     read(options, as_text(file), encoder_of(options, tokenizer_, source));
-    if (sequences_.size() == 0) throw DataError("'" + options.path.text + "' has no lines");
+    bad_.tell(size());
+    if (size() == 0) throw DataError("'" + options.path.text + "' has no lines");
     fingerprint_ = Fingerprint()
                        .add_content(file.view)
                        .add(tokenizer_->digest())
@@ -144,6 +148,7 @@ class Chat final : public Dataset {
   }
 
   std::string fingerprint() const override { return fingerprint_; }
+  int64_t left_out() const override { return bad_.count(); }
 
  private:
   static std::string_view as_text(const SharedBytes& file) {
@@ -157,7 +162,7 @@ class Chat final : public Dataset {
       try {
         add(encoder.encode(with_messages(read_chat_row(line), options)), builder);
       } catch (const FormatError& error) {
-        throw DataError(place + ": " + error.what());
+        bad_.leave_out(DataError(place + ": " + error.what()));
       }
     });
     sequences_ = std::move(builder).finish();
@@ -180,37 +185,44 @@ class Chat final : public Dataset {
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool answers_only_;
   int64_t max_length_;
+  BadSamples bad_;
   Padding padding_;
   TokenSequences sequences_;  // whose segments are 1 for tokens of answers
   std::string fingerprint_;
 };
 
 Schema<ChatOptions> Chat::schema() {
-  return Schema<ChatOptions>()
-      .field("path", &ChatOptions::path, "The file, an object a line.")
-      .required()
-      .field("tokenizer", &ChatOptions::tokenizer, "A tokenizer.json, or the folder that holds it.")
-      .required()
-      .field("chat_template", &ChatOptions::chat_template,
-             "File of a template; empty: the tokenizer's own, of its chat_template.jinja or "
-             "tokenizer_config.json.")
-      .field("messages", &ChatOptions::messages,
-             "Field of the messages, a list of {role, content}.")
-      .field(
-          "prompt", &ChatOptions::prompt,
-          "Given, with 'completion': fields of two texts, which count as a user's message and the "
-          "assistant's, in place of 'messages'.")
-      .field("completion", &ChatOptions::completion, "The text that is to follow the prompt.")
-      .field("answers", &ChatOptions::answers,
-             "Which messages of the assistant to learn; the last alone where the template changes "
-             "earlier ones.")
-      .field("answers_only", &ChatOptions::answers_only,
-             "Whether the loss leaves out all but the answers. The tokens are the same.")
-      .field("max_length", &ChatOptions::max_length, "Tokens beyond which a conversation is cut.",
-             at_least<int64_t>(2))
-      .field("pad_multiple", &ChatOptions::pad_multiple,
-             "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
-             at_least<int64_t>(1))
+  return with_bad_samples(
+             Schema<ChatOptions>()
+                 .field("path", &ChatOptions::path, "The file, an object a line.")
+                 .required()
+                 .field("tokenizer", &ChatOptions::tokenizer,
+                        "A tokenizer.json, or the folder that holds it.")
+                 .required()
+                 .field("chat_template", &ChatOptions::chat_template,
+                        "File of a template; empty: the tokenizer's own, of its "
+                        "chat_template.jinja or "
+                        "tokenizer_config.json.")
+                 .field("messages", &ChatOptions::messages,
+                        "Field of the messages, a list of {role, content}.")
+                 .field("prompt", &ChatOptions::prompt,
+                        "Given, with 'completion': fields of two texts, which count as a user's "
+                        "message and the "
+                        "assistant's, in place of 'messages'.")
+                 .field("completion", &ChatOptions::completion,
+                        "The text that is to follow the prompt.")
+                 .field("answers", &ChatOptions::answers,
+                        "Which messages of the assistant to learn; the last alone where the "
+                        "template changes "
+                        "earlier ones.")
+                 .field("answers_only", &ChatOptions::answers_only,
+                        "Whether the loss leaves out all but the answers. The tokens are the same.")
+                 .field("max_length", &ChatOptions::max_length,
+                        "Tokens beyond which a conversation is cut.", at_least<int64_t>(2))
+                 .field("pad_multiple", &ChatOptions::pad_multiple,
+                        "Micro-batches are filled to their longest text, rounded up to a multiple "
+                        "of this.",
+                        at_least<int64_t>(1)))
       .check([](const ChatOptions& options, const Node& node, Reading& reading) {
         if (options.prompt.empty() == options.completion.empty()) return;
         reading.problems.error(node.where, "'prompt' and 'completion' go together",

@@ -55,10 +55,20 @@ Concatenation::Concatenation(std::vector<std::shared_ptr<const Dataset>> sources
   for (const auto& source : sources_) offsets_.push_back(offsets_.back() + source->size());
 }
 
-Sample Concatenation::sample(int64_t index) const {
+size_t Concatenation::source_of(int64_t index) const {
   const auto end = std::upper_bound(offsets_.begin(), offsets_.end(), index);
-  const size_t source = static_cast<size_t>(end - offsets_.begin()) - 1;
+  return static_cast<size_t>(end - offsets_.begin()) - 1;
+}
+
+Sample Concatenation::sample(int64_t index) const {
+  const size_t source = source_of(index);
   return sources_[source]->sample(index - offsets_[source]);
+}
+
+int64_t Concatenation::left_out() const {
+  int64_t sum = 0;
+  for (const auto& source : sources_) sum += accel::left_out(*source);
+  return sum;
 }
 
 std::string Concatenation::fingerprint() const {

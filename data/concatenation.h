@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "data/bad_samples.h"
 
 namespace accel {
 
@@ -12,7 +13,7 @@ namespace accel {
 void require_same_shape(const std::vector<std::shared_ptr<const Dataset>>& sources);
 
 /// The samples of every source in turn.
-class Concatenation final : public Dataset {
+class Concatenation final : public Dataset, public LeavesOut {
  public:
   /// All sources have the same shape.
   explicit Concatenation(std::vector<std::shared_ptr<const Dataset>> sources);
@@ -21,8 +22,11 @@ class Concatenation final : public Dataset {
   Sample sample(int64_t index) const override;
   DataShape shape() const override { return sources_.front()->shape(); }
   std::string fingerprint() const override;
+  int64_t left_out() const override;
 
   const std::vector<std::shared_ptr<const Dataset>>& sources() const { return sources_; }
+  /// Which source sample `index` is of.
+  size_t source_of(int64_t index) const;
   /// The index of the source's first sample.
   int64_t offset(size_t source) const { return offsets_[source]; }
 

@@ -1,6 +1,7 @@
 // Images in one folder per class, on disk or in a .tar, decoded when they are asked for.
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "core/dataset.h"
 #include "core/error.h"
 #include "core/registry.h"
+#include "data/all_cores.h"
+#include "data/bad_samples.h"
 #include "data/fingerprint.h"
 #include "data/image_files.h"
 #include "data/image_ops.h"
@@ -27,6 +30,7 @@ struct ImageFolderOptions {
   bool grayscale = false;
   std::vector<int64_t> size;
   std::vector<std::string> labels;
+  OnBadSample on_bad_sample;
 };
 
 /// u8 [height, width, channels] as f32 [channels, height, width] in [0, 1].
@@ -50,7 +54,7 @@ void probe(int64_t count, int64_t probes, const Use& use) {
   for (int64_t i = 0; i < number; ++i) use(i * count / number);
 }
 
-class ImageFolder final : public Dataset {
+class ImageFolder final : public Dataset, public LeavesOut {
  public:
   static constexpr auto kName = "image_folder";
   static constexpr auto kSummary =
@@ -61,42 +65,55 @@ class ImageFolder final : public Dataset {
     const auto given = size.holds;
     size.holds = [given](const std::vector<int64_t>& v) { return v.empty() || given(v); };
     size.json = "\"maxItems\": 2";
-    return Schema<ImageFolderOptions>()
-        .field("path", &ImageFolderOptions::path, "A folder with one folder per class, or a .tar.")
-        .required()
-        .field("split", &ImageFolderOptions::split,
-               "Folder inside 'path' that holds the class folders: train, test.")
-        .field("grayscale", &ImageFolderOptions::grayscale, "One channel instead of three.")
-        .field("size", &ImageFolderOptions::size,
-               "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
-               "shorter side. Empty: each image's own size.",
-               size)
-        .field("labels", &ImageFolderOptions::labels,
-               "Class folders in the order of their numbers; empty: all, sorted.");
+    return with_bad_samples(
+        Schema<ImageFolderOptions>()
+            .field("path", &ImageFolderOptions::path,
+                   "A folder with one folder per class, or a .tar.")
+            .required()
+            .field("split", &ImageFolderOptions::split,
+                   "Folder inside 'path' that holds the class folders: train, test.")
+            .field("grayscale", &ImageFolderOptions::grayscale, "One channel instead of three.")
+            .field(
+                "size", &ImageFolderOptions::size,
+                "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
+                "shorter side. Empty: each image's own size.",
+                size)
+            .field("labels", &ImageFolderOptions::labels,
+                   "Class folders in the order of their numbers; empty: all, sorted."));
   }
 
   ImageFolder(const ImageFolderOptions& options, const DatasetContext& context)
-      : files_(open_image_files(options.path.text, options.split)), size_(options.size) {
+      : files_(open_image_files(options.path.text, options.split)),
+        bad_(options.on_bad_sample, options.path.text),
+        size_(options.size) {
     channels_ = options.grayscale ? Channels::kGray : Channels::kRgb;
     if (context.targets) label_files(options);
     labels_.resize(files_->files().size());
+    if (bad_.skips()) try_all();
+    bad_.tell(size());
     find_size();
     Fingerprint print;
-    for (const ImageFile& file : files_->files()) print.add(file.path).add(file.bytes);
-    probe(size(), kContentProbes, [&](int64_t i) { print.add_content(files_->read(i).view); });
+    for (int64_t i = 0; i < size(); ++i) {
+      const ImageFile& file = files_->files()[static_cast<size_t>(file_of(i))];
+      print.add(file.path).add(file.bytes);
+    }
+    probe(size(), kContentProbes,
+          [&](int64_t i) { print.add_content(files_->read(file_of(i)).view); });
     fingerprint_ = print.text();
   }
 
-  int64_t size() const override { return static_cast<int64_t>(files_->files().size()); }
+  int64_t size() const override {
+    return static_cast<int64_t>(bad_.count() > 0 ? kept_.size() : files_->files().size());
+  }
 
   Sample sample(int64_t index) const override {
-    const SharedBytes file = files_->read(index);
-    Array pixels = decode_image(file.view, channels_, files_->name(index));
+    const int64_t number = file_of(index);
+    Array pixels = decode_image(files_->read(number).view, channels_, files_->name(number));
     if (!size_.empty()) {
       const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
       pixels = resample_bytes(pixels, resized(own, size_), Interpolation::kBilinear);
     }
-    return {planes_of(pixels), Array::label(labels_[static_cast<size_t>(index)])};
+    return {planes_of(pixels), Array::label(labels_[static_cast<size_t>(number)])};
   }
 
   DataShape shape() const override {
@@ -108,8 +125,9 @@ class ImageFolder final : public Dataset {
 
   std::string fingerprint() const override { return fingerprint_; }
   std::string name(int64_t index) const override {
-    return files_->files()[static_cast<size_t>(index)].path;
+    return files_->files()[static_cast<size_t>(file_of(index))].path;
   }
+  int64_t left_out() const override { return bad_.count(); }
 
  private:
   void label_files(const ImageFolderOptions& options) {
@@ -140,6 +158,34 @@ class ImageFolder final : public Dataset {
     }
   }
 
+  /// Which of the files sample `index` is.
+  int64_t file_of(int64_t index) const {
+    return kept_.empty() ? index : kept_[static_cast<size_t>(index)];
+  }
+
+  /// Decodes every image, and leaves out those that cannot be: all ranks then know the same.
+  void try_all() {
+    const size_t count = files_->files().size();
+    std::vector<std::exception_ptr> problems(count);
+    on_all_cores(count, usable_cores(), [&](size_t i) {
+      const auto number = static_cast<int64_t>(i);
+      try {
+        decode_image(files_->read(number).view, channels_, files_->name(number));
+      } catch (...) {
+        problems[i] = std::current_exception();
+      }
+    });
+    for (size_t i = 0; i < count; ++i) {
+      try {
+        if (problems[i]) std::rethrow_exception(problems[i]);
+        kept_.push_back(static_cast<int64_t>(i));
+      } catch (const DataError& error) {
+        bad_.leave_out(error);
+      }
+    }
+    if (bad_.count() == 0) kept_ = {};
+  }
+
   /// The size all images have; 0 x 0 when there are several.
   void find_size() {
     if (size_.size() == 2) {
@@ -148,7 +194,7 @@ class ImageFolder final : public Dataset {
     }
     bool first = true;
     probe(size(), kProbes, [&](int64_t i) {
-      ImageSize found = accel::image_size(files_->read(i).view, files_->name(i));
+      ImageSize found = accel::image_size(files_->read(file_of(i)).view, files_->name(file_of(i)));
       if (!size_.empty()) found = resized(found, size_);
       if (first) image_size_ = found;
       if (found != image_size_) image_size_ = {};
@@ -157,6 +203,8 @@ class ImageFolder final : public Dataset {
   }
 
   std::unique_ptr<ImageFiles> files_;
+  BadSamples bad_;
+  std::vector<int64_t> kept_;  ///< files that can be read; empty: all of them
   std::vector<int64_t> size_;
   Channels channels_;
   LabelMap classes_;

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "data/bad_samples.h"
+
 namespace accel {
 namespace {
 
-class FirstSamples final : public Dataset {
+class FirstSamples final : public Dataset, public LeavesOut {
  public:
   FirstSamples(std::shared_ptr<const Dataset> dataset, int64_t size)
       : dataset_(std::move(dataset)), size_(size) {}
@@ -16,6 +18,7 @@ class FirstSamples final : public Dataset {
   std::string fingerprint() const override {
     return dataset_->fingerprint() + "[:" + std::to_string(size_) + "]";
   }
+  int64_t left_out() const override { return accel::left_out(*dataset_); }
 
  private:
   const std::shared_ptr<const Dataset> dataset_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "data/mixture.h"
 
 namespace accel {
 namespace {
@@ -82,6 +83,16 @@ void Loader::set_micro_batch(int64_t samples) {
 
 DataShape Loader::shape() const {
   return transforms_.empty() ? dataset_->shape() : transforms_.back()->shape();
+}
+
+std::vector<int64_t> Loader::drawn(int64_t epoch, int64_t steps) {
+  const Concatenation* const parts = parts_of(*dataset_);
+  if (!parts) return {};
+  std::vector<int64_t> counts(parts->sources().size());
+  const Draws draws = draws_.of(epoch);
+  const int64_t end = std::min(steps * options_.batch, samples_per_epoch_);
+  for (int64_t i = 0; i < end; ++i) ++counts[parts->source_of(wrapped(draws[i], ids_))];
+  return counts;
 }
 
 void Loader::seek(int64_t epoch, int64_t step) {

@@ -58,6 +58,10 @@ class Loader {
   /// Samples that count in a whole epoch, over all ranks: less than the dataset holds when the last
   /// are dropped.
   int64_t samples_per_epoch() const { return samples_per_epoch_; }
+  const Dataset& dataset() const { return *dataset_; }
+  /// Of a dataset of several parts: samples that the first `steps` windows of `epoch` hold of each.
+  /// Empty where there is but one.
+  std::vector<int64_t> drawn(int64_t epoch, int64_t steps);
   /// Of the samples after all transforms.
   DataShape shape() const;
 

@@ -131,6 +131,11 @@ std::vector<int64_t> Mixture::draws(uint64_t seed, int64_t epoch, bool shuffle) 
   return all;
 }
 
+const Concatenation* parts_of(const Dataset& dataset) {
+  if (const auto* mixture = dynamic_cast<const Mixture*>(&dataset)) return &mixture->parts();
+  return dynamic_cast<const Concatenation*>(&dataset);
+}
+
 std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts) {
   std::vector<std::shared_ptr<const Dataset>> sources;
   std::vector<double> weights;

@@ -25,9 +25,7 @@ class TableText {
     if (!reader.next(first)) throw DataError("'" + path_ + "' is empty");
     width_ = first.size();
     const std::vector<std::string> names(first.begin(), first.end());
-    Fields second;
-    header_ = options.header.value_or(reader.next(second) &&
-                                      looks_like_header({names.begin(), names.end()}, second));
+    header_ = options.header.value_or(shows_header(reader, {names.begin(), names.end()}, options));
     if (header_) names_ = names;
   }
 
@@ -49,6 +47,19 @@ class TableText {
   }
 
  private:
+  /// By the next record that can be read.
+  bool shows_header(CsvReader& reader, const Fields& first, const TableOptions& options) const {
+    BadSamples counted_later(options.on_bad_sample, path_);
+    Fields second;
+    while (true) {
+      try {
+        return reader.next(second) && looks_like_header(first, second);
+      } catch (const DataError& error) {
+        counted_later.leave_out(error);
+      }
+    }
+  }
+
   CsvReader raw() const { return {file_.view, dialect_, path_}; }
 
   std::string path_;
@@ -58,24 +69,6 @@ class TableText {
   size_t width_ = 0;
   std::vector<std::string> names_;
 };
-
-/// First walk: counts the rows and meets every category and label.
-int64_t scan(const TableText& text, std::optional<size_t> target,
-             std::vector<FeatureColumn>& columns, TextSet& labels) {
-  const auto meet = [](TextSet& seen, std::string_view value) {
-    if (!seen.contains(value)) seen.emplace(value);
-  };
-  int64_t rows = 0;
-  CsvReader reader = text.records();
-  for (Fields fields; reader.next(fields); ++rows) {
-    for (FeatureColumn& column : columns) {
-      if (column.one_hot) meet(column.seen, fields[column.position]);
-    }
-    if (target) meet(labels, fields[*target]);
-  }
-  if (rows == 0) throw DataError("'" + text.path() + "' has no rows");
-  return rows;
-}
 
 /// Turns fields into numbers.
 class TableEncoder {
@@ -128,6 +121,85 @@ class TableEncoder {
   std::optional<double> fill_;
 };
 
+/// What a table's target is.
+struct TargetColumn {
+  std::optional<size_t> position = {};  ///< none: nobody asks for it
+  bool classes = true;
+};
+
+/// Throws for what is wrong with the fields of a record, as far as the recipe tells.
+class RecordCheck {
+ public:
+  RecordCheck(const TableEncoder& encoder, std::vector<FeatureColumn> columns,
+              const TargetColumn& target, const TableOptions& options)
+      : encoder_(encoder),
+        columns_(std::move(columns)),
+        target_(target),
+        labels_(LabelMap::given(options.labels, "labels")) {}
+
+  void operator()(const CsvReader& reader, const Fields& fields) const {
+    for (const FeatureColumn& column : columns_) {
+      check(reader, fields, column.position, column.one_hot ? &column.categories : nullptr);
+    }
+    if (!target_.position) return;
+    check(reader, fields, *target_.position, target_.classes ? &labels_ : nullptr);
+  }
+
+ private:
+  /// `known` are a category's values, empty for any; null for a number.
+  void check(const CsvReader& reader, const Fields& fields, size_t column,
+             const LabelMap* known) const {
+    if (!known) encoder_.number(reader, column, fields[column]);
+    if (known && known->count() > 0) encoder_.label(reader, column, fields[column], *known);
+  }
+
+  const TableEncoder& encoder_;
+  std::vector<FeatureColumn> columns_;
+  TargetColumn target_;
+  LabelMap labels_;  ///< empty: any
+};
+
+/// Walks over a table's records.
+struct TableWalk {
+  const TableText& text;
+  const RecordCheck& check;
+
+  /// Calls `use` with the reader and the fields of each record. Where records may be left out, one
+  /// that cannot be read or does not pass the check goes to `bad` before.
+  template <class Use>
+  void each(BadSamples& bad, const Use& use) const {
+    CsvReader reader = text.records();
+    Fields fields;
+    for (bool more = true; more;) {
+      try {
+        more = reader.next(fields);
+        if (more && bad.skips()) check(reader, fields);
+      } catch (const DataError& error) {
+        bad.leave_out(error);
+        continue;
+      }
+      if (more) use(reader, fields);
+    }
+  }
+};
+
+/// First walk: counts the rows and meets every category and label.
+int64_t scan(const TableWalk& walk, BadSamples& bad, std::optional<size_t> target,
+             std::vector<FeatureColumn>& columns, TextSet& labels) {
+  const auto meet = [](TextSet& seen, std::string_view value) {
+    if (!seen.contains(value)) seen.emplace(value);
+  };
+  int64_t rows = 0;
+  walk.each(bad, [&](const CsvReader&, const Fields& fields) {
+    ++rows;
+    for (FeatureColumn& column : columns) {
+      if (column.one_hot) meet(column.seen, fields[column.position]);
+    }
+    if (target) meet(labels, fields[*target]);
+  });
+  return rows;
+}
+
 class NumberInputs final : public TableInputs {
  public:
   NumberInputs(const TableEncoder& encoder, std::vector<FeatureColumn> columns, int64_t rows)
@@ -146,7 +218,9 @@ class NumberInputs final : public TableInputs {
                       features_.mutable_as<float>().data() + row_++ * width_);
   }
   void finish() override {}
-  Sample sample(int64_t row) const override { return {row_of(features_, row), {}}; }
+  int64_t size() const override { return row_; }
+  int64_t row(int64_t index) const override { return index; }
+  Sample sample(int64_t index) const override { return {row_of(features_, index), {}}; }
   DataShape described(DataShape shape) const override {
     shape.input = {width_};
     return shape;
@@ -163,21 +237,37 @@ class NumberInputs final : public TableInputs {
 
 class TextInputs final : public TableInputs {
  public:
-  TextInputs(const TableOptions& options, const TableText& table, const ColumnNames& names)
-      : first_(names.find(options.text.front(), "text")),
+  TextInputs(const TableOptions& options, const TableText& table, const ColumnNames& names,
+             BadSamples& bad)
+      : bad_(bad),
+        first_(names.find(options.text.front(), "text")),
         second_(names.find(options.text.back(), "text")),
         texts_(options, load_tokenizer(options.tokenizer.text), table.bytes(),
-               table.reading() + std::to_string(first_) + "," + std::to_string(second_)) {}
+               table.reading() + std::to_string(first_) + "," + std::to_string(second_) +
+                   left_out_by(options)) {}
 
   void add(const CsvReader& reader, const Fields& fields) override {
-    texts_.add({fields[first_], fields[second_], reader.place()});
+    texts_.add({fields[first_], fields[second_], reader.place()}, bad_);
   }
-  void finish() override { texts_.finish(); }
-  Sample sample(int64_t row) const override { return texts_.sample(row); }
+  void finish() override { texts_.finish(bad_); }
+  int64_t size() const override { return texts_.size(); }
+  int64_t row(int64_t index) const override { return texts_.row(index); }
+  Sample sample(int64_t index) const override { return texts_.sample(index); }
   DataShape described(DataShape shape) const override { return texts_.described(std::move(shape)); }
   std::string identity() const override { return texts_.identity(); }
 
  private:
+  /// What decides on the rows that are there, where some may be left out.
+  static std::string left_out_by(const TableOptions& options) {
+    if (!options.on_bad_sample.most) return "";
+    std::string out = " skip ";
+    out.append(options.target);
+    out.append(options.target_type == TargetType::kClasses ? " classes" : " number");
+    for (const std::string& label : options.labels) out.append(1, '\0').append(label);
+    return out;
+  }
+
+  BadSamples& bad_;  // the table's
   size_t first_;
   size_t second_;  // of a pair; of a single text the same again, and not read
   TextColumns texts_;
@@ -191,33 +281,38 @@ Schema<TableOptions> TableOptions::schema() {
         return !v || (v.value->size() == 1 && std::string("\"\r\n").find(*v) == std::string::npos);
       },
       "a single character that is no quote and no line end", "\"maxLength\": 4"};
-  return with_text_columns(
-             Schema<TableOptions>()
-                 .field("path", &TableOptions::path, "The file.")
-                 .required()
-                 .field("header", &TableOptions::header,
-                        "Whether the first line names the columns. auto: it has no number, the "
-                        "second has.")
-                 .field("delimiter", &TableOptions::delimiter,
-                        "What stands between fields. auto: a comma in csv, a tab in tsv.",
-                        one_character)
-                 .field("quoting", &TableOptions::quoting,
-                        "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
-                 .field("features", &TableOptions::features,
-                        "Columns that are inputs, by name or by number from 0; empty: all but the "
-                        "target.")
-                 .field("one_hot", &TableOptions::one_hot,
-                        "Features that are categories, each with its values in order, or [] to use "
-                        "those found, sorted.")
-                 .field("fill", &TableOptions::fill, "What an empty field of numbers counts as.")
-                 .field("target", &TableOptions::target,
-                        "Column of the target, by name or by number from 0.")
-                 .required()
-                 .field("target_type", &TableOptions::target_type,
-                        "classes: labels to tell apart. number: for regression.")
-                 .field("labels", &TableOptions::labels,
-                        "Class labels in the order of their numbers; empty: those found, sorted. "
-                        "Labels that are whole numbers from 0 number themselves."))
+  return with_bad_samples(
+             with_text_columns(
+                 Schema<TableOptions>()
+                     .field("path", &TableOptions::path, "The file.")
+                     .required()
+                     .field("header", &TableOptions::header,
+                            "Whether the first line names the columns. auto: it has no number, the "
+                            "second has.")
+                     .field("delimiter", &TableOptions::delimiter,
+                            "What stands between fields. auto: a comma in csv, a tab in tsv.",
+                            one_character)
+                     .field("quoting", &TableOptions::quoting,
+                            "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
+                     .field(
+                         "features", &TableOptions::features,
+                         "Columns that are inputs, by name or by number from 0; empty: all but the "
+                         "target.")
+                     .field("one_hot", &TableOptions::one_hot,
+                            "Features that are categories, each with its values in order, or [] to "
+                            "use "
+                            "those found, sorted.")
+                     .field("fill", &TableOptions::fill,
+                            "What an empty field of numbers counts as.")
+                     .field("target", &TableOptions::target,
+                            "Column of the target, by name or by number from 0.")
+                     .required()
+                     .field("target_type", &TableOptions::target_type,
+                            "classes: labels to tell apart. number: for regression.")
+                     .field(
+                         "labels", &TableOptions::labels,
+                         "Class labels in the order of their numbers; empty: those found, sorted. "
+                         "Labels that are whole numbers from 0 number themselves.")))
       .check([](const TableOptions& options, const Node& node, Reading& reading) {
         const bool numbers = !options.features.empty() || !options.one_hot.empty() || options.fill;
         if (options.text.empty() || !numbers) return;
@@ -228,42 +323,48 @@ Schema<TableOptions> TableOptions::schema() {
       });
 }
 
-Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect) {
+Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect)
+    : bad_(options.on_bad_sample, options.path.text) {
   const TableText text(options, dialect);
   const ColumnNames names = text.columns();
-  std::optional<size_t> target = names.look_up(options.target);
-  if (context.targets) target = names.find(options.target, "target");
+  const bool classes = options.target_type == TargetType::kClasses;
+  TargetColumn target{names.look_up(options.target), classes};
+  if (context.targets) target.position = names.find(options.target, "target");
   const TableEncoder encoder(names, options.fill);
   const bool tokens = !options.text.empty();
   std::vector<FeatureColumn> columns;
-  if (!tokens) columns = feature_columns(options, names, target);
-  if (!context.targets) target.reset();
+  if (!tokens) columns = feature_columns(options, names, target.position);
+  if (!context.targets) target.position.reset();
+  const RecordCheck check(encoder, columns, target, options);
+  const TableWalk walk{text, check};
   TextSet seen;
-  const int64_t rows = scan(text, target, columns, seen);
+  const int64_t rows = scan(walk, bad_, target.position, columns, seen);
+  if (rows == 0 && bad_.count() == 0) throw DataError("'" + text.path() + "' has no rows");
   if (tokens) {
-    inputs_ = std::make_unique<TextInputs>(options, text, names);
+    inputs_ = std::make_unique<TextInputs>(options, text, names, bad_);
   } else {
     inputs_ = std::make_unique<NumberInputs>(encoder, std::move(columns), rows);
   }
-  const bool classes = options.target_type == TargetType::kClasses;
   const LabelMap labels =
       options.labels.empty() ? LabelMap::found(seen) : LabelMap::given(options.labels, "labels");
   targets_ = Array(classes ? DType::kI64 : DType::kF32, {rows});
   std::fill_n(targets_.mutable_data(), targets_.bytes(), std::byte{0});
-  CsvReader reader = text.records();
   size_t row = 0;
-  for (Fields fields; reader.next(fields); ++row) {
+  BadSamples counted_before(options.on_bad_sample, options.path.text);
+  walk.each(counted_before, [&](const CsvReader& reader, const Fields& fields) {
     inputs_->add(reader, fields);
-    if (!target) continue;
-    const std::string_view field = fields[*target];
+    const size_t at = row++;
+    if (!target.position) return;
+    const std::string_view field = fields[*target.position];
     if (classes) {
-      targets_.mutable_as<int64_t>()[row] = encoder.label(reader, *target, field, labels);
+      targets_.mutable_as<int64_t>()[at] = encoder.label(reader, *target.position, field, labels);
     } else {
-      targets_.mutable_as<float>()[row] = encoder.number(reader, *target, field);
+      targets_.mutable_as<float>()[at] = encoder.number(reader, *target.position, field);
     }
-  }
+  });
   inputs_->finish();
-  if (classes && target) {
+  bad_.tell(size());
+  if (classes && target.position) {
     classes_ = labels.count();
     labels_ = labels.names();
   }
@@ -276,7 +377,7 @@ Table::Table(const TableOptions& options, const DatasetContext& context, CsvDial
 
 Sample Table::sample(int64_t index) const {
   Sample sample = inputs_->sample(index);
-  sample.target = row_of(targets_, index);
+  sample.target = row_of(targets_, inputs_->row(index));
   return sample;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/dataset.h"
 #include "core/schema.h"
+#include "data/bad_samples.h"
 #include "data/text_columns.h"
 #include "runner/formats/csv.h"
 
@@ -37,6 +38,7 @@ struct TableOptions : TextColumnOptions {
   std::string target;
   TargetType target_type = TargetType::kClasses;
   std::vector<std::string> labels;
+  OnBadSample on_bad_sample;
 
   static Schema<TableOptions> schema();
 };
@@ -50,7 +52,10 @@ class TableInputs {
   virtual void add(const CsvReader& reader, const std::vector<std::string_view>& fields) = 0;
   /// To be called after the last row, and before anything below.
   virtual void finish() = 0;
-  virtual Sample sample(int64_t row) const = 0;  ///< without its target
+  virtual int64_t size() const = 0;
+  virtual Sample sample(int64_t index) const = 0;  ///< without its target
+  /// Which of the rows that were added sample `index` is.
+  virtual int64_t row(int64_t index) const = 0;
   /// `shape`, which tells of the target, with the inputs.
   virtual DataShape described(DataShape shape) const = 0;
   /// What it made of the file, beyond the columns' choice; empty when there is nothing to say.
@@ -58,18 +63,20 @@ class TableInputs {
 };
 
 /// Rows of a table, read once: numbers kept as float32, texts as tokens.
-class Table : public Dataset {
+class Table : public Dataset, public LeavesOut {
  public:
   /// `dialect` is what `auto` means. Throws DataError with file and line for a bad value, and Error
   /// (recipe) for a column that is not there.
   Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect);
 
-  int64_t size() const override { return targets_.count(); }
+  int64_t size() const override { return inputs_->size(); }
   Sample sample(int64_t index) const override;
   DataShape shape() const override;
   std::string fingerprint() const override { return fingerprint_; }
+  int64_t left_out() const override { return bad_.count(); }
 
  private:
+  BadSamples bad_;
   std::unique_ptr<TableInputs> inputs_;
   Array targets_;  ///< [rows], i64 classes or f32 numbers; zeros where nobody asks for them
   int64_t classes_ = 0;

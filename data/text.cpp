@@ -9,6 +9,7 @@
 
 #include "core/dataset.h"
 #include "core/registry.h"
+#include "data/bad_samples.h"
 #include "data/characters.h"
 #include "data/fingerprint.h"
 #include "data/text_columns.h"
@@ -37,6 +38,7 @@ struct TextOptions : WindowOptions {
   TextLevel level = TextLevel::kChars;
   FilePath tokenizer;
   std::string json_field;
+  OnBadSample on_bad_sample;
 };
 
 /// A text as numbers, however it is divided.
@@ -86,11 +88,12 @@ class ByteSource final : public TokenSource {
 
 class TokenizedSource final : public TokenSource {
  public:
-  TokenizedSource(const TextOptions& options, std::span<const std::byte> text)
+  TokenizedSource(const TextOptions& options, std::span<const std::byte> text, BadSamples& bad)
       : tokenizer_(load_tokenizer(options.tokenizer.text)), field_(options.json_field) {
-    tokens_ = field_.empty() ? tokens_of_text(*tokenizer_, text)
-                             : tokens_of_documents(*tokenizer_,
-                                                   JsonlReader(text, {field_}, options.path.text));
+    tokens_ =
+        field_.empty()
+            ? tokens_of_text(*tokenizer_, text)
+            : tokens_of_documents(*tokenizer_, JsonlReader(text, {field_}, options.path.text), bad);
   }
 
   int64_t count() const override { return static_cast<int64_t>(tokens_.size()); }
@@ -107,7 +110,7 @@ class TokenizedSource final : public TokenSource {
 };
 
 std::unique_ptr<TokenSource> open_source(const TextOptions& options,
-                                         std::span<const std::byte> bytes) {
+                                         std::span<const std::byte> bytes, BadSamples& bad) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   switch (options.level) {
     case TextLevel::kChars:
@@ -115,7 +118,7 @@ std::unique_ptr<TokenSource> open_source(const TextOptions& options,
     case TextLevel::kBytes:
       return std::make_unique<ByteSource>(text);
     case TextLevel::kTokens:
-      return std::make_unique<TokenizedSource>(options, bytes);
+      return std::make_unique<TokenizedSource>(options, bytes, bad);
   }
   throw std::logic_error("no such level");
 }
@@ -131,35 +134,44 @@ void check_level(const TextOptions& options, const Node& node, Reading& reading)
   if (!tokens && !options.json_field.empty()) {
     reading.problems.error(node.where, "'json_field' is for 'level: tokens'");
   }
+  if (options.on_bad_sample.most && options.json_field.empty()) {
+    reading.problems.error(node.where,
+                           "'on_bad_sample' is for the lines that 'json_field' is a field of");
+  }
 }
 
-class Text final : public Dataset {
+class Text final : public Dataset, public LeavesOut {
  public:
   static constexpr auto kName = "text";
   static constexpr auto kSummary = "A text file, to predict each next character, byte or token of.";
 
   static Schema<TextOptions> schema() {
-    return with_window_options(
-               Schema<TextOptions>()
-                   .field("path", &TextOptions::path,
-                          "File of the text; read as needed, but for tokens, which are kept in "
-                          "memory.")
-                   .required()
-                   .field("level", &TextOptions::level,
-                          "chars: the UTF-8 characters that occur in the file. bytes: any of 256. "
-                          "tokens: those of a tokenizer.")
-                   .field("tokenizer", &TextOptions::tokenizer,
-                          "A tokenizer.json, or the folder that holds it, for 'level: tokens'.")
-                   .field("json_field", &TextOptions::json_field,
-                          "Given: the file is JSON Lines and this field of each line a document, "
-                          "behind which comes the tokenizer's end token."))
+    return with_bad_samples(
+               with_window_options(
+                   Schema<TextOptions>()
+                       .field("path", &TextOptions::path,
+                              "File of the text; read as needed, but for tokens, which are kept in "
+                              "memory.")
+                       .required()
+                       .field(
+                           "level", &TextOptions::level,
+                           "chars: the UTF-8 characters that occur in the file. bytes: any of 256. "
+                           "tokens: those of a tokenizer.")
+                       .field("tokenizer", &TextOptions::tokenizer,
+                              "A tokenizer.json, or the folder that holds it, for 'level: tokens'.")
+                       .field(
+                           "json_field", &TextOptions::json_field,
+                           "Given: the file is JSON Lines and this field of each line a document, "
+                           "behind which comes the tokenizer's end token.")))
         .check(&check_level);
   }
 
   explicit Text(const TextOptions& options)
       : file_(map_file(options.path.text)),
-        source_(open_source(options, file_.view)),
+        bad_(options.on_bad_sample, options.path.text),
+        source_(open_source(options, file_.view, bad_)),
         windows_(options, source_->count(), options.path.text) {
+    bad_.tell(size());
     Fingerprint fingerprint;
     fingerprint.add(source_->identity()).add_content(file_.view);
     windows_.add_to(fingerprint);
@@ -180,9 +192,11 @@ class Text final : public Dataset {
   }
 
   std::string fingerprint() const override { return fingerprint_; }
+  int64_t left_out() const override { return bad_.count(); }
 
  private:
   SharedBytes file_;
+  BadSamples bad_;
   std::unique_ptr<TokenSource> source_;
   TokenWindows windows_;
   std::string fingerprint_;

@@ -1,20 +1,17 @@
 #include "data/text_columns.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <exception>
-#include <thread>
 #include <utility>
-
-#include <sched.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "core/error.h"
 #include "core/targets.h"
+#include "data/all_cores.h"
 #include "data/fingerprint.h"
 #include "data/truncation.h"
 
@@ -27,28 +24,6 @@ constexpr size_t kKeptFrom = size_t{4} << 20;
 /// Bytes of texts that become tokens together, and below which starting threads costs more.
 constexpr size_t kEncodedAtOnce = size_t{1} << 20;
 constexpr size_t kAlone = size_t{64} << 10;
-
-/// Cores that this process may use.
-size_t usable_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return static_cast<size_t>(std::max(1, CPU_COUNT(&cores)));
-}
-
-/// Calls `work` once for each of [0, count), on so many threads.
-template <class Work>
-void on_all_cores(size_t count, size_t threads, const Work& work) {
-  constexpr size_t kPart = 16;
-  std::atomic<size_t> next = 0;
-  const auto take_parts = [&] {
-    for (size_t begin; (begin = next.fetch_add(kPart)) < count;) {
-      for (size_t i = begin; i < std::min(count, begin + kPart); ++i) work(i);
-    }
-  };
-  std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < threads; ++i) helpers.emplace_back(take_parts);
-  take_parts();
-}
 
 /// The whole content counts: tokens of a text that changed in one place must not be taken for its
 /// own.
@@ -126,16 +101,28 @@ TextColumns::TextColumns(const TextColumnOptions& options,
   }
 }
 
-void TextColumns::add(const RecordText& record) {
-  if (kept_) return;
+void TextColumns::add(const RecordText& record, BadSamples& bad) {
+  if (kept_) {
+    if (sequences_.length(added_++) == 0) leave_out(record, bad);
+    return;
+  }
   std::string texts(record.first);
   if (pair_) texts += record.second;
   waiting_bytes_ += texts.size();
   waiting_.push_back({std::move(texts), record.first.size(), record.place});
-  if (waiting_bytes_ >= kEncodedAtOnce) encode_waiting();
+  if (waiting_bytes_ >= kEncodedAtOnce) encode_waiting(bad);
 }
 
-void TextColumns::encode_waiting() {
+/// Kept tokens do not tell what was wrong with those that are not there.
+void TextColumns::leave_out(const RecordText& record, BadSamples& bad) const {
+  try {
+    encoded(*tokenizer_, record, pair_, max_length_);
+  } catch (const DataError& error) {
+    bad.leave_out(error);
+  }
+}
+
+void TextColumns::encode_waiting(BadSamples& bad) {
   std::vector<TokenPair> made(waiting_.size());
   std::vector<std::exception_ptr> failures(waiting_.size());
   on_all_cores(waiting_.size(), waiting_bytes_ < kAlone ? 1 : usable_cores(), [&](size_t i) {
@@ -150,18 +137,28 @@ void TextColumns::encode_waiting() {
     }
   });
   for (size_t i = 0; i < made.size(); ++i) {
-    if (failures[i]) std::rethrow_exception(failures[i]);
+    try {
+      if (failures[i]) std::rethrow_exception(failures[i]);
+    } catch (const DataError& error) {
+      bad.leave_out(error);
+    }
     builder_.add(made[i].ids, made[i].types);
   }
   waiting_.clear();
   waiting_bytes_ = 0;
 }
 
-void TextColumns::finish() {
-  if (kept_) return;
-  encode_waiting();
-  sequences_ = std::move(builder_).finish();
-  if (cache_ && sequences_.size() > 0) sequences_ = cache_->keep(key_, std::move(sequences_));
+void TextColumns::finish(BadSamples& bad) {
+  if (!kept_) {
+    encode_waiting(bad);
+    sequences_ = std::move(builder_).finish();
+    if (cache_ && sequences_.size() > 0) sequences_ = cache_->keep(key_, std::move(sequences_));
+  }
+  for (int64_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_.length(i) > 0) rows_.push_back(i);
+  }
+  whole_ = static_cast<int64_t>(rows_.size()) == sequences_.size();
+  if (whole_) rows_ = {};
 }
 
 DataShape TextColumns::described(DataShape shape) const {

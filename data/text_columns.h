@@ -11,6 +11,7 @@
 
 #include "core/dataset.h"
 #include "core/schema.h"
+#include "data/bad_samples.h"
 #include "data/token_cache.h"
 #include "data/token_sequences.h"
 #include "runner/tokenizers/tokenizer.h"
@@ -67,20 +68,22 @@ struct RecordText {
 class TextColumns {
  public:
   /// `content` is the file's and `reading` what else decides which texts it gives: together with
-  /// the options and the tokenizer they say whether kept tokens are those of these texts.
+  /// the options and the tokenizer they say whether kept tokens are those of these texts. Where
+  /// records may be left out, `reading` must tell by what.
   TextColumns(const TextColumnOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
               std::span<const std::byte> content, const std::string& reading);
 
   /// The next text; does nothing where its tokens were kept. Texts become tokens many at a time, on
-  /// all cores, and in their order. Throws DataError naming the first record, up to this one, whose
-  /// text gives no token, and when `max_length` leaves no room for a text between the special
-  /// tokens.
-  void add(const RecordText& record);
-  /// To be called when all are added, and before anything below. Throws as add() does.
-  void finish();
+  /// all cores, and in their order. Gives `bad` each record, up to this one, whose text gives no
+  /// token, and when `max_length` leaves no room for a text between the special tokens.
+  void add(const RecordText& record, BadSamples& bad);
+  /// To be called when all are added, and before anything below. Gives `bad` what add() does.
+  void finish(BadSamples& bad);
 
-  int64_t size() const { return sequences_.size(); }
-  Sample sample(int64_t index) const { return sequences_.sample(index); }
+  int64_t size() const { return whole_ ? sequences_.size() : static_cast<int64_t>(rows_.size()); }
+  Sample sample(int64_t index) const { return sequences_.sample(row(index)); }
+  /// Which of the records that were added sample `index` is.
+  int64_t row(int64_t index) const { return whole_ ? index : rows_[static_cast<size_t>(index)]; }
   /// Input, vocabulary and padding; `shape` keeps what it says of the targets.
   DataShape described(DataShape shape) const;
   /// Which tokens a text gives, apart from the text: for fingerprints.
@@ -94,7 +97,8 @@ class TextColumns {
     std::string place;
   };
 
-  void encode_waiting();
+  void encode_waiting(BadSamples& bad);
+  void leave_out(const RecordText& record, BadSamples& bad) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool pair_;
@@ -105,8 +109,11 @@ class TextColumns {
   std::optional<TokenCache> cache_;  // none: the file is small
   std::string key_;
   bool kept_ = false;
+  int64_t added_ = 0;
   TokenSequencesBuilder builder_;
-  TokenSequences sequences_;
+  TokenSequences sequences_;   // of a record without tokens an empty one
+  bool whole_ = true;          // no record is left out
+  std::vector<int64_t> rows_;  // of the samples, where some are
 };
 
 }  // namespace accel

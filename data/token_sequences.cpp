@@ -34,14 +34,20 @@ int64_t TokenSequences::bytes() const {
   return static_cast<int64_t>(sum);
 }
 
+int64_t TokenSequences::first_of(int64_t index) const {
+  return index == 0 ? 0 : ends_.as<int64_t>()[static_cast<size_t>(index) - 1];
+}
+
+int64_t TokenSequences::length(int64_t index) const {
+  return first_of(index + 1) - first_of(index);
+}
+
 Sample TokenSequences::sample(int64_t index) const {
-  const auto ends = ends_.as<int64_t>();
-  const auto place = static_cast<size_t>(index);
-  const int64_t first = index == 0 ? 0 : ends[place - 1];
-  const int64_t length = ends[place] - first;
-  return {.input = widened(tokens_, first, length),
+  const int64_t first = first_of(index);
+  const int64_t size = length(index);
+  return {.input = widened(tokens_, first, size),
           .target = {},
-          .segments = segments_.empty() ? Array() : widened(segments_, first, length)};
+          .segments = segments_.empty() ? Array() : widened(segments_, first, size)};
 }
 
 void TokenSequencesBuilder::add(std::span<const int32_t> tokens,

@@ -18,6 +18,8 @@ class TokenSequences {
   TokenSequences(Array ends, Array tokens, Array segments);
 
   int64_t size() const { return ends_.empty() ? 0 : ends_.count(); }
+  /// Tokens of the sequence at `index`.
+  int64_t length(int64_t index) const;
   /// Memory of all of it.
   int64_t bytes() const;
   /// The sequence at `index` as a sample's input and segments, int64; it has no target.
@@ -28,6 +30,8 @@ class TokenSequences {
   const Array& all_segments() const { return segments_; }
 
  private:
+  int64_t first_of(int64_t index) const;
+
   Array ends_;
   Array tokens_;
   Array segments_;

@@ -39,7 +39,8 @@ std::vector<int32_t> tokens_of_text(const Tokenizer& tokenizer, std::span<const 
   return all;
 }
 
-std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader documents) {
+std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader documents,
+                                         BadSamples& bad) {
   const SpecialTokens& special = tokenizer.special();
   const std::optional<int32_t> end = special.eos ? special.eos : special.sep;
   if (!end) {
@@ -47,9 +48,15 @@ std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader
                     "name one in 'special_tokens_map.json' beside it, as \"eos_token\"");
   }
   std::vector<int32_t> all;
-  for (std::vector<std::string_view> fields; documents.next(fields);) {
-    append(all, tokenizer.encode(fields[0], /*with_special=*/false));
-    all.push_back(*end);
+  std::vector<std::string_view> fields;
+  while (true) {
+    try {
+      if (!documents.next(fields)) break;
+      append(all, tokenizer.encode(fields[0], /*with_special=*/false));
+      all.push_back(*end);
+    } catch (const DataError& error) {
+      bad.leave_out(error);
+    }
   }
   return all;
 }

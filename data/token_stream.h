@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "data/bad_samples.h"
 #include "runner/formats/jsonl.h"
 #include "runner/tokenizers/tokenizer.h"
 
@@ -16,7 +17,8 @@ namespace accel {
 std::vector<int32_t> tokens_of_text(const Tokenizer& tokenizer, std::span<const std::byte> text);
 
 /// The tokens of all documents, with the tokenizer's end token behind each. Throws DataError when
-/// it has none, and with the place of a document that cannot be read.
-std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader documents);
+/// it has none. A document that cannot be read goes to `bad`.
+std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader documents,
+                                         BadSamples& bad);
 
 }  // namespace accel

@@ -28,11 +28,11 @@ bool CsvReader::next(std::vector<std::string_view>& fields) {
   record_line_ = line_;
   record_start_ = at_;
   if (at_ == text_.size()) return false;
-  while (true) {
-    const bool quoted = dialect_.quoting && at_ < text_.size() && text_[at_] == '"';
-    fields.push_back(quoted ? quoted_field() : plain_field());
-    if (at_ == text_.size() || text_[at_] != dialect_.delimiter) break;
-    ++at_;
+  try {
+    read_fields(fields);
+  } catch (const DataError&) {
+    skip_first_line();
+    throw;
   }
   skip_line_end();
   if (field_count_ == 0) field_count_ = fields.size();
@@ -41,6 +41,21 @@ bool CsvReader::next(std::vector<std::string_view>& fields) {
          std::to_string(field_count_));
   }
   return true;
+}
+
+void CsvReader::read_fields(std::vector<std::string_view>& fields) {
+  while (true) {
+    const bool quoted = dialect_.quoting && at_ < text_.size() && text_[at_] == '"';
+    fields.push_back(quoted ? quoted_field() : plain_field());
+    if (at_ == text_.size() || text_[at_] != dialect_.delimiter) return;
+    ++at_;
+  }
+}
+
+void CsvReader::skip_first_line() {
+  at_ = std::min(text_.find('\n', record_start_), text_.size() - 1) + 1;
+  line_ = record_line_ + 1;
+  line_end_ = 0;
 }
 
 void CsvReader::fail(const std::string& problem, const std::string& hint) const {

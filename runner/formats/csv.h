@@ -25,7 +25,8 @@ class CsvReader {
   CsvReader(std::span<const std::byte> text, CsvDialect dialect, std::string name);
 
   /// Reads the next record; false at the end. The views last until the next call. Throws DataError
-  /// with file and line for a wrong number of fields, misplaced quotes or a record above 16 MiB.
+  /// with file and line for a wrong number of fields, misplaced quotes or a record above 16 MiB;
+  /// then the next one is that behind it, where quotes are misplaced behind its first line.
   bool next(std::vector<std::string_view>& fields);
 
   /// Where the record just read starts: 1 for the first line of the file.
@@ -34,6 +35,8 @@ class CsvReader {
   std::string place() const { return name_ + ":" + std::to_string(record_line_); }
 
  private:
+  void read_fields(std::vector<std::string_view>& fields);
+  void skip_first_line();
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = {}) const;
   std::string_view plain_field();
   std::string_view quoted_field();

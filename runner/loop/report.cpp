@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/build_info.h"
+#include "data/bad_samples.h"
 #include "runner/job/device.h"
 #include "runner/job/torch_setup.h"
 #include "runner/loop/progress_bar.h"
@@ -59,6 +60,8 @@ std::string steps_text(const Job& job) {
 std::string data_text(const Job& job) {
   std::string text = grouped(job.train_samples) + " samples " + to_string(job.data.input);
   if (job.eval_loader) text += ", eval " + grouped(job.eval_samples);
+  const int64_t out = left_out(job.train_loader->dataset());
+  if (out > 0) text += ", " + grouped(out) + " left out";
   return text;
 }
 

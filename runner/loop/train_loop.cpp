@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "runner/dist/operations.h"
+#include "runner/loop/data_use.h"
 #include "runner/loop/evaluate.h"
 #include "runner/loop/fit_memory.h"
 #include "runner/loop/rank_states.h"
@@ -270,6 +271,9 @@ void TrainLoop::after_step() {
   if (log_due_.due(step, clock()) || last) log_interval();
   if (histograms_due_.due(step, clock())) show_histograms(parts_, step);
   if (parts_.job.eval_loader && (eval_due_.due(step, clock()) || last)) evaluate_now();
+  const bool evaluated = state_.evaluated_step == step;
+  if (evaluated || last || state_.progress.step_in_epoch == 0)
+    tell_data_use(parts_, state_.progress);
   if (save_due_.due(step, clock()) && saved_step_ != step) save();
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "data/loader.h"
 #include "number_dataset.h"
 
 namespace accel {
@@ -135,6 +136,31 @@ TEST(MixtureTest, SourcesOfOneSizeAreShuffledApart) {
     orders[value / 1000].push_back(value % 1000);
   }
   EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST(MixtureTest, WhatWasDrawnOfEachIsKnownAtEveryStep) {
+  const auto mixture = combine(parts_of({40, 8}, {1, 3}));
+  for (const int64_t workers : {0, 2}) {
+    Loader loader(mixture, {}, {.batch = 10, .micro_batch = 5, .workers = workers, .seed = 3});
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      std::vector<int64_t> drawn(2);
+      for (int64_t step = 1; step <= loader.steps_per_epoch(); ++step) {
+        for (const HostBatch& batch : loader.next().micro_batches) {
+          for (const int64_t id : batch.ids) ++drawn[id < 40 ? 0 : 1];
+        }
+        EXPECT_EQ(loader.drawn(epoch, step), drawn) << epoch << " " << step;
+      }
+      EXPECT_EQ(drawn, (std::vector<int64_t>{12, 36}));
+    }
+  }
+}
+
+TEST(MixtureTest, OfPlainPartsTheOrderDecides) {
+  Loader parts(combine(parts_of({6, 2}, {{}, {}})), {}, {.batch = 4, .shuffle = false});
+  EXPECT_EQ(parts.drawn(0, 1), (std::vector<int64_t>{4, 0}));
+  EXPECT_EQ(parts.drawn(0, 2), (std::vector<int64_t>{6, 2}));
+  Loader single(combine(parts_of({6}, {{}})), {}, {.batch = 4});
+  EXPECT_TRUE(single.drawn(0, 1).empty());
 }
 
 TEST(CombineTest, OneDatasetStaysItself) {

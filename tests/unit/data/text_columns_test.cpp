@@ -67,11 +67,12 @@ TextColumns columns(TextColumnOptions options) {
 }
 
 TEST(TextColumnsTest, TextsBecomeSamplesOfTheirOwnLength) {
+  BadSamples bad({}, "t");
   TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 4});
-  texts.add({"a bb", {}, "t:1"});
-  texts.add({"ccc bb a dddd", {}, "t:2"});
-  texts.add({"", {}, "t:3"});
-  texts.finish();
+  texts.add({"a bb", {}, "t:1"}, bad);
+  texts.add({"ccc bb a dddd", {}, "t:2"}, bad);
+  texts.add({"", {}, "t:3"}, bad);
+  texts.finish(bad);
   ASSERT_EQ(texts.size(), 3);
   EXPECT_EQ(tokens_of(texts.sample(0).input), (std::vector<int64_t>{100, 1, 2, 101}));
   EXPECT_EQ(tokens_of(texts.sample(1).input), (std::vector<int64_t>{100, 3, 2, 101}));
@@ -81,9 +82,10 @@ TEST(TextColumnsTest, TextsBecomeSamplesOfTheirOwnLength) {
 }
 
 TEST(TextColumnsTest, PairsTellTheirTextsApart) {
+  BadSamples bad({}, "t");
   TextColumns texts = columns({.text = {"question", "answer"}, .tokenizer = {}});
-  texts.add({"a", "bb", "t:1"});
-  texts.finish();
+  texts.add({"a", "bb", "t:1"}, bad);
+  texts.finish(bad);
   EXPECT_EQ(tokens_of(texts.sample(0).input), (std::vector<int64_t>{100, 1, 101, 2, 101}));
   EXPECT_EQ(tokens_of(texts.sample(0).segments), (std::vector<int64_t>{0, 0, 0, 1, 1}));
   EXPECT_EQ(texts.described({}).segments, 2);
@@ -104,10 +106,11 @@ TEST(TextColumnsTest, TheShapeSaysHowSamplesAreFilled) {
 }
 
 TEST(TextColumnsTest, WhatIsWrongWithARecordIsToldWithItsPlace) {
+  BadSamples bad({}, "t");
   TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 2});
   EXPECT_EQ(refusal([&] {
-              texts.add({"a bb", {}, "train.tsv:7"});
-              texts.finish();
+              texts.add({"a bb", {}, "train.tsv:7"}, bad);
+              texts.finish(bad);
             }),
             "train.tsv:7: a 'max_length' of 2 leaves no room for a text: the tokenizer adds 2 "
             "special tokens\nraise 'max_length'");
@@ -150,13 +153,14 @@ std::vector<std::string> many_texts() {
 }
 
 TEST(TextColumnsTest, ManyCoresGiveTheTokensInTheirOrder) {
+  BadSamples bad({}, "t");
   const WordTokenizer tokenizer;
   TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 9});
   const std::vector<std::string> all = many_texts();
   for (int round = 0; round < 3; ++round) {
-    for (const std::string& text : all) texts.add({text, {}, "t"});
+    for (const std::string& text : all) texts.add({text, {}, "t"}, bad);
   }
-  texts.finish();
+  texts.finish(bad);
   ASSERT_EQ(texts.size(), static_cast<int64_t>(3 * all.size()));
   for (int64_t i = 0; i < texts.size(); ++i) {
     const auto wanted = encode_cut(tokenizer, all[static_cast<size_t>(i) % all.size()], 9).ids;
@@ -166,6 +170,7 @@ TEST(TextColumnsTest, ManyCoresGiveTheTokensInTheirOrder) {
 }
 
 TEST(TextColumnsTest, OfSeveralWrongRecordsTheFirstIsTold) {
+  BadSamples bad({}, "t");
   TextColumns texts({.text = {"sentence"}, .tokenizer = {}}, std::make_shared<ChoosyTokenizer>(),
                     {}, "");
   EXPECT_EQ(refusal([&] {
@@ -174,9 +179,10 @@ TEST(TextColumnsTest, OfSeveralWrongRecordsTheFirstIsTold) {
                 ++line;
                 texts.add({line == 700 || line == 720 || line == 1500 ? "refused" : text,
                            {},
-                           "t:" + std::to_string(line)});
+                           "t:" + std::to_string(line)},
+                          bad);
               }
-              texts.finish();
+              texts.finish(bad);
             }),
             "t:700: refused");
 }

@@ -115,14 +115,15 @@ TEST_F(TokenCacheTest, AFolderThatCannotBeMadeIsToldOf) {
 }
 
 TEST_F(TokenCacheTest, ColumnsOfLargeFilesAreKept) {
+  BadSamples bad({}, "t");
   TextColumnOptions options;
   options.text = {"a"};
   options.cache.value = FilePath{path_};
   const std::string content(4 << 20, 'x');
   const auto open = [&](const std::string& of, const std::string& reading) {
     TextColumns texts(options, std::make_shared<WordTokenizer>(), bytes_of(of), reading);
-    texts.add({"one two", {}, "t:1"});
-    texts.finish();
+    texts.add({"one two", {}, "t:1"}, bad);
+    texts.finish(bad);
     EXPECT_EQ(texts.size(), 1);
   };
   open(content.substr(1), "tsv");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/loop/data_use.h"
 #include "runner/loop/progress_bar.h"
 #include "runner/loop/saving.h"
 #include "runner/loop/stopwatch.h"
@@ -14,6 +15,16 @@ TEST(ReportTest, AnEvaluationIsOneLine) {
   progress.step = 100;
   const std::vector<Measurement> values = {{"eval/accuracy", 0.97}, {"eval/loss", 0.12345}};
   EXPECT_EQ(eval_line(progress, values), "eval at step 100  accuracy 0.9700  loss 0.1235");
+}
+
+TEST(ReportTest, WhatWasDrawnOfTheDataIsOneLine) {
+  Progress progress;
+  progress.epoch = 1;
+  progress.step_in_epoch = 3;
+  EXPECT_EQ(data_use_line(progress, {{"data/share_1", 0.701}, {"data/share_2", 0.299}}),
+            "data of epoch 2  dataset 1 70.1 %  dataset 2 29.9 %");
+  progress.step_in_epoch = 0;  // the epoch is over
+  EXPECT_EQ(data_use_line(progress, {{"data/left_out", 3}}), "data of epoch 1  3 left out");
 }
 
 TEST(ReportTest, EachExpectationIsToldWithWhatWasFound) {
