@@ -11,6 +11,7 @@
 #include "data/bad_samples.h"
 #include "data/chat_encoder.h"
 #include "data/fingerprint.h"
+#include "data/length_groups.h"
 #include "data/text_columns.h"
 #include "data/token_sequences.h"
 #include "runner/formats/format_error.h"
@@ -94,7 +95,7 @@ ChatEncoder encoder_of(const ChatOptions& options, std::shared_ptr<const Tokeniz
                   "docs/chat.md tells what of Jinja there is");
 }
 
-class Chat final : public Dataset, public LeavesOut {
+class Chat final : public Dataset, public LeavesOut, public KnowsLengths {
  public:
   static constexpr auto kName = "chat";
   static constexpr auto kSummary =
@@ -149,6 +150,7 @@ class Chat final : public Dataset, public LeavesOut {
 
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
+  int64_t length(int64_t index) const override { return sequences_.length(index); }
 
  private:
   static std::string_view as_text(const SharedBytes& file) {

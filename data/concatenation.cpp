@@ -65,6 +65,18 @@ Sample Concatenation::sample(int64_t index) const {
   return sources_[source]->sample(index - offsets_[source]);
 }
 
+bool Concatenation::lengths_known() const {
+  return std::all_of(sources_.begin(), sources_.end(), [](const auto& source) {
+    const auto* known = dynamic_cast<const KnowsLengths*>(source.get());
+    return known && known->lengths_known();
+  });
+}
+
+int64_t Concatenation::length(int64_t index) const {
+  const size_t source = source_of(index);
+  return dynamic_cast<const KnowsLengths&>(*sources_[source]).length(index - offsets_[source]);
+}
+
 int64_t Concatenation::left_out() const {
   int64_t sum = 0;
   for (const auto& source : sources_) sum += accel::left_out(*source);

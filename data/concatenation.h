@@ -6,6 +6,7 @@
 
 #include "core/dataset.h"
 #include "data/bad_samples.h"
+#include "data/length_groups.h"
 
 namespace accel {
 
@@ -13,7 +14,7 @@ namespace accel {
 void require_same_shape(const std::vector<std::shared_ptr<const Dataset>>& sources);
 
 /// The samples of every source in turn.
-class Concatenation final : public Dataset, public LeavesOut {
+class Concatenation final : public Dataset, public LeavesOut, public KnowsLengths {
  public:
   /// All sources have the same shape.
   explicit Concatenation(std::vector<std::shared_ptr<const Dataset>> sources);
@@ -23,6 +24,8 @@ class Concatenation final : public Dataset, public LeavesOut {
   DataShape shape() const override { return sources_.front()->shape(); }
   std::string fingerprint() const override;
   int64_t left_out() const override;
+  bool lengths_known() const override;
+  int64_t length(int64_t index) const override;
 
   const std::vector<std::shared_ptr<const Dataset>>& sources() const { return sources_; }
   /// Which source sample `index` is of.

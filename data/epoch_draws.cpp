@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "core/error.h"
 #include "data/epoch_order.h"
+#include "data/length_groups.h"
 #include "data/permutation.h"
 
 namespace accel {
@@ -12,19 +14,36 @@ constexpr size_t kKept = 2;  // prefetching reaches into the next epoch
 
 }  // namespace
 
-EpochDraws::EpochDraws(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle)
-    : dataset_(std::move(dataset)), seed_(seed), shuffle_(shuffle) {}
+EpochDraws::EpochDraws(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
+                       int64_t group_by_length)
+    : dataset_(std::move(dataset)),
+      seed_(seed),
+      shuffle_(shuffle),
+      group_by_length_(group_by_length) {
+  if (group_by_length_ == 0) return;
+  lengths_ = lengths_of(*dataset_);
+  if (lengths_.empty() && dataset_->size() > 0) {
+    throw DataError("'group_by_length' takes data that knows the lengths of its samples",
+                    "leave it out, or use texts of jsonl, csv, tsv or chat");
+  }
+}
 
 int64_t EpochDraws::size() const {
   const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
   return ordered ? ordered->epoch_size() : dataset_->size();
 }
 
+std::vector<int64_t> EpochDraws::order(int64_t epoch) const {
+  const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
+  return ordered ? ordered->draws(seed_, epoch, shuffle_)
+                 : epoch_permutation(dataset_->size(), seed_, epoch);
+}
+
 Draws EpochDraws::make(int64_t epoch) const {
-  if (const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get())) {
-    return Draws(ordered->draws(seed_, epoch, shuffle_));
-  }
-  return shuffle_ ? Draws(epoch_permutation(dataset_->size(), seed_, epoch)) : Draws();
+  const bool ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
+  if (!ordered && !shuffle_) return Draws();
+  if (group_by_length_ == 0) return Draws(order(epoch));
+  return Draws(grouped_by_length(order(epoch), lengths_, group_by_length_));
 }
 
 Draws EpochDraws::of(int64_t epoch) {

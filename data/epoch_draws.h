@@ -31,7 +31,10 @@ class Draws {
 /// Makes an epoch's draws when first asked and keeps those of two epochs. Safe to share.
 class EpochDraws {
  public:
-  EpochDraws(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle);
+  /// With `group_by_length` > 0, samples of similar length follow one another, in batches of that
+  /// many. Throws DataError where the dataset does not know their lengths.
+  EpochDraws(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
+             int64_t group_by_length = 0);
 
   /// Draws in every epoch.
   int64_t size() const;
@@ -39,10 +42,13 @@ class EpochDraws {
 
  private:
   Draws make(int64_t epoch) const;
+  std::vector<int64_t> order(int64_t epoch) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const uint64_t seed_;
   const bool shuffle_;
+  const int64_t group_by_length_;
+  std::vector<int64_t> lengths_;  // of the samples, where they decide
   std::mutex mutex_;
   std::map<int64_t, std::shared_future<Draws>> kept_;
 };

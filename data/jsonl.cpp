@@ -9,6 +9,7 @@
 #include "data/bad_samples.h"
 #include "data/fingerprint.h"
 #include "data/label_map.h"
+#include "data/length_groups.h"
 #include "data/rows.h"
 #include "data/table.h"
 #include "data/table_columns.h"
@@ -45,7 +46,7 @@ JsonlOptions without_target(JsonlOptions options) {
   return options;
 }
 
-class Jsonl final : public Dataset, public LeavesOut {
+class Jsonl final : public Dataset, public LeavesOut, public KnowsLengths {
  public:
   static constexpr auto kName = "jsonl";
   static constexpr auto kSummary = "JSON Lines: a text or a pair of texts per line, as tokens.";
@@ -77,6 +78,7 @@ class Jsonl final : public Dataset, public LeavesOut {
   DataShape shape() const override { return shape_; }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
+  int64_t length(int64_t index) const override { return texts_.length(index); }
 
  private:
   using Fields = std::vector<std::string_view>;

@@ -3,11 +3,12 @@
 #include <utility>
 
 #include "data/bad_samples.h"
+#include "data/length_groups.h"
 
 namespace accel {
 namespace {
 
-class FirstSamples final : public Dataset, public LeavesOut {
+class FirstSamples final : public Dataset, public LeavesOut, public KnowsLengths {
  public:
   FirstSamples(std::shared_ptr<const Dataset> dataset, int64_t size)
       : dataset_(std::move(dataset)), size_(size) {}
@@ -19,6 +20,13 @@ class FirstSamples final : public Dataset, public LeavesOut {
     return dataset_->fingerprint() + "[:" + std::to_string(size_) + "]";
   }
   int64_t left_out() const override { return accel::left_out(*dataset_); }
+  bool lengths_known() const override {
+    const auto* known = dynamic_cast<const KnowsLengths*>(dataset_.get());
+    return known && known->lengths_known();
+  }
+  int64_t length(int64_t index) const override {
+    return dynamic_cast<const KnowsLengths&>(*dataset_).length(index);
+  }
 
  private:
   const std::shared_ptr<const Dataset> dataset_;

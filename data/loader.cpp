@@ -19,7 +19,8 @@ constexpr uint64_t kFnvPrime = 0x100000001b3ULL;
 void require_sane(const LoaderOptions& options) {
   const bool sane = options.batch > 0 && options.micro_batch > 0 && options.workers >= 0 &&
                     options.prefetch > 0 && options.rank >= 0 && options.rank < options.world &&
-                    options.batch % (options.micro_batch * options.world) == 0;
+                    options.batch % (options.micro_batch * options.world) == 0 &&
+                    (options.shuffle || !options.group_by_length);
   if (!sane) throw std::logic_error("a loader's sizes do not fit together");
 }
 
@@ -49,7 +50,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
       transforms_(std::move(transforms)),
       options_(options),
       ids_(dataset_->size()),
-      draws_(dataset_, options.seed, options.shuffle) {
+      draws_(dataset_, options.seed, options.shuffle, options.group_by_length ? options.batch : 0) {
   require_sane(options_);
   padding_ = shape().padding;
   const int64_t size = draws_.size();

@@ -28,16 +28,17 @@ struct Window {
 };
 
 struct LoaderOptions {
-  int64_t batch = 1;        ///< samples per window; a multiple of `micro_batch` * `world`
-  int64_t micro_batch = 1;  ///< samples per HostBatch
-  int64_t workers = 0;      ///< threads that prepare batches; 0: next() does it itself
-  int64_t prefetch = 2;     ///< windows prepared ahead when there are workers
-  bool shuffle = true;      ///< false: the dataset's own order, the same every epoch
-  bool drop_last = false;   ///< leave out an epoch's last window when it is short
-  bool repeat = true;       ///< false: one epoch per seek(), and nothing is prepared beyond it
-  uint64_t seed = 0;        ///< of the order and of the transforms
-  int64_t rank = 0;         ///< whose micro-batches the windows hold
-  int64_t world = 1;        ///< ranks that share each window
+  int64_t batch = 1;             ///< samples per window; a multiple of `micro_batch` * `world`
+  int64_t micro_batch = 1;       ///< samples per HostBatch
+  int64_t workers = 0;           ///< threads that prepare batches; 0: next() does it itself
+  int64_t prefetch = 2;          ///< windows prepared ahead when there are workers
+  bool shuffle = true;           ///< false: the dataset's own order, the same every epoch
+  bool group_by_length = false;  ///< samples of similar length come together; takes `shuffle`
+  bool drop_last = false;        ///< leave out an epoch's last window when it is short
+  bool repeat = true;            ///< false: one epoch per seek(), and nothing is prepared beyond it
+  uint64_t seed = 0;             ///< of the order and of the transforms
+  int64_t rank = 0;              ///< whose micro-batches the windows hold
+  int64_t world = 1;             ///< ranks that share each window
   Sharing sharing = Sharing::kBatches;  ///< how; it shows only at the end of an epoch
   bool even_batches = true;  ///< when an epoch's last round is short, fill it from the epoch's
                              ///< start, so that all ranks have equal micro-batches; one rank alone
@@ -49,7 +50,8 @@ struct LoaderOptions {
 /// window's (a * world + r)-th, unless an epoch's end is cut into slices. For one thread.
 class Loader {
  public:
-  /// Throws DataError when there is not a single window to give.
+  /// Throws DataError when there is not a single window to give, and for `group_by_length` where
+  /// the dataset does not know how long its samples are.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::unique_ptr<Transform>> transforms,
          const LoaderOptions& options);
   ~Loader();

@@ -28,7 +28,7 @@ std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts);
 /// source's share of n to within a few samples. An epoch is as long as all sources together. Each
 /// source goes on where the last epoch left it and is shuffled anew whenever it is used up, so a
 /// long one is seen whole however small its weight.
-class Mixture final : public Dataset, public EpochOrder, public LeavesOut {
+class Mixture final : public Dataset, public EpochOrder, public LeavesOut, public KnowsLengths {
  public:
   /// `weights` are positive and as many as `sources`; all sources have the same shape.
   Mixture(std::vector<std::shared_ptr<const Dataset>> sources, const std::vector<double>& weights);
@@ -38,6 +38,8 @@ class Mixture final : public Dataset, public EpochOrder, public LeavesOut {
   DataShape shape() const override { return samples_.shape(); }
   std::string fingerprint() const override;
   int64_t left_out() const override { return samples_.left_out(); }
+  bool lengths_known() const override { return samples_.lengths_known(); }
+  int64_t length(int64_t index) const override { return samples_.length(index); }
 
   int64_t epoch_size() const override { return size(); }
   std::vector<int64_t> draws(uint64_t seed, int64_t epoch, bool shuffle) const override;

@@ -221,6 +221,7 @@ class NumberInputs final : public TableInputs {
   int64_t size() const override { return row_; }
   int64_t row(int64_t index) const override { return index; }
   Sample sample(int64_t index) const override { return {row_of(features_, index), {}}; }
+  std::optional<int64_t> length(int64_t) const override { return std::nullopt; }
   DataShape described(DataShape shape) const override {
     shape.input = {width_};
     return shape;
@@ -253,6 +254,7 @@ class TextInputs final : public TableInputs {
   int64_t size() const override { return texts_.size(); }
   int64_t row(int64_t index) const override { return texts_.row(index); }
   Sample sample(int64_t index) const override { return texts_.sample(index); }
+  std::optional<int64_t> length(int64_t index) const override { return texts_.length(index); }
   DataShape described(DataShape shape) const override { return texts_.described(std::move(shape)); }
   std::string identity() const override { return texts_.identity(); }
 

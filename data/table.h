@@ -13,6 +13,7 @@
 #include "core/dataset.h"
 #include "core/schema.h"
 #include "data/bad_samples.h"
+#include "data/length_groups.h"
 #include "data/text_columns.h"
 #include "runner/formats/csv.h"
 
@@ -54,6 +55,8 @@ class TableInputs {
   virtual void finish() = 0;
   virtual int64_t size() const = 0;
   virtual Sample sample(int64_t index) const = 0;  ///< without its target
+  /// Tokens of a text; nothing for numbers.
+  virtual std::optional<int64_t> length(int64_t index) const = 0;
   /// Which of the rows that were added sample `index` is.
   virtual int64_t row(int64_t index) const = 0;
   /// `shape`, which tells of the target, with the inputs.
@@ -63,7 +66,7 @@ class TableInputs {
 };
 
 /// Rows of a table, read once: numbers kept as float32, texts as tokens.
-class Table : public Dataset, public LeavesOut {
+class Table : public Dataset, public LeavesOut, public KnowsLengths {
  public:
   /// `dialect` is what `auto` means. Throws DataError with file and line for a bad value, and Error
   /// (recipe) for a column that is not there.
@@ -74,6 +77,8 @@ class Table : public Dataset, public LeavesOut {
   DataShape shape() const override;
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
+  bool lengths_known() const override { return inputs_->length(0).has_value(); }
+  int64_t length(int64_t index) const override { return inputs_->length(index).value(); }
 
  private:
   BadSamples bad_;

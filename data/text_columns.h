@@ -82,6 +82,8 @@ class TextColumns {
 
   int64_t size() const { return whole_ ? sequences_.size() : static_cast<int64_t>(rows_.size()); }
   Sample sample(int64_t index) const { return sequences_.sample(row(index)); }
+  /// Tokens of sample `index`.
+  int64_t length(int64_t index) const { return sequences_.length(row(index)); }
   /// Which of the records that were added sample `index` is.
   int64_t row(int64_t index) const { return whole_ ? index : rows_[static_cast<size_t>(index)]; }
   /// Input, vocabulary and padding; `shape` keeps what it says of the targets.

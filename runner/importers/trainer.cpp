@@ -40,6 +40,9 @@ void read_trainer(const Node& tree, Imported& out) {
   read_trainer_words(config, {});
   read_trainer_rest(config);
   read_accelerator_config(config, out);
+  if (config.truth("group_by_length")) {
+    config.set_text("data.loader.group_by_length", "true", "group_by_length");
+  }
   config.settle(trainer_keys());
   config.remark("TrainingArguments name no model and no data: add 'model' and 'data'");
 }

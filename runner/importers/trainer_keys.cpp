@@ -136,7 +136,7 @@ constexpr ForeignKey kTrainerKeys[] = {
     {"dataloader_num_workers", Use::kCopy, "data.loader.workers"},
     {"dataloader_prefetch_factor", Use::kIdle},
     {"label_names", Use::kNot, "a dataset says what its targets are"},
-    {"group_by_length", Use::kNot, "samples are in a random order", "false"},
+    {"group_by_length", Use::kRead, "", "false"},
     {"train_sampling_strategy", Use::kNot, "samples are in a random order", "random"},
     {"ddp_bucket_cap_mb", Use::kCopy, "accelerator.ddp.bucket_cap_mb"},
     {"ddp_broadcast_buffers", Use::kCopy, "accelerator.ddp.broadcast_buffers"},

@@ -21,6 +21,7 @@ LoaderOptions train_options(const Job& job) {
   options.workers = job.recipe.data.loader.workers;
   options.prefetch = job.recipe.data.loader.prefetch;
   options.shuffle = job.recipe.data.loader.shuffle;
+  options.group_by_length = job.recipe.data.loader.group_by_length;
   options.drop_last = job.recipe.data.loader.drop_last;
   options.seed = static_cast<uint64_t>(job.recipe.seed);
   options.rank = job.group->rank();
@@ -34,7 +35,7 @@ LoaderOptions eval_options(const Job& job) {
   LoaderOptions options = train_options(job);
   options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
   options.batch = options.micro_batch * options.world;
-  options.shuffle = options.drop_last = options.repeat = false;
+  options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
   options.sharing = Sharing::kBatches;
   options.even_batches = false;  // each sample counts once
   return options;

@@ -146,6 +146,11 @@ void check_profile(const ProfileSection& section, const Node& node, Reading& rea
 }
 
 void check_loader(const LoaderSection& section, const Node& node, Reading& reading) {
+  if (section.group_by_length && !section.shuffle) {
+    reading.problems.error(node.find("group_by_length")->node.where,
+                           "'group_by_length' makes an order of its own, and 'shuffle' is false",
+                           "leave one of the two out");
+  }
   if (!section.dispatch_batches || !section.drop_last) return;
   reading.problems.error(node.find("dispatch_batches")->node.where,
                          "'dispatch_batches' changes nothing with 'drop_last'",
@@ -164,6 +169,10 @@ Schema<LoaderSection> LoaderSection::schema() {
              between<int64_t>(1, 1024))
       .on_resume(Change::kFree)
       .field("shuffle", &LoaderSection::shuffle, "A new order each epoch, from seed and epoch.")
+      .field("group_by_length", &LoaderSection::group_by_length,
+             "Batches of samples of similar length, which need less fill: the order is cut into "
+             "stretches of up to 50 batches, and each is sorted from long to short. For texts of "
+             "jsonl, chat, csv and tsv.")
       .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.")
       .field("even_batches", &LoaderSection::even_batches,
              "Fill what ranks lack in an epoch's last batch with samples from the epoch's start, "

@@ -17,6 +17,7 @@ struct LoaderSection {
   int64_t workers = 2;
   int64_t prefetch = 4;
   bool shuffle = true;
+  bool group_by_length = false;
   bool drop_last = false;
   bool even_batches = false;
   bool split_batches = true;

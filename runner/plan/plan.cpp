@@ -71,6 +71,7 @@ std::unique_ptr<Job> build_likeness(RecipeOptions recipe, const Node& resolved,
   recipe.data.train = shape_data(recipe.data.train, data.shape, data.train_samples);
   recipe.data.eval = shape_data(recipe.data.eval, data.shape, data.eval_samples);
   recipe.data.transform.clear();
+  recipe.data.loader.group_by_length = false;  // all its samples are as long as the longest
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;

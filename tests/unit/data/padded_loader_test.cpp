@@ -2,15 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <sstream>
 
+#include "core/error.h"
+#include "data/length_groups.h"
 #include "data/loader.h"
+#include "data/mixture.h"
+#include "number_dataset.h"
 
 namespace accel {
 namespace {
 
 /// Sample i holds 1 + i % 5 tokens, all of them i.
-class SequenceDataset final : public Dataset {
+class SequenceDataset final : public Dataset, public KnowsLengths {
  public:
   int64_t size() const override { return 44; }
   Sample sample(int64_t index) const override {
@@ -24,6 +29,7 @@ class SequenceDataset final : public Dataset {
     return shape;
   }
   std::string fingerprint() const override { return "sequences"; }
+  int64_t length(int64_t index) const override { return 1 + index % 5; }
 };
 
 LoaderOptions options_for(int64_t world, int64_t rank, int64_t workers) {
@@ -47,10 +53,13 @@ std::string text_of(const HostBatch& batch) {
 }
 
 /// Every micro-batch of two epochs by epoch, step and part, as all ranks make them; from `step` on.
-std::map<std::string, std::string> batches(int64_t world, int64_t workers, int64_t step = 0) {
+std::map<std::string, std::string> batches(int64_t world, int64_t workers, int64_t step = 0,
+                                           bool grouped = false) {
   std::map<std::string, std::string> all;
   for (int64_t rank = 0; rank < world; ++rank) {
-    Loader loader(std::make_shared<SequenceDataset>(), {}, options_for(world, rank, workers));
+    LoaderOptions options = options_for(world, rank, workers);
+    options.group_by_length = grouped;
+    Loader loader(std::make_shared<SequenceDataset>(), {}, options);
     loader.seek(0, step);
     for (int64_t i = step; i < 2 * loader.steps_per_epoch(); ++i) {
       const Window window = loader.next();
@@ -97,6 +106,81 @@ TEST(PaddedLoaderTest, RanksAndWorkersChangeNothing) {
 TEST(PaddedLoaderTest, ALoaderGoesOnWithTheSameBatches) {
   const auto wanted = batches(1, 0);
   for (const auto& [place, batch] : batches(1, 0, 2)) EXPECT_EQ(batch, wanted.at(place)) << place;
+}
+
+TEST(PaddedLoaderTest, GroupsAreTheSameForRanksAndWorkersAndFromAnyStep) {
+  const auto wanted = batches(1, 0, 0, true);
+  ASSERT_EQ(wanted.size(), 22u);
+  EXPECT_NE(wanted, batches(1, 0));
+  for (const auto& [place, batch] : batches(2, 2, 0, true)) EXPECT_EQ(batch, wanted.at(place));
+  for (const auto& [place, batch] : batches(4, 0, 0, true)) EXPECT_EQ(batch, wanted.at(place));
+  for (const auto& [place, batch] : batches(1, 2, 2, true)) EXPECT_EQ(batch, wanted.at(place));
+}
+
+/// 4000 sequences, most of them short and some long, as texts are.
+class MixedLengths final : public Dataset, public KnowsLengths {
+ public:
+  int64_t size() const override { return 4000; }
+  Sample sample(int64_t index) const override {
+    return {Array(DType::kI64, {length(index)}), Array::label(0)};
+  }
+  DataShape shape() const override {
+    return {.input = {512}, .input_type = DType::kI64, .padding = Padding{}};
+  }
+  std::string fingerprint() const override { return "mixed"; }
+  int64_t length(int64_t index) const override {
+    return 8 + 504 / (1 + (index * 2654435761) % 1000 / 20);
+  }
+};
+
+/// The share of the tokens of an epoch that are fill.
+double fill_of(const std::shared_ptr<const Dataset>& dataset, bool grouped) {
+  Loader loader(dataset, {}, {.batch = 32, .micro_batch = 8, .group_by_length = grouped});
+  int64_t all = 0, real = 0;
+  for (int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
+    for (const HostBatch& batch : loader.next().micro_batches) {
+      all += batch.inputs.count();
+      for (const int64_t length : batch.lengths.as<int64_t>()) real += length;
+    }
+  }
+  return 1 - static_cast<double>(real) / static_cast<double>(all);
+}
+
+TEST(PaddedLoaderTest, GroupsNeedLittleFill) {
+  const auto mixed = std::make_shared<MixedLengths>();
+  EXPECT_GT(fill_of(mixed, false), 0.6);
+  EXPECT_LT(fill_of(mixed, true), 0.06);
+}
+
+TEST(PaddedLoaderTest, GroupsHoldEachDrawOfAMixtureOnce) {
+  const auto mixture = combine({{std::make_shared<SequenceDataset>(), 1.0, {}},
+                                {std::make_shared<SequenceDataset>(), 3.0, 7}});
+  EpochDraws plain(mixture, 5, true), grouped(mixture, 5, true, 4);
+  std::multiset<int64_t> wanted, found;
+  for (int64_t i = 0; i < plain.size(); ++i) {
+    wanted.insert(plain.of(2)[i]);
+    found.insert(grouped.of(2)[i]);
+  }
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(PaddedLoaderTest, GroupsTakeDataThatKnowsItsLengths) {
+  const std::shared_ptr<const Dataset> unknown[] = {
+      std::make_shared<NumberDataset>(9),
+      combine({{std::make_shared<NumberDataset>(9), {}, 4}}),
+      combine({{std::make_shared<NumberDataset>(9), {}, {}},
+               {std::make_shared<NumberDataset>(9), {}, {}}}),
+  };
+  for (const auto& dataset : unknown) {
+    try {
+      Loader(dataset, {}, {.batch = 3, .group_by_length = true});
+      ADD_FAILURE() << dataset->fingerprint();
+    } catch (const DataError& error) {
+      EXPECT_STREQ(error.what(),
+                   "'group_by_length' takes data that knows the lengths of its samples");
+      EXPECT_EQ(error.hint(), "leave it out, or use texts of jsonl, csv, tsv or chat");
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The order of an epoch against files that Accelerate's sampler wrote.
+// The order of an epoch against files that Accelerate's and transformers' samplers wrote.
 #include "data/permutation.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+
+#include "data/length_groups.h"
 
 namespace accel {
 namespace {
@@ -21,9 +23,11 @@ struct GoldenOrder {
   std::vector<int64_t> first;
 };
 
-std::vector<GoldenOrder> golden_orders() {
+/// The rows of a file of orders. That of groups has their batch for the seed, and the seed for the
+/// epoch.
+std::vector<GoldenOrder> golden_orders(const std::string& name) {
   const std::string root = std::getenv("ACCEL_SOURCE_DIR") ? std::getenv("ACCEL_SOURCE_DIR") : ".";
-  std::ifstream file(root + "/tests/unit/data/golden/epoch_order.tsv");
+  std::ifstream file(root + "/tests/unit/data/golden/" + name);
   std::vector<GoldenOrder> all;
   std::string line;
   std::getline(file, line);  // the names of the columns
@@ -42,13 +46,29 @@ uint64_t crc_of(const std::vector<int64_t>& numbers) {
 }
 
 TEST(PermutationTest, EqualsAcceleratesSeedableSampler) {
-  const std::vector<GoldenOrder> orders = golden_orders();
+  const std::vector<GoldenOrder> orders = golden_orders("epoch_order.tsv");
   ASSERT_GT(orders.size(), 200u);
   for (const GoldenOrder& golden : orders) {
     const auto order = epoch_permutation(golden.samples, golden.seed, golden.epoch);
     const auto place = std::to_string(golden.samples) + " samples, seed " +
                        std::to_string(golden.seed) + ", epoch " + std::to_string(golden.epoch);
     ASSERT_EQ(static_cast<int64_t>(order.size()), golden.samples) << place;
+    EXPECT_TRUE(std::equal(golden.first.begin(), golden.first.end(), order.begin())) << place;
+    EXPECT_EQ(crc_of(order), golden.crc) << place;
+  }
+}
+
+TEST(PermutationTest, GroupsEqualTransformersLengthGroupedSampler) {
+  const std::vector<GoldenOrder> orders = golden_orders("length_groups.tsv");
+  ASSERT_EQ(orders.size(), 30u);
+  for (const GoldenOrder& golden : orders) {
+    std::vector<int64_t> lengths;
+    for (int64_t i = 0; i < golden.samples; ++i) lengths.push_back(i * i % 97 + 1 + i % 3);
+    const auto batch = static_cast<int64_t>(golden.seed);
+    const auto seed = static_cast<uint64_t>(golden.epoch);
+    const auto order = grouped_by_length(permutation(golden.samples, seed), lengths, batch);
+    const auto place = std::to_string(golden.samples) + " samples, batches of " +
+                       std::to_string(batch) + ", seed " + std::to_string(seed);
     EXPECT_TRUE(std::equal(golden.first.begin(), golden.first.end(), order.begin())) << place;
     EXPECT_EQ(crc_of(order), golden.crc) << place;
   }
