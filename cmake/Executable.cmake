@@ -12,9 +12,11 @@ set_target_properties(accel-run PROPERTIES
   UNITY_BUILD OFF
   BUILD_RPATH "$ORIGIN/lib/accel-run-stand-in;$ORIGIN/lib/accel-run;$ORIGIN/lib"
   INSTALL_RPATH "$ORIGIN/../lib/accel-run-stand-in;$ORIGIN/../lib/accel-run")
-if(TARGET accel_cuda)
-  add_dependencies(accel-run accel_cuda)
-endif()
+foreach(part accel_cuda accel_arrow)
+  if(TARGET ${part})
+    add_dependencies(accel-run ${part})
+  endif()
+endforeach()
 accel_take_plugins(accel-run)
 include(StandIn)
 

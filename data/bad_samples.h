@@ -22,7 +22,7 @@ struct OnBadSample {
 template <class Options>
 Schema<Options> with_bad_samples(Schema<Options> schema) {
   return std::move(schema).field(
-      "on_bad_sample", &Options::on_bad_sample,
+      "on_bad_sample", static_cast<OnBadSample Options::*>(&Options::on_bad_sample),
       "stop: a sample that cannot be read is an error. skip(10): up to 10 of them are left out and "
       "counted, before the first step and on every rank alike.");
 }

@@ -243,7 +243,7 @@ class TextInputs final : public TableInputs {
       : bad_(bad),
         first_(names.find(options.text.front(), "text")),
         second_(names.find(options.text.back(), "text")),
-        texts_(options, load_tokenizer(options.tokenizer.text), table.bytes(),
+        texts_(options, load_tokenizer(options.tokenizer.text), {table.bytes()},
                table.reading() + std::to_string(first_) + "," + std::to_string(second_) +
                    left_out_by(options)) {}
 

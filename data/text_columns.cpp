@@ -27,8 +27,11 @@ constexpr size_t kAlone = size_t{64} << 10;
 
 /// The whole content counts: tokens of a text that changed in one place must not be taken for its
 /// own.
-std::string key_of(std::span<const std::byte> content, const std::string& identity) {
-  const XXH128_hash_t hash = XXH3_128bits(content.data(), content.size());
+std::string key_of(const FileContents& contents, const std::string& identity) {
+  XXH128_hash_t hash = {};
+  for (const std::span<const std::byte> part : contents) {
+    hash = XXH3_128bits_withSeed(part.data(), part.size(), hash.low64 ^ hash.high64);
+  }
   const XXH128_hash_t all = XXH3_128bits_withSeed(identity.data(), identity.size(), hash.low64);
   char digits[49];
   std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, hash.high64,
@@ -84,17 +87,19 @@ void describe_tokens(const Tokenizer& tokenizer, DataShape& shape) {
 }
 
 TextColumns::TextColumns(const TextColumnOptions& options,
-                         std::shared_ptr<const Tokenizer> tokenizer,
-                         std::span<const std::byte> content, const std::string& reading)
+                         std::shared_ptr<const Tokenizer> tokenizer, const FileContents& contents,
+                         const std::string& reading)
     : tokenizer_(std::move(tokenizer)),
       pair_(options.text.size() == 2),
       max_length_(options.max_length),
       padding_{.input = tokenizer_->special().pad.value_or(0), .multiple = options.pad_multiple} {
   const std::filesystem::path folder =
       options.cache ? std::filesystem::path((*options.cache).text) : user_cache();
-  if (content.size() < kKeptFrom || folder.empty()) return;
+  size_t bytes = 0;
+  for (const auto& part : contents) bytes += part.size();
+  if (bytes < kKeptFrom || folder.empty()) return;
   cache_.emplace(folder);
-  key_ = key_of(content, identity() + " " + reading);
+  key_ = key_of(contents, identity() + " " + reading);
   if (std::optional<TokenSequences> found = cache_->find(key_)) {
     sequences_ = std::move(*found);
     kept_ = true;

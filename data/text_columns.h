@@ -57,6 +57,9 @@ Array following(const Array& tokens);
 /// Vocabulary, mask and special tokens of what `tokenizer` gives.
 void describe_tokens(const Tokenizer& tokenizer, DataShape& shape);
 
+/// All bytes that texts come from, file by file.
+using FileContents = std::vector<std::span<const std::byte>>;
+
 /// The text of one record, or its pair of texts.
 struct RecordText {
   std::string_view first;
@@ -67,11 +70,11 @@ struct RecordText {
 /// The texts of a file as samples without targets, and, of a large file, kept for the next run.
 class TextColumns {
  public:
-  /// `content` is the file's and `reading` what else decides which texts it gives: together with
+  /// `contents` are the files' and `reading` what else decides which texts it gives: together with
   /// the options and the tokenizer they say whether kept tokens are those of these texts. Where
   /// records may be left out, `reading` must tell by what.
   TextColumns(const TextColumnOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
-              std::span<const std::byte> content, const std::string& reading);
+              const FileContents& contents, const std::string& reading);
 
   /// The next text; does nothing where its tokens were kept. Texts become tokens many at a time, on
   /// all cores, and in their order. Gives `bad` each record, up to this one, whose text gives no

@@ -8,22 +8,22 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/formats/records.h"
+
 namespace accel {
 
 /// Reads line by line out of memory; blank lines are skipped, and so is a byte order mark.
-class JsonlReader {
+class JsonlReader final : public RecordReader {
  public:
   /// `text` must outlive the reader; `name` is for messages.
   JsonlReader(std::span<const std::byte> text, std::vector<std::string> wanted, std::string name);
 
-  /// Reads the wanted fields of the next object, in their order, as text: numbers, true and false
-  /// as JSON spells them. False at the end. The views last until the next call. Throws DataError
-  /// with file and line for a line above 16 MiB, one that is no JSON object, that has a key twice,
+  /// Throws DataError for a line above 16 MiB, one that is no JSON object, that has a key twice,
   /// nests too deeply, or whose wanted field is absent or of another kind.
-  bool next(std::vector<std::string_view>& fields);
+  bool next(std::vector<std::string_view>& fields) override;
 
   /// "train.jsonl:3", of the object just read.
-  std::string place() const { return name_ + ":" + std::to_string(line_); }
+  std::string place() const override { return name_ + ":" + std::to_string(line_); }
 
  private:
   bool next_line(std::string_view& line);

@@ -17,6 +17,7 @@ USES = {"core": (), "kernels": (), "plugins": (), "runner/formats": ()}
 USES.update({layer: ("runner/formats",) if layer in READS_FORMATS else () for layer in COMPONENTS})
 USES["runner/cuda"] = ()
 USES["runner/dist"] += ("runner/cuda",)  # the request that its one function takes
+USES["runner/arrow"] = ("runner/formats",)  # the reader that its one function makes
 USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
 USES["models"] += ("kernels",)
 USES["runner/optim"] += ("kernels",)

@@ -121,7 +121,7 @@ TEST_F(TokenCacheTest, ColumnsOfLargeFilesAreKept) {
   options.cache.value = FilePath{path_};
   const std::string content(4 << 20, 'x');
   const auto open = [&](const std::string& of, const std::string& reading) {
-    TextColumns texts(options, std::make_shared<WordTokenizer>(), bytes_of(of), reading);
+    TextColumns texts(options, std::make_shared<WordTokenizer>(), {bytes_of(of)}, reading);
     texts.add({"one two", {}, "t:1"}, bad);
     texts.finish(bad);
     EXPECT_EQ(texts.size(), 1);

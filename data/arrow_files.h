@@ -1,0 +1,19 @@
+// Which files a path to Parquet or Arrow data stands for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/formats/arrow_records.h"
+
+namespace accel {
+
+/// The files in the order of their rows: the one that `path` is, or those of a folder, by name. A
+/// folder may be one that Hugging Face's `save_to_disk` wrote, of a dataset or of several splits,
+/// of which `split` names one. Files named as the hub names them, "train-00000-of-00002.parquet",
+/// are told apart by it too. Throws DataError when there are none, or of several splits none is
+/// named.
+std::vector<std::string> arrow_files(const std::string& path, const std::string& split,
+                                     ArrowFormat format);
+
+}  // namespace accel
