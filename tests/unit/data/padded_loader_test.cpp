@@ -179,7 +179,7 @@ TEST(PaddedLoaderTest, GroupsTakeDataThatKnowsItsLengths) {
       EXPECT_STREQ(error.what(),
                    "'group_by_length' takes data that knows the lengths of its samples");
       EXPECT_EQ(error.hint(),
-                "leave it out, or use texts of jsonl, chat, csv, tsv, parquet or arrow");
+                "leave it out, or use texts of jsonl, chat, csv, tsv, parquet, arrow or mds");
     }
   }
 }

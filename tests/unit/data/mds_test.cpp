@@ -1,0 +1,189 @@
+// Folders of MosaicML's shards as streaming writes them: see tests/interop/make_golden_mds.py.
+#include "runner/formats/mds.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/bad_samples.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/data/small_tokenizer.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kFolder =
+    std::string(std::getenv("ACCEL_SOURCE_DIR") ? std::getenv("ACCEL_SOURCE_DIR") : ".") +
+    "/tests/unit/data/golden/mds/";
+
+class MdsTest : public testing::Test {
+ protected:
+  MdsTest() {
+    folder_.write("tokenizer.json", kSmallTokenizer);
+    fs::copy(kFolder + "plain", folder_.path("copy"));
+  }
+
+  std::shared_ptr<Dataset> open(const std::string& path, const std::string& options) const {
+    testing::internal::CaptureStderr();
+    std::shared_ptr<Dataset> data;
+    const std::string told = complaint([&] {
+      data = build<Dataset>("{type: mds, path: " + path + ", tokenizer: " +
+                            folder_.path("tokenizer.json") + ", " + options + "}");
+    });
+    testing::internal::GetCapturedStderr();
+    if (!told.empty()) throw DataError(told);
+    return data;
+  }
+  std::string refusal(const std::string& options = "target: label") const {
+    return complaint([&] { open(folder_.path("copy"), options); });
+  }
+  /// The copy's file with `from` at `at` bytes replaced.
+  void change(const std::string& name, size_t at, const std::string& to) const {
+    std::string content = file_content(folder_.path("copy/" + name));
+    folder_.write("copy/" + name, content.replace(at, to.size(), to));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(MdsTest, SamplesAreTextsAndLabelsHoweverTheyAreCompressed) {
+  for (const char* name : {"plain", "zstd", "gzip"}) {
+    const auto data = open(kFolder + name, "target: label");
+    ASSERT_EQ(data->size(), 8) << name;
+    std::string tokens, labels;
+    for (int64_t i = 0; i < 8; ++i) {
+      const Sample sample = data->sample(i);
+      for (const int64_t token : sample.input.as<int64_t>())
+        tokens += static_cast<char>('0' + token);
+      labels += std::to_string(sample.target.as<int64_t>()[0]);
+    }
+    EXPECT_EQ(tokens,
+              "2573"
+              "2673"
+              "253"
+              "263"
+              "27553"
+              "26673"
+              "25773"
+              "263")
+        << name;
+    EXPECT_EQ(labels, "10101010") << name;
+  }
+}
+
+TEST_F(MdsTest, NumbersAreThoseThatWereWritten) {
+  const std::pair<const char*, std::vector<float>> columns[] = {
+      {"score", {0, 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f}},
+      {"wide", {0, 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f}},
+      {"tiny", {0, 1, 2, 3, 4, 5, 6, 7}},
+      {"told", {0, -1, -2, -3, -4, -5, -6, -7}},
+  };
+  for (const auto& [name, wanted] : columns) {
+    const auto data = open(kFolder + "zstd", std::string("target_type: number, target: ") + name);
+    for (int64_t i = 0; i < 8; ++i) {
+      EXPECT_FLOAT_EQ(data->sample(i).target.as<float>()[0], wanted[static_cast<size_t>(i)])
+          << name;
+    }
+  }
+}
+
+TEST_F(MdsTest, AnUnpackedShardIsPreferred) {
+  fs::copy(kFolder + "zstd", folder_.path("both"));
+  for (const char* name : {"shard.00000.mds", "shard.00001.mds"}) {
+    fs::copy(kFolder + "plain/" + name, folder_.path("both"));
+    fs::remove(folder_.path("both/") + name + ".zstd");
+  }
+  // Another index has another header in its shards: the sizes differ.
+  EXPECT_EQ(
+      complaint([&] { open(folder_.path("both"), "target: label"); }),
+      "'" + folder_.path("both/shard.00000.mds") + "' is not the shard that the index tells of");
+}
+
+TEST_F(MdsTest, WhatIsWrongWithColumnsIsTold) {
+  const std::string shard = "'" + folder_.path("copy/shard.00000.mds") + "'";
+  EXPECT_EQ(refusal("text: review"),
+            shard +
+                " has no column 'review'\nit has the columns 'label', 'more', 'raw', 'score', "
+                "'text', 'tiny', 'told', 'wide'");
+  for (const char* column : {"raw", "more"}) {
+    EXPECT_EQ(refusal(std::string("text: ") + column),
+              shard + ": column '" + column + "' is of the encoding '" +
+                  (column == std::string("raw") ? "bytes" : "json") + "', not a text or a number");
+  }
+}
+
+TEST_F(MdsTest, ABadSampleIsOneOfMany) {
+  // The end of sample 1 stands behind the number of samples and two offsets.
+  change("shard.00000.mds", 12, std::string(4, '\0'));
+  const std::string place = folder_.path("copy/shard.00000.mds sample 1");
+  EXPECT_EQ(refusal(), place + ": it does not lie in the shard");
+  const auto data = open(folder_.path("copy"), "target: label, on_bad_sample: skip(2)");
+  EXPECT_EQ(data->size(), 6);  // sample 2 now begins where it must not
+  EXPECT_EQ(left_out(*data), 2);
+}
+
+TEST_F(MdsTest, ATextMustBeUtf8) {
+  const std::string content = file_content(folder_.path("copy/shard.00000.mds"));
+  change("shard.00000.mds", content.find("good film"), "\xff");
+  EXPECT_EQ(refusal(),
+            folder_.path("copy/shard.00000.mds sample 0") + ": column 'text' is no UTF-8");
+}
+
+TEST_F(MdsTest, DamagedShardsAreRefused) {
+  fs::copy(kFolder + "zstd", folder_.path("torn"));
+  const std::string path = folder_.path("torn/shard.00000.mds.zstd");
+  const std::string whole = file_content(path);
+  folder_.write("torn/shard.00000.mds.zstd", whole.substr(0, whole.size() / 2));
+  EXPECT_EQ(complaint([&] { open(folder_.path("torn"), "target: label, on_bad_sample: skip(9)"); }),
+            "'" + path + "' is damaged: Src size is incorrect");
+  for (const size_t size : {0u, 4u, 100u}) {
+    const std::string shard = file_content(kFolder + "plain/shard.00000.mds");
+    folder_.write("copy/shard.00000.mds", shard.substr(0, size));
+    EXPECT_EQ(
+        refusal("target: label, on_bad_sample: skip(9)"),
+        "'" + folder_.path("copy/shard.00000.mds") + "' is not the shard that the index tells of");
+  }
+}
+
+struct IndexCase {
+  const char* from;
+  const char* to;
+  const char* told;
+};
+
+const IndexCase kIndexes[] = {
+    {"\"shards\"", "\"sharps\"", "something in it is missing"},
+    {"\"format\": \"mds\"", "\"format\": \"csv\"", "a shard is not of the format 'mds', version 2"},
+    {"shard.00001.mds", "../../../../x.m", "a shard is not in its folder"},
+    {"\"column_sizes\": [8", "\"column_sizes\": [4",
+     "column 'label' is not of the size of its encoding"},
+    {"\"column_sizes\": [8,", "\"column_sizes\": [", "a shard's columns do not agree"},
+    {"\"bytes\": ", "\"bytes\": 9999999", "a shard has more than 1 GiB"},
+};
+
+TEST_F(MdsTest, AnIndexThatIsNoneIsRefused) {
+  const std::string whole = file_content(kFolder + "plain/index.json");
+  for (const IndexCase& test : kIndexes) {
+    std::string changed = whole;
+    ASSERT_NE(changed.find(test.from), changed.npos) << test.from;
+    changed.replace(changed.find(test.from), std::string(test.from).size(), test.to);
+    EXPECT_EQ(complaint([&] { read_mds_index(changed, "index.json"); }),
+              std::string("'index.json' is no index of MDS shards: ") + test.told);
+  }
+  std::string brotli = file_content(kFolder + "zstd/index.json");
+  fs::create_directories(folder_.path("brotli"));
+  for (size_t at; (at = brotli.find("zstd\"")) != brotli.npos;) brotli.replace(at, 5, "br\"");
+  folder_.write("brotli/index.json", brotli);
+  EXPECT_EQ(
+      complaint([&] { open(folder_.path("brotli"), "target: label"); }),
+      "'" + folder_.path("brotli/shard.00000.mds.br") +
+          "' is compressed by 'br', which is not read\nwrite the shards with 'zstd', 'gz' or no "
+          "compression");
+}
+
+}  // namespace
+}  // namespace accel
