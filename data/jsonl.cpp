@@ -7,12 +7,34 @@
 namespace accel {
 namespace {
 
+/// Gives back the memory of what it has read of a file.
+class PassingReader final : public RecordReader {
+ public:
+  PassingReader(SharedBytes file, const std::vector<std::string>& wanted, const std::string& path)
+      : file_(std::move(file)), reader_(file_.view, wanted, path) {}
+
+  bool next(std::vector<std::string_view>& fields) override {
+    constexpr size_t kKept = size_t{16} << 20;
+    if (reader_.offset() - passed_ > kKept) {
+      forget_pages(file_, file_.view.subspan(passed_, reader_.offset() - passed_));
+      passed_ = reader_.offset();
+    }
+    return reader_.next(fields);
+  }
+  std::string place() const override { return reader_.place(); }
+
+ private:
+  SharedBytes file_;
+  JsonlReader reader_;
+  size_t passed_ = 0;
+};
+
 class JsonLines final : public RecordSource {
  public:
   explicit JsonLines(const std::string& path) : path_(path), file_(map_file(path)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
-    return std::make_unique<JsonlReader>(file_.view, wanted, path_);
+    return std::make_unique<PassingReader>(file_, wanted, path_);
   }
   FileContents contents() const override { return {file_.view}; }
   std::string format() const override { return "jsonl"; }

@@ -99,6 +99,7 @@ TextColumns::TextColumns(const TextColumnOptions& options,
   for (const auto& part : contents) bytes += part.size();
   if (bytes < kKeptFrom || folder.empty()) return;
   cache_.emplace(folder);
+  builder_ = TokenSequencesBuilder(folder);
   key_ = key_of(contents, identity() + " " + reading);
   if (std::optional<TokenSequences> found = cache_->find(key_)) {
     sequences_ = std::move(*found);

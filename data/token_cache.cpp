@@ -53,6 +53,7 @@ std::optional<TokenSequences> sequences_in(const SharedBytes& file) {
                     (header.segments == 0 || header.segments == header.tokens) &&
                     header.sequences * 8 + (header.tokens + header.segments) * 4 == most;
   if (!sane || checksum_of(body) != header.checksum) return std::nullopt;
+  forget_pages(file, body);
   const auto part = [&](DType type, int64_t count, int64_t offset) {
     return Array(type, {count}, body.data() + offset, file.owner);
   };

@@ -8,10 +8,9 @@ namespace accel {
 namespace {
 
 /// The numbers without a copy of them.
-template <class T>
-Array moved(DType type, std::vector<T>&& values) {
-  auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {type,
+Array moved(std::vector<int64_t>&& values) {
+  auto owner = std::make_shared<const std::vector<int64_t>>(std::move(values));
+  return {DType::kI64,
           {static_cast<int64_t>(owner->size())},
           reinterpret_cast<const std::byte*>(owner->data()),
           owner};
@@ -52,17 +51,14 @@ Sample TokenSequences::sample(int64_t index) const {
 
 void TokenSequencesBuilder::add(std::span<const int32_t> tokens,
                                 std::span<const int32_t> segments) {
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  segments_.insert(segments_.end(), segments.begin(), segments.end());
+  tokens_.add(tokens);
+  segments_.add(segments);
   ends_.push_back(static_cast<int64_t>(tokens_.size()));
 }
 
 TokenSequences TokenSequencesBuilder::finish() && {
   if (ends_.empty()) return {};
-  Array segments;
-  if (!segments_.empty()) segments = moved(DType::kI32, std::move(segments_));
-  return {moved(DType::kI64, std::move(ends_)), moved(DType::kI32, std::move(tokens_)),
-          std::move(segments)};
+  return {moved(std::move(ends_)), std::move(tokens_).finish(), std::move(segments_).finish()};
 }
 
 }  // namespace accel

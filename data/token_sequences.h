@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "data/spill.h"
 
 namespace accel {
 
@@ -40,6 +41,10 @@ class TokenSequences {
 /// Grows by one sequence at a time.
 class TokenSequencesBuilder {
  public:
+  /// What does not fit into memory is put aside in `folder`; empty: all is to fit.
+  explicit TokenSequencesBuilder(const std::filesystem::path& folder = {})
+      : tokens_(folder), segments_(folder) {}
+
   /// All sequences have segments, or none has.
   void add(std::span<const int32_t> tokens, std::span<const int32_t> segments = {});
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
@@ -47,8 +52,8 @@ class TokenSequencesBuilder {
 
  private:
   std::vector<int64_t> ends_;
-  std::vector<int32_t> tokens_;
-  std::vector<int32_t> segments_;
+  SpilledNumbers tokens_;
+  SpilledNumbers segments_;
 };
 
 }  // namespace accel

@@ -1,6 +1,7 @@
 // JSON Lines: an object a line, of which some fields are wanted.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,6 +22,9 @@ class JsonlReader final : public RecordReader {
   /// Throws DataError for a line above 16 MiB, one that is no JSON object, that has a key twice,
   /// nests too deeply, or whose wanted field is absent or of another kind.
   bool next(std::vector<std::string_view>& fields) override;
+
+  /// Bytes that it is done with.
+  size_t offset() const { return std::min(at_, text_.size()); }
 
   /// "train.jsonl:3", of the object just read.
   std::string place() const override { return name_ + ":" + std::to_string(line_); }
