@@ -34,12 +34,24 @@ BERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "
         "num_attention_heads": 4, "intermediate_size": 80, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0}
 
+ROBERTA = {**BERT, "type_vocab_size": 1, "max_position_embeddings": 34}
+
+DISTILBERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "dim": 48, "n_layers": 3, "n_heads": 4,
+              "hidden_dim": 80, "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0}
+
 VIT = {"image_size": 12, "patch_size": 4, "num_channels": 3, "hidden_size": 48, "num_hidden_layers": 3,
        "num_attention_heads": 4, "intermediate_size": 80}
 
 CASES = {
     "vit": ("ViTForImageClassification", "ViTConfig", {**VIT, "num_labels": CLASSES}),
     "bert": ("BertForSequenceClassification", "BertConfig", {**BERT, "num_labels": CLASSES}),
+    "bert_tokens": ("BertForMaskedLM", "BertConfig", BERT),
+    "roberta": ("RobertaForSequenceClassification", "RobertaConfig", {**ROBERTA, "num_labels": CLASSES}),
+    "roberta_tokens": ("RobertaForMaskedLM", "RobertaConfig", {**ROBERTA, "pad_token_id": 5}),
+    "xlm_roberta": ("XLMRobertaForMaskedLM", "XLMRobertaConfig", ROBERTA),
+    "camembert": ("CamembertForSequenceClassification", "CamembertConfig", {**ROBERTA, "num_labels": CLASSES}),
+    "distilbert": ("DistilBertForSequenceClassification", "DistilBertConfig", {**DISTILBERT, "num_labels": CLASSES}),
+    "distilbert_tokens": ("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT),
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": LLAMA3}),
     "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "tie_word_embeddings": True}),

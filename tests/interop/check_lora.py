@@ -18,6 +18,8 @@ CASES = {
     "gpt2": (["c_attn", "c_fc"], None, {}),
     "llama": (["q_proj", "v_proj", "down_proj"], None, {"use_rslora": True}),
     "bert": (["query", "value"], ["classifier", "pooler"], {}),
+    "roberta": (["query", "value"], ["classifier"], {}),
+    "distilbert": (["q_lin", "v_lin"], ["pre_classifier", "classifier"], {}),
 }
 
 RECIPE = models.RECIPE.replace("weights: theirs}", "weights: theirs, lora: {adapter: adapter}}")

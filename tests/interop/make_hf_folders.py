@@ -16,6 +16,9 @@ GPT2 = {"vocab_size": 29, "n_positions": 12, "n_embd": 8, "n_layer": 2, "n_head"
 BERT = {"vocab_size": 29, "max_position_embeddings": 12, "hidden_size": 8, "num_hidden_layers": 2,
         "num_attention_heads": 2, "intermediate_size": 12, "hidden_dropout_prob": 0.0}
 
+DISTILBERT = {"vocab_size": 29, "max_position_embeddings": 12, "dim": 8, "n_layers": 2, "n_heads": 2,
+              "hidden_dim": 12, "dropout": 0.0}
+
 LLAMA = {"vocab_size": 29, "max_position_embeddings": 64, "hidden_size": 8, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12, "head_dim": 4}
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
@@ -38,6 +41,12 @@ CASES = {
     "vit": ("ViTForImageClassification", "ViTConfig", {
         "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12, "image_size": 6,
         "patch_size": 3, "num_channels": 2, "num_labels": 3, "qkv_bias": False, "layer_norm_eps": 1e-6}),
+    "roberta_classes": ("RobertaForSequenceClassification", "RobertaConfig", {
+        **BERT, "num_labels": 3, "type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "roberta_tokens": ("RobertaForMaskedLM", "RobertaConfig", {**BERT, "hidden_act": "gelu_new", "pad_token_id": 3}),
+    "distilbert_classes": ("DistilBertForSequenceClassification", "DistilBertConfig", {
+        **DISTILBERT, "num_labels": 3}),
+    "distilbert_tokens": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTILBERT, "activation": "relu"}),
 }
 
 # What folders call a part of ViT and transformers' modules call otherwise.
@@ -65,10 +74,17 @@ def make(name, seed):
 
 
 def inputs_of(model, size=2, length=8):
+    lengths = torch.tensor([length, length - 3])
     if model.config.model_type == "bert":
-        lengths = torch.tensor([length, length - 3])
         return {"tokens": torch.randint(model.config.vocab_size, (size, length)), "lengths": lengths,
                 "segments": torch.randint(2, (size, length))}
+    if model.config.model_type == "roberta":
+        tokens = torch.randint(model.config.vocab_size, (size, length))
+        tokens[0, 2] = model.config.pad_token_id  # has a place of its own, also within a text
+        segments = {"segments": torch.randint(2, (size, length))} if model.config.type_vocab_size > 1 else {}
+        return {"tokens": tokens, "lengths": lengths, **segments}
+    if model.config.model_type == "distilbert":  # of its fill, 0, the embedding is never trained
+        return {"tokens": torch.randint(1, model.config.vocab_size, (size, length)), "lengths": lengths}
     if getattr(model.config, "vocab_size", None):
         return {"tokens": torch.randint(model.config.vocab_size, (size, length))}
     shape = (size, model.config.num_channels, model.config.image_size, model.config.image_size)
@@ -81,8 +97,8 @@ def run(model, inputs):
         logits = model(pixel_values=inputs["pixels"]).logits
     elif "lengths" in inputs:
         mask = torch.arange(inputs["tokens"].shape[1])[None] < inputs["lengths"][:, None]
-        logits = model(input_ids=inputs["tokens"], attention_mask=mask.long(),
-                       token_type_ids=inputs["segments"]).logits
+        segments = {"token_type_ids": inputs["segments"]} if "segments" in inputs else {}
+        logits = model(input_ids=inputs["tokens"], attention_mask=mask.long(), **segments).logits
     else:
         logits = model(input_ids=inputs["tokens"]).logits
     flat = logits.flatten(0, -2)

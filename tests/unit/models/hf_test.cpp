@@ -1,6 +1,8 @@
 // Hugging Face folders as models, against what transformers makes of them. The folders and the
 // numbers are written by tests/interop/make_hf_folders.py.
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -156,7 +158,8 @@ TEST(HfModelTest, AutoDeclaresWhatSomeFolderMayHave) {
   }
   EXPECT_TRUE(fields["weights"].required);
   EXPECT_EQ(fields["kv_heads"].fallback, "");
-  EXPECT_TRUE(fields["head_dropout"].help.ends_with(" Of bert; default: as in the folder."))
+  EXPECT_TRUE(fields["head_dropout"].help.ends_with(
+      " Of bert, distilbert, roberta; default: as in the folder."))
       << fields["head_dropout"].help;
   // That of a llama is a number, those of others may be auto.
   EXPECT_EQ(fields["attention_dropout"].type, "a number or 'auto'");
@@ -208,7 +211,7 @@ TEST(HfModelTest, TellsWhatAConfigHasThatNoModelDoes) {
   folder.write("config.json", R"({"model_type": "mamba"})");
   EXPECT_TRUE(problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path())
                   .starts_with("'DIR/config.json' has the model type 'mamba', which there is no "
-                               "model for (models that can be read are 'bert', 'gpt'"));
+                               "model for (models that can be read are 'bert', 'distilbert'"));
 }
 
 /// The weights of a golden folder, each changed, in a folder of their own.
@@ -259,9 +262,12 @@ TEST(HfModelTest, WeightsThatDoNotFitAreRefused) {
                 "'transformer.ln_g.bias'");
 }
 
-TEST(BertTest, FillChangesNothing) {
-  const Json& wanted = golden_folders()["bert_classes"];
-  const auto model = from_folder("bert_classes", wanted);
+class BertKindTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(BertKindTest, FillChangesNothing) {
+  const std::string folder = std::string(GetParam()) + "_classes";
+  const Json& wanted = golden_folders()[folder];
+  const auto model = from_folder(folder, wanted);
   model->module().eval();
   Batch batch = batch_in(wanted["inputs"]);
   const at::Tensor before = model->forward_batch(batch).select(0, 1);
@@ -271,25 +277,127 @@ TEST(BertTest, FillChangesNothing) {
   EXPECT_FALSE(model->forward_batch(batch).select(0, 1).allclose(before));
 }
 
-TEST(BertTest, TheHeadFollowsTheTargets) {
+/// What data of texts is like, with the targets still to be told.
+ModelContext texts() {
   ModelContext context;
   context.data.input = {8};
   context.data.input_type = DType::kI64;
   context.data.vocab = 29;
   context.data.classes = 2;
-  const std::string small = "{type: bert, layers: 1, heads: 2, width: 8}";
-  EXPECT_STREQ(build<Model>(small, context)->default_task(), "classification");
+  return context;
+}
+
+TEST_P(BertKindTest, TheHeadFollowsTheTargets) {
+  ModelContext context = texts();
+  const std::string small = "{type: " + std::string(GetParam()) + ", layers: 1, heads: 2, width: 8";
+  EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "classification");
   context.data.target = {8};
-  EXPECT_STREQ(build<Model>(small, context)->default_task(), "masked_lm");
+  EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "masked_lm");
   context.data.target = {};
   context.data.target_type = DType::kF32;
-  EXPECT_STREQ(build<Model>(small, context)->default_task(), "regression");
+  EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "regression");
+}
+
+TEST_P(BertKindTest, DropsOnlyInTraining) {
+  const std::string folder = std::string(GetParam()) + "_classes";
+  const Json& wanted = golden_folders()[folder];
+  const auto model = from_folder(folder, wanted,
+                                 ", dropout: 0.5, attention_dropout: 0, "
+                                 "head_dropout: 0");
+  const Batch batch = batch_in(wanted["inputs"]);
+  model->module().train();
+  EXPECT_FALSE(model->forward_batch(batch).equal(model->forward_batch(batch)));
+  model->module().eval();
+  EXPECT_TRUE(model->forward_batch(batch).equal(model->forward_batch(batch)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BertKindTest, testing::Values("bert", "roberta", "distilbert"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(BertTest, SegmentsAndHeadsMustFit) {
+  ModelContext context = texts();
   context.data.segments = 3;
-  EXPECT_EQ(complaint<Model>(small, context),
+  EXPECT_EQ(complaint<Model>("{type: bert, layers: 1, heads: 2, width: 8}", context),
             "'segments' of the model 'bert' is 2, but the data needs 3");
   EXPECT_TRUE(complaint<Model>("{type: bert, width: 9}", context)
                   .starts_with("recipe.yaml:1:1: error: 'width' must be a multiple of 'heads', but "
                                "9 is not one of 4\n"));
+}
+
+TEST(RobertaTest, OneSegmentMeansThatTextsAreNotToldApart) {
+  const Json& wanted = golden_folders()["roberta_classes"];
+  const auto model = from_folder("roberta_classes", wanted);
+  model->module().eval();
+  Batch batch = batch_in(wanted["inputs"]);
+  const at::Tensor before = model->forward_batch(batch);
+  batch.segments = at::ones_like(batch.inputs);
+  EXPECT_TRUE(model->forward_batch(batch).equal(before));
+}
+
+TEST(RobertaTest, TheContextLeavesOutThePositionsOfFill) {
+  Diagnostics problems;
+  const Ref<Model> ref =
+      prepared("{type: auto, weights: '" + folder_of("roberta_tokens") + "'}", problems);
+  problems.check();
+  EXPECT_EQ(ref.type, "roberta");
+  EXPECT_EQ(scalar_in(ref, "pad"), "3");
+  EXPECT_EQ(scalar_in(ref, "context"), "8") << "of 12 positions";
+  const TempFolder folder;
+  folder.write("config.json", R"({"model_type": "roberta", "vocab_size": 9, "hidden_size": 8,
+                                  "num_hidden_layers": 1, "num_attention_heads": 2,
+                                  "intermediate_size": 8, "max_position_embeddings": 4,
+                                  "pad_token_id": 3})");
+  EXPECT_EQ(problems_of("{type: roberta, weights: '" + folder.path() + "'}", folder.path()),
+            "'DIR/config.json' has 4 for 'max_position_embeddings', of which 'pad_token_id' 3 "
+            "leaves none\n");
+}
+
+TEST(RobertaTest, WhatFillsIsATokenAndIsNotTrained) {
+  const std::string small = "{type: roberta, layers: 1, heads: 2, width: 8, pad: ";
+  EXPECT_EQ(complaint<Model>(small + "29}", texts()),
+            "'pad' of the model 'roberta' is 29, but token ids are below 29");
+  const auto model = build<Model>(small + "28}", texts());
+  Batch batch;
+  batch.inputs = at::full({2, 8}, 28, at::kLong);
+  model->forward_batch(batch).sum().backward();
+  const auto parameters = model->module().named_parameters();
+  for (const char* table : {"word", "position"}) {
+    const at::Tensor& weight =
+        parameters["roberta.embeddings." + std::string(table) + "_embeddings.weight"];
+    EXPECT_EQ(weight.select(0, 28).abs().sum().item<double>(), 0) << table;
+    EXPECT_EQ(weight.grad().abs().sum().item<double>(), 0) << table;
+    EXPECT_GT(weight.abs().sum().item<double>(), 0) << table;
+  }
+}
+
+/// What a model's options and weights become in a folder, over what another folder had.
+Json exported_config(const std::string& yaml, const ModelContext& context, Json config) {
+  Diagnostics problems;
+  const Ref<Model> ref = prepared(yaml, problems);
+  problems.check();
+  WeightShapes shapes;
+  for (const auto& item : ref.make(context)->module().named_parameters()) {
+    shapes[item.key()] = item.value().sizes().vec();
+  }
+  HfFamily::of_component(ref.type)->write_config(detail::without_type(ref.resolved), shapes,
+                                                 config);
+  return config;
+}
+
+TEST(RobertaTest, KinKeepTheirNames) {
+  const std::string small = "{type: roberta, layers: 1, heads: 2, width: 8, pad: 2}";
+  ModelContext context = texts();
+  const Json classes = exported_config(small, context, {{"model_type", "xlm-roberta"}});
+  EXPECT_EQ(classes["model_type"], "xlm-roberta");
+  EXPECT_EQ(classes["architectures"], Json({"XLMRobertaForSequenceClassification"}));
+  EXPECT_EQ(classes["pad_token_id"], 2);
+  EXPECT_EQ(classes["max_position_embeddings"], 11) << "8 tokens behind 3 positions of fill";
+  EXPECT_EQ(classes["id2label"].size(), 2);
+  context.data.target = {8};
+  EXPECT_EQ(exported_config(small, context, {{"model_type", "camembert"}})["architectures"],
+            Json({"CamembertForMaskedLM"}));
+  EXPECT_EQ(exported_config(small, context, Json::object())["architectures"],
+            Json({"RobertaForMaskedLM"}));
 }
 
 }  // namespace

@@ -1,0 +1,92 @@
+#include "models/bert_model.h"
+
+#include <torch/nn/init.h>
+
+#include "core/error.h"
+#include "models/sizes.h"
+
+namespace accel {
+namespace {
+
+constexpr double kBertWeightDeviation = 0.02;
+
+void initialise(BertPart& net) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& module : net.modules(false)) {
+    if (auto* linear = module->as<torch::nn::Linear>()) {
+      torch::nn::init::normal_(linear->weight, 0.0, kBertWeightDeviation);
+      torch::nn::init::zeros_(linear->bias);
+    } else if (auto* embedding = module->as<torch::nn::Embedding>()) {
+      torch::nn::init::normal_(embedding->weight, 0.0, kBertWeightDeviation);
+      const auto pad = embedding->options.padding_idx();
+      if (pad) embedding->weight[*pad].zero_();
+    }
+  }
+}
+
+}  // namespace
+
+BertModel::BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context)
+    : kind_(kind),
+      token_activation_(kind.token_activation.value_or(options.activation)),
+      head_dropout_(options.head_dropout.value_or(options.dropout)),
+      numeric_(has_numeric_targets(context.data)) {
+  const DataShape& data = context.data;
+  want_tokens(kind.model, data);
+  const int64_t length = data.input.empty() ? 0 : data.input[0];
+  const int64_t vocab = sufficient_size({kind.model, "vocab", options.vocab, data.vocab});
+  const int64_t longest = sufficient_size({kind.model, "context", options.context, length});
+  if (kind.has_segments && options.segments > 1) {
+    sufficient_size({kind.model, "segments", {options.segments}, data.segments});
+  }
+  if (kind.skips_pads && options.pad >= vocab) {
+    throw Error(ExitCode::kRecipe,
+                "'pad' of the model '" + std::string(kind.model) + "' is " +
+                    std::to_string(options.pad) + ", but token ids are below " +
+                    std::to_string(vocab),
+                "give the tokenizer's token for padding");
+  }
+  encoder_ = net_->register_module(kind.base,
+                                   std::make_shared<BertEncoder>(kind, options, vocab, longest));
+  add_head(options, vocab, data);
+  initialise(*net_);
+}
+
+void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {
+  const int64_t width = options.width;
+  const bool one_each = !data.input.empty() && data.target == data.input;
+  if (options.head.value_or(one_each ? BertHead::kTokens : BertHead::kClasses) ==
+      BertHead::kClasses) {
+    const int64_t classes =
+        equal_size({kind_.model, "classes", options.classes, output_count(data)});
+    pooled_ = bert_linear(*net_, kind_.pooled, width, width);
+    classifier_ = bert_linear(*net_, kind_.classifier, width, classes);
+    return;
+  }
+  token_bias_ = bert_bias(*net_, kind_.token_bias, vocab);
+  transform_ = bert_linear(*net_, kind_.transform, width, width);
+  transform_norm_ = bert_norm(*net_, kind_.transform_norm, options);
+}
+
+const char* BertModel::default_task() const {
+  if (!classifier_) return "masked_lm";
+  return numeric_ ? "regression" : "classification";
+}
+
+at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
+  const auto dropped = [&](const at::Tensor& x) {
+    return at::dropout(x, head_dropout_, net_->is_training());
+  };
+  const at::Tensor first = hidden.select(1, 0);
+  const at::Tensor pooled = pooled_->forward(kind_.drops_before_pooling ? dropped(first) : first);
+  return classifier_->forward(dropped(activate(kind_.pooled_activation, pooled)));
+}
+
+at::Tensor BertModel::forward_batch(const Batch& batch) {
+  const at::Tensor hidden = encoder_->forward(batch);
+  if (classifier_) return classes_of(hidden);
+  const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
+  return at::linear(transform_norm_->forward(y), encoder_->word_embedding(), token_bias_);
+}
+
+}  // namespace accel
