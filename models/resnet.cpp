@@ -1,4 +1,5 @@
-// Residual networks for images, with torchvision's layer order, names and initialisation.
+// Residual networks for images, with torchvision's layer order, names and initialisation, from and
+// to folders of Hugging Face's ResNet.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -6,54 +7,26 @@
 #include <torch/nn/modules/linear.h>
 
 #include "core/model.h"
-#include "core/registry.h"
 #include "kernels/max_pool.h"
 #include "models/batch_norm.h"
 #include "models/block.h"
+#include "models/resnet_folder.h"
 #include "models/sizes.h"
 
 namespace accel {
 namespace {
-enum class ResNetStem { kAuto, kCifar, kImageNet };
-}  // namespace
-
-template <>
-struct EnumNames<ResNetStem> {
-  static constexpr std::pair<ResNetStem, const char*> kValues[] = {
-      {ResNetStem::kAuto, "auto"},
-      {ResNetStem::kCifar, "cifar"},
-      {ResNetStem::kImageNet, "imagenet"}};
-};
-
-namespace {
-
-struct ResNetOptions {
-  int64_t depth = 18;
-  ResNetStem stem = ResNetStem::kAuto;
-  int64_t width = 64;
-  Auto<int64_t> channels;
-  Auto<int64_t> classes;
-  bool zero_init_residual = false;
-};
 
 /// Images with sides up to this get the stem that does not shrink them.
 constexpr int64_t kLargestCifarSide = 64;
-/// How much wider a bottleneck's last convolution is than its first.
-constexpr int64_t kBottleneckExpansion = 4;
-
-struct ResNetLayout {
-  bool bottleneck;
-  std::vector<int64_t> blocks;  ///< in each of the four stages
-};
-
-ResNetLayout layout_of(int64_t depth) {
-  if (depth == 18) return {false, {2, 2, 2, 2}};
-  return {depth == 50, {3, 4, 6, 3}};
-}
 
 torch::nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
   return torch::nn::Conv2d(
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+/// May change `x` in place.
+at::Tensor activated(at::Tensor x, HfActivation activation) {
+  return activation == HfActivation::kRelu ? x.relu_() : activate(activation, x);
 }
 
 /// Brings the input of a block to the shape of its output.
@@ -74,21 +47,24 @@ struct ResNetBlockShape {
   bool bottleneck;
   int64_t in;      ///< channels that come in
   int64_t width;   ///< of the convolutions but a bottleneck's last
-  int64_t stride;  ///< of the first 3x3 convolution
+  int64_t stride;  ///< of the first 3x3 convolution, or of the 1x1 before it
+  bool early_stride;
+  HfActivation activation;  ///< of what the block gives
 
   int64_t out() const { return bottleneck ? width * kBottleneckExpansion : width; }
 };
 
 class ResNetBlock final : public Block {
  public:
-  explicit ResNetBlock(const ResNetBlockShape& shape) {
+  explicit ResNetBlock(const ResNetBlockShape& shape) : activation_(shape.activation) {
     // Made before the convolutions and registered after them: torchvision's order.
     if (shape.stride != 1 || shape.in != shape.out()) {
       shortcut_ = std::make_shared<ResNetShortcut>(shape.in, shape.out(), shape.stride);
     }
     if (shape.bottleneck) {
-      add(convolution(shape.in, shape.width, 1, 1));
-      add(convolution(shape.width, shape.width, 3, shape.stride));
+      const int64_t first = shape.early_stride ? shape.stride : 1;
+      add(convolution(shape.in, shape.width, 1, first));
+      add(convolution(shape.width, shape.width, 3, shape.stride / first));
       add(convolution(shape.width, shape.out(), 1, 1));
     } else {
       add(convolution(shape.in, shape.width, 3, shape.stride));
@@ -103,7 +79,7 @@ class ResNetBlock final : public Block {
       x = norms_[i]->forward(convs_[i]->forward(x));
       if (i + 1 < convs_.size()) x = x.relu_();
     }
-    return x.add_(shortcut_ ? shortcut_->forward(inputs) : inputs).relu_();
+    return activated(x.add_(shortcut_ ? shortcut_->forward(inputs) : inputs), activation_);
   }
 
   RankBatchNorm2d last_norm() { return norms_.back(); }
@@ -116,6 +92,7 @@ class ResNetBlock final : public Block {
     norms_.push_back(register_module("bn" + number, RankBatchNorm2d(channels)));
   }
 
+  HfActivation activation_;
   std::vector<torch::nn::Conv2d> convs_;
   std::vector<RankBatchNorm2d> norms_;
   std::shared_ptr<ResNetShortcut> shortcut_;
@@ -130,17 +107,19 @@ struct ResNetSizes {
 class ResNetNet final : public torch::nn::Module {
  public:
   ResNetNet(const ResNetSizes& sizes, const ResNetOptions& options)
-      : cifar_stem_(sizes.cifar_stem) {
-    const ResNetLayout layout = layout_of(options.depth);
+      : cifar_stem_(sizes.cifar_stem), activation_(options.activation) {
+    const ResNetLayout& layout = resnet_layout(options.depth);
     int64_t channels = options.width;
-    conv1_ = register_module("conv1", cifar_stem_ ? convolution(sizes.channels, channels, 3, 1)
-                                                  : convolution(sizes.channels, channels, 7, 2));
+    conv1_ = register_module(
+        "conv1", cifar_stem_ ? convolution(sizes.channels, channels, 3, 1)
+                             : convolution(sizes.channels, channels, kImageNetKernel, 2));
     bn1_ = register_module("bn1", RankBatchNorm2d(channels));
     for (size_t stage = 0; stage < layout.blocks.size(); ++stage) {
       torch::nn::ModuleList blocks;
       for (int64_t i = 0; i < layout.blocks[stage]; ++i) {
-        const ResNetBlockShape shape = {layout.bottleneck, channels, options.width << stage,
-                                        stage > 0 && i == 0 ? 2 : 1};
+        const ResNetBlockShape shape = {layout.bottleneck,      channels,
+                                        options.width << stage, stage > 0 && i == 0 ? 2 : 1,
+                                        options.early_stride,   options.activation};
         blocks_.push_back(std::make_shared<ResNetBlock>(shape));
         blocks->push_back(blocks_.back());
         channels = shape.out();
@@ -152,7 +131,7 @@ class ResNetNet final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& inputs) {
-    at::Tensor x = bn1_->forward(conv1_->forward(inputs)).relu_();
+    at::Tensor x = activated(bn1_->forward(conv1_->forward(inputs)), activation_);
     if (!cifar_stem_) x = max_pool(x, {3, 2, 1});
     for (const auto& block : blocks_) x = run_block(*block, x);
     return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
@@ -170,6 +149,7 @@ class ResNetNet final : public torch::nn::Module {
   }
 
   bool cifar_stem_;
+  HfActivation activation_;
   torch::nn::Conv2d conv1_{nullptr};
   RankBatchNorm2d bn1_{nullptr};
   std::vector<std::shared_ptr<ResNetBlock>> blocks_;
@@ -179,28 +159,18 @@ class ResNetNet final : public torch::nn::Module {
 class ResNet final : public Model {
  public:
   static constexpr auto kName = "resnet";
-  static constexpr auto kSummary = "A residual network of 18, 34 or 50 layers for images.";
+  static constexpr auto kSummary = "A residual network of 18 to 152 layers for images.";
+  static constexpr bool kGenerates = false;
 
-  static Schema<ResNetOptions> schema() {
-    return Schema<ResNetOptions>()
-        .field("depth", &ResNetOptions::depth, "Layers: 18 and 34 are basic, 50 has bottlenecks.",
-               one_of<int64_t>({18, 34, 50}))
-        .on_resume(Change::kImpossible)
-        .field("stem", &ResNetOptions::stem,
-               "First layers: cifar keeps the image's size, imagenet quarters it; auto is cifar "
-               "up to 64 pixels.")
-        .on_resume(Change::kImpossible)
-        .field("width", &ResNetOptions::width, "Channels of the first stage; each next has twice.",
-               at_least<int64_t>(1))
-        .on_resume(Change::kImpossible)
-        .field("channels", &ResNetOptions::channels, "Channels of an image.",
-               if_given<Auto>(at_least<int64_t>(1)))
-        .on_resume(Change::kImpossible)
-        .field("classes", &ResNetOptions::classes, "Labels to tell apart.",
-               if_given<Auto>(at_least<int64_t>(2)))
-        .on_resume(Change::kImpossible)
-        .field("zero_init_residual", &ResNetOptions::zero_init_residual,
-               "Start every block as the identity.");
+  static Schema<ResNetOptions> schema();
+  static bool reads(const std::string& model_type) { return model_type == "resnet"; }
+  static ResNetOptions from_config(HfConfig& config) { return resnet_options_in(config); }
+  static void to_config(const ResNetOptions& options, const WeightShapes& shapes,
+                        nlohmann::json& config) {
+    write_resnet_config(options, shapes, config);
+  }
+  static HfNames names(const ResNetOptions&) {
+    return {"resnet.", {}, {"classifier.*"}, {"classifier.*"}, &stored_resnet_name};
   }
 
   ResNet(const ResNetOptions& options, const ModelContext& context) {
@@ -228,7 +198,49 @@ class ResNet final : public Model {
   std::shared_ptr<ResNetNet> net_;
 };
 
-const Register<ResNet> resnet;
+Schema<ResNetOptions> ResNet::schema() {
+  std::vector<int64_t> depths;
+  for (const ResNetLayout& layout : resnet_layouts()) depths.push_back(layout.depth);
+  auto sizes =
+      Schema<ResNetOptions>()
+          .field("depth", &ResNetOptions::depth,
+                 "Layers: 18 and 34 are of basic blocks, the others of bottlenecks.",
+                 one_of<int64_t>(depths))
+          .on_resume(Change::kImpossible)
+          .field("stem", &ResNetOptions::stem,
+                 "First layers: cifar keeps the image's size, imagenet quarters it; auto is cifar "
+                 "up to 64 pixels.")
+          .on_resume(Change::kImpossible)
+          .field("width", &ResNetOptions::width,
+                 "Channels of the first stage; each next has twice.", at_least<int64_t>(1))
+          .on_resume(Change::kImpossible)
+          .field("channels", &ResNetOptions::channels, "Channels of an image.",
+                 if_given<Auto>(at_least<int64_t>(1)))
+          .on_resume(Change::kImpossible)
+          .field("classes", &ResNetOptions::classes, "Labels to tell apart.",
+                 if_given<Auto>(at_least<int64_t>(2)))
+          .on_resume(Change::kImpossible)
+          .field("early_stride", &ResNetOptions::early_stride,
+                 "A bottleneck that halves the image does so in its first convolution rather than "
+                 "in its 3x3.")
+          .on_resume(Change::kImpossible)
+          .field("activation", &ResNetOptions::activation,
+                 "Behind the stem and each block; within a block it is ReLU.")
+          .on_resume(Change::kImpossible);
+  return with_weights(
+      std::move(sizes)
+          .field("zero_init_residual", &ResNetOptions::zero_init_residual,
+                 "Start every block as the identity.")
+          .check([](const ResNetOptions& options, const Node& node, Reading& reading) {
+            if (!options.early_stride || resnet_layout(options.depth).bottleneck) return;
+            reading.problems.error(node.where,
+                                   "'early_stride' is for bottlenecks, of which a network of " +
+                                       std::to_string(options.depth) + " layers has none",
+                                   "leave it out, or give 'depth: 50'");
+          }));
+}
+
+const RegisterPretrained<ResNet> resnet;
 
 }  // namespace
 }  // namespace accel

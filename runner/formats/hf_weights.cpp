@@ -124,10 +124,9 @@ struct WeightProblems {
   std::vector<std::string> missing, unexpected, twice;
   std::string misfits;
 
-  void misfit(const WantedWeight& wanted, const Array& found) {
-    misfits += "; '" + wanted.name + "' is " + to_string(found.shape()) + " of " +
-               name_of(found.type()) + ", not " + to_string(wanted.shape) + " of " +
-               name_of(wanted.type);
+  void misfit(const std::string& name, const WantedWeight& wanted, const Array& found) {
+    misfits += "; '" + name + "' is " + to_string(found.shape()) + " of " + name_of(found.type()) +
+               ", not " + to_string(wanted.shape) + " of " + name_of(wanted.type);
   }
 
   void check(const std::string& folder, const std::string& model) const {
@@ -217,7 +216,11 @@ std::string hf_weights_fingerprint(const std::string& folder) {
 WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights& weights,
                         const HfNames& names, const std::string& model) {
   std::map<std::string, size_t> places;
-  for (size_t i = 0; i < wanted.size(); ++i) places[wanted[i].name] = i;
+  std::vector<std::string> known;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    known.push_back(names.stored_name(wanted[i].name));
+    places[known[i]] = i;
+  }
   WeightProblems problems;
   WeightPlan plan;
   std::set<size_t> had;
@@ -235,21 +238,19 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
     if (transposed) std::reverse(shape.begin(), shape.end());
     if (!had.insert(place->second).second) problems.twice.push_back(name);
     const bool fits = array.type() == want.type || (is_float(array.type()) && is_float(want.type));
-    if (!fits || shape != want.shape) problems.misfit(want, array);
+    if (!fits || shape != want.shape) problems.misfit(name, want, array);
     plan.placed.push_back({place->second, array, transposed});
   }
   std::set<std::string> beheaded;  // patterns that nothing of the folder matches
   for (const std::string& head : names.heads) {
-    const auto fits = [&](size_t i) { return matches_hf_pattern(wanted[i].name, head); };
+    const auto fits = [&](size_t i) { return matches_hf_pattern(known[i], head); };
     if (std::none_of(had.begin(), had.end(), fits)) beheaded.insert(head);
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (had.contains(i)) continue;
-    const auto fits = [&](const std::string& head) {
-      return matches_hf_pattern(wanted[i].name, head);
-    };
+    const auto fits = [&](const std::string& head) { return matches_hf_pattern(known[i], head); };
     const bool fresh = std::any_of(beheaded.begin(), beheaded.end(), fits);
-    (fresh ? plan.fresh : problems.missing).push_back(wanted[i].name);
+    (fresh ? plan.fresh : problems.missing).push_back(known[i]);
   }
   problems.check(weights.folder(), model);
   return plan;
@@ -257,7 +258,8 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
 
 NamedArray stored_weight(const NamedArray& weight, const HfNames& names) {
   const Shape& shape = weight.array.shape();
-  if (shape.size() != 2 || !matches_any(weight.name, names.transposed)) return weight;
+  const std::string name = names.stored_name(weight.name);
+  if (shape.size() != 2 || !matches_any(name, names.transposed)) return {name, weight.array};
   Array out(weight.array.type(), {shape[1], shape[0]});
   switch (size_of(weight.array.type())) {
     case 1:
@@ -272,7 +274,7 @@ NamedArray stored_weight(const NamedArray& weight, const HfNames& names) {
     default:
       transpose<uint64_t>(weight.array, out);
   }
-  return {weight.name, std::move(out)};
+  return {name, std::move(out)};
 }
 
 }  // namespace accel

@@ -35,13 +35,18 @@ class HfWeights {
 /// A checksum of the files that HfWeights reads, as text. Throws DataError.
 std::string hf_weights_fingerprint(const std::string& folder);
 
-/// How a folder names and shapes what a model of ours has under the names of today's transformers.
+/// How a folder names and shapes what a model of ours has, mostly under the names of today's
+/// transformers.
 /// A pattern is a name, or "*" with the end or the beginning of one: "*.attn.bias", "cls.*".
 struct HfNames {
   std::string base;  ///< what names in a folder of the model without head lack: "transformer."
   std::vector<std::string> transposed = {};  ///< patterns of linear weights stored [in, out]
   std::vector<std::string> unused = {};      ///< patterns of what folders may hold for nothing
   std::vector<std::string> heads = {};       ///< patterns of what may be missing, each as a whole
+  /// Makes a folder's name of the model's own, where they differ; patterns are of a folder's names.
+  std::string (*stored)(const std::string& name) = nullptr;
+
+  std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
 };
 
 struct WantedWeight {
@@ -59,7 +64,7 @@ struct PlacedWeight {
 
 struct WeightPlan {
   std::vector<PlacedWeight> placed;
-  std::vector<std::string> fresh;  ///< names of a head that the folder does not have
+  std::vector<std::string> fresh;  ///< a folder's names of a head that this one does not have
 };
 
 /// Throws DataError that tells all weights that are missing, unexpected, or of another shape or
@@ -69,7 +74,8 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
 
 bool matches_hf_pattern(const std::string& name, const std::string& pattern);
 
-/// A weight as a folder stores it: [out, in] becomes [in, out] where `names` says so.
+/// A weight as a folder stores it: under its name, and [out, in] as [in, out] where `names` says
+/// so.
 NamedArray stored_weight(const NamedArray& weight, const HfNames& names);
 
 }  // namespace accel

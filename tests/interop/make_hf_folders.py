@@ -24,6 +24,8 @@ LLAMA = {"vocab_size": 29, "max_position_embeddings": 64, "hidden_size": 8, "num
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 
+RESNET = {"num_channels": 2, "embedding_size": 2, "num_labels": 3}
+
 # name: (class, config class, options)
 CASES = {
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", {**GPT2, "n_inner": 12, "activation_function": "relu",
@@ -47,6 +49,12 @@ CASES = {
     "distilbert_classes": ("DistilBertForSequenceClassification", "DistilBertConfig", {
         **DISTILBERT, "num_labels": 3}),
     "distilbert_tokens": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTILBERT, "activation": "relu"}),
+    "resnet_basic": ("ResNetForImageClassification", "ResNetConfig", {
+        **RESNET, "layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [2, 4, 8, 16],
+        "hidden_act": "silu"}),
+    "resnet_bottleneck": ("ResNetForImageClassification", "ResNetConfig", {
+        **RESNET, "layer_type": "bottleneck", "depths": [2, 2, 2, 2], "hidden_sizes": [8, 16, 32, 64],
+        "downsample_in_bottleneck": True}),
 }
 
 # What folders call a part of ViT and transformers' modules call otherwise.
@@ -68,6 +76,12 @@ def make(name, seed):
     model = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
     for parameter in model.parameters():  # norms and biases start at 1 and 0, which would show nothing
         torch.nn.init.normal_(parameter, std=0.2)
+    for norm in model.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            for values in (norm.weight.data, norm.running_var):
+                torch.nn.init.uniform_(values, 0.5, 1.5)
+            torch.nn.init.normal_(norm.running_mean, std=0.2)
+            norm.num_batches_tracked.fill_(7)
     model.tie_weights()
     model.save_pretrained(ROOT / name)
     return model.eval()
@@ -87,8 +101,8 @@ def inputs_of(model, size=2, length=8):
         return {"tokens": torch.randint(1, model.config.vocab_size, (size, length)), "lengths": lengths}
     if getattr(model.config, "vocab_size", None):
         return {"tokens": torch.randint(model.config.vocab_size, (size, length))}
-    shape = (size, model.config.num_channels, model.config.image_size, model.config.image_size)
-    return {"pixels": torch.randn(shape)}
+    side = getattr(model.config, "image_size", 16)
+    return {"pixels": torch.randn(size, model.config.num_channels, side, side)}
 
 
 def run(model, inputs):

@@ -193,6 +193,24 @@ TEST(HfWeightsTest, StoresLinearWeightsAsNamesSay) {
   EXPECT_EQ(stored_weight(weight("wte.weight", {2, 3}), names).array.shape(), (Shape{2, 3}));
 }
 
+TEST(HfWeightsTest, AFoldersOwnNamesAreReadAndWritten) {
+  HfNames names{"net.", {"*.c_fc.weight"}, {}, {"top.*"}};
+  names.stored = [](const std::string& name) {
+    return name.starts_with("fc.") ? "top." + name.substr(3) : "net." + name;
+  };
+  const std::vector<WantedWeight> all = {wanted("a", {2}), wanted("c_fc.weight", {3, 2}),
+                                         wanted("fc.bias", {1})};
+  EXPECT_EQ(plan({weight("net.a", {2}), weight("c_fc.weight", {2, 3})}, all, names),
+            "c_fc.weight^T a new:top.bias ");
+  EXPECT_EQ(plan({weight("a", {3}), weight("fc.bias", {1})}, all, names),
+            "the weights in 'DIR' do not fit the model 'gpt': missing are 'net.c_fc.weight'; not "
+            "known are 'fc.bias'; 'net.a' is [3] of F32, not [2] of F32");
+  EXPECT_EQ(stored_weight(weight("fc.bias", {1}), names).name, "top.bias");
+  const NamedArray stored = stored_weight(weight("c_fc.weight", {2, 3}), names);
+  EXPECT_EQ(stored.name, "net.c_fc.weight");
+  EXPECT_EQ(stored.array.shape(), (Shape{3, 2}));
+}
+
 TEST(HfConfigTest, TellsEverythingThatIsWrong) {
   HfConfig config(R"({"model_type": "gpt2", "architectures": ["A"], "a": 1, "b": "x", "c": null,
                       "scale": false, "rope": {"theta": 2}})",

@@ -52,6 +52,18 @@ TEST(ModelTest, AutoSizesComeFromTheData) {
             5 * 4 + 8 * 4 + 3 * 8 + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 16 + 16) + (16 * 4 + 4));
 }
 
+TEST(ModelTest, ResNetsOfAllDepthsHaveTheSizesOfTransformers) {
+  const std::pair<int, int64_t> sizes[] = {{18, 11575}, {26, 15163},  {34, 21671},
+                                           {50, 25175}, {101, 45303}, {152, 61975}};
+  for (const auto& [depth, count] : sizes) {
+    EXPECT_EQ(parameter_count(
+                  "{type: resnet, stem: imagenet, width: 2, depth: " + std::to_string(depth) + "}",
+                  images({3, 32, 32}, 5)),
+              count)
+        << depth;
+  }
+}
+
 TEST(ModelTest, AVisionTransformerWantsSquareImagesOfWholePatches) {
   const auto complaint_of = [](const std::string& options, Shape input) {
     return complaint<Model>("{type: vit, width: 8, heads: 2, layers: 1" + options + "}",
