@@ -11,6 +11,7 @@
 #include "data/bad_samples.h"
 #include "data/chat_encoder.h"
 #include "data/fingerprint.h"
+#include "data/json_lines.h"
 #include "data/length_groups.h"
 #include "data/text_columns.h"
 #include "data/token_sequences.h"
@@ -42,17 +43,6 @@ struct ChatOptions {
   int64_t pad_multiple = 1;
   OnBadSample on_bad_sample;
 };
-
-/// Calls `use` with each line that is not blank and its number.
-template <class Use>
-void each_line(std::string_view text, const Use& use) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  for (int64_t number = 1; !text.empty(); ++number) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) use(line, number);
-  }
-}
 
 Json turn(const char* role, const Json& row, const std::string& field) {
   const auto found = row.find(field);

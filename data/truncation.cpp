@@ -28,15 +28,6 @@ Part find_text(const Ids& all, size_t from, const Ids& text) {
   return {static_cast<size_t>(found - all.begin()), text.size()};
 }
 
-size_t room_for_text(size_t special, int64_t max_length) {
-  const auto most = static_cast<size_t>(max_length);
-  if (special < most) return most - special;
-  throw DataError("a 'max_length' of " + std::to_string(max_length) +
-                      " leaves no room for a text: the tokenizer adds " + std::to_string(special) +
-                      " special tokens",
-                  "raise 'max_length'");
-}
-
 /// Takes away the last tokens of a part, so that `size` of it stay.
 void cut(Ids& all, const Part& part, size_t size) {
   if (all.empty() || part.size <= size) return;
@@ -56,6 +47,15 @@ std::pair<size_t, size_t> share(size_t first, size_t second, size_t room) {
 }
 
 }  // namespace
+
+size_t room_for_text(size_t special, int64_t max_length) {
+  const auto most = static_cast<size_t>(max_length);
+  if (special < most) return most - special;
+  throw DataError("a 'max_length' of " + std::to_string(max_length) +
+                      " leaves no room for a text: the tokenizer adds " + std::to_string(special) +
+                      " special tokens",
+                  "raise 'max_length'");
+}
 
 TokenPair encode_cut(const Tokenizer& tokenizer, std::string_view text, int64_t max_length) {
   TokenPair all{tokenizer.encode(text), {}};

@@ -1,6 +1,7 @@
 // Texts as tokens, cut to a length.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -15,5 +16,8 @@ TokenPair encode_cut(const Tokenizer& tokenizer, std::string_view text, int64_t 
 /// As encode_cut() of two texts: the longer one is cut first, then both alike.
 TokenPair encode_pair_cut(const Tokenizer& tokenizer, std::string_view first,
                           std::string_view second, int64_t max_length);
+
+/// How many tokens of text `special` ones leave. Throws DataError when that is none.
+size_t room_for_text(size_t special, int64_t max_length);
 
 }  // namespace accel

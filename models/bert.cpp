@@ -1,5 +1,5 @@
-// BERT: a bidirectional transformer with a head for classes or for hidden tokens. Parameters are
-// named as in Hugging Face's BERT.
+// BERT: a bidirectional transformer with a head for classes, labels or hidden tokens. Parameters
+// are named as in Hugging Face's BERT.
 #include <nlohmann/json.hpp>
 
 #include "models/bert_model.h"
@@ -28,20 +28,21 @@ constexpr BertKind kBertKind = {.model = "bert",
                                 .has_segments = true,
                                 .skips_pads = false,
                                 .drops_attended = true,
-                                .drops_before_pooling = false};
+                                .drops_before_pooling = false,
+                                .labels_drop_alike = true};
 
 class Bert final : public BertModel {
  public:
   static constexpr auto kName = "bert";
   static constexpr auto kSummary =
-      "A BERT encoder of texts with a head for classes or for hidden tokens.";
+      "A BERT encoder of texts with a head for classes, labels or hidden tokens.";
   static constexpr bool kGenerates = false;
 
   static Schema<BertOptions> schema() {
-    return with_bert_dropout(
-        bert_sizes(kBertKind)
-            .field("epsilon", &BertOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
-            .on_resume(Change::kImpossible));
+    return with_bert_dropout(kBertKind, bert_sizes(kBertKind)
+                                            .field("epsilon", &BertOptions::epsilon,
+                                                   "Added to a norm's variance.", more_than(0.0))
+                                            .on_resume(Change::kImpossible));
   }
   static bool reads(const std::string& model_type) { return model_type == "bert"; }
   static BertOptions from_config(HfConfig& config) { return bert_options_in(config); }

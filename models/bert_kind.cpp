@@ -17,8 +17,10 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
         .on_resume(Change::kImpossible);
   }
   return std::move(sizes)
-      .field("head", &BertOptions::head,
-             "For classes (or numbers) or for tokens; auto: what the targets are.")
+      .field(
+          "head", &BertOptions::head,
+          "For classes (or numbers), for tokens to be guessed, or for a label of each token; auto: "
+          "what the targets are.")
       .on_resume(Change::kImpossible)
       .field("classes", &BertOptions::classes, "Labels to tell apart, or numbers to predict.",
              if_given<Auto>(count))
@@ -28,7 +30,7 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
       .on_resume(Change::kImpossible);
 }
 
-Schema<BertOptions> with_bert_dropout(Schema<BertOptions> schema) {
+Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
   const auto chance = within(0.0, 1.0);
   return with_weights(
       std::move(schema)
@@ -38,10 +40,21 @@ Schema<BertOptions> with_bert_dropout(Schema<BertOptions> schema) {
           .field("attention_dropout", &BertOptions::attention_dropout,
                  "That of an attention weight, where it is another.", if_given<Auto>(chance))
           .field("head_dropout", &BertOptions::head_dropout,
-                 "That before the head for classes, where it is another.", if_given<Auto>(chance))
+                 kind.labels_drop_alike
+                     ? "That before the head for classes or labels, where it is another."
+                     : "That before the head for classes, where it is another.",
+                 if_given<Auto>(chance))
           .check([](const BertOptions& options, const Node& node, Reading& reading) {
             check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
           }));
+}
+
+Auto<int64_t> bert_classes_in(const HfConfig& config) {
+  const std::string architecture = config.architecture();
+  for (const char* end : {"ForSequenceClassification", "ForTokenClassification"}) {
+    if (architecture.ends_with(end)) return {label_count(config)};
+  }
+  return {};
 }
 
 BertOptions bert_options_in(HfConfig& config) {
@@ -63,9 +76,7 @@ BertOptions bert_options_in(HfConfig& config) {
   options.dropout = config.number("hidden_dropout_prob", 0.1);
   options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.1)};
   options.head_dropout = {config.number("classifier_dropout", options.dropout)};
-  if (config.architecture().ends_with("ForSequenceClassification")) {
-    options.classes = {label_count(config)};
-  }
+  options.classes = bert_classes_in(config);
   return options;
 }
 
@@ -87,10 +98,19 @@ void write_bert_head(const BertKind& kind, const std::string& prefix, const Weig
   const std::string tables = std::string(kind.base).append(".embeddings.");
   config["vocab_size"] = shapes.at(tables + "word_embeddings.weight").at(0);
   config["max_position_embeddings"] = shapes.at(tables + "position_embeddings.weight").at(0);
-  const auto classifier = shapes.find(std::string(kind.classifier).append(".weight"));
-  const bool classes = classifier != shapes.end();
-  config["architectures"] = {prefix + (classes ? "ForSequenceClassification" : "ForMaskedLM")};
-  if (classes) write_labels(classifier->second.at(0), config);
+  const auto outputs = [&](const char* layer) -> std::optional<int64_t> {
+    const auto found = shapes.find(std::string(layer).append(".weight"));
+    return found == shapes.end() ? std::nullopt : std::optional(found->second.at(0));
+  };
+  if (outputs(kind.pooled)) {
+    config["architectures"] = {prefix + "ForSequenceClassification"};
+    write_labels(*outputs(kind.classifier), config);
+  } else if (const std::optional<int64_t> labels = outputs(kBertLabels)) {
+    config["architectures"] = {prefix + "ForTokenClassification"};
+    write_labels(*labels, config);
+  } else {
+    config["architectures"] = {prefix + "ForMaskedLM"};
+  }
 }
 
 }  // namespace accel

@@ -10,12 +10,13 @@
 
 namespace accel {
 
-enum class BertHead { kClasses, kTokens };
+enum class BertHead { kClasses, kTokens, kLabels };
 
 template <>
 struct EnumNames<BertHead> {
   static constexpr std::pair<BertHead, const char*> kValues[] = {{BertHead::kClasses, "classes"},
-                                                                 {BertHead::kTokens, "tokens"}};
+                                                                 {BertHead::kTokens, "tokens"},
+                                                                 {BertHead::kLabels, "labels"}};
 };
 
 /// Of all kinds. What a kind does not declare stays as it is here.
@@ -63,7 +64,11 @@ struct BertKind {
   bool skips_pads;  ///< positions count what is no `pad`, from `pad` + 1 on, and `pad` is its own
   bool drops_attended;        ///< drops of what attention gives, as of what the MLP gives
   bool drops_before_pooling;  ///< and not only behind it
+  bool labels_drop_alike;     ///< the head for labels has `head_dropout` too, rather than `dropout`
 };
+
+/// Of all kinds: the one layer of the head for a label of each token.
+inline constexpr auto kBertLabels = "classifier";
 
 /// Rows of the table of positions that come before the first token's.
 inline int64_t first_position(const BertKind& kind, const BertOptions& options) {
@@ -73,7 +78,10 @@ inline int64_t first_position(const BertKind& kind, const BertOptions& options) 
 /// Declares what all kinds have, and `segments` where this one has them.
 Schema<BertOptions> bert_sizes(const BertKind& kind);
 /// Declares the rest: what training may change.
-Schema<BertOptions> with_bert_dropout(Schema<BertOptions> schema);
+Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
+
+/// The classes or labels of a folder that has a head for some.
+Auto<int64_t> bert_classes_in(const HfConfig& config);
 
 /// Reads and writes the keys that BERT and RoBERTa have in common.
 BertOptions bert_options_in(HfConfig& config);

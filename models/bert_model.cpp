@@ -24,6 +24,12 @@ void initialise(BertPart& net) {
   }
 }
 
+/// What the targets ask for.
+BertHead head_for(const DataShape& data) {
+  if (data.input.empty() || data.target != data.input) return BertHead::kClasses;
+  return data.classes > 0 ? BertHead::kLabels : BertHead::kTokens;
+}
+
 }  // namespace
 
 BertModel::BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context)
@@ -54,13 +60,18 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
 
 void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {
   const int64_t width = options.width;
-  const bool one_each = !data.input.empty() && data.target == data.input;
-  if (options.head.value_or(one_each ? BertHead::kTokens : BertHead::kClasses) ==
-      BertHead::kClasses) {
+  const BertHead head = options.head.value_or(head_for(data));
+  if (head == BertHead::kClasses) {
     const int64_t classes =
         equal_size({kind_.model, "classes", options.classes, output_count(data)});
     pooled_ = bert_linear(*net_, kind_.pooled, width, width);
     classifier_ = bert_linear(*net_, kind_.classifier, width, classes);
+    return;
+  }
+  if (head == BertHead::kLabels) {
+    const int64_t labels = equal_size({kind_.model, "classes", options.classes, data.classes});
+    labels_ = bert_linear(*net_, kBertLabels, width, labels);
+    if (!kind_.labels_drop_alike) head_dropout_ = options.dropout;
     return;
   }
   token_bias_ = bert_bias(*net_, kind_.token_bias, vocab);
@@ -69,14 +80,16 @@ void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataSh
 }
 
 const char* BertModel::default_task() const {
+  if (labels_) return "token_classification";
   if (!classifier_) return "masked_lm";
   return numeric_ ? "regression" : "classification";
 }
 
+at::Tensor BertModel::dropped(const at::Tensor& x) const {
+  return at::dropout(x, head_dropout_, net_->is_training());
+}
+
 at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
-  const auto dropped = [&](const at::Tensor& x) {
-    return at::dropout(x, head_dropout_, net_->is_training());
-  };
   const at::Tensor first = hidden.select(1, 0);
   const at::Tensor pooled = pooled_->forward(kind_.drops_before_pooling ? dropped(first) : first);
   return classifier_->forward(dropped(activate(kind_.pooled_activation, pooled)));
@@ -85,6 +98,7 @@ at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
 at::Tensor BertModel::forward_batch(const Batch& batch) {
   const at::Tensor hidden = encoder_->forward(batch);
   if (classifier_) return classes_of(hidden);
+  if (labels_) return labels_->forward(dropped(hidden));
   const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
   return at::linear(transform_norm_->forward(y), encoder_->word_embedding(), token_bias_);
 }

@@ -1,4 +1,5 @@
-// BERT and its kin as models: an encoder with a head for classes or for hidden tokens.
+// BERT and its kin as models: an encoder with a head for classes, for a label of each token or for
+// hidden tokens.
 #pragma once
 
 #include <memory>
@@ -21,11 +22,13 @@ class BertModel : public BatchModel {
  private:
   void add_head(const BertOptions& options, int64_t vocab, const DataShape& data);
   at::Tensor classes_of(const at::Tensor& hidden);
+  at::Tensor dropped(const at::Tensor& x) const;
 
   const BertKind& kind_;
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> encoder_;
   AdaptedLinear pooled_{nullptr}, classifier_{nullptr};  ///< of the head for classes
+  AdaptedLinear labels_{nullptr};                        ///< the head for labels
   AdaptedLinear transform_{nullptr};                     ///< of the head for tokens
   torch::nn::LayerNorm transform_norm_{nullptr};
   at::Tensor token_bias_;

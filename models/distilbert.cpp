@@ -28,16 +28,19 @@ constexpr BertKind kDistilBertKind = {.model = "distilbert",
                                       .has_segments = false,
                                       .skips_pads = false,
                                       .drops_attended = false,
-                                      .drops_before_pooling = false};
+                                      .drops_before_pooling = false,
+                                      .labels_drop_alike = false};
 
 class DistilBert final : public BertModel {
  public:
   static constexpr auto kName = "distilbert";
   static constexpr auto kSummary =
-      "A DistilBERT encoder of texts with a head for classes or for hidden tokens.";
+      "A DistilBERT encoder of texts with a head for classes, labels or hidden tokens.";
   static constexpr bool kGenerates = false;
 
-  static Schema<BertOptions> schema() { return with_bert_dropout(bert_sizes(kDistilBertKind)); }
+  static Schema<BertOptions> schema() {
+    return with_bert_dropout(kDistilBertKind, bert_sizes(kDistilBertKind));
+  }
   static bool reads(const std::string& model_type) { return model_type == "distilbert"; }
   static BertOptions from_config(HfConfig& config);
   static void to_config(const BertOptions& options, const WeightShapes& shapes,
@@ -66,9 +69,7 @@ BertOptions DistilBert::from_config(HfConfig& config) {
   options.dropout = config.number("dropout", 0.1);
   options.attention_dropout = {config.number("attention_dropout", 0.1)};
   options.head_dropout = {config.number("seq_classif_dropout", 0.2)};
-  if (config.architecture() == "DistilBertForSequenceClassification") {
-    options.classes = {label_count(config)};
-  }
+  options.classes = bert_classes_in(config);
   return options;
 }
 

@@ -28,7 +28,8 @@ constexpr BertKind kRobertaKind = {.model = "roberta",
                                    .has_segments = true,
                                    .skips_pads = true,
                                    .drops_attended = true,
-                                   .drops_before_pooling = true};
+                                   .drops_before_pooling = true,
+                                   .labels_drop_alike = true};
 
 /// The architectures of a `model_type` begin with this.
 struct RobertaName {
@@ -50,11 +51,12 @@ class Roberta final : public BertModel {
  public:
   static constexpr auto kName = "roberta";
   static constexpr auto kSummary =
-      "A RoBERTa encoder of texts with a head for classes or for hidden tokens.";
+      "A RoBERTa encoder of texts with a head for classes, labels or hidden tokens.";
   static constexpr bool kGenerates = false;
 
   static Schema<BertOptions> schema() {
     return with_bert_dropout(
+        kRobertaKind,
         bert_sizes(kRobertaKind)
             .field("epsilon", &BertOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
             .on_resume(Change::kImpossible)

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/targets.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
 #include "runner/loop/to_batch.h"
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr auto kClassification = "classification";
 constexpr auto kRegression = "regression";
 constexpr auto kCausalLm = "causal_lm";
+constexpr auto kTokenClassification = "token_classification";
 
 std::string class_name(const DataShape& data, int64_t number) {
   return data.labels.empty() ? std::to_string(number) : data.labels.at(static_cast<size_t>(number));
@@ -49,6 +51,19 @@ void add_class(const DataShape& data, const at::Tensor& logits, bool all, Json& 
   line["probabilities"] = std::move(each);
 }
 
+/// The label of each word: `scores` are those of a text's tokens, and `targets` count at words.
+void add_tags(const DataShape& data, const at::Tensor& scores, const at::Tensor& targets,
+              Json& line) {
+  const at::Tensor best = scores.argmax(-1);
+  Json tags = Json::array();
+  for (int64_t i = 0; i < targets.size(0); ++i) {
+    if (targets[i].item<int64_t>() == kIgnoredTarget) continue;
+    const int64_t label = best[i].item<int64_t>();
+    data.labels.empty() ? tags.push_back(label) : tags.push_back(class_name(data, label));
+  }
+  line["tags"] = std::move(tags);
+}
+
 void add_numbers(const at::Tensor& output, Json& line) {
   const at::Tensor flat = output.flatten();
   Json list = Json::array();
@@ -56,10 +71,12 @@ void add_numbers(const at::Tensor& output, Json& line) {
   line["prediction"] = list.size() == 1 ? list[0] : list;
 }
 
-/// `output`: of one sample.
-void add_output(const TrainedModel& trained, const at::Tensor& output,
+/// `output` and `targets`: of one sample.
+void add_output(const TrainedModel& trained, const at::Tensor& output, const at::Tensor& targets,
                 const PredictOptions& options, Json& line) {
-  if (trained.recipe.task.type == kClassification) {
+  if (trained.recipe.task.type == kTokenClassification) {
+    add_tags(trained.data, output, targets, line);
+  } else if (trained.recipe.task.type == kClassification) {
     add_class(trained.data, output, options.probabilities, line);
   } else {
     add_numbers(output, line);
@@ -107,9 +124,12 @@ LoaderOptions loader_options(const TrainedModel& trained, bool one_by_one) {
 
 void check_predicts(const TrainedModel& trained) {
   const std::string& task = trained.recipe.task.type;
-  if (task == kClassification || task == kRegression || task == kCausalLm) return;
+  for (const char* known : {kClassification, kRegression, kCausalLm, kTokenClassification}) {
+    if (task == known) return;
+  }
   throw Error(ExitCode::kRecipe, "'predict' has nothing to tell of the task '" + task + "'",
-              "it does classification, regression and causal_lm; 'evaluate' does any");
+              "it does classification, regression, causal_lm and token_classification; 'evaluate' "
+              "does any");
 }
 
 void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset,
@@ -135,7 +155,7 @@ void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset
         if (texts) {
           add_loss(result, task->weight(batch), out);
         } else {
-          add_output(trained, result.output[i].to(at::kFloat), options, out);
+          add_output(trained, result.output[i].to(at::kFloat), batch.targets[i], options, out);
         }
         line(out.dump(-1, ' ', false, Json::error_handler_t::replace));
       }

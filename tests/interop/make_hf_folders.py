@@ -55,6 +55,9 @@ CASES = {
     "resnet_bottleneck": ("ResNetForImageClassification", "ResNetConfig", {
         **RESNET, "layer_type": "bottleneck", "depths": [2, 2, 2, 2], "hidden_sizes": [8, 16, 32, 64],
         "downsample_in_bottleneck": True}),
+    "bert_labels": ("BertForTokenClassification", "BertConfig", {**BERT, "num_labels": 5}),
+    "roberta_labels": ("RobertaForTokenClassification", "RobertaConfig", {**BERT, "num_labels": 5}),
+    "distilbert_labels": ("DistilBertForTokenClassification", "DistilBertConfig", {**DISTILBERT, "num_labels": 5}),
 }
 
 # What folders call a part of ViT and transformers' modules call otherwise.
@@ -129,7 +132,8 @@ def main():
     for seed, name in enumerate(CASES, 1):
         model = make(name, seed)
         inputs = inputs_of(model)
-        golden[name] = {"inputs": {key: {"shape": list(value.shape), "values": value.flatten().tolist()}
+        labels = {"labels": True} if "TokenClassification" in CASES[name][0] else {}
+        golden[name] = {**labels, "inputs": {key: {"shape": list(value.shape), "values": value.flatten().tolist()}
                                    for key, value in inputs.items()}, **run(model, inputs)}
     (ROOT / "golden.json").write_text(json.dumps(golden) + "\n")
 

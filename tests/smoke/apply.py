@@ -92,6 +92,18 @@ def check_table(scratch, report):
     report.check("and can be given", code == 0 and len(out.splitlines()) == len(rows), errors)
 
 
+def check_tags(scratch, report):
+    """Words without tags get some, each word one."""
+    shutil.copy(scratch.recipes / "tiny/names.yaml", scratch.path)
+    code, errors = scratch.call("names.yaml")
+    report.check("names train", code == 0, errors)
+    given = ({"tokens": ["Maria", "Lopez", "lives", "in", "Oslo"]}, {"tokens": ["nobody", "likes", "tea"]})
+    code, out, errors = ask(scratch, "predict", "runs/names", "--input", "-", given="\n".join(map(json.dumps, given)))
+    tags = [json.loads(line)["tags"] for line in out.splitlines()]
+    report.check("each word has a tag", code == 0 and tags == [["B-PER", "I-PER", "O", "O", "B-LOC"], ["O"] * 3],
+                 out + errors)
+
+
 def check_kinds(scratch, report):
     """Images, numbers and texts."""
     for name in ("bars_images", "regression", "reviews_jsonl"):
@@ -109,6 +121,7 @@ def check_kinds(scratch, report):
     code, out, errors = ask(scratch, "predict", "runs/reviews_jsonl", "--input", "-", given='{"text": "a fine film"}\n')
     line = json.loads(out) if code == 0 else {}
     report.check("how likely a text is", line.get("tokens", 0) > 1 and line["loss"] > 0, out + errors)
+    check_tags(scratch, report)
     code, out, errors = ask(scratch, "predict", "runs/bars_images", "--input", "data/flowers.csv")
     report.check("images are no table", code == 3, errors)
 

@@ -59,12 +59,9 @@ ModelContext context_of(const Json& wanted) {
   context.data.input.assign(batch.inputs.sizes().begin() + 1, batch.inputs.sizes().end());
   const auto shape = wanted["shape"].get<std::vector<int64_t>>();
   if (batch.inputs.scalar_type() == at::kLong) context.data.input_type = DType::kI64;
-  if (shape.size() == 3) {
-    context.data.vocab = shape.back();
-    context.data.target = context.data.input;
-  } else {
-    context.data.classes = shape.back();
-  }
+  const bool tokens = shape.size() == 3;
+  if (tokens) context.data.target = context.data.input;
+  (tokens && !wanted.contains("labels") ? context.data.vocab : context.data.classes) = shape.back();
   return context;
 }
 
@@ -301,10 +298,30 @@ TEST_P(BertKindTest, TheHeadFollowsTheTargets) {
   const std::string small = "{type: " + std::string(GetParam()) + ", layers: 1, heads: 2, width: 8";
   EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "classification");
   context.data.target = {8};
+  EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "token_classification");
+  EXPECT_STREQ(build<Model>(small + ", head: tokens}", context)->default_task(), "masked_lm");
+  context.data.classes = 0;
   EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "masked_lm");
+  EXPECT_EQ(complaint<Model>(small + ", head: labels}", context),
+            "'classes' of the model '" + std::string(GetParam()) +
+                "' is auto, but the data does not tell it");
   context.data.target = {};
   context.data.target_type = DType::kF32;
   EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "regression");
+}
+
+TEST_P(BertKindTest, DropsBeforeTheLabelsAsTransformersDoes) {
+  const std::string folder = std::string(GetParam()) + "_labels";
+  const Json& wanted = golden_folders()[folder];
+  const Batch batch = batch_in(wanted["inputs"]);
+  const auto draws = [&](const std::string& dropped) {
+    const auto model = from_folder(folder, wanted, ", attention_dropout: 0, " + dropped);
+    model->module().train();
+    return !model->forward_batch(batch).equal(model->forward_batch(batch));
+  };
+  const bool own = GetParam() == std::string("distilbert");
+  EXPECT_EQ(draws("dropout: 0, head_dropout: 0.5"), !own) << "which is for classes alone";
+  EXPECT_FALSE(draws("dropout: 0, head_dropout: 0"));
 }
 
 TEST_P(BertKindTest, DropsOnlyInTraining) {
@@ -403,6 +420,9 @@ TEST(RobertaTest, KinKeepTheirNames) {
   EXPECT_EQ(classes["max_position_embeddings"], 11) << "8 tokens behind 3 positions of fill";
   EXPECT_EQ(classes["id2label"].size(), 2);
   context.data.target = {8};
+  EXPECT_EQ(exported_config(small, context, Json::object())["architectures"],
+            Json({"RobertaForTokenClassification"}));
+  context.data.classes = 0;
   EXPECT_EQ(exported_config(small, context, {{"model_type", "camembert"}})["architectures"],
             Json({"CamembertForMaskedLM"}));
   EXPECT_EQ(exported_config(small, context, Json::object())["architectures"],

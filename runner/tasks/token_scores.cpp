@@ -1,0 +1,32 @@
+#include "runner/tasks/token_scores.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+
+#include "core/error.h"
+#include "core/targets.h"
+
+namespace accel {
+
+double counted_targets(const Batch& batch) {
+  return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
+}
+
+at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
+                        const std::string& hint) {
+  const at::Tensor scores = model.forward_batch(batch).to(at::kFloat);
+  if (scores.dim() == 3 && scores.size(1) == batch.targets.size(1)) return scores;
+  throw Error(ExitCode::kRecipe,
+              std::string("the task '") + task +
+                  "' wants scores for every token, but the model's output is " +
+                  to_string(Shape(scores.sizes().begin(), scores.sizes().end())),
+              hint);
+}
+
+at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch) {
+  // The mean over no token is NaN, which must not reach the weights.
+  if (counted_targets(batch) == 0) return scores.sum().mul(0);
+  return at::cross_entropy_loss(scores.flatten(0, 1), batch.targets.flatten(), {},
+                                at::Reduction::Mean, kIgnoredTarget);
+}
+
+}  // namespace accel
