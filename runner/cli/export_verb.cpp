@@ -12,6 +12,8 @@
 #include "runner/cli/checkpoint_path.h"
 #include "runner/cli/export_lora.h"
 #include "runner/cli/verbs.h"
+#include "runner/job/data_facts.h"
+#include "runner/loop/run_state.h"
 
 namespace accel {
 namespace {
@@ -39,6 +41,7 @@ struct ExportSource {
   std::optional<LoraOptions> lora;
   std::string base;                  ///< the folder that training started from; none: ""
   std::set<std::string> tokenizers;  ///< files and folders that the data names
+  std::vector<std::string> labels;   ///< names of classes, as the data has them
 };
 
 /// What the recipe names under `tokenizer`, anywhere in it.
@@ -54,8 +57,30 @@ void find_tokenizers(const Node& node, std::set<std::string>& paths) {
   }
 }
 
-ExportSource source_of(const std::string& recipe) {
-  const Node tree = parse_recipe("checkpoint.yaml", recipe);
+std::vector<std::string> labels_of(const TrainState& state) {
+  const auto part = state.parts.find(kDataPart);
+  if (part == state.parts.end()) return {};
+  const auto shape = part->second.texts.find(kDataShape);
+  return shape == part->second.texts.end() ? std::vector<std::string>()
+                                           : shape_of_text(shape->second).labels;
+}
+
+/// Gives the classes of a head the names that the data has for them.
+void name_labels(const std::vector<std::string>& labels, json& config) {
+  const std::string architecture = config["architectures"].front().get<std::string>();
+  const auto classes = config.find("id2label");
+  if (!architecture.ends_with("Classification") || classes->size() != labels.size()) return;
+  json names = json::object(), numbers = json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    numbers[labels[i]] = i;
+  }
+  config["id2label"] = names;
+  config["label2id"] = numbers;
+}
+
+ExportSource source_of(const TrainState& state) {
+  const Node tree = parse_recipe("checkpoint.yaml", state.recipe);
   const Node& model = tree.find("model")->node;
   const std::string type = model.find("type")->node.scalar()->text;
   ExportSource out;
@@ -71,6 +96,7 @@ ExportSource source_of(const std::string& recipe) {
   }
   out.options = detail::without_type(model);
   out.lora = lora_of(out.options);
+  out.labels = labels_of(state);
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
   if (const Node::Entry* data = tree.find("data")) find_tokenizers(data->node, out.tokenizers);
@@ -135,6 +161,7 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
     for (const char* key : {"bos_token_id", "eos_token_id"}) config.emplace(key, nullptr);
   }
   source.family->write_config(source.options, shapes, config);
+  name_labels(source.labels, config);
   FolderWriter writer(files, folder);
   writer.add_text("config.json", config.dump(2) + "\n");
   const auto copies = files_to_copy(source);
@@ -190,7 +217,7 @@ ExitCode export_verb(const ExportArguments& arguments) {
   const std::string target = new_folder(arguments.target);
   const std::string folder = checkpoint_at(files, arguments.source);
   verify_checkpoint(files, folder);
-  const ExportSource source = source_of(inspect_checkpoint(files, folder).state.recipe);
+  const ExportSource source = source_of(inspect_checkpoint(files, folder).state);
   check_export(arguments, source);
   std::vector<NamedArray> weights = read_weights(files, folder).tensors;
   if (arguments.merge) weights = merged_weights(weights, *source.lora);

@@ -71,6 +71,26 @@ def check_tokenizer(scratch, recipes, report):
                      and there.get("tokenizer_config.json") == b"{}", sorted(there))
 
 
+def check_labels(scratch, recipes, report):
+    """The classes of a head have the names that the data has for them, also where another folder had others."""
+    (scratch.path / "names.yaml").write_text((recipes / "tiny/names.yaml").read_text())
+    scratch.call("names.yaml", "train.until=1 step", "~expect")
+    scratch.call("export", "runs/names", "--to", "labels")
+    config = json.loads((scratch.path / "labels/config.json").read_text())
+    names = ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
+    report.check("labels have names", config["architectures"] == ["BertForTokenClassification"]
+                 and config["id2label"] == {str(i): name for i, name in enumerate(names)}
+                 and config["label2id"] == {name: i for i, name in enumerate(names)}, config)
+    config["id2label"] = {str(i): f"LABEL_{i}" for i in range(len(names))}
+    (scratch.path / "labels/config.json").write_text(json.dumps(config))
+    result = scratch.call("names.yaml", "train.until=1 step", "~expect", "name=labels",
+                          "model!={type: auto, weights: labels}")
+    report.check("a head for labels goes on", result == (0, ""), result)
+    scratch.call("export", "runs/labels", "--to", "again-labels")
+    again = json.loads((scratch.path / "again-labels/config.json").read_text())
+    report.check("under the data's names", list(again["id2label"].values()) == names, again)
+
+
 def check_refusals(scratch, report):
     def refused(name, result, code, *words):
         found, errors = result
@@ -134,6 +154,7 @@ def main():
         shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "theirs")
         check_export(scratch, report)
         check_tokenizer(scratch, recipes, report)
+        check_labels(scratch, recipes, report)
         check_refusals(scratch, report)
         check_resume(scratch, report)
         check_exported(scratch, recipes, report)
