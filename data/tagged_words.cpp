@@ -13,6 +13,7 @@
 #include "data/label_map.h"
 #include "data/text_columns.h"
 #include "data/token_sequences.h"
+#include "data/truncation.h"
 #include "data/word_encoder.h"
 #include "runner/formats/bytes.h"
 #include "runner/formats/format_error.h"
@@ -29,7 +30,7 @@ struct TaggedWordsOptions {
   std::string tags = "ner_tags";
   std::vector<std::string> labels;
   FilePath tokenizer;
-  int64_t max_length = 128;
+  Auto<int64_t> max_length;
   int64_t pad_multiple = 1;
 };
 
@@ -132,11 +133,12 @@ class TaggedWords final : public Dataset {
     if (!with_tags) options.tags.clear();
     const SharedBytes file = map_file(options.path.text);
     const LabelMap labels = labels_of(as_text(file.view), options);
-    read(as_text(file.view), options, labels, WordEncoder(tokenizer));
+    const TextCut cut = cut_for(*tokenizer, options.max_length);
+    read(as_text(file.view), options, labels, WordEncoder(tokenizer, cut));
     if (size() == 0) throw DataError("'" + options.path.text + "' has no lines");
-    shape_ = {.input = {options.max_length},
+    shape_ = {.input = {cut.max_length},
               .input_type = DType::kI64,
-              .target = {options.max_length},
+              .target = {cut.max_length},
               .classes = labels.count(),
               .labels = labels.names(),
               .padding = Padding{.input = tokenizer->special().pad.value_or(0),
@@ -147,7 +149,9 @@ class TaggedWords final : public Dataset {
                        .add(tokenizer->digest())
                        .add(options.words)
                        .add(options.tags)
-                       .add(options.max_length)
+                       .add(cut.max_length)
+                       .add(static_cast<int64_t>(cut.share))
+                       .add(cut.from_left)
                        .text();
   }
 
@@ -168,7 +172,7 @@ class TaggedWords final : public Dataset {
       for (size_t i = 0; i < line.tags.size(); ++i) {
         tags[i] = static_cast<int32_t>(number_of(line.tags[i], labels));
       }
-      const WordTokens tokens = encoder.encode(line.words, options.max_length);
+      const WordTokens tokens = encoder.encode(line.words);
       builder.add(tokens.ids, on_first_tokens(tokens, tags));
     });
     sequences_ = std::move(builder).finish();
@@ -194,8 +198,9 @@ Schema<TaggedWordsOptions> TaggedWords::schema() {
              "A tokenizer.json, or the folder that holds it.")
       .required()
       .field("max_length", &TaggedWordsOptions::max_length,
-             "Tokens, special ones included, beyond which a list of words is cut.",
-             at_least<int64_t>(1))
+             "Tokens, special ones included, beyond which a list of words is cut; auto: as the "
+             "tokenizer's file has it, else 128.",
+             if_given<Auto>(at_least<int64_t>(1)))
       .field("pad_multiple", &TaggedWordsOptions::pad_multiple,
              "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
              at_least<int64_t>(1))

@@ -40,10 +40,10 @@ std::string key_of(const FileContents& contents, const std::string& identity) {
 }
 
 TokenPair encoded(const Tokenizer& tokenizer, const RecordText& record, bool pair,
-                  int64_t max_length) {
+                  const TextCut& cut) {
   try {
-    TokenPair out = pair ? encode_pair_cut(tokenizer, record.first, record.second, max_length)
-                         : encode_cut(tokenizer, record.first, max_length);
+    TokenPair out = pair ? encode_pair_cut(tokenizer, record.first, record.second, cut)
+                         : encode_cut(tokenizer, record.first, cut);
     if (!out.ids.empty()) return out;
   } catch (const DataError& error) {
     throw DataError(record.place + ": " + error.what(), error.hint());
@@ -91,7 +91,7 @@ TextColumns::TextColumns(const TextColumnOptions& options,
                          const std::string& reading)
     : tokenizer_(std::move(tokenizer)),
       pair_(options.text.size() == 2),
-      max_length_(options.max_length),
+      cut_(cut_for(*tokenizer_, options.max_length)),
       padding_{.input = tokenizer_->special().pad.value_or(0), .multiple = options.pad_multiple} {
   const std::filesystem::path folder =
       options.cache ? std::filesystem::path((*options.cache).text) : user_cache();
@@ -137,7 +137,7 @@ void TextColumns::encode_waiting(BadSamples& bad) {
     try {
       made[i] = encoded(*tokenizer_,
                         {all.substr(0, text.first_bytes), all.substr(text.first_bytes), text.place},
-                        pair_, max_length_);
+                        pair_, cut_);
     } catch (...) {
       failures[i] = std::current_exception();
     }
@@ -168,7 +168,7 @@ void TextColumns::finish(BadSamples& bad) {
 }
 
 DataShape TextColumns::described(DataShape shape) const {
-  shape.input = {max_length_};
+  shape.input = {cut_.max_length};
   shape.input_type = DType::kI64;
   describe_tokens(*tokenizer_, shape);
   shape.padding = padding_;
@@ -177,11 +177,12 @@ DataShape TextColumns::described(DataShape shape) const {
 }
 
 std::string TextColumns::identity() const {
-  return Fingerprint()
-      .add(tokenizer_->digest())
-      .add(max_length_)
-      .add(static_cast<int64_t>(pair_))
-      .text();
+  Fingerprint fingerprint;
+  fingerprint.add(tokenizer_->digest()).add(cut_.max_length).add(static_cast<int64_t>(pair_));
+  if (cut_ != TextCut{.max_length = cut_.max_length}) {
+    fingerprint.add(static_cast<int64_t>(cut_.share)).add(cut_.from_left);
+  }
+  return fingerprint.text();
 }
 
 }  // namespace accel

@@ -21,7 +21,7 @@ namespace accel {
 struct TextColumnOptions {
   std::vector<std::string> text;
   FilePath tokenizer;
-  int64_t max_length = 128;
+  Auto<int64_t> max_length = {};
   int64_t pad_multiple = 1;
   Auto<FilePath> cache = {};
 };
@@ -37,9 +37,10 @@ Schema<Options> with_text_columns(Schema<Options> schema) {
              "Column of the text, which a tokenizer turns into tokens; two columns make a pair.")
       .field("tokenizer", static_cast<FilePath Options::*>(&Options::tokenizer),
              "A tokenizer.json, or the folder that holds it.")
-      .field("max_length", static_cast<int64_t Options::*>(&Options::max_length),
-             "Tokens, special ones included, beyond which a text is cut; of a pair the longer one.",
-             at_least<int64_t>(1))
+      .field("max_length", static_cast<Auto<int64_t> Options::*>(&Options::max_length),
+             "Tokens, special ones included, beyond which a text is cut; of a pair the longer one. "
+             "auto: as the tokenizer's file has it, else 128.",
+             if_given<Auto>(at_least<int64_t>(1)))
       .field("pad_multiple", static_cast<int64_t Options::*>(&Options::pad_multiple),
              "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
              at_least<int64_t>(1))
@@ -78,7 +79,7 @@ class TextColumns {
 
   /// The next text; does nothing where its tokens were kept. Texts become tokens many at a time, on
   /// all cores, and in their order. Gives `bad` each record, up to this one, whose text gives no
-  /// token, and when `max_length` leaves no room for a text between the special tokens.
+  /// token, and when the length leaves no room for a text between the special tokens.
   void add(const RecordText& record, BadSamples& bad);
   /// To be called when all are added, and before anything below. Gives `bad` what add() does.
   void finish(BadSamples& bad);
@@ -107,7 +108,7 @@ class TextColumns {
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool pair_;
-  int64_t max_length_;
+  TextCut cut_;
   Padding padding_;
   std::vector<Waiting> waiting_;
   size_t waiting_bytes_ = 0;

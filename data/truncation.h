@@ -5,19 +5,31 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/codec.h"
 #include "runner/tokenizers/tokenizer.h"
 
 namespace accel {
 
-/// The tokens of a text with the special ones, `types` empty. When there are more than `max_length`
-/// the text loses its last ones; the special ones stay. Throws DataError when they alone are more.
-TokenPair encode_cut(const Tokenizer& tokenizer, std::string_view text, int64_t max_length);
+/// The tokens of a text with the special ones, `types` empty. When there are too many the text is
+/// cut; the special ones stay. Throws DataError when they alone are too many, and when only the
+/// second text of a pair is to be cut.
+TokenPair encode_cut(const Tokenizer& tokenizer, std::string_view text, const TextCut& cut);
 
-/// As encode_cut() of two texts: the longer one is cut first, then both alike.
+/// As encode_cut() of two texts: the longer one is cut first, then both alike, or one alone. Throws
+/// DataError when that leaves nothing of it.
 TokenPair encode_pair_cut(const Tokenizer& tokenizer, std::string_view first,
-                          std::string_view second, int64_t max_length);
+                          std::string_view second, const TextCut& cut);
 
-/// How many tokens of text `special` ones leave. Throws DataError when that is none.
-size_t room_for_text(size_t special, int64_t max_length);
+/// How texts are cut: as the recipe says, else as the tokenizer's file does, else to 128 tokens.
+TextCut cut_for(const Tokenizer& tokenizer, const Auto<int64_t>& max_length);
+
+/// Which tokens of a text stay, of so many, beside `special` ones.
+struct KeptTokens {
+  size_t first = 0;
+  size_t size = 0;
+};
+
+/// Throws as encode_cut() does.
+KeptTokens kept_of(size_t tokens, size_t special, const TextCut& cut);
 
 }  // namespace accel

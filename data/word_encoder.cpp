@@ -24,8 +24,9 @@ bool begins_with_space(const Tokenizer& tokenizer, const std::string& text) {
 
 }  // namespace
 
-WordEncoder::WordEncoder(std::shared_ptr<const Tokenizer> tokenizer)
+WordEncoder::WordEncoder(std::shared_ptr<const Tokenizer> tokenizer, const TextCut& cut)
     : tokenizer_(std::move(tokenizer)),
+      cut_(cut),
       needs_space_(!begins_with_space(*tokenizer_, kProbe) &&
                    begins_with_space(*tokenizer_, " " + std::string(kProbe))) {
   const std::vector<int32_t> all = tokenizer_->encode(kProbe);
@@ -39,21 +40,26 @@ WordEncoder::WordEncoder(std::shared_ptr<const Tokenizer> tokenizer)
   after_.assign(found + static_cast<ptrdiff_t>(text.size()), all.end());
 }
 
-WordTokens WordEncoder::encode(const std::vector<std::string>& words, int64_t max_length) const {
-  const size_t room = room_for_text(before_.size() + after_.size(), max_length);
-  WordTokens out{before_, {}};
-  out.words.assign(before_.size(), WordTokens::kNoWord);
-  for (size_t i = 0; i < words.size() && out.ids.size() < before_.size() + room; ++i) {
+WordTokens WordEncoder::encode(const std::vector<std::string>& words) const {
+  WordTokens text;
+  for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const bool space = needs_space_ && !word.empty() && word.front() != ' ';
     for (const int32_t id : tokenizer_->encode(space ? " " + word : word, /*with_special=*/false)) {
-      out.ids.push_back(id);
-      out.words.push_back(static_cast<int32_t>(i));
+      text.ids.push_back(id);
+      text.words.push_back(static_cast<int32_t>(i));
     }
   }
-  const size_t size = std::min(out.ids.size(), before_.size() + room);
-  out.ids.resize(size);
-  out.words.resize(size);
+  const size_t special = before_.size() + after_.size();
+  const KeptTokens kept = kept_of(text.ids.size(), special, cut_);
+  WordTokens out{before_, {}};
+  out.words.assign(before_.size(), WordTokens::kNoWord);
+  const auto add = [&](const std::vector<int32_t>& from, std::vector<int32_t>& to) {
+    const auto begin = from.begin() + static_cast<ptrdiff_t>(kept.first);
+    to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(kept.size));
+  };
+  add(text.ids, out.ids);
+  add(text.words, out.words);
   out.ids.insert(out.ids.end(), after_.begin(), after_.end());
   out.words.resize(out.ids.size(), WordTokens::kNoWord);
   return out;

@@ -183,6 +183,24 @@ ExitCode chat_verb(const TokenizerArguments& arguments) {
   return ExitCode::kDone;
 }
 
+/// "to 512 tokens, of a pair the longer text first, at the end"
+std::string cut_words(const TextCut& cut) {
+  const char* share = cut.share == CutShare::kLongestFirst ? "of a pair the longer text first"
+                      : cut.share == CutShare::kOnlyFirst  ? "of a pair the first text alone"
+                                                           : "of a pair the second text alone";
+  return "to " + std::to_string(cut.max_length) + " tokens, " + share + ", at the " +
+         (cut.from_left ? "beginning" : "end") + "; a recipe's 'max_length' wins";
+}
+
+/// "on the right to the longest, with 0 [PAD]"
+std::string fill_words(const TextFill& fill) {
+  std::string out = fill.on_left ? "on the left to " : "on the right to ";
+  out += fill.fixed ? std::to_string(*fill.fixed) : "the longest";
+  if (fill.multiple > 1) out += ", rounded up to a multiple of " + std::to_string(fill.multiple);
+  return out + ", with " + std::to_string(fill.id) + " " + printable(fill.token) +
+         "; batches of a recipe are filled on the right, and what fills is masked";
+}
+
 ExitCode inspect_verb(const TokenizerArguments& arguments) {
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   std::cout << "tokens  " << tokenizer->vocab_size() << "\ndigest  " << tokenizer->digest() << '\n';
@@ -194,6 +212,8 @@ ExitCode inspect_verb(const TokenizerArguments& arguments) {
     const std::string padded = std::string(name).append(8 - std::string_view(name).size(), ' ');
     if (id) std::cout << padded << *id << "  " << printable(tokenizer->token(*id)) << '\n';
   }
+  if (const auto cut = tokenizer->cut()) std::cout << "cut     " << cut_words(*cut) << '\n';
+  if (const auto fill = tokenizer->fill()) std::cout << "fill    " << fill_words(*fill) << '\n';
   return ExitCode::kDone;
 }
 

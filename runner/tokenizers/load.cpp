@@ -21,9 +21,11 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
     tokenizer = std::make_shared<Pipeline>(place);
     sources = text;
   });
-  const SpecialTokens special = read_special_tokens(
+  SpecialTokens special = read_special_tokens(
       file.parent_path(), [&](const std::string& token) { return tokenizer->id_of(token); },
       sources);
+  const std::optional<TextFill> fill = tokenizer->fill();
+  if (!special.pad && fill && tokenizer->id_of(fill->token) == fill->id) special.pad = fill->id;
   tokenizer->describe(special, hex_text(checksum_of(as_bytes(sources))));
   return tokenizer;
 }

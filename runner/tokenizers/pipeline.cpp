@@ -4,22 +4,18 @@
 
 #include "core/utf8.h"
 #include "runner/formats/format_error.h"
+#include "runner/tokenizers/text_length.h"
 #include "runner/tokenizers/unicode.h"
 
 namespace accel {
 namespace {
 
-/// The object, once what this program leaves to the recipe is known not to be asked for.
+/// The object, once it is known to be one of a version that is understood.
 const JsonPlace& checked(const JsonPlace& file) {
   file.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
              "post_processor", "decoder", "model"});
   const JsonPlace version = file.find("version");
   if (!version.is_null() && version.text() != "1.0") version.refuse("must be '1.0'");
-  for (const char* key : {"truncation", "padding"}) {
-    if (file.find(key).is_null()) continue;
-    file.find(key).refuse(
-        "is not supported: what reads the texts says how long they get; set it to null");
-  }
   return file;
 }
 
@@ -31,7 +27,10 @@ Pipeline::Pipeline(const JsonPlace& file)
       pre_tokenizer_(read_pre_tokenizer(file.find("pre_tokenizer"))),
       added_(file.find("added_tokens"), model_->vocabulary(), normalizer_.get()),
       post_processor_(PostProcessor::read(file.find("post_processor"))),
-      decoder_(read_decoder(file.find("decoder"))) {}
+      decoder_(read_decoder(file.find("decoder"))),
+      cut_(read_truncation(file.find("truncation"),
+                           static_cast<int64_t>(post_processor_.single({}).size()))),
+      fill_(read_padding(file.find("padding"))) {}
 
 void Pipeline::describe(SpecialTokens special, std::string digest) {
   special_ = special;

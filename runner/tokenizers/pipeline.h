@@ -30,6 +30,8 @@ class Pipeline final : public Tokenizer {
   std::optional<int32_t> id_of(std::string_view token) const override;
   std::string token(int32_t id) const override;
   const SpecialTokens& special() const override { return special_; }
+  std::optional<TextCut> cut() const override { return cut_; }
+  std::optional<TextFill> fill() const override { return fill_; }
   const std::string& digest() const override { return digest_; }
 
  private:
@@ -44,6 +46,8 @@ class Pipeline final : public Tokenizer {
   AddedTokens added_;
   PostProcessor post_processor_;
   std::unique_ptr<TokenDecoder> decoder_;
+  std::optional<TextCut> cut_;
+  std::optional<TextFill> fill_;
   SpecialTokens special_;
   std::string digest_;
 };

@@ -29,6 +29,27 @@ struct SpecialTokens {
   std::optional<int32_t> sep;
 };
 
+/// Which of two texts loses tokens when both are too long.
+enum class CutShare { kLongestFirst, kOnlyFirst, kOnlySecond };
+
+/// How texts that are too long are cut.
+struct TextCut {
+  int64_t max_length = 0;  ///< tokens, special ones included
+  CutShare share = CutShare::kLongestFirst;
+  bool from_left = false;  ///< a text loses its first tokens rather than its last
+
+  bool operator==(const TextCut&) const = default;
+};
+
+/// How the sequences of a batch come to one length.
+struct TextFill {
+  std::optional<int64_t> fixed = {};  ///< that length; none: the longest sequence's
+  int64_t multiple = 1;               ///< the length is rounded up to one of this
+  bool on_left = false;
+  int32_t id = 0;
+  std::string token = {};
+};
+
 /// Nothing of it changes once it is loaded: several threads may use one at once.
 class Tokenizer {
  public:
@@ -55,6 +76,10 @@ class Tokenizer {
   virtual std::string token(int32_t id) const = 0;
 
   virtual const SpecialTokens& special() const = 0;
+
+  /// What the file asks for, which encode() does not do: the recipe may say otherwise.
+  virtual std::optional<TextCut> cut() const { return std::nullopt; }
+  virtual std::optional<TextFill> fill() const { return std::nullopt; }
 
   /// 16 hex digits that change when the files do, and so whenever the ids of some text could.
   virtual const std::string& digest() const = 0;

@@ -43,6 +43,7 @@ def steps(build, scratch):
     yield "several models and optimizers", [python, HERE / "check_several_models.py", build / "accel-run"]
     yield "the table of Accelerate's methods", [python, HERE / "check_methods.py"]
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
+    yield "the package still cuts texts as the tests say", [python, HERE / "make_truncations.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]
     yield "chat templates", [python, HERE / "check_chat_templates.py", build / "accel-run"]
     models = scratch / "models.json"

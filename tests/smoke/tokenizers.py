@@ -5,6 +5,7 @@ they say of wrong usage.
     tokenizers.py ACCEL_RUN
 """
 
+import json
 import os
 import pathlib
 import re
@@ -43,6 +44,26 @@ def examples():
             yield step.split("\n", 1)
 
 
+def check_lengths(scratch, report):
+    """What the file says of lengths is told, and encode does none of it."""
+    asking = json.loads((scratch.path / "shells/tokenizer.json").read_text())
+    asking["truncation"] = {"direction": "Left", "max_length": 3, "strategy": "OnlyFirst", "stride": 0}
+    asking["padding"] = {"strategy": {"Fixed": 9}, "direction": "Left", "pad_to_multiple_of": 8, "pad_id": 1,
+                         "pad_type_id": 0, "pad_token": "<|pad|>"}
+    (scratch.path / "asking.json").write_text(json.dumps(asking))
+
+    def tokenizer(*words):
+        return subprocess.run([scratch.binary, "tokenizer", *words], cwd=scratch.path, text=True, capture_output=True,
+                              check=False).stdout
+
+    told = tokenizer("inspect", "asking.json")
+    report.check("lengths are told", told.endswith(
+        "cut     to 3 tokens, of a pair the first text alone, at the beginning; a recipe's 'max_length' wins\n"
+        "fill    on the left to 9, rounded up to a multiple of 8, with 1 <|pad|>; batches of a recipe are filled on the"
+        " right, and what fills is masked\n"), told)
+    report.check("and not done", tokenizer("encode", "asking.json", "she sells shells") == "117 259 261 262 265\n")
+
+
 def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
@@ -55,6 +76,7 @@ def main():
             report.check(f"'{' '.join(words)}' is refused", scratch.call("tokenizer", *words) == (code, said),
                          scratch.call("tokenizer", *words))
         report.check("what is refused leaves nothing behind", not list(scratch.path.glob("new*")), "")
+        check_lengths(scratch, report)
         (scratch.path / "lines.jsonl").write_text('"she\\nsells"\n"the"\n')
         encoded = subprocess.run([scratch.binary, "tokenizer", "encode", "shells", "--file", "lines.jsonl", "--json-lines",
                                   "--tokens"], cwd=scratch.path, text=True, capture_output=True, check=False).stdout

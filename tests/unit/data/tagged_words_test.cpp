@@ -138,11 +138,16 @@ TEST_F(TaggedWordsTest, WhatIsWrongIsToldWithItsLine) {
 }
 
 TEST(WordEncoderTest, SpecialTokensBelongToNoWord) {
-  const WordEncoder encoder(std::make_shared<WordTokenizer>());
-  const WordTokens tokens = encoder.encode({"one", "two words", ""}, 8);
+  const auto tokenizer = std::make_shared<WordTokenizer>();
+  const auto ids = [&](const TextCut& cut) {
+    return WordEncoder(tokenizer, cut).encode({"one", "two words"}).ids;
+  };
+  const WordTokens tokens =
+      WordEncoder(tokenizer, {.max_length = 8}).encode({"one", "two words", ""});
   EXPECT_EQ(tokens.ids, (std::vector<int32_t>{100, 3, 3, 5, 101}));
   EXPECT_EQ(tokens.words, (std::vector<int32_t>{-1, 0, 1, 1, -1}));
-  EXPECT_EQ(encoder.encode({"one", "two words"}, 4).ids, (std::vector<int32_t>{100, 3, 3, 101}));
+  EXPECT_EQ(ids({.max_length = 4}), (std::vector<int32_t>{100, 3, 3, 101}));
+  EXPECT_EQ(ids({.max_length = 4, .from_left = true}), (std::vector<int32_t>{100, 3, 5, 101}));
 }
 
 /// A tokenizer whose tokens spell the space before a word, or not, as byte-level ones do.
@@ -170,8 +175,8 @@ class SpacedTokenizer final : public Tokenizer {
 
 TEST(WordEncoderTest, AllWordsHaveTheSpaceThatATokenizerMarks) {
   for (const bool always : {false, true}) {
-    const WordEncoder encoder(std::make_shared<SpacedTokenizer>(always));
-    EXPECT_EQ(encoder.encode({"a", "", " b"}, 8).ids, (std::vector<int32_t>{1, 1})) << always;
+    const WordEncoder encoder(std::make_shared<SpacedTokenizer>(always), {.max_length = 8});
+    EXPECT_EQ(encoder.encode({"a", "", " b"}).ids, (std::vector<int32_t>{1, 1})) << always;
   }
 }
 

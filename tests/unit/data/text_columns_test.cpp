@@ -48,15 +48,16 @@ TEST(TruncationTest, TheTextIsCutAndTheSpecialTokensStay) {
   const WordTokenizer tokenizer;
   for (const CutCase& test : kCuts) {
     const TokenPair found =
-        test.second ? encode_pair_cut(tokenizer, test.first, test.second, test.max_length)
-                    : encode_cut(tokenizer, test.first, test.max_length);
+        test.second
+            ? encode_pair_cut(tokenizer, test.first, test.second, {.max_length = test.max_length})
+            : encode_cut(tokenizer, test.first, {.max_length = test.max_length});
     EXPECT_EQ(found.ids, test.ids) << test.first << " at " << test.max_length;
     EXPECT_EQ(found.types, test.types) << test.first << " at " << test.max_length;
   }
 }
 
 TEST(TruncationTest, ThereMustBeRoomForAText) {
-  EXPECT_EQ(refusal([] { encode_cut(WordTokenizer(), "a bb", 2); }),
+  EXPECT_EQ(refusal([] { encode_cut(WordTokenizer(), "a bb", {.max_length = 2}); }),
             "a 'max_length' of 2 leaves no room for a text: the tokenizer adds 2 special tokens\n"
             "raise 'max_length'");
 }
@@ -68,7 +69,7 @@ TextColumns columns(TextColumnOptions options) {
 
 TEST(TextColumnsTest, TextsBecomeSamplesOfTheirOwnLength) {
   BadSamples bad({}, "t");
-  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 4});
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = {4}});
   texts.add({"a bb", {}, "t:1"}, bad);
   texts.add({"ccc bb a dddd", {}, "t:2"}, bad);
   texts.add({"", {}, "t:3"}, bad);
@@ -93,7 +94,7 @@ TEST(TextColumnsTest, PairsTellTheirTextsApart) {
 
 TEST(TextColumnsTest, TheShapeSaysHowSamplesAreFilled) {
   const TextColumns texts =
-      columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 9, .pad_multiple = 8});
+      columns({.text = {"sentence"}, .tokenizer = {}, .max_length = {9}, .pad_multiple = 8});
   const DataShape shape = texts.described({.classes = 3});
   EXPECT_EQ(shape.input, Shape{9});
   EXPECT_EQ(shape.input_type, DType::kI64);
@@ -107,7 +108,7 @@ TEST(TextColumnsTest, TheShapeSaysHowSamplesAreFilled) {
 
 TEST(TextColumnsTest, WhatIsWrongWithARecordIsToldWithItsPlace) {
   BadSamples bad({}, "t");
-  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 2});
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = {2}});
   EXPECT_EQ(refusal([&] {
               texts.add({"a bb", {}, "train.tsv:7"}, bad);
               texts.finish(bad);
@@ -155,7 +156,7 @@ std::vector<std::string> many_texts() {
 TEST(TextColumnsTest, ManyCoresGiveTheTokensInTheirOrder) {
   BadSamples bad({}, "t");
   const WordTokenizer tokenizer;
-  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = 9});
+  TextColumns texts = columns({.text = {"sentence"}, .tokenizer = {}, .max_length = {9}});
   const std::vector<std::string> all = many_texts();
   for (int round = 0; round < 3; ++round) {
     for (const std::string& text : all) texts.add({text, {}, "t"}, bad);
@@ -163,7 +164,8 @@ TEST(TextColumnsTest, ManyCoresGiveTheTokensInTheirOrder) {
   texts.finish(bad);
   ASSERT_EQ(texts.size(), static_cast<int64_t>(3 * all.size()));
   for (int64_t i = 0; i < texts.size(); ++i) {
-    const auto wanted = encode_cut(tokenizer, all[static_cast<size_t>(i) % all.size()], 9).ids;
+    const auto wanted =
+        encode_cut(tokenizer, all[static_cast<size_t>(i) % all.size()], {.max_length = 9}).ids;
     ASSERT_EQ(tokens_of(texts.sample(i).input), std::vector<int64_t>(wanted.begin(), wanted.end()))
         << i;
   }
@@ -190,7 +192,7 @@ TEST(TextColumnsTest, OfSeveralWrongRecordsTheFirstIsTold) {
 TEST(TextColumnsTest, TheIdentityFollowsWhatMakesTheTokens) {
   const std::string first = columns({.text = {"a"}, .tokenizer = {}}).identity();
   EXPECT_EQ(columns({.text = {"b"}, .tokenizer = {}}).identity(), first);
-  EXPECT_NE(columns({.text = {"a"}, .tokenizer = {}, .max_length = 9}).identity(), first);
+  EXPECT_NE(columns({.text = {"a"}, .tokenizer = {}, .max_length = {9}}).identity(), first);
   EXPECT_NE(columns({.text = {"a", "b"}, .tokenizer = {}}).identity(), first);
 }
 

@@ -138,7 +138,7 @@ TEST_F(TokenCacheTest, ColumnsOfLargeFilesAreKept) {
   changed[1 << 20] = 'y';
   open(changed, "csv");
   EXPECT_EQ(files().size(), 3u);
-  options.max_length = 5;
+  options.max_length = {5};
   open(changed, "csv");
   EXPECT_EQ(files().size(), 4u);
 }

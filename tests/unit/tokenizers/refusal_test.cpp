@@ -57,9 +57,27 @@ constexpr Refusal kRefusals[] = {
      "'model.vocab.a' must be a whole number from 0 to 100004, not 200000"},
     {"/model/vocab/a", "2", "'model.vocab' gives id 2 to 'a' and to 'b'"},
     {"/version", R"("2.0")", "'version' must be '1.0'"},
-    {"/truncation", R"({"max_length": 5})",
-     "'truncation' is not supported: what reads the texts says how long they get; set it to "
-     "null"},
+    {"/truncation", R"({"max_length": 5})", "'truncation.strategy' is missing"},
+    {"/truncation", R"({"max_length": 0, "strategy": "LongestFirst", "stride": 0})",
+     "'truncation.max_length' must be a whole number from 1 to 2147483647, not 0"},
+    {"/truncation", R"({"max_length": 5, "strategy": "Shortest", "stride": 0})",
+     "'truncation.strategy' must be 'LongestFirst', 'OnlyFirst' or 'OnlySecond'"},
+    {"/truncation", R"({"max_length": 5, "strategy": "OnlyFirst", "stride": 5})",
+     "'truncation.stride' must be less than the 5 tokens of a text that 'max_length' leaves"},
+    {"/truncation", R"({"max_length": 5, "strategy": "OnlyFirst", "stride": 0, "direction": "Up"})",
+     "'truncation.direction' must be 'Left' or 'Right'"},
+    {"/truncation", R"({"max_length": 5, "strategy": "OnlyFirst", "stride": 0, "side": 1})",
+     "'truncation.side' is not supported"},
+    {"/padding", R"({"strategy": "Longest", "pad_id": 0, "pad_type_id": 0, "pad_token": "a"})",
+     "'padding.strategy' must be 'BatchLongest' or {'Fixed': a length}"},
+    {"/padding", R"({"strategy": {"Fixed": -1}, "pad_id": 0, "pad_type_id": 0, "pad_token": "a"})",
+     "'padding.strategy.Fixed' must be a whole number from 0 to 2147483647, not -1"},
+    {"/padding",
+     R"({"strategy": "BatchLongest", "pad_to_multiple_of": 0, "pad_id": 0, "pad_type_id": 0,
+         "pad_token": "a"})",
+     "'padding.pad_to_multiple_of' must be a whole number from 1 to 2147483647, not 0"},
+    {"/padding", R"({"strategy": "BatchLongest", "pad_id": 0, "pad_type_id": 0})",
+     "'padding.pad_token' is missing"},
     {"/normalizer", R"({"type": "Magic"})",
      "'normalizer.type' is 'Magic', which is not supported; supported: BertNormalizer, "
      "ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, "
@@ -151,6 +169,47 @@ TEST(TokenizerRefusalTest, TheConfigWinsAndCountsForTheDigest) {
   EXPECT_EQ(tokenizer->special().eos, 2);
   EXPECT_EQ(tokenizer->special().bos, 0);  // by its spelling
   EXPECT_NE(tokenizer->digest(), before);
+}
+
+TEST(TokenizerRefusalTest, TruncationMustLeaveRoomBesideSpecialTokens) {
+  json file = good_file();
+  file["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"a", 1}}, {"cls", {"b", 2}}};
+  file["truncation"] = {{"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  EXPECT_EQ(refusal_of(file.dump()),
+            "'truncation.max_length' leaves no room for a text: 2 special tokens are added");
+}
+
+TEST(TokenizerLengthTest, WhatTheFileAsksForIsKnownAndNotDone) {
+  json file = good_file();
+  const TempFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  const auto plain = load_tokenizer(folder.path());
+  EXPECT_FALSE(plain->cut());
+  EXPECT_FALSE(plain->fill());
+  EXPECT_FALSE(plain->special().pad);
+  file["truncation"] = {
+      {"max_length", 3}, {"strategy", "OnlyFirst"}, {"stride", 1}, {"direction", "Left"}};
+  file["padding"] = {{"strategy", {{"Fixed", 7}}}, {"direction", "Left"},
+                     {"pad_to_multiple_of", 4},    {"pad_id", 3},
+                     {"pad_type_id", 0},           {"pad_token", "ab"}};
+  folder.write("tokenizer.json", file.dump());
+  const auto asking = load_tokenizer(folder.path());
+  EXPECT_EQ(asking->cut(),
+            (TextCut{.max_length = 3, .share = CutShare::kOnlyFirst, .from_left = true}));
+  ASSERT_TRUE(asking->fill());
+  EXPECT_EQ(asking->fill()->fixed, 7);
+  EXPECT_EQ(asking->fill()->multiple, 4);
+  EXPECT_TRUE(asking->fill()->on_left);
+  EXPECT_EQ(asking->special().pad, 3) << "which nothing else names";
+  EXPECT_EQ(asking->encode("a b a b a"), plain->encode("a b a b a"));
+  file["padding"]["pad_id"] = 2;
+  file["padding"]["strategy"] = "BatchLongest";
+  file["truncation"] = {{"max_length", 3}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  folder.write("tokenizer.json", file.dump());
+  const auto other = load_tokenizer(folder.path());
+  EXPECT_FALSE(other->special().pad) << "'ab' is not token 2";
+  EXPECT_FALSE(other->fill()->fixed);
+  EXPECT_EQ(other->cut(), TextCut{.max_length = 3});
 }
 
 TEST(TokenizerRefusalTest, TextsOfUnknownCharactersWhereNothingStandsForThem) {
