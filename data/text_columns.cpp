@@ -122,7 +122,7 @@ void TextColumns::add(const RecordText& record, BadSamples& bad) {
 /// Kept tokens do not tell what was wrong with those that are not there.
 void TextColumns::leave_out(const RecordText& record, BadSamples& bad) const {
   try {
-    encoded(*tokenizer_, record, pair_, max_length_);
+    encoded(*tokenizer_, record, pair_, cut_);
   } catch (const DataError& error) {
     bad.leave_out(error);
   }

@@ -14,10 +14,18 @@ ACCEL_PART_OF_LOOP int64_t sooner(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+/// One row of outputs and where their values lie.
+struct PoolRow {
+  float* y;
+  int32_t* places;
+};
+
 /// Lets x[first + i * stride] for i of [begin, end) compete for y[i].
 template <int64_t kStride>
 ACCEL_PART_OF_LOOP void compete(const float* __restrict x, int64_t first, int64_t begin,
-                                int64_t end, float* __restrict y, int32_t* __restrict places) {
+                                int64_t end, PoolRow row) {
+  float* __restrict y = row.y;
+  int32_t* __restrict places = row.places;
   for (int64_t i = begin; i < end; ++i) {
     const float value = x[first + i * kStride];
     const bool wins = value > y[i] || value != value;  // NaN does, and nothing wins over it
@@ -42,7 +50,7 @@ ACCEL_PART_OF_LOOP void pool_rows(const float* x, const PoolPlane& p, float* y, 
         const int64_t shift = w - p.padding;
         const int64_t begin = shift < 0 ? (kStride - 1 - shift) / kStride : 0;
         const int64_t end = sooner(p.out[1], (width - shift + kStride - 1) / kStride);
-        compete<kStride>(x, h * width + shift, begin, end, y, places);
+        compete<kStride>(x, h * width + shift, begin, end, {y, places});
       }
     }
   }
