@@ -195,7 +195,7 @@ Schema<TaggedWordsOptions> TaggedWords::schema() {
              "Tags in the order of their numbers, such as [O, B-PER, I-PER]; empty: those found, "
              "sorted.")
       .field("tokenizer", &TaggedWordsOptions::tokenizer,
-             "A tokenizer.json, or the folder that holds it.")
+             "A tokenizer.json, the folder that holds it, or SentencePiece's .model.")
       .required()
       .field("max_length", &TaggedWordsOptions::max_length,
              "Tokens, special ones included, beyond which a list of words is cut; auto: as the "

@@ -157,8 +157,10 @@ class Text final : public Dataset, public LeavesOut {
                            "level", &TextOptions::level,
                            "chars: the UTF-8 characters that occur in the file. bytes: any of 256. "
                            "tokens: those of a tokenizer.")
-                       .field("tokenizer", &TextOptions::tokenizer,
-                              "A tokenizer.json, or the folder that holds it, for 'level: tokens'.")
+                       .field(
+                           "tokenizer", &TextOptions::tokenizer,
+                           "A tokenizer.json, the folder that holds it, or SentencePiece's .model, "
+                           "for 'level: tokens'.")
                        .field(
                            "json_field", &TextOptions::json_field,
                            "Given: the file is JSON Lines and this field of each line a document, "

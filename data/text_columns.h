@@ -36,7 +36,7 @@ Schema<Options> with_text_columns(Schema<Options> schema) {
       .field("text", static_cast<std::vector<std::string> Options::*>(&Options::text),
              "Column of the text, which a tokenizer turns into tokens; two columns make a pair.")
       .field("tokenizer", static_cast<FilePath Options::*>(&Options::tokenizer),
-             "A tokenizer.json, or the folder that holds it.")
+             "A tokenizer.json, the folder that holds it, or SentencePiece's .model.")
       .field("max_length", static_cast<Auto<int64_t> Options::*>(&Options::max_length),
              "Tokens, special ones included, beyond which a text is cut; of a pair the longer one. "
              "auto: as the tokenizer's file has it, else 128.",

@@ -126,7 +126,8 @@ json generation_config(const json& config) {
 void add_tokenizer(const fs::path& path, std::map<std::string, std::string>& files) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
-  if (is_file) files.emplace(kTokenizerFiles[0], path.string());
+  const bool is_model = path.extension() == ".model";
+  if (is_file) files.emplace(is_model ? "tokenizer.model" : kTokenizerFiles[0], path.string());
   // What lies beside a file of another name may belong to another tokenizer.
   if (is_file && path.filename() != kTokenizerFiles[0]) return;
   const fs::path folder = is_file ? path.parent_path() : path;

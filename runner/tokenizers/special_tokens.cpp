@@ -46,18 +46,28 @@ void take_named(const std::filesystem::path& path, const IdOf& id_of, SpecialTok
   });
 }
 
+void take_usual(const IdOf& id_of, SpecialTokens& tokens) {
+  for (const Role& role : roles()) {
+    for (const char* spelling : role.spellings) {
+      if (!(tokens.*role.id)) tokens.*role.id = id_of(spelling);
+    }
+  }
+}
+
 }  // namespace
+
+SpecialTokens usual_special_tokens(const IdOf& id_of) {
+  SpecialTokens tokens;
+  take_usual(id_of, tokens);
+  return tokens;
+}
 
 SpecialTokens read_special_tokens(const std::filesystem::path& folder, const IdOf& id_of,
                                   std::string& sources) {
   SpecialTokens tokens;
   take_named(folder / "special_tokens_map.json", id_of, tokens, sources);
   take_named(folder / "tokenizer_config.json", id_of, tokens, sources);
-  for (const Role& role : roles()) {
-    for (const char* spelling : role.spellings) {
-      if (!(tokens.*role.id)) tokens.*role.id = id_of(spelling);
-    }
-  }
+  take_usual(id_of, tokens);
   return tokens;
 }
 

@@ -16,4 +16,8 @@ SpecialTokens read_special_tokens(
     const std::filesystem::path& folder,
     const std::function<std::optional<int32_t>(const std::string&)>& id_of, std::string& sources);
 
+/// Those that are known by their usual spellings alone.
+SpecialTokens usual_special_tokens(
+    const std::function<std::optional<int32_t>(const std::string&)>& id_of);
+
 }  // namespace accel

@@ -85,10 +85,10 @@ class Tokenizer {
   virtual const std::string& digest() const = 0;
 };
 
-/// Reads a tokenizer.json, or the one in a folder. Which tokens are special is read from
-/// special_tokens_map.json and tokenizer_config.json beside it, where they are there, and elsewhere
-/// known by their usual spellings. Throws DataError that names the file and, for what is wrong or
-/// not supported, the place in it.
+/// Reads a tokenizer.json, or the one in a folder, or a .model file of SentencePiece's. Which
+/// tokens are special is read from special_tokens_map.json and tokenizer_config.json beside it,
+/// where they are there, and elsewhere known by their usual spellings. Throws DataError that names
+/// the file and, for what is wrong or not supported, the place in it.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 }  // namespace accel

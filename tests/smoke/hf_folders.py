@@ -71,6 +71,20 @@ def check_tokenizer(scratch, recipes, report):
                      and there.get("tokenizer_config.json") == b"{}", sorted(there))
 
 
+def check_sentencepiece(scratch, recipes, report):
+    """A .model file is a tokenizer, and keeps its kind."""
+    own = recipes.parent / "tests/unit/tokenizers/golden/sentencepiece/unigram.model"
+    shutil.copy(own, scratch.path / "data/pieces.model")
+    both = [f"data.{split}.tokenizer=data/pieces.model" for split in ("train", "eval")]
+    result = scratch.call("texts.yaml", "train.until=1 step", "~expect", "name=pieces", *both)
+    report.check("a model of SentencePiece's makes tokens", result == (0, ""), result)
+    scratch.call("export", "runs/pieces", "--to", "pieces")
+    there = {path.name: path.read_bytes() for path in (scratch.path / "pieces").iterdir()}
+    report.check("and goes along", there.get("tokenizer.model") == own.read_bytes() and "tokenizer.json" not in there,
+                 sorted(there))
+    report.check("for its vocabulary", json.loads(there["config.json"])["vocab_size"] == 200)
+
+
 def check_labels(scratch, recipes, report):
     """The classes of a head have the names that the data has for them, also where another folder had others."""
     (scratch.path / "names.yaml").write_text((recipes / "tiny/names.yaml").read_text())
@@ -154,6 +168,7 @@ def main():
         shutil.copytree(recipes / "tiny/data/gpt2", scratch.path / "theirs")
         check_export(scratch, report)
         check_tokenizer(scratch, recipes, report)
+        check_sentencepiece(scratch, recipes, report)
         check_labels(scratch, recipes, report)
         check_refusals(scratch, report)
         check_resume(scratch, report)
