@@ -24,7 +24,7 @@ EpochDraws::EpochDraws(std::shared_ptr<const Dataset> dataset, uint64_t seed, bo
   lengths_ = lengths_of(*dataset_);
   if (lengths_.empty() && dataset_->size() > 0) {
     throw DataError("'group_by_length' takes data that knows the lengths of its samples",
-                    "leave it out, or use texts of jsonl, chat, csv, tsv, parquet, arrow or mds");
+                    "leave it out, or use texts, such as those of jsonl, csv or parquet");
   }
 }
 

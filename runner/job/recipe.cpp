@@ -172,7 +172,7 @@ Schema<LoaderSection> LoaderSection::schema() {
       .field("group_by_length", &LoaderSection::group_by_length,
              "Batches of samples of similar length, which need less fill: the order is cut into "
              "stretches of up to 50 batches, and each is sorted from long to short. For texts of "
-             "jsonl, chat, csv, tsv, parquet, arrow and mds.")
+             "jsonl, chat, csv, tsv, parquet, arrow, mds and webdataset.")
       .field("drop_last", &LoaderSection::drop_last, "Leave out an epoch's last, short batch.")
       .field("even_batches", &LoaderSection::even_batches,
              "Fill what ranks lack in an epoch's last batch with samples from the epoch's start, "

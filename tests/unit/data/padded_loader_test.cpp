@@ -178,8 +178,7 @@ TEST(PaddedLoaderTest, GroupsTakeDataThatKnowsItsLengths) {
     } catch (const DataError& error) {
       EXPECT_STREQ(error.what(),
                    "'group_by_length' takes data that knows the lengths of its samples");
-      EXPECT_EQ(error.hint(),
-                "leave it out, or use texts of jsonl, chat, csv, tsv, parquet, arrow or mds");
+      EXPECT_EQ(error.hint(), "leave it out, or use texts, such as those of jsonl, csv or parquet");
     }
   }
 }
