@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/log.h"
 #include "runner/job/torch_setup.h"
 #include "runner/report/run_summary.h"
 #include "runner/track/system_metrics.h"
@@ -36,12 +37,19 @@ double known_step_seconds(const std::string& run_dir, const BatchPlan& batches) 
   return seconds / static_cast<double>(run.last_use);
 }
 
-Forecast forecast(const Job& job, const std::string& run_dir) {
+std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   const std::optional<double> resident = resident_mib();
   const int64_t cores = threads();
   const DataFacts data{job.data, job.train_samples, job.eval_samples};
-  const Plan plan = make_plan(job.recipe, job.resolved, job.registry, data, job.batches.world);
+  std::optional<Plan> made;
+  try {
+    made = make_plan(job.recipe, job.resolved, job.registry, data, job.batches.world);
+  } catch (const std::exception& error) {
+    warn(std::string("the run goes without a plan: ") + error.what());
+  }
   set_threads(cores);
+  if (!made) return std::nullopt;
+  const Plan& plan = *made;
   Forecast out;
   out.parameters = plan.parameters;
   out.flops = plan.flops;

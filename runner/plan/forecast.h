@@ -1,6 +1,7 @@
 // What a run that is about to start will take.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runner/loop/plan_check.h"
@@ -10,9 +11,9 @@ namespace accel {
 
 /// Of a job that is built and has not begun, by rank 0 of its ranks; neither the job nor the
 /// process is other than before. The memory of a model on a GPU is not foretold. The time of a step
-/// is that of the run in `run_dir`, as far as it got with the same batch and ranks.
-/// Throws what a model throws for this data.
-Forecast forecast(const Job& job, const std::string& run_dir);
+/// is that of the run in `run_dir`, as far as it got with the same batch and ranks. What cannot be
+/// planned is a warning, and nothing is returned.
+std::optional<Forecast> forecast(const Job& job, const std::string& run_dir);
 
 /// As long as a step of the run in this folder took, where that had the same batch and ranks; 0:
 /// there is no such run.

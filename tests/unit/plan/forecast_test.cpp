@@ -20,13 +20,24 @@ TEST(ForecastTest, IsThePlanOfTheJobAndLeavesTheProcessAsItWas) {
   set_threads(2);
   const at::Tensor random = generator_state();
   const at::Tensor weights = job->parameters.front().tensor.clone();
-  const Forecast found = forecast(*job, "/no/such/run");
+  const Forecast found = forecast(*job, "/no/such/run").value();
   EXPECT_EQ(found.parameters, 784 * 8 + 8 + 8 * 10 + 10);
   EXPECT_EQ(found.flops, 2.0 * 32 * (2 * 784 * 8 + 3 * 8 * 10));
   EXPECT_EQ(found.step_seconds, 0);
   EXPECT_GT(found.memory, 20 << 20);  // libtorch alone is more
   EXPECT_TRUE(generator_state().equal(random));
   EXPECT_TRUE(job->parameters.front().tensor.equal(weights));
+  EXPECT_EQ(threads(), 2);
+}
+
+TEST(ForecastTest, WhatCannotBePlannedIsNoFailure) {
+  const auto job = make_job(kJob);
+  set_threads(2);
+  job->recipe.model = {};
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(forecast(*job, "/no/such/run"));
+  EXPECT_TRUE(
+      testing::internal::GetCapturedStderr().starts_with("warning: the run goes without a plan: "));
   EXPECT_EQ(threads(), 2);
 }
 
