@@ -11,10 +11,10 @@ namespace accel {
 namespace {
 
 using Piece = SentencePieceFile::Piece;
-using Kind = SentencePieceFile::Kind;
+using PieceKind = SentencePieceFile::Kind;
 
 /// One field of a message: a number, or the bytes of a text or of a message within.
-struct Field {
+struct ProtoField {
   uint64_t number = 0;  ///< which field
   uint64_t value = 0;
   std::string_view bytes = {};
@@ -31,11 +31,11 @@ uint64_t read_varint(ByteReader& reader) {
   throw FormatError("a number has more than ten bytes");
 }
 
-void each_field(std::string_view message, const std::function<void(const Field&)>& use) {
+void each_field(std::string_view message, const std::function<void(const ProtoField&)>& use) {
   ByteReader reader(as_bytes(message), "a message");
   while (reader.left() > 0) {
     const uint64_t tag = read_varint(reader);
-    Field field{.number = tag >> 3};
+    ProtoField field{.number = tag >> 3};
     switch (tag & 7) {
       case 0:
         field.value = read_varint(reader);
@@ -61,37 +61,37 @@ void each_field(std::string_view message, const std::function<void(const Field&)
   }
 }
 
-std::string text_in(const Field& field) {
+std::string proto_text(const ProtoField& field) {
   if (!is_utf8(field.bytes)) throw FormatError("a text is no UTF-8");
   return std::string(field.bytes);
 }
 
 Piece read_piece(std::string_view message) {
   Piece out;
-  each_field(message, [&](const Field& field) {
-    if (field.number == 1) out.text = text_in(field);
+  each_field(message, [&](const ProtoField& field) {
+    if (field.number == 1) out.text = proto_text(field);
     if (field.number == 2) out.score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
     if (field.number != 3) return;
     if (field.value < 1 || field.value > 6) throw FormatError("a piece is of an unknown kind");
-    out.kind = static_cast<Kind>(field.value);
+    out.kind = static_cast<PieceKind>(field.value);
   });
   return out;
 }
 
 void read_trainer(std::string_view message, SentencePieceFile& out) {
-  each_field(message, [&](const Field& field) {
+  each_field(message, [&](const ProtoField& field) {
     if (field.number == 3) {
       if (field.value < 1 || field.value > 4) throw FormatError("the model is of an unknown kind");
       out.model = static_cast<SentencePieceFile::Model>(field.value);
     }
     if (field.number == 24) out.space_behind = field.value != 0;
     if (field.number == 35) out.byte_fallback = field.value != 0;
-    if (field.number == 44) out.unknown_text = text_in(field);
+    if (field.number == 44) out.unknown_text = proto_text(field);
   });
 }
 
 void read_normalizer(std::string_view message, SentencePieceFile& out) {
-  each_field(message, [&](const Field& field) {
+  each_field(message, [&](const ProtoField& field) {
     if (field.number == 2) out.character_map = field.bytes;
     if (field.number == 3) out.begins_with_space = field.value != 0;
     if (field.number == 4) out.removes_spaces = field.value != 0;
@@ -100,7 +100,7 @@ void read_normalizer(std::string_view message, SentencePieceFile& out) {
 }
 
 void read_denormalizer(std::string_view message, SentencePieceFile& out) {
-  each_field(message, [&](const Field& field) {
+  each_field(message, [&](const ProtoField& field) {
     if (field.number == 2) out.changes_decoded = !field.bytes.empty();
   });
 }
@@ -116,8 +116,8 @@ void check_pieces(const SentencePieceFile& file) {
     if (!(piece.score > -1e30F && piece.score < 1e30F)) {
       throw FormatError("the piece '" + printable(piece.text) + "' has no finite score");
     }
-    unknown += piece.kind == Kind::kUnknown ? 1 : 0;
-    bytes += piece.kind == Kind::kByte ? 1 : 0;
+    unknown += piece.kind == PieceKind::kUnknown ? 1 : 0;
+    bytes += piece.kind == PieceKind::kByte ? 1 : 0;
   }
   if (unknown != 1) {
     throw FormatError("it has " + std::to_string(unknown) + " pieces for the unknown, not one");
@@ -131,7 +131,7 @@ void check_pieces(const SentencePieceFile& file) {
 
 SentencePieceFile read_sentencepiece_file(std::string_view bytes) {
   SentencePieceFile out;
-  each_field(bytes, [&](const Field& field) {
+  each_field(bytes, [&](const ProtoField& field) {
     if (field.number == 1 && field.has_bytes) out.pieces.push_back(read_piece(field.bytes));
     if (field.number == 2) read_trainer(field.bytes, out);
     if (field.number == 3) read_normalizer(field.bytes, out);

@@ -12,7 +12,7 @@
 namespace accel {
 namespace {
 
-constexpr float kUnknownPenalty = 10.0F;  ///< below the least likely piece
+constexpr float kUnlikelier = 10.0F;  ///< below the least likely piece
 constexpr float kDefinedScore = -0.1F;
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
@@ -21,7 +21,7 @@ uint64_t edge(uint32_t node, char c) {
   return static_cast<uint64_t>(node) << 8 | static_cast<unsigned char>(c);
 }
 
-size_t bytes_of(const SentencePieceFile& file) {
+size_t piece_bytes(const SentencePieceFile& file) {
   size_t sum = 0;
   for (const SentencePieceFile::Piece& piece : file.pieces) sum += piece.text.size();
   return sum;
@@ -48,7 +48,7 @@ void check_supported(const SentencePieceFile& file) {
 }
 
 /// Bytes as text, each that is no UTF-8 as U+FFFD.
-void add_bytes(std::string& bytes, std::string& text) {
+void add_byte_text(std::string& bytes, std::string& text) {
   for (std::string_view left = bytes; !left.empty();) {
     size_t length = 1;
     while (length < std::min<size_t>(left.size(), 4) && !is_utf8(left.substr(0, length))) ++length;
@@ -62,7 +62,7 @@ void add_bytes(std::string& bytes, std::string& text) {
 }  // namespace
 
 SentencePiece::SentencePiece(std::string_view bytes)
-    : file_(read_sentencepiece_file(bytes)), edges_(bytes_of(file_)) {
+    : file_(read_sentencepiece_file(bytes)), edges_(piece_bytes(file_)) {
   check_supported(file_);
   if (!file_.character_map.empty()) map_ = CharacterMap(file_.character_map);
   float least = std::numeric_limits<float>::max();
@@ -76,7 +76,7 @@ SentencePiece::SentencePiece(std::string_view bytes)
     any_defined_ = any_defined_ || piece.kind == Kind::kUserDefined;
     if (is_in_texts(piece.kind)) add_to_trie(id);
   }
-  unknown_score_ = least - kUnknownPenalty;
+  unknown_score_ = least - kUnlikelier;
   for (size_t byte = 0; file_.byte_fallback && byte < bytes_.size(); ++byte) {
     const auto found = ids_.find(byte_piece(byte));
     if (found == ids_.end() || kind_of(found->second) != Kind::kByte) {
@@ -236,7 +236,7 @@ std::string SentencePiece::decode(std::span<const int32_t> ids, bool skip_specia
       bytes += static_cast<char>(byte);
       continue;
     }
-    add_bytes(bytes, text);
+    add_byte_text(bytes, text);
     if (had_space || !text.empty()) first = false;
     had_space = false;
     if (kind_of(id) == Kind::kControl) {
@@ -256,7 +256,7 @@ std::string SentencePiece::decode(std::span<const int32_t> ids, bool skip_specia
       }
     }
   }
-  add_bytes(bytes, text);
+  add_byte_text(bytes, text);
   return text;
 }
 
