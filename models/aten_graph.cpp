@@ -198,6 +198,19 @@ std::vector<AtenOperand> operands_of(const Pt2Node& node, const c10::FunctionSch
   return out;
 }
 
+/// The slots whose values a call changes: what its schema says, and running statistics, of which
+/// schemas say nothing.
+std::vector<size_t> written_by(const std::vector<AtenOperand>& operands,
+                               const c10::FunctionSchema& schema) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    const bool is_written = argument.alias_info() && argument.alias_info()->isWrite();
+    if (is_written || argument.name().starts_with("running_")) operands[i].add_slots(out);
+  }
+  return out;
+}
+
 void store(const Pt2Argument& result, IValue value, ValueTable& table) {
   if (const auto* slot = result.as<Pt2Slot>()) {
     table[slot->index] = std::move(value);
@@ -229,13 +242,15 @@ AtenGraph::AtenGraph(const Pt2Graph& graph) : inputs_(graph.inputs), slots_(grap
   mark_last_uses();
 }
 
-AtenGraph::Line AtenGraph::make_line(const Pt2Node& node) {
-  Line line = {node.name, node.target, node.module, nullptr, {}, node.outputs};
+AtenGraph::Line AtenGraph::make_line(const Pt2Node& node) const {
+  Line line = {node.name, node.target, node.module, nullptr, {}, node.outputs, {}};
   if (node.target.starts_with(kHigherOrder)) {
     line.call = higher_order_call(node, line.operands);
+    line.written = {slots_};  // none of these, but who knows what its graphs write
   } else if (node.target.starts_with(kOperators)) {
     if (const auto handle = find_operator(node.target)) {
       line.operands = operands_of(node, handle->schema());
+      line.written = written_by(line.operands, handle->schema());
       line.call = std::make_unique<OperatorCall>(*handle);
       return line;
     }
@@ -282,14 +297,11 @@ void AtenGraph::run_line(const Line& line, ValueTable& table, Values& stack) con
   for (size_t i = 0; i < count; ++i) store(line.results[i], std::move(stack[i]), table);
 }
 
-Values AtenGraph::run(Values inputs) const {
-  ValueTable table(slots_);
-  for (size_t i = 0; i < inputs_.size(); ++i) store(inputs_[i], std::move(inputs.at(i)), table);
-  inputs.clear();
+void AtenGraph::run_lines(size_t begin, size_t end, ValueTable& table) const {
   Values stack;
-  size_t next = 0;
+  size_t next = begin;
   try {
-    for (; next < lines_.size(); ++next) run_line(lines_[next], table, stack);
+    for (; next < end; ++next) run_line(lines_[next], table, stack);
   } catch (const c10::Error& error) {
     if (is_out_of_memory(error)) throw;
     const Line& line = lines_[next];
@@ -297,6 +309,20 @@ Values AtenGraph::run(Values inputs) const {
                                        line.target + ")" + where(line.module) + ": " +
                                        first_line(error.what_without_backtrace()));
   }
+}
+
+Values AtenGraph::run(Values inputs) const {
+  ValueTable table(slots_);
+  for (size_t i = 0; i < inputs_.size(); ++i) store(inputs_[i], std::move(inputs.at(i)), table);
+  inputs.clear();
+  size_t next = 0;
+  for (const Region& region : regions_) {
+    if (!region.block->is_recomputed() || !at::GradMode::is_enabled()) continue;
+    run_lines(next, region.begin, table);
+    run_region(region, table);
+    next = region.end;
+  }
+  run_lines(next, lines_.size(), table);
   Values outputs;
   for (const AtenOperand& output : outputs_) outputs.push_back(output.get(table));
   return outputs;

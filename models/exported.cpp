@@ -122,6 +122,8 @@ class BoundProgram {
     choose_output(program.output_names, options.output);
   }
 
+  std::vector<std::shared_ptr<ProgramBlock>> find_blocks() { return graph_.find_blocks(); }
+
   void check(const DataShape& data) const {
     for (size_t i = 0; i < inputs_.size(); ++i) check_program_input(inputs_[i], parts_[i], data);
   }
@@ -229,6 +231,11 @@ Exported::Exported(const ExportedOptions& options, const ModelContext& context)
     eval_ = std::make_unique<BoundProgram>(eval, options, tensors);
     add_tensors(train, tensors);
     add_tensors(eval, tensors);
+    // A name that is none of Python's.
+    size_t number = 0;
+    for (auto& block : train_->find_blocks()) {
+      net_->register_module("block " + std::to_string(number++), std::move(block));
+    }
   } catch (const FormatError& error) {
     throw Error(ExitCode::kRecipe, std::string("the exported program: ") + error.what());
   }
