@@ -1,4 +1,6 @@
 // sweep.
+#include "runner/cli/sweep_verb.h"
+
 #include <poll.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "runner/checkpoint/run_lock.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/sweep_trials.h"
-#include "runner/cli/sweep_verb.h"
 #include "runner/cli/world.h"
 #include "runner/job/torch_setup.h"
 #include "runner/launch/launch_signals.h"

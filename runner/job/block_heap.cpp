@@ -50,6 +50,11 @@ void BlockHeap::give_back(Block block) {
   }
 }
 
+void BlockHeap::for_each_hole(const std::function<void(int64_t, int64_t)>& use) const {
+  for (const auto& [begin, size] : holes_) use(begin, size);
+  if (extent_ > used_) use(used_, extent_ - used_);
+}
+
 void BlockHeap::add_hole(int64_t begin, int64_t size) {
   holes_[begin] = size;
   best_.emplace(size, begin);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -20,6 +21,10 @@ class BlockHeap {
   /// Nothing when the range would have to grow beyond its limit.
   std::optional<Block> take(int64_t bytes);
   void give_back(Block block);
+
+  /// Calls `use` with where each part that no block has begins and its size, the one behind the
+  /// last block included.
+  void for_each_hole(const std::function<void(int64_t, int64_t)>& use) const;
 
   /// The end of the highest block there ever was, in bytes.
   int64_t extent() const { return extent_; }

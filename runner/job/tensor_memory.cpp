@@ -16,19 +16,16 @@
 namespace accel {
 namespace {
 
+constexpr int64_t kPage = 4096;
 constexpr int64_t kGrowth = 32 << 20;  // bytes of the range that become usable at a time
 
 /// A BlockHeap over addresses that are reserved at first and become memory as they are needed.
 class TensorHeap final : public c10::Allocator {
  public:
-  /// `most`: bytes of addresses. Where they cannot be had, all comes from `other`.
-  TensorHeap(c10::Allocator* other, int64_t most) : other_(other) {
-    void* range = mmap(nullptr, static_cast<size_t>(most), PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range != MAP_FAILED) {
-      begin_ = static_cast<char*>(range);
-      reserved_ = most;
-    }
+  /// Lies in the `reserved` bytes of addresses from `begin` on; what they cannot hold comes from
+  /// `other`.
+  TensorHeap(c10::Allocator* other, char* begin, int64_t reserved)
+      : other_(other), begin_(begin), reserved_(reserved) {
     heap_.limit(reserved_);
   }
 
@@ -41,6 +38,16 @@ class TensorHeap final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* dest, const void* source, std::size_t bytes) const override {
     default_copy_data(dest, source, bytes);
+  }
+
+  /// What is free is clear pages from here on, which take memory when they are touched.
+  void clear_holes() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    heap_.for_each_hole([this](int64_t begin, int64_t size) {
+      const int64_t first = (begin + kPage - 1) / kPage * kPage;
+      const int64_t last = std::min(begin + size, usable_) / kPage * kPage;
+      if (last > first) madvise(begin_ + first, static_cast<size_t>(last - first), MADV_DONTNEED);
+    });
   }
 
   static inline TensorHeap* instance = nullptr;
@@ -78,8 +85,8 @@ class TensorHeap final : public c10::Allocator {
   }
 
   c10::Allocator* const other_;
-  char* begin_ = nullptr;
-  int64_t reserved_ = 0;
+  char* const begin_;
+  const int64_t reserved_;
   std::mutex mutex_;  // of what follows
   BlockHeap heap_;
   int64_t usable_ = 0;
@@ -96,10 +103,14 @@ bool environment_says_how() {
 
 bool keep() {
   if (environment_says_how()) return false;
+  const int64_t addresses = 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  void* range = mmap(nullptr, static_cast<size_t>(addresses), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return false;
   mallopt(M_MMAP_MAX, 0);  // a mapping of its own goes back as soon as it is freed
   mallopt(M_TRIM_THRESHOLD, -1);
-  const int64_t memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  TensorHeap::instance = new TensorHeap(c10::GetDefaultCPUAllocator(), 2 * memory);
+  TensorHeap::instance =
+      new TensorHeap(c10::GetDefaultCPUAllocator(), static_cast<char*>(range), addresses);
   c10::SetCPUAllocator(TensorHeap::instance, /*priority=*/1);  // which takes it over
   return true;
 }
@@ -109,6 +120,11 @@ bool keep() {
 void keep_freed_memory() {
   static const bool kept = keep();
   (void)kept;
+}
+
+void give_back_freed_memory() {
+  if (TensorHeap::instance) TensorHeap::instance->clear_holes();
+  malloc_trim(0);
 }
 
 }  // namespace accel

@@ -2,6 +2,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include "runner/job/tensor_memory.h"
 #include "runner/job/torch_setup.h"
 
 namespace accel {
@@ -32,6 +33,7 @@ void set_micro_batch(Job& job, int64_t samples) {
   job.batches.micro_batch = samples;
   job.batches.accumulation = job.batches.batch / (samples * job.batches.world);
   job.train_loader->set_micro_batch(samples);
+  give_back_freed_memory();
 }
 
 }  // namespace accel

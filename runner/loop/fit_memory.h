@@ -25,6 +25,7 @@ class BeforeStep {
 int64_t smaller_micro_batch(const BatchPlan& plan);
 
 /// Goes on with micro-batches of another size; the batch stays. The loader must be sought anew.
+/// What the size before took goes back to the system.
 void set_micro_batch(Job& job, int64_t samples);
 
 }  // namespace accel

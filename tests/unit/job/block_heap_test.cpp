@@ -52,6 +52,16 @@ TEST(BlockHeapTest, NeighbouringHolesBecomeOne) {
   EXPECT_NEAR(heap.extent(), 7 * kMib, kSlack);
 }
 
+TEST(BlockHeapTest, HolesAreWhatNoBlockHas) {
+  BlockHeap heap;
+  const BlockHeap::Block a = *heap.take(kMib), b = *heap.take(kMib), c = *heap.take(kMib);
+  heap.give_back(a);
+  heap.give_back(c);
+  std::vector<std::pair<int64_t, int64_t>> holes;
+  heap.for_each_hole([&](int64_t begin, int64_t size) { holes.emplace_back(begin, size); });
+  EXPECT_EQ(holes, (std::vector<std::pair<int64_t, int64_t>>{{a, b - a}, {c, heap.extent() - c}}));
+}
+
 TEST(BlockHeapTest, NothingBeyondTheLimit) {
   BlockHeap heap;
   heap.limit(4 * kMib);

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <fstream>
+
 namespace accel {
 namespace {
 
@@ -15,6 +17,13 @@ int64_t page_faults() {
   return usage.ru_minflt;
 }
 
+int64_t resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident;
+}
+
 TEST(TensorMemoryTest, WhatIsFreedIsTakenAgainWithoutAPageFault) {
   keep_freed_memory();
   constexpr int64_t kNumbers = 16 << 20;
@@ -22,6 +31,19 @@ TEST(TensorMemoryTest, WhatIsFreedIsTakenAgainWithoutAPageFault) {
   const int64_t before = page_faults();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(at::full({kNumbers}, 2.0F)[kNumbers - 1].item<float>(), 2);
   EXPECT_LT(page_faults() - before, 100);  // one round has 16384 pages
+}
+
+TEST(TensorMemoryTest, WhatIsGivenBackIsClearAndOthersStay) {
+  keep_freed_memory();
+  constexpr int64_t kNumbers = 16 << 20;
+  at::Tensor gone = at::full({kNumbers}, 1.0F);
+  const at::Tensor stays = at::full({kNumbers}, 3.0F);
+  gone.reset();
+  const int64_t before = resident_pages();
+  give_back_freed_memory();
+  EXPECT_LT(resident_pages(), before - 16000);
+  EXPECT_EQ(stays.min().item<float>(), 3);
+  EXPECT_EQ(at::full({kNumbers}, 4.0F).min().item<float>(), 4);
 }
 
 TEST(TensorMemoryTest, BlocksOfAllSizesComeAndGoBare) {
