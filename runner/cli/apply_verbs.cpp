@@ -111,8 +111,8 @@ std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
   const Node node = dataset_with(trained.resolved, words, trained.data);
   check_categories(node);
   Diagnostics problems;
-  Reading reading{problems, components()};
-  const Ref<Dataset> ref = components().of<Dataset>().prepare(node, reading);
+  Reading reading{problems, *trained.registry};
+  const Ref<Dataset> ref = trained.registry->of<Dataset>().prepare(node, reading);
   problems.check();
   const auto seed = static_cast<uint64_t>(trained.recipe.seed);
   return build(ref, {.seed = seed, .train = false, .targets = false});
@@ -124,7 +124,7 @@ void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
   check_categories(dataset);
   trained.resolved = with_eval_data(std::move(trained.resolved), std::move(dataset));
   Diagnostics problems;
-  Reading reading{problems, components()};
+  Reading reading{problems, *trained.registry};
   trained.recipe = read_recipe(trained.resolved, trained.recipe.name, reading);
 }
 
@@ -132,7 +132,7 @@ void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
 
 ExitCode evaluate_verb(const EvaluateArguments& arguments) {
   DiskFiles files;
-  TrainedModel trained = load_trained(files, checkpoint_at(files, arguments.source), components());
+  TrainedModel trained = load_trained(files, checkpoint_at(files, arguments.source), components_for);
   if (!arguments.data.empty()) change_data(trained, arguments.data);
   if (trained.recipe.data.eval.parts.empty()) {
     throw Error(ExitCode::kRecipe, "the recipe of '" + arguments.source + "' has no eval data",
@@ -141,7 +141,7 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
   const auto job =
       evaluation_job({std::move(trained.recipe), std::move(trained.resolved),
                       std::move(trained.data), std::move(trained.model), trained.world},
-                     components());
+                     *trained.registry);
   load_task_models(*job, trained.task_weights);
   const auto results = evaluate(*job);
   if (arguments.json) {
@@ -161,7 +161,7 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
 ExitCode predict_verb(const PredictArguments& arguments) {
   DiskFiles files;
   const TrainedModel trained =
-      load_trained(files, checkpoint_at(files, arguments.source), components());
+      load_trained(files, checkpoint_at(files, arguments.source), components_for);
   check_predicts(trained);
   std::optional<InputFile> standard;
   if (arguments.input == "-") standard.emplace();

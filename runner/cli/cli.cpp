@@ -60,7 +60,8 @@ void add_allow(CLI::App& verb, Arguments& to) {
   verb.add_option("--allow", to.recipe.allowed,
                   "accept that this recipe key has changed since the checkpoint")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 /// What `smoke` and `verify-resume` tell the ranks that they start.
@@ -206,7 +207,8 @@ void add_catalog_verbs(CLI::App& app, Arguments& to) {
   for (CLI::App* verb : {&list, &explain, &schema}) {
     verb->add_option("--plugin", to.plugins, "a plugin's file, to be told of too")
         ->expected(1)
-        ->take_all();
+        ->take_all()
+        ->allow_extra_args(false);
   }
   add_verb(app, "lsp", "serve an editor: see docs/editors.md", to, [] { return editor_verb(); });
   CLI::App& reference = add_verb(app, "reference", "write the reference pages", to,

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 /// A model and what turns texts into its tokens.
 struct Writer {
+  std::shared_ptr<const Registry> registry = {};  ///< of a checkpoint's plugins
   std::unique_ptr<Model> model;
   std::unique_ptr<TextGenerator> texts;
 };
@@ -74,8 +75,9 @@ Writer writer_of_folder(const std::string& folder, const std::string& tokenizer)
 
 Writer writer_of_checkpoint(DiskFiles& files, const std::string& source,
                             const std::string& tokenizer) {
-  TrainedModel trained = load_trained(files, checkpoint_at(files, source), components());
+  TrainedModel trained = load_trained(files, checkpoint_at(files, source), components_for);
   Writer out;
+  out.registry = std::move(trained.registry);
   out.model = std::move(trained.model);
   LanguageModel& language = language_model(*out.model, source);
   if (tokenizer.empty()) {

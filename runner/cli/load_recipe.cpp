@@ -132,6 +132,14 @@ Registry components_with(const std::vector<std::string>& plugins) {
   return all.registry();
 }
 
+std::shared_ptr<const Registry> components_for(const Node& recipe,
+                                               std::vector<PluginIdentity>& plugins) {
+  Diagnostics problems;
+  const PluginSet loaded = load_plugins(recipe, problems);
+  plugins = loaded.identities();
+  return std::make_shared<const Registry>(loaded.registry());
+}
+
 std::string builtin_folder() {
   std::error_code error;
   const fs::path binary = fs::read_symlink("/proc/self/exe", error);

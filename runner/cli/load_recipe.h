@@ -19,6 +19,11 @@ const Registry& components();
 /// Throws Error (recipe).
 Registry components_with(const std::vector<std::string>& plugins);
 
+/// Every component of this binary and of the plugins that a checkpoint's recipe names, which are
+/// added to `plugins`. Throws RecipeError.
+std::shared_ptr<const Registry> components_for(const Node& recipe,
+                                               std::vector<PluginIdentity>& plugins);
+
 /// Where the built-in recipes lie: beside the executable's tree, installed or not.
 std::string builtin_folder();
 

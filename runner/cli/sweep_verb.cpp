@@ -255,6 +255,10 @@ ExitCode carry_out_sweep(const SweepPlace& place, const std::vector<Trial>& tria
     say("stopped: the same command goes on");
     return ExitCode::kInterrupted;
   }
+  if (progress.entrants(progress.stages() - 1).empty()) {
+    throw Error(ExitCode::kOther, "no trial went on to the last stage",
+                "let each trial be evaluated in the stages before: lower 'eval.every'");
+  }
   return progress.any_failed() ? ExitCode::kOther : ExitCode::kDone;
 }
 

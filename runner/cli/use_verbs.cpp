@@ -36,7 +36,8 @@ void add_generate(CLI::App& verb, GenerateArguments& to) {
       ->required();
   verb.add_option("--prompt", to.prompts, "the text to go on from; may be repeated")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   verb.add_option("--prompt-file", to.prompt_file,
                   "a file of prompts, one a line; '-': standard input");
   verb.add_option("--tokenizer", to.tokenizer,
@@ -46,7 +47,7 @@ void add_generate(CLI::App& verb, GenerateArguments& to) {
 }
 
 void add_data(CLI::App& verb, std::vector<std::string>& to, const char* help) {
-  verb.add_option("--data", to, help)->expected(1)->take_all();
+  verb.add_option("--data", to, help)->expected(1)->take_all()->allow_extra_args(false);
 }
 
 void add_evaluate(CLI::App& verb, EvaluateArguments& to) {

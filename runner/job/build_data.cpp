@@ -56,6 +56,23 @@ std::string words(const std::vector<std::string>& labels) {
   return detail::inline_text(Codec<std::vector<std::string>>::write(labels));
 }
 
+std::string shape_text(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "[" : ", ") + std::to_string(size);
+  return text.empty() ? "[]" : text + "]";
+}
+
+/// What a model is built for is the training data. Texts may be of other lengths, and some models
+/// take images of other heights and widths.
+void check_same_shape(const DataShape& train, const DataShape& eval) {
+  if (train.vocab != 0 || train.input == eval.input) return;
+  const bool images = train.input.size() == 3 && eval.input.size() == 3;
+  if (images && train.input[0] == eval.input[0]) return;
+  throw DataError("the training data has samples of the shape " + shape_text(train.input) +
+                      ", the eval data of the shape " + shape_text(eval.input),
+                  "give both the same sizes");
+}
+
 /// Labels are numbered by the data they come from: both parts must number them alike.
 void check_same_meaning(const DataShape& train, const DataShape& eval) {
   if (!train.labels.empty() && !eval.labels.empty() && train.labels != eval.labels) {
@@ -104,6 +121,7 @@ void open_eval_data(Job& job) {
   std::string unused;
   job.eval_loader = open_loader(job, job.recipe.data.eval, false, job.eval_samples, unused);
   check_one_size(job.eval_loader->shape());
+  check_same_shape(job.data, job.eval_loader->shape());
   check_same_meaning(job.data, job.eval_loader->shape());
 }
 

@@ -56,7 +56,7 @@ void check_same_start(const Job& job, const TrainState& state,
 void check_same_plugins(const Job& job, const TrainState& state,
                         const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), "plugins") != allowed.end()) return;
-  const std::map<std::string, std::string> now = plugin_facts(job);
+  const std::map<std::string, std::string> now = plugin_facts(job.recipe.plugin_identities);
   for (const auto& [name, then] : state.facts) {
     if (!name.starts_with(kPluginFact)) continue;
     const std::string plugin = "plugin '" + name.substr(kPluginFact.size()) + "'";

@@ -171,9 +171,9 @@ std::map<std::string, std::string> run_facts(const Job& job) {
   return facts;
 }
 
-std::map<std::string, std::string> plugin_facts(const Job& job) {
+std::map<std::string, std::string> plugin_facts(const std::vector<PluginIdentity>& plugins) {
   std::map<std::string, std::string> facts;
-  for (const PluginIdentity& plugin : job.recipe.plugin_identities) {
+  for (const PluginIdentity& plugin : plugins) {
     facts[kPluginFact + plugin.name] = plugin.version + ", sha256 " + plugin.sha256;
   }
   return facts;
@@ -206,7 +206,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   if (!is_empty(task)) state.parts[kTaskPart] = std::move(task);
   for (const auto& [name, ids] : trackers) state.parts[kTrackerPart + name].texts = ids;
   state.facts = run_facts(job);
-  state.facts.merge(plugin_facts(job));
+  state.facts.merge(plugin_facts(job.recipe.plugin_identities));
   state.facts["data"] = job.data_fingerprint;
   if (!job.weights_fingerprint.empty()) state.facts["weights"] = job.weights_fingerprint;
   if (run.evaluated_step == run.progress.step) state.metrics = run.evaluation;

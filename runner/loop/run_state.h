@@ -51,7 +51,7 @@ std::map<std::string, std::string> run_facts(const Job& job);
 /// Before the name of a fact that tells a plugin's version and digest.
 inline const std::string kPluginFact = "plugin ";
 /// The plugins that the job's components may come from.
-std::map<std::string, std::string> plugin_facts(const Job& job);
+std::map<std::string, std::string> plugin_facts(const std::vector<PluginIdentity>& plugins);
 
 /// Shares the job's tensors: write it before the next step.
 TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers);

@@ -49,9 +49,19 @@ void put_evaluated_weights(const TrainState& state, const std::vector<NamedTenso
   }
 }
 
+void check_plugins(const TrainState& state, const std::vector<PluginIdentity>& plugins) {
+  for (const auto& [name, text] : plugin_facts(plugins)) {
+    const auto then = state.facts.find(name);
+    if (then == state.facts.end() || then->second == text) continue;
+    throw CheckpointError("the plugin '" + name.substr(kPluginFact.size()) + "' is " + text +
+                              "; the checkpoint was made with " + then->second,
+                          "put the file back that the run had");
+  }
+}
+
 }  // namespace
 
-TrainedModel load_trained(Files& files, const std::string& folder, const Registry& registry) {
+TrainedModel load_trained(Files& files, const std::string& folder, const RegistryOf& registry_of) {
   if (!has_manifest(files, folder)) {
     throw CheckpointError(
         "'" + folder + "' is no checkpoint of accel-run's: it has no accel_run.json",
@@ -64,9 +74,13 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   out.data = data_of(state);
   out.world = static_cast<int64_t>(state.other_rngs.size()) + 1;
   const Node tree = without_start(parse_recipe("checkpoint.yaml", state.recipe));
+  std::vector<PluginIdentity> plugins;
+  out.registry = registry_of(tree, plugins);
+  check_plugins(state, plugins);
   Diagnostics problems;
-  Reading reading{problems, registry};
+  Reading reading{problems, *out.registry};
   out.recipe = read_recipe(tree, "checkpoint", reading);
+  out.recipe.plugin_identities = std::move(plugins);
   out.resolved = resolve_recipe(out.recipe, tree);
   out.model = build(out.recipe.model, ModelContext{out.data});
   const std::vector<NamedTensor> parameters = parameters_of(*out.model);

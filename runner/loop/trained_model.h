@@ -1,6 +1,7 @@
 // A model as a checkpoint has it, to be used: without its data and its optimizer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@
 namespace accel {
 
 struct TrainedModel {
-  std::string folder;  ///< the checkpoint's
+  std::shared_ptr<const Registry> registry;  ///< what the recipe's names stand for
+  std::string folder;                        ///< the checkpoint's
   int64_t step = 0;
   RecipeOptions recipe;
   Node resolved;
@@ -24,8 +26,11 @@ struct TrainedModel {
 };
 
 /// Verifies and reads the checkpoint `folder`. What its recipe names outside of it, such as data or
-/// the weights it started from, need no longer be there. Throws CheckpointError.
-TrainedModel load_trained(Files& files, const std::string& folder, const Registry& registry);
+/// the weights it started from, need no longer be there; its plugins do: `registry_of` knows the
+/// components that a recipe can name. Throws CheckpointError, also when a plugin is another one.
+using RegistryOf = std::function<std::shared_ptr<const Registry>(
+    const Node& recipe, std::vector<PluginIdentity>& plugins)>;
+TrainedModel load_trained(Files& files, const std::string& folder, const RegistryOf& registry_of);
 
 /// Gives the models that the job's task brings the weights that they were trained to. Throws
 /// CheckpointError.
