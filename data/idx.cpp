@@ -1,10 +1,12 @@
 // Images and labels in IDX files, as MNIST, Fashion-MNIST and EMNIST are distributed.
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "core/dataset.h"
 #include "core/error.h"
 #include "core/registry.h"
+#include "data/downloaded_set.h"
 #include "data/fingerprint.h"
 #include "data/rows.h"
 #include "runner/formats/idx.h"
@@ -18,7 +20,7 @@ struct IdxOptions {
   bool scale = true;
 };
 
-class Idx final : public Dataset {
+class Idx : public Dataset {
  public:
   static constexpr auto kName = "idx";
   static constexpr auto kSummary =
@@ -96,7 +98,47 @@ class Idx final : public Dataset {
   std::string fingerprint_;
 };
 
+struct MnistOptions : DownloadedSetOptions {
+  bool scale = true;
+};
+
+class Mnist final : public Idx {
+ public:
+  static constexpr auto kName = "mnist";
+  static constexpr auto kSummary =
+      "MNIST's handwritten digits, as `accel-run download mnist` left them.";
+
+  static Schema<MnistOptions> schema() {
+    return with_downloaded_set(
+               Schema<MnistOptions>(),
+               "Folder of the four files, gzip or plain; auto: where the download puts them.")
+        .field("scale", &MnistOptions::scale, "Divide bytes by 255, so that pixels are in [0, 1].");
+  }
+
+  Mnist(const MnistOptions& options, const DatasetContext& context)
+      : Idx(files(options, wanted_split(options, context.train))) {}
+
+ private:
+  static IdxOptions files(const MnistOptions& options, SetSplit split) {
+    const std::string part = split == SetSplit::kTrain ? "train" : "t10k";
+    const std::string images = part + "-images-idx3-ubyte";
+    const std::string labels = part + "-labels-idx1-ubyte";
+    const auto folder = set_folder(options, kName, {images + ".gz", labels + ".gz"});
+    return {file(folder / images), file(folder / labels), options.scale};
+  }
+
+  /// As it was downloaded, unless only the unpacked file is there.
+  static FilePath file(const std::filesystem::path& plain) {
+    std::error_code error;
+    const std::string packed = plain.string() + ".gz";
+    const bool unpacked =
+        !std::filesystem::exists(packed, error) && std::filesystem::exists(plain, error);
+    return {unpacked ? plain.string() : packed};
+  }
+};
+
 const Register<Idx> idx;
+const Register<Mnist> mnist;
 
 }  // namespace
 }  // namespace accel

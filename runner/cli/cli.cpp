@@ -224,9 +224,10 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
   CLI::App& download = add_verb(app, "download", "fetch a model of the hub, or a data set", to,
                                 [&to] { return download_verb(to.source, to.target); });
   download
-      .add_option("what", to.source, "hf:organisation/name, hf:organisation/name@revision or mnist")
+      .add_option("what", to.source,
+                  "hf:organisation/name, hf:organisation/name@revision, mnist or cifar10")
       ->required();
-  download.add_option("--to", to.target, "a folder; default: the hub's cache, or ./data");
+  download.add_option("--to", to.target, "a folder; default: the hub's cache, or the user's");
   CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,
                               [&to] { return import_verb(to.import_from); });
   import.add_option("file", to.import_from.source, "a config in YAML or JSON")->required();

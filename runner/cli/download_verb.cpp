@@ -3,6 +3,7 @@
 
 #include "core/hub_cache.h"
 #include "core/log.h"
+#include "data/downloaded_set.h"
 #include "runner/cli/verbs.h"
 #include "runner/fetch/hub.h"
 #include "runner/fetch/known_sets.h"
@@ -26,6 +27,13 @@ const KnownSet& set_named(const std::string& what) {
               near.empty() ? "give " + all + "'hf:organisation/name'" : near);
 }
 
+std::string folder_for(const KnownSet& set, const std::string& target) {
+  const std::string folder = target.empty() ? downloaded_set_folder(set.name).string() : target;
+  if (!folder.empty()) return folder;
+  throw IoError("there is no place for downloads: neither XDG_CACHE_HOME nor HOME is set",
+                "name a folder with '--to'");
+}
+
 }  // namespace
 
 ExitCode download_verb(const std::string& what, const std::string& target) {
@@ -39,12 +47,12 @@ ExitCode download_verb(const std::string& what, const std::string& target) {
     return ExitCode::kDone;
   }
   const KnownSet& set = set_named(what);
-  const std::string folder = target.empty() ? "data" : target;
+  const std::string folder = folder_for(set, target);
   const std::string mirror = environment_variable(kMirrorVariable).value_or("");
   const auto client = make_curl_client();
   download_set(*client, set, mirror, folder, patience);
-  say("all files of " + what + " are in " + folder + "; train on them with: accel-run " +
-      set.recipe + " vars.data=" + folder);
+  say("all files of " + what + " are in " + folder + "; in a recipe they are {type: " + set.name +
+      (target.empty() ? "}" : ", path: " + folder + "}"));
   return ExitCode::kDone;
 }
 

@@ -8,11 +8,13 @@ std::span<const KnownSet> known_sets() {
   static const std::vector<KnownSet> sets = {
       {"mnist",
        "https://ossci-datasets.s3.amazonaws.com/mnist",
-       "builtin:mnist",
        {{"train-images-idx3-ubyte.gz", 9912422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"},
         {"train-labels-idx1-ubyte.gz", 28881, "d53e105ee54ea40749a09fcbcd1e9432"},
         {"t10k-images-idx3-ubyte.gz", 1648877, "9fb629c4189551a2d022fa330f9573f3"},
         {"t10k-labels-idx1-ubyte.gz", 4542, "ec29112dd5afa0611ce80d1b7f02629c"}}},
+      {"cifar10",
+       "https://www.cs.toronto.edu/~kriz",
+       {{"cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"}}},
   };
   return sets;
 }

@@ -16,9 +16,8 @@ struct KnownFile {
 };
 
 struct KnownSet {
-  const char* name;    ///< "mnist"
-  const char* base;    ///< what the files' addresses begin with
-  const char* recipe;  ///< the built-in recipe that reads it
+  const char* name;  ///< "mnist", also of the dataset that reads it
+  const char* base;  ///< what the files' addresses begin with
   std::vector<KnownFile> files;
 };
 

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Downloads from a hub of our own that plays tricks.   downloads.py ACCEL_RUN RECIPES_FOLDER"""
 
+import gzip
 import hashlib
 import http.server
+import io
 import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 
@@ -93,7 +97,7 @@ class User:
     def __init__(self, binary, folder, hub):
         self.binary, self.folder = binary, folder
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-        self.environment.update(HF_HOME=str(folder / "hf"), HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN, NO_PROXY="127.0.0.1",
+        self.environment.update(HF_HOME=str(folder / "hf"), XDG_CACHE_HOME=str(folder / "cache"), HF_ENDPOINT=hub.url, HF_TOKEN=TOKEN, NO_PROXY="127.0.0.1",
                                 no_proxy="127.0.0.1", OMP_NUM_THREADS="1")
 
     def call(self, *words, **variables):
@@ -154,6 +158,53 @@ def check_refusals(user, hub, cdn, files, report):
             "has the checksum")
 
 
+def photographs(count, label):
+    return bytes([label, *[20 * label] * 3072]) * count
+
+
+def archive():
+    """CIFAR-10's, but for the number of photographs."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+            content = b"".join(photographs(2, label) for label in range(10))
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def digits(part, count):
+    images = struct.pack(">4i", 0x803, count, 28, 28) + bytes(range(28)) * 28 * count
+    labels = struct.pack(">2i", 0x801, count) + bytes(i % 10 for i in range(count))
+    return {f"{part}-images-idx3-ubyte.gz": gzip.compress(images),
+            f"{part}-labels-idx1-ubyte.gz": gzip.compress(labels)}
+
+
+def check_sets(user, hub, report):
+    """What a download leaves in the cache is found there, and what is not there is told first."""
+    contents = {"mnist": {**digits("train", 40), **digits("t10k", 20)}, "cifar10": {"cifar-10-binary.tar.gz": archive()}}
+    asked = len(hub.log)
+    for name, files in contents.items():
+        recipe = user.folder / f"{name}.yaml"
+        recipe.write_text(f"model: {{type: mlp, hidden: [8]}}\ndata: {{train: {name}, eval: {name}}}\n"
+                          "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
+        code, told = user.call(recipe.name)
+        report.check(f"{name} that is not here is told", code == 3 and f"'{name}' is not on this machine" in told
+                     and f"hint: fetch it first: 'accel-run download {name}'" in told, told)
+        report.check("and nothing is written", not (user.folder / "runs" / name).exists())
+        folder = user.folder / "cache/accel-run/sets" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        code, told = user.call(recipe.name)
+        report.check(f"{name} is trained on and evaluated", code == 0 and (user.folder / "runs" / name).exists(), told)
+        code, told = user.call("download", name)
+        report.check("and is not downloaded again", code == 0 and f"in a recipe they are {{type: {name}}}" in told
+                     and str(folder) in told, told)
+    report.check("nobody was asked", len(hub.log) == asked)
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     source = pathlib.Path(sys.argv[2]).resolve() / "tiny/data/gpt2"
@@ -166,6 +217,7 @@ def main():
         user = User(binary, pathlib.Path(folder).resolve(), hub)
         check_model(user, hub, cdn, files, report)
         check_refusals(user, hub, cdn, files, report)
+        check_sets(user, hub, report)
     return 1 if report.failed else 0
 
 
