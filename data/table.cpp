@@ -6,7 +6,6 @@
 #include "data/fingerprint.h"
 #include "data/rows.h"
 #include "data/table_columns.h"
-#include "runner/formats/mapped_file.h"
 
 namespace accel {
 namespace {
@@ -16,8 +15,8 @@ using Fields = std::vector<std::string_view>;
 /// A table's text and what its first lines say of it; every walk over it starts afresh.
 class TableText {
  public:
-  TableText(const TableOptions& options, CsvDialect dialect)
-      : path_(options.path.text), file_(map_file(path_)), dialect_(dialect) {
+  TableText(const TableOptions& options, CsvDialect dialect, SharedBytes file)
+      : path_(options.path.text), file_(std::move(file)), dialect_(dialect) {
     if (options.delimiter) dialect_.delimiter = (*options.delimiter)[0];
     dialect_.quoting = options.quoting.value_or(dialect_.quoting);
     CsvReader reader = raw();
@@ -326,8 +325,12 @@ Schema<TableOptions> TableOptions::schema() {
 }
 
 Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect)
+    : Table(options, context, dialect, map_file(options.path.text)) {}
+
+Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect,
+             SharedBytes content)
     : bad_(options.on_bad_sample, options.path.text) {
-  const TableText text(options, dialect);
+  const TableText text(options, dialect, std::move(content));
   const ColumnNames names = text.columns();
   const bool classes = options.target_type == TargetType::kClasses;
   TargetColumn target{names.look_up(options.target), classes};

@@ -16,6 +16,7 @@
 #include "data/length_groups.h"
 #include "data/text_columns.h"
 #include "runner/formats/csv.h"
+#include "runner/formats/mapped_file.h"
 
 namespace accel {
 
@@ -71,6 +72,9 @@ class Table : public Dataset, public LeavesOut, public KnowsLengths {
   /// `dialect` is what `auto` means. Throws DataError with file and line for a bad value, and Error
   /// (recipe) for a column that is not there.
   Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect);
+  /// The same of `content`, which the options' path stands for in messages.
+  Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect,
+        SharedBytes content);
 
   int64_t size() const override { return inputs_->size(); }
   Sample sample(int64_t index) const override;

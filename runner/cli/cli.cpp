@@ -225,7 +225,7 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
                                 [&to] { return download_verb(to.source, to.target); });
   download
       .add_option("what", to.source,
-                  "hf:organisation/name, hf:organisation/name@revision, mnist or cifar10")
+                  "hf:organisation/name, hf:organisation/name@revision, mnist, cifar10 or sst2")
       ->required();
   download.add_option("--to", to.target, "a folder; default: the hub's cache, or the user's");
   CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,

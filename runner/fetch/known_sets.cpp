@@ -15,6 +15,9 @@ std::span<const KnownSet> known_sets() {
       {"cifar10",
        "https://www.cs.toronto.edu/~kriz",
        {{"cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"}}},
+      {"sst2",
+       "https://dl.fbaipublicfiles.com/glue/data",
+       {{"SST-2.zip", 7439277, "9f81648d4199384278b86e315dac217c"}}},
   };
   return sets;
 }

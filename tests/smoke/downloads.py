@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import zipfile
 
 import runs
 
@@ -181,13 +182,26 @@ def digits(part, count):
             f"{part}-labels-idx1-ubyte.gz": gzip.compress(labels)}
 
 
-def check_sets(user, hub, report):
+def sentences():
+    """SST-2's archive, but for the number of sentences."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("train", "dev"):
+            archive.writestr(f"SST-2/{name}.tsv", "sentence\tlabel\n" + "a good film \t1\na bad one \t0\n" * 10)
+    return packed.getvalue()
+
+
+def check_sets(user, hub, tokenizer, report):
     """What a download leaves in the cache is found there, and what is not there is told first."""
-    contents = {"mnist": {**digits("train", 40), **digits("t10k", 20)}, "cifar10": {"cifar-10-binary.tar.gz": archive()}}
+    contents = {"mnist": {**digits("train", 40), **digits("t10k", 20)}, "cifar10": {"cifar-10-binary.tar.gz": archive()},
+                "sst2": {"SST-2.zip": sentences()}}
     asked = len(hub.log)
     for name, files in contents.items():
         recipe = user.folder / f"{name}.yaml"
-        recipe.write_text(f"model: {{type: mlp, hidden: [8]}}\ndata: {{train: {name}, eval: {name}}}\n"
+        text = name == "sst2"
+        model = "{type: bert, layers: 1, heads: 2, width: 8}\ntask: classification" if text else "{type: mlp, hidden: [8]}"
+        data = f"{{type: {name}, tokenizer: {tokenizer}}}" if text else name
+        recipe.write_text(f"model: {model}\ndata: {{train: {data}, eval: {data}}}\n"
                           "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
         code, told = user.call(recipe.name)
         report.check(f"{name} that is not here is told", code == 3 and f"'{name}' is not on this machine" in told
@@ -207,7 +221,8 @@ def check_sets(user, hub, report):
 
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
-    source = pathlib.Path(sys.argv[2]).resolve() / "tiny/data/gpt2"
+    data = pathlib.Path(sys.argv[2]).resolve() / "tiny/data"
+    source = data / "gpt2"
     files = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
     files |= {"README.md": b"words", ".gitattributes": b"x"}
     report = runs.Report()
@@ -217,7 +232,7 @@ def main():
         user = User(binary, pathlib.Path(folder).resolve(), hub)
         check_model(user, hub, cdn, files, report)
         check_refusals(user, hub, cdn, files, report)
-        check_sets(user, hub, report)
+        check_sets(user, hub, data / "reviews_tokenizer.json", report)
     return 1 if report.failed else 0
 
 

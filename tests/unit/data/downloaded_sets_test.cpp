@@ -1,13 +1,15 @@
-// The datasets `mnist` and `cifar10`, which find what was downloaded.
+// The datasets `mnist`, `cifar10` and `sst2`, which find what was downloaded.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include "core/dataset.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/tar_writer.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
+#include "tests/unit/formats/zip_archive.h"
 
 namespace accel {
 namespace {
@@ -173,6 +175,70 @@ TEST_F(DownloadedSetsTest, CifarsArchiveMustBeWhole) {
   EXPECT_EQ(complaint<Dataset>("type: cifar10", {.train = false}),
             "record 0 of '" + folder_.path(path) +
                 "/c/test_batch.bin' has the label 11, which is not below 10");
+}
+
+class Sst2Test : public DownloadedSetsTest {
+ protected:
+  static std::vector<std::pair<std::string, std::string>> files() {
+    return {{"SST-2/", ""},
+            {"SST-2/dev.tsv", "sentence\tlabel\nbad \t0\n"},
+            {"SST-2/train.tsv", "sentence\tlabel\ngood films\t1\n\"bad film\t0\ngood\t1\n"}};
+  }
+
+  std::string put(const std::string& archive) {
+    return folder_.write(sets_ + "sst2/SST-2.zip", archive);
+  }
+
+  const std::string tokenizer_ = folder_.write("tokenizer.json", kSmallTokenizer);
+  const std::string recipe_ = "type: sst2\ntokenizer: " + tokenizer_ + "\n";
+};
+
+TEST_F(Sst2Test, SentencesAreTokensAndLabelsClasses) {
+  put(zip_archive(files(), true));
+  const auto data = build<Dataset>(recipe_);
+  ASSERT_EQ(data->size(), 3);
+  EXPECT_EQ(data->shape().classes, 2);
+  const auto ids = [&](int64_t index) {
+    const Array input = data->sample(index).input;
+    return std::vector<int64_t>(input.as<int64_t>().begin(), input.as<int64_t>().end());
+  };
+  EXPECT_EQ(ids(0), (std::vector<int64_t>{2, 5, 7, 8, 3}));
+  EXPECT_EQ(ids(1), (std::vector<int64_t>{2, 1, 6, 7, 3}));
+  EXPECT_EQ(data->sample(0).target.as<int64_t>()[0], 1);
+  EXPECT_EQ(data->sample(1).target.as<int64_t>()[0], 0);
+  EXPECT_EQ(build<Dataset>(recipe_ + "max_length: 3")->sample(0).input.shape(), Shape{3});
+  const auto dev = build<Dataset>(recipe_, {.train = false});
+  ASSERT_EQ(dev->size(), 1);
+  EXPECT_EQ(dev->sample(0).input.shape(), Shape{3});
+}
+
+TEST_F(Sst2Test, ItIsTheTableInTheArchive) {
+  put(zip_archive(files(), true));
+  const std::string file = folder_.write("mine/train.tsv", files().back().second);
+  const std::string print = build<Dataset>(recipe_)->fingerprint();
+  EXPECT_EQ(build<Dataset>(recipe_ + "path: " + folder_.path("mine"))->fingerprint(), print);
+  EXPECT_EQ(build<Dataset>("type: tsv\ntext: sentence\ntarget: label\nheader: true\npath: " + file +
+                           "\ntokenizer: " + tokenizer_)
+                ->fingerprint(),
+            print);
+}
+
+TEST_F(Sst2Test, WhatIsWrongIsToldWithItsPlace) {
+  const auto told = [&] { return complaint([&] { build<Dataset>(recipe_); }); };
+  const std::string path = folder_.path(sets_ + "sst2/SST-2.zip");
+  EXPECT_EQ(told(),
+            "the data set 'sst2' is not on this machine: there is no '" + path +
+                "'\nfetch it first: 'accel-run download sst2', or name its folder as 'path'");
+  put(zip_archive({{"SST-2/dev.tsv", "x"}}, true));
+  EXPECT_EQ(told(), "cannot read '" + path +
+                        "': the zip archive has no 'SST-2/train.tsv'\n"
+                        "it must be the archive that 'accel-run download sst2' fetches");
+  put(zip_archive({{"SST-2/train.tsv", "sentence\tlabel\ngood\t1\nbad\n"}}, true));
+  EXPECT_NE(told().find(path + "/SST-2/train.tsv:3"), std::string::npos) << told();
+  EXPECT_EQ(complaint<Dataset>("type: sst2"),
+            "recipe.yaml:1:1: error: 'text' is turned into tokens, which takes a 'tokenizer'\n"
+            "    type: sst2\n"
+            "    ^\n");
 }
 
 }  // namespace
