@@ -158,14 +158,21 @@ def check_resume(binary, built, report):
         digest = hashlib.sha256((example / "signum.so").read_bytes()).hexdigest()
         report.check("the checkpoint names the plugin, its version and digest",
                      f'"plugin example/signum": "0.1.0, sha256 {digest}"' in manifest, manifest[:1500])
+        code, output = place.call("evaluate", "runs/signum")
+        report.check("what was trained with a plugin is evaluated", code == 0, f"exit {code}\n{output}")
         other = rebuilt(example, "0.2.0")
+        code, output = place.call("evaluate", "runs/signum")
+        report.check("but not with another one", code == 4 and
+                     f"error: the plugin 'example/signum' is 0.2.0, sha256 {other}; the checkpoint was made "
+                     f"with 0.1.0, sha256 {digest}\n  hint: put the file back that the run had" in output,
+                     f"exit {code}\n{output}")
         code, output = place.call("resume", "runs/signum", "train.until=6 steps")
         report.check("a plugin that is another now is named",
                      code == 4 and "error: plugin 'example/signum' is not what it was when the "
                      f"checkpoint was made: it was 0.1.0, sha256 {digest}, and is 0.2.0, sha256 "
                      f"{other}\n  hint: bring the old file back, or add --allow plugins" in output,
                      f"exit {code}\n{output}")
-        code, output = place.call("resume", "runs/signum", "train.until=6 steps", "--allow", "plugins")
+        code, output = place.call("resume", "--allow", "plugins", "runs/signum", "train.until=6 steps")
         report.check("and accepted when the user says so", code == 0, output)
         (example / "signum.so").unlink()
         code, output = place.call("resume", "runs/signum", "train.until=8 steps")

@@ -106,6 +106,22 @@ def check_promotion(scratch):
     check(code == 2 and "is of a sweep with other trials or stages" in errors, errors)
 
 
+def check_shared_cores(scratch):
+    """Trials side by side share the cores, unless their recipe says how many threads each has."""
+    (scratch.path / "free_job.yaml").write_text(RECIPE.replace("accelerator: {num_cpu_threads_per_process: 1}\n", ""))
+    code, out, errors = scratch.sweep("recipe: free_job.yaml\ngrid: {seed: [1, 2, 3]}\nparallel: 2\n", name="free")
+    check(code == 0 and all(line["code"] == 0 for line in scratch.journal("free")), f"{code} {out} {errors}")
+
+
+def check_unranked(scratch):
+    """Nobody can be promoted by what nobody has measured."""
+    late = HALVING.replace("job.yaml", "late_job.yaml").replace("parallel: 2", "parallel: 1")
+    (scratch.path / "late_job.yaml").write_text(RECIPE.replace("every: 3 steps", "every: 9 epochs"))
+    code, out, errors = scratch.sweep(late, name="late")
+    check(code == 1 and "error: no trial went on to the last stage\n  hint: let each trial be evaluated in the stages "
+          "before: lower 'eval.every'" in errors, f"{code} {out} {errors}")
+
+
 def check_failure(scratch):
     """A trial that fails stops no other; --retry tries it again."""
     broken = scratch.path / "runs/f/trial_000"
@@ -185,7 +201,8 @@ def check_document(scratch):
 
 def main():
     with Sweeps(sys.argv[1]) as scratch:
-        for part in (check_refusals, check_promotion, check_failure, check_stops, check_document):
+        for part in (check_refusals, check_promotion, check_shared_cores, check_unranked, check_failure,
+                     check_stops, check_document):
             start = time.monotonic()
             part(scratch)
             print(f"{part.__name__}: {time.monotonic() - start:.1f} s")
