@@ -132,7 +132,8 @@ void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
 
 ExitCode evaluate_verb(const EvaluateArguments& arguments) {
   DiskFiles files;
-  TrainedModel trained = load_trained(files, checkpoint_at(files, arguments.source), components_for);
+  TrainedModel trained =
+      load_trained(files, checkpoint_at(files, arguments.source), components_for);
   if (!arguments.data.empty()) change_data(trained, arguments.data);
   if (trained.recipe.data.eval.parts.empty()) {
     throw Error(ExitCode::kRecipe, "the recipe of '" + arguments.source + "' has no eval data",
