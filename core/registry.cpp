@@ -42,7 +42,8 @@ const ComponentInfo* CatalogIndex::choose(const Node& node, Reading& reading) co
   }
   const Scalar* scalar = type->scalar();
   if (!scalar) {
-    reading.wrong_type(*type, node.map() ? "type" : kind_, "the name of a " + kind_);
+    reading.wrong_type(*type, node.map() ? "type" : kind_,
+                       (kind_ == "optimizer" ? "the name of an " : "the name of a ") + kind_);
     return nullptr;
   }
   const auto found = items_.find(scalar->text);

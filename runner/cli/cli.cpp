@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -311,6 +312,14 @@ void add_machine_verbs(CLI::App& app, Arguments& to) {
                     [&to] { return env_verb(to.target); }));
 }
 
+/// What CLI11 found wrong with the words, in this program's form.
+Error misuse(const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return Error(ExitCode::kRecipe, text,
+               "'accel-run --help' shows the verbs, 'accel-run VERB --help' what one takes");
+}
+
 }  // namespace
 
 int run_cli(std::vector<std::string> argv) {
@@ -341,8 +350,9 @@ int run_cli(std::vector<std::string> argv) {
     std::reverse(words.begin(), words.end());
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::kRecipe);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::cerr << error_text(misuse(error), to.error_format == "json");
+    return static_cast<int>(ExitCode::kRecipe);
   }
   if (!to.recipe.overrides.empty()) {
     // The number a user would count to: an implied verb is no word.

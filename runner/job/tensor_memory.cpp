@@ -106,7 +106,11 @@ bool keep() {
   const int64_t addresses = 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   void* range = mmap(nullptr, static_cast<size_t>(addresses), PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return false;
+  if (range == MAP_FAILED) {
+    mallopt(M_ARENA_MAX,
+            1);  // each further one takes 64 MiB of addresses, and has holes of its own
+    return false;
+  }
   mallopt(M_MMAP_MAX, 0);  // a mapping of its own goes back as soon as it is freed
   mallopt(M_TRIM_THRESHOLD, -1);
   TensorHeap::instance =

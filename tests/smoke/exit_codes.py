@@ -26,6 +26,8 @@ def check_recipes(binary, report):
                "argument 2: error: unknown option 'modle'", "did you mean 'model'?")
         report.check("and nothing was written", not scratch.run.exists())
         expect(report, "a missing recipe", scratch.call("jib.yaml"), 2, "jib.yaml")
+        expect(report, "a verb without what it needs", scratch.call("validate"), 2,
+               "error: recipe is required\n  hint: 'accel-run --help' shows the verbs, ")
         expect(report, "a metric that is not measured",
                scratch.call("job.yaml", "checkpoint.keep={best: 1, by: eval/acuracy}"), 2,
                "no metric is named 'eval/acuracy'", "did you mean 'eval/accuracy'?")
