@@ -47,7 +47,7 @@ class DownloadedSetsTest : public testing::Test {
   /// A batch file of `count` photographs of one class and one value.
   static std::string photographs(int count, char label, char pixel) {
     std::string out;
-    for (int i = 0; i < count; ++i) out += label + std::string(3072, pixel);
+    for (int i = 0; i < count; ++i) out.append(1, label).append(3072, pixel);
     return out;
   }
 
