@@ -1,7 +1,10 @@
 // Models small enough that a test can write out what a task makes of them.
 #pragma once
 
+#include <ATen/ops/tensor.h>
+
 #include <stdexcept>
+#include <vector>
 
 #include "core/model.h"
 
@@ -39,6 +42,12 @@ inline Batch numbered_batch(const at::Tensor& inputs, const at::Tensor& targets)
   Batch batch{inputs, targets, {}};
   for (int64_t i = 0; i < inputs.size(0); ++i) batch.ids.push_back(i);
   return batch;
+}
+
+/// One sample of three places; the scores are 0 but for class 2 at the first place.
+inline Batch three_places(const std::vector<int64_t>& targets) {
+  at::Tensor scores = at::tensor(std::vector<double>{0, 0, 3, 0, 0, 0, 0, 0, 0}, at::kFloat);
+  return numbered_batch(scores.view({1, 3, 3}), at::tensor(targets, at::kLong).view({1, 3}));
 }
 
 }  // namespace accel

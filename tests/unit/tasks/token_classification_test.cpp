@@ -22,12 +22,6 @@ TaskContext tokens(Shape target = {8}, std::vector<std::string> labels = {}, int
   return context;
 }
 
-/// One sample of three places; the scores are 0 but for label 2 at the first place.
-Batch three_places(const std::vector<int64_t>& targets) {
-  at::Tensor scores = at::tensor(std::vector<double>{0, 0, 3, 0, 0, 0, 0, 0, 0}, at::kFloat);
-  return numbered_batch(scores.view({1, 3, 3}), at::tensor(targets, at::kLong).view({1, 3}));
-}
-
 constexpr int64_t kOut = kIgnoredTarget;
 
 TEST(TokenClassificationTest, OnlyLabelledTokensCount) {
