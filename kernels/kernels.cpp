@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "kernels/cpu_operators.h"
+
 namespace accel {
 namespace {
 
@@ -11,6 +13,7 @@ thread_local bool reference_only = false;
 }  // namespace
 
 void use_kernels(Kernels kernels) {
+  if (kernels == Kernels::kFused) stand_in_for_aten();
   of_process = kernels;
 }
 

@@ -17,6 +17,7 @@
 #include "models/decoding.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
+#include "models/tied_embedding.h"
 #include "models/transformer_schema.h"
 
 namespace accel {
@@ -131,6 +132,7 @@ class GptTransformer final : public torch::nn::Module {
   GptTransformer(int64_t vocab, int64_t context, const GptOptions& options)
       : wte_(register_module("wte", torch::nn::Embedding(vocab, options.width))),
         wpe_(register_module("wpe", torch::nn::Embedding(context, options.width))),
+        is_tied_(options.tied),
         dropout_(options.embedding_dropout.value_or(options.dropout)) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.layers; ++i) {
@@ -146,7 +148,9 @@ class GptTransformer final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
     const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
-    at::Tensor x = wte_->forward(tokens).add(wpe_->forward(positions));
+    const at::Tensor words =
+        is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
+    at::Tensor x = words.add(wpe_->forward(positions));
     x = at::dropout(x, dropout_, is_training());
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr);
@@ -179,6 +183,7 @@ class GptTransformer final : public torch::nn::Module {
   torch::nn::Embedding wte_, wpe_;
   std::vector<std::shared_ptr<GptBlock>> blocks_;
   torch::nn::LayerNorm ln_f_{nullptr};
+  bool is_tied_;
   double dropout_;
 };
 

@@ -16,6 +16,7 @@
 #include "models/hf_family.h"
 #include "models/rope.h"
 #include "models/sizes.h"
+#include "models/tied_embedding.h"
 #include "models/transformer_schema.h"
 
 namespace accel {
@@ -164,7 +165,8 @@ class LlamaBody final : public torch::nn::Module {
  public:
   LlamaBody(int64_t vocab, const LlamaOptions& options)
       : rope_(options.rope, options.per_head()),
-        embed_tokens_(register_module("embed_tokens", torch::nn::Embedding(vocab, options.width))) {
+        embed_tokens_(register_module("embed_tokens", torch::nn::Embedding(vocab, options.width))),
+        is_tied_(options.tied) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.layers; ++i) {
       blocks_.push_back(std::make_shared<LlamaBlock>(options));
@@ -177,7 +179,8 @@ class LlamaBody final : public torch::nn::Module {
   /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const RopeTurns turns = rope_.turns(seen ? seen->length() : 0, tokens.size(1), tokens.device());
-    at::Tensor x = embed_tokens_->forward(tokens);
+    at::Tensor x =
+        is_tied_ ? tied_embedding(embed_tokens_->weight, tokens) : embed_tokens_->forward(tokens);
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, turns, seen ? &seen->layer(i) : nullptr);
     }
@@ -189,6 +192,7 @@ class LlamaBody final : public torch::nn::Module {
  private:
   Rope rope_;
   torch::nn::Embedding embed_tokens_;
+  bool is_tied_;
   std::vector<std::shared_ptr<LlamaBlock>> blocks_;
   std::shared_ptr<LlamaNorm> norm_;
 };

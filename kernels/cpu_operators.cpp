@@ -1,0 +1,132 @@
+#include "kernels/cpu_operators.h"
+
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_cpu_dispatch.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_cpu_dispatch.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/convolution_backward_native.h>
+#include <ATen/ops/convolution_native.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include "kernels/convolution.h"
+#include "kernels/kernels.h"
+#include "kernels/widening.h"
+
+namespace accel {
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+bool is_fused() {
+  return kernels() == Kernels::kFused;
+}
+
+/// Whether `value` is no tensor, or one of `type`.
+template <typename Value>
+bool fits(const Value& value, at::ScalarType type) {
+  if constexpr (std::is_same_v<Value, Tensor>) return value.scalar_type() == type;
+  if constexpr (std::is_same_v<Value, OptionalTensor>) {
+    return !value || !value->defined() || value->scalar_type() == type;
+  }
+  return true;
+}
+
+// ATen's lists of arguments are long: the last ones are taken as they come.
+
+template <auto kOperator, typename... In>
+auto widened(const Tensor& first, In... in) {
+  const auto type = first.scalar_type();
+  const bool is_widened = widens(type) && is_fused() && (fits(in, type) && ...);
+  return is_widened ? computed_wide<kOperator>(first, in...) : kOperator(first, in...);
+}
+
+constexpr auto kAttention = &at::cpu::_scaled_dot_product_flash_attention_for_cpu;
+constexpr auto kAttentionBackward = &at::cpu::_scaled_dot_product_flash_attention_for_cpu_backward;
+
+/// The second result, of each row the log of a sum, is in float32 for all types.
+template <typename... In>
+std::tuple<Tensor, Tensor> attention(const Tensor& query, In... in) {
+  const auto type = query.scalar_type();
+  if (!widens(type) || !is_fused() || !(fits(in, type) && ...)) return kAttention(query, in...);
+  auto [out, sums] = kAttention(wide(query), wide(in)...);
+  return {narrow(out, type), sums};
+}
+
+/// `in` has what attention() was given and gave.
+template <typename... In>
+std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& dout, In... in) {
+  const bool is_widened = widens(dout.scalar_type()) && is_fused();
+  return is_widened ? computed_wide<kAttentionBackward>(dout, in...)
+                    : kAttentionBackward(dout, in...);
+}
+
+/// `rest`: what ConvolutionCall has, in its order.
+template <typename... Rest>
+Tensor convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
+                   Rest... rest) {
+  if (is_fused() && convolves_by_products(x, weight, {rest...})) {
+    return convolve_by_products(x, weight, bias, {rest...});
+  }
+  return at::native::convolution(x, weight, bias, rest...);
+}
+
+template <typename... Rest>
+ConvolutionGradients convolution_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                          at::OptionalIntArrayRef bias, Rest... rest) {
+  if (is_fused() && convolves_by_products(x, weight, {rest...})) {
+    return convolve_by_products_backward(dy, x, weight, {rest...});
+  }
+  return at::native::convolution_backward(dy, x, weight, bias, rest...);
+}
+
+constexpr auto kConvolution =
+    &convolution<IntArrayRef, IntArrayRef, IntArrayRef, bool, IntArrayRef, int64_t>;
+constexpr auto kConvolutionBackward =
+    &convolution_backward<IntArrayRef, IntArrayRef, IntArrayRef, bool, IntArrayRef, int64_t,
+                          std::array<bool, 3>>;
+
+void stand_in(torch::Library& aten) {
+  using T = const Tensor&;
+  using M = const OptionalTensor&;
+  using S = const at::Scalar&;
+  using I = IntArrayRef;
+  using Scale = std::optional<double>;
+  aten.impl("mm", &widened<&at::cpu::mm, T>);
+  aten.impl("bmm", &widened<&at::cpu::bmm, T>);
+  aten.impl("addmm", &widened<&at::cpu::addmm, T, T, S, S>);
+  aten.impl("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>);
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu",
+            &attention<T, T, double, bool, M, Scale>);
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward",
+            &attention_backward<T, T, T, T, T, double, bool, M, Scale>);
+  aten.impl("convolution", &widened<kConvolution, T, M, I, I, I, bool, I, int64_t>);
+  aten.impl("convolution_backward", &widened<kConvolutionBackward, T, T, at::OptionalIntArrayRef, I,
+                                             I, I, bool, I, int64_t, std::array<bool, 3>>);
+}
+
+/// PyTorch warns of a kernel that takes another's place.
+class Silence final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning&) override {}
+};
+
+}  // namespace
+
+void stand_in_for_aten() {
+  static const torch::Library* for_good = [] {
+    Silence silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    auto* aten =
+        new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+    stand_in(*aten);
+    return aten;
+  }();
+  (void)for_good;
+}
+
+}  // namespace accel

@@ -1,0 +1,11 @@
+// The kernels of this folder that stand in for ATen's own, so that every model has them.
+#pragma once
+
+namespace accel {
+
+/// From now on ATen's matrix products, attention and convolutions on the CPU are those of
+/// kernels/products.h and kernels/convolution.h for what these take, in threads of which kernels()
+/// are the fused ones. Once for a process; more calls do nothing.
+void stand_in_for_aten();
+
+}  // namespace accel

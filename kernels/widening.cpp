@@ -1,0 +1,41 @@
+#include "kernels/widening.h"
+
+#include <cpuid.h>
+
+namespace accel {
+namespace {
+
+struct ProcessorTypes {
+  bool bfloat16 = false, float16 = false;
+};
+
+/// Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID leaf 7: AVX512_FP16 is bit
+/// 23 of EDX in subleaf 0, AVX512_BF16 bit 5 of EAX in subleaf 1.
+ProcessorTypes types_of_processor() {
+  ProcessorTypes types;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) types.float16 = (d >> 23U & 1U) != 0;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) types.bfloat16 = (a >> 5U & 1U) != 0;
+  return types;
+}
+
+}  // namespace
+
+bool widens(at::ScalarType type) {
+  static const ProcessorTypes has = types_of_processor();
+  return (type == at::kBFloat16 && !has.bfloat16) || (type == at::kHalf && !has.float16);
+}
+
+at::Tensor wide(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kFloat) : tensor;
+}
+
+std::optional<at::Tensor> wide(const std::optional<at::Tensor>& tensor) {
+  return tensor ? std::optional(wide(*tensor)) : std::nullopt;
+}
+
+at::Tensor narrow(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.defined() ? tensor.to(type) : tensor;
+}
+
+}  // namespace accel

@@ -1,0 +1,91 @@
+#include "models/tied_embedding.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "kernels/kernels.h"
+
+namespace accel {
+namespace {
+
+class TiedEmbeddingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    use_kernels(Kernels::kFused);
+    at::manual_seed(1);
+    table_ = at::randn({50, 6}).requires_grad_();
+    tokens_ = at::randint(0, 20, {4, 30}, at::kLong);  // each of them several times
+  }
+  void TearDown() override { use_kernels(Kernels::kReference); }
+
+  using LookUp = at::Tensor (*)(const at::Tensor& table, const at::Tensor& tokens);
+  static at::Tensor apart(const at::Tensor& table, const at::Tensor& tokens) {
+    return at::embedding(table, tokens);
+  }
+
+  at::Tensor loss(LookUp look_up, bool with_head) const {
+    const at::Tensor x = look_up(table_, tokens_);
+    return with_head ? at::linear(x.tanh(), table_).square().sum() : x.square().sum();
+  }
+
+  at::Tensor gradient(LookUp look_up, bool with_head) {
+    table_.mutable_grad() = at::Tensor();
+    loss(look_up, with_head).backward();
+    return table_.grad();
+  }
+
+  at::Tensor table_, tokens_;
+};
+
+TEST_F(TiedEmbeddingTest, HasATensGradientWithAHeadAndWithoutOne) {
+  for (const bool with_head : {true, false}) {
+    const at::Tensor found = gradient(&tied_embedding, with_head);
+    EXPECT_FALSE(found.is_sparse());
+    EXPECT_TRUE(found.allclose(gradient(&apart, with_head), 1e-5, 1e-5)) << with_head;
+    EXPECT_TRUE(gradient(&tied_embedding, with_head).equal(found));
+  }
+}
+
+TEST_F(TiedEmbeddingTest, AddsToGradientsThatThereAre) {
+  const at::Tensor once = gradient(&tied_embedding, true).clone();
+  loss(&tied_embedding, true).backward();
+  EXPECT_TRUE(table_.grad().allclose(once.mul(2)));
+}
+
+TEST_F(TiedEmbeddingTest, HasTheSameBitsForAnyNumberOfThreads) {
+  const int threads = at::get_num_threads();
+  table_ = at::randn({3000, 64}).requires_grad_();
+  tokens_ = at::randint(0, 100, {8, 200}, at::kLong);
+  at::set_num_threads(1);
+  const at::Tensor one = gradient(&tied_embedding, false).clone();
+  at::set_num_threads(2);
+  const at::Tensor two = gradient(&tied_embedding, false);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(one.equal(two));
+}
+
+TEST_F(TiedEmbeddingTest, LeavesTheHooksOfOthersAlone) {
+  int calls = 0;
+  table_.register_hook([&](const at::Tensor& gradient) {
+    ++calls;
+    return gradient.mul(3);
+  });
+  const at::Tensor found = gradient(&tied_embedding, false);
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(found.equal(gradient(&apart, false)));
+}
+
+TEST_F(TiedEmbeddingTest, IsATensForTheReferenceAndForFrozenTables) {
+  use_kernels(Kernels::kReference);
+  EXPECT_TRUE(gradient(&tied_embedding, true).equal(gradient(&apart, true)));
+  use_kernels(Kernels::kFused);
+  table_.requires_grad_(false);
+  EXPECT_TRUE(tied_embedding(table_, tokens_).equal(at::embedding(table_, tokens_)));
+}
+
+}  // namespace
+}  // namespace accel
