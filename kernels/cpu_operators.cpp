@@ -11,6 +11,9 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <set>
+#include <string>
+
 #include "kernels/convolution.h"
 #include "kernels/kernels.h"
 #include "kernels/widening.h"
@@ -127,6 +130,19 @@ void stand_in_for_aten() {
     return aten;
   }();
   (void)for_good;
+}
+
+bool is_computed_wide(const std::string& name) {
+  static const std::set<std::string> kNames = {
+      "aten::mm",
+      "aten::bmm",
+      "aten::addmm",
+      "aten::baddbmm",
+      "aten::_scaled_dot_product_flash_attention_for_cpu",
+      "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+      "aten::convolution",
+      "aten::convolution_backward"};
+  return kNames.count(name) > 0;
 }
 
 }  // namespace accel

@@ -1,11 +1,17 @@
 // The kernels of this folder that stand in for ATen's own, so that every model has them.
 #pragma once
 
+#include <string>
+
 namespace accel {
 
 /// From now on ATen's matrix products, attention and convolutions on the CPU are those of
-/// kernels/products.h and kernels/convolution.h for what these take, in threads of which kernels()
+/// kernels/widening.h and kernels/convolution.h for what these take, in threads of which kernels()
 /// are the fused ones. Once for a process; more calls do nothing.
 void stand_in_for_aten();
+
+/// Whether an operator of ATen's, like "aten::mm", is then computed in float32 for types that
+/// widens() names.
+bool is_computed_wide(const std::string& name);
 
 }  // namespace accel

@@ -9,6 +9,7 @@ namespace {
 
 std::atomic<Kernels> of_process = Kernels::kReference;
 thread_local bool reference_only = false;
+thread_local bool shapes_only = false;
 
 }  // namespace
 
@@ -18,13 +19,24 @@ void use_kernels(Kernels kernels) {
 }
 
 Kernels kernels() {
-  return reference_only ? Kernels::kReference : of_process.load(std::memory_order_relaxed);
+  return reference_only || shapes_only ? Kernels::kReference
+                                       : of_process.load(std::memory_order_relaxed);
 }
 
 ReferenceKernels::ReferenceKernels() : outer_(std::exchange(reference_only, true)) {}
 
 ReferenceKernels::~ReferenceKernels() {
   reference_only = outer_;
+}
+
+ShapesOnly::ShapesOnly() : outer_(std::exchange(shapes_only, true)) {}
+
+ShapesOnly::~ShapesOnly() {
+  shapes_only = outer_;
+}
+
+bool stands_for_fused() {
+  return shapes_only && !reference_only && of_process == Kernels::kFused;
 }
 
 }  // namespace accel

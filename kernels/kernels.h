@@ -36,4 +36,20 @@ class ReferenceKernels {
   bool outer_;
 };
 
+/// While it lives this thread's tensors have shapes and no contents: kernels() are the reference.
+class ShapesOnly {
+ public:
+  ShapesOnly();
+  ~ShapesOnly();
+  ShapesOnly(const ShapesOnly&) = delete;
+  ShapesOnly& operator=(const ShapesOnly&) = delete;
+
+ private:
+  bool outer_;
+};
+
+/// Whether there is one in this thread, where fused kernels would be taken if there were contents:
+/// what these take in memory is to be counted.
+bool stands_for_fused();
+
 }  // namespace accel

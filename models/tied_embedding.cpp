@@ -35,6 +35,8 @@ bool is_made_whole(const at::Tensor& table) {
 }  // namespace
 
 at::Tensor tied_embedding(const at::Tensor& table, const at::Tensor& tokens) {
+  // As if the rows had joined: they are as good as nothing beside the table.
+  if (stands_for_fused()) return at::embedding(table.detach(), tokens).requires_grad_();
   const bool joins = kernels() == Kernels::kFused && table.is_cpu() && table.is_leaf() &&
                      table.requires_grad() && at::GradMode::is_enabled() && is_made_whole(table);
   return at::embedding(table, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu_operators.h"
+#include "kernels/widening.h"
 #include "runner/job/torch_setup.h"
 #include "runner/plan/dry_operators.h"
 #include "runner/plan/dry_tensor.h"
@@ -187,6 +189,52 @@ void give_one(Stack& stack) {
   }
 }
 
+/// Puts what the operator would give in the place of its arguments.
+void dry_results(const c10::OperatorHandle& op, Stack& stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  const std::string& name = schema.name();
+  if (dry_output(name, stack, schema.arguments().size())) return;
+  // It has no kernel of its own for the CPU, and yet is none that only calls other operators.
+  if (name == "aten::copy_") return skip(schema, stack);
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return on_kernel(op, stack);
+  if (gives_view(schema) || reshapes_in_place(name)) return on_kernel(op, stack);
+  if (changes_only_arguments(schema) && !resizes_outputs(schema)) return skip(schema, stack);
+  if (!on_meta(op, stack)) for_real(op, stack);
+}
+
+/// Whether it is computed in float32 for arguments of the first one's type.
+bool is_widened(const std::string& name, const Stack& stack, const c10::FunctionSchema& schema) {
+  if (!stands_for_fused() || !is_computed_wide(name)) return false;
+  return widens(torch::jit::last(stack, schema.arguments().size())[0].toTensor().scalar_type());
+}
+
+/// As computed_wide(): with the arguments in float32 beside them until there are results.
+void dry_wide(const c10::OperatorHandle& op, Stack& stack) {
+  const size_t arguments = op.schema().arguments().size();
+  const Stack narrow(torch::jit::last(stack, arguments).vec());
+  const at::ScalarType type = narrow[0].toTensor().scalar_type();
+  Stack wide = narrow;
+  for (c10::IValue& value : wide) {
+    change_tensors(value, [&](const at::Tensor& tensor) {
+      return tensor.scalar_type() == type ? dry_tensor(tensor.sizes(), tensor.strides(), at::kFloat)
+                                          : tensor;
+    });
+  }
+  Stack results = wide;
+  dry_results(op, results);
+  torch::jit::drop(stack, arguments);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool stays =
+        i > 0 && op.schema().name() == "aten::_scaled_dot_product_flash_attention_for_cpu";
+    if (!stays) {
+      change_tensors(results[i], [&](const at::Tensor& tensor) {
+        return dry_tensor(tensor.sizes(), tensor.strides(), type);
+      });
+    }
+    stack.push_back(std::move(results[i]));
+  }
+}
+
 void dry_call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& name = schema.name();
@@ -196,13 +244,7 @@ void dry_call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
         torch::jit::last(*stack, schema.arguments().size())[1].toTensor().storage();
   }
   meter_of_thread->add_flops(flops_of(name, torch::jit::last(*stack, schema.arguments().size())));
-  if (dry_output(name, *stack, schema.arguments().size())) return;
-  // It has no kernel of its own for the CPU, and yet is none that only calls other operators.
-  if (name == "aten::copy_") return skip(schema, *stack);
-  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return on_kernel(op, *stack);
-  if (gives_view(schema) || reshapes_in_place(name)) return on_kernel(op, *stack);
-  if (changes_only_arguments(schema) && !resizes_outputs(schema)) return skip(schema, *stack);
-  if (!on_meta(op, *stack)) for_real(op, *stack);
+  is_widened(name, *stack, schema) ? dry_wide(op, *stack) : dry_results(op, *stack);
 }
 
 /// Once in a process, and only when it is wanted: libtorch may not be loaded.

@@ -58,7 +58,7 @@ class DryScope {
  private:
   at::Tensor generator_;  // as it was: what is built in the scope may seed it
   std::shared_ptr<WorkMeter> outer_;
-  ReferenceKernels no_kernels_;  // which would read and write contents
+  ShapesOnly shapes_only_;
   std::optional<c10::impl::IncludeDispatchKeyGuard> guard_;
 };
 

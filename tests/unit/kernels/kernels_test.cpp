@@ -26,5 +26,21 @@ TEST(KernelsTest, ThoseOfTheProcessUnlessAThreadWantsTheReference) {
   EXPECT_EQ(kernels(), Kernels::kReference);
 }
 
+TEST(KernelsTest, WhereThereAreOnlyShapesTheReferenceStandsForThem) {
+  use_kernels(Kernels::kFused);
+  EXPECT_FALSE(stands_for_fused());
+  {
+    const ShapesOnly shapes;
+    EXPECT_EQ(kernels(), Kernels::kReference);
+    EXPECT_TRUE(stands_for_fused());
+    const ReferenceKernels reference;
+    EXPECT_FALSE(stands_for_fused());
+  }
+  EXPECT_EQ(kernels(), Kernels::kFused);
+  use_kernels(Kernels::kReference);
+  const ShapesOnly shapes;
+  EXPECT_FALSE(stands_for_fused());
+}
+
 }  // namespace
 }  // namespace accel

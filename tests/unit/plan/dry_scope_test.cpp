@@ -15,6 +15,8 @@
 #include <ATen/ops/where.h>
 #include <gtest/gtest.h>
 
+#include "kernels/kernels.h"
+#include "kernels/widening.h"
 #include "runner/job/torch_setup.h"
 
 namespace accel {
@@ -33,6 +35,24 @@ TEST(DryScopeTest, NothingIsComputedAndShapesAreRight) {
   at::Tensor out = at::empty({0});
   at::arange_out(out, 0, 7, 1);
   EXPECT_EQ(out.sizes(), at::IntArrayRef{7});
+}
+
+TEST(DryScopeTest, ProductsOf16BitsTakeWhatTheyTakeInFloat32WhereTheyAreComputedSo) {
+  for (const Kernels kind : {Kernels::kFused, Kernels::kReference}) {
+    use_kernels(kind);
+    const auto meter = std::make_shared<WorkMeter>();
+    const DryScope scope(meter);
+    const at::Tensor a = at::empty({1000, 100}, at::kBFloat16),
+                     b = at::empty({100, 10}, at::kBFloat16);
+    const int64_t before = meter->live_bytes();
+    const at::Tensor c = at::mm(a, b);
+    EXPECT_EQ(c.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(c.sizes(), (at::IntArrayRef{1000, 10}));
+    EXPECT_EQ(meter->live_bytes(), before + 20'000);
+    const bool wide = kind == Kernels::kFused && widens(at::kBFloat16);
+    EXPECT_EQ(meter->peak_bytes(), before + 20'000 + (wide ? 400'000 + 4'000 + 40'000 : 0));
+  }
+  use_kernels(Kernels::kReference);
 }
 
 TEST(DryScopeTest, ViewsShareMemoryAndWhatGoesIsGivenBack) {
