@@ -17,7 +17,7 @@ configure = cmake $(torch_dir) --preset $(1) >/dev/null
 ctest = ctest --output-on-failure --test-dir
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint tidy asan tsan fuzz torture bench peers interop install clean
+.PHONY: help run build test lint tidy asan tsan fuzz torture bench interop install clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -62,13 +62,11 @@ torture: build ## kill a saving job KILLS=1000 times, then ranks, and compare ho
 	python3 tests/smoke/ranks_deaths.py $(release)/accel-run all
 	python3 tests/smoke/ranks_launcher.py $(release)/accel-run 100
 
-peers: build ## time the same steps in accel-run, Accelerate, Trainer, PyTorch and torch.compile
+bench: build ## measure accel-run beside its peers: SECTIONS=steps,start ROUNDS=3 SHORT=1
 	@tools/bootstrap.sh interop
-	tools/interop.sh build/interop $(release) peers
-
-bench: build ## measure what the loop costs
 	@cmake --build $(release) --target bench
-	bench/run.sh $(release)
+	tools/interop.sh build/interop $(release) bench $(if $(SECTIONS),--sections $(SECTIONS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SHORT),--short)
 
 interop: build ## compare with the Python packages, in a venv of its own
 	@tools/bootstrap.sh interop

@@ -3,6 +3,8 @@
 // one process, in alternating rounds; the medians' ratio is what counts.
 //
 //   loop_overhead [MODEL] [BATCH] [STEPS] [ROUNDS] [WORKERS]
+//
+// The last line it prints is JSON; times are milliseconds a step.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -114,9 +116,11 @@ void measure(const Setting& setting, const fs::path& folder) {
     ours.push_back(seconds([&] { run_job(*job, request); }));
   }
   const double n = static_cast<double>(setting.steps), a = median(ours), b = median(theirs);
-  std::printf("%s, batch %ld, %ld workers: loop %.3f ms a step, bare %.3f ms, ratio %.3f\n",
-              setting.model.c_str(), static_cast<long>(setting.batch),
-              static_cast<long>(setting.workers), 1e3 * a / n, 1e3 * b / n, a / b);
+  std::printf(
+      "{\"model\": \"%s\", \"batch\": %ld, \"workers\": %ld, \"loop\": %.4f, \"bare\": %.4f, "
+      "\"ratio\": %.4f}\n",
+      setting.model.c_str(), static_cast<long>(setting.batch), static_cast<long>(setting.workers),
+      1e3 * a / n, 1e3 * b / n, a / b);
 }
 
 }  // namespace

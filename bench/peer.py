@@ -1,8 +1,8 @@
-"""One peer of `peers.py` at work: trains what its recipe trains and leaves a result as JSON.
+"""One peer at work: trains what its recipe trains and leaves a result as JSON.
 
     peer.py PEER WORK RESULT
 
-WORK is JSON (see peers.py); the folder holds its data. PEER is accelerate, trainer (Hugging Face's),
+WORK is JSON (see works.py); the folder holds its data. PEER is accelerate, trainer (Hugging Face's),
 eager (plain PyTorch, fused optimizer), compile (torch.compile of the whole step, same optimizer),
 roofline (matrix products and nothing else) or count (what a step computes).
 """
@@ -42,23 +42,55 @@ def windows(tokens, context, limit):
 
 
 def dataset(work):
-    if work["data"] == "images":
-        images = torch.from_numpy(numpy.load(work["name"] + "_x.npy")).float().div(255)
-        return TensorDataset(images, torch.from_numpy(numpy.load(work["name"] + "_y.npy")))
+    name = work["name"]
+    if "shape" in work:
+        inputs = torch.from_numpy(numpy.load(name + "_x.npy"))
+        inputs = inputs.float().div(255) if work["data"] == "images" else inputs
+        return TensorDataset(inputs, torch.from_numpy(numpy.load(name + "_y.npy")))
     if work["data"] == "text":
-        text = open("input.txt").read()
+        text = open(name + ".txt").read()
         ids = {character: i for i, character in enumerate(sorted(set(text)))}
         tokens = torch.tensor([ids[character] for character in text])
     else:
-        tokens = torch.from_numpy(numpy.fromfile("tokens.bin", numpy.uint16).astype(numpy.int64))
+        tokens = torch.from_numpy(numpy.fromfile(name + ".bin", numpy.uint16).astype(numpy.int64))
     return windows(tokens, work["options"]["context"], work["samples"])
+
+
+def bert(options):
+    """transformers' model, with the weights that accel-run draws: those of each layer's own start, then a normal."""
+    import transformers
+
+    class Classifier(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = transformers.BertForSequenceClassification(transformers.BertConfig(
+                vocab_size=options["vocab"], max_position_embeddings=options["context"], hidden_size=options["width"],
+                num_hidden_layers=options["layers"], num_attention_heads=options["heads"],
+                intermediate_size=4 * options["width"], num_labels=options["classes"], hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0))
+            drawn = [part for part in self.net.modules() if isinstance(part, (torch.nn.Linear, torch.nn.Embedding))]
+            torch.manual_seed(SEED)
+            for part in drawn:
+                part.reset_parameters()
+            for part in drawn:
+                torch.nn.init.normal_(part.weight, std=0.02)
+                if isinstance(part, torch.nn.Linear):
+                    torch.nn.init.zeros_(part.bias)
+
+        def forward(self, tokens):
+            return self.net(input_ids=tokens).logits
+
+    return Classifier()
+
+
+BUILD = dict(models.BUILD, bert=bert)
 
 
 def prepared(work):
     """The model with accel-run's weights, and batches in its order."""
     torch.set_num_threads(work["threads"])
     torch.manual_seed(SEED)
-    model = models.BUILD[work["model"]](work["options"])
+    model = BUILD[work["model"]](work["options"])
     data = dataset(work)
     loader = DataLoader(data, work["batch"], sampler=EpochOrder(len(data)), drop_last=True, generator=torch.Generator())
     return model, loader
@@ -183,7 +215,7 @@ def count(work):
     model, loader = prepared(work)
     with FlopCounterMode(display=False) as counter:
         loss_of(model, *next(iter(loader))).backward()
-    return {"operations": counter.get_total_flops()}
+    return {"operations": counter.get_total_flops(), "parameters": sum(p.numel() for p in model.parameters())}
 
 
 PEERS = {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the comparisons with the Python packages.   tools/interop.sh VENV BUILD [peers]
-# With `peers` it is speed that is compared, by bench/peers.py.
+# Runs the comparisons with the Python packages.   tools/interop.sh VENV BUILD [bench OPTION...]
+# With `bench` it is speed that is compared, by bench/suite.py with these options.
 # The packages go into virtual environments of their own (5 GB), those of the trackers into VENV-trackers:
 # they do not agree with the others on versions. ACCEL_PYTHON=<python> and
 # ACCEL_TRACKERS_PYTHON=<python> use ones that have them already.
@@ -24,12 +24,13 @@ if [ -z "${ACCEL_PYTHON:-}" ]; then
   make_venv "$venv" requirements.txt "torch, accelerate and tensorboard"
   ACCEL_PYTHON=$venv/bin/python
 fi
+if [ "${3:-}" = bench ]; then
+  shift 3
+  exec python3 "$source/bench/suite.py" "$build/accel-run" "$build/bench-results" --python "$ACCEL_PYTHON" "$@"
+fi
 if [ -z "${ACCEL_TRACKERS_PYTHON:-}" ]; then
   make_venv "$venv-trackers" trackers.txt "wandb, mlflow, trackio, comet_ml and dvclive"
   ACCEL_TRACKERS_PYTHON=$venv-trackers/bin/python
 fi
 export ACCEL_PYTHON ACCEL_TRACKERS_PYTHON
-if [ "${3:-}" = peers ]; then
-  exec python3 "$source/bench/peers.py" "$build/accel-run" "$ACCEL_PYTHON" "$build/peers"
-fi
 exec "$ACCEL_PYTHON" "$source/tests/interop/run.py" "$build"

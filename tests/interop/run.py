@@ -23,6 +23,7 @@ def steps(build, scratch):
     yield "Accelerate still gives the golden losses", [python, HERE / "make_golden_losses.py", "--check"]
     yield "accel-run gives them too", [python, ROOT / "tests/smoke/golden_losses.py",
                                        build / "accel-run", HERE, "losses"]
+    yield "PyTorch still gives the benchmarks' losses", [python, HERE / "make_golden_bench.py", "--check"]
     yield "two processes of Accelerate's still give theirs", [python, HERE / "make_golden_rank_losses.py", "--check"]
     yield "two ranks of accel-run give them too", [python, ROOT / "tests/smoke/golden_losses.py",
                                                    build / "accel-run", HERE, "rank_losses"]
