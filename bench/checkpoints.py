@@ -1,10 +1,6 @@
-#!/usr/bin/env python3
 """What checkpoints of GPT-2 124M with AdamW cost, beside Accelerate's and beside dd.
 
-    checkpoints.py ACCEL_RUN PYTHON FOLDER [ROUNDS]
-
-PYTHON has accelerate installed. FOLDER is made, and is where everything is written: the disk that is
-measured. The two sides take turns; medians and their ratios are printed. The machine should be idle.
+The two sides take turns. The folder is on the disk that is measured.
 """
 
 import json
@@ -14,18 +10,19 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 from array import array
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from sides import INTEROP
+
 CONTEXT = 128
 STEPS = 8
 SAVE_EVERY = 2
+FULL = {"layers": 12, "heads": 12, "width": 768}
+SHORT = {"layers": 2, "heads": 4, "width": 32}
 
 RECIPE = f"""
 name: gpt2
-model: {{type: gpt, layers: 12, heads: 12, width: 768, context: 1024, vocab: 50257}}
+model: {{type: gpt, SIZES, context: 1024, vocab: 50257}}
 data:
   train: {{type: tokens, path: tokens.bin, context: {CONTEXT}, vocab: 50257}}
   loader: {{workers: 0}}
@@ -35,13 +32,13 @@ checkpoint: {{every: {SAVE_EVERY} steps, keep: {{last: 1, best: 0}}, resume: aut
 """
 
 ACCELERATE = """
-import shutil, sys, time
+import json, shutil, sys, time
 import torch
 from accelerate import Accelerator
 sys.path.insert(0, sys.argv[1])
 from models import Gpt
 accelerator = Accelerator(cpu=True)
-model = Gpt(50257, 1024, layers=12, heads=12, width=768)
+model = Gpt(50257, 1024, **json.loads(sys.argv[2]))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 model, optimizer = accelerator.prepare(model, optimizer)
 for parameter in model.parameters():
@@ -85,10 +82,9 @@ def ours(binary, folder):
     return seconds
 
 
-def accelerate(python, folder):
+def accelerate(python, folder, sizes):
     seconds = {"save": [], "load": []}
-    for line in run(python, "-c", ACCELERATE, HERE.parent / "tests/interop", cwd=folder,
-                    stderr=subprocess.DEVNULL).splitlines():
+    for line in run(python, "-c", ACCELERATE, INTEROP, json.dumps(sizes), cwd=folder, stderr=subprocess.DEVNULL).splitlines():
         kind, value = line.split()
         seconds[kind].append(float(value))
     return seconds
@@ -102,30 +98,38 @@ def dd(folder, megabytes):
     return float(re.search(r"([0-9.]+) s,", told)[1])
 
 
-def main():
-    binary, python, folder = (Path(word).absolute() for word in sys.argv[1:4])
-    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
-    folder.mkdir(parents=True, exist_ok=True)
+def measured(words, folder, sizes):
+    """Seconds by side and kind, and the bytes of a checkpoint."""
+    seconds, size = {}, 0
+    for _ in range(words.rounds):
+        sides = {"ours": ours(words.accel_run, folder)}
+        size = sum(path.stat().st_size for path in folder.glob("runs/gpt2/checkpoints/*/**/*") if path.is_file())
+        if words.python:
+            sides["accelerate"] = accelerate(words.python, folder, sizes)
+        sides["dd"] = {"write": [dd(folder, max(1, size // 1_000_000))]}
+        for side, kinds in sides.items():
+            for kind, values in kinds.items():
+                seconds.setdefault(f"{side} {kind}", []).extend(values)
+    return seconds, size
+
+
+def run_section(words, folder):
+    sizes = SHORT if words.short else FULL
     random.seed(0)
     tokens = array("H", (random.randrange(50257) for _ in range(CONTEXT * 64 + 1)))
     (folder / "tokens.bin").write_bytes(tokens.tobytes())
-    (folder / "gpt2.yaml").write_text(RECIPE)
-    all_seconds = {}
-    for _ in range(rounds):
-        sides = {"ours": ours(binary, folder), "accelerate": accelerate(python, folder)}
-        size = sum(path.stat().st_size for path in (folder / "accelerate").iterdir())
-        sides["dd"] = {"write": [dd(folder, size // 1_000_000)]}
-        for side, kinds in sides.items():
-            for kind, values in kinds.items():
-                all_seconds.setdefault((side, kind), []).extend(values)
-    median = {key: statistics.median(values) for key, values in all_seconds.items()}
-    print(f"checkpoint of {size / 1e9:.2f} GB, {rounds} rounds; medians (least to most) in seconds")
-    for (side, kind), values in all_seconds.items():
-        print(f"  {side:10} {kind:12} {median[side, kind]:7.3f}  ({min(values):.3f} to {max(values):.3f})")
-    print(f"ratio, training waits / Accelerate's save:  {median['ours', 'stall'] / median['accelerate', 'save']:.3f}")
-    print(f"ratio, dd / a save in training's way:       {median['dd', 'write'] / median['ours', 'synchronous']:.3f}")
-    print(f"ratio, load / Accelerate's:                 {median['ours', 'load'] / median['accelerate', 'load']:.3f}")
-
-
-if __name__ == "__main__":
-    main()
+    text = ", ".join(f"{name}: {value}" for name, value in sizes.items())
+    (folder / "gpt2.yaml").write_text(RECIPE.replace("SIZES", text))
+    seconds, size = measured(words, folder, sizes)
+    median = {kind: statistics.median(values) for kind, values in seconds.items()}
+    print(f"checkpoint of {size / 1e9:.2f} GB; medians (least to most) in seconds")
+    for kind, values in seconds.items():
+        speed = f"  {size / median[kind] / 1e9:6.2f} GB/s" if median[kind] and "stall" not in kind else ""
+        print(f"  {kind:20} {median[kind]:7.3f}  ({min(values):.3f} to {max(values):.3f}){speed}")
+    pairs = {"training waits / Accelerate's save": ("ours stall", "accelerate save"),
+             "dd / a save in training's way": ("dd write", "ours synchronous"),
+             "load / Accelerate's": ("ours load", "accelerate load")}
+    for name, (above, below) in pairs.items():
+        if median.get(below):
+            print(f"  ratio, {name:36}{median[above] / median[below]:.3f}")
+    return {"seconds": seconds, "bytes": size}

@@ -9,72 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
-#include "core/sample_rng.h"
-#include "runner/job/job.h"
+#include "bench/bench_job.h"
 #include "runner/loop/run.h"
-#include "runner/loop/to_batch.h"
 
 namespace accel {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr int64_t kSamples = 4096;
-
-/// An .npy file of `count` values of `size` bytes, drawn by `draw`.
-template <class T, class Draw>
-void write_npy(const fs::path& path, const std::string& type, const std::string& shape,
-               int64_t count, Draw draw) {
-  std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
-  header.append(117 - header.size(), ' ');
-  header += '\n';
-  std::ofstream out(path, std::ios::binary);
-  out << "\x93NUMPY\x01" << '\0' << static_cast<char>(header.size()) << '\0' << header;
-  for (int64_t i = 0; i < count; ++i) {
-    const T value = draw();
-    out.write(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-}
-
-std::string write_data(const fs::path& folder) {
-  SampleRng rng(1, 2, 3);
-  const std::string n = std::to_string(kSamples);
-  write_npy<uint8_t>(folder / "x.npy", "|u1", "(" + n + ", 1, 28, 28)", kSamples * 28 * 28,
-                     [&] { return static_cast<uint8_t>(rng.below(256)); });
-  write_npy<int64_t>(folder / "y.npy", "<i8", "(" + n + ",)", kSamples,
-                     [&] { return static_cast<int64_t>(rng.below(10)); });
-  return "{type: npy, scale: true, inputs: '" + (folder / "x.npy").string() + "', targets: '" +
-         (folder / "y.npy").string() + "'}";
-}
-
-struct Setting {
-  std::string model;
-  int64_t batch, steps, rounds, workers;
-};
-
-std::unique_ptr<Job> make_job(const Setting& setting, const std::string& data) {
-  static const Registry registry = [] {
-    Registry made;
-    Registration::enter_all(made);
-    return made;
-  }();
-  const std::string text =
-      "model: " + setting.model + "\ndata: {train: " + data +
-      ", loader: {workers: " + std::to_string(setting.workers) +
-      "}}\ncheckpoint: {every: never, at_end: false}\nlog: {every: 100 steps}\n"
-      "train: {until: " +
-      std::to_string(setting.steps) + " steps, batch: " + std::to_string(setting.batch) + "}\n";
-  Diagnostics problems;
-  Reading reading{problems, registry};
-  const Node tree = parse_recipe("bench.yaml", text);
-  RecipeOptions recipe = read_recipe(tree, "bench", reading);
-  Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry);
-}
 
 template <class Work>
 double seconds(const Work& work) {
@@ -83,37 +23,33 @@ double seconds(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double bare_round(Job& job, const std::vector<Batch>& batches, int64_t steps) {
-  return seconds([&] {
-    for (int64_t i = 0; i < steps; ++i) {
-      const Batch& batch = batches[static_cast<size_t>(i) % batches.size()];
-      const at::Tensor loss = job.task->loss(*job.model, batch);
-      loss.backward();
-      job.optimizer->step();
-      job.optimizer->zero_grad();
-    }
-  });
-}
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-void measure(const Setting& setting, const fs::path& folder) {
-  const std::string data = write_data(folder);
-  const auto bare = make_job(setting, data);
-  std::vector<Batch> batches;
-  for (int i = 0; i < 8; ++i) batches.push_back(to_batches(bare->train_loader->next()).front());
-  bare->optimizer->set_lrs(bare->optimizer->base_lrs());
-  bare_round(*bare, batches, 20);
+double seconds_of_run(const BenchSetting& setting, const BenchFolder& folder) {
+  const auto job = make_bench_job(setting, folder);
+  static int runs = 0;
+  RunRequest request;
+  request.run_dir = (folder.path() / std::to_string(++runs)).string();
+  return seconds([&] { run_job(*job, request); });
+}
+
+/// A run of few steps is taken from each of many: what remains has neither start nor end.
+void measure(const BenchSetting& setting, int64_t rounds) {
+  const BenchFolder folder;
+  const auto bare = make_bench_job(setting, folder);
+  const std::vector<Batch> batches = first_batches(*bare);
+  BenchSetting start = setting, whole = setting;
+  start.steps = 20;
+  whole.steps += start.steps;
+  bare_steps(*bare, batches, start.steps);
   std::vector<double> ours, theirs;
-  for (int64_t round = 0; round < setting.rounds; ++round) {
-    theirs.push_back(bare_round(*bare, batches, setting.steps));
-    const auto job = make_job(setting, data);
-    RunRequest request;
-    request.run_dir = (folder / ("run" + std::to_string(round))).string();
-    ours.push_back(seconds([&] { run_job(*job, request); }));
+  for (int64_t round = 0; round < rounds; ++round) {
+    theirs.push_back(seconds([&] { bare_steps(*bare, batches, setting.steps); }));
+    const double before = seconds_of_run(start, folder);
+    ours.push_back(seconds_of_run(whole, folder) - before);
   }
   const double n = static_cast<double>(setting.steps), a = median(ours), b = median(theirs);
   std::printf(
@@ -128,11 +64,10 @@ void measure(const Setting& setting, const fs::path& folder) {
 
 int main(int argc, char** argv) {
   const auto number = [&](int i, int64_t other) { return argc > i ? std::atoll(argv[i]) : other; };
-  const accel::Setting setting{argc > 1 ? argv[1] : "lenet", number(2, 128), number(3, 100),
-                               number(4, 5), number(5, 2)};
-  std::string folder = (std::filesystem::temp_directory_path() / "accel-bench-XXXXXX").string();
-  if (!mkdtemp(folder.data())) return 1;
-  accel::measure(setting, folder);
-  std::filesystem::remove_all(folder);
+  const accel::BenchSetting setting{.model = argc > 1 ? argv[1] : "lenet",
+                                    .batch = number(2, 128),
+                                    .steps = number(3, 100),
+                                    .workers = number(5, 2)};
+  accel::measure(setting, number(4, 5));
   return 0;
 }

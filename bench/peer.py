@@ -4,7 +4,8 @@
 
 WORK is JSON (see works.py); the folder holds its data. PEER is accelerate, trainer (Hugging Face's),
 eager (plain PyTorch, fused optimizer), compile (torch.compile of the whole step, same optimizer),
-roofline (matrix products and nothing else) or count (what a step computes).
+roofline (matrix products and nothing else) or count (what a step computes). accelerate_logs also logs to
+TensorBoard, accelerate_saves leaves its state and accelerate_resumes goes on from it.
 """
 
 import json
@@ -117,6 +118,8 @@ class Clock:
         now = time.perf_counter()
         self.seconds.append(now - self.last)
         self.last = now
+        if len(self.losses) == 1:
+            print("first step", flush=True)
         self.left -= 1
         return self.left > 0
 
@@ -124,20 +127,33 @@ class Clock:
         return {"seconds": self.seconds, "losses": self.losses}
 
 
-def accelerate(work):
+def accelerate(work, resume=False, save=False, log=None):
+    """resume: from what `save` left in the folder "state". log: to this tracker, every step."""
     from accelerate import Accelerator
 
-    accelerator = Accelerator(cpu=True, mixed_precision=work["precision"])
+    accelerator = Accelerator(cpu=True, mixed_precision=work["precision"], log_with=log, project_dir="trackers")
+    if log:
+        accelerator.init_trackers("bench")
     model, loader = prepared(work)
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+    given = batches(loader)
+    if resume:
+        accelerator.load_state("state")
+        next(given)  # of the step before
     clock = Clock(work)
-    for inputs, targets in batches(loader):
+    for inputs, targets in given:
         loss = loss_of(model, inputs, targets)
         accelerator.backward(loss)
         optimizer.step()
         optimizer.zero_grad()
+        if log:
+            accelerator.log({"train/loss": float(loss)}, step=len(clock.losses))
         if not clock.step(loss):
-            return clock.result()
+            break
+    if save:
+        accelerator.save_state("state")
+    accelerator.end_training()
+    return clock.result()
 
 
 def trainer(work):
@@ -220,6 +236,9 @@ def count(work):
 
 PEERS = {
     "accelerate": accelerate,
+    "accelerate_logs": lambda work: accelerate(work, log="tensorboard"),
+    "accelerate_saves": lambda work: accelerate(work, save=True),
+    "accelerate_resumes": lambda work: accelerate(work, resume=True),
     "trainer": trainer,
     "eager": lambda work: plain(work, False),
     "compile": lambda work: plain(work, True),

@@ -14,6 +14,14 @@ def environment(threads):
     return dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=str(INTEROP))
 
 
+def program(words, name):
+    """A benchmark of its own, built beside accel-run."""
+    path = words.accel_run.parent / "bench" / name
+    if not path.exists():
+        raise FileNotFoundError(f"there is no '{path}': build the target 'bench'")
+    return path
+
+
 def call(command, folder, threads):
     """Runs it in `folder`; peak memory in MiB. Its output goes to output.txt there."""
     log = folder / "output.txt"

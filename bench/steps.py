@@ -111,5 +111,6 @@ def run(words, folder):
                 print("\n".join(shown(row, size, fastest)), flush=True)
                 rows.append({"work": work["name"], "precision": precision, "threads": threads, "load": load,
                              "size": size, "fastest": fastest, "sides": row})
-    print("\n".join(summary(rows)))
+    for line in summary(rows):
+        print(line)
     return {"rows": rows, "void": void}

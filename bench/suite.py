@@ -5,7 +5,8 @@
              [--works NAME,..] [--precisions fp32,bf16] [--threads 1,2] [--peers NAME,..]
 
 PYTHON has torch, accelerate and transformers; without it accel-run is measured alone and its losses are
-compared with golden ones. FOLDER is made; bench.json is left in it, and a line of history.jsonl is added.
+compared with golden ones. FOLDER is made; bench.json is left in it, a line of history.jsonl is added, and what
+a section works with is in a folder of its name, emptied first.
 --short: small works, for their losses alone. The machine should be idle. Exit code 1: losses that differ.
 """
 
@@ -14,15 +15,24 @@ import datetime
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import checkpoints
+import kernels
+import loader
+import logging_cost
 import loop
+import ranks
+import start
 import steps
 from works import WORKS
 
-SECTIONS = {"steps": steps, "loop": loop}
+SECTIONS = {"steps": steps.run, "start": start.run, "resume": start.run_resume, "checkpoints": checkpoints.run_section,
+            "loader": loader.run, "ranks": ranks.run, "logging": logging_cost.run, "loop": loop.run,
+            "kernels": kernels.run}
 PEERS = ("accelerate", "trainer", "eager", "compile")
 
 
@@ -79,9 +89,10 @@ def main():
     result = circumstances(words)
     for name in words.sections:
         folder = words.folder / name
-        folder.mkdir(exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
+        folder.mkdir()
         print(f"== {name}", flush=True)
-        result[name] = SECTIONS[name].run(words, folder)
+        result[name] = SECTIONS[name](words, folder)
         (words.folder / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
     with (words.folder / "history.jsonl").open("a") as history:
         history.write(json.dumps(result) + "\n")

@@ -1,0 +1,91 @@
+// Each kernel of kernels/ beside its reference, forward alone and with the way back.
+//
+//   kernel_speed [--benchmark_filter=gelu] [--benchmark_format=json] ...
+//
+// A kernel is entered in kCases; threads are OMP_NUM_THREADS.
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/gelu.h"
+#include "kernels/kernels.h"
+#include "kernels/max_pool.h"
+#include "kernels/norm.h"
+
+namespace accel {
+namespace {
+
+using Forward = std::function<at::Tensor()>;
+
+at::Tensor drawn(at::IntArrayRef shape) {
+  return at::randn(shape);
+}
+at::Tensor leaf(at::IntArrayRef shape) {
+  return drawn(shape).set_requires_grad(true);
+}
+
+struct KernelCase {
+  const char* name;
+  /// Draws what the kernel takes and gives what calls it; leaves ask for gradients where it has
+  /// one.
+  std::function<Forward()> prepare;
+};
+
+const std::vector<KernelCase> kCases = {
+    {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
+    {"max_pool/128x20x24x24/2",
+     [] {
+       return [x = leaf({128, 20, 24, 24})] { return max_pool(x, {2, 2}); };
+     }},
+    {"max_pool/16x64x32x32/3",
+     [] {
+       return [x = leaf({16, 64, 32, 32})] { return max_pool(x, {3, 2, 1}); };
+     }},
+    {"norm_of_all/16x1M",
+     [] {
+       std::vector<at::Tensor> all;
+       for (int i = 0; i < 16; ++i) all.push_back(drawn({1 << 20}));
+       return [all] { return norm_of_all(all); };
+     }},
+};
+
+void run_forward(benchmark::State& state, Kernels which, const KernelCase& of) {
+  use_kernels(which);
+  const Forward forward = of.prepare();
+  for (auto _ : state) benchmark::DoNotOptimize(forward());
+}
+
+void run_both_ways(benchmark::State& state, Kernels which, const KernelCase& of) {
+  use_kernels(which);
+  const Forward forward = of.prepare();
+  const at::Tensor gradient = at::ones_like(forward().detach());
+  for (auto _ : state) forward().backward(gradient);
+}
+
+void enter(const KernelCase& of) {
+  for (const auto& [which, name] : EnumNames<Kernels>::kValues) {
+    const std::string label = std::string(of.name) + "/" + name;
+    benchmark::RegisterBenchmark((label + "/forward").c_str(), [&of, which = which](auto& state) {
+      run_forward(state, which, of);
+    })->UseRealTime();
+    if (!of.prepare()().requires_grad()) continue;
+    benchmark::RegisterBenchmark((label + "/both").c_str(), [&of, which = which](auto& state) {
+      run_both_ways(state, which, of);
+    })->UseRealTime();
+  }
+}
+
+}  // namespace
+}  // namespace accel
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  for (const accel::KernelCase& of : accel::kCases) accel::enter(of);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
