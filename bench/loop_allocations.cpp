@@ -11,39 +11,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 
-#include "bench/allocations.h"
 #include "bench/bench_job.h"
+#include "bench/count_steps.h"
 #include "runner/loop/run.h"
 
 namespace accel {
 namespace {
-
-/// Counts from the end of one step to that of another.
-class CountSteps final : public Callback {
- public:
-  CountSteps(int64_t first, int64_t last, Allocations& into)
-      : first_(first), last_(last), into_(into) {}
-
-  void on_step(int64_t step) override {
-    if (step == first_) counting_.emplace(into_);
-    if (step == last_) counting_.reset();
-  }
-
- private:
-  int64_t first_, last_;
-  Allocations& into_;
-  std::optional<CountAllocations> counting_;
-};
 
 Allocations of_run(BenchSetting setting, const BenchFolder& folder) {
   const int64_t first = setting.steps, last = 2 * setting.steps;
   setting.steps = last + 1;  // the last step logs
   const auto job = make_bench_job(setting, folder);
   Allocations found;
-  job->callbacks.push_back(std::make_unique<CountSteps>(first, last, found));
+  count_steps(*job, first, last, found);
   RunRequest request;
   request.run_dir = (folder.path() / "run").string();
   run_job(*job, request);

@@ -1,7 +1,11 @@
+#!/usr/bin/env python3
 """What two ranks on this machine cost, beside Accelerate's DDP in two processes.
 
-All sides train the same model on the same batches with one thread each, and must come to the same
-losses. They take turns; medians and ratios are printed: each rank waits for one that is held up.
+    ranks.py ACCEL_RUN PYTHON FOLDER [ROUNDS]
+
+PYTHON has accelerate installed. FOLDER is made; ranks.json is left in it. All sides train the same
+model on the same batches with one thread each, and must come to the same losses. They take turns;
+medians and ratios are printed. The machine should be idle: each rank waits for one that is held up.
 
 shared: a step of two ranks. apart: the same micro-batch in two processes that know nothing of each
 other, so that both cores are as busy. What a step takes longer when it is shared is the part of the
@@ -15,10 +19,11 @@ import random
 import re
 import statistics
 import subprocess
+import sys
 import time
+from pathlib import Path
 
-from sides import INTEROP
-
+INTEROP = Path(__file__).resolve().parents[1] / "tests/interop"
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1", PYTHONPATH=str(INTEROP))
 WARM_UP = 3  # steps that are not counted
 STARTS = 2  # of each kind in a round
@@ -263,22 +268,27 @@ def ratios_of(seconds, choose):
     return found
 
 
-def run(words, folder):
-    if not words.python:
-        print("  left out: it compares with Accelerate, and there is no --python")
-        return {}
-    bench = Bench(words.accel_run, words.python, folder)
+def main():
+    binary, python, folder = (Path(word).absolute() for word in sys.argv[1:4])
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    bench = Bench(binary, python, folder)
     (folder / "tiny.py").write_text(TINY_SCRIPT)
     load = os.getloadavg()[0]
-    seconds = measure(bench, words.rounds)
+    seconds = measure(bench, rounds)
     median = {key: statistics.median(values) for key, values in seconds.items()}
     ratios = {"median": ratios_of(seconds, statistics.median), "least": ratios_of(seconds, min)}
-    print(f"2 ranks, 1 thread each; load before and after {load:.1f} and {os.getloadavg()[0]:.1f}")
+    print(f"2 ranks, 1 thread each, {rounds} rounds; load before and after {load:.1f} and {os.getloadavg()[0]:.1f}")
     print("medians (least to most) in milliseconds")
     for (name, kind), values in seconds.items():
         print(f"  {name:9} {kind:18} {median[name, kind] * 1e3:8.2f}  ({min(values) * 1e3:.2f} to {max(values) * 1e3:.2f})")
     print("ratios of the medians, and of the least, which others on the machine disturb less")
     for (name, what), value in ratios["median"].items():
         print(f"  {name:9} {what:36} {value:8.3f} {ratios['least'][name, what]:8.3f}")
-    return {"seconds": {" ".join(key): value for key, value in median.items()},
-            "ratios": {by: {" ".join(key): value for key, value in of.items()} for by, of in ratios.items()}}
+    (folder / "ranks.json").write_text(json.dumps(
+        {"load": load, "seconds": {" ".join(key): value for key, value in median.items()},
+         "ratios": {by: {" ".join(key): value for key, value in of.items()} for by, of in ratios.items()}},
+        indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -25,13 +25,22 @@ import kernels
 import loader
 import logging_cost
 import loop
-import ranks
 import start
 import steps
+from sides import HERE
 from works import WORKS
 
+
+def run_ranks(words, folder):
+    if not words.python:
+        print("  left out: it compares with Accelerate, and there is no --python")
+        return {}
+    subprocess.run([sys.executable, HERE / "ranks.py", words.accel_run, words.python, folder, str(words.rounds)], check=True)
+    return json.loads((folder / "ranks.json").read_text())
+
+
 SECTIONS = {"steps": steps.run, "start": start.run, "resume": start.run_resume, "checkpoints": checkpoints.run_section,
-            "loader": loader.run, "ranks": ranks.run, "logging": logging_cost.run, "loop": loop.run,
+            "loader": loader.run, "ranks": run_ranks, "logging": logging_cost.run, "loop": loop.run,
             "kernels": kernels.run}
 PEERS = ("accelerate", "trainer", "eager", "compile")
 
@@ -76,7 +85,7 @@ def processor():
 
 def circumstances(words):
     """What a figure must be read with."""
-    git = subprocess.run(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+    git = subprocess.run(["git", "-C", str(HERE), "describe", "--always", "--dirty"],
                          capture_output=True, text=True, check=False)
     return {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "commit": git.stdout.strip(), "processor": processor(), "cores": os.cpu_count(), "short": words.short,

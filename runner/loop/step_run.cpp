@@ -108,10 +108,10 @@ double StepRun::update(const std::string& optimizer, const BatchLoss& loss) {
   return mean;
 }
 
-std::vector<at::Tensor> StepRun::run_passes(TrainedPart& part, const BatchLoss& loss) {
+PassLosses StepRun::run_passes(TrainedPart& part, const BatchLoss& loss) {
   const Window& window = work_.window;
   const GradientShare share = share_of_gradients(job_, window, shared_);
-  std::vector<at::Tensor> losses(batches_.size());
+  PassLosses losses(batches_.size());
   const auto pass = [&](size_t i) {
     work_.watch.lap(Phase::kSync);
     at::Tensor mean;
@@ -154,7 +154,7 @@ void StepRun::apply(TrainedPart& part) {
     work_.watch.lap(Phase::kOptimizer);
     part.strategy->updated(step());
     work_.watch.lap(Phase::kSync);
-    done_.push_back(part.name);
+    done_.push_back(&part);
   } else {
     check_scale();
     updated_ = false;
@@ -166,7 +166,7 @@ void StepRun::apply(TrainedPart& part) {
 
 /// Sums the parts' losses. One process alone adds as Accelerate's users do; several add in the
 /// order of the parts, whoever made them.
-double StepRun::window_loss(const std::vector<at::Tensor>& losses) const {
+double StepRun::window_loss(const PassLosses& losses) const {
   const bool alone =
       job_.group->world() == 1 && job_.recipe.accelerator.reduction == Reduction::kBucketed;
   if (alone) {
@@ -217,7 +217,9 @@ void StepRun::fail_for_memory(const TrainedPart& part) const {
 std::string StepRun::weights_now() const {
   if (done_.empty()) return "; the weights are those of the step before";
   std::string names;
-  for (const std::string& name : done_) names += (names.empty() ? "'" : ", '") + name + "'";
+  for (const TrainedPart* part : done_) {
+    names += (names.empty() ? "'" : ", '") + part->name + "'";
+  }
   return "; " + names + " has made its update of this step, the other weights are those of the " +
          "step before";
 }

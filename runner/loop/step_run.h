@@ -1,6 +1,8 @@
 // One step under way: what a task is given, and what is known of the step when it has returned.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -19,6 +21,10 @@ struct SharedWindow {
   std::vector<double> weights;  ///< of all parts
   double total = 0;             ///< their sum
 };
+
+/// Of so many the step keeps account without memory from the heap.
+constexpr size_t kUsualPasses = 4;
+using PassLosses = c10::SmallVector<at::Tensor, kUsualPasses>;
 
 class StepRun final : public StepContext {
  public:
@@ -44,9 +50,9 @@ class StepRun final : public StepContext {
  private:
   /// The passes of one update, until `part` has the gradients of all ranks. Returns the losses'
   /// parts of the window's mean.
-  std::vector<at::Tensor> run_passes(TrainedPart& part, const BatchLoss& loss);
+  PassLosses run_passes(TrainedPart& part, const BatchLoss& loss);
   void apply(TrainedPart& part);
-  double window_loss(const std::vector<at::Tensor>& losses) const;
+  double window_loss(const PassLosses& losses) const;
   /// Clips as the recipe says. Returns the norm before.
   double clip(const TrainedPart& part) const;
   /// Throws what tells that memory is short, on all ranks.
@@ -64,7 +70,7 @@ class StepRun final : public StepContext {
   GroupRanks ranks_;
   double grad_norm_ = 0;
   bool updated_ = true;
-  std::vector<std::string> done_;  ///< optimizers that have made their update
+  c10::SmallVector<const TrainedPart*, kUsualPasses> done_;  ///< those that have made their update
   std::map<std::string, double> logged_;
 };
 

@@ -177,11 +177,11 @@ void TrainLoop::step() {
   job.watch->step(state_.progress.step + 1);
   job.watch->phase("data");
   profile_.before(state_.progress.step + 1);
-  std::vector<double> lrs;
+  lrs_.clear();
   for (const double base : job.optimizer->base_lrs()) {
-    lrs.push_back(job.schedule->lr(base, state_.updates));
+    lrs_.push_back(job.schedule->lr(base, state_.updates));
   }
-  job.optimizer->set_lrs(lrs);
+  job.optimizer->set_lrs(lrs_);
   Window window = job.train_loader->next();
   if (state_.progress.step == 0) show_images(parts_, window);
   watch_.lap(Phase::kData);
@@ -215,7 +215,7 @@ void TrainLoop::step() {
   record.epoch = window.epoch;
   record.samples = state_.progress.samples;
   record.loss = result.loss;
-  record.lr = lrs.front();
+  record.lr = lrs_.front();
   record.ids_digest = window.digest;
   record.skipped = !result.updated;
   if (result.updated) record.grad_norm = result.grad_norm;

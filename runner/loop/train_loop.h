@@ -108,7 +108,8 @@ class TrainLoop {
   Trigger save_due_;
   ProgressBar bar_;
   Interval interval_;
-  bool asked_ = false;  ///< by a rank at the start of the last step: to stop or to be steered
+  std::vector<double> lrs_;  ///< the step's, of the optimizer's groups
+  bool asked_ = false;       ///< by a rank at the start of the last step: to stop or to be steered
   double clock_ = 0;
   double seconds_before_;  ///< of earlier lives
   int64_t first_step_;

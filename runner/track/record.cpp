@@ -3,7 +3,7 @@
 #include <bit>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 #include <ctime>
 
 #include "core/json_text.h"
@@ -30,10 +30,27 @@ const std::string& rewound(const std::string& path, int64_t first_step) {
   return path;
 }
 
-std::string hex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
+void add(std::string& line, std::string_view key, int64_t value) {
+  char text[24];
+  line += key;
+  line.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+/// As json_number() writes it.
+void add(std::string& line, std::string_view key, double value) {
+  char text[32];
+  line += key;
+  if (!std::isfinite(value)) {
+    line += "null";
+    return;
+  }
+  line.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+void add_hex(std::string& line, std::string_view key, uint64_t value) {
+  line += key;
+  for (int bits = 60; bits >= 0; bits -= 4) line += "0123456789abcdef"[value >> bits & 15];
+  line += '"';
 }
 
 std::string start_of_line(int64_t step) {
@@ -54,16 +71,18 @@ RunRecord::RunRecord(const std::string& path, int64_t first_step)
     : file_(std::make_unique<AppendFile>(rewound(path, first_step))) {}
 
 void RunRecord::step(const StepRecord& record) {
-  std::string line = start_of_line(record.step);
-  line += ",\"epoch\":" + std::to_string(record.epoch);
-  line += ",\"samples\":" + std::to_string(record.samples);
-  line += ",\"loss\":" + json_number(record.loss);
-  line += ",\"loss_bits\":\"" + hex(std::bit_cast<uint64_t>(record.loss)) + '"';
-  if (record.grad_norm) line += ",\"grad_norm\":" + json_number(*record.grad_norm);
-  line += ",\"lr\":" + json_number(record.lr);
-  line += ",\"ids\":\"" + hex(record.ids_digest) + '"';
-  if (record.skipped) line += ",\"skipped\":true";
-  append(line + "}\n");
+  line_.clear();
+  add(line_, kLineStart, record.step);
+  add(line_, ",\"epoch\":", record.epoch);
+  add(line_, ",\"samples\":", record.samples);
+  add(line_, ",\"loss\":", record.loss);
+  add_hex(line_, ",\"loss_bits\":\"", std::bit_cast<uint64_t>(record.loss));
+  if (record.grad_norm) add(line_, ",\"grad_norm\":", *record.grad_norm);
+  add(line_, ",\"lr\":", record.lr);
+  add_hex(line_, ",\"ids\":\"", record.ids_digest);
+  if (record.skipped) line_ += ",\"skipped\":true";
+  line_ += "}\n";
+  append(line_);
 }
 
 void RunRecord::evaluation(int64_t step, std::span<const Measurement> results) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/tracker.h"
 #include "runner/track/append_file.h"
@@ -39,6 +40,7 @@ class RunRecord {
   /// crash tore. At 0 the file starts empty.
   RunRecord(const std::string& path, int64_t first_step);
 
+  /// Allocates nothing once the first lines are written.
   void step(const StepRecord& record);
   /// Results of an evaluation after `step` steps.
   void evaluation(int64_t step, std::span<const Measurement> results);
@@ -66,11 +68,12 @@ class RunRecord {
  private:
   void measurements(int64_t step, const char* key, std::span<const Measurement> values);
 
-  void append(const std::string& line) {
+  void append(std::string_view line) {
     if (file_) file_->append(line);
   }
 
   std::unique_ptr<AppendFile> file_;
+  std::string line_;  ///< a step's, whose memory the next one takes
 };
 
 }  // namespace accel

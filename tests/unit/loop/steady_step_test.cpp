@@ -1,0 +1,74 @@
+// What a step allocates once training is under way. A program of its own: it replaces operator new.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "bench/count_steps.h"
+#include "runner/loop/run.h"
+#include "runner/track/record.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/job/make_job.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kFirst = 20;
+constexpr int64_t kSteps = 20;
+
+/// A step's, by the thread that trains; a worker reads the data. Neither log nor save is due.
+double own_allocations() {
+  const TempFolder folder;
+  const auto job = make_job(
+      "model: {type: mlp, hidden: [8]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 1024}, "
+      "loader: {workers: 1}}\n"
+      "optimizer: {type: adamw, lr: 0.001}\n"
+      "train: {until: 50 steps, batch: 4}\n"
+      "log: {every: never}\n"
+      "checkpoint: {every: never, at_end: false}\n");
+  Allocations found;
+  count_steps(*job, kFirst, kFirst + kSteps, found);
+  RunRequest request;
+  request.run_dir = folder.path("run");
+  EXPECT_EQ(run_job(*job, request), ExitCode::kDone);
+  return static_cast<double>(found.own) / kSteps;
+}
+
+TEST(SteadyStepTest, TheCounterSeesWhatIsAllocatedHere) {
+  Allocations found;
+  {
+    const CountAllocations counting(found);
+    const auto memory = std::make_unique<std::array<char, 100>>();
+    EXPECT_NE(memory, nullptr);
+  }
+  EXPECT_EQ(found.own, 1);
+  EXPECT_EQ(found.all, 1);
+  EXPECT_EQ(found.sites.size(), 1U);
+}
+
+TEST(SteadyStepTest, ALineOfTheRecordTakesNone) {
+  const TempFolder folder;
+  RunRecord record(folder.path("metrics.jsonl"), 0);
+  const auto write = [&](int64_t first, int64_t last) {
+    for (int64_t step = first; step <= last; ++step) {
+      record.step({.step = step, .samples = 64 * step, .loss = 1.0 / 3, .grad_norm = 2.0 / 3});
+    }
+  };
+  write(1, 1000);  // its buffer was full once
+  Allocations found;
+  {
+    const CountAllocations counting(found);
+    write(1001, 2000);
+  }
+  EXPECT_EQ(found.all, 0);
+}
+
+/// Of the loop's own there are few: what is left is mostly the optimizer's and the norm's, which
+/// gather the parameters anew. Whether an order came is looked up by the clock, some of the steps.
+TEST(SteadyStepTest, AStepAllocatesAtMostThis) {
+  EXPECT_LE(own_allocations(), 50);
+}
+
+}  // namespace
+}  // namespace accel
