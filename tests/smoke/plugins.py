@@ -2,7 +2,10 @@
 """Plugins, as their authors and users meet them: the examples train and resume, a new one is built
 and trained, and those that are broken or not what they were are refused.
 
-    plugins.py ACCEL_RUN FOLDER      FOLDER has the built examples: KIND/NAME.so and KIND/recipe.yaml
+    plugins.py ACCEL_RUN FOLDER LINKED
+
+FOLDER has the built examples: KIND/NAME.so and KIND/recipe.yaml; LINKED is an accel-run that they
+are part of.
 """
 
 import hashlib
@@ -72,6 +75,28 @@ def check_ranks(binary, built, report):
         report.check("and computes what one process does", code == 0 and len(one) == len(two) == 8
                      and all(abs(a - b) <= 1e-5 * abs(a) for a, b in zip(one, two)),
                      f"exit {code}\n{one}\n{two}\n{output}")
+
+
+def check_linked(binary, built, linked, report):
+    """The same source as part of the executable: found without being named, with the same numbers."""
+    for kind in (*KINDS, *TASKS):
+        with tempfile.TemporaryDirectory() as folder:
+            ends = []
+            for name, place, words in (("loaded", Place(binary, folder), []),
+                                       ("linked", Place(linked, folder), ["~plugins"])):
+                code, output = place.call(
+                    str(pathlib.Path(built) / kind / "recipe.yaml"), f"name={name}", "~expect",
+                    "train.until=6 steps", *words)
+                report.check(f"the example ({kind}) trains {name}", code == 0, output)
+                run = place.path / "runs" / name
+                lines = (run / "metrics.jsonl").read_text().splitlines()
+                ends.append(([line for line in lines if "loss_bits" in line], weights(run)))
+            report.check(f"and ends as the same, bit for bit ({kind})",
+                         ends[0] == ends[1] and len(ends[0][0]) == 6 and ends[0][1], ends[0][0][:2])
+            code, output = Place(binary, folder).call("validate", str(
+                pathlib.Path(built) / kind / "recipe.yaml"), "~plugins")
+            report.check(f"which accel-run alone does not know ({kind})",
+                         code == 2 and "'example/" in output, output)
 
 
 def check_tasks(binary, built, report):
@@ -270,11 +295,12 @@ def check_package(binary, report):
 
 
 def main():
-    binary, built = sys.argv[1:]
+    binary, built, linked = sys.argv[1:]
     built = pathlib.Path(built).resolve()
     report = runs.Report()
     check_examples(binary, built, report)
     check_ranks(binary, built, report)
+    check_linked(binary, built, pathlib.Path(linked).resolve(), report)
     check_tasks(binary, built, report)
     check_reading(binary, built, report)
     check_resume(binary, built, report)
