@@ -13,6 +13,7 @@
 #include "models/program_lora.h"
 #include "models/scalar_types.h"
 #include "models/tensor_tree.h"
+#include "runner/formats/hf_weights.h"
 
 namespace accel {
 namespace {
@@ -185,11 +186,6 @@ class Exported final : public BatchModel {
                "A low-rank adapter for the program's linear layers, those of its head included "
                "unless 'targets' leaves them out; all else stays as it is.")
         .check([](const ExportedOptions& options, const Node& node, Reading& reading) {
-          if (!options.lora.adapter.text.empty()) {
-            reading.problems.error(node.find("lora")->node.find("adapter")->node.where,
-                                   "an exported program's adapter starts from nothing",
-                                   "give 'rank', 'alpha' and 'targets' instead of 'adapter'");
-          }
           try {
             programs_of(read_exported(options.file.text));
           } catch (const Error& error) {
@@ -253,6 +249,7 @@ ExportedPrograms Exported::adapted(ExportedPrograms programs, const Pt2File& fil
   }
   train_adapters_only(parameters, lora);
   const auto adapters = make_adapters(linears_of(programs.train, file), lora);
+  load_program_adapter(adapters, parameters, lora);
   for (const NamedTensor& item : adapters) tensors.add(item);
   programs.train = with_adapters(std::move(programs.train), adapters, lora);
   if (!programs.eval) return programs;
@@ -275,7 +272,34 @@ void Exported::add_tensors(const Pt2Program& program, ExportedTensors& tensors) 
   }
 }
 
-const Register<Exported> exported;
+/// As Register<T> does, but for what an adapter's folder says of its options.
+class RegisterExported : Registration {
+ public:
+  RegisterExported() : Registration(&enter) {}
+
+ private:
+  static void enter(Registry& registry) {
+    registry.of<Model>().add({Exported::kName, Exported::kSummary, Exported::schema().info()},
+                             &prepare);
+  }
+
+  static Ref<Model> prepare(const Node& node, Reading& reading) {
+    const auto schema = Exported::schema();
+    const size_t before = reading.problems.size();
+    ExportedOptions options = schema.read(detail::without_type(node), reading);
+    if (reading.problems.size() != before) return {};
+    if (const Node::Entry* lora = node.find("lora")) {
+      options.lora = with_adapter(options.lora, HfNames(), lora->node, reading);
+    }
+    if (reading.problems.size() != before) return {};
+    return {Exported::kName, detail::with_type(Exported::kName, schema.write(options, &node), node),
+            [options](const ModelContext& context) -> std::unique_ptr<Model> {
+              return std::make_unique<Exported>(options, context);
+            }};
+  }
+};
+
+const RegisterExported exported;
 
 }  // namespace
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/name_pattern.h"
 #include "models/adapted_linear.h"
+#include "models/hf_load.h"
 #include "models/lora_folder.h"
 
 namespace accel {
@@ -187,6 +188,20 @@ Pt2Program with_adapters(Pt2Program program, const std::vector<NamedTensor>& ada
     }
   }
   return program;
+}
+
+void load_program_adapter(const std::vector<NamedTensor>& adapters,
+                          const std::vector<NamedTensor>& parameters, const LoraOptions& lora) {
+  if (lora.adapter.text.empty()) return;
+  const std::vector<std::string> also = lora.also.value_or(std::vector<std::string>());
+  std::vector<NamedTensor> trained = adapters;
+  HfNames names;
+  for (const NamedTensor& item : parameters) {
+    if (!fits_any(also, item.name)) continue;
+    trained.push_back(item);
+    names.heads.push_back(item.name);  // the folder need not have it
+  }
+  load_weights(trained, read_adapter_weights(lora.adapter.text), names, "exported");
 }
 
 void train_adapters_only(const std::vector<NamedTensor>& parameters, const LoraOptions& lora) {

@@ -31,6 +31,11 @@ std::vector<NamedTensor> make_adapters(const std::vector<ProgramLinear>& linears
 Pt2Program with_adapters(Pt2Program program, const std::vector<NamedTensor>& adapters,
                          const LoraOptions& lora);
 
+/// Copies what PEFT wrote, where `lora` names its folder, into `adapters` and into those of
+/// `parameters` that are trained besides. Throws DataError for weights that do not fit.
+void load_program_adapter(const std::vector<NamedTensor>& adapters,
+                          const std::vector<NamedTensor>& parameters, const LoraOptions& lora);
+
 /// Takes all of `parameters` out of training but those that fit `lora.also`. Throws Error (kRecipe)
 /// for a pattern that fits none.
 void train_adapters_only(const std::vector<NamedTensor>& parameters, const LoraOptions& lora);

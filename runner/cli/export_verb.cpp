@@ -36,7 +36,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
 
 /// What a checkpoint's recipe says of the model, and where things came from.
 struct ExportSource {
-  const HfFamily::Table* family;
+  const HfFamily::Table* family;  ///< null: not of transformers, but with an adapter
   Node options;
   std::optional<LoraOptions> lora;
   std::string base;                  ///< the folder that training started from; none: ""
@@ -85,7 +85,9 @@ ExportSource source_of(const TrainState& state) {
   const std::string type = model.find("type")->node.scalar()->text;
   ExportSource out;
   out.family = HfFamily::of_component(type);
-  if (!out.family) {
+  out.options = detail::without_type(model);
+  out.lora = lora_of(out.options);
+  if (!out.family && !out.lora) {
     std::string names;
     for (const std::string& name : HfFamily::components()) {
       names += (names.empty() ? "'" : ", '") + name + "'";
@@ -94,8 +96,6 @@ ExportSource source_of(const TrainState& state) {
                 "there is one for " + names +
                     "; 'accel-run checkpoint convert --to safetensors' writes weights alone");
   }
-  out.options = detail::without_type(model);
-  out.lora = lora_of(out.options);
   out.labels = labels_of(state);
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
@@ -187,9 +187,9 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
 /// What PEFT reads: the rest of the model stays where it came from.
 void write_adapter_export(Files& files, const std::string& folder, const ExportSource& source,
                           const std::vector<NamedArray>& weights) {
-  const HfNames names = source.family->names(source.options);
+  const HfNames names = source.family ? source.family->names(source.options) : HfNames();
   LoraOptions lora = *source.lora;
-  lora.also = {also_trained(lora, names, source.family->generates)};
+  lora.also = {also_trained(lora, names, source.family && source.family->generates)};
   const std::vector<NamedArray> adapter = adapter_weights(weights, lora);
   FolderWriter writer(files, folder);
   write_adapter(writer, adapter, adapter_config(lora, adapter, names, source.base));
@@ -201,6 +201,10 @@ void check_export(const ExportArguments& arguments, const ExportSource& source) 
   if (arguments.merge && !source.lora) {
     throw Error(ExitCode::kRecipe, "'--merge' merges an adapter, and this model has none",
                 "leave it out");
+  }
+  if (arguments.merge && !source.family) {
+    throw Error(ExitCode::kRecipe, "transformers has no model for an exported program",
+                "leave '--merge' out: PEFT puts the adapter on the Python module, and merges it");
   }
   if (!arguments.max_shard_size.empty() && source.lora && !arguments.merge) {
     throw Error(ExitCode::kRecipe,
