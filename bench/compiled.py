@@ -3,11 +3,10 @@
     python bench/compiled.py ACCEL_RUN [NAME ...]
 
 As bench/exported.py measures it: seconds of the processor on one thread, those of accel-run with all that
-a step takes, in turns, of which the median stands. Both compile with the same TorchInductor.
+a step takes, in turns, of whose ratios the median stands. Both compile with the same TorchInductor.
 """
 
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -16,15 +15,13 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import exported
-import numpy as np
 import torch
-from check_exported import RECIPE, TASKS, draw
 from compile_model import compile_model
-from exported_models import BATCH, CLASSES, ConvNorm, images_of_sequence, language
+from exported_models import CLASSES, ConvNorm, images_of_sequence, language
 from export_model import export_programs
 from torch import nn
 
-BATCHES, TURNS, SECONDS = 100, 5, 6
+SECONDS = 4  # of the long run, about
 
 
 def gpt():
@@ -42,23 +39,16 @@ MODULES = {"gpt": gpt, "convolutions": convolutions}
 
 def compare(binary, folder, name):
     torch.manual_seed(7)
-    module, example, vary, task = MODULES[name]()
+    module, example, vary, task = case = MODULES[name]()
     compile_model(module, export_programs(module, example, vary), folder / "model")
-    inputs, targets = draw(example, task, BATCHES * BATCH)
-    for file, tensor in (("inputs", inputs), ("probe", inputs), ("targets", targets), ("probe_targets", targets)):
-        np.save(folder / f"{file}.npy", tensor.numpy())
-    recipe = RECIPE % ("aoti", "model", "", TASKS[task])
-    (folder / "job.yaml").write_text(recipe.replace(", output: ''", ""))
-    batches = list(zip(inputs.split(BATCH), targets.split(BATCH)))
+    batches = exported.write_job(folder, name, case, "aoti")
     compiled = torch.compile(module)
     exported.python(compiled, example, task, batches, 3)
-    steps = max(100, int(SECONDS / exported.python(compiled, example, task, batches, 20)))
-    here, there = [], []
-    for _ in range(TURNS):
-        there.append(exported.python(compiled, example, task, batches, steps))
-        here.append(exported.ours(binary, folder, steps))
-    mine, theirs = statistics.median(here), statistics.median(there)
-    print(f"{name:12} {1e3 * mine:8.3f} ms  torch.compile {1e3 * theirs:8.3f} ms  ratio {theirs / mine:.2f}", flush=True)
+    steps = max(100, int(SECONDS / exported.python(compiled, example, task, batches, 20).processor))
+    mine, theirs, ratio, clock = exported.in_turns(lambda: exported.python(compiled, example, task, batches, steps),
+                                                   lambda: exported.ours(binary, folder, steps))
+    print(f"{name:12} {1e3 * mine:8.3f} ms  torch.compile {1e3 * theirs:8.3f} ms  ratio {ratio:.2f}, "
+          f"by the clock {clock:.2f}", flush=True)
 
 
 def main():

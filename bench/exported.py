@@ -3,9 +3,10 @@
     python bench/exported.py ACCEL_RUN [NAME ...]
 
 The modules are those of tests/interop/exported_models.py, on one thread. Seconds are the processor's, so
-that other work on the machine does not count. Of accel-run they are all that a step takes: data, record
-and loop too, as the difference between a long and a short run; of Python those of forward, backward,
-optimizer and reading the loss. The two take turns, and the median turn stands for each.
+that other work on the machine counts little; ratios of those of the clock stand behind. Of accel-run they
+are all that a step takes: data, record and loop too, as the difference between a long and a short run; of
+Python those of forward, backward, optimizer and reading the loss. The two take turns, each gives a ratio,
+and the median stands for all.
 """
 
 import resource
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import namedtuple
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,60 +28,79 @@ from check_exported import LR, RECIPE, TASKS, draw, logits_of, loss_of
 from exported_models import BATCH, CASES
 from export_model import export_model
 
-BATCHES, TURNS = 100, 3
+BATCHES, TURNS = 100, 5
 SHORT = 20
 SECONDS = 1.5  # of the long run, about
 
+Seconds = namedtuple("Seconds", "processor clock")
 
-def used_by_children():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+
+def spent(function, who):
+    """What a call takes, of this process or of those that it starts."""
+    before, begin = resource.getrusage(who), time.perf_counter()
+    function()
+    end, after = time.perf_counter(), resource.getrusage(who)
+    return Seconds(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, end - begin)
 
 
 def run_seconds(binary, folder, steps):
     shutil.rmtree(folder / "runs", ignore_errors=True)
-    before = used_by_children()
     words = [f"train.until={steps} steps", "eval.every=never", "log.every=100 steps"]
-    subprocess.run([binary, "job.yaml", *words], cwd=folder, capture_output=True, check=True)
-    return used_by_children() - before
+    return spent(lambda: subprocess.run([binary, "job.yaml", *words], cwd=folder, capture_output=True, check=True),
+                 resource.RUSAGE_CHILDREN)
 
 
 def ours(binary, folder, steps):
     short = run_seconds(binary, folder, SHORT)
-    return (run_seconds(binary, folder, SHORT + steps) - short) / steps
+    long = run_seconds(binary, folder, SHORT + steps)
+    return Seconds(*((b - a) / steps for a, b in zip(short, long)))
 
 
 def python(module, example, task, batches, steps):
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=LR)
     module.train()
-    begin = time.process_time()
-    for step in range(steps):
-        x, y = batches[step % len(batches)]
-        optimizer.zero_grad()
-        loss = loss_of(logits_of(module, example, x), y, task)
-        loss.backward()
-        optimizer.step()
-        loss.item()
-    return (time.process_time() - begin) / steps
+
+    def train():
+        for step in range(steps):
+            x, y = batches[step % len(batches)]
+            optimizer.zero_grad()
+            loss = loss_of(logits_of(module, example, x), y, task)
+            loss.backward()
+            optimizer.step()
+            loss.item()
+
+    return Seconds(*(value / steps for value in spent(train, resource.RUSAGE_SELF)))
+
+
+def in_turns(theirs, mine):
+    """Median seconds of a step here and there, and of the ratios of turns."""
+    turns = [(mine(), theirs()) for _ in range(TURNS)]
+    here, there = (statistics.median(turn[side].processor for turn in turns) for side in (0, 1))
+    return here, there, *(statistics.median(b[i] / a[i] for a, b in turns) for i in (0, 1))
+
+
+def write_job(folder, name, case, kind):
+    """The job's files; returns its batches."""
+    _, example, _, task = case
+    inputs, targets = draw(example, task, BATCHES * BATCH)
+    for file, tensor in (("inputs", inputs), ("probe", inputs), ("targets", targets), ("probe_targets", targets)):
+        np.save(folder / f"{file}.npy", tensor.numpy())
+    recipe = RECIPE % (kind, "model", "logits" if name == "tagger" else "", TASKS[task])
+    (folder / "job.yaml").write_text(recipe.replace(", output: ''", ""))
+    return list(zip(inputs.split(BATCH), targets.split(BATCH)))
 
 
 def compare(binary, folder, name):
     torch.manual_seed(7)
-    module, example, vary, task = CASES[name]()
+    module, example, vary, task = case = CASES[name]()
     export_model(module, example, folder / "model", vary)
-    inputs, targets = draw(example, task, BATCHES * BATCH)
-    for file, tensor in (("inputs", inputs), ("probe", inputs), ("targets", targets), ("probe_targets", targets)):
-        np.save(folder / f"{file}.npy", tensor.numpy())
-    (folder / "job.yaml").write_text(RECIPE % ("exported", "model", "logits" if name == "tagger" else "", TASKS[task]))
-    batches = list(zip(inputs.split(BATCH), targets.split(BATCH)))
-    steps = max(100, int(SECONDS / python(module, example, task, batches, 20)))
-    here, there = [], []
-    for _ in range(TURNS):
-        there.append(python(module, example, task, batches, steps))
-        here.append(ours(binary, folder, steps))
-    mine, theirs = statistics.median(here), statistics.median(there)
-    print(f"{name:12} {1e3 * mine:8.3f} ms  Python {1e3 * theirs:8.3f} ms  ratio {theirs / mine:.2f}", flush=True)
-    return theirs / mine
+    batches = write_job(folder, name, case, "exported")
+    steps = max(100, int(SECONDS / python(module, example, task, batches, 20).processor))
+    mine, theirs, ratio, clock = in_turns(lambda: python(module, example, task, batches, steps),
+                                          lambda: ours(binary, folder, steps))
+    print(f"{name:12} {1e3 * mine:8.3f} ms  Python {1e3 * theirs:8.3f} ms  ratio {ratio:.2f}, by the clock {clock:.2f}",
+          flush=True)
+    return ratio
 
 
 def main():

@@ -19,9 +19,13 @@ struct PluginArguments {
   std::string kind, name, folder, file, source;
 };
 
-fs::path folder_of_this() {
+fs::path this_program() {
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path();
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+fs::path folder_of_this() {
+  return this_program().parent_path();
 }
 
 /// Installed, in the checkout's build folder, or there under another.
@@ -45,11 +49,13 @@ std::string list_of(const PluginManifest& manifest) {
 ExitCode new_plugin_verb(const PluginArguments& arguments) {
   const std::string folder =
       arguments.folder.empty() ? identifier_of(arguments.name) : arguments.folder;
-  for (const std::string& file :
-       new_plugin(examples_folder(), arguments.kind, arguments.name, folder)) {
+  for (const std::string& file : new_plugin(
+           examples_folder(), {arguments.kind, arguments.name, folder, this_program().string()})) {
     say("wrote " + file);
   }
   say("build it with: accel-run plugin build " + folder);
+  say("and test it with: " + (fs::path(folder) / "test.sh").string() +
+      ", by this accel-run or that of ACCEL_RUN");
   return ExitCode::kDone;
 }
 

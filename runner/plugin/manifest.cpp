@@ -7,6 +7,7 @@
 #include "core/json_text.h"
 #include "core/parse.h"
 #include "core/plugin_abi.h"
+#include "runner/plugin/reserved_vendor.h"
 
 namespace accel {
 
@@ -116,7 +117,17 @@ void drop_empty(Node& node) {
   }
 }
 
+template <class Named>
+void check_reserved(const Named& named, const Node& node, Reading& reading) {
+  if (!is_reserved_vendor(vendor_of(named.name))) return;
+  reading.problems.error(node.find("name")->node.where, kReservedVendor, kReservedVendorHint);
+}
+
 }  // namespace
+
+bool is_reserved_vendor(const std::string& vendor) {
+  return vendor == "accel";
+}
 
 bool is_vendor_name(const std::string& name) {
   const auto plain = [](const std::string& part) {
@@ -147,7 +158,8 @@ Schema<PluginSource> PluginSource::schema() {
              one_of<int64_t>({kPluginApi}))
       .required()
       .field("sources", &PluginSource::sources, "The C++ files that it is made of.")
-      .required();
+      .required()
+      .check(&check_reserved<PluginSource>);
 }
 
 Schema<DescribedOption> DescribedOption::schema() {
@@ -188,7 +200,8 @@ Schema<PluginManifest> PluginManifest::schema() {
       .required()
       .field("sha256", &PluginManifest::sha256, "Of the plugin's file.", hex_digest())
       .required()
-      .field("components", &PluginManifest::components, "What is in it.");
+      .field("components", &PluginManifest::components, "What is in it.")
+      .check(&check_reserved<PluginManifest>);
 }
 
 PluginSource read_plugin_source(const std::string& path) {

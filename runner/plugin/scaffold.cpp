@@ -8,11 +8,15 @@
 
 #include "core/diagnostic.h"
 #include "runner/plugin/manifest.h"
+#include "runner/plugin/reserved_vendor.h"
 
 namespace accel {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// In the examples' test.sh.
+constexpr auto kTestProgram = ":-accel-run}";
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -33,8 +37,22 @@ std::string renamed(std::string text, const std::string& from, const std::string
   return text;
 }
 
+/// Within "${NAME:-...}" of a shell.
+std::string shell_default(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\\"$`}").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 void check_name(const std::string& name) {
   const std::string word = identifier_of(name);
+  if (is_reserved_vendor(vendor_of(name))) {
+    throw Error(ExitCode::kRecipe, "'" + name + "' is no name for a plugin: " + kReservedVendor,
+                kReservedVendorHint);
+  }
   if (is_vendor_name(name) && !std::isdigit(static_cast<unsigned char>(word[0]))) return;
   throw Error(ExitCode::kRecipe, "'" + name + "' is no name for a plugin",
               "write 'vendor/name', of lower-case letters, digits, '_', '-' and '.', with a letter "
@@ -70,8 +88,8 @@ std::vector<std::string> example_kinds(const std::string& examples) {
   return kinds;
 }
 
-std::vector<std::string> new_plugin(const std::string& examples, const std::string& kind,
-                                    const std::string& name, const std::string& folder) {
+std::vector<std::string> new_plugin(const std::string& examples, const NewPlugin& wanted) {
+  const auto& [kind, name, folder, program] = wanted;
   const std::vector<std::string> kinds = example_kinds(examples);
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
     std::string hint = did_you_mean(kind, kinds);
@@ -97,7 +115,9 @@ std::vector<std::string> new_plugin(const std::string& examples, const std::stri
       if (from.extension() != ending || from.filename().string().ends_with(".so.toml")) continue;
       const fs::path to = fs::path(folder) / renamed(from.filename().string(), old, name);
       std::ofstream out(to, std::ios::binary);
-      out << renamed(text_of(from), old, name);
+      std::string text = renamed(text_of(from), old, name);
+      replace_all(text, kTestProgram, ":-" + shell_default(program) + "}");
+      out << text;
       out.close();
       if (!out) throw IoError("cannot write '" + to.string() + "'");
       fs::permissions(to, fs::status(from).permissions() & ~(fs::perms::others_write), error);

@@ -9,11 +9,16 @@ namespace accel {
 /// Kinds of which there is an example in `examples`, sorted.
 std::vector<std::string> example_kinds(const std::string& examples);
 
-/// Writes `folder`, which must not be there yet, with all that the example of `kind` has, under the
-/// name "vendor/name". Returns the files. Throws Error (recipe) for a kind or a name that will not
-/// do.
-std::vector<std::string> new_plugin(const std::string& examples, const std::string& kind,
-                                    const std::string& name, const std::string& folder);
+struct NewPlugin {
+  std::string kind;
+  std::string name;     ///< "vendor/name"
+  std::string folder;   ///< must not be there yet
+  std::string program;  ///< path of the accel-run that its test.sh takes
+};
+
+/// Writes the folder with all that the example of the kind has, under the new name. Returns the
+/// files. Throws Error (recipe) for a kind or a name that will not do.
+std::vector<std::string> new_plugin(const std::string& examples, const NewPlugin& wanted);
 
 /// "my_net" and "MyNet" of "acme/my-net": what files and classes of such a plugin are called.
 std::string identifier_of(const std::string& name);

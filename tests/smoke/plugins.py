@@ -205,6 +205,49 @@ def check_resume(binary, built, report):
                      "there is no plugin 'optimizer/signum.so'" in output, f"exit {code}\n{output}")
 
 
+def check_applied(binary, built, report):
+    """evaluate, predict and generate bring the plugins that a checkpoint was made with."""
+    data = pathlib.Path(__file__).resolve().parents[2] / "recipes/tiny/data"
+    flowers = f"type: csv, path: {data}/flowers.csv, target: kind, features: [petal, sepal]"
+    rhyme = f"type: text, path: {data}/rhyme.txt, level: chars, context: 16"
+    recipes = {
+        "sines": "plugins: [model/sine_net.so]\nmodel: {type: example/sine_net, hidden: [8]}\n"
+                 f"data: {{train: {{{flowers}}}, eval: {{{flowers}}}}}\n",
+        "signs": "plugins: [optimizer/signum.so]\nmodel: {type: gpt, layers: 1, heads: 2, width: 16}\n"
+                 f"data: {{train: {{{rhyme}}}, eval: {{{rhyme}}}}}\n"
+                 "optimizer: {type: example/signum, lr: 0.01}\n"}
+    asked = {"sines": (["evaluate", "runs/sines"],
+                       ["predict", "runs/sines", "--input", str(data / "flowers.csv")]),
+             "signs": (["evaluate", "runs/signs"],
+                       ["generate", "runs/signs", "--prompt", "the", "--max-new-tokens", "9"])}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(binary, folder)
+        for kind, name in (("model", "sines"), ("optimizer", "signs")):
+            example = place.copy(built, kind)
+            (place.path / f"{name}.yaml").write_text(
+                recipes[name] + "train: {until: 3 steps, batch: 8}\n"
+                "accelerator: {num_cpu_threads_per_process: 1}\n")
+            code, output = place.call(f"{name}.yaml")
+            report.check(f"'{name}' trains with a plugin", code == 0, output)
+            for words in asked[name]:
+                code, output = place.call(*words)
+                lines = {"evaluate": 2, "predict": 96, "generate": 1}[words[0]]
+                report.check(f"'{words[0]}' brings the plugin of '{name}'",
+                             code == 0 and len(output.splitlines()) >= lines, f"exit {code}\n{output}")
+            other = rebuilt(example, "0.2.0")
+            for words in asked[name]:
+                code, output = place.call(*words)
+                report.check(f"'{words[0]}' refuses another one", code == 4
+                             and f"error: the plugin 'example/{next(example.glob('*.so')).stem}' is "
+                             f"0.2.0, sha256 {other}; the checkpoint was made with 0.1.0, " in output,
+                             f"exit {code}\n{output}")
+            next(example.glob("*.so")).unlink()
+            for words in asked[name]:
+                code, output = place.call(*words)
+                report.check(f"'{words[0]}' names the one that is gone", code == 2
+                             and "there is no plugin '" in output, f"exit {code}\n{output}")
+
+
 def check_refusals(binary, built, report):
     with tempfile.TemporaryDirectory() as folder:
         place = Place(binary, folder)
@@ -258,11 +301,20 @@ def check_new(binary, report):
                      sorted(os.listdir(place.path / "my_loss")) ==
                      ["my_loss.cpp", "plugin.toml", "recipe.yaml", "test.sh"], output)
         result = subprocess.run(["my_loss/test.sh"], cwd=place.path, text=True, check=False,
-                                env={**runs.ENVIRONMENT,
-                                     "PATH": f"{place.binary.parent}:{os.environ['PATH']}"},
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        report.check("its test builds it, resumes it and trains it", result.returncode == 0,
+                                env=runs.ENVIRONMENT, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+        report.check("its test builds it, resumes it and trains it, by the program that wrote it",
+                     result.returncode == 0 and f"with {place.binary}\n" in result.stdout,
                      result.stdout)
+        result = subprocess.run(["my_loss/test.sh"], cwd=place.path, text=True, check=False,
+                                env={**runs.ENVIRONMENT, "ACCEL_RUN": "no-such-program"},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        report.check("or by the one that ACCEL_RUN names", result.returncode == 127
+                     and "with no-such-program\n" in result.stdout, result.stdout)
+        code, output = place.call("plugin", "new", "model", "accel/net")
+        report.check("accel-run's own vendor's name is refused", code == 2
+                     and "error: 'accel/net' is no name for a plugin: the vendor 'accel' is "
+                     "accel-run's own\n" in output and not (place.path / "net").exists(), output)
         source = place.path / "my_loss/my_loss.cpp"
         source.write_text(source.read_text().replace("const Register<MyLoss>", "cons Register<MyLoss>"))
         before = (place.path / "my_loss/my_loss.so").read_bytes()
@@ -304,6 +356,7 @@ def main():
     check_tasks(binary, built, report)
     check_reading(binary, built, report)
     check_resume(binary, built, report)
+    check_applied(binary, built, report)
     check_refusals(binary, built, report)
     check_thrown_type(binary, built, report)
     check_new(binary, report)

@@ -137,7 +137,7 @@ TEST(PluginScaffoldTest, ANewPluginHasNothingOfTheExamplesName) {
   for (const std::string& kind : example_kinds(examples())) {
     const TemporaryFolder folder;
     const std::string target = folder.path("x");
-    const auto files = new_plugin(examples(), kind, "acme/my-own", target);
+    const auto files = new_plugin(examples(), {kind, "acme/my-own", target, "/a $dear }/run"});
     EXPECT_EQ(files.size(), 4U) << kind;
     EXPECT_TRUE(std::filesystem::exists(target + "/my_own.cpp")) << kind;
     const PluginSource source = read_plugin_source(target + "/plugin.toml");
@@ -148,6 +148,10 @@ TEST(PluginScaffoldTest, ANewPluginHasNothingOfTheExamplesName) {
     }
     EXPECT_NE(bytes_of_file(target + "/my_own.cpp").find("class MyOwn final"), std::string::npos);
     EXPECT_NE(bytes_of_file(target + "/recipe.yaml").find("plugins: [my_own.so]"),
+              std::string::npos)
+        << kind;
+    EXPECT_NE(bytes_of_file(target + "/test.sh")
+                  .find("\naccel_run=\"${ACCEL_RUN:-/a \\$dear \\}/run}\"\n"),
               std::string::npos)
         << kind;
   }
@@ -165,7 +169,7 @@ TEST(PluginScaffoldTest, EveryKindHasAnExample) {
 TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
   const TemporaryFolder folder;
   const auto make = [&](const std::string& kind, const std::string& name) {
-    return refusal(folder, [&] { new_plugin(examples(), kind, name, folder.path("x")); });
+    return refusal(folder, [&] { new_plugin(examples(), {kind, name, folder.path("x"), "run"}); });
   };
   EXPECT_EQ(make("modell", "acme/net"),
             "there is no example of a plugin for 'modell' | did you mean 'model'?");
@@ -178,6 +182,9 @@ TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
                   "' is no name for a plugin | write 'vendor/name', of lower-case letters, digits, "
                   "'_', '-' and '.', with a letter behind the '/'");
   }
+  EXPECT_EQ(make("model", "accel/net"),
+            "'accel/net' is no name for a plugin: the vendor 'accel' is accel-run's own | write "
+            "another one, such as your company's or your own");
   EXPECT_EQ(make("model", "acme/net"), "none");
   EXPECT_EQ(make("model", "acme/net"),
             "'x' exists already | give another folder; nothing is overwritten");

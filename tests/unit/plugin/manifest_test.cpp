@@ -82,6 +82,12 @@ TEST(PluginManifestTest, EachFaultIsNamed) {
       {"net.so.toml",
        "name = \"acme/net\"\nversion = \"1\"\nlicence = \"MIT\"\napi = 1\nsha256 = \"12\"\n",
        "5: 'sha256' must be 64 hexadecimal digits, not '12'; "},
+      {"plugin.toml", "name = \"accel/net\"\n" + good.substr(good.find("version")),
+       "1: the vendor 'accel' is accel-run's own; "},
+      {"net.so.toml",
+       "name = \"accel/net\"\nversion = \"1\"\nlicence = \"MIT\"\napi = 1\nsha256 = \"" +
+           std::string(64, 'a') + "\"\n",
+       "1: the vendor 'accel' is accel-run's own; "},
       {"net.so.toml", "name = [", "1: "},
   };
   for (const auto& [file, text, message] : cases) {
