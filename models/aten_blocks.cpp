@@ -96,8 +96,9 @@ void AtenGraph::run_region(const Region& region, ValueTable& table) const {
   const auto made = std::make_shared<std::vector<IValue>>();
   // Gone when the block is computed again: what it gave is there already.
   const std::weak_ptr<std::vector<IValue>> wanted = made;
-  recomputed([this, &region, given = std::move(given), wanted] {
-    ValueTable own(slots_);
+  recomputed([this, &region, given = std::move(given), wanted, device = table.back()] {
+    ValueTable own(slots_ + 1);
+    own.back() = device;
     for (size_t i = 0; i < given.size(); ++i) own[region.inputs[i].first] = given[i];
     run_lines(region.begin, region.end, own);
     if (const auto out = wanted.lock()) {

@@ -27,6 +27,16 @@ constexpr std::array<std::string_view, 5> kChecks = {
     "torch.ops.aten._assert_async.msg", "torch.ops.aten.sym_constrain_range.default",
     "torch.ops.aten.sym_constrain_range_for_size.default"};
 
+/// Where a graph computes that is given these.
+c10::Device device_of(const Values& values) {
+  for (const IValue& value : values) {
+    if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cpu()) {
+      return value.toTensor().device();
+    }
+  }
+  return c10::kCPU;
+}
+
 class OperatorCall final : public AtenCall {
  public:
   explicit OperatorCall(c10::OperatorHandle handle) : handle_(std::move(handle)) {}
@@ -66,22 +76,24 @@ class AutocastCall final : public AtenCall {
       : type_(type), enabled_(enabled), body_(body) {}
 
   void run(Values& stack) const override {
-    const Restored before;
-    if (type_) at::autocast::set_autocast_dtype(at::kCPU, *type_);
-    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+    const at::DeviceType device = device_of(stack).type();
+    const Restored before(device);
+    if (type_) at::autocast::set_autocast_dtype(device, *type_);
+    at::autocast::set_autocast_enabled(device, enabled_);
     stack = body_.run(std::move(stack));
   }
 
  private:
   struct Restored {
-    bool enabled = at::autocast::is_autocast_enabled(at::kCPU);
-    at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
-    Restored() = default;
+    at::DeviceType device;
+    bool enabled = at::autocast::is_autocast_enabled(device);
+    at::ScalarType type = at::autocast::get_autocast_dtype(device);
+    explicit Restored(at::DeviceType on) : device(on) {}
     Restored(const Restored&) = delete;
     Restored& operator=(const Restored&) = delete;
     ~Restored() {
-      at::autocast::set_autocast_enabled(at::kCPU, enabled);
-      at::autocast::set_autocast_dtype(at::kCPU, type);
+      at::autocast::set_autocast_enabled(device, enabled);
+      at::autocast::set_autocast_dtype(device, type);
     }
   };
 
@@ -177,6 +189,17 @@ std::optional<c10::OperatorHandle> find_operator(std::string_view target) {
       {name, variant == "default" ? "" : std::string(variant)});
 }
 
+/// Whether it makes tensors of none, where it is told to.
+bool is_factory(const c10::FunctionSchema& schema) {
+  return std::none_of(schema.arguments().begin(), schema.arguments().end(),
+                      [](const c10::Argument& argument) {
+                        const c10::Type& type = *argument.type();
+                        return type.kind() == c10::TypeKind::TensorType ||
+                               (type.kind() == c10::TypeKind::ListType &&
+                                type.containedType(0)->kind() == c10::TypeKind::TensorType);
+                      });
+}
+
 /// The arguments in the operator's order, those not given by their defaults.
 std::vector<AtenOperand> operands_of(const Pt2Node& node, const c10::FunctionSchema& schema) {
   std::vector<AtenOperand> out;
@@ -185,7 +208,11 @@ std::vector<AtenOperand> operands_of(const Pt2Node& node, const c10::FunctionSch
     const auto found =
         std::find_if(node.arguments.begin(), node.arguments.end(),
                      [&](const auto& named) { return named.first == argument.name(); });
-    if (found != node.arguments.end()) {
+    const bool is_given = found != node.arguments.end();
+    if (argument.name() == "device" && is_factory(schema)) {
+      out.push_back(AtenOperand::device_of_run());
+      given += is_given;
+    } else if (is_given) {
       out.emplace_back(found->second, *argument.type(), argument.N().value_or(0));
       ++given;
     } else if (argument.default_value() || argument.type()->kind() == c10::TypeKind::OptionalType) {
@@ -312,7 +339,8 @@ void AtenGraph::run_lines(size_t begin, size_t end, ValueTable& table) const {
 }
 
 Values AtenGraph::run(Values inputs) const {
-  ValueTable table(slots_);
+  ValueTable table(slots_ + 1);
+  table.back() = device_of(inputs);
   for (size_t i = 0; i < inputs_.size(); ++i) store(inputs_[i], std::move(inputs.at(i)), table);
   inputs.clear();
   size_t next = 0;

@@ -62,8 +62,6 @@ c10::IValue plain(const Pt2Argument& argument) {
   if (const auto* number = argument.as<double>()) return *number;
   if (const auto* text = argument.as<std::string>()) return *text;
   if (const auto* code = argument.as<Pt2Code>()) return aten_code(*code);
-  // A program computes where its run does, which need not be where it was exported.
-  if (argument.as<Pt2Device>()) return c10::Device(c10::kCPU);
   if (const auto* number = argument.as<std::complex<double>>()) {
     return c10::complex<double>(number->real(), number->imag());
   }
@@ -83,6 +81,12 @@ int64_t aten_code(const Pt2Code& code) {
   }
 }
 
+AtenOperand AtenOperand::device_of_run() {
+  AtenOperand out;
+  out.kind_ = Kind::kDevice;
+  return out;
+}
+
 AtenOperand::AtenOperand(const Pt2Argument& argument, const c10::Type& type, int32_t list_size) {
   read(argument, without_optional(type), list_size);
 }
@@ -91,6 +95,8 @@ AtenOperand::AtenOperand(const Pt2Argument& argument) {
   if (const auto* slot = argument.as<Pt2Slot>()) {
     kind_ = Kind::kSlot;
     slot_ = slot->index;
+  } else if (argument.as<Pt2Device>()) {
+    kind_ = Kind::kDevice;
   } else if (argument.as<Pt2Argument::List>()) {
     throw FormatError("a list where a single value is wanted");
   } else {
@@ -115,6 +121,10 @@ void AtenOperand::read(const Pt2Argument& argument, const c10::Type& type, int32
     // Whether the slot holds a tensor or a size shows when it is there.
     kind_ = type.kind() == TypeKind::TensorType ? Kind::kTensor : Kind::kSlot;
     slot_ = slot->index;
+    return;
+  }
+  if (argument.as<Pt2Device>()) {
+    kind_ = Kind::kDevice;
     return;
   }
   value_ = plain(argument);
@@ -145,6 +155,7 @@ void AtenOperand::read_list(const Pt2Argument::List& items, const c10::Type& typ
 
 c10::IValue AtenOperand::get(ValueTable& table) const {
   if (kind_ == Kind::kConstant) return value_;
+  if (kind_ == Kind::kDevice) return table.back();
   if (kind_ == Kind::kList) {
     c10::impl::GenericList list(element_);
     list.reserve(items_.size());
@@ -159,7 +170,7 @@ c10::IValue AtenOperand::get(ValueTable& table) const {
 void AtenOperand::add_slots(std::vector<size_t>& out) const {
   if (kind_ == Kind::kList) {
     for (const AtenOperand& item : items_) item.add_slots(out);
-  } else if (kind_ != Kind::kConstant) {
+  } else if (reads_slot()) {
     out.push_back(slot_);
   }
 }
@@ -169,7 +180,7 @@ bool AtenOperand::take(size_t slot) {
     return std::any_of(items_.rbegin(), items_.rend(),
                        [slot](AtenOperand& item) { return item.take(slot); });
   }
-  if (kind_ == Kind::kConstant || slot_ != slot) return false;
+  if (!reads_slot() || slot_ != slot) return false;
   takes_ = true;
   return true;
 }

@@ -10,7 +10,7 @@
 
 namespace accel {
 
-/// The values of one run of a graph, by slot.
+/// The values of one run of a graph, by slot; behind them the device that it computes on.
 using ValueTable = std::vector<c10::IValue>;
 
 /// One argument of a call: a constant, a slot's value, or a list with slots in it.
@@ -21,6 +21,8 @@ class AtenOperand {
   AtenOperand(const Pt2Argument& argument, const c10::Type& type, int32_t list_size = 0);
   /// As it is, for what is no operator of ATen.
   explicit AtenOperand(const Pt2Argument& argument);
+  /// The device of the run, which need not be the one that was exported.
+  static AtenOperand device_of_run();
   /// A constant.
   explicit AtenOperand(c10::IValue constant) : value_(std::move(constant)) {}
 
@@ -35,9 +37,12 @@ class AtenOperand {
   bool take(size_t slot);
 
  private:
-  enum class Kind { kConstant, kSlot, kTensor, kList };
+  enum class Kind { kConstant, kSlot, kTensor, kList, kDevice };
+
+  AtenOperand() = default;
 
   void read(const Pt2Argument& argument, const c10::Type& type, int32_t list_size);
+  bool reads_slot() const { return kind_ == Kind::kSlot || kind_ == Kind::kTensor; }
   void read_list(const Pt2Argument::List& items, const c10::Type& type);
 
   Kind kind_ = Kind::kConstant;

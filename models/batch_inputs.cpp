@@ -112,20 +112,20 @@ void check_program_input(const ProgramInput& wanted, BatchPart part, const DataS
 
 at::Tensor part_of(const Batch& batch, BatchPart part, const ProgramInput& wanted) {
   const at::Tensor& inputs = batch.inputs;
+  const auto made = at::dtype(wanted.type).device(inputs.device());
   switch (part) {
     case BatchPart::kInputs:
       return inputs;
     case BatchPart::kSegments:
       return batch.segments.defined() ? batch.segments : at::zeros_like(inputs);
     case BatchPart::kLengths:
-      return batch.lengths.defined()
-                 ? batch.lengths
-                 : at::full({inputs.size(0)}, inputs.size(1), at::dtype(wanted.type));
+      return batch.lengths.defined() ? batch.lengths
+                                     : at::full({inputs.size(0)}, inputs.size(1), made);
     default:
       break;
   }
   if (!batch.lengths.defined()) {
-    return at::ones({inputs.size(0), inputs.size(1)}, at::dtype(wanted.type));
+    return at::ones({inputs.size(0), inputs.size(1)}, made);
   }
   const at::Tensor places = at::arange(inputs.size(1), batch.lengths.options());
   return places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).to(wanted.type);

@@ -259,15 +259,18 @@ ExportedPrograms Exported::adapted(ExportedPrograms programs, const Pt2File& fil
   return programs;
 }
 
-/// Buffers that Python's state_dict() leaves out are constants of the program.
+/// Buffers that Python's state_dict() leaves out are constants of the program, as all else is that
+/// no batch brings.
 void Exported::add_tensors(const Pt2Program& program, ExportedTensors& tensors) {
   for (const Pt2Input& input : program.inputs) {
     if (input.kind == Pt2Input::Kind::kParameter && names_.insert(input.name).second) {
       net_->add_parameter(input.name, tensors.named(input.name));
     }
-    const bool buffer = input.kind == Pt2Input::Kind::kBuffer && input.persistent;
-    if (buffer && names_.insert(input.name).second) {
+    if (input.kind == Pt2Input::Kind::kUser || !names_.insert(input.name).second) continue;
+    if (input.kind == Pt2Input::Kind::kBuffer && input.persistent) {
       net_->add_buffer(input.name, tensors.named(input.name));
+    } else {
+      net_->add_constant(tensors.named(input.name));
     }
   }
 }

@@ -25,6 +25,13 @@ TensorTree& TensorTree::owner_of(const std::string& name, std::string& last) {
       ->owner_of(name.substr(dot + 1), last);
 }
 
+void TensorTree::to(at::Device device, bool non_blocking) {
+  torch::nn::Module::to(device, non_blocking);
+  for (at::Tensor& constant : constants_) {
+    constant.set_data(constant.detach().to(device, constant.scalar_type(), non_blocking));
+  }
+}
+
 void TensorTree::add_parameter(const std::string& name, const at::Tensor& tensor) {
   std::string last;
   TensorTree& owner = owner_of(name, last);

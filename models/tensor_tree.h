@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace accel {
 
@@ -15,10 +16,17 @@ class TensorTree final : public torch::nn::Module {
   /// is taken, or is no name of a tensor.
   void add_parameter(const std::string& name, const at::Tensor& tensor);
   void add_buffer(const std::string& name, const at::Tensor& tensor);
+  /// Moves with the others, in place, but is none of them.
+  void add_constant(const at::Tensor& tensor) { constants_.push_back(tensor); }
+
+  using torch::nn::Module::to;
+  void to(at::Device device, bool non_blocking = false) override;
 
  private:
   /// The module that the tensor of this name belongs to, and the last part of the name.
   TensorTree& owner_of(const std::string& name, std::string& last);
+
+  std::vector<at::Tensor> constants_;
 };
 
 }  // namespace accel
