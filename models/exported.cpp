@@ -242,14 +242,17 @@ Exported::Exported(const ExportedOptions& options, const ModelContext& context)
 ExportedPrograms Exported::adapted(ExportedPrograms programs, const Pt2File& file,
                                    const LoraOptions& lora, ExportedTensors& tensors) {
   if (lora.rank == 0) return programs;
-  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> parameters, buffers;
   for (const Pt2Input& input : programs.train.inputs) {
-    if (input.kind != Pt2Input::Kind::kParameter) continue;
-    parameters.push_back({input.name, tensors.named(input.name)});
+    const bool is_buffer = input.kind == Pt2Input::Kind::kBuffer && input.persistent;
+    if (!is_buffer && input.kind != Pt2Input::Kind::kParameter) continue;
+    (is_buffer ? buffers : parameters).push_back({input.name, tensors.named(input.name)});
   }
-  train_adapters_only(parameters, lora);
+  train_adapters_only(parameters, buffers, lora);
   const auto adapters = make_adapters(linears_of(programs.train, file), lora);
-  load_program_adapter(adapters, parameters, lora);
+  std::vector<NamedTensor> own = std::move(parameters);
+  own.insert(own.end(), buffers.begin(), buffers.end());
+  load_program_adapter(adapters, own, lora);
   for (const NamedTensor& item : adapters) tensors.add(item);
   programs.train = with_adapters(std::move(programs.train), adapters, lora);
   if (!programs.eval) return programs;

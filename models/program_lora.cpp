@@ -191,12 +191,12 @@ Pt2Program with_adapters(Pt2Program program, const std::vector<NamedTensor>& ada
 }
 
 void load_program_adapter(const std::vector<NamedTensor>& adapters,
-                          const std::vector<NamedTensor>& parameters, const LoraOptions& lora) {
+                          const std::vector<NamedTensor>& own, const LoraOptions& lora) {
   if (lora.adapter.text.empty()) return;
   const std::vector<std::string> also = lora.also.value_or(std::vector<std::string>());
   std::vector<NamedTensor> trained = adapters;
   HfNames names;
-  for (const NamedTensor& item : parameters) {
+  for (const NamedTensor& item : own) {
     if (!fits_any(also, item.name)) continue;
     trained.push_back(item);
     names.heads.push_back(item.name);  // the folder need not have it
@@ -204,10 +204,12 @@ void load_program_adapter(const std::vector<NamedTensor>& adapters,
   load_weights(trained, read_adapter_weights(lora.adapter.text), names, "exported");
 }
 
-void train_adapters_only(const std::vector<NamedTensor>& parameters, const LoraOptions& lora) {
+void train_adapters_only(const std::vector<NamedTensor>& parameters,
+                         const std::vector<NamedTensor>& buffers, const LoraOptions& lora) {
   const std::vector<std::string> also = lora.also.value_or(std::vector<std::string>());
   std::vector<std::string> names;
   for (const NamedTensor& item : parameters) names.push_back(item.name);
+  for (const NamedTensor& item : buffers) names.push_back(item.name);
   want_matches(also, "parameter", names);
   for (const NamedTensor& item : parameters) {
     item.tensor.set_requires_grad(fits_any(also, item.name));

@@ -31,13 +31,16 @@ std::vector<NamedTensor> make_adapters(const std::vector<ProgramLinear>& linears
 Pt2Program with_adapters(Pt2Program program, const std::vector<NamedTensor>& adapters,
                          const LoraOptions& lora);
 
-/// Copies what PEFT wrote, where `lora` names its folder, into `adapters` and into those of
-/// `parameters` that are trained besides. Throws DataError for weights that do not fit.
+/// Copies what PEFT wrote, where `lora` names its folder, into `adapters` and into those of the
+/// program's `own` parameters and buffers that fit `lora.also`. Throws DataError for weights that
+/// do not fit.
 void load_program_adapter(const std::vector<NamedTensor>& adapters,
-                          const std::vector<NamedTensor>& parameters, const LoraOptions& lora);
+                          const std::vector<NamedTensor>& own, const LoraOptions& lora);
 
 /// Takes all of `parameters` out of training but those that fit `lora.also`. Throws Error (kRecipe)
-/// for a pattern that fits none.
-void train_adapters_only(const std::vector<NamedTensor>& parameters, const LoraOptions& lora);
+/// for a pattern that fits none of them and none of `buffers`, which come with an adapter's
+/// modules.
+void train_adapters_only(const std::vector<NamedTensor>& parameters,
+                         const std::vector<NamedTensor>& buffers, const LoraOptions& lora);
 
 }  // namespace accel

@@ -117,6 +117,34 @@ def check_resume(scratch, report):
     report.check("bit for bit", same == [True, True], same)
 
 
+def check_program(scratch, report):
+    """An exported program's adapter, taken out and put in again."""
+    (scratch.path / "flowers.yaml").write_text((scratch.recipes / "tiny/exported.yaml").read_text())
+    shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", dirs_exist_ok=True)
+    words = ["train.until=8 steps", "eval.every=8 steps", "eval.at_start=true", "checkpoint.every=4 steps", "~expect"]
+    result = scratch.call("flowers.yaml", "name=program", "model.lora={rank: 2, alpha: 8, also: 'body.1.*'}", *words)
+    report.check("a program's adapter is trained", result == (0, ""), result)
+    result = scratch.call("export", "runs/program", "--to", "flowers")
+    files = sorted(path.name for path in (scratch.path / "flowers").glob("*"))
+    report.check("and exported alone", files == ["adapter_config.json", "adapter_model.safetensors"], (result, files))
+    still = ["optimizer={type: sgd, lr: 1e-30}"]  # changes no bit
+    result = scratch.call("flowers.yaml", "name=still", "model.lora={adapter: flowers}", *words, *still)
+    one, other = (tensors(checkpoint(scratch, run) / "model.safetensors") for run in ("program", "still"))
+    # The module that is trained besides is there with its statistics, which a step goes on with.
+    statistics = ("body.1.running_mean", "body.1.running_var", "body.1.num_batches_tracked")
+    differing = [name for name in one if one[name] != other[name] and name not in statistics]
+    report.check("it goes on where it ended", result == (0, "") and not differing, (result, differing))
+    report.check("as its evaluation tells", evaluations(scratch, "still")[0] == evaluations(scratch, "program")[-1])
+    scratch.call("flowers.yaml", "name=onward", "model.lora={adapter: flowers}", *words)
+    scratch.call("flowers.yaml", "name=halved", "model.lora={adapter: flowers}", *words, "--stop-after", "4")
+    result = scratch.call("resume", "runs/halved")
+    weights = [(checkpoint(scratch, run) / "model.safetensors").read_bytes() for run in ("onward", "halved")]
+    report.check("resumed it ends as the run left alone", result[0] == 0 and weights[0] == weights[1], result)
+    code, errors = scratch.call("export", "runs/program", "--to", "x", "--merge")
+    report.check("but is not merged here", code == 2 and "transformers has no model for an exported program" in errors
+                 and not (scratch.path / "x").exists(), errors)
+
+
 def check_refusals(scratch, report):
     for name, words, text in (
             ("nothing to merge", ["runs/once", "--to", "x", "--merge"], "'--merge' merges an adapter, and this model has none"),
@@ -135,6 +163,8 @@ def main():
         check_recomputing(scratch, report)
         check_adapter(scratch, report)
         check_resume(scratch, report)
+        scratch.recipes = recipes
+        check_program(scratch, report)
         check_refusals(scratch, report)
     return 1 if report.failed else 0
 

@@ -227,6 +227,29 @@ TEST(ProgramLoraTest, WhatPeftTrainedBesidesIsTrainedOnFromItsNumbers) {
   EXPECT_TRUE(parameter(*model, "head.bias").equal(at::full({3}, 3.0)));
 }
 
+TEST(ProgramLoraTest, BuffersOfAModuleThatPeftKeepsAreItsOwn) {
+  const TempFolder folder;
+  ModelContext context;
+  context.data = {.input = {4}, .classes = 4};
+  const auto model =
+      build<Model>(program_with("mixed", adapter_folder(folder, {{"last.lora_A.weight", {2, 4}},
+                                                                 {"last.lora_B.weight", {4, 2}},
+                                                                 {"norm.weight", {4}},
+                                                                 {"norm.running_mean", {4}}}) +
+                                             "}"),
+                   context);
+  EXPECT_EQ(trained_names(*model),
+            (std::vector<std::string>{"norm.weight", "last.lora_A.weight", "last.lora_B.weight"}));
+  bool is_there = false;
+  for (const NamedTensor& item : buffers_of(*model)) {
+    if (item.name != "norm.running_mean") continue;
+    is_there = true;
+    EXPECT_TRUE(item.tensor.equal(at::full({4}, 4.0)));
+    EXPECT_FALSE(item.tensor.requires_grad());
+  }
+  EXPECT_TRUE(is_there);
+}
+
 TEST(ProgramLoraTest, AnAdaptersOptionsAreResolvedAndReadBack) {
   const TempFolder folder;
   Registry registry;
