@@ -10,6 +10,7 @@
 #include "core/registry.h"
 #include "models/batch_inputs.h"
 #include "models/compiled_passes.h"
+#include "models/fitted_model.h"
 #include "models/fixed_model.h"
 #include "models/scalar_types.h"
 #include "models/tensor_tree.h"
@@ -65,7 +66,7 @@ at::Tensor tensor_of(const CompiledTensor& tensor) {
   return out.requires_grad_(tensor.is_trained);
 }
 
-class Aoti final : public FixedModel {
+class Aoti final : public FixedModel, public FittedModel {
  public:
   static constexpr auto kName = "aoti";
   static constexpr auto kSummary =
@@ -99,6 +100,9 @@ class Aoti final : public FixedModel {
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return task_; }
+  void check_samples(const DataShape& data) const override {
+    for (size_t i = 0; i < inputs_.size(); ++i) check_program_input(inputs_[i], parts_[i], data);
+  }
 
  private:
   std::vector<at::Tensor> make_tensors(const CompiledModel& model);
@@ -117,9 +121,7 @@ Aoti::Aoti(const AotiOptions& options, const ModelContext& context)
     inputs_.push_back({input.name, scalar_type_of(input.type), input.sizes});
   }
   parts_ = parts_for(inputs_, options.inputs);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    check_program_input(inputs_[i], parts_[i], context.data);
-  }
+  check_samples(context.data);
   try {
     std::vector<at::Tensor> tensors = make_tensors(model);
     passes_ = std::make_unique<CompiledPasses>(std::move(model), std::move(tensors));

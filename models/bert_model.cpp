@@ -10,6 +10,12 @@ namespace {
 
 constexpr double kBertWeightDeviation = 0.02;
 
+/// The token that fills, which starts at zero though it is trained; transformers takes the first
+/// one, unless it is told another.
+int64_t filling_token(const DataShape& data) {
+  return data.padding ? data.padding->input : 0;
+}
+
 void initialise(BertPart& net) {
   const torch::NoGradGuard no_grad;
   for (const auto& module : net.modules(false)) {
@@ -41,7 +47,7 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
   want_tokens(kind.model, data);
   const int64_t length = data.input.empty() ? 0 : data.input[0];
   const int64_t vocab = sufficient_size({kind.model, "vocab", options.vocab, data.vocab});
-  const int64_t longest = sufficient_size({kind.model, "context", options.context, length});
+  longest_ = sufficient_size({kind.model, "context", options.context, length});
   if (kind.has_segments && options.segments > 1) {
     sufficient_size({kind.model, "segments", {options.segments}, data.segments});
   }
@@ -53,9 +59,12 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
                 "give the tokenizer's token for padding");
   }
   encoder_ = net_->register_module(kind.base,
-                                   std::make_shared<BertEncoder>(kind, options, vocab, longest));
+                                   std::make_shared<BertEncoder>(kind, options, vocab, longest_));
   add_head(options, vocab, data);
   initialise(*net_);
+  if (kind.skips_pads) return;
+  const torch::NoGradGuard no_grad;
+  encoder_->word_embedding().select(0, filling_token(data)).zero_();
 }
 
 void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {
@@ -83,6 +92,11 @@ const char* BertModel::default_task() const {
   if (labels_) return "token_classification";
   if (!classifier_) return "masked_lm";
   return numeric_ ? "regression" : "classification";
+}
+
+TextOutput BertModel::text_output() const {
+  if (labels_) return TextOutput::kLabels;
+  return classifier_ ? TextOutput::kWhole : TextOutput::kHiddenToken;
 }
 
 at::Tensor BertModel::dropped(const at::Tensor& x) const {

@@ -6,14 +6,19 @@
 
 #include "core/model.h"
 #include "models/bert_encoder.h"
+#include "models/fitted_model.h"
 
 namespace accel {
 
-class BertModel : public BatchModel {
+class BertModel : public BatchModel, public FittedModel {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override;
+  void check_samples(const DataShape& data) const override {
+    check_length(kind_.model, longest_, data);
+  }
+  TextOutput text_output() const override;
 
  protected:
   /// `kind` must outlive the model. Throws Error (kRecipe) for data that it does not fit.
@@ -35,6 +40,7 @@ class BertModel : public BatchModel {
   HfActivation token_activation_;
   double head_dropout_;
   bool numeric_;
+  int64_t longest_;
 };
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include "core/model.h"
 #include "core/registry.h"
 #include "models/batch_norm.h"
+#include "models/fitted_model.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -174,7 +175,7 @@ class DcganGenerator final : public Generator {
   std::shared_ptr<DcganGeneratorNet> net_;
 };
 
-class DcganDiscriminator final : public Model {
+class DcganDiscriminator final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "dcgan_discriminator";
   static constexpr auto kSummary = "One number per image: whether it is a real one.";
@@ -184,14 +185,16 @@ class DcganDiscriminator final : public Model {
   }
 
   DcganDiscriminator(const DcganDiscriminatorOptions& options, const ModelContext& context)
-      : net_(std::make_shared<DcganDiscriminatorNet>(
-            dcgan_image(kName, options.image, context.data), options)) {}
+      : image_(dcgan_image(kName, options.image, context.data)),
+        net_(std::make_shared<DcganDiscriminatorNet>(image_, options)) {}
 
   at::Tensor forward(const at::Tensor& images) override { return net_->forward(images); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "regression"; }
+  void check_samples(const DataShape& data) const override { check_one_shape(kName, image_, data); }
 
  private:
+  Shape image_;
   std::shared_ptr<DcganDiscriminatorNet> net_;
 };
 

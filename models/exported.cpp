@@ -10,6 +10,7 @@
 #include "core/registry.h"
 #include "models/aten_graph.h"
 #include "models/batch_inputs.h"
+#include "models/fitted_model.h"
 #include "models/program_lora.h"
 #include "models/scalar_types.h"
 #include "models/tensor_tree.h"
@@ -164,7 +165,7 @@ class BoundProgram {
   size_t output_ = 0;
 };
 
-class Exported final : public BatchModel {
+class Exported final : public BatchModel, public FittedModel {
  public:
   static constexpr auto kName = "exported";
   static constexpr auto kSummary =
@@ -196,6 +197,8 @@ class Exported final : public BatchModel {
 
   Exported(const ExportedOptions& options, const ModelContext& context);
 
+  /// Those of an evaluation: what it trains on is checked when it is made.
+  void check_samples(const DataShape& data) const override { eval_->check(data); }
   at::Tensor forward_batch(const Batch& batch) override {
     return (net_->is_training() ? train_ : eval_)->run(batch);
   }

@@ -15,6 +15,7 @@
 #include "models/adapted_linear.h"
 #include "models/block.h"
 #include "models/decoding.h"
+#include "models/fitted_model.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
 #include "models/tied_embedding.h"
@@ -187,7 +188,7 @@ class GptTransformer final : public torch::nn::Module {
   double dropout_;
 };
 
-class Gpt final : public LanguageModel, public CachedDecoder {
+class Gpt final : public LanguageModel, public CachedDecoder, public FittedModel {
  public:
   static constexpr auto kName = "gpt";
   static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
@@ -231,6 +232,8 @@ class Gpt final : public LanguageModel, public CachedDecoder {
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
+  void check_samples(const DataShape& data) const override { check_length(kName, longest_, data); }
+  TextOutput text_output() const override { return TextOutput::kNextToken; }
 
  private:
   std::shared_ptr<torch::nn::Module> net_;

@@ -7,6 +7,7 @@
 
 #include "core/heads.h"
 #include "core/registry.h"
+#include "models/fitted_model.h"
 
 namespace accel {
 namespace {
@@ -46,7 +47,7 @@ class HeadsNet final : public torch::nn::Module {
   std::vector<torch::nn::Linear> heads_;
 };
 
-class Heads final : public MultiHead {
+class Heads final : public MultiHead, public FittedModel {
  public:
   static constexpr auto kName = "heads";
   static constexpr auto kSummary = "Several linear heads on one trunk, for the task 'multi'.";
@@ -88,6 +89,7 @@ class Heads final : public MultiHead {
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "multi"; }
+  void check_samples(const DataShape& data) const override { accel::check_samples(*trunk_, data); }
   const std::map<std::string, int64_t>& heads() const override { return outputs_; }
 
  private:

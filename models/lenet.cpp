@@ -7,6 +7,7 @@
 #include "core/model.h"
 #include "core/registry.h"
 #include "kernels/max_pool.h"
+#include "models/fitted_model.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -54,7 +55,7 @@ class LeNetNet final : public torch::nn::Module {
   double dropout_;
 };
 
-class LeNet final : public Model {
+class LeNet final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "lenet";
   static constexpr auto kSummary = "Two 5x5 convolutions with pooling, then two linear layers.";
@@ -89,21 +90,23 @@ class LeNet final : public Model {
   LeNet(const LeNetOptions& options, const ModelContext& context) {
     const DataShape& data = context.data;
     want_images(kName, data);
-    const Shape image = equal_shape(kName, "image", options.image, data.input);
-    if (after_round(after_round(image[1])) < 1 || after_round(after_round(image[2])) < 1) {
+    image_ = equal_shape(kName, "image", options.image, data.input);
+    if (after_round(after_round(image_[1])) < 1 || after_round(after_round(image_[2])) < 1) {
       throw Error(ExitCode::kRecipe,
                   "the model 'lenet' wants images of at least 16 x 16 pixels, not " +
-                      std::to_string(image[1]) + " x " + std::to_string(image[2]));
+                      std::to_string(image_[1]) + " x " + std::to_string(image_[2]));
     }
     const int64_t classes = equal_size({kName, "classes", options.classes, data.classes});
-    net_ = std::make_shared<LeNetNet>(image, classes, options);
+    net_ = std::make_shared<LeNetNet>(image_, classes, options);
   }
 
   at::Tensor forward(const at::Tensor& inputs) override { return net_->forward(inputs); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "classification"; }
+  void check_samples(const DataShape& data) const override { check_one_shape(kName, image_, data); }
 
  private:
+  Shape image_;
   std::shared_ptr<LeNetNet> net_;
 };
 

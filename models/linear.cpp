@@ -4,6 +4,7 @@
 
 #include "core/model.h"
 #include "core/registry.h"
+#include "models/fitted_model.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -14,7 +15,7 @@ struct LinearOptions {
   Auto<int64_t> outputs;
 };
 
-class LinearModel final : public Model {
+class LinearModel final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "linear";
   static constexpr auto kSummary = "One affine map: linear or logistic regression.";
@@ -30,7 +31,7 @@ class LinearModel final : public Model {
   }
 
   LinearModel(const LinearOptions& options, const ModelContext& context)
-      : numeric_(has_numeric_targets(context.data)) {
+      : input_(context.data.input), numeric_(has_numeric_targets(context.data)) {
     const DataShape& data = context.data;
     want_numbers(kName, data);
     const int64_t features = data.input.empty() ? 0 : count_of(data.input);
@@ -44,8 +45,10 @@ class LinearModel final : public Model {
   }
   torch::nn::Module& module() override { return *layer_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
+  void check_samples(const DataShape& data) const override { check_one_shape(kName, input_, data); }
 
  private:
+  Shape input_;
   torch::nn::Linear layer_{nullptr};
   bool numeric_;
 };

@@ -13,6 +13,7 @@
 #include "models/adapted_linear.h"
 #include "models/block.h"
 #include "models/decoding.h"
+#include "models/fitted_model.h"
 #include "models/hf_family.h"
 #include "models/rope.h"
 #include "models/sizes.h"
@@ -197,7 +198,7 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
-class Llama final : public LanguageModel, public CachedDecoder {
+class Llama final : public LanguageModel, public CachedDecoder, public FittedModel {
  public:
   static constexpr auto kName = "llama";
   static constexpr auto kSummary =
@@ -247,6 +248,8 @@ class Llama final : public LanguageModel, public CachedDecoder {
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
+  void check_samples(const DataShape& data) const override { check_length(kName, longest_, data); }
+  TextOutput text_output() const override { return TextOutput::kNextToken; }
 
  private:
   std::shared_ptr<torch::nn::Module> net_;

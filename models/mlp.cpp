@@ -5,6 +5,7 @@
 
 #include "core/model.h"
 #include "core/registry.h"
+#include "models/fitted_model.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -66,7 +67,7 @@ class MlpNet final : public torch::nn::Module {
   double dropout_;
 };
 
-class Mlp final : public Model {
+class Mlp final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "mlp";
   static constexpr auto kSummary = "Linear layers with an activation between them.";
@@ -88,7 +89,7 @@ class Mlp final : public Model {
   }
 
   Mlp(const MlpOptions& options, const ModelContext& context)
-      : numeric_(has_numeric_targets(context.data)) {
+      : input_(context.data.input), numeric_(has_numeric_targets(context.data)) {
     const DataShape& data = context.data;
     want_numbers(kName, data);
     const int64_t features = data.input.empty() ? 0 : count_of(data.input);
@@ -101,8 +102,10 @@ class Mlp final : public Model {
   at::Tensor forward(const at::Tensor& inputs) override { return net_->forward(inputs); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
+  void check_samples(const DataShape& data) const override { check_one_shape(kName, input_, data); }
 
  private:
+  Shape input_;
   std::shared_ptr<MlpNet> net_;
   bool numeric_;
 };

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/model.h"
 #include "core/registry.h"
+#include "models/fitted_model.h"
 #include "models/hf_family.h"
 
 namespace accel {
@@ -14,7 +15,7 @@ struct PretrainedOptions {
   FilePath weights;
 };
 
-class Pretrained final : public Model {
+class Pretrained final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "pretrained";
   static constexpr auto kSummary = "Another model with weights from a checkpoint or model folder.";
@@ -40,6 +41,8 @@ class Pretrained final : public Model {
   at::Tensor forward_batch(const Batch& batch) override { return model_->forward_batch(batch); }
   torch::nn::Module& module() override { return model_->module(); }
   const char* default_task() const override { return model_->default_task(); }
+  void check_samples(const DataShape& data) const override { accel::check_samples(*model_, data); }
+  TextOutput text_output() const override { return accel::text_output(*model_); }
 
  private:
   std::unique_ptr<Model> model_;

@@ -14,6 +14,7 @@
 #include "models/activations.h"
 #include "models/adapted_linear.h"
 #include "models/block.h"
+#include "models/fitted_model.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
 #include "models/transformer_schema.h"
@@ -40,6 +41,15 @@ struct VitOptions {
 };
 
 constexpr double kVitWeightDeviation = 0.02;
+
+/// As trunc_normal_ of torch.nn.init, by its steps, with the bounds that transformers leaves at
+/// two.
+void truncated_normal(at::Tensor& tensor, double deviation) {
+  constexpr double kBound = 2.0;
+  const torch::NoGradGuard no_grad;
+  const double share = std::erf(kBound / deviation / std::sqrt(2.0));
+  tensor.uniform_(-share, share).erfinv_().mul_(deviation * std::sqrt(2.0)).clamp_(-kBound, kBound);
+}
 
 /// A module whose parts are registered by those who make it.
 using VitPart = torch::nn::Module;
@@ -125,8 +135,8 @@ class VitEncoder final : public torch::nn::Module {
     }
     vit_part(*this, "encoder")->register_module("layer", list);
     norm_ = vit_norm(*this, "layernorm", options);
-    torch::nn::init::normal_(first_, 0.0, kVitWeightDeviation);
-    torch::nn::init::normal_(positions_, 0.0, kVitWeightDeviation);
+    truncated_normal(first_, kVitWeightDeviation);
+    truncated_normal(positions_, kVitWeightDeviation);
     torch::nn::init::normal_(projection_->weight, 0.0, kVitWeightDeviation);
     torch::nn::init::zeros_(projection_->bias);
   }
@@ -148,7 +158,7 @@ class VitEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class Vit final : public Model {
+class Vit final : public Model, public FittedModel {
  public:
   static constexpr auto kName = "vit";
   static constexpr auto kSummary = "A vision transformer for square images.";
@@ -184,6 +194,7 @@ class Vit final : public Model {
                   "choose another 'patch', or resize the images");
     }
     const int64_t row = side / options.patch;
+    image_ = {channels, side, side};
     vit_ = net_->register_module("vit", std::make_shared<VitEncoder>(channels, row * row, options));
     classifier_ = vit_linear(*net_, "classifier", options.width, classes);
     for (const auto& module : net_->modules(false)) {
@@ -199,11 +210,13 @@ class Vit final : public Model {
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
+  void check_samples(const DataShape& data) const override { check_one_shape(kName, image_, data); }
 
  private:
   std::shared_ptr<VitPart> net_ = std::make_shared<VitPart>();
   std::shared_ptr<VitEncoder> vit_;
   AdaptedLinear classifier_{nullptr};
+  Shape image_;
   bool numeric_;
 };
 

@@ -3,6 +3,7 @@
 #include "models/module_state.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
+#include "runner/job/model_fit.h"
 #include "runner/job/tensor_memory.h"
 #include "runner/job/torch_setup.h"
 
@@ -26,6 +27,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->buffers = buffers_of(*job->model);
   job->task = build(job->recipe.task, TaskContext{job->data});
   job->task_models = job->task->models();
+  check_eval_data_fits(*job);
   job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
                                   job->recipe.accelerator.grad_scaler);
   job->learning = {job->model.get()};

@@ -8,6 +8,7 @@
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
 #include "runner/job/build_trained.h"
+#include "runner/job/model_fit.h"
 #include "runner/job/model_texts.h"
 #include "runner/job/tensor_memory.h"
 #include "runner/job/torch_setup.h"
@@ -17,23 +18,9 @@
 namespace accel {
 namespace {
 
-/// The place of a dotted key in the recipe, or of the nearest section that was written.
-Span place_of(const Node& tree, const std::string& path) {
-  const Node* node = &tree;
-  size_t begin = 0;
-  while (begin <= path.size()) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const Node::Entry* entry = node->find(path.substr(begin, end - begin));
-    if (!entry) break;
-    node = &entry->node;
-    begin = end + 1;
-  }
-  return node->where;
-}
-
 [[noreturn]] void refuse(const Job& job, const std::string& path, const std::string& message,
                          std::string hint = {}) {
-  throw RecipeError({{place_of(job.resolved, path), message, std::move(hint)}});
+  throw RecipeError({{recipe_place(job.resolved, path), message, std::move(hint)}});
 }
 
 /// Steps of the whole run; 0 when only the clock ends it.
@@ -85,7 +72,7 @@ void check_fixed(const Job& job) {
 void prepare_training(const Job& job) {
   check_fixed(job);
   const TrainSection& train = job.recipe.train;
-  freeze_parameters(*job.model, train.freeze, place_of(job.resolved, "train.freeze"));
+  freeze_parameters(*job.model, train.freeze, recipe_place(job.resolved, "train.freeze"));
   const bool recompute = train.activation_checkpointing == ActivationCheckpointing::kBlocks;
   if (recompute && recompute_blocks(*job.model) == 0) {
     refuse(job, "train.activation_checkpointing",
@@ -99,7 +86,7 @@ void build_schedule(Job& job) {
   for (const SchedulePhase& phase : job.recipe.scheduler.phases) {
     phases.push_back({phase.component, phase.extra.duration});
   }
-  job.schedule = at_place(place_of(job.resolved, "scheduler"),
+  job.schedule = at_place(recipe_place(job.resolved, "scheduler"),
                           [&] { return make_schedule(phases, job.length); });
 }
 
@@ -111,7 +98,7 @@ void check_metric_names(const Job& job) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     std::string hint = did_you_mean(name, names);
     if (hint.empty()) hint = names.empty() ? "the recipe has no eval data" : "there is " + names[0];
-    problems.error(place_of(job.resolved, path), "no metric is named '" + name + "'", hint);
+    problems.error(recipe_place(job.resolved, path), "no metric is named '" + name + "'", hint);
   };
   const KeepSection& keep = job.recipe.checkpoint.keep;
   if (keep.best > 0) check(keep.by, "checkpoint.keep.by");
@@ -135,6 +122,19 @@ void build_callbacks(Job& job) {
 }
 
 }  // namespace
+
+Span recipe_place(const Node& tree, const std::string& path) {
+  const Node* node = &tree;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const Node::Entry* entry = node->find(path.substr(begin, end - begin));
+    if (!entry) break;
+    node = &entry->node;
+    begin = end + 1;
+  }
+  return node->where;
+}
 
 BatchPlan plan_batches(const TrainSection& train, int64_t world) {
   const std::string batch = "batch " + std::to_string(train.batch);
@@ -225,6 +225,8 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   build_data(*job);
   plan_length(*job);
   build_models(*job, registry);
+  check_task_fits(*job);
+  check_eval_data_fits(*job);
   prepare_training(*job);
   seed_rank(*job, 0);
   build_trained(*job);

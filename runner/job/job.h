@@ -102,6 +102,9 @@ bool is_local(const Job& job);
 /// Names an evaluation reports.
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics);
 
+/// The place of a dotted key in the recipe, or of the nearest section that was written.
+Span recipe_place(const Node& tree, const std::string& path);
+
 /// Calls `make`; its refusal of the recipe is reported at `where`.
 template <class Make>
 auto at_place(const Span& where, const Make& make) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/targets.h"
+#include "models/fitted_model.h"
 #include "runner/job/build_data.h"
 #include "runner/job/build_strategy.h"
 #include "runner/loop/to_batch.h"
@@ -139,6 +140,7 @@ void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset
                 build_transforms(trained.recipe.data.transform, dataset->shape(), /*train=*/false),
                 loader_options(trained, texts));
   check_same_samples(trained.data, loader.shape());
+  check_samples(*trained.model, loader.shape());
   const auto precision =
       make_precision(trained.recipe.accelerator.mixed_precision, at::kCPU, ScalerOptions{});
   const auto task = build(trained.recipe.task, TaskContext{trained.data});

@@ -58,6 +58,13 @@ class CausalLm final : public Task {
                   std::string("the task 'causal_lm' wants tokens, but a sample of the data is ") +
                       name_of(data.input_type) + " " + to_string(data.input));
     }
+    if (data.target == data.input && data.classes == 0) return;
+    throw Error(ExitCode::kRecipe,
+                std::string("the task 'causal_lm' wants the next token as target at each place, "
+                            "but the targets of the data are ") +
+                    (data.classes > 0 ? std::to_string(data.classes) + " classes " : "") +
+                    name_of(data.target_type) + " " + to_string(data.target),
+                "leave out 'target' of the data, or take a model such as 'bert'");
   }
 
   double weight(const Batch& batch) const override {

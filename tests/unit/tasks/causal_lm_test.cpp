@@ -119,5 +119,19 @@ TEST(CausalLmTest, RefusesDataWithoutTokens) {
             "the task 'causal_lm' wants tokens, but a sample of the data is F32 [1, 28, 28]");
 }
 
+TEST(CausalLmTest, RefusesTargetsThatAreNoNextTokens) {
+  TaskContext context;
+  context.data = {.input = {8}, .input_type = DType::kI64, .classes = 2, .vocab = 10};
+  EXPECT_EQ(complaint<Task>("causal_lm", context),
+            "the task 'causal_lm' wants the next token as target at each place, but the targets of "
+            "the data are 2 classes I64 []");
+  context.data.target = {8};
+  EXPECT_EQ(complaint<Task>("causal_lm", context),
+            "the task 'causal_lm' wants the next token as target at each place, but the targets of "
+            "the data are 2 classes I64 [8]");
+  context.data.classes = 0;
+  EXPECT_EQ(complaint<Task>("causal_lm", context), "");
+}
+
 }  // namespace
 }  // namespace accel

@@ -1,0 +1,154 @@
+// Models, tasks and data that do not go together are refused before anything is written.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "runner/formats/png_writer.h"
+#include "tests/unit/job/make_job.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kLetters = R"(data:
+  train: {type: text, path: letters.txt, level: bytes, context: 8}
+train: {until: 1 step, batch: 2}
+)";
+
+class ModelFitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() /
+        ("model_fit_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::create_directories(folder_);
+    before_ = std::filesystem::current_path();
+    std::filesystem::current_path(folder_);
+    std::ofstream("letters.txt") << std::string(200, 'a');
+  }
+  void TearDown() override {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  static std::string complaint(const std::string& recipe) {
+    try {
+      make_job(recipe);
+    } catch (const RecipeError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  std::filesystem::path folder_, before_;
+};
+
+TEST_F(ModelFitTest, EvalTextsMustNotBeLongerThanTheModelSees) {
+  const auto recipe = [](const std::string& model, int context) {
+    return "model: " + model + R"(
+data:
+  train: {type: text, path: letters.txt, level: bytes, context: 8}
+  eval: {type: text, path: letters.txt, level: bytes, context: )" +
+           std::to_string(context) + "}\ntrain: {until: 1 step, batch: 2}\n";
+  };
+  for (const std::string model : {"gpt", "llama"}) {
+    const std::string small = "{type: " + model + ", layers: 1, heads: 1, width: 8";
+    EXPECT_EQ(complaint(recipe(small + "}", 8)), "");
+    EXPECT_EQ(complaint(recipe(small + "}", 16)),
+              "r.yaml:4:9: error: the model '" + model +
+                  "' sees at most 8 tokens, but a sample of the data may have 16\n"
+                  "      eval: {type: text, path: letters.txt, level: bytes, context: 16}\n"
+                  "            ^\n"
+                  "  hint: make the samples shorter, or give the model a larger 'context'\n");
+    EXPECT_EQ(complaint(recipe(small + ", context: 16}", 16)), "");
+  }
+}
+
+TEST_F(ModelFitTest, EvalImagesMustHaveTheSizeThatTheModelIsMadeFor) {
+  for (const std::string name : {"first", "second"}) {
+    const int64_t side = name == "first" ? 16 : 20;
+    const std::vector<uint8_t> pixels(static_cast<size_t>(side * side * 3));
+    for (const std::string label : {"cat", "dog"}) {
+      std::filesystem::create_directories(name + "/" + label);
+      std::ofstream(name + "/" + label + "/1.png") << encode_png({side, side}, 3, pixels);
+    }
+  }
+  const auto recipe = [](const std::string& model) {
+    return "model: " + model + R"(
+data:
+  train: {type: image_folder, path: first}
+  eval: {type: image_folder, path: second}
+train: {until: 1 step, batch: 2}
+)";
+  };
+  for (const std::string model : {"vit", "lenet", "mlp", "linear"}) {
+    EXPECT_EQ(complaint(recipe(model)),
+              "r.yaml:4:9: error: the model '" + model +
+                  "' is made for samples [3, 16, 16], but a sample of the data is [3, 20, 20]\n"
+                  "      eval: {type: image_folder, path: second}\n"
+                  "            ^\n"
+                  "  hint: add a transform that makes both alike, such as 'resize'\n");
+  }
+  EXPECT_EQ(complaint(recipe("resnet")), "");
+}
+
+struct Misfit {
+  const char* model;
+  const char* task;
+  const char* message;  ///< "": they fit
+  const char* hint;
+};
+
+constexpr Misfit kMisfits[] = {
+    {"{type: gpt, layers: 1, width: 8}", "causal_lm", "", ""},
+    {"{type: bert, layers: 1, width: 8}", "causal_lm",
+     "the task 'causal_lm' wants a model that tells the next token from those before it, but the "
+     "model 'bert' tells hidden tokens from both sides",
+     "as it is built here, its task is 'masked_lm'"},
+    {"{type: roberta, layers: 1, width: 8}", "causal_lm",
+     "the task 'causal_lm' wants a model that tells the next token from those before it, but the "
+     "model 'roberta' tells hidden tokens from both sides",
+     "as it is built here, its task is 'masked_lm'"},
+    {"{type: distilbert, layers: 1, width: 8}", "causal_lm",
+     "the task 'causal_lm' wants a model that tells the next token from those before it, but the "
+     "model 'distilbert' tells hidden tokens from both sides",
+     "as it is built here, its task is 'masked_lm'"},
+    {"{type: gpt, layers: 1, width: 8}", "masked_lm",
+     "the task 'masked_lm' wants a model that tells hidden tokens from both sides, but the model "
+     "'gpt' tells the next token from those before it",
+     "as it is built here, its task is 'causal_lm'"},
+    {"{type: llama, layers: 1, width: 8}", "classification",
+     "the task 'classification' wants a model that tells something of a text as a whole, but the "
+     "model 'llama' tells the next token from those before it",
+     "as it is built here, its task is 'causal_lm'"},
+    {"{type: bert, layers: 1, width: 8, head: classes, classes: 2}", "masked_lm",
+     "the task 'masked_lm' wants a model that tells hidden tokens from both sides, but the model "
+     "'bert' tells something of a text as a whole",
+     "as it is built here, its task is 'classification'"},
+};
+
+TEST_F(ModelFitTest, TheModelMustTellWhatTheTaskAsksFor) {
+  for (const Misfit& misfit : kMisfits) {
+    const std::string task = std::string("task: ") + misfit.task;
+    const std::string text =
+        complaint(std::string("model: ") + misfit.model + "\n" + task + "\n" + kLetters);
+    std::string expected;
+    if (*misfit.message) {
+      expected = std::string("r.yaml:2:7: error: ") + misfit.message + "\n    " + task +
+                 "\n          ^\n  hint: " + misfit.hint + "\n";
+    }
+    EXPECT_EQ(text, expected) << misfit.model << " " << misfit.task;
+  }
+}
+
+TEST_F(ModelFitTest, MaskedTokensNeedSomethingThatHidesThem) {
+  EXPECT_EQ(complaint(std::string("model: {type: bert, layers: 1, width: 8}\n") + kLetters),
+            "r.yaml:3:3: error: the task 'masked_lm' has nothing to guess: no token is hidden\n"
+            "      train: {type: text, path: letters.txt, level: bytes, context: 8}\n"
+            "      ^\n"
+            "  hint: add 'transform: [mask_tokens]'\n");
+}
+
+}  // namespace
+}  // namespace accel
