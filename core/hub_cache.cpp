@@ -40,7 +40,7 @@ std::string hub_cache_folder(const Lookup& environment) {
 }
 
 std::string hub_folder_name(std::string_view repository) {
-  std::string out = "models--";
+  std::string out = repository.starts_with(kHubDatasets) ? "" : "models--";
   for (const char c : repository) out += c == '/' ? std::string("--") : std::string(1, c);
   return out;
 }

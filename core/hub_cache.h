@@ -11,15 +11,16 @@
 namespace accel {
 
 constexpr std::string_view kHubPrefix = "hf:";
+constexpr std::string_view kHubDatasets = "datasets/";  ///< before the name of one that is no model
 
 /// HF_HOME, else `huggingface` in XDG_CACHE_HOME or ~/.cache; "" without any.
 std::string hub_home_folder(const Lookup& environment);
 /// HF_HUB_CACHE, else `hub` in that.
 std::string hub_cache_folder(const Lookup& environment);
-/// "models--org--name"
+/// "models--org--name", and of "datasets/org/name" "datasets--org--name".
 std::string hub_folder_name(std::string_view repository);
 
-/// The folder with the files of `hf:org/name` or `hf:org/name@revision`, without "hf:". Null when
+/// The folder with the files of `hf:[datasets/]org/name[@revision]`, without "hf:". Null when
 /// they were not downloaded.
 std::optional<std::string> hub_snapshot(std::string_view name, const Lookup& environment);
 

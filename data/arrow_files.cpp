@@ -64,25 +64,29 @@ std::set<std::string> saved_splits(const fs::path& folder) {
   return splits;
 }
 
-/// The files of a saved dataset.
-std::vector<std::string> saved_files(const fs::path& folder) {
+/// The files that a saved dataset's state lists under `key`.
+std::vector<std::string> listed_files(const fs::path& folder, const json& state, const char* key) {
   const fs::path path = folder / "state.json";
-  const json state = read_json(path);
-  const json indices = state.value("_indices_files", json());
-  if (indices.is_array() && !indices.empty()) {
-    throw DataError("'" + folder.string() + "' is a selection of rows, by files of indices",
-                    "save it once more behind 'flatten_indices()'");
-  }
   std::vector<std::string> files;
-  const json listed_files = state.value("_data_files", json::array());
-  for (const json& file : listed_files) {
+  const json list = state.value(key, json());
+  if (!list.is_array()) return files;
+  for (const json& file : list) {
     const json name = file.is_object() ? file.value("filename", json()) : json();
     if (!name.is_string() || !is_plain_file_name(name.get_ref<const std::string&>())) {
       throw DataError("'" + path.string() + "' does not name its files");
     }
     files.push_back(folder / name.get<std::string>());
   }
-  if (files.empty()) throw DataError("'" + path.string() + "' does not name its files");
+  return files;
+}
+
+/// The files of a saved dataset. One that was shuffled, sorted or selected from has indices.
+ArrowFiles saved_files(const fs::path& folder) {
+  const fs::path path = folder / "state.json";
+  const json state = read_json(path);
+  ArrowFiles files = {listed_files(folder, state, "_data_files"),
+                      listed_files(folder, state, "_indices_files")};
+  if (files.data.empty()) throw DataError("'" + path.string() + "' does not name its files");
   return files;
 }
 
@@ -115,13 +119,12 @@ std::vector<std::string> plain_files(const fs::path& folder, const std::string& 
 
 }  // namespace
 
-std::vector<std::string> arrow_files(const std::string& path, const std::string& split,
-                                     ArrowFormat format) {
+ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format) {
   if (!fs::is_directory(path)) {
     if (!split.empty()) {
       throw DataError("'split' is for a folder, and '" + path + "' is none");
     }
-    return {path};
+    return {{path}, {}};
   }
   fs::path folder = path;
   bool chosen = false;
@@ -137,7 +140,7 @@ std::vector<std::string> arrow_files(const std::string& path, const std::string&
     return saved_files(folder);
   }
   const char* const extension = format == ArrowFormat::kParquet ? ".parquet" : ".arrow";
-  return plain_files(folder, chosen ? "" : split, extension);
+  return {plain_files(folder, chosen ? "" : split, extension), {}};
 }
 
 }  // namespace accel

@@ -13,15 +13,12 @@
 #include "data/bad_samples.h"
 #include "data/fingerprint.h"
 #include "data/image_files.h"
-#include "data/image_ops.h"
+#include "data/image_samples.h"
 #include "data/label_map.h"
-#include "data/resample.h"
-#include "data/rows.h"
 
 namespace accel {
 namespace {
 
-constexpr int64_t kProbes = 256;  // images whose headers are read at the start
 constexpr int64_t kContentProbes = 64;
 
 struct ImageFolderOptions {
@@ -33,27 +30,6 @@ struct ImageFolderOptions {
   OnBadSample on_bad_sample;
 };
 
-/// u8 [height, width, channels] as f32 [channels, height, width] in [0, 1].
-Array planes_of(const Array& pixels) {
-  const Array unit = to_unit_range(pixels);
-  const int64_t channels = pixels.shape()[2];
-  const int64_t count = pixels.shape()[0] * pixels.shape()[1];
-  Array out(DType::kF32, {channels, pixels.shape()[0], pixels.shape()[1]});
-  const float* from = unit.as<float>().data();
-  float* to = out.mutable_as<float>().data();
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t i = 0; i < count; ++i) *to++ = from[i * channels + c];
-  }
-  return out;
-}
-
-/// Calls `use` with at most `probes` indices spread evenly over [0, count).
-template <class Use>
-void probe(int64_t count, int64_t probes, const Use& use) {
-  const int64_t number = std::min(count, probes);
-  for (int64_t i = 0; i < number; ++i) use(i * count / number);
-}
-
 class ImageFolder final : public Dataset, public LeavesOut {
  public:
   static constexpr auto kName = "image_folder";
@@ -61,10 +37,6 @@ class ImageFolder final : public Dataset, public LeavesOut {
       "JPEG and PNG images in one folder per class, on disk or in a .tar.";
 
   static Schema<ImageFolderOptions> schema() {
-    Rule<std::vector<int64_t>> size = image_size_rule();
-    const auto given = size.holds;
-    size.holds = [given](const std::vector<int64_t>& v) { return v.empty() || given(v); };
-    size.json = "\"maxItems\": 2";
     return with_bad_samples(
         Schema<ImageFolderOptions>()
             .field("path", &ImageFolderOptions::path,
@@ -77,7 +49,7 @@ class ImageFolder final : public Dataset, public LeavesOut {
                 "size", &ImageFolderOptions::size,
                 "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
                 "shorter side. Empty: each image's own size.",
-                size)
+                optional_image_size_rule())
             .field("labels", &ImageFolderOptions::labels,
                    "Class folders in the order of their numbers; empty: all, sorted."));
   }
@@ -91,7 +63,9 @@ class ImageFolder final : public Dataset, public LeavesOut {
     labels_.resize(files_->files().size());
     if (bad_.skips()) try_all();
     bad_.tell(size());
-    find_size();
+    image_size_ = common_image_size(size(), size_, [this](int64_t i) {
+      return image_size(files_->read(file_of(i)).view, files_->name(file_of(i)));
+    });
     Fingerprint print;
     for (int64_t i = 0; i < size(); ++i) {
       const ImageFile& file = files_->files()[static_cast<size_t>(file_of(i))];
@@ -108,12 +82,8 @@ class ImageFolder final : public Dataset, public LeavesOut {
 
   Sample sample(int64_t index) const override {
     const int64_t number = file_of(index);
-    Array pixels = decode_image(files_->read(number).view, channels_, files_->name(number));
-    if (!size_.empty()) {
-      const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
-      pixels = resample_bytes(pixels, resized(own, size_), Interpolation::kBilinear);
-    }
-    return {planes_of(pixels), Array::label(labels_[static_cast<size_t>(number)])};
+    return {image_sample(files_->read(number).view, channels_, size_, files_->name(number)),
+            Array::label(labels_[static_cast<size_t>(number)])};
   }
 
   DataShape shape() const override {
@@ -184,22 +154,6 @@ class ImageFolder final : public Dataset, public LeavesOut {
       }
     }
     if (bad_.count() == 0) kept_ = {};
-  }
-
-  /// The size all images have; 0 x 0 when there are several.
-  void find_size() {
-    if (size_.size() == 2) {
-      image_size_ = exact_size(size_);
-      return;
-    }
-    bool first = true;
-    probe(size(), kProbes, [&](int64_t i) {
-      ImageSize found = accel::image_size(files_->read(file_of(i)).view, files_->name(file_of(i)));
-      if (!size_.empty()) found = resized(found, size_);
-      if (first) image_size_ = found;
-      if (found != image_size_) image_size_ = {};
-      first = false;
-    });
   }
 
   std::unique_ptr<ImageFiles> files_;

@@ -1,7 +1,7 @@
 // Texts, or pairs of them, as lines of JSON.
 #include "runner/formats/jsonl.h"
 #include "core/registry.h"
-#include "data/text_records.h"
+#include "data/record_sources.h"
 #include "runner/formats/mapped_file.h"
 
 namespace accel {
@@ -54,10 +54,15 @@ class Jsonl final : public TextRecords {
   }
 
   Jsonl(const TextRecordOptions& options, const DatasetContext& context)
-      : TextRecords(options, context, std::make_unique<JsonLines>(options.path.text)) {}
+      : TextRecords(options, context, json_lines_source(options.path.text)) {}
 };
 
 const Register<Jsonl> jsonl;
 
 }  // namespace
+
+std::unique_ptr<RecordSource> json_lines_source(const std::string& path) {
+  return std::make_unique<JsonLines>(path);
+}
+
 }  // namespace accel

@@ -1,9 +1,6 @@
 #include "runner/formats/arrow_records.h"
 
 #include <arrow/array.h>
-#include <arrow/array/array_binary.h>
-#include <arrow/array/array_dict.h>
-#include <arrow/array/array_primitive.h>
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
@@ -19,11 +16,13 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
+#include "runner/arrow/arrow_values.h"
 
 namespace accel {
 namespace {
@@ -44,71 +43,6 @@ template <class T>
 T value(arrow::Result<T>&& result, const std::string& name) {
   require(result.status(), name);
   return std::move(result).ValueUnsafe();
-}
-
-template <class Column>
-std::string_view view_of(const arrow::Array& column, int64_t row) {
-  return static_cast<const Column&>(column).GetView(row);
-}
-
-/// The shortest text that reads back as the value.
-template <class Column>
-std::string_view number_of(const arrow::Array& column, int64_t row, std::string& buffer) {
-  buffer.resize(32);
-  const auto value = static_cast<const Column&>(column).Value(row);
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), static_cast<size_t>(end - buffer.data())};
-}
-
-/// Whether text_of_value() takes values of that type.
-bool has_text(const arrow::DataType& type) {
-  if (type.id() == arrow::Type::DICTIONARY) {
-    return has_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
-  }
-  const bool number = arrow::is_integer(type.id()) || type.id() == arrow::Type::FLOAT ||
-                      type.id() == arrow::Type::DOUBLE;
-  return number || type.id() == arrow::Type::BOOL || type.id() == arrow::Type::STRING ||
-         type.id() == arrow::Type::LARGE_STRING || type.id() == arrow::Type::STRING_VIEW;
-}
-
-/// A value that is not null, as JSON spells it but without quotes: in the column or in `buffer`.
-std::string_view text_of_value(const arrow::Array& column, int64_t row, std::string& buffer) {
-  switch (column.type_id()) {
-    case arrow::Type::STRING:
-      return view_of<arrow::StringArray>(column, row);
-    case arrow::Type::LARGE_STRING:
-      return view_of<arrow::LargeStringArray>(column, row);
-    case arrow::Type::STRING_VIEW:
-      return view_of<arrow::StringViewArray>(column, row);
-    case arrow::Type::BOOL:
-      return static_cast<const arrow::BooleanArray&>(column).Value(row) ? "true" : "false";
-    case arrow::Type::INT8:
-      return number_of<arrow::Int8Array>(column, row, buffer);
-    case arrow::Type::INT16:
-      return number_of<arrow::Int16Array>(column, row, buffer);
-    case arrow::Type::INT32:
-      return number_of<arrow::Int32Array>(column, row, buffer);
-    case arrow::Type::INT64:
-      return number_of<arrow::Int64Array>(column, row, buffer);
-    case arrow::Type::UINT8:
-      return number_of<arrow::UInt8Array>(column, row, buffer);
-    case arrow::Type::UINT16:
-      return number_of<arrow::UInt16Array>(column, row, buffer);
-    case arrow::Type::UINT32:
-      return number_of<arrow::UInt32Array>(column, row, buffer);
-    case arrow::Type::UINT64:
-      return number_of<arrow::UInt64Array>(column, row, buffer);
-    case arrow::Type::FLOAT:
-      return number_of<arrow::FloatArray>(column, row, buffer);
-    case arrow::Type::DOUBLE:
-      return number_of<arrow::DoubleArray>(column, row, buffer);
-    case arrow::Type::DICTIONARY: {
-      const auto& coded = static_cast<const arrow::DictionaryArray&>(column);
-      return text_of_value(*coded.dictionary(), coded.GetValueIndex(row), buffer);
-    }
-    default:
-      throw std::logic_error("a column of a type that has no text");
-  }
 }
 
 /// Gives a file's rows in parts of which each fits into memory.
@@ -140,7 +74,7 @@ class ParquetBatches final : public Batches {
   void choose(const std::vector<int>& columns) override {
     std::vector<int> leaves;
     for (const int column : columns) {
-      leaves.push_back(reader_->manifest().schema_fields[static_cast<size_t>(column)].column_index);
+      add_leaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves);
     }
     std::vector<int> groups(static_cast<size_t>(reader_->num_row_groups()));
     for (size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int>(i);
@@ -150,6 +84,11 @@ class ParquetBatches final : public Batches {
   std::shared_ptr<arrow::RecordBatch> next() override { return value(batches_->Next(), name_); }
 
  private:
+  static void add_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
+    if (field.is_leaf()) leaves.push_back(field.column_index);
+    for (const parquet::arrow::SchemaField& child : field.children) add_leaves(child, leaves);
+  }
+
   std::string name_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::shared_ptr<arrow::Schema> schema_;
@@ -244,10 +183,12 @@ class Records final : public ArrowRecords {
   explicit Records(const ArrowRequest& request)
       : name_(request.name), batches_(open_batches(request)) {
     std::vector<int> chosen;
-    for (const std::string& field : request.wanted) {
-      const int at = column_of(field);
+    for (size_t i = 0; i < request.wanted.size(); ++i) {
+      const std::string& field = request.wanted[i];
+      const ArrowField kind = request.kinds.empty() ? ArrowField::kText : request.kinds.at(i);
+      const int at = column_of(field, kind);
       if (std::find(chosen.begin(), chosen.end(), at) == chosen.end()) chosen.push_back(at);
-      columns_.push_back({field, at, {}, names_of_classes(*batches_->schema(), field), {}});
+      columns_.push_back({field, kind, at, {}, names_of_classes(*batches_->schema(), field), {}});
     }
     std::sort(chosen.begin(), chosen.end());
     batches_->choose(chosen);
@@ -255,6 +196,7 @@ class Records final : public ArrowRecords {
       column.at =
           static_cast<int>(std::find(chosen.begin(), chosen.end(), column.at) - chosen.begin());
     }
+    if (request.any_order) keep_all();
   }
 
   bool next(std::vector<std::string_view>& fields) override {
@@ -277,16 +219,37 @@ class Records final : public ArrowRecords {
     return {};
   }
 
+  int64_t rows() const override { return ends_.empty() ? 0 : ends_.back(); }
+
+  void go_to(int64_t row) override {
+    if (row < 0 || row >= rows()) {
+      throw DataError("'" + name_ + "' has " + std::to_string(rows()) + " rows, and row " +
+                          std::to_string(row) + " is wanted",
+                      "save the dataset once more");
+    }
+    const auto end = std::upper_bound(ends_.begin(), ends_.end(), row);
+    use(kept_[static_cast<size_t>(end - ends_.begin())]);
+    row_ = row - (*end - batch_->num_rows()) - 1;
+    record_ = row - 1;
+  }
+
  private:
   struct Column {
     std::string name;
+    ArrowField kind;
     int at;  // among those of a batch
     std::shared_ptr<arrow::Array> values;
     std::vector<std::string> classes;
     std::string buffer;
   };
 
-  int column_of(const std::string& field) const {
+  static const char* words_for(ArrowField kind) {
+    if (kind == ArrowField::kBytes) return "bytes or images";
+    return kind == ArrowField::kText ? "a text, a number, true or false"
+                                     : "a list of whole numbers";
+  }
+
+  int column_of(const std::string& field, ArrowField kind) const {
     const arrow::Schema& schema = *batches_->schema();
     const int at = schema.GetFieldIndex(field);
     if (at < 0) {
@@ -297,10 +260,23 @@ class Records final : public ArrowRecords {
       throw DataError("'" + name_ + "' has no field '" + field + "'",
                       "it has the fields " + names.substr(0, 300));
     }
-    const arrow::DataType& type = *schema.field(at)->type();
-    if (has_text(type)) return at;
-    throw DataError("'" + name_ + "': field '" + field + "' is of the type '" + type.ToString() +
-                    "', not a text, a number, true or false");
+    const std::shared_ptr<arrow::DataType>& type = schema.field(at)->type();
+    const bool fits = kind == ArrowField::kText    ? has_text(*type)
+                      : kind == ArrowField::kBytes ? has_bytes(*type)
+                                                   : is_list_of_numbers(*type);
+    if (fits) return at;
+    throw DataError("'" + name_ + "': field '" + field + "' is of the type '" + type->ToString() +
+                    "', not " + words_for(kind));
+  }
+
+  /// Batches of an uncompressed file are views of it.
+  void keep_all() {
+    int64_t rows = 0;
+    while (next_batch()) {
+      if (batch_->num_rows() == 0) continue;
+      kept_.push_back(batch_);
+      ends_.push_back(rows += batch_->num_rows());
+    }
   }
 
   bool next_batch() {
@@ -309,14 +285,47 @@ class Records final : public ArrowRecords {
     if (!batch_) return false;
     // Nothing else looks at the offsets that a file claims, nor whether its texts are UTF-8.
     require(batch_->ValidateFull(), name_);
-    for (Column& column : columns_) column.values = batch_->column(column.at);
+    use(batch_);
     return true;
+  }
+
+  void use(std::shared_ptr<arrow::RecordBatch> batch) {
+    batch_ = std::move(batch);
+    for (Column& column : columns_) column.values = batch_->column(column.at);
+  }
+
+  std::string_view read_bytes(const Column& column) const {
+    const auto bytes = bytes_of_value(*column.values, row_);
+    if (bytes) return *bytes;
+    throw DataError(
+        place() + ": field '" + column.name + "' tells where an image lies and has none",
+        "save the dataset with its images in it, as 'push_to_hub' and 'to_parquet' do");
+  }
+
+  std::string_view read_numbers(Column& column) const {
+    const ListPart part = part_of_list(*column.values, row_);
+    column.buffer.clear();
+    std::string digits;
+    for (int64_t i = part.first; i < part.first + part.size; ++i) {
+      int64_t number = 0;
+      const std::string_view text =
+          part.values->IsNull(i) ? "null" : text_of_value(*part.values, i, digits);
+      const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (read.ec != std::errc()) {
+        throw DataError(place() + ": field '" + column.name + "' holds " + std::string(text) +
+                        ", which is no number of 64 bits");
+      }
+      column.buffer.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    return column.buffer;
   }
 
   std::string_view read(Column& column) const {
     if (column.values->IsNull(row_)) {
       throw DataError(place() + ": field '" + column.name + "' is null");
     }
+    if (column.kind == ArrowField::kBytes) return read_bytes(column);
+    if (column.kind == ArrowField::kNumbers) return read_numbers(column);
     const std::string_view text = text_of_value(*column.values, row_, column.buffer);
     if (column.classes.empty()) return text;
     for (size_t i = 0; i < column.classes.size(); ++i) {
@@ -330,8 +339,10 @@ class Records final : public ArrowRecords {
   std::unique_ptr<Batches> batches_;
   std::vector<Column> columns_;
   std::shared_ptr<arrow::RecordBatch> batch_;
-  int64_t row_ = 0;      // of the batch
-  int64_t record_ = -1;  // of the file
+  int64_t row_ = 0;                                        // of the batch
+  int64_t record_ = -1;                                    // of the file
+  std::vector<std::shared_ptr<arrow::RecordBatch>> kept_;  // where any order was asked for
+  std::vector<int64_t> ends_;                              // of those, in rows
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct Arguments {
   int64_t steps = 10;
   double wait = 60;  ///< seconds
   int64_t processes = 2;
+  DownloadArguments download;
   ImportArguments import_from;
   SweepArguments sweep;
   std::vector<std::string> argv;
@@ -222,13 +223,17 @@ void add_file_verbs(CLI::App& app, Arguments& to) {
                             [&to] { return new_verb(to.target, to.data); });
   make.add_option("file", to.target, "the recipe to write")->required();
   make.add_option("data", to.data, "a file or folder to look at; none: a built-in dataset");
-  CLI::App& download = add_verb(app, "download", "fetch a model of the hub, or a data set", to,
-                                [&to] { return download_verb(to.source, to.target); });
+  CLI::App& download = add_verb(app, "download", "fetch a model or dataset", to,
+                                [&to] { return download_verb(to.download); });
   download
-      .add_option("what", to.source,
-                  "hf:organisation/name, hf:organisation/name@revision, mnist, cifar10 or sst2")
+      .add_option("what", to.download.what,
+                  "hf:organisation/name, hf:datasets/organisation/name, either with @revision; "
+                  "mnist, cifar10 or sst2")
       ->required();
-  download.add_option("--to", to.target, "a folder; default: the hub's cache, or the user's");
+  download.add_option("--to", to.download.target,
+                      "a folder; default: the hub's cache, or the user's");
+  download.add_option("--files", to.download.files,
+                      "of the hub only files like these, such as 'en/*.parquet'");
   CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,
                               [&to] { return import_verb(to.import_from); });
   import.add_option("file", to.import_from.source, "a config in YAML or JSON")->required();

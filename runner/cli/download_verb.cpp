@@ -1,4 +1,4 @@
-// download: models of the hub, and data sets.
+// download: models and datasets of the hub, and data sets of known makers.
 #include <algorithm>
 
 #include "core/hub_cache.h"
@@ -36,15 +36,23 @@ std::string folder_for(const KnownSet& set, const std::string& target) {
 
 }  // namespace
 
-ExitCode download_verb(const std::string& what, const std::string& target) {
+ExitCode download_verb(const DownloadArguments& arguments) {
+  const std::string& what = arguments.what;
+  const std::string& target = arguments.target;
   const FetchPatience patience{.say = &say};
   if (what.starts_with(kHubPrefix)) {
-    const HubName name = parse_hub_name(what);
+    HubName name = parse_hub_name(what);
+    name.files = arguments.files;
     const HubAddress address = hub_address(&environment_variable);
     const auto client = make_curl_client();
-    const auto folder = download_model(*client, name, address, target, patience);
-    say("all files of '" + name.repository + "' are in " + folder.string());
+    const auto folder = download_repository(*client, name, address, target, patience);
+    say((name.files.empty() ? "all files of '" : "those files of '") + name.repository +
+        "' are in " + folder.string());
     return ExitCode::kDone;
+  }
+  if (!arguments.files.empty()) {
+    throw Error(ExitCode::kRecipe, "'--files' is for what is of the hub, and '" + what + "' is not",
+                "leave it out");
   }
   const KnownSet& set = set_named(what);
   const std::string folder = folder_for(set, target);

@@ -131,8 +131,12 @@ ExitCode env_verb(const std::string& file);
 
 /// Writes a recipe for the data at `data` (empty: a built-in dataset) to `target`.
 ExitCode new_verb(const std::string& target, const std::string& data);
-/// Downloads a data set or `hf:org/name@revision`. `target` empty: ./data, or the hub's cache.
-ExitCode download_verb(const std::string& what, const std::string& target);
+struct DownloadArguments {
+  std::string what;                ///< a data set, or `hf:[datasets/]org/name[@revision]`
+  std::string target;              ///< a folder; empty: the hub's cache, or the user's
+  std::vector<std::string> files;  ///< patterns, of a repository of the hub
+};
+ExitCode download_verb(const DownloadArguments& arguments);
 
 struct ImportArguments {
   std::string source;  ///< the config of another trainer

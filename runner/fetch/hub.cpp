@@ -4,10 +4,12 @@
 #include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/error.h"
 #include "core/hub_cache.h"
 #include "core/utf8.h"
+#include "runner/formats/path_glob.h"
 #include "runner/formats/plain_file_name.h"
 #include "runner/formats/strict_json.h"
 
@@ -19,6 +21,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxListing = 16 << 20;
 constexpr int kMaxListingDepth = 32;
+constexpr auto kHubReadme = "README.md";  // names a dataset's configs and splits
 
 bool is_hex(const std::string& text, size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
@@ -65,7 +68,7 @@ HubFile read_file_entry(const HubName& name, const Json& entry) {
                                                 : "see whether the token in HF_TOKEN may read it";
   if (code == "GatedRepo" || status == 403) {
     throw Error(ExitCode::kData, who + " is given only to those who have asked for it",
-                "ask for it at " + address.endpoint + "/" + name.repository + ", and " + ask);
+                "ask for it at " + address.endpoint + "/" + name.place() + ", and " + ask);
   }
   if (code == "RevisionNotFound") {
     throw Error(ExitCode::kRecipe, who + " has no revision '" + name.revision + "'",
@@ -75,15 +78,50 @@ HubFile read_file_entry(const HubName& name, const Json& entry) {
     throw Error(ExitCode::kData, "the hub does not know who asks for " + who, ask);
   }
   if (status == 404 || code == "RepoNotFound") {
-    throw Error(ExitCode::kRecipe, "the hub has no model " + who + ", or shows it to others only",
-                ask + ", or see whether the name is right");
+    throw Error(
+        ExitCode::kRecipe,
+        std::string("the hub has no ") + name.kind() + " " + who + ", or shows it to others only",
+        ask + ", or see whether the name is right");
   }
   throw IoError("the hub refuses " + who + " with " + std::to_string(status));
 }
 
-std::string escaped_slashes(std::string text) {
-  for (size_t at; (at = text.find('/')) != text.npos;) text.replace(at, 1, "%2F");
-  return text;
+/// As addresses have it; of slashes those in a branch's name mean nothing there.
+std::string escaped(const std::string& text, bool slashes) {
+  constexpr auto kDigits = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte < 0x80 && (std::isalnum(byte) || c == '-' || c == '_' || c == '.' ||
+                                       (c == '/' && !slashes));
+    if (plain) {
+      out += c;
+    } else {
+      out.append(1, '%').append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> wanted_files(const HubName& name, const std::vector<std::string>& all) {
+  if (name.files.empty()) return name.dataset ? files_of_dataset(all) : files_of_model(all);
+  std::vector<std::string> out;
+  for (const std::string& file : all) {
+    const bool wanted =
+        std::any_of(name.files.begin(), name.files.end(),
+                    [&](const std::string& pattern) { return path_matches(pattern, file); });
+    if (wanted || (name.dataset && file == kHubReadme)) out.push_back(file);
+  }
+  return out;
+}
+
+/// From a file's name in the snapshot to its blob.
+fs::path blob_from(const std::string& name, const std::string& etag) {
+  fs::path up = "../..";
+  for (const char c : name) {
+    if (c == '/') up /= "..";
+  }
+  return up / "blobs" / etag;
 }
 
 /// The link takes the place of one of an earlier, broken attempt.
@@ -108,7 +146,7 @@ void write_reference(const fs::path& path, const std::string& commit) {
   if (!out || error) throw IoError("cannot write '" + path.string() + "'");
 }
 
-/// Fetches one model, file by file.
+/// Fetches one repository, file by file.
 class HubDownload {
  public:
   HubDownload(HttpClient& client, const HubName& name, const HubAddress& address,
@@ -120,15 +158,16 @@ class HubDownload {
         credential_{origin_of_url(address.endpoint), address.token} {}
 
   HubListing listing() {
-    const std::string url = address_.endpoint + "/api/models/" + name_.repository + "/revision/" +
-                            escaped_slashes(name_.revision) + "?blobs=true";
+    const std::string url = address_.endpoint + "/api/" + (name_.dataset ? "" : "models/") +
+                            name_.place() + "/revision/" + escaped(name_.revision, true) +
+                            "?blobs=true";
     return read_hub_listing(name_, fetch_text(client_, url, kMaxListing, credential_, patience_));
   }
 
   void fetch(const HubListing& listing, const HubFile& file, const fs::path& target) {
     FetchOrder order;
-    order.url =
-        address_.endpoint + "/" + name_.repository + "/resolve/" + listing.commit + "/" + file.name;
+    order.url = address_.endpoint + "/" + name_.place() + "/resolve/" + listing.commit + "/" +
+                escaped(file.name, false);
     order.target = target;
     order.name = file.name;
     order.size = file.size;
@@ -169,7 +208,7 @@ HubListing read_hub_listing(const HubName& name, const std::string& text) {
             name, "names the file '" + printable(names.back()) + "', which would lie elsewhere");
       }
     }
-    const std::vector<std::string> wanted = files_of_model(names);
+    const std::vector<std::string> wanted = wanted_files(name, names);
     for (const Json& entry : listing.at("siblings")) {
       const bool has = std::find(wanted.begin(), wanted.end(),
                                  entry.at("rfilename").get<std::string>()) != wanted.end();
@@ -183,9 +222,15 @@ HubListing read_hub_listing(const HubName& name, const std::string& text) {
   return out;
 }
 
+std::string HubName::place() const {
+  return dataset ? std::string(kHubDatasets).append(repository) : repository;
+}
+
 HubName parse_hub_name(const std::string& text) {
   HubName out;
-  const std::string rest = text.starts_with(kHubPrefix) ? text.substr(kHubPrefix.size()) : "";
+  std::string rest = text.starts_with(kHubPrefix) ? text.substr(kHubPrefix.size()) : "";
+  out.dataset = rest.starts_with(kHubDatasets);
+  if (out.dataset) rest.erase(0, kHubDatasets.size());
   const size_t at = std::min(rest.find('@'), rest.size());
   out.repository = rest.substr(0, at);
   if (at < rest.size()) out.revision = rest.substr(at + 1);
@@ -198,8 +243,9 @@ HubName parse_hub_name(const std::string& text) {
     }
   }
   if (good) return out;
-  throw Error(ExitCode::kRecipe, "'" + printable(text) + "' names no model of the hub",
-              "write 'hf:organisation/name' or 'hf:organisation/name@revision'");
+  throw Error(ExitCode::kRecipe, "'" + printable(text) + "' names no model or dataset of the hub",
+              "write 'hf:organisation/name', 'hf:organisation/name@revision' or "
+              "'hf:datasets/organisation/name'");
 }
 
 HubAddress hub_address(const Lookup& environment) {
@@ -243,8 +289,24 @@ std::vector<std::string> files_of_model(const std::vector<std::string>& all) {
   return out;
 }
 
-fs::path download_model(HttpClient& client, const HubName& name, const HubAddress& address,
-                        const fs::path& target, const FetchPatience& patience) {
+std::vector<std::string> files_of_dataset(const std::vector<std::string>& all) {
+  std::vector<std::string> out;
+  for (const std::string& name : all) {
+    const fs::path path = name;
+    const bool hidden = std::any_of(path.begin(), path.end(), [](const fs::path& part) {
+      return part.string().starts_with('.');
+    });
+    static const std::set<std::string> kTables = {".parquet", ".arrow", ".jsonl", ".ndjson",
+                                                  ".json",    ".csv",   ".tsv",   ".txt"};
+    if (name == kHubReadme || (!hidden && kTables.contains(path.extension().string()))) {
+      out.push_back(name);
+    }
+  }
+  return out;
+}
+
+fs::path download_repository(HttpClient& client, const HubName& name, const HubAddress& address,
+                             const fs::path& target, const FetchPatience& patience) {
   if (address.offline) {
     throw Error(ExitCode::kIo, "HF_HUB_OFFLINE is set, so that nothing is downloaded",
                 "unset it to download '" + name.repository + "'");
@@ -256,10 +318,14 @@ fs::path download_model(HttpClient& client, const HubName& name, const HubAddres
   HubDownload download(client, name, address, patience);
   try {
     const HubListing listing = download.listing();
-    if (listing.files.empty()) {
-      throw DataError("'" + name.repository + "' has no files of a model");
+    const bool found = std::any_of(listing.files.begin(), listing.files.end(),
+                                   [](const HubFile& file) { return file.name != kHubReadme; });
+    if (!found) {
+      throw DataError("'" + name.repository + "' has no files " +
+                      (name.files.empty() ? std::string("of a ") + name.kind()
+                                          : "like '" + name.files.front() + "'"));
     }
-    const fs::path repository = address.cache / hub_folder_name(name.repository);
+    const fs::path repository = address.cache / hub_folder_name(name.place());
     const fs::path snapshot = repository / "snapshots" / listing.commit;
     for (const HubFile& file : listing.files) {
       if (patience.say) patience.say(file.name + ", " + std::to_string(file.size) + " bytes");
@@ -272,7 +338,7 @@ fs::path download_model(HttpClient& client, const HubName& name, const HubAddres
     if (!target.empty()) return target;
     // Last, so that nothing is found whose files are not all there.
     for (const HubFile& file : listing.files) {
-      make_link(snapshot / file.name, fs::path("../../blobs") / file.etag);
+      make_link(snapshot / file.name, blob_from(file.name, file.etag));
     }
     if (name.revision != listing.commit) {
       write_reference(repository / "refs" / name.revision, listing.commit);

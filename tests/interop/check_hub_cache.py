@@ -1,4 +1,4 @@
-"""What accel-run downloads is where huggingface_hub and transformers look.
+"""What accel-run downloads is where huggingface_hub and transformers look, of models and datasets.
 
     python tests/interop/check_hub_cache.py ACCEL_RUN
 """
@@ -13,6 +13,29 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/smoke"))  # last: it has names of packages
 
 import downloads
+
+
+def check_dataset(hub, cdn, folder, binary, huggingface_hub):
+    """Either finds what the other has fetched, and both choose the same files of it."""
+    files = downloads.dataset_files()
+    downloads.publish(hub, cdn, files, "datasets/org/reviews")
+    subprocess.run([binary, "download", "hf:datasets/org/reviews"], check=True, stdout=subprocess.DEVNULL)
+    wanted = [name for name in files if name != "script.py"]
+    found = Path(huggingface_hub.snapshot_download("org/reviews", repo_type="dataset", local_files_only=True))
+    assert found.name == downloads.COMMIT, found
+    assert sorted(str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()) == sorted(wanted)
+    for name in wanted:
+        cached = huggingface_hub.try_to_load_from_cache("org/reviews", name, repo_type="dataset")
+        assert Path(cached).read_bytes() == files[name], name
+    for name in wanted:
+        hub.pages[f"/datasets/org/theirs/resolve/main/{name}"] = (200, {}, files[name])
+        huggingface_hub.hf_hub_download("org/theirs", name, repo_type="dataset")
+    tokenizer = ROOT / "recipes/tiny/data/reviews_tokenizer.json"
+    recipe = folder / "data.yaml"
+    recipe.write_text("name: theirs\nmodel: {type: bert, layers: 1, heads: 2, width: 8}\ndata: {train: {type: hf, path: "
+                      f"'hf:datasets/org/theirs', text: review, target: stars, tokenizer: {tokenizer}}}}}\n"
+                      "train: {until: 1 step, batch: 4}\n")
+    subprocess.run([binary, recipe], check=True, stdout=subprocess.DEVNULL, cwd=folder)
 
 
 def main():
@@ -38,6 +61,7 @@ def main():
         recipe.write_text("model: {type: auto, weights: 'hf:org/theirs'}\n"
                           "data: {train: {type: synthetic/addition}}\n")
         subprocess.run([sys.argv[1], "validate", recipe], check=True, stdout=subprocess.DEVNULL)
+        check_dataset(hub, cdn, Path(folder), sys.argv[1], huggingface_hub)
     print("ok")
     return 0
 

@@ -2,16 +2,20 @@
 
     python tests/interop/make_golden_arrow.py tests/unit/data/golden/arrow
 
-Takes pyarrow and datasets. Every file holds eight rows: a text of good, bad and film, a label that
-is a ClassLabel of bad and good in those that datasets writes, and a score. Row 5 of `nulls.parquet`
-has no text.
+Takes pyarrow, pillow and datasets. Files of texts hold eight rows: a text of good, bad and film, a
+label that is a ClassLabel of bad and good in those that datasets writes, and a score. Row 5 of
+`nulls.parquet` has no text. `selected` is what datasets 1 and 2 left of the rows 6, 0 and 3. Those
+of images hold four squares of one colour, those of tokens three lists.
 """
+
+import json
 
 import pathlib
 import shutil
 import sys
 
 import datasets
+import PIL.Image
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -43,6 +47,33 @@ def dataset():
     return datasets.Dataset.from_dict({"text": TEXTS, "label": LABELS, "score": SCORES}, features=features)
 
 
+def selected(folder):
+    """As save_to_disk left a selection whose indices were not made flat."""
+    dataset().save_to_disk(str(folder), num_shards=2)
+    indices = pa.table({"indices": pa.array([6, 0, 3], pa.uint64())})
+    with pa.ipc.new_stream(folder / "indices.arrow", indices.schema) as sink:
+        sink.write_table(indices)
+    state = json.loads((folder / "state.json").read_text())
+    state["_indices_files"] = [{"filename": "indices.arrow"}]
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def images():
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["dark", "light"])})
+    squares = [PIL.Image.new("RGB", (4, 4), (grey, grey, grey + 5)) for grey in (0, 250, 10, 240)]
+    return datasets.Dataset.from_dict({"image": squares, "label": [0, 1, 0, 1]}, features=features)
+
+
+def tokens():
+    return datasets.Dataset.from_dict({
+        "input_ids": [[5, 6, 7], [8], [9, 3, 4, 5]],
+        "labels": [[-100, 6, 7], [8], [-100, -100, 4, 5]],
+        "label": [1, 0, 1],
+    }, features=datasets.Features({"input_ids": datasets.List(datasets.Value("int32")),
+                                   "labels": datasets.List(datasets.Value("int64")),
+                                   "label": datasets.ClassLabel(names=["no", "yes"])}))
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     shutil.rmtree(folder, ignore_errors=True)
@@ -59,6 +90,10 @@ def main():
     for name, rows in {"train-00000-of-00002": range(3), "train-00001-of-00002": range(3, 6),
                        "test-00000-of-00001": range(6, 8)}.items():
         dataset().select(rows).to_parquet(str(folder / "hub" / f"{name}.parquet"))
+    selected(folder / "selected")
+    for name, made in {"images": images(), "tokens": tokens()}.items():
+        made.save_to_disk(str(folder / name))
+        made.to_parquet(str(folder / f"{name}.parquet"))
 
 
 if __name__ == "__main__":

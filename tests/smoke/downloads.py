@@ -83,10 +83,10 @@ def listing(files):
     return (200, {}, json.dumps({"id": "org/tiny", "sha": COMMIT, "siblings": siblings}).encode())
 
 
-def publish(hub, cdn, files):
-    hub.pages["/api/models/org/tiny/revision/main"] = listing(files)
+def publish(hub, cdn, files, place="models/org/tiny"):
+    hub.pages[f"/api/{place}/revision/main"] = listing(files)
     for name, body in files.items():
-        path = f"/org/tiny/resolve/{COMMIT}/{name}"
+        path = f"/{place.removeprefix('models/')}/resolve/{COMMIT}/{name}"
         if name.endswith(".safetensors"):  # as the hub does with large files
             hub.pages[path] = (302, {"Location": f"{cdn.url}/blob?signature=1"}, b"")
             cdn.pages["/blob"] = (200, {}, body)
@@ -134,6 +134,46 @@ def check_model(user, hub, cdn, files, report):
                  in told and "hint: fetch it first: 'accel-run download hf:org/other'" in told, told)
 
 
+def dataset_files():
+    def rows(count):
+        return "".join(json.dumps({"review": ("good", "bad")[i % 2], "stars": i % 2}) + "\n" for i in range(count))
+
+    return {"README.md": b"---\nconfigs:\n- config_name: en\n  default: true\n  data_files:\n  - split: train\n"
+                         b"    path: en/train-*\n  - split: test\n    path: en/test.jsonl\n---\n# Reviews\n",
+            "en/train-1.jsonl": rows(20).encode(), "en/train-2.jsonl": rows(12).encode(),
+            "en/test.jsonl": rows(8).encode(), "de/train.jsonl": rows(2).encode(), "script.py": b"import os"}
+
+
+def check_dataset(user, hub, cdn, tokenizer, report):
+    """One of the hub's datasets is fetched, found and trained on; its files lie in folders."""
+    files = dataset_files()
+    publish(hub, cdn, files, "datasets/org/reviews")
+    data = f"{{type: hf, path: 'hf:datasets/org/reviews', text: review, target: stars, tokenizer: {tokenizer}}}"
+    recipe = user.folder / "reviews.yaml"
+    recipe.write_text(f"model: {{type: bert, layers: 1, heads: 2, width: 8}}\ndata: {{train: {data}, eval: {data}}}\n"
+                      "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
+    code, told = user.call("reviews.yaml")
+    report.check("a dataset that is not here is told", code == 2
+                 and "hint: fetch it first: 'accel-run download hf:datasets/org/reviews'" in told, told)
+    report.check("and nothing is written", not (user.folder / "runs/reviews").exists())
+    code, told = user.call("download", "hf:datasets/org/reviews", "--files", "en/*")
+    snapshot = user.folder / "hf/hub/datasets--org--reviews/snapshots" / COMMIT
+    here = sorted(str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file())
+    report.check("some files of a dataset are downloaded", code == 0 and here == [
+        "README.md", "en/test.jsonl", "en/train-1.jsonl", "en/train-2.jsonl"], (told, here))
+    code, told = user.call("download", "hf:datasets/org/reviews")
+    report.check("and all that are data", code == 0 and (snapshot / "de/train.jsonl").read_bytes()
+                 == files["de/train.jsonl"] and not (snapshot / "script.py").exists(), told)
+    asked = len(hub.log)
+    code, told = user.call("reviews.yaml")
+    report.check("a recipe trains on it, by its splits", code == 0 and "32 samples" in told and "eval 8" in told, told)
+    report.check("and asks no server", len(hub.log) == asked)
+    code, told = user.call("reviews.yaml", "data.train.config=fr", "name=other")
+    report.check("a config that it has not is told", code == 3 and "has the configs 'en', not 'fr'" in told, told)
+    code, told = user.call("download", "mnist", "--files", "x")
+    report.check("other sets come whole", code == 2 and "'--files' is for what is of the hub" in told, told)
+
+
 def check_refusals(user, hub, cdn, files, report):
     def refused(name, result, code, text):
         report.check(name, result[0] == code and text in result[1] and TOKEN not in result[1], result)
@@ -144,7 +184,7 @@ def check_refusals(user, hub, cdn, files, report):
     hub.pages["/api/models/org/unknown/revision/main"] = (401, {}, b"")
     refused("without a good token", user.call("download", "hf:org/unknown"), 3, "does not know who asks")
     refused("offline", user.call("download", "hf:org/tiny", HF_HUB_OFFLINE="1"), 7, "HF_HUB_OFFLINE is set")
-    refused("a name that is none", user.call("download", "hf:../x"), 2, "names no model of the hub")
+    refused("a name that is none", user.call("download", "hf:../x"), 2, "names no model or dataset of the hub")
     refused("something else", user.call("download", "mnits"), 2, "did you mean 'mnist'?")
     hub.pages["/api/models/org/evil/revision/main"] = listing({"config.json": b"{}", "../../x.json": b"{}"})
     refused("names that lead elsewhere", user.call("download", "hf:org/evil"), 3, "which would lie elsewhere")
@@ -232,6 +272,7 @@ def main():
         user = User(binary, pathlib.Path(folder).resolve(), hub)
         check_model(user, hub, cdn, files, report)
         check_refusals(user, hub, cdn, files, report)
+        check_dataset(user, hub, cdn, data / "reviews_tokenizer.json", report)
         check_sets(user, hub, data / "reviews_tokenizer.json", report)
     return 1 if report.failed else 0
 

@@ -55,7 +55,9 @@ class HubTest : public testing::Test {
   std::string download(const std::string& name = "hf:org/name", const fs::path& to = {}) {
     FetchPatience patience = no_pause();
     patience.say = [this](const std::string& line) { said_ += line + "\n"; };
-    return download_model(web_, parse_hub_name(name), hub_address(lookup()), to, patience).string();
+    HubName wanted = parse_hub_name(name);
+    wanted.files = patterns_;
+    return download_repository(web_, wanted, hub_address(lookup()), to, patience).string();
   }
   std::string complaint() {
     try {
@@ -77,6 +79,7 @@ class HubTest : public testing::Test {
   FakeWeb web_;
   Json files_ = Json::array();
   std::string said_;
+  std::vector<std::string> patterns_;
 };
 
 TEST_F(HubTest, TheCacheIsHuggingFaces) {
@@ -199,8 +202,10 @@ TEST(HubNameTest, ReadsNamesAndRefusesOthers) {
       parse_hub_name(text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), "'" + std::string(text) + "' names no model of the hub");
-      EXPECT_EQ(error.hint(), "write 'hf:organisation/name' or 'hf:organisation/name@revision'");
+      EXPECT_EQ(error.what(), "'" + std::string(text) + "' names no model or dataset of the hub");
+      EXPECT_EQ(error.hint(),
+                "write 'hf:organisation/name', 'hf:organisation/name@revision' or "
+                "'hf:datasets/organisation/name'");
     }
   }
 }
@@ -231,6 +236,72 @@ TEST(HubCacheTest, FindsFoldersAsHuggingFaceDoes) {
   set["HF_HUB_CACHE"] = "/elsewhere";
   EXPECT_EQ(hub_cache_folder(lookup), "/elsewhere");
   EXPECT_EQ(hub_snapshot("../x", lookup), std::nullopt);
+}
+
+/// A dataset's files lie in folders, with names that an address cannot have as they are.
+class HubDatasetTest : public HubTest {
+ protected:
+  static constexpr auto kSet = "hf:datasets/org/name";
+
+  HubDatasetTest() {
+    for (const auto& [name, body] : kSetFiles) {
+      files.push_back({{"rfilename", name}, {"size", body.size()}, {"blobId", git_digest(body)}});
+    }
+    Json listing = {{"sha", kCommit}, {"siblings", files}};
+    const std::string place = kHub + "/datasets/org/name/resolve/" + kCommit;
+    web_.pages[kHub + "/api/datasets/org/name/revision/main?blobs=true"] = {listing.dump()};
+    web_.pages[place + "/README.md"] = {kSetFiles[0].second};
+    web_.pages[place + "/data/train%201.csv"] = {kSetFiles[1].second};
+    web_.pages[place + "/en/a.parquet"] = {kSetFiles[2].second};
+  }
+
+  const std::vector<std::pair<std::string, std::string>> kSetFiles = {
+      {"README.md", "---\n---\n"},
+      {"data/train 1.csv", "text\nx\n"},
+      {"en/a.parquet", "PAR1"},
+      {"code.py", "import os"},
+      {".git/x.csv", "x"}};
+  Json files = Json::array();
+};
+
+TEST_F(HubDatasetTest, TheCacheIsHuggingFaces) {
+  const fs::path set = fs::path(folder_.path()) / "hub/datasets--org--name";
+  const fs::path snapshot = set / "snapshots" / kCommit;
+  EXPECT_EQ(download(kSet), snapshot);
+  EXPECT_EQ(said_, "README.md, 8 bytes\ndata/train 1.csv, 7 bytes\nen/a.parquet, 4 bytes\n");
+  EXPECT_EQ(content(set / "refs/main"), kCommit);
+  EXPECT_EQ(fs::read_symlink(snapshot / "data/train 1.csv"),
+            "../../../blobs/" + git_digest("text\nx\n"));
+  EXPECT_EQ(content(snapshot / "data/train 1.csv"), "text\nx\n");
+  EXPECT_EQ(hub_snapshot("datasets/org/name", lookup()), snapshot);
+  EXPECT_EQ(hub_snapshot("org/name", lookup()), std::nullopt);
+  const fs::path to = fs::path(folder_.path()) / "mine";
+  EXPECT_EQ(download(kSet, to), to);
+  EXPECT_EQ(content(to / "en/a.parquet"), "PAR1");
+}
+
+TEST_F(HubDatasetTest, OnlyFilesThatAreWanted) {
+  patterns_ = {"en/*"};
+  const fs::path snapshot = download(kSet);
+  EXPECT_EQ(said_, "README.md, 8 bytes\nen/a.parquet, 4 bytes\n");
+  EXPECT_FALSE(fs::exists(snapshot / "data"));
+  patterns_ = {"fr/*"};
+  try {
+    download(kSet);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "'org/name' has no files like 'fr/*'");
+  }
+}
+
+TEST_F(HubDatasetTest, IsToldApartFromModels) {
+  web_.pages[kHub + "/api/datasets/org/none/revision/main?blobs=true"] = {"no", 404};
+  try {
+    download("hf:datasets/org/none");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the hub has no dataset 'org/none', or shows it to others only");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// A dataset of the Hugging Face hub, as `accel-run download` left it.
+#include <filesystem>
+
+#include "core/registry.h"
+#include "data/hub_choice.h"
+#include "data/record_sources.h"
+
+namespace accel {
+namespace {
+
+struct HubDatasetOptions : TextRecordOptions, HubChoiceOptions {};
+
+std::unique_ptr<RecordSource> source_of(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension == ".csv") return delimited_source(path, {.delimiter = ',', .quoting = true});
+  if (extension == ".tsv") return delimited_source(path, {.delimiter = '\t', .quoting = true});
+  return extension == ".txt" ? lines_source(path) : json_lines_source(path);
+}
+
+std::unique_ptr<RecordSource> source_of(const HubDatasetOptions& options, bool train) {
+  const std::vector<std::string> files = hub_files(options.path.text, choice_of(options, train));
+  if (files.front().ends_with(".parquet")) return arrow_source({files, {}}, ArrowFormat::kParquet);
+  if (files.front().ends_with(".arrow")) return arrow_source({files, {}}, ArrowFormat::kIpc);
+  std::vector<std::unique_ptr<RecordSource>> sources;
+  for (const std::string& file : files) sources.push_back(source_of(file));
+  return chained_source(std::move(sources));
+}
+
+class HubDataset final : public TextRecords {
+ public:
+  static constexpr auto kName = "hf";
+  static constexpr auto kSummary =
+      "A dataset of the Hugging Face hub, once it is downloaded: a text or a pair of texts per "
+      "record, as tokens.";
+
+  static Schema<HubDatasetOptions> schema() {
+    return with_text_records(
+        with_hub_choice(Schema<HubDatasetOptions>()),
+        "`hf:datasets/organisation/name`, `...@revision`, or a folder laid out like a repository "
+        "of the hub.");
+  }
+
+  HubDataset(const HubDatasetOptions& options, const DatasetContext& context)
+      : TextRecords(options, context, source_of(options, context.train)) {}
+};
+
+const Register<HubDataset> hub_dataset;
+
+}  // namespace
+}  // namespace accel
