@@ -10,6 +10,7 @@
 #include "runner/checkpoint/several_optimizers.h"
 #include "runner/checkpoint/tensors.h"
 #include "runner/checkpoint/torch_schedule.h"
+#include "runner/checkpoint/values.h"
 
 namespace accel {
 namespace {
@@ -74,6 +75,27 @@ void read_sections(const std::string& folder, const std::map<std::string, at::Te
       tensor = found->second;
     }
   }
+}
+
+/// Whether the file numbers frozen parameters too. In several groups their places are not known.
+bool numbers_frozen(const Value& optimizer, const LoadOptions& options) {
+  return options.with_frozen.size() > options.parameters.size() &&
+         count_parameters(optimizer) == options.with_frozen.size() &&
+         items_of(optimizer.find("param_groups"), "param_groups").size() == 1;
+}
+
+/// Leaves those that are trained. Returns the others that have a state.
+std::vector<std::string> drop_frozen(const LoadOptions& options, OptimizerState& optimizer) {
+  const std::set<std::string> trained(options.parameters.begin(), options.parameters.end());
+  std::vector<std::string> out;
+  for (OptimizerState::Group& group : optimizer.groups) {
+    std::erase_if(group.parameters, [&](const OptimizerState::Parameter& parameter) {
+      if (trained.contains(parameter.name)) return false;
+      if (!parameter.slots.empty()) out.push_back(parameter.name);
+      return true;
+    });
+  }
+  return out;
 }
 
 /// Running numbers mean nothing when the parameters are others.
@@ -191,8 +213,11 @@ TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
       for (size_t i = 0; options.numbered && i < count_parameters(joined); ++i) {
         names.push_back(std::to_string(i));
       }
+      const bool frozen = numbers_frozen(joined, options);
+      if (frozen) names = options.with_frozen;
       check_parameters(folder, joined, names.size());
       read_optimizer(joined, names, state);
+      if (frozen) notes.frozen = drop_frozen(options, state.optimizer);
       notes.updates = updates_in(state.optimizer);
     });
   }

@@ -19,6 +19,9 @@ struct LoadOptions {
   /// Names of the optimizer's parameters in its order. Only folders that Accelerate wrote need
   /// them: their optimizer.bin knows running numbers alone.
   std::vector<std::string> parameters = {};
+  /// Those of the whole model in its order, frozen ones too: an optimizer of Python's may have been
+  /// given all of them. It then numbers all, and has a state of those that it trained.
+  std::vector<std::string> with_frozen = {};
   /// Names of the further models, in the order of their files.
   std::vector<std::string> models = {};
   /// Where there are none: take running numbers for names, to look at what there is.

@@ -31,6 +31,7 @@ struct AccelerateNotes {
   std::optional<TorchSchedule> schedule;
   std::vector<std::string> absent;    ///< files that a run needs and that are not there
   std::vector<std::string> not_used;  ///< files that are there
+  std::vector<std::string> frozen;    ///< parameters with a state, which are trained no more
 };
 
 struct TrainState {

@@ -318,6 +318,10 @@ std::vector<std::string> carry_over(Job& job, const std::string& folder,
                   std::to_string(job.batches.batch) + " samples in this recipe's order");
   const std::vector<std::string> not_used = files_not_used(job, state);
   if (!not_used.empty()) lines.push_back("not used: " + quoted(not_used));
+  if (!notes.frozen.empty()) {
+    lines.push_back("not used: the optimizer's state of " + quoted(notes.frozen) +
+                    ", which this recipe freezes");
+  }
   drop_second_names(names_of_model(job), state);
   name_tied_head(job, folder, state);
   start_callbacks(job, state, lines);

@@ -141,6 +141,7 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
   for (const NamedTensor& item : job.optimizer->parameters()) {
     options.parameters.push_back(item.name);
   }
+  for (const NamedTensor& item : job.parameters) options.with_frozen.push_back(item.name);
   std::vector<std::string> names;
   for (const auto* list : {&job.parameters, &job.buffers}) {
     for (const NamedTensor& item : *list) names.push_back(item.name);

@@ -78,6 +78,34 @@ TEST(AccelerateFolderTest, WithoutAJobParametersGoByNumber) {
   EXPECT_EQ(state.optimizer.groups[0].parameters[5].slots.size(), 3U);
 }
 
+/// An optimizer of Python's that was given all parameters numbers those that are frozen too.
+TEST(AccelerateFolderTest, OfFrozenParametersTheStateIsLeftOut) {
+  DiskFiles files;
+  const auto read = [&](const std::vector<std::string>& trained) {
+    LoadOptions options;
+    options.with_frozen = kParameters;
+    options.parameters = trained;
+    return read_accelerate_checkpoint(files, golden("fsdp2"), options);
+  };
+  const TrainState whole_state = read(kParameters);
+  const auto& all = whole_state.optimizer.groups[0].parameters;
+  const TrainState state = read({"0.bias", "1.bias"});
+  const auto& some = state.optimizer.groups[0].parameters;
+  ASSERT_EQ(some.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& whole = all[2 * i + 1];
+    EXPECT_EQ(some[i].name, whole.name);
+    ASSERT_EQ(some[i].slots.size(), 3U);
+    for (size_t s = 0; s < 3; ++s) {
+      EXPECT_EQ(some[i].slots[s].name, whole.slots[s].name);
+      EXPECT_TRUE(some[i].slots[s].tensor.equal(whole.slots[s].tensor));
+    }
+  }
+  EXPECT_EQ(state.accelerate->frozen, (std::vector<std::string>{"0.weight", "1.weight"}));
+  EXPECT_EQ(state.model.size(), 4U);
+  EXPECT_TRUE(read(kParameters).accelerate->frozen.empty());
+}
+
 TEST(AccelerateFolderTest, AnotherModelsOptimizerIsRefused) {
   DiskFiles files;
   LoadOptions options;
