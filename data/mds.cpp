@@ -7,6 +7,7 @@
 #include "runner/formats/gzip.h"
 #include "runner/formats/mapped_file.h"
 #include "runner/formats/mds.h"
+#include "runner/formats/named_digest.h"
 #include "runner/formats/zstd.h"
 
 namespace accel {
@@ -19,6 +20,21 @@ struct MdsFile {
   SharedBytes bytes;
   bool packed = false;
 };
+
+/// Those of an algorithm that is not known stay unchecked.
+void check_hashes(const MdsFile& file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes.view.data()),
+                              file.bytes.view.size());
+  for (const auto& [algorithm, wanted] :
+       file.packed ? file.shard.packed_hashes : file.shard.hashes) {
+    const auto found = named_digest(algorithm, text);
+    if (!found || *found == wanted) continue;
+    throw Error(ExitCode::kData,
+                "'" + file.path + "' is not what the index tells of: its " + algorithm + " is " +
+                    *found + ", not " + wanted,
+                "copy the file once more");
+  }
+}
 
 SharedBytes unpacked(const MdsFile& file) {
   if (!file.packed) return file.bytes;
@@ -49,6 +65,7 @@ class ChainedShards final : public RecordReader {
   void open_next() {
     const MdsFile& file = files_[at_++];
     reader_.reset();
+    check_hashes(file);
     bytes_ = {};
     try {
       bytes_ = unpacked(file);
@@ -99,7 +116,9 @@ class MdsFolder final : public RecordSource {
       if (file.shard.compression != "zstd" && file.shard.compression != "gz") {
         throw DataError("'" + file.path + "' is compressed by '" + file.shard.compression +
                             "', which is not read",
-                        "write the shards with 'zstd', 'gz' or no compression");
+                        "put the unpacked '" + file.shard.file +
+                            "' beside it, as 'brotli -d' does for 'br', or write the shards with "
+                            "'zstd', 'gz' or no compression");
       }
     }
     file.bytes = map_file(file.path);

@@ -69,6 +69,10 @@ std::string file_name(const json& told) {
   return name;
 }
 
+std::map<std::string, std::string> hashes_of(const json& told) {
+  return told.value("hashes", std::map<std::string, std::string>());
+}
+
 std::vector<MdsColumn> columns_of(const json& told) {
   const auto names = told.at("column_names").get<std::vector<std::string>>();
   const auto encodings = told.at("column_encodings").get<std::vector<std::string>>();
@@ -97,12 +101,14 @@ MdsShard shard_of(const json& told) {
   shard.columns = columns_of(told);
   shard.file = file_name(told.at("raw_data"));
   shard.bytes = told.at("raw_data").at("bytes").get<size_t>();
+  shard.hashes = hashes_of(told.at("raw_data"));
   shard.samples = told.at("samples").get<int64_t>();
   if (shard.bytes > kMaxShard) throw FormatError("a shard has more than 1 GiB");
   if (!told.at("compression").is_null()) {
     const auto compression = told.at("compression").get<std::string>();
     shard.compression = compression.substr(0, compression.find(':'));
     shard.packed_file = file_name(told.at("zip_data"));
+    shard.packed_hashes = hashes_of(told.at("zip_data"));
   }
   return shard;
 }

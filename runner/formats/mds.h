@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ struct MdsShard {
   std::string packed_file;  ///< empty where there is no compression
   std::string compression;  ///< "zstd", "gz", ...; empty: none
   size_t bytes = 0;         ///< of `file`
+  /// Checksums of `file` and of `packed_file`, in hexadecimal by their algorithms' names.
+  std::map<std::string, std::string> hashes, packed_hashes;
   int64_t samples = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/bad_samples.h"
+#include "runner/formats/named_digest.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -181,8 +182,32 @@ TEST_F(MdsTest, AnIndexThatIsNoneIsRefused) {
   EXPECT_EQ(
       complaint([&] { open(folder_.path("brotli"), "target: label"); }),
       "'" + folder_.path("brotli/shard.00000.mds.br") +
-          "' is compressed by 'br', which is not read\nwrite the shards with 'zstd', 'gz' or no "
+          "' is compressed by 'br', which is not read\nput the unpacked 'shard.00000.mds' beside "
+          "it, as 'brotli -d' does for 'br', or write the shards with 'zstd', 'gz' or no "
           "compression");
+}
+
+/// Of the file that is read, packed or not; algorithms that are not known do not matter.
+TEST_F(MdsTest, ChecksumsOfTheIndexAreChecked) {
+  for (const std::string name : {"plain", "zstd"}) {
+    fs::copy(kFolder + name, folder_.path(name));
+    const bool packed = name == "zstd";
+    const std::string shard = std::string("shard.00000.mds") + (packed ? ".zstd" : "");
+    const std::string hash = *named_digest("xxh64", file_content(kFolder + name + "/" + shard));
+    const std::string index = file_content(kFolder + name + "/index.json");
+    const auto with = [&](const std::string& hashes) {
+      std::string changed = index;
+      const size_t at = changed.find("\"hashes\": {}", changed.find("\"" + shard + "\""));
+      folder_.write(name + "/index.json", changed.replace(at, 12, "\"hashes\": {" + hashes + "}"));
+    };
+    with("\"blake2b\": \"00\", \"xxh64\": \"" + hash + "\"");
+    EXPECT_EQ(open(folder_.path(name), "target: label")->size(), 8);
+    with("\"xxh64\": \"0123456789abcdef\"");
+    EXPECT_EQ(complaint([&] { open(folder_.path(name), "target: label"); }),
+              "'" + folder_.path(name + "/" + shard) +
+                  "' is not what the index tells of: its xxh64 is " + hash +
+                  ", not 0123456789abcdef\ncopy the file once more");
+  }
 }
 
 }  // namespace
