@@ -41,12 +41,27 @@ LoaderOptions eval_options(const Job& job) {
   return options;
 }
 
+/// An epoch that is left out whole is told where the recipe has it so.
+void check_some_step(const Job& job, int64_t samples) {
+  const LoaderSection& loader = job.recipe.data.loader;
+  const int64_t batch = job.batches.batch;
+  if (!loader.drop_last || samples == 0 || samples >= batch) return;
+  const Node& data = job.resolved.find("data")->node;
+  throw RecipeError(
+      {{data.find("loader")->node.find("drop_last")->node.where,
+        "no step is left: 'drop_last' leaves out an epoch's last, short batch, and "
+        "the training data has " +
+            std::to_string(samples) + " samples for batches of " + std::to_string(batch),
+        "lower 'train.batch', or leave 'drop_last' out"}});
+}
+
 std::unique_ptr<Loader> open_loader(const Job& job, const DatasetParts& parts, bool train,
                                     int64_t& samples, std::string& fingerprint) {
   const auto seed = static_cast<uint64_t>(job.recipe.seed);
   std::shared_ptr<const Dataset> dataset = open_dataset(parts, {.seed = seed, .train = train});
   samples = dataset->size();
   fingerprint = dataset->fingerprint();
+  if (train) check_some_step(job, samples);
   auto transforms = build_transforms(job.recipe.data.transform, dataset->shape(), train);
   return std::make_unique<Loader>(std::move(dataset), std::move(transforms),
                                   train ? train_options(job) : eval_options(job));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <optional>
 #include <string>
 
 #include "core/error.h"
@@ -93,12 +95,18 @@ void sync_batch_norm(const Job& job) {
   }
 }
 
+/// An average over time follows weights that all ranks have: those after an average over ranks.
 void check_local_sgd(const Job& job) {
+  const Duration every = *job.recipe.accelerator.local_sgd.every;
   for (const Ref<Callback>& callback : job.recipe.callbacks) {
     if (callback.type != "ema") continue;
+    const Scalar* steps = callback.resolved.find("every")->node.scalar();
+    const std::optional<Duration> ema = parse_duration(*steps).value;
+    if (ema && std::fmod(ema->value, every.value) == 0) continue;
     refuse(job.resolved, "local_sgd",
-           "'local_sgd' and the callback 'ema': each rank would average other weights",
-           "leave one of the two out");
+           "'local_sgd' and the callback 'ema': each rank would average other weights in the steps "
+           "between two averages over ranks",
+           "give 'ema' an 'every' of " + to_string(every) + ", or a multiple of it");
   }
 }
 

@@ -17,6 +17,42 @@ const std::string* value_of(const Flat& flat, const std::string& key) {
   return found == flat.end() ? nullptr : &found->second;
 }
 
+/// An item of a list, told from its neighbours.
+std::string item_text(const Scalar& item) {
+  const bool plain = !item.text.empty() && item.text.find_first_of(",[]' ") == std::string::npos;
+  return plain ? item.text : "'" + item.text + "'";
+}
+
+/// The values of a recipe by key; a list of values is one of them.
+void add_values(const Node& node, const std::string& path, Flat& out) {
+  const auto add_inner = [&](const std::string& key, const Node& inner) {
+    add_values(inner, path.empty() ? key : path + "." + key, out);
+  };
+  if (const Node::Map* map = node.map()) {
+    for (const Node::Entry& entry : *map) add_inner(entry.key, entry.node);
+    return;
+  }
+  const Node::List* list = node.list();
+  if (!list) {
+    out.emplace_back(path, node.scalar() ? node.scalar()->text : detail::inline_text(node));
+    return;
+  }
+  const auto is_value = [](const Node& item) { return item.scalar() != nullptr; };
+  if (!std::all_of(list->begin(), list->end(), is_value)) {
+    for (size_t i = 0; i < list->size(); ++i) add_inner(std::to_string(i), (*list)[i]);
+    return;
+  }
+  std::string text;
+  for (const Node& item : *list) text += (text.empty() ? "" : ", ") + item_text(*item.scalar());
+  out.emplace_back(path, "[" + text + "]");
+}
+
+Flat values_of(const Node& recipe) {
+  Flat out;
+  add_values(recipe, "", out);
+  return out;
+}
+
 /// What the declaration of the option, or of the nearest section around it, says of a change.
 Change change_of(const std::string& key, const std::vector<FieldInfo>& sections) {
   const std::vector<FieldInfo>* fields = &sections;
@@ -91,7 +127,8 @@ class KeyWords {
 
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
-    return key == name || key.starts_with(name + ".");
+    // An item of a list is named by its number, but the list changes as one.
+    return key == name || key.starts_with(name + ".") || name.starts_with(key + ".");
   });
 }
 
@@ -104,7 +141,7 @@ std::string describe(const RecipeChange& change) {
 
 std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
                                        const std::vector<FieldInfo>& sections) {
-  const Flat before = flat_values(then), after = flat_values(now);
+  const Flat before = values_of(then), after = values_of(now);
   std::vector<RecipeChange> changes;
   for (const auto& [key, value] : after) {
     const std::string* old = value_of(before, key);

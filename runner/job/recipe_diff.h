@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "core/flat_values.h"
 #include "core/registry.h"
 
 namespace accel {

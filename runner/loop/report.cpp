@@ -136,6 +136,13 @@ std::vector<std::string> first_screen(const Job& job, const std::string& run_dir
   return lines;
 }
 
+std::string few_samples_warning(const Job& job) {
+  if (job.train_samples >= job.batches.batch) return {};
+  return "a batch is " + grouped(job.batches.batch) + " samples, and the training data has " +
+         grouped(job.train_samples) + ": each step is a whole epoch of " +
+         grouped(job.train_samples);
+}
+
 std::string log_line(const Job& job, const Progress& progress,
                      std::span<const Measurement> values) {
   const auto value = [&](const std::string& name) {

@@ -22,6 +22,9 @@ ConfigValues job_facts(const Job& job);
 std::vector<std::string> first_screen(const Job& job, const std::string& run_dir,
                                       const std::string& start);
 
+/// "a batch is 256 samples, and the training data has 100: ..." where it is so; else empty.
+std::string few_samples_warning(const Job& job);
+
 /// "step 100/564  epoch 0.71  loss 0.2345  lr 0.001  grad 1.2  12,345 samples/s".
 std::string log_line(const Job& job, const Progress& progress, std::span<const Measurement> values);
 

@@ -10,15 +10,30 @@
 namespace accel {
 namespace {
 
+/// What another seed has to do with the data: ", which is drawn by 'seed', ...", or "".
+std::string by_seed(const Job& job, const std::vector<RecipeChange>& changes) {
+  const auto seed = std::find_if(changes.begin(), changes.end(),
+                                 [](const RecipeChange& change) { return change.key == "seed"; });
+  const auto& parts = job.recipe.data.train.parts;
+  const bool drawn = std::any_of(parts.begin(), parts.end(), [](const DatasetPart& part) {
+    return part.component.type.starts_with("synthetic/");
+  });
+  if (seed == changes.end() || !drawn) return {};
+  return ": synthetic data is drawn by 'seed', which was " + seed->then + " and is " + seed->now;
+}
+
 void check_same_data(const Job& job, const TrainState& state,
+                     const std::vector<RecipeChange>& changes,
                      const std::vector<std::string>& allowed) {
   const auto saved = state.facts.find("data");
   if (saved == state.facts.end() || saved->second == job.data_fingerprint) return;
   for (const std::string& key : allowed) {
     if (key == "data" || key.starts_with("data.")) return;
   }
-  throw CheckpointError("the training data is not what it was when the checkpoint was made",
-                        "bring the old data back, or add --allow data");
+  const std::string seed = by_seed(job, changes);
+  throw CheckpointError("the training data is not what it was when the checkpoint was made" + seed,
+                        std::string(seed.empty() ? "bring the old data back" : "keep the seed") +
+                            ", or add --allow data");
 }
 
 /// Where a batch grows with the ranks, another number of them counts other steps in an epoch.
@@ -90,7 +105,7 @@ std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& stat
   check_same_plugins(job, state, allowed);
   auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
   check_changes(changes, allowed);
-  check_same_data(job, state, allowed);
+  check_same_data(job, state, changes, allowed);
   check_same_batches(job, state);
   check_same_start(job, state, allowed);
   for (const RecipeChange& change : changes) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/flat_values.h"
 #include "core/log.h"
 #include "core/node.h"
 #include "runner/checkpoint/run_lock.h"
@@ -318,6 +319,7 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   if (job.group->is_main()) record = {dir + "/metrics.jsonl", run.state.progress.step};
   const std::string start = start_text(job, run);
   for (const std::string& line : first_screen(job, request.run_dir, start)) say(line);
+  if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);
   if (job.group->is_main()) {
     const bool resumed = !run.resumed_from.empty();
     record_beginning(job, {run.state.progress.step, resumed, start, run.changes, request.forecast},

@@ -34,6 +34,14 @@ def check_recipes(binary, report):
         expect(report, "a model that does not fit the data", scratch.call("job.yaml", "model.inputs=100"), 2,
                "100", "784")
         report.check("and still nothing was written", not scratch.run.exists())
+        expect(report, "no step in an epoch", scratch.call("job.yaml", "train.batch=128", "data.train.length=127",
+                                                           "data.loader.drop_last=true"), 2,
+               "argument 4: error: no step is left: ", "has 127 samples for batches of 128",
+               "hint: lower 'train.batch', or leave 'drop_last' out")
+        report.check("nor now", not scratch.run.exists())
+        expect(report, "one step in an epoch", scratch.call("job.yaml", "name=few", "train.batch=128", "train.until=1 step",
+                                                            "data.train.length=127"), 0,
+               "warning: a batch is 128 samples, and the training data has 127: each step is a whole epoch of 127")
         expect(report, "an expectation that is not met", scratch.call("job.yaml", "expect={eval/loss: '< 0'}"), 1)
         expect(report, "errors as JSON", scratch.call("--error-format", "json", "validate", "job.yaml", "modle=3"),
                2, '{"severity": "error", "argument": ')
@@ -51,7 +59,11 @@ def check_scaler(binary, report):
 def check_data(binary, report):
     with runs.Scratch(binary) as scratch:
         expect(report, "missing data",
-               scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 3, "x.npy")
+               scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 2,
+               "argument 2: error: 'inputs' is 'x.npy', which is not there", "'targets' is 'y.npy', which is not there")
+        report.check("and nothing was written", not scratch.run.exists())
+        expect(report, "missing data of a run that is planned", scratch.call("plan", "job.yaml", "data.eval.path=x"), 2)
+        (scratch.path / "y.npy").write_bytes(b"")
         (scratch.path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': 1}")
         expect(report, "broken data",
                scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 3, "x.npy")
@@ -78,6 +90,9 @@ def check_resume(binary, report):
                scratch.call("job.yaml", "train.until=12 steps", "optimizer.lr=0.02", "--allow", "optimizer.lr"), 0)
         expect(report, "an override of resume is consent", scratch.call("resume", "runs/job", "train.until=14 steps"), 0)
         expect(report, "a run that has ended says so", scratch.call("resume", "runs/job"), 0)
+        expect(report, "another seed is other synthetic data", scratch.call("resume", "runs/job", "seed=1"), 4,
+               "was made: synthetic data is drawn by 'seed', which was 42 and is 1",
+               "hint: keep the seed, or add --allow data")
         expect(report, "other data", scratch.call("resume", "runs/job", "seed=1", "data.train.length=80"), 0)
 
 

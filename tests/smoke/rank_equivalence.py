@@ -69,7 +69,9 @@ class Run:
             self.code, self.errors = scratch.call("job.yaml", *words)
             if self.code != 0:
                 return
-            steps = [json.loads(line) for line in scratch.exact_lines()]
+            lines = [json.loads(line) for line in scratch.exact_lines()]
+            steps = [line for line in lines if "eval" not in line]
+            self.evaluations = [line["eval"]["eval/loss"] for line in lines if "eval" in line]
             self.losses = [step["loss"] for step in steps]
             self.norms = [step["grad_norm"] for step in steps]
             self.samples = [(step["samples"], step["ids"]) for step in steps]
@@ -177,6 +179,12 @@ def check_local_sgd(report):
     apart = Run(recipe, [*local[:1], "accelerator.local_sgd.every=4 steps"], nothing)
     report.check("and less often", apart.code == 0 and not close(apart.weights, wanted.weights)
                  and close(apart.weights, wanted.weights, HOOK_TOLERANCE), apart.errors)
+    # The average over time is that of the weights all ranks have: of one process, here.
+    over_time = ["data.eval={type: synthetic/regression, length: 24}", "eval.every=4 steps", "callbacks=[{type: ema, decay: 0.5}]"]
+    wanted = Run(recipe, over_time, nothing)
+    found = Run(recipe, [*local, *over_time], nothing)
+    good = found.code == 0 and len(found.evaluations) == 3 and close(found.evaluations, wanted.evaluations)
+    report.check("and averaged over time besides", good, found.errors)
 
 
 def main():

@@ -75,9 +75,10 @@ WORDS = {
         at_argument(2, "accelerator.main_process_ip=10.0.0.1", "10", "'main_process_ip' changes nothing on one machine",
                     "leave it out, or set 'num_machines'")),
     "less data than one batch": (
-        [rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 3,
-        "error: the dataset holds 8 samples, fewer than one batch of 16 over 2 ranks\n"
-        "  hint: lower 'batch' or set 'drop_last' to false\n"),
+        [rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 2,
+        at_argument(4, "data.loader.drop_last=true", "true",
+                    "no step is left: 'drop_last' leaves out an epoch's last, short batch, and the training data has 8"
+                    " samples for batches of 16", "lower 'train.batch', or leave 'drop_last' out")),
 }
 
 # What is wrong with a launcher's variables: (the variables, words, exit code, all of standard error).
@@ -130,12 +131,13 @@ OF_RANKS = {
     "averages of averages that differ": (
         [rank_runs.on(2), "accelerator.local_sgd={every: 8 steps}", "callbacks=[ema]"], 2,
         at_argument(3, "accelerator.local_sgd={every: 8 steps}", "{",
-                    "'local_sgd' and the callback 'ema': each rank would average other weights",
-                    "leave one of the two out")),
+                    "'local_sgd' and the callback 'ema': each rank would average other weights in the steps between two"
+                    " averages over ranks", "give 'ema' an 'every' of 8 steps, or a multiple of it")),
     "less data than one batch, for programs": (
-        [*JSON, rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 3,
-        '{"severity": "error", "message": "the dataset holds 8 samples, fewer than one batch of 16 over 2 ranks",'
-        ' "hint": "lower \'batch\' or set \'drop_last\' to false"}\n'),
+        [*JSON, rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 2,
+        '{"severity": "error", "argument": 6, "line": 1, "column": 23, "message": "no step is left: \'drop_last\' leaves'
+        ' out an epoch\'s last, short batch, and the training data has 8 samples for batches of 16", "hint": "lower'
+        ' \'train.batch\', or leave \'drop_last\' out"}\n'),
 }
 
 

@@ -57,6 +57,16 @@ TEST(RecipeDiffTest, AnotherRateNeedsConsent) {
   EXPECT_NE(refusal(found, {"optimizer.l"}), "");
 }
 
+TEST(RecipeDiffTest, AListIsOneValue) {
+  const auto found = changes("smoke: {a: [1, 'b c']}\n", "smoke: {a: [1, b, c, '']}\n");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, "smoke.a");
+  EXPECT_EQ(found[0].then, "[1, 'b c']");
+  EXPECT_EQ(found[0].now, "[1, b, c, '']");
+  EXPECT_EQ(refusal({{"model.hidden", "[1]", "[2]"}}, {"model.hidden.0"}), "")
+      << "a consent to change one item";
+}
+
 TEST(RecipeDiffTest, AnotherOptimizerIsImpossibleWhateverIsAllowed) {
   const auto found = changes("", "optimizer: {type: sgd, lr: 0.001}\n");
   EXPECT_EQ(refusal(found, {"optimizer"}),

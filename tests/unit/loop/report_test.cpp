@@ -27,6 +27,17 @@ TEST(ReportTest, WhatWasDrawnOfTheDataIsOneLine) {
   EXPECT_EQ(data_use_line(progress, {{"data/left_out", 3}}), "data of epoch 1  3 left out");
 }
 
+TEST(ReportTest, ABatchLargerThanTheDataIsTold) {
+  Job job;
+  job.batches.batch = 2560;
+  job.train_samples = 2560;
+  EXPECT_EQ(few_samples_warning(job), "");
+  job.train_samples = 2559;
+  EXPECT_EQ(few_samples_warning(job),
+            "a batch is 2,560 samples, and the training data has 2,559: each step is a whole epoch "
+            "of 2,559");
+}
+
 TEST(ReportTest, EachExpectationIsToldWithWhatWasFound) {
   Job job;
   job.recipe.expect = {{"eval/accuracy", {Expectation::Op::kAtLeast, 0.9}},
