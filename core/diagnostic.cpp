@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/json_text.h"
+#include "core/odd_characters.h"
 #include "core/utf8.h"
 
 namespace accel {
@@ -167,6 +168,7 @@ void Diagnostics::spoil(const Span& where) {
 void Diagnostics::check() const {
   if (list_.empty()) return;
   std::vector<Diagnostic> all = in_order(list_);
+  for (Diagnostic& each : all) explain_odd_characters(each);
   if (all.size() > kMostShown) {
     const size_t more = all.size() - kMostShown;
     all.resize(kMostShown);

@@ -1,5 +1,6 @@
 #include "core/parse.h"
 
+#include "core/odd_characters.h"
 #include "core/utf8.h"
 
 namespace accel {
@@ -60,7 +61,12 @@ Node parse_recipe(const std::string& path, std::string text) {
   if (check_text(source, problems)) {
     root = path.ends_with(".toml") ? parse_toml(source, problems) : parse_yaml(source, 0, problems);
   }
-  problems.check();
+  if (problems.empty()) return root;
+  std::vector<Diagnostic> broken = problems.list();
+  for (Diagnostic& each : broken) explain_odd_layout(each);
+  Diagnostics explained;
+  for (Diagnostic& each : broken) explained.error(each.where, each.message, each.hint);
+  explained.check();
   return root;
 }
 

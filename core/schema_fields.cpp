@@ -1,6 +1,7 @@
 #include "core/schema_fields.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/registry.h"
 
@@ -59,6 +60,11 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
   return home.empty() ? "" : "'" + key + "' is an option of " + home;
 }
 
+void report_missing(const FieldInfo& field, const Span& where, Reading& reading) {
+  reading.problems.error(where, "'" + field.name + "' is missing",
+                         "add '" + field.name + "': " + field.help);
+}
+
 void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading) {
   if (node.scalar() || node.list()) {
     reading.problems.error(node.where, "expected a section, not " + node.describe());
@@ -75,10 +81,21 @@ void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading&
   }
   for (const FieldInfo& field : fields) {
     if (field.required && !node.find(field.name)) {
-      reading.problems.error(node.where, "'" + field.name + "' is missing",
-                             "add '" + field.name + "': " + field.help);
+      report_missing(field, node.where, reading);
     }
   }
+}
+
+/// Whether a `~key` removed the value: it is not null by mistake.
+bool is_removed(const Node& node) {
+  const Source* source = node.where.source.get();
+  if (!node.null() || !source || node.where.line < 1) return false;
+  size_t at = 0;
+  for (int line = 1; line < node.where.line; ++line) at = source->text.find('\n', at) + 1;
+  at += static_cast<size_t>(node.where.column) - 1;
+  const auto letter = [&](size_t i) { return i < source->text.size() ? source->text[i] : ' '; };
+  if (letter(at) == '\'' || letter(at) == '"') ++at;
+  return letter(at) == '~' && std::isalpha(static_cast<unsigned char>(letter(at + 1)));
 }
 
 Node with_places(Node written, const Node* given) {
@@ -151,8 +168,19 @@ void SchemaFields::read(const Node& node, void* out, Reading& reading) const {
   for (const Field& field : fields_) {
     const Node::Entry* entry = node.find(field.info.name);
     if (!entry || !field.type) continue;
-    field.type->read(static_cast<char*>(out) + field.offset, field.rule.get(), entry->node,
-                     field.info.name, reading);
+    const auto read = [&](Reading& into) {
+      field.type->read(static_cast<char*>(out) + field.offset, field.rule.get(), entry->node,
+                       field.info.name, into);
+    };
+    // Where the type has no word for nothing, the default stays when it is removed.
+    Diagnostics unsaid;
+    Reading trial{unsaid, reading.registry, reading.recipe};
+    const size_t before = reading.problems.size();
+    read(is_removed(entry->node) ? trial : reading);
+    const bool nothing = entry->node.null() || (entry->node.list() && entry->node.list()->empty());
+    if (field.info.required && nothing && reading.problems.size() == before) {
+      report_missing(field.info, entry->node.where, reading);
+    }
   }
 }
 

@@ -58,6 +58,32 @@ TEST(SchemaTest, OptionsAreReadOverTheirDefaults) {
   EXPECT_EQ(recipe.train.make({})->size(), 10);
 }
 
+/// What reading a recipe without `key`, as `~key` on the command line removes it, gives.
+TestRecipe read_without(const std::string& key, Diagnostics& problems) {
+  const Registry registry = test_registry();
+  Reading reading{problems, registry};
+  Node tree = parse_recipe("r.yaml", "train: {type: counting, path: x}\n");
+  const Span where = {
+      std::make_shared<const Source>(Source{"~" + key, "~" + key, Source::Kind::kArgument, 2}), 1,
+      1};
+  std::erase_if(*tree.map(), [&](const Node::Entry& entry) { return entry.key == key; });
+  tree.map()->push_back({key, where, Node({}, where)});
+  return TestRecipe::schema().read(tree, reading);
+}
+
+TEST(SchemaTest, WhatIsRemovedIsTheDefault) {
+  Diagnostics problems;
+  EXPECT_EQ(read_without("lr", problems).lr, 0.1);
+  EXPECT_EQ(read_without("mode", problems).mode, TestMode::kNo);
+  EXPECT_TRUE(read_without("every", problems).every.empty()) << "nothing has a meaning there";
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(complaint([](Diagnostics& told) { read_without("train", told); }),
+            "argument 2: error: 'train' is missing\n"
+            "    ~train\n"
+            "    ^\n"
+            "  hint: add 'train': Data.\n");
+}
+
 TEST(SchemaTest, NothingAndNoneStandForAbsence) {
   const TestRecipe recipe = read_good(
       "train: {type: counting, path: x}\nclip: none\nnames: ~\nevery: never\nloader:\n"
