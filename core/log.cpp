@@ -12,6 +12,8 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "core/json_text.h"
+#include "core/warning_format.h"
 
 namespace accel {
 namespace {
@@ -24,6 +26,7 @@ struct Console {
   SinkPtr file;
   void (*redraw)(bool) = nullptr;
   bool silent = false;
+  bool json = false;  // of warnings
 
   Console() {
     out->set_pattern("%v");
@@ -49,12 +52,14 @@ std::string copy(const spdlog::details::log_msg& message) {
   }
 }
 
-void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::string& line) {
+/// `line` goes to the file, `shown` to the terminal.
+void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::string& line,
+           const std::string& shown) {
   Console& to = console();
   if (to.redraw) to.redraw(false);
   const spdlog::details::log_msg message("", level, line);
   if (!to.silent) {
-    sink->log(message);
+    sink->log({"", level, shown});
     sink->flush();
   }
   const std::string lost = to.file ? copy(message) : "";
@@ -65,11 +70,17 @@ void write(const SinkPtr& sink, spdlog::level::level_enum level, const std::stri
 }  // namespace
 
 void say(const std::string& line) {
-  write(console().out, spdlog::level::info, line);
+  write(console().out, spdlog::level::info, line, line);
 }
 
 void warn(const std::string& line) {
-  write(console().err, spdlog::level::warn, line);
+  const std::string json = "{\"severity\": \"warning\", \"message\": " + json_text(line) + "}";
+  write(console().err, spdlog::level::warn, line, console().json ? json : line);
+}
+
+void warn_as_json(bool on) {
+  console().json = on;
+  console().err->set_pattern(on ? "%v" : "warning: %v");
 }
 
 void be_silent(bool on) {

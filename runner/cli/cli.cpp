@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/build_info.h"
+#include "core/warning_format.h"
 #include "runner/cli/checkpoint_cli.h"
 #include "runner/cli/completion.h"
 #include "runner/cli/completion_words.h"
@@ -365,6 +366,7 @@ int run_cli(std::vector<std::string> argv) {
     to.recipe.first_override = static_cast<int>(first - argv.begin());
   }
   try {
+    warn_as_json(to.error_format == "json");
     if (to.prepare && !to.prepare()) return static_cast<int>(ExitCode::kDone);
     to.recipe.json = to.error_format == "json";
     return static_cast<int>(to.verb());

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/warning_format.h"
+#include "tests/unit/formats/temp_folder.h"
 
 namespace accel {
 namespace {
@@ -19,6 +21,24 @@ TEST(LogTest, AFullDiskUnderTheLogFileEndsTheLogAndNotTheRun) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "warning: nothing more goes to the log file: Failed flush to file /dev/full: No space "
             "left on device\n");
+}
+
+TEST(LogTest, WarningsAreJsonForPrograms) {
+  const TempFolder folder;
+  log_to_file(folder.path("log"));
+  testing::internal::CaptureStderr();
+  warn_as_json();
+  warn("a \"quote\"");
+  warn_as_json(false);
+  warn("a text");
+  close_log_file();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "{\"severity\": \"warning\", \"message\": \"a \\\"quote\\\"\"}\n"
+            "warning: a text\n");
+  std::ifstream log(folder.path("log"));
+  std::string line;
+  std::getline(log, line);
+  EXPECT_TRUE(line.ends_with(" a \"quote\"")) << line;
 }
 
 }  // namespace
