@@ -5,6 +5,8 @@
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "core/error.h"
@@ -89,6 +91,32 @@ std::string no_precision(const std::string& answer) {
   return answer == "no" || answer == "fp16" || answer == "bf16" ? "" : "no, fp16 or bf16";
 }
 
+/// What is wrong with a list of GPUs for so many processes: each has one of its own.
+std::string no_gpus(const std::string& answer, int64_t processes) {
+  if (answer == "all") return "";
+  std::set<int64_t> ids;
+  std::istringstream words(answer);
+  int64_t count = 0;
+  for (std::string word; std::getline(words, word, ','); ++count) {
+    const auto id = parse_integer({trimmed(word)}).value;
+    if (!id || *id < 0) return "all, or numbers from 0 such as 0,1";
+    if (!ids.insert(*id).second) return "each number once";
+  }
+  if (count >= processes) return "";
+  return "at least " + std::to_string(processes) + " of them: one for each process of this machine";
+}
+
+void ask_gpus(Questions& questions, ConfigAnswers& answers) {
+  const int64_t here = answers.num_processes / answers.num_machines;
+  const std::string ids =
+      questions.text("GPUs of this machine to use, by number", "all",
+                     [&](const std::string& answer) { return no_gpus(answer, here); });
+  answers.gpu_ids.clear();
+  for (const char c : ids) {
+    if (c != ' ' && c != '\t') answers.gpu_ids += c;
+  }
+}
+
 void ask_machines(Questions& questions, ConfigAnswers& answers) {
   answers.num_machines = questions.number("How many machines", 1, 1, kMostAsked);
   const int64_t machines = answers.num_machines;
@@ -100,8 +128,12 @@ void ask_machines(Questions& questions, ConfigAnswers& answers) {
     answers.main_process_port =
         questions.number("Port of machine 0 that is free for this", 29500, 1, 65535);
   }
-  answers.num_processes = questions.number("How many processes, over all machines", 2 * machines,
-                                           machines, kMostAsked / machines * machines, machines);
+  const bool gpus = answers.kind == ConfigKind::kSeveralGpus;
+  // Accelerate takes no MULTI_GPU of one.
+  answers.num_processes = questions.number(
+      gpus ? "How many GPUs, over all machines" : "How many processes, over all machines",
+      2 * machines, gpus ? std::max<int64_t>(2, machines) : machines,
+      kMostAsked / machines * machines, machines);
   answers.debug = questions.yes("Check before each exchange that all ranks mean the same");
 }
 
@@ -110,11 +142,19 @@ void ask_machines(Questions& questions, ConfigAnswers& answers) {
 ConfigAnswers ask_config(std::istream& in, std::ostream& out) {
   Questions questions(in, out);
   ConfigAnswers answers;
-  answers.several = questions.yes("Train in several processes");
-  if (answers.several) {
-    ask_machines(questions, answers);
-  } else {
+  const std::string kind =
+      questions.text("Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu)",
+                     "one", [](const std::string& answer) -> std::string {
+                       const bool known = answer == "one" || answer == "gpu" || answer == "cpu";
+                       return known ? "" : "one, gpu or cpu";
+                     });
+  if (kind == "one") {
     answers.use_cpu = questions.yes("Train on the CPU even where there is a GPU");
+    if (!answers.use_cpu) ask_gpus(questions, answers);
+  } else {
+    answers.kind = kind == "gpu" ? ConfigKind::kSeveralGpus : ConfigKind::kSeveralOnCpu;
+    ask_machines(questions, answers);
+    if (kind == "gpu") ask_gpus(questions, answers);
   }
   answers.mixed_precision = questions.text("Mixed precision: no, fp16 or bf16", "no", no_precision);
   return answers;

@@ -140,9 +140,13 @@ std::string json_of(const Node& node, const std::string& indent) {
 
 Node config_tree(const ConfigAnswers& answers) {
   const auto word = [](bool on) { return on ? "true" : "false"; };
+  const bool gpus = answers.kind == ConfigKind::kSeveralGpus;
+  const bool one = answers.kind == ConfigKind::kOneProcess;
+  const bool on_cpu = one ? answers.use_cpu : !gpus;
   Node tree = {Node::Map{}, {}};
-  put(tree, "distributed_type", answers.several ? "MULTI_CPU" : "NO", true);
-  put(tree, "use_cpu", word(answers.use_cpu));
+  put(tree, "distributed_type", one ? "NO" : gpus ? "MULTI_GPU" : "MULTI_CPU", true);
+  put(tree, "use_cpu", word(on_cpu));
+  if (!on_cpu) put(tree, "gpu_ids", answers.gpu_ids, true);
   put(tree, "debug", word(answers.debug));
   put(tree, "num_processes", std::to_string(answers.num_processes));
   put(tree, "num_machines", std::to_string(answers.num_machines));

@@ -8,10 +8,13 @@
 
 namespace accel {
 
+enum class ConfigKind { kOneProcess, kSeveralGpus, kSeveralOnCpu };
+
 /// What a new config says.
 struct ConfigAnswers {
-  bool several = false;  ///< processes
-  bool use_cpu = true;
+  ConfigKind kind = ConfigKind::kOneProcess;
+  bool use_cpu = true;          ///< of one process; several say it by their kind
+  std::string gpu_ids = "all";  ///< of this machine, "0,1"; only where GPUs can be used
   int64_t num_machines = 1;
   int64_t machine_rank = 0;
   std::string main_process_ip;    ///< only with several machines

@@ -19,13 +19,19 @@ RECIPE = Path(__file__).resolve().parents[2] / "recipes/tiny/regression.yaml"
 
 # Answers to `accel-run config`, and what Accelerate makes of the file, defaults left out.
 ANSWERS = {
-    "\n\n\n": {"distributed_type": "NO", "num_processes": 1},
-    "no\nyes\nbf16\n": {"distributed_type": "NO", "num_processes": 1, "use_cpu": True, "mixed_precision": "bf16"},
-    "yes\n\n\n\nfp16\n": {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True,
+    "\n\n\n\n": {"distributed_type": "NO", "num_processes": 1, "gpu_ids": "all"},
+    "one\nno\n2\nfp16\n": {"distributed_type": "NO", "num_processes": 1, "gpu_ids": "2", "mixed_precision": "fp16"},
+    "one\nyes\nbf16\n": {"distributed_type": "NO", "num_processes": 1, "use_cpu": True, "mixed_precision": "bf16"},
+    "cpu\n\n\n\nfp16\n": {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True,
                           "mixed_precision": "fp16"},
-    "yes\n2\n1\n10\n29501\n6\nyes\nno\n": {
+    "cpu\n2\n1\n10\n29501\n6\nyes\nno\n": {
         "distributed_type": "MULTI_CPU", "num_processes": 6, "num_machines": 2, "machine_rank": 1, "use_cpu": True,
         "main_process_ip": "10", "main_process_port": 29501, "debug": True},
+    "gpu\n\n8\n\n\nbf16\n": {"distributed_type": "MULTI_GPU", "num_processes": 8, "gpu_ids": "all",
+                            "mixed_precision": "bf16"},
+    "gpu\n2\n1\nnode0\n\n4\n\n2, 3\n\n": {
+        "distributed_type": "MULTI_GPU", "num_processes": 4, "num_machines": 2, "machine_rank": 1, "gpu_ids": "2,3",
+        "main_process_ip": "node0", "main_process_port": 29500},
 }
 ALWAYS = {"compute_environment": "LOCAL_MACHINE", "debug": False, "downcast_bf16": "no", "enable_cpu_affinity": False,
           "machine_rank": 0, "main_training_function": "main", "mixed_precision": "no", "num_machines": 1,
@@ -74,6 +80,9 @@ def check_ours(bench, folder):
             section = bench.shown(path)
             assert section["num_processes"] == wanted["num_processes"], section
             assert section["mixed_precision"] == {**ALWAYS, **wanted}["mixed_precision"], section
+            assert section["gpu_ids"] == wanted.get("gpu_ids", "all"), section
+            kind = "auto" if wanted["distributed_type"] == "NO" else wanted["distributed_type"].lower()
+            assert section["distributed_type"] == kind, section
     for precision in ("no", "fp16", "bf16"):
         path = f"{folder}/default_{precision}.yaml"
         bench.run("config", "default", "--config_file", path, "--mixed_precision", precision)

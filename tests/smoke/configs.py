@@ -142,18 +142,18 @@ def check_launch(binary, report):
 
 def check_questions(binary, report):
     with Home(binary) as home:
-        code, said, _ = home.ask("config", answers="yes\n1\n2\nno\nbf16\n")
+        code, said, _ = home.ask("config", answers="cpu\n1\n2\nno\nbf16\n")
         report.check("'config' writes where Accelerate looks", code == 0 and said.endswith(f"wrote {home.config}\n"), said)
         before = home.config.read_text()
         report.check("and what was answered", "num_processes: 2" in before and "'bf16'" in before, before)
         expect(report, "'config default' replaces nothing", home.ask("config", "default"),
                (2, "", f"error: there is a config already: '{home.config}'\n"
                        "  hint: 'accel-run config' asks anew and replaces it\n"))
-        code, _, errors = home.ask("config", answers="yes\n")
+        code, _, errors = home.ask("config", answers="cpu\n")
         report.check("answers that end early write nothing", code == 2 and errors == (
             "error: the answers ended before the last question\n"
             "  hint: answer all of them; nothing was written\n") and home.config.read_text() == before, errors)
-        code, said, _ = home.ask("config", "--config_file", "new/d.json", answers="\n\n\n")
+        code, said, _ = home.ask("config", "--config_file", "new/d.json", answers="\n\n\n\n")
         made = json.loads((home.path / "new/d.json").read_text())
         report.check("a .json file is JSON", code == 0 and made["distributed_type"] == "NO", said)
         code, said, _ = home.ask("config", "default", "--config-file=e.yaml", "--mixed_precision", "fp16")

@@ -24,12 +24,13 @@ std::string asked(const std::string& lines) {
 }
 
 TEST(ConfigQuestionsTest, NoAnswersAreTheDefaults) {
-  EXPECT_EQ(file_of("\n\n\n"),
+  EXPECT_EQ(file_of("\n\n\n\n"),
             "compute_environment: LOCAL_MACHINE\n"
             "debug: false\n"
             "distributed_type: 'NO'\n"
             "downcast_bf16: 'no'\n"
             "enable_cpu_affinity: false\n"
+            "gpu_ids: 'all'\n"
             "machine_rank: 0\n"
             "main_training_function: main\n"
             "mixed_precision: 'no'\n"
@@ -43,8 +44,8 @@ TEST(ConfigQuestionsTest, NoAnswersAreTheDefaults) {
 }
 
 TEST(ConfigQuestionsTest, SeveralMachinesAreAskedFor) {
-  EXPECT_EQ(asked("yes\n2\n1\nnode0\n4000\n6\nyes\nbf16\n"),
-            "Train in several processes (yes/no) [no]: "
+  EXPECT_EQ(asked("cpu\n2\n1\nnode0\n4000\n6\nyes\nbf16\n"),
+            "Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu) [one]: "
             "How many machines [1]: "
             "Which of them is this one, counted from 0 [0]: "
             "Address of machine 0, as the others reach it: "
@@ -52,7 +53,7 @@ TEST(ConfigQuestionsTest, SeveralMachinesAreAskedFor) {
             "How many processes, over all machines [4]: "
             "Check before each exchange that all ranks mean the same (yes/no) [no]: "
             "Mixed precision: no, fp16 or bf16 [no]: ");
-  const std::string file = file_of("yes\n2\n1\nnode0\n4000\n6\nyes\nbf16\n");
+  const std::string file = file_of("cpu\n2\n1\nnode0\n4000\n6\nyes\nbf16\n");
   for (const char* line :
        {"debug: true\n", "distributed_type: 'MULTI_CPU'\n", "machine_rank: 1\n",
         "main_process_ip: 'node0'\n", "main_process_port: 4000\n", "mixed_precision: 'bf16'\n",
@@ -61,10 +62,37 @@ TEST(ConfigQuestionsTest, SeveralMachinesAreAskedFor) {
   }
 }
 
+TEST(ConfigQuestionsTest, GpusAreAskedFor) {
+  EXPECT_EQ(asked("gpu\n2\n0\nnode0\n\n4\n\n0,0\n0\nx\n 0, 1\n\n"),
+            "Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu) [one]: "
+            "How many machines [1]: "
+            "Which of them is this one, counted from 0 [0]: "
+            "Address of machine 0, as the others reach it: "
+            "Port of machine 0 that is free for this [29500]: "
+            "How many GPUs, over all machines [4]: "
+            "Check before each exchange that all ranks mean the same (yes/no) [no]: "
+            "GPUs of this machine to use, by number [all]:   each number once\n"
+            "GPUs of this machine to use, by number [all]:   at least 2 of them: one for each "
+            "process of this machine\n"
+            "GPUs of this machine to use, by number [all]:   all, or numbers from 0 such as 0,1\n"
+            "GPUs of this machine to use, by number [all]: "
+            "Mixed precision: no, fp16 or bf16 [no]: ");
+  const std::string file = file_of("gpu\n\n1\n8\n\n4,5,6,7,0,1,2,3\nbf16\n");
+  for (const char* line : {"distributed_type: 'MULTI_GPU'\n", "gpu_ids: '4,5,6,7,0,1,2,3'\n",
+                           "mixed_precision: 'bf16'\n", "num_machines: 1\n", "num_processes: 8\n",
+                           "use_cpu: false\n"}) {
+    EXPECT_NE(file.find(line), std::string::npos) << line << file;
+  }
+  EXPECT_NE(asked("gpu\n1\n1\n2\n\n\n\n").find("a number from 2 to 65536"), std::string::npos)
+      << "one GPU is one process";
+  EXPECT_NE(file_of("one\nno\n3\n\n").find("gpu_ids: '3'\n"), std::string::npos);
+}
+
 TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {
-  EXPECT_EQ(asked("perhaps\nYES\n0\n2\n2\n 1 \n\na b\nnode0\n70000\n\n3\n4\n\nfp8\nfp16\n"),
-            "Train in several processes (yes/no) [no]:   yes or no\n"
-            "Train in several processes (yes/no) [no]: "
+  EXPECT_EQ(asked("perhaps\ncpu\n0\n2\n2\n 1 \n\na b\nnode0\n70000\n\n3\n4\n\nfp8\nfp16\n"),
+            "Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu) [one]:   "
+            "one, gpu or cpu\n"
+            "Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu) [one]: "
             "How many machines [1]:   a number from 1 to 65536\n"
             "How many machines [1]: "
             "Which of them is this one, counted from 0 [0]:   a number from 0 to 1\n"
@@ -85,7 +113,7 @@ TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {
 }
 
 TEST(ConfigQuestionsTest, AnEndBeforeTheLastAnswerIsAnError) {
-  for (const char* lines : {"", "yes\n", "no\nyes\n"}) {
+  for (const char* lines : {"", "cpu\n", "one\nyes\n"}) {
     try {
       asked(lines);
       ADD_FAILURE() << lines;

@@ -18,7 +18,7 @@ std::string updated(const std::string& text, const std::string& path = "c.yaml")
 
 TEST(ConfigTextTest, JsonIsWrittenForAJsonFile) {
   ConfigAnswers answers;
-  answers.several = true;
+  answers.kind = ConfigKind::kSeveralOnCpu;
   answers.num_processes = 4;
   answers.num_machines = 2;
   answers.main_process_ip = "10";
