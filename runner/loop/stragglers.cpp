@@ -25,7 +25,10 @@ std::optional<std::string> Stragglers::add(const std::vector<double>& seconds) {
   std::sort(sorted.begin(), sorted.end());
   const double median = sorted[(sorted.size() - 1) / 2];  // of two ranks, the faster
   if (*slowest <= kSlower * median) return std::nullopt;
-  return "all ranks wait for rank " + std::to_string(slowest - sums.begin()) + ", which computes " +
+  const auto rank = static_cast<size_t>(slowest - sums.begin());
+  news_ = named_ != rank;
+  named_ = rank;
+  return "all ranks wait for rank " + std::to_string(rank) + ", which computes " +
          milliseconds_a_step(*slowest) + " a step, the median rank " + milliseconds_a_step(median);
 }
 

@@ -18,8 +18,12 @@ class Stragglers {
   /// `seconds` is what each rank computed for in a step, waits for others not included. After each
   /// kSteps steps a line that names the slowest rank, if it is that slow.
   std::optional<std::string> add(const std::vector<double>& seconds);
+  /// Whether the last line named another rank than the one before it.
+  bool is_news() const { return news_; }
 
  private:
+  std::optional<size_t> named_;
+  bool news_ = false;
   std::vector<double> sums_;
   int64_t steps_ = 0;
 };

@@ -193,7 +193,10 @@ void TrainLoop::step() {
                     .seconds = watch_.total(),
                     .computed = busy_ - before};
   const StepResult result = make_step(window, ask);
-  if (const auto line = stragglers_.add(result.computed)) say(*line);
+  if (const auto line = stragglers_.add(result.computed)) {
+    say(*line);
+    if (stragglers_.is_news()) parts_.record.event(ask.step, "slow", *line);
+  }
   asked_ = result.stop;
   clock_ = result.seconds;
   advance(state_.progress, window, job);

@@ -45,5 +45,16 @@ TEST(StragglersTest, EveryHundredStepsCountForThemselves) {
   EXPECT_NE(told(watch, {3, 1}), "nothing");
 }
 
+TEST(StragglersTest, ARankIsNewsOnce) {
+  Stragglers watch;
+  told(watch, {1, 3});
+  EXPECT_TRUE(watch.is_news());
+  told(watch, {1, 1});
+  told(watch, {1, 3});
+  EXPECT_FALSE(watch.is_news());
+  told(watch, {3, 1});
+  EXPECT_TRUE(watch.is_news());
+}
+
 }  // namespace
 }  // namespace accel
