@@ -8,9 +8,13 @@ model on the same batches with one thread each, and must come to the same losses
 medians and ratios are printed. The machine should be idle: each rank waits for one that is held up.
 
 shared: a step of two ranks. apart: the same micro-batch in two processes that know nothing of each
-other, so that both cores are as busy. What a step takes longer when it is shared is the part of the
-reduction that backward does not hide; all-reduce is the whole of it, alone. Start-up is from the
-start of the first process to the end of the first step.
+other, so that both cores are as busy. Start-up is from the start of the first process to the end of
+the first step.
+
+How much of the exchange of gradients is hidden is read from traces of both our ranks. An exchange
+travels from when both ranks have begun it until it is done on a rank; while a rank's training waits
+for it meanwhile it shows, and else it is hidden behind the backward pass. Waiting for a rank that has
+not begun it yet is counted by itself.
 """
 
 import json
@@ -163,6 +167,14 @@ class Bench:
         both = [self.ours(recipe_of(name), f"train.batch={batch}") for _ in range(2)]
         return [self.steps_of(*one, batch) for one in both][0]
 
+    def exchanges(self, name, *words):
+        """What the exchanges of gradients took in the steps that count, of both ranks together."""
+        _, _, _, _, steps = WORKS[name]
+        process, record = self.ours(recipe_of(name), "accelerator.num_processes=2", f"profile.steps=[{WARM_UP + 1}, {steps}]",
+                                    *words)
+        self.finish(process)
+        return exchanges_of([record.parent / f"profile/rank_{rank}.json" for rank in range(2)])
+
     def theirs(self, name, mode, launcher=torchrun):
         _, options, data, batch, steps = WORKS[name]
         work = {"options": options, "data": data, "batch": batch, "steps": steps, "context": CONTEXT, "windows": WINDOWS}
@@ -187,6 +199,39 @@ class Bench:
         if not line:
             raise RuntimeError(f"{side} told of no first step")
         return seconds
+
+
+def overlap(begin, end, spans):
+    """Of the time from `begin` to `end`, how much lies in `spans`, which do not overlap."""
+    return sum(max(0, min(end, last) - max(begin, first)) for first, last in spans)
+
+
+def exchanges_of(traces):
+    """Seconds that gradients travelled, showed, and that training waited for a late rank; from the traces of all ranks
+    of one machine. Steps of all of them, and exchanges."""
+    ranks = []
+    for path in traces:
+        spans = sorted((event["ts"], event["ts"] + event["dur"], event["name"])
+                       for event in json.loads(path.read_text())["traceEvents"] if event.get("ph") == "X")
+        travels = [span[:2] for span in spans if span[2] == "gloo:all_reduce"]
+        own = []
+        for begin, end, name in spans:
+            if name == "start gradients":  # in which the next one begins
+                own.append(next(travel for travel in travels if begin <= travel[0] <= end))
+        ranks.append({"travels": own, "waits": [span[:2] for span in spans if span[2] == "wait for gradients"],
+                      "steps": sum(1 for span in spans if re.fullmatch(r"step \d+", span[2]))})
+    counts = {len(rank["travels"]) for rank in ranks} | {len(rank["waits"]) for rank in ranks}
+    if len(counts) != 1 or counts == {0}:
+        raise RuntimeError(f"the traces do not have the same exchanges: {counts}")
+    found = {"travelled": 0.0, "showed": 0.0, "late": 0.0, "steps": sum(rank["steps"] for rank in ranks), "exchanges": 0}
+    for rank in ranks:
+        for number, (begun, done) in enumerate(rank["travels"]):
+            together = min(done, max(other["travels"][number][0] for other in ranks))
+            found["travelled"] += (done - together) / 1e6
+            found["showed"] += overlap(together, done, rank["waits"]) / 1e6
+            found["late"] += overlap(begun, together, [rank["waits"][number]]) / 1e6
+            found["exchanges"] += 1
+    return found
 
 
 TINY = """
@@ -229,8 +274,8 @@ def check_losses(name, found, wanted):
 
 
 def measure(bench, rounds):
-    """Seconds by (work, kind)."""
-    seconds = {}
+    """Seconds by (work, kind), and what the exchanges of gradients took by work."""
+    seconds, exchanges = {}, {}
 
     def add(name, kind, values):
         seconds.setdefault((name, kind), []).extend(values)
@@ -245,10 +290,13 @@ def measure(bench, rounds):
             add(name, "ours, apart", bench.ours_apart(name)[0][WARM_UP:])
             add(name, "theirs, apart", bench.theirs(name, "apart")[0][WARM_UP:])
             add(name, "all-reduce", bench.theirs(name, "reduce")[0][WARM_UP:])
+            for what, value in bench.exchanges(name).items():
+                of = exchanges.setdefault(name, {})
+                of[what] = of.get(what, 0) + value
         for _ in range(STARTS):
             for side in ("ours", "torchrun", "accelerate launch"):
                 add("start", side, [bench.seconds_to_first_step(side)])
-    return seconds
+    return seconds, exchanges
 
 
 def ratios_of(seconds, choose):
@@ -261,8 +309,6 @@ def ratios_of(seconds, choose):
         found[name, "ours / theirs, apart"] = ours["apart"] / theirs["apart"]
         for side, of in (("ours", ours), ("theirs", theirs)):
             found[name, f"{side}, shared / apart"] = of["shared"] / of["apart"]
-            shown = (of["shared"] - of["apart"]) / time[name, "all-reduce"]
-            found[name, f"{side}, share of the all-reduce hidden"] = 1 - shown
     for side in ("torchrun", "accelerate launch"):
         found["start", f"ours / {side}"] = time["start", "ours"] / time["start", side]
     return found
@@ -274,7 +320,7 @@ def main():
     bench = Bench(binary, python, folder)
     (folder / "tiny.py").write_text(TINY_SCRIPT)
     load = os.getloadavg()[0]
-    seconds = measure(bench, rounds)
+    seconds, exchanges = measure(bench, rounds)
     median = {key: statistics.median(values) for key, values in seconds.items()}
     ratios = {"median": ratios_of(seconds, statistics.median), "least": ratios_of(seconds, min)}
     print(f"2 ranks, 1 thread each, {rounds} rounds; load before and after {load:.1f} and {os.getloadavg()[0]:.1f}")
@@ -284,8 +330,13 @@ def main():
     print("ratios of the medians, and of the least, which others on the machine disturb less")
     for (name, what), value in ratios["median"].items():
         print(f"  {name:9} {what:36} {value:8.3f} {ratios['least'][name, what]:8.3f}")
+    print("our exchange of gradients, by the profiler's traces of both ranks, in milliseconds a step")
+    for name, of in exchanges.items():
+        each = {what: of[what] / of["steps"] * 1e3 for what in ("travelled", "showed", "late")}
+        print(f"  {name:9} in {of['exchanges'] / of['steps']:.0f} buckets; travels {each['travelled']:.2f}, of which training waits"
+              f" {each['showed']:.2f}: {1 - of['showed'] / of['travelled']:.0%} hidden; waits for a late rank {each['late']:.2f}")
     (folder / "ranks.json").write_text(json.dumps(
-        {"load": load, "seconds": {" ".join(key): value for key, value in median.items()},
+        {"load": load, "exchanges": exchanges, "seconds": {" ".join(key): value for key, value in median.items()},
          "ratios": {by: {" ".join(key): value for key, value in of.items()} for by, of in ratios.items()}},
         indent=1) + "\n")
 

@@ -1,6 +1,7 @@
 #include "runner/dist/c10d_group.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 
 #include <chrono>
 #include <exception>
@@ -90,6 +91,7 @@ class C10dGroup final : public Communicator {
         : group_(group), work_(std::move(work)), what_(what), sequence_(sequence) {}
 
     void wait() override {
+      RECORD_FUNCTION(std::string("wait for ") + what_, {});
       if (group_.options_.watch) group_.options_.watch->entered(what_, sequence_);
       group_.guarded(what_, sequence_, [this] { work_->wait(); });
       if (group_.options_.watch) group_.options_.watch->left();
@@ -110,6 +112,7 @@ class C10dGroup final : public Communicator {
 
   template <class Start>
   std::unique_ptr<Pending> begin(const char* what, Start start) {
+    RECORD_FUNCTION(std::string("start ") + what, {});
     const int64_t sequence = ++sequence_;
     if (options_.watch) options_.watch->entered(what, sequence);
     WorkPtr work;
