@@ -1,8 +1,8 @@
 # What plugins are compiled against: <build>/include/accel and, installed, include/accel. Headers of
 # core that declare components, and one that has their digest: a plugin is loaded only by an
 # accel-run that was built with the same.
-set(pending callback dataset log metric model optimizer plugin_abi registry schedule targets task
-  tracker)
+set(pending callback dataset input_path log metric model optimizer plugin_abi registry schedule
+  targets task tracker)
 set(ACCEL_SDK_HEADERS)
 while(pending) # those headers and all that they include
   list(POP_FRONT pending name)

@@ -104,7 +104,8 @@ constexpr auto kResumeLegend =
 std::string component_example(const ComponentInfo& info) {
   std::string out = "{type: " + info.name;
   for (const FieldInfo& field : info.fields) {
-    if (field.required) out += ", " + field.name + ": " + (field.type == "a path" ? "PATH" : "...");
+    if (field.required)
+      out += ", " + field.name + ": " + (field.type.ends_with(" path") ? "PATH" : "...");
   }
   return out + '}';
 }

@@ -6,6 +6,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "core/targets.h"
 #include "data/bad_samples.h"
@@ -31,9 +32,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ChatOptions {
-  FilePath path;
-  FilePath tokenizer;
-  FilePath chat_template;
+  InputPath path;
+  InputPath tokenizer;
+  InputPath chat_template;
   std::string messages = "messages";
   std::string prompt;
   std::string completion;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/input_path.h"
 #include "core/schema.h"
 
 namespace accel {
@@ -21,7 +22,7 @@ struct EnumNames<SetSplit> {
 
 /// The options of a dataset that can be downloaded.
 struct DownloadedSetOptions {
-  Auto<FilePath> path = {};
+  Auto<InputPath> path = {};
   Auto<SetSplit> split = {};
 };
 
@@ -30,7 +31,7 @@ struct DownloadedSetOptions {
 template <class Options>
 Schema<Options> with_downloaded_set(Schema<Options> schema, const char* path) {
   return std::move(schema)
-      .field("path", static_cast<Auto<FilePath> Options::*>(&Options::path), path)
+      .field("path", static_cast<Auto<InputPath> Options::*>(&Options::path), path)
       .field("split", static_cast<Auto<SetSplit> Options::*>(&Options::split),
              "Which part of it; auto: train for training, test to evaluate on.");
 }

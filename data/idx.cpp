@@ -5,6 +5,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/downloaded_set.h"
 #include "data/fingerprint.h"
@@ -15,8 +16,8 @@ namespace accel {
 namespace {
 
 struct IdxOptions {
-  FilePath images;
-  FilePath labels;
+  InputPath images;
+  InputPath labels;
   bool scale = true;
 };
 
@@ -128,12 +129,12 @@ class Mnist final : public Idx {
   }
 
   /// As it was downloaded, unless only the unpacked file is there.
-  static FilePath file(const std::filesystem::path& plain) {
+  static InputPath file(const std::filesystem::path& plain) {
     std::error_code error;
     const std::string packed = plain.string() + ".gz";
     const bool unpacked =
         !std::filesystem::exists(packed, error) && std::filesystem::exists(plain, error);
-    return {unpacked ? plain.string() : packed};
+    return {{unpacked ? plain.string() : packed}};
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/all_cores.h"
 #include "data/bad_samples.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr int64_t kContentProbes = 64;
 
 struct ImageFolderOptions {
-  FilePath path;
+  InputPath path;
   std::string split;
   bool grayscale = false;
   std::vector<int64_t> size;

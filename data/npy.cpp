@@ -5,6 +5,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/fingerprint.h"
 #include "data/rows.h"
@@ -14,8 +15,8 @@ namespace accel {
 namespace {
 
 struct NpyOptions {
-  FilePath inputs;
-  FilePath targets;
+  InputPath inputs;
+  InputPath targets;
   bool scale = false;
 };
 

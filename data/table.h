@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "core/input_path.h"
 #include "core/schema.h"
 #include "data/bad_samples.h"
 #include "data/length_groups.h"
@@ -30,7 +31,7 @@ struct EnumNames<TargetType> {
 };
 
 struct TableOptions : TextColumnOptions {
-  FilePath path;
+  InputPath path;
   Auto<bool> header;
   Auto<std::string> delimiter;
   Auto<bool> quoting;

@@ -5,6 +5,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "core/targets.h"
 #include "data/chat_encoder.h"
@@ -25,11 +26,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TaggedWordsOptions {
-  FilePath path;
+  InputPath path;
   std::string words = "tokens";
   std::string tags = "ner_tags";
   std::vector<std::string> labels;
-  FilePath tokenizer;
+  InputPath tokenizer;
   Auto<int64_t> max_length;
   int64_t pad_multiple = 1;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/bad_samples.h"
 #include "data/characters.h"
@@ -34,9 +35,9 @@ namespace {
 constexpr int64_t kByteValues = 256;
 
 struct TextOptions : WindowOptions {
-  FilePath path;
+  InputPath path;
   TextLevel level = TextLevel::kChars;
-  FilePath tokenizer;
+  InputPath tokenizer;
   std::string json_field;
   OnBadSample on_bad_sample;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "core/input_path.h"
 #include "core/schema.h"
 #include "data/bad_samples.h"
 #include "data/token_cache.h"
@@ -20,7 +21,7 @@ namespace accel {
 
 struct TextColumnOptions {
   std::vector<std::string> text;
-  FilePath tokenizer;
+  InputPath tokenizer;
   Auto<int64_t> max_length = {};
   int64_t pad_multiple = 1;
   Auto<FilePath> cache = {};
@@ -35,7 +36,7 @@ Schema<Options> with_text_columns(Schema<Options> schema) {
   return std::move(schema)
       .field("text", static_cast<std::vector<std::string> Options::*>(&Options::text),
              "Column of the text, which a tokenizer turns into tokens; two columns make a pair.")
-      .field("tokenizer", static_cast<FilePath Options::*>(&Options::tokenizer),
+      .field("tokenizer", static_cast<InputPath Options::*>(&Options::tokenizer),
              "A tokenizer.json, the folder that holds it, or SentencePiece's .model.")
       .field("max_length", static_cast<Auto<int64_t> Options::*>(&Options::max_length),
              "Tokens, special ones included, beyond which a text is cut; of a pair the longer one. "

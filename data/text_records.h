@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dataset.h"
+#include "core/input_path.h"
 #include "core/schema.h"
 #include "data/bad_samples.h"
 #include "data/label_map.h"
@@ -20,7 +21,7 @@ namespace accel {
 struct TextRecordOptions : TextColumnOptions {
   TextRecordOptions() { text = {"text"}; }
 
-  FilePath path;
+  InputPath path;
   std::string target;
   TargetType target_type = TargetType::kClasses;
   std::vector<std::string> labels;
@@ -32,7 +33,7 @@ template <class Options>
 Schema<Options> with_text_records(Schema<Options> schema, const char* path) {
   return with_bad_samples(with_text_columns(
       std::move(schema)
-          .field("path", static_cast<FilePath Options::*>(&Options::path), path)
+          .field("path", static_cast<InputPath Options::*>(&Options::path), path)
           .required()
           .field("target", static_cast<std::string Options::*>(&Options::target),
                  "Field of the target; empty: of each token, the one that follows it.")

@@ -6,6 +6,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/fingerprint.h"
 #include "data/token_windows.h"
@@ -25,7 +26,7 @@ struct EnumNames<TokenType> {
 namespace {
 
 struct TokensOptions : WindowOptions {
-  FilePath path;
+  InputPath path;
   TokenType dtype = TokenType::kUint16;
   Auto<int64_t> vocab;
 };

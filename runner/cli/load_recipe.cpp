@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "runner/cli/lazy_torch.h"
 #include "runner/job/described.h"
+#include "runner/job/missing_inputs.h"
 #include "runner/launch/config_file.h"
 #include "runner/launch/environment_layer.h"
 #include "runner/launch/rank_place.h"
@@ -151,7 +152,11 @@ std::string builtin_folder() {
   return {};
 }
 
-LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir) {
+namespace {
+
+enum class Inputs { kAnywhere, kOnThisMachine };
+
+LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, Inputs inputs) {
   RunFacts facts{stem_of(arguments.path), run_dir};
   ComposeRequest request = request_of(arguments, facts);
   Diagnostics of_layers;
@@ -172,10 +177,23 @@ LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& ru
   loaded.registry = std::make_shared<const Registry>(plugins.registry());
   const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
   Reading reading{problems, *loaded.registry, &sections};
+  if (inputs == Inputs::kOnThisMachine) {
+    report_missing_inputs(loaded.composition.recipe, sections, reading);
+  }
   loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
   loaded.options.plugin_identities = plugins.identities();
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   return loaded;
+}
+
+}  // namespace
+
+LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir) {
+  return load(arguments, run_dir, Inputs::kAnywhere);
+}
+
+LoadedRecipe load_runnable(const RecipeArguments& arguments, const std::string& run_dir) {
+  return load(arguments, run_dir, Inputs::kOnThisMachine);
 }
 
 Node merged_recipe(const RecipeArguments& arguments) {

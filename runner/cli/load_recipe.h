@@ -40,6 +40,10 @@ struct LoadedRecipe {
 /// and, lower still, what Accelerate's variables say.
 LoadedRecipe load_recipe(const RecipeArguments& arguments, const std::string& run_dir = {});
 
+/// load_recipe() for a recipe that is to run on this machine: that an InputPath of it is not there
+/// is wrong too.
+LoadedRecipe load_runnable(const RecipeArguments& arguments, const std::string& run_dir = {});
+
 /// The recipe with all its layers, whatever is wrong with its options; null when a file of it
 /// cannot be read.
 Node merged_recipe(const RecipeArguments& arguments);

@@ -50,7 +50,7 @@ std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRec
 }  // namespace
 
 ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks) {
-  const LoadedRecipe loaded = load_recipe(arguments);
+  const LoadedRecipe loaded = load_runnable(arguments);
   tell_layers(arguments, loaded);
   const auto processes = loaded.options.accelerator.num_processes;
   const std::vector<int64_t> worlds =

@@ -40,7 +40,7 @@ const char* effect_text(Assignment::Effect effect) {
 }  // namespace
 
 ExitCode validate_verb(const RecipeArguments& arguments) {
-  const LoadedRecipe recipe = load_recipe(arguments);
+  const LoadedRecipe recipe = load_runnable(arguments);
   check_ranks(recipe.options, recipe.resolved);
   tell_layers(arguments, recipe);
   say(arguments.path + ": valid");

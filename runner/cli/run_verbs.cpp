@@ -41,7 +41,7 @@ void check_consents(const RecipeArguments& arguments) {
 
 Order load_for_run(const RecipeArguments& arguments) {
   check_consents(arguments);
-  Order order{load_recipe(arguments, arguments.run_dir), {}};
+  Order order{load_runnable(arguments, arguments.run_dir), {}};
   order.request.run_dir =
       arguments.run_dir.empty() ? "runs/" + order.recipe.options.name : arguments.run_dir;
   order.request.allowed = arguments.allowed;
@@ -58,7 +58,7 @@ Order load_for_resume(const RecipeArguments& arguments) {
                 "'" + arguments.path + "' is no run folder: it has no recipe.yaml",
                 "give the folder that 'run' printed, such as runs/NAME");
   }
-  Order order{load_recipe(inner, arguments.path), {}};
+  Order order{load_runnable(inner, arguments.path), {}};
   order.request.run_dir = arguments.path;
   order.request.must_resume = true;
   order.request.allowed = arguments.allowed;
@@ -100,7 +100,7 @@ RecipeArguments smoke_arguments(const std::string& path, const std::string& conf
   arguments.path = path;
   arguments.config = config;
   arguments.smoke = true;
-  const LoadedRecipe loaded = load_recipe(arguments);
+  const LoadedRecipe loaded = load_runnable(arguments);
   tell_layers(arguments, loaded);
   const RecipeOptions& recipe = loaded.options;
   arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto",

@@ -44,7 +44,7 @@ class TrialChecks {
 
   void add(const Trial& trial) {
     try {
-      const LoadedRecipe loaded = load_recipe(trial_recipe(place_, trial), place_.folder);
+      const LoadedRecipe loaded = load_runnable(trial_recipe(place_, trial), place_.folder);
       check_ranks(loaded.options, loaded.resolved);
       check_options(loaded.options);
     } catch (const RecipeError& error) {

@@ -75,7 +75,7 @@ TrialEnd run_ranks(const RecipeArguments& arguments, const AcceleratorSection& s
 
 TrialEnd run_trial(const RecipeArguments& arguments, const fs::path& dir,
                    std::optional<int64_t> stop_after) {
-  LoadedRecipe recipe = load_recipe(arguments, dir.string());
+  LoadedRecipe recipe = load_runnable(arguments, dir.string());
   const AcceleratorSection& section = recipe.options.accelerator;
   if (wants_ranks(section)) return run_ranks(arguments, section, dir, stop_after);
   const auto job =

@@ -143,7 +143,7 @@ ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
       with(arguments, {"train.until=" + whole + " steps", "checkpoint.every=" + half + " steps",
                        "checkpoint.at_end=true", "checkpoint.resume=auto",
                        "checkpoint.resume_step=auto", "checkpoint.deadline=none", "~expect"});
-  load_recipe(straight);
+  load_runnable(straight);
   watch_signals();
   const ScratchFolder scratch;
   const fs::path one = scratch.path() / "straight", other = scratch.path() / "resumed";

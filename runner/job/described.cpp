@@ -7,6 +7,7 @@
 
 #include "core/callback.h"
 #include "core/dataset.h"
+#include "core/input_path.h"
 #include "core/metric.h"
 #include "core/model.h"
 #include "core/optimizer.h"
@@ -80,9 +81,8 @@ bool read_known_type(const FieldInfo& field, Node& value, Reading& reading, bool
            read_as_one_of<std::vector<T>...>(field, value, reading, good) ||
            read_as_one_of<std::map<std::string, T>...>(field, value, reading, good);
   };
-  return read(static_cast<
-              std::tuple<int64_t, double, bool, std::string, FilePath, Duration, ByteSize>*>(
-             nullptr)) ||
+  return read(static_cast<std::tuple<int64_t, double, bool, std::string, FilePath, InputPath,
+                                     Duration, ByteSize>*>(nullptr)) ||
          read_as_one_of<Durations, Secret>(field, value, reading, good);
 }
 

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Every shipped recipe validates, and every config under a recipe.   recipes.py ACCEL_RUN"""
+"""Every shipped recipe validates, and every config under a recipe.   recipes.py ACCEL_RUN
 
+That data which is not in the repository is missing is no fault of a recipe's.
+"""
+
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +17,11 @@ SMALL = "recipes/tiny/regression.yaml"
 MACHINE = {"MACHINE_RANK": "1", "MAIN_ADDRESS": "10.0.0.1"}
 
 
+def is_missing_data(line):
+    message = json.loads(line)["message"]
+    return message.endswith("', which is not there") or message.startswith("the data set '")
+
+
 def main(binary):
     problems = []
     for name in checkout.files(".yaml", ".toml"):
@@ -22,10 +31,10 @@ def main(binary):
             words = [SMALL, "--config", name]
         else:
             continue
-        result = subprocess.run([binary, "validate", *words], cwd=checkout.ROOT, text=True,
+        result = subprocess.run([binary, "--error-format", "json", "validate", *words], cwd=checkout.ROOT, text=True,
                                 stdin=subprocess.DEVNULL, capture_output=True, check=False,
                                 env={**os.environ, **MACHINE})
-        if result.returncode:
+        if result.returncode and not all(map(is_missing_data, result.stderr.splitlines())):
             problems.append(f"{name}: exit {result.returncode}\n{result.stderr.strip()}")
     checkout.finish(problems)
 

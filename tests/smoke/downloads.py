@@ -243,9 +243,12 @@ def check_sets(user, hub, tokenizer, report):
         data = f"{{type: {name}, tokenizer: {tokenizer}}}" if text else name
         recipe.write_text(f"model: {model}\ndata: {{train: {data}, eval: {data}}}\n"
                           "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
-        code, told = user.call(recipe.name)
-        report.check(f"{name} that is not here is told", code == 3 and f"'{name}' is not on this machine" in told
-                     and f"hint: fetch it first: 'accel-run download {name}'" in told, told)
+        for verb in ("run", "validate"):
+            code, told = user.call(verb, recipe.name)
+            report.check(f"{name} that is not here is told by {verb}",
+                         code == 2 and f"{name}.yaml:{3 if text else 2}:" in told and f"'{name}' is not on this machine" in told
+                         and f"hint: fetch it first: 'accel-run download {name}'" in told, told)
+        report.check("but not by show", user.call("show", recipe.name)[0] == 0)
         report.check("and nothing is written", not (user.folder / "runs" / name).exists())
         folder = user.folder / "cache/accel-run/sets" / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@
 #include "core/targets.h"
 #include "data/word_encoder.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/data/refusal.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/data/word_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -35,14 +36,7 @@ class TaggedWordsTest : public testing::Test {
     return build<Dataset>(options(content, more));
   }
   std::string refusal(const std::string& content, const std::string& more = "") {
-    try {
-      dataset(content, more);
-    } catch (const Error& error) {
-      std::string text = error.what();
-      const size_t at = text.find(folder_.path());
-      return at == std::string::npos ? text : text.erase(at, folder_.path().size() + 1);
-    }
-    return "";
+    return refusal_in(folder_, [&] { dataset(content, more); });
   }
 
   TempFolder folder_;

@@ -1,0 +1,119 @@
+#include "runner/job/missing_inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/input_path.h"
+#include "data/downloaded_set.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As short as it can be said in the working folder.
+std::string shown(const fs::path& path) {
+  const fs::path near = path.lexically_proximate(fs::current_path());
+  return near.begin()->string() == ".." ? path.string() : near.string();
+}
+
+/// The name that was meant, or how paths are read, or nothing.
+std::string hint_for(const fs::path& missing, const Node& value) {
+  const fs::path folder = missing.parent_path();
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return "its folder '" + shown(folder) + "' is not there either";
+  }
+  constexpr size_t kMostNames = 10'000;  // of a folder with millions of images the first will do
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(folder, error), end;
+       !error && at != end && names.size() < kMostNames; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const std::string meant = did_you_mean(missing.filename().string(), names);
+  if (!meant.empty() || fs::path(value.scalar()->text).is_absolute()) return meant;
+  const Source* source = value.where.source.get();
+  return source && source->kind == Source::Kind::kFile
+             ? "relative paths start at the folder of the recipe that names them"
+             : "on the command line relative paths start at the working folder";
+}
+
+class InputFinder {
+ public:
+  explicit InputFinder(Reading& reading) : reading_(reading) {}
+
+  void look_into(const Node& section, const std::vector<FieldInfo>& fields) {
+    for (const FieldInfo& field : fields) {
+      const Node::Entry* entry = section.find(field.name);
+      if (!entry) continue;
+      if (!field.kind.empty()) {
+        look_at_components(entry->node, field.kind);
+      } else if (!field.fields.empty()) {
+        look_into(entry->node, field.fields);
+      } else {
+        look_at_value(entry->node, field);
+      }
+    }
+  }
+
+ private:
+  void look_at_components(const Node& node, const std::string& kind) {
+    if (!node.list()) return look_at_component(node, kind);
+    for (const Node& item : *node.list()) look_at_component(item, kind);
+  }
+
+  void look_at_component(const Node& node, const std::string& kind) {
+    const Node::Entry* entry = node.find("type");
+    const Node& type = entry ? entry->node : node;
+    if (!type.scalar()) return;
+    for (const CatalogIndex* catalog : reading_.registry.all()) {
+      const auto found = catalog->items().find(type.scalar()->text);
+      if (catalog->kind() != kind || found == catalog->items().end()) continue;
+      look_into(node, found->second.fields);
+      look_for_download(node, type, found->second);
+    }
+  }
+
+  void look_at_value(const Node& value, const FieldInfo& field) {
+    const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
+    if (!value.scalar() || (can_be_auto && value.scalar()->text == "auto")) return;
+    if (!can_be_auto && field.type != Codec<InputPath>::name()) return;
+    Diagnostics told_later;  // when the recipe is read
+    Reading reading{told_later, reading_.registry};
+    const auto path = Codec<InputPath>::read(value, field.name, reading);
+    std::error_code error;
+    if (!path || path->text.empty() || fs::exists(path->text, error)) return;
+    reading_.problems.error(
+        value.where, "'" + field.name + "' is '" + shown(path->text) + "', which is not there",
+        hint_for(path->text, value));
+  }
+
+  /// Of a component whose files are, at `auto`, where they were downloaded to under its name.
+  void look_for_download(const Node& node, const Node& type, const ComponentInfo& info) {
+    for (const FieldInfo& field : info.fields) {
+      if (field.type != Codec<Auto<InputPath>>::name()) continue;
+      const Node::Entry* entry = node.find(field.name);
+      if (entry && !(entry->node.scalar() && entry->node.scalar()->text == "auto")) continue;
+      const fs::path folder = downloaded_set_folder(info.name);
+      std::error_code error;
+      if (folder.empty() || (fs::exists(folder, error) && !fs::is_empty(folder, error))) continue;
+      reading_.problems.error(type.where,
+                              "the data set '" + info.name +
+                                  "' is not on this machine: there is no '" + folder.string() + "'",
+                              "fetch it first: 'accel-run download " + info.name +
+                                  "', or name its folder as '" + field.name + "'");
+    }
+  }
+
+  Reading& reading_;
+};
+
+}  // namespace
+
+void report_missing_inputs(const Node& recipe, const std::vector<FieldInfo>& sections,
+                           Reading& reading) {
+  InputFinder(reading).look_into(recipe, sections);
+}
+
+}  // namespace accel
