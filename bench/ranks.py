@@ -213,11 +213,12 @@ def exchanges_of(traces):
     for path in traces:
         spans = sorted((event["ts"], event["ts"] + event["dur"], event["name"])
                        for event in json.loads(path.read_text())["traceEvents"] if event.get("ph") == "X")
-        travels = [span[:2] for span in spans if span[2] == "gloo:all_reduce"]
-        own = []
-        for begin, end, name in spans:
-            if name == "start gradients":  # in which the next one begins
-                own.append(next(travel for travel in travels if begin <= travel[0] <= end))
+        # Gloo's threads take exchanges in the order in which training starts them.
+        starts = [(begin, name) for begin, _, name in spans if name.startswith("start ")]
+        ends = [end for _, end, name in spans if name.startswith("gloo:")]
+        if len(starts) != len(ends):
+            raise RuntimeError(f"{path} has {len(starts)} exchanges that start and {len(ends)} that end")
+        own = [(begin, end) for (begin, name), end in zip(starts, ends) if name == "start gradients"]
         ranks.append({"travels": own, "waits": [span[:2] for span in spans if span[2] == "wait for gradients"],
                       "steps": sum(1 for span in spans if re.fullmatch(r"step \d+", span[2]))})
     counts = {len(rank["travels"]) for rank in ranks} | {len(rank["waits"]) for rank in ranks}
