@@ -18,8 +18,8 @@ import time
 import runs
 
 HINT = "\n  hint: run in a folder with free space that you may write to\n"
-# Data that is not there: who reads it first ends with 3.
-NO_DATA = "data.train={type: npy, inputs: x.npy, targets: y.npy}"
+# Data that is none: who reads it first ends with 3.
+NO_DATA = "data.train={type: npy, inputs: job.yaml, targets: job.yaml}"
 
 
 def expect(report, name, result, code, text):

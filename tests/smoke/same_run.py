@@ -30,9 +30,9 @@ def check_verify_resume(scratch, report):
     code, text = tell(scratch, "verify-resume", "job.yaml", "data.train.lenght=3")
     report.check("a bad recipe is refused", code == 2 and "unknown option 'lenght'" in text, text)
     # What comes later than reading the recipe is found by the life it comes in.
-    code, text = tell(scratch, "verify-resume", "job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}")
+    code, text = tell(scratch, "verify-resume", "job.yaml", "data.train={type: npy, inputs: job.yaml, targets: job.yaml}")
     report.check("a life that fails is shown", code == 3 and "the run failed; it printed:\n" in text
-                 and "x.npy" in text, text)
+                 and "job.yaml" in text, text)
 
 
 def check_interrupted(scratch, report):
