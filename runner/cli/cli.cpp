@@ -182,8 +182,9 @@ void add_recipe_verbs(CLI::App& app, Arguments& to) {
                            [&to] { return why_verb(to.recipe, to.key); });
   why.add_option("key", to.key, "a dotted key, such as optimizer.lr")->required();
   CLI::App& plan = add_torch_verb(app, "plan", "tell what a recipe takes, without training", to,
-                                  [&to] { return plan_verb(to.recipe, to.ranks); });
+                                  [&to] { return plan_verb(to.recipe, to.ranks, to.names); });
   plan.add_option("--ranks", to.ranks, "numbers of ranks to plan for, such as 1,2,8");
+  plan.add_flag("--names", to.names, "only tell under which names the run logs numbers");
   CLI::App& estimate = add_verb(app, "estimate-memory", "tell what a Hugging Face model takes", to,
                                 [&to] { return estimate_verb(to.source, to.recipes); });
   estimate.add_option("model", to.source, "a model folder")->required();

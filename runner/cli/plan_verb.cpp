@@ -47,10 +47,21 @@ std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRec
   return advise(loaded.options, plan, page.process, page.available, replan);
 }
 
+ExitCode tell_names(const LoadedRecipe& loaded) {
+  const DataFacts data = open_data(loaded.options, loaded.resolved, components());
+  const int64_t world = loaded.options.accelerator.num_processes.value_or(1);
+  const Plan plan = make_plan(loaded.options, loaded.resolved, components(), data, world);
+  for (const std::string& name : plan.names) say(name);
+  if (!loaded.options.log.system) return ExitCode::kDone;
+  for (const auto& [name, value] : SystemMetrics(".").measure()) say(name);
+  return ExitCode::kDone;
+}
+
 }  // namespace
 
-ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks) {
+ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks, bool names) {
   const LoadedRecipe loaded = load_runnable(arguments);
+  if (names) return tell_names(loaded);
   tell_layers(arguments, loaded);
   const auto processes = loaded.options.accelerator.num_processes;
   const std::vector<int64_t> worlds =
@@ -59,7 +70,7 @@ ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks) {
   PlanPage page;
   page.name = arguments.path;
   page.model = loaded.options.model.type;
-  page.process = static_cast<int64_t>(resident_mib().value_or(0) * (1 << 20));
+  page.process = static_cast<int64_t>(resident_mib().value_or(0) * (1 << 20)) + kTorchAtWork;
   page.available = available_memory();
   for (const int64_t world : worlds) {
     page.plans.push_back(make_plan(loaded.options, loaded.resolved, components(), data, world));

@@ -100,7 +100,8 @@ ExitCode validate_verb(const RecipeArguments& arguments);
 ExitCode show_verb(const RecipeArguments& arguments);
 /// Tells what a recipe takes and computes with these numbers of ranks ("1,2,8"; empty: as the
 /// recipe says), and what would make it fit. kMemory when this machine cannot hold a rank.
-ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks);
+/// With `names`, only tells the names under which the run logs numbers.
+ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks, bool names);
 /// Tells what the weights in a Hugging Face folder take in each of these types; none: in all of
 /// estimate_types(). Throws DataError.
 ExitCode estimate_verb(const std::string& folder, const std::vector<std::string>& types);

@@ -297,8 +297,8 @@ Schema<LogSection> LogSection::schema() {
              "Whether processor, memory, disk and GPU use are logged too.")
       .on_resume(Change::kFree)
       .field("plan", &LogSection::plan,
-             "Whether to plan the run as `accel-run plan` does before it starts, and to tell what "
-             "it takes beside that.")
+             "Whether to plan the run as `accel-run plan` does before it starts, and to tell after "
+             "its first step and at its end what it takes beside that.")
       .on_resume(Change::kFree);
 }
 

@@ -79,7 +79,7 @@ struct LogSection {
   Durations histograms;
   int64_t images = 0;
   bool system = false;
-  bool plan = false;
+  bool plan = true;
   static Schema<LogSection> schema();
 };
 

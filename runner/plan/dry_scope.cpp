@@ -5,9 +5,12 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+#include "core/scalar.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/widening.h"
 #include "runner/job/torch_setup.h"
@@ -25,6 +28,15 @@ constexpr c10::DispatchKey kDryKey = c10::DispatchKey::Fake;
 thread_local std::shared_ptr<WorkMeter> meter_of_thread;
 /// Where a loss scaler looks whether anything has overflowed: nothing ever has.
 thread_local c10::Storage found_inf_of_thread;
+/// When the thread's scopes are to end, and how long they had.
+thread_local std::optional<std::chrono::steady_clock::time_point> end_of_thread;
+thread_local double limit_of_thread = 0;
+
+void check_time() {
+  if (!end_of_thread || std::chrono::steady_clock::now() < *end_of_thread) return;
+  throw Error(ExitCode::kOther, "it takes longer than " + show_number(limit_of_thread) + " s",
+              "'accel-run plan' takes the time it needs");
+}
 
 /// Calls `change` with each tensor in a value.
 template <class Change>
@@ -238,6 +250,7 @@ void dry_wide(const c10::OperatorHandle& op, Stack& stack) {
 void dry_call(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& name = schema.name();
+  check_time();
   if (name == "aten::_local_scalar_dense") return give_one(*stack);
   if (name == "aten::_amp_foreach_non_finite_check_and_unscale_") {
     found_inf_of_thread =
@@ -285,6 +298,17 @@ DryScope::~DryScope() {
   found_inf_of_thread = {};
   meter_of_thread = std::move(outer_);
   set_generator_state(generator_);
+}
+
+DryTimeLimit::DryTimeLimit(double seconds) {
+  limit_of_thread = seconds;
+  end_of_thread = std::chrono::steady_clock::now() +
+                  std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                      std::chrono::duration<double>(seconds));
+}
+
+DryTimeLimit::~DryTimeLimit() {
+  end_of_thread.reset();
 }
 
 }  // namespace accel

@@ -62,4 +62,13 @@ class DryScope {
   std::optional<c10::impl::IncludeDispatchKeyGuard> guard_;
 };
 
+/// While it lives, operators in a DryScope of this thread throw Error once `seconds` have passed.
+class DryTimeLimit {
+ public:
+  explicit DryTimeLimit(double seconds);
+  ~DryTimeLimit();
+  DryTimeLimit(const DryTimeLimit&) = delete;
+  DryTimeLimit& operator=(const DryTimeLimit&) = delete;
+};
+
 }  // namespace accel

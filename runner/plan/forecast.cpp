@@ -1,11 +1,13 @@
 #include "runner/plan/forecast.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <deque>
+#include <fstream>
 
 #include "core/log.h"
 #include "runner/job/torch_setup.h"
-#include "runner/report/run_summary.h"
+#include "runner/plan/dry_scope.h"
+#include "runner/report/record_line.h"
 #include "runner/track/system_metrics.h"
 
 namespace accel {
@@ -22,19 +24,72 @@ int64_t bytes_besides(const Job& job, double resident) {
   return static_cast<int64_t>(std::max(0.0, resident * kMebibyte - weights));
 }
 
+/// The pace of a run, from its last intervals: a record of millions of steps is read in no time,
+/// since the lines of its steps are passed over.
+class Pace {
+ public:
+  explicit Pace(const BatchPlan& batches) : batches_(batches) {}
+
+  void add(const std::string& text) {
+    const bool plan = text.find(",\"plan\":{") != text.npos;
+    if (!plan && text.find(",\"use\":{") == text.npos) return;
+    const std::optional<RecordLine> line = read_record_line(text);
+    if (!line) return;
+    if (line->kind == RecordLine::Kind::kPlan && !is_same(*line)) intervals_.clear();
+    if (line->kind == RecordLine::Kind::kUse) add_use(*line);
+    before_ = line->step;
+  }
+
+  /// 0: nothing is known.
+  double step_seconds() const {
+    double seconds = 0;
+    int64_t steps = 0;
+    for (const auto& [taken, made] : intervals_) {
+      seconds += taken;
+      steps += made;
+    }
+    return steps > 0 ? seconds / static_cast<double>(steps) : 0;
+  }
+
+ private:
+  bool is_same(const RecordLine& plan) {
+    const auto value = [&](const std::string& key) {
+      for (const auto& [name, number] : plan.values) {
+        if (name == key) return number;
+      }
+      return 0.0;
+    };
+    same_ = value("batch") == static_cast<double>(batches_.batch) &&
+            value("ranks") == static_cast<double>(batches_.world);
+    return same_;
+  }
+
+  void add_use(const RecordLine& line) {
+    constexpr size_t kMost = 100;
+    if (!same_ || line.step < before_) return;
+    double seconds = 0;
+    for (const auto& [name, value] : line.values) {
+      const bool step = name.starts_with("time/") && name != "time/eval" && name != "time/save" &&
+                        name != "time/other";
+      if (step) seconds += value;
+    }
+    intervals_.emplace_back(seconds, line.step - before_);
+    if (intervals_.size() > kMost) intervals_.pop_front();
+  }
+
+  const BatchPlan& batches_;
+  std::deque<std::pair<double, int64_t>> intervals_;
+  int64_t before_ = 0;  ///< the step that the next interval begins with
+  bool same_ = false;
+};
+
 }  // namespace
 
 double known_step_seconds(const std::string& run_dir, const BatchPlan& batches) {
-  if (!std::filesystem::exists(run_dir + "/metrics.jsonl")) return 0;
-  const RunSummary run = read_run(run_dir);
-  const bool same = run.planned("batch") == static_cast<double>(batches.batch) &&
-                    run.planned("ranks") == static_cast<double>(batches.world);
-  if (!same || run.last_use == 0) return 0;
-  double seconds = 0;
-  for (const auto& [phase, value] : run.seconds) {
-    if (phase != "eval" && phase != "save" && phase != "other") seconds += value;
-  }
-  return seconds / static_cast<double>(run.last_use);
+  Pace pace(batches);
+  std::ifstream record(run_dir + "/metrics.jsonl", std::ios::binary);
+  for (std::string line; std::getline(record, line);) pace.add(line);
+  return pace.step_seconds();
 }
 
 std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
@@ -43,9 +98,11 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   const DataFacts data{job.data, job.train_samples, job.eval_samples};
   std::optional<Plan> made;
   try {
+    constexpr double kMostSeconds = 2;
+    const DryTimeLimit limit(kMostSeconds);
     made = make_plan(job.recipe, job.resolved, job.registry, data, job.batches.world);
   } catch (const std::exception& error) {
-    warn(std::string("the run goes without a plan: ") + error.what());
+    say(std::string("the run goes without a plan: ") + error.what());
   }
   set_threads(cores);
   if (!made) return std::nullopt;
@@ -55,7 +112,7 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   out.flops = plan.flops;
   out.step_seconds = known_step_seconds(run_dir, job.batches);
   if (resident && job.device.is_cpu()) {
-    out.memory = bytes_besides(job, *resident) + plan.memory.total();
+    out.memory = bytes_besides(job, *resident) + kTorchAtWork + plan.memory.total();
   }
   return out;
 }

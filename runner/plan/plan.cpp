@@ -80,10 +80,20 @@ std::unique_ptr<Job> build_likeness(RecipeOptions recipe, const Node& resolved,
 }
 
 /// Makes a step of `parts` micro-batches.
-void make_step(Job& job, int64_t step, int64_t parts) {
+StepResult make_step(Job& job, int64_t step, int64_t parts) {
   Stopwatch unused;
   const Window window = shape_window(job.data, job.batches.micro_batch, parts, job.batches.world);
-  train_step(job, window, {.step = step}, unused);
+  return train_step(job, window, {.step = step}, unused);
+}
+
+std::vector<std::string> names_logged(const Job& job, const StepResult& step) {
+  std::vector<std::string> names = {"train/loss", "train/grad_norm", "train/lr", "train/epoch",
+                                    "train/samples_per_second"};
+  if (job.length.tokens_per_step > 0) names.emplace_back("train/tokens_per_second");
+  for (const auto& [name, value] : step.logged) names.push_back("train/" + name);
+  if (job.precision->loss_scale() != 1) names.emplace_back("train/loss_scale");
+  for (const auto& [name, higher] : job.metric_names) names.push_back(name);
+  return names;
 }
 
 /// Whether a checkpoint may be written while training goes on.
@@ -145,7 +155,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const int64_t parts = std::min<int64_t>(2, job->batches.accumulation);
   make_step(*job, 2, parts);
   const double second = meter->flops() - first;
-  make_step(*job, 3, parts);  // by now the heap has the holes that it will have
+  // By now the heap has the holes that it will have.
+  plan.names = names_logged(*job, make_step(*job, 3, parts));
   const double pass = parts == 2 ? second - first : 0;
   plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - parts)) *
                static_cast<double>(world);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "core/data_shape.h"
 #include "runner/job/job.h"
@@ -35,6 +37,10 @@ struct PlannedMemory {
   }
 };
 
+/// Bytes of libtorch's code, tables and threads that a process takes when it makes steps, beyond
+/// those it has when a job is built: measured with models of a few parameters.
+inline constexpr int64_t kTorchAtWork = 16 << 20;
+
 struct Plan {
   int64_t parameters = 0;
   int64_t trained = 0;  ///< of them
@@ -47,6 +53,8 @@ struct Plan {
   int64_t dataset_bytes = 0;     ///< of all training samples as the model takes them
   int64_t total_steps = 0;       ///< 0: only the clock ends it
   int64_t steps_per_epoch = 0;
+  /// Under which the run logs numbers, but those of `log.system`: "train/loss", "eval/accuracy".
+  std::vector<std::string> names;
 };
 
 /// Opens the data of a recipe, and nothing else of it. Throws as build_job() does.

@@ -70,6 +70,20 @@ TEST(DryScopeTest, ViewsShareMemoryAndWhatGoesIsGivenBack) {
   EXPECT_EQ(meter->live_bytes(), 0);
 }
 
+TEST(DryScopeTest, ATimeLimitEndsWhatGoesOnForever) {
+  const DryScope scope(std::make_shared<WorkMeter>());
+  const auto wait = [] {
+    while (at::empty({1}).item<float>() > 0) continue;  // every number is 1 here
+  };
+  try {
+    const DryTimeLimit limit(0.01);
+    wait();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "it takes longer than 0.01 s");
+  }
+  EXPECT_EQ(at::empty({1}).item<float>(), 1) << "the limit has gone";
+}
+
 TEST(DryScopeTest, OperationsOfProductsConvolutionsAndAttention) {
   const auto flops = [](const std::function<void()>& work) {
     const auto meter = std::make_shared<WorkMeter>();

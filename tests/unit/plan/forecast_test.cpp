@@ -34,10 +34,9 @@ TEST(ForecastTest, WhatCannotBePlannedIsNoFailure) {
   const auto job = make_job(kJob);
   set_threads(2);
   job->recipe.model = {};
-  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
   EXPECT_FALSE(forecast(*job, "/no/such/run"));
-  EXPECT_TRUE(
-      testing::internal::GetCapturedStderr().starts_with("warning: the run goes without a plan: "));
+  EXPECT_TRUE(testing::internal::GetCapturedStdout().starts_with("the run goes without a plan: "));
   EXPECT_EQ(threads(), 2);
 }
 
@@ -50,6 +49,11 @@ TEST(ForecastTest, AStepTakesAsLongAsInARunOfTheSameBatchAndRanks) {
   EXPECT_EQ(known_step_seconds(run.dir(), {.batch = 32, .world = 1}), 0.1);
   EXPECT_EQ(known_step_seconds(run.dir(), {.batch = 64, .world = 1}), 0);
   EXPECT_EQ(known_step_seconds(run.dir(), {.batch = 32, .world = 2}), 0);
+  run.record().plan(20, std::vector<Measurement>{{"batch", 64}, {"ranks", 1}});
+  run.record().use(30, std::vector<Measurement>{{"time/forward", 2}});
+  run.flush();
+  EXPECT_EQ(known_step_seconds(run.dir(), {.batch = 32, .world = 1}), 0) << "of its last part";
+  EXPECT_EQ(known_step_seconds(run.dir(), {.batch = 64, .world = 1}), 0.2);
   EXPECT_EQ(known_step_seconds("/no/such/run", {.batch = 32, .world = 1}), 0);
 }
 
