@@ -11,9 +11,14 @@
 namespace accel {
 namespace {
 
+constexpr auto kNoneDone = "none of the orders is carried out";
 const std::vector<std::string> kOrders = {"eval", "pause", "resume", "save", "stop"};
 
 void check_order(const std::string& order) {
+  if (order.find('\n') != std::string::npos) {
+    throw Error(ExitCode::kRecipe, "an order has more than one line",
+                "give each order as a word of its own");
+  }
   if (order.find('=') != std::string::npos) return;  // the run knows its options
   if (std::find(kOrders.begin(), kOrders.end(), order) != kOrders.end()) return;
   throw Error(ExitCode::kRecipe, "'" + order + "' is no order to a run",
@@ -24,15 +29,19 @@ void check_order(const std::string& order) {
 void check_running(const std::string& run) {
   const RunSummary summary = read_run(run);
   const RunStanding standing = summary.standing();
-  if (standing == RunStanding::kRunning || standing == RunStanding::kUnknown) return;
+  if (standing == RunStanding::kRunning || standing == RunStanding::kPaused ||
+      standing == RunStanding::kUnknown) {
+    return;
+  }
   throw Error(ExitCode::kOther,
               "the run in '" + run + "' " +
                   (standing == RunStanding::kCrashed ? "has crashed" : "has ended"),
               "go on with 'accel-run resume " + run + "'");
 }
 
-ControlAnswer wait_for_answer(const std::string& run, const std::string& order,
-                              const std::string& id, double seconds) {
+ControlAnswer wait_for_answer(const std::string& run, std::string order, const std::string& id,
+                              double seconds) {
+  std::replace(order.begin(), order.end(), '\n', ' ');
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   constexpr std::chrono::milliseconds kBetweenLooks(50);
@@ -62,15 +71,16 @@ ControlAnswer wait_for_answer(const std::string& run, const std::string& order,
 ExitCode ctl_verb(const std::string& run, const std::vector<std::string>& orders, double wait) {
   for (const std::string& order : orders) check_order(order);
   check_running(run);
-  for (const std::string& order : orders) {
-    const ControlAnswer answer = wait_for_answer(run, order, post_order(run, order), wait);
-    if (!answer.done) {
-      const size_t line = std::min(answer.text.find('\n'), answer.text.size());
-      throw Error(ExitCode::kRecipe, answer.text.substr(0, line),
-                  line < answer.text.size() ? answer.text.substr(line + 1) : "");
-    }
-    say(answer.text);
+  std::string text;
+  for (const std::string& order : orders) text += (text.empty() ? "" : "\n") + order;
+  const ControlAnswer answer = wait_for_answer(run, text, post_order(run, text), wait);
+  if (!answer.done) {
+    const size_t line = std::min(answer.text.find('\n'), answer.text.size());
+    std::string hint = line < answer.text.size() ? answer.text.substr(line + 1) : "";
+    if (orders.size() > 1) hint += (hint.empty() ? "" : "; ") + std::string(kNoneDone);
+    throw Error(ExitCode::kRecipe, answer.text.substr(0, line), hint);
   }
+  say(answer.text);
   return ExitCode::kDone;
 }
 

@@ -100,11 +100,12 @@ RecipeArguments smoke_arguments(const std::string& path, const std::string& conf
   arguments.path = path;
   arguments.config = config;
   arguments.smoke = true;
+  arguments.overrides = {"~profile"};  // of steps that may not be among the few that are made
   const LoadedRecipe loaded = load_runnable(arguments);
   tell_layers(arguments, loaded);
   const RecipeOptions& recipe = loaded.options;
   arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto",
-                         "checkpoint.resume_step=auto", "~expect"};
+                         "checkpoint.resume_step=auto", "~expect", "~profile"};
   if (!recipe.smoke.contains("train.until")) arguments.overrides.push_back("train.until=4 steps");
   return arguments;
 }

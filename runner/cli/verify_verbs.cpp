@@ -139,10 +139,10 @@ std::optional<std::string> first_quantity(const std::string& straight, const std
 
 ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
   const std::string half = std::to_string(steps), whole = std::to_string(2 * steps);
-  const RecipeArguments straight =
-      with(arguments, {"train.until=" + whole + " steps", "checkpoint.every=" + half + " steps",
-                       "checkpoint.at_end=true", "checkpoint.resume=auto",
-                       "checkpoint.resume_step=auto", "checkpoint.deadline=none", "~expect"});
+  const RecipeArguments straight = with(
+      arguments, {"train.until=" + whole + " steps", "checkpoint.every=" + half + " steps",
+                  "checkpoint.at_end=true", "checkpoint.resume=auto", "checkpoint.resume_step=auto",
+                  "checkpoint.deadline=none", "~expect", "~profile"});
   load_runnable(straight);
   watch_signals();
   const ScratchFolder scratch;

@@ -109,6 +109,19 @@ void check_metric_names(const Job& job) {
   problems.check();
 }
 
+/// A window that no step of the run is in; where the clock ends it, the loop will tell.
+void check_profiled(const Job& job) {
+  const std::vector<int64_t>& steps = job.recipe.profile.steps;
+  const int64_t last = job.length.total_steps;
+  if (steps.empty() || last == 0 || steps.front() <= last) return;
+  Diagnostics problems;
+  problems.error(recipe_place(job.resolved, "profile.steps"),
+                 "'profile.steps' begins with step " + std::to_string(steps.front()) +
+                     ", and the run ends with step " + std::to_string(last),
+                 "name steps that it makes, or let 'train.until' be later");
+  problems.check();
+}
+
 void build_callbacks(Job& job) {
   if (job.recipe.callbacks.empty()) return;
   const CallbackContext context{.parameters = job.parameters,
@@ -224,6 +237,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   set_deterministic(job->recipe.train.deterministic);
   build_data(*job);
   plan_length(*job);
+  check_profiled(*job);
   build_models(*job, registry);
   check_task_fits(*job);
   check_eval_data_fits(*job);

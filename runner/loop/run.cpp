@@ -219,7 +219,9 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
   }
   end.headline = headline(loop, end.finished);
   for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
-  if (!end.finished) return ExitCode::kInterrupted;
+  // Whoever starts the interrupted again would start what its user has stopped.
+  const bool wanted = ended == LoopEnd::kStopped && !loop.last_checkpoint().empty();
+  if (!end.finished) return wanted ? ExitCode::kDone : ExitCode::kInterrupted;
   const ExpectReport expect = check_expectations(job, loop.state());
   for (const std::string& line : expect.lines) say(line);
   return expect.met ? ExitCode::kDone : ExitCode::kOther;
@@ -337,12 +339,14 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     TrainLoop loop({job, run.store, record, trackers, dir, job.group->is_main(), &plan}, run.state,
                    run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
-    const auto taken = plan.look(job, loop.state().progress.step, loop.steps_done(), loop.watch());
+    // That of the first step has been told.
+    const int64_t steps = loop.steps_done() == 1 ? 0 : loop.steps_done();
+    const auto taken = plan.look(job, loop.state().progress.step, steps, loop.watch());
     record.event(loop.state().progress.step, ended == LoopEnd::kFinished ? "end" : "interrupted",
                  loop.stop_reason());
     record.flush();
-    const ExitCode code = finish(job, loop, request, ended);
     if (taken) say("planned and actual: " + *taken);
+    const ExitCode code = finish(job, loop, request, ended);
     close(ended == LoopEnd::kFinished ? RunStatus::kFinished : RunStatus::kInterrupted);
     return code;
   } catch (const std::exception& error) {

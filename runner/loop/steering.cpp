@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "core/log.h"
@@ -12,6 +13,14 @@ namespace accel {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenBeats(100);
+
+/// At least one.
+std::deque<std::string> lines_of(const std::string& text) {
+  std::deque<std::string> lines;
+  std::istringstream in(text + "\n");
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 std::string after(int64_t step) {
   return " after step " + std::to_string(step);
@@ -48,25 +57,40 @@ bool Steering::waiting(int64_t step) {
   return (!again_.empty() && again_.front().step <= step) || box_->waiting();
 }
 
-bool Steering::is_possible(const std::string& order) {
-  const auto refuse = [&](const std::string& why) {
-    box_->answer(*order_, false, why);
-    return false;
-  };
-  if (order == "save" || order == "stop" || order == "pause" || order == "resume") return true;
-  if (order == "eval") return job_.eval_loader ? true : refuse("the recipe has no eval data");
+std::string Steering::obstacle(const std::string& order) const {
+  if (order == "save" || order == "stop" || order == "pause" || order == "resume") return "";
+  if (order == "eval") return job_.eval_loader ? "" : "the recipe has no eval data";
   try {
     read_change(job_, order);
-    return true;
+    return "";
   } catch (const Error& error) {
-    const std::string hint = error.hint();
-    return refuse(std::string(error.what()) + (hint.empty() ? "" : "\n" + hint));
+    return std::string(error.what()) + (error.hint().empty() ? "" : "\n" + error.hint());
   }
+}
+
+bool Steering::are_possible(const std::deque<std::string>& orders) {
+  std::string why;
+  for (const std::string& order : orders) {
+    if (why.empty()) why = obstacle(order);
+  }
+  const auto stop = std::find(orders.begin(), orders.end(), "stop");
+  if (why.empty() && stop != orders.end() && stop + 1 != orders.end()) {
+    why = "'stop' has orders behind it\nlet it be the last";
+  }
+  if (!why.empty()) box_->answer(*order_, false, why);
+  return why.empty();
 }
 
 /// On rank 0; "" for none.
 std::string Steering::next_order(int64_t step) {
+  const auto next_of = [](std::deque<std::string>& orders) {
+    std::string order = std::move(orders.front());
+    orders.pop_front();
+    return order;
+  };
+  if (!parts_.empty()) return next_of(parts_);
   order_.reset();
+  told_.clear();
   if (!again_.empty() && again_.front().step <= step) {
     const std::string order = again_.front().order;
     again_.pop_front();
@@ -74,7 +98,10 @@ std::string Steering::next_order(int64_t step) {
   }
   while (auto order = box_->take()) {
     order_ = std::move(order);
-    if (is_possible(order_->text)) return order_->text;
+    std::deque<std::string> parts = lines_of(order_->text);
+    if (!are_possible(parts)) continue;
+    parts_ = std::move(parts);
+    return next_of(parts_);
   }
   return "";
 }
@@ -85,7 +112,10 @@ bool Steering::obey(int64_t step, const SteeringActions& actions) {
     if (!order.empty()) {
       const bool again = box_ && !order_;
       const std::string text = carry_out(step, order, actions);
-      if (order_) box_->answer(*order_, true, text);
+      if (order_) {
+        told_ += (told_.empty() ? "" : "\n") + text;
+        if (parts_.empty()) box_->answer(*order_, true, told_);
+      }
       say("ctl " + order + (again ? ", as before: " : ": ") + text);
       continue;
     }

@@ -42,8 +42,10 @@ class Steering {
 
  private:
   std::string next_order(int64_t step);
-  /// Whether rank 0 can obey; it refuses otherwise.
-  bool is_possible(const std::string& order);
+  /// Whether rank 0 can obey all of them; it refuses them otherwise.
+  bool are_possible(const std::deque<std::string>& orders);
+  /// Why rank 0 cannot obey, with a hint on a second line; "" when it can.
+  std::string obstacle(const std::string& order) const;
   std::string carry_out(int64_t step, const std::string& order, const SteeringActions& actions);
   std::string change(int64_t step, const std::string& order, const SteeringActions& actions);
   void write_down(int64_t step, const JournalEntry& entry);
@@ -54,6 +56,8 @@ class Steering {
   std::optional<ControlBox> box_;      ///< rank 0's
   std::deque<JournalEntry> again_;     ///< rank 0's: of an earlier life, still to be done
   std::optional<ControlOrder> order_;  ///< that is being obeyed; nothing for one of again_
+  std::deque<std::string> parts_;      ///< of it, still to be done: it is a line for each
+  std::string told_;                   ///< of those that are done
   bool paused_ = false;
   bool stops_ = false;
 };

@@ -147,6 +147,12 @@ void StepProfile::after(int64_t step) {
   if (!within(step + 1)) finish();
 }
 
+void StepProfile::tell_missed(int64_t last) const {
+  if (rank_ != 0 || section_.steps.empty() || last >= section_.steps.front()) return;
+  warn("there is no profile: the run ended after step " + std::to_string(last) +
+       ", and 'profile.steps' begins with step " + std::to_string(section_.steps.front()));
+}
+
 void StepProfile::finish() {
   if (!recording_) return;
   const auto recording = std::move(recording_);

@@ -28,6 +28,8 @@ class StepProfile {
   void after(int64_t step);
   /// Writes what there is of a window that the run's end cuts short.
   void finish();
+  /// Warns on rank 0 when the run has ended, after `last` steps, before its window began.
+  void tell_missed(int64_t last) const;
 
  private:
   struct Recording;

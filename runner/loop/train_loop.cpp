@@ -107,6 +107,7 @@ bool TrainLoop::steer() {
   actions.any_must_stop = [this] { return any_must_stop(); };
   const bool told = steering_.obey(state_.progress.step, actions);
   if (told) stop_reason_ = "ctl said";
+  ordered_ = ordered_ || told;
   watch_.lap(Phase::kOther);
   return any_must_stop() || told;
 }
@@ -166,9 +167,11 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   saving_.finish();
   watch_.lap(Phase::kSave);
   profile_.finish();
+  if (!interrupted) profile_.tell_missed(state_.progress.step);
   record_use();
   parts_.record.flush();
-  return interrupted ? LoopEnd::kInterrupted : LoopEnd::kFinished;
+  if (!interrupted) return LoopEnd::kFinished;
+  return ordered_ && SignalWatch::received() == 0 ? LoopEnd::kStopped : LoopEnd::kInterrupted;
 }
 
 void TrainLoop::step() {

@@ -25,7 +25,8 @@
 namespace accel {
 
 /// Why a loop returned.
-enum class LoopEnd { kFinished, kInterrupted };
+/// kStopped: by its user, who does not want it to go on by itself.
+enum class LoopEnd { kFinished, kInterrupted, kStopped };
 
 /// What the loop works with; all of it outlives the loop.
 struct LoopParts {
@@ -124,6 +125,7 @@ class TrainLoop {
   std::optional<SystemMetrics> system_;
   std::vector<std::pair<std::string, double>> told_;  ///< the watch's phases, of record_use()
   std::string stop_reason_;
+  bool ordered_ = false;  ///< to stop
 };
 
 }  // namespace accel

@@ -141,8 +141,16 @@ void RunSummary::add_event(const RecordLine& line) {
   ++events_left_out;
 }
 
+/// What it is told while it waits does not end that.
+bool RunSummary::paused() const {
+  const auto last = std::find_if(events.rbegin(), events.rend(), [](const RunEvent& event) {
+    return event.name != "ctl" && event.name != "changed";
+  });
+  return last != events.rend() && last->name == "paused";
+}
+
 RunStanding RunSummary::standing() const {
-  if (pulse == RunPulse::kAlive) return RunStanding::kRunning;
+  if (pulse == RunPulse::kAlive) return paused() ? RunStanding::kPaused : RunStanding::kRunning;
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     if (event->name == "end") return RunStanding::kFinished;
     if (event->name == "interrupted") return RunStanding::kInterrupted;

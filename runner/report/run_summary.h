@@ -21,7 +21,7 @@ struct RunEvent {
 };
 
 /// How a run stands.
-enum class RunStanding { kRunning, kFinished, kInterrupted, kFailed, kCrashed, kUnknown };
+enum class RunStanding { kRunning, kFinished, kInterrupted, kFailed, kCrashed, kUnknown, kPaused };
 
 struct RunSummary {
   std::string folder;  ///< as it was given
@@ -64,6 +64,7 @@ struct RunSummary {
   void add_values(const RecordLine& line);
   void add_use(const RecordLine& line);
   void add_event(const RecordLine& line);
+  bool paused() const;
 };
 
 /// Reads a run's record as far as it has been written, and then what is added.

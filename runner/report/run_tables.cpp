@@ -58,8 +58,8 @@ std::string yaml_line(const std::string& line) {
 }  // namespace
 
 const char* standing_words(RunStanding standing) {
-  static constexpr std::array<const char*, 6> kWords = {"running", "finished", "interrupted",
-                                                        "failed",  "crashed",  "unknown"};
+  static constexpr std::array<const char*, 7> kWords = {
+      "running", "finished", "interrupted", "failed", "crashed", "unknown", "paused"};
   return kWords[static_cast<size_t>(standing)];
 }
 

@@ -184,10 +184,12 @@ std::vector<std::pair<std::string, const Curve*>> curves_of(const RunSummary& ru
 FrameLine title_line(const RunSummary& run, double quiet_seconds) {
   const RunStanding standing = run.standing();
   FrameLine line{printable(run.name) + "  " + standing_words(standing), FrameLine::Look::kTitle};
-  if (standing == RunStanding::kRunning) {
+  const bool running = standing == RunStanding::kRunning;
+  if (running || standing == RunStanding::kPaused) {
     line.text += "  " + printable(run.holder);
     constexpr double kLong = 60;
-    if (quiet_seconds > kLong) line.text += "  no news for " + duration_words(quiet_seconds);
+    if (running && quiet_seconds > kLong)
+      line.text += "  no news for " + duration_words(quiet_seconds);
   }
   if (standing == RunStanding::kFailed || standing == RunStanding::kCrashed) {
     line.look = FrameLine::Look::kBad;

@@ -8,9 +8,9 @@
 
 namespace accel {
 
-/// `ID.order` holds what is asked; the run removes it and writes `ID.done` or `ID.refused` with
-/// what there is to say. While it takes orders there is a file `open`. Only the run's owner may
-/// enter.
+/// `ID.order` holds what is asked, a line for each order, of which all are done or none; the run
+/// removes it and writes `ID.done` or `ID.refused` with what there is to say. While it takes orders
+/// there is a file `open`. Only the run's owner may enter.
 struct ControlOrder {
   std::string id;
   std::string text;
@@ -43,7 +43,8 @@ class ControlBox {
 
 struct ControlAnswer {
   bool done = false;
-  std::string text;  ///< what was done, or why not and, on a second line, what to do
+  /// A line of each order on what was done; or why not and, on a second line, what to do.
+  std::string text;
 };
 
 /// Puts an order into the folder of a run and returns its id. Throws Error when the run takes none,

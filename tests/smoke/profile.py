@@ -77,6 +77,12 @@ def main():
         train(scratch, "name=ranks", "train.until=3 steps", "profile.steps=2", "accelerator.num_processes=2")
         for rank in (0, 1):
             check_trace(scratch.path / f"runs/ranks/profile/rank_{rank}.json", (2,))
+        code, errors = scratch.call("job.yaml", "name=late", "train.until=3 steps", "profile.steps=4")
+        check(code == 2 and "error: 'profile.steps' begins with step 4, and the run ends with step 3" in errors, errors)
+        check(not (scratch.path / "runs/late").exists(), "a run that is refused leaves a folder")
+        code, errors = scratch.call("job.yaml", "name=clock", "train.until=0.01 min", "profile.steps=1000000")
+        check(code == 0 and "warning: there is no profile: the run ended after step " in errors
+              and ", and 'profile.steps' begins with step 1000000\n" in errors, f"{code} {errors}")
         (scratch.path / "runs/full").mkdir()
         (scratch.path / "runs/full/profile").write_text("no folder can be here")
         train(scratch, "name=full", "train.until=3 steps", "profile.steps=2")

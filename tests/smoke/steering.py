@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import time
 
@@ -68,6 +69,17 @@ def steer_a_run(scratch, *words):
             ("sav", 2, "'sav' is no order to a run")):
         code, out, errors = ask(scratch, order)
         check(code == exit_code and text in errors, f"{order}: {code} {out} {errors}")
+    code, out, errors = ask(scratch, "eval", "optimizer.lr=0.5", "lr=fast")
+    check(code == 2 and errors == "error: 'lr' wants a number, not 'fast'\n  hint: none of the orders is carried out",
+          f"several orders, one of them wrong: {code} {out} {errors}")
+    code, out, errors = ask(scratch, "stop", "save")
+    check(code == 2 and errors == "error: 'stop' has orders behind it\n  hint: let it be the last; none of the orders "
+          "is carried out", f"orders behind a stop: {code} {out} {errors}")
+    shown = subprocess.run([scratch.binary, "top", "--once", "runs/job"], cwd=scratch.path, env=runs.ENVIRONMENT,
+                           capture_output=True, text=True, check=True).stdout
+    check(shown.startswith("job  paused  process ") and " left" not in shown, f"a paused run: {shown}")
+    code, out, errors = ask(scratch, "lr=0.002", "resume", "lr=0.003")
+    check(code == 0 and out.splitlines()[1] == "goes on" and len(out.splitlines()) == 3, f"{code} {out} {errors}")
     code, out, errors = ask(scratch, "resume")
     check(code == 0 and out == "goes on", f"resume: {code} {out} {errors}")
     out, errors = process.communicate()
@@ -110,7 +122,7 @@ def stop_and_crash(binary):
         code, out, errors = ask(scratch, "stop")
         check(code == 0 and out.startswith("stops after step "), f"stop: {code} {out} {errors}")
         said, errors = process.communicate()
-        check(process.returncode == 75, f"stopped: {process.returncode} {errors}")
+        check(process.returncode == 0, f"stopped: {process.returncode} {errors}")
         check(f"stopped and saved, as ctl said, at step {step_of(out)}" in said, said)
         check(step_of(out) in scratch.checkpoints(), "what was stopped was not saved")
         process = scratch.start("resume", "runs/job")

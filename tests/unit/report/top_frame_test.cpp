@@ -84,6 +84,19 @@ TEST(TopFrameTest, SilenceOfARunningRunIsTold) {
   EXPECT_EQ(lines.front().text, "digits  running  process 12 on host 'a'  no news for 5:00");
 }
 
+TEST(TopFrameTest, APausedRunSaysSo) {
+  RunSummary run = alive();
+  const auto event = [&](const char* name) {
+    run.events.push_back({250, name, "by ctl", "2026-01-31T11:55:00Z"});
+    return text_of(top_frame(run, {80, 24}, kNoon, 300));
+  };
+  const std::string paused = event("paused");
+  EXPECT_TRUE(paused.starts_with("digits  paused  process 12 on host 'a'\n")) << paused;
+  EXPECT_EQ(paused.find("left"), paused.npos) << "nobody knows how long it waits";
+  EXPECT_TRUE(event("ctl").starts_with("digits  paused  ")) << "told something, it still waits";
+  EXPECT_TRUE(event("continued").starts_with("digits  running  "));
+}
+
 TEST(TopFrameTest, FitsEveryWindow) {
   RunSummary run = alive();
   run.name = "ein sehr langer Name 漢字漢字";
