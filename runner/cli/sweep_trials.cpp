@@ -34,13 +34,13 @@ std::vector<std::string> command_of_trial(const SweepPlace& place, const Trial& 
   return argv;
 }
 
+}  // namespace
+
 std::vector<std::string> own_environment() {
   std::vector<std::string> all;
   for (char** at = environ; *at; ++at) all.emplace_back(*at);
   return all;
 }
-
-}  // namespace
 
 RecipeArguments trial_recipe(const SweepPlace& place, const Trial& trial) {
   RecipeArguments recipe;
@@ -111,7 +111,7 @@ std::optional<StageResult> TrialProcess::result() const {
     if (!until_ || run.step < *until_) return std::nullopt;
     out.failed = false;
   } else {
-    // An expectation that is not met has an exit code of its own, and is no failure here.
+    // An expectation that is not met has an exit code of its own: the trial came to its end.
     const bool expected = is(ExitCode::kOther) && run.standing() == RunStanding::kFinished;
     out.failed = !is(ExitCode::kDone) && !expected;
   }

@@ -21,6 +21,9 @@ struct SweepPlace {
   int64_t cpu_threads = 0;  ///< for each of a trial's processes; 0: as the recipe says
 };
 
+/// This process's, as NAME=value.
+std::vector<std::string> own_environment();
+
 /// The recipe of a trial, as the command line would say it.
 RecipeArguments trial_recipe(const SweepPlace& place, const Trial& trial);
 

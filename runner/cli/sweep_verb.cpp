@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "runner/checkpoint/run_lock.h"
 #include "runner/cli/load_recipe.h"
+#include "runner/cli/sweep_metrics.h"
 #include "runner/cli/sweep_trials.h"
 #include "runner/cli/world.h"
 #include "runner/job/torch_setup.h"
@@ -193,6 +194,8 @@ class SweepRun {
            place_.folder + "/logs/" + name + ".log'");
       return;
     }
+    const std::string log = "see '" + place_.folder + "/logs/" + name + ".log'";
+    if (result.missed()) warn(name + " missed what its recipe's 'expect' says: " + log);
     std::ostringstream line;
     line << name << " done at step " << result.step;
     for (const auto& [metric, value] : result.values) line << "  " << metric << " " << value;
@@ -259,7 +262,8 @@ ExitCode carry_out_sweep(const SweepPlace& place, const std::vector<Trial>& tria
     throw Error(ExitCode::kOther, "no trial went on to the last stage",
                 "let each trial be evaluated in the stages before: lower 'eval.every'");
   }
-  return progress.any_failed() ? ExitCode::kOther : ExitCode::kDone;
+  const bool good = !progress.any_failed() && !progress.any_missed();
+  return good ? ExitCode::kDone : ExitCode::kOther;
 }
 
 }  // namespace
@@ -271,6 +275,7 @@ ExitCode sweep_verb(const SweepArguments& arguments) {
   TrialChecks checks(place);
   for (const Trial& trial : trials) checks.add(trial);
   checks.check();
+  if (!fs::exists(place.folder + "/sweep.jsonl")) check_metrics(place, trials);
   if (arguments.dry_run) {
     for (const std::string& line : trial_lines(trials)) say(line);
     return ExitCode::kDone;

@@ -14,7 +14,8 @@ struct SweepArguments {
   bool retry = false;    ///< run trials again that failed
 };
 
-/// Runs a sweep, or goes on with one, in runs/NAME. kOther when a trial failed, kInterrupted when
+/// Runs a sweep, or goes on with one, in runs/NAME. kOther when a trial failed or missed
+/// what its recipe expects, kInterrupted when
 /// it was stopped and can go on. Throws before any trial starts when a trial's recipe is wrong.
 ExitCode sweep_verb(const SweepArguments& arguments);
 

@@ -61,7 +61,7 @@ std::vector<size_t> SweepProgress::entrants(size_t stage) const {
   std::vector<size_t> list;
   for (const size_t trial : entrants(stage - 1)) {
     const StageResult* found = result(trial, stage - 1);
-    if (!found || found->failed) continue;
+    if (!found || found->failed || found->missed()) continue;
     if (!promote || found->values.contains(by)) list.push_back(trial);
   }
   std::sort(list.begin(), list.end());
@@ -83,21 +83,32 @@ std::vector<size_t> SweepProgress::ranking() const {
   std::vector<size_t> list = entrants(0);
   const auto group = [&](size_t trial) -> int64_t {
     const StageResult* found = newest(trial);
-    return !found || found->failed ? -1 : static_cast<int64_t>(found->stage);
+    const auto all = static_cast<int64_t>(stages_.size());
+    if (!found || found->failed) return -all - 1;
+    return static_cast<int64_t>(found->stage) - (found->missed() ? all : 0);
   };
   std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) {
     const int64_t first = group(a), second = group(b);
     if (first != second) return first > second;
-    return first >= 0 && better(a, b, static_cast<size_t>(first), ranking_.by, ranking_.mode);
+    return newest(a) && better(a, b, newest(a)->stage, ranking_.by, ranking_.mode);
   });
   return list;
 }
 
-bool SweepProgress::any_failed() const {
-  return std::any_of(results_.begin(), results_.end(), [](const auto& stage) {
+template <class Holds>
+bool SweepProgress::any(const Holds& holds) const {
+  return std::any_of(results_.begin(), results_.end(), [&](const auto& stage) {
     return std::any_of(stage.begin(), stage.end(),
-                       [](const auto& entry) { return entry.second.failed; });
+                       [&](const auto& entry) { return holds(entry.second); });
   });
+}
+
+bool SweepProgress::any_failed() const {
+  return any([](const StageResult& result) { return result.failed; });
+}
+
+bool SweepProgress::any_missed() const {
+  return any([](const StageResult& result) { return result.missed(); });
 }
 
 }  // namespace accel

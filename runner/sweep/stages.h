@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "runner/sweep/sweep_file.h"
 
 namespace accel {
@@ -18,6 +19,9 @@ struct StageResult {
   int code = 0;                               ///< its process's exit code
   int64_t step = 0;                           ///< it reached
   std::map<std::string, double> values = {};  ///< by metric, the last ones; finite
+
+  /// It came to its end and did not meet what its recipe expects.
+  bool missed() const { return !failed && code == static_cast<int>(ExitCode::kOther); }
 };
 
 /// Decides which trials go on. Knows nothing of processes: it is told results, in any order.
@@ -39,11 +43,15 @@ class SweepProgress {
   /// The newest result of a trial; null before there is one.
   const StageResult* newest(size_t trial) const;
   /// All trials, the best first: those that came further, then by the ranking; those without a
-  /// value after those that have one, and those that failed last.
+  /// value after those that have one, then those that missed what is expected of them, and those
+  /// that failed last.
   std::vector<size_t> ranking() const;
   bool any_failed() const;
+  bool any_missed() const;
 
  private:
+  template <class Holds>
+  bool any(const Holds& holds) const;
   bool better(size_t a, size_t b, size_t stage, const std::string& by, Better mode) const;
   const StageResult* result(size_t trial, size_t stage) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/schema.h"
@@ -164,6 +165,33 @@ void check_sweep(const SweepOptions& sweep, const Node& node, Reading& reading) 
   check_stages(sweep, node, reading);
 }
 
+/// The JSON Schema of a section and of those in it.
+nlohmann::ordered_json section_json(const std::vector<FieldInfo>& fields) {
+  nlohmann::ordered_json out = {{"type", "object"}, {"additionalProperties", false}};
+  for (const FieldInfo& field : fields) {
+    auto& property = out["properties"][field.name];
+    property = field.fields.empty() ? nlohmann::ordered_json::parse("{" + field.json + "}")
+                                    : section_json(field.fields);
+    property["description"] = field.help;
+    if (field.required) out["required"].push_back(field.name);
+  }
+  return out;
+}
+
+/// Where the file says by what its ranking and its stages go.
+std::map<std::string, Span> places_of_metrics(const Node& tree) {
+  std::map<std::string, Span> places;
+  const auto add = [&](const Node::Entry* section) {
+    const Node::Entry* by = section ? section->node.find("by") : nullptr;
+    if (by && by->node.scalar()) places.emplace(by->node.scalar()->text, by->node.where);
+  };
+  add(tree.find("ranking"));
+  const Node::Entry* stages = tree.find("stages");
+  if (!stages || !stages->node.list()) return places;
+  for (const Node& stage : *stages->node.list()) add(stage.find("promote"));
+  return places;
+}
+
 }  // namespace
 
 std::string Codec<RandomValue>::json() {
@@ -208,6 +236,22 @@ Node Codec<RandomValue>::write(const RandomValue& value) {
     if (kind == value.kind) return {Node::Map{{word, {}, {std::move(list), {}}}}, {}};
   }
   return {};
+}
+
+std::string Codec<StageSection>::json() {
+  const std::string text = section_json(StageSection::schema().info()).dump();
+  return text.substr(1, text.size() - 2);
+}
+
+std::optional<StageSection> Codec<StageSection>::read(const Node& node, const std::string& name,
+                                                      Reading& reading) {
+  if (!node.map()) {
+    reading.wrong_type(node, name, Codec::name());
+    return std::nullopt;
+  }
+  const size_t before = reading.problems.size();
+  StageSection out = StageSection::schema().read(node, reading);
+  return reading.problems.size() == before ? std::optional(std::move(out)) : std::nullopt;
 }
 
 Schema<RandomSection> RandomSection::schema() {
@@ -285,6 +329,7 @@ SweepOptions read_sweep(const std::string& path, std::string text) {
   Reading reading{problems, none, &sections};
   SweepOptions sweep = SweepOptions::schema().read(tree, reading);
   problems.check();
+  sweep.metric_places = places_of_metrics(tree);
   const std::string stem = fs::path(path).stem().string();
   if (sweep.name.empty()) sweep.name = folder_name().holds(stem) ? stem : "sweep";
   if (!sweep.recipe.starts_with("builtin:")) {

@@ -66,6 +66,8 @@ struct SweepOptions {
   std::vector<StageSection> stages;       ///< none: one, as long as the recipe says
   RankingSection ranking;
   int64_t parallel = 1;
+  /// Where the file names each metric that it goes by; a default has no place.
+  std::map<std::string, Span> metric_places;
   static Schema<SweepOptions> schema();
 };
 
@@ -74,6 +76,16 @@ std::vector<std::string> metrics_of(const SweepOptions& sweep);
 
 /// Reads a file; one without a name gets the file's. Throws RecipeError with everything wrong.
 SweepOptions read_sweep(const std::string& path, std::string text);
+
+/// A section as any, whose JSON Schema also tells what is in it: a list's items do not otherwise.
+template <>
+struct Codec<StageSection> {
+  static std::string name() { return "a section"; }
+  static std::string json();
+  static std::optional<StageSection> read(const Node& node, const std::string& name,
+                                          Reading& reading);
+  static Node write(const StageSection& value) { return StageSection::schema().write(value); }
+};
 
 template <>
 struct Codec<RandomValue> {

@@ -43,10 +43,11 @@ std::string metric_text(const SweepOptions& sweep, const StageResult* result) {
   return text.data();
 }
 
-/// "done", "failed (7)", "stage 1 of 3", "to come".
+/// "done", "missed", "failed (7)", "stage 1 of 3", "to come".
 std::string state_text(const SweepProgress& progress, const StageResult* result) {
   if (!result) return "to come";
   if (result->failed) return "failed (" + std::to_string(result->code) + ")";
+  if (result->missed()) return "missed";
   if (result->stage + 1 == progress.stages()) return "done";
   return "stage " + std::to_string(result->stage + 1) + " of " + std::to_string(progress.stages());
 }

@@ -69,6 +69,9 @@ def check_refusals(scratch):
     code, out, errors = scratch.sweep("recipe: blind.yaml\ngrid: {seed: [1]}\n")
     check(code == 2 and errors.startswith("error: trials are compared by 'eval/loss', but the recipe has no eval data\n"),
           errors)
+    code, out, errors = scratch.sweep("recipe: job.yaml\ngrid: {seed: [1]}\nranking: {by: eval/acuracy, mode: max}\n")
+    check(code == 2 and errors == "s.yaml:3:15: error: 'trial_000' logs nothing under the name 'eval/acuracy'\n"
+          "    ranking: {by: eval/acuracy, mode: max}\n                  ^\n  hint: did you mean 'eval/accuracy'?\n", errors)
     code, out, errors = scratch.sweep(HALVING, "--dry-run")
     check(code == 0 and out == "trial      optimizer.lr\ntrial_000  1e-5\ntrial_001  0.003\ntrial_002  0.01\n", out)
     check(not (scratch.path / "runs").exists(), "what only looks leaves a folder")
@@ -139,6 +142,20 @@ def check_failure(scratch):
     check(code == 0 and "trial_000 starts\n" in out and "trial_001 starts" not in out, f"{code} {out} {errors}")
 
 
+def check_missed(scratch):
+    """A trial that misses what its recipe expects is not done, and not what the sweep recommends."""
+    text = ("recipe: job.yaml\nname: m\ngrid: {optimizer.lr: [1e-9, 0.01]}\noverrides: {expect: {eval/loss: '<= 2.25'}}\n"
+            "ranking: {by: eval/accuracy, mode: max}\n")
+    code, out, errors = scratch.sweep(text)
+    check(code == 1 and "warning: trial_000 missed what its recipe's 'expect' says: see 'runs/m/logs/trial_000.log'\n"
+          == errors, f"{code} {out} {errors}")
+    table = out[out.index("trial      eval/accuracy"):].splitlines()
+    check(re.match(r"trial_001 +[0-9.]+ +12 +done +0.01$", table[1]), table)
+    check(re.match(r"trial_000 +[0-9.]+ +12 +missed +1e-9$", table[2]), table)
+    code, out, errors = scratch.sweep(text, "--retry")
+    check(code == 1 and "starts" not in out, f"a trial that came to its end is run again: {out}")
+
+
 def wait_for(condition, what):
     end = time.monotonic() + 120
     while not condition():
@@ -201,7 +218,7 @@ def check_document(scratch):
 
 def main():
     with Sweeps(sys.argv[1]) as scratch:
-        for part in (check_refusals, check_promotion, check_shared_cores, check_unranked, check_failure,
+        for part in (check_refusals, check_promotion, check_shared_cores, check_unranked, check_failure, check_missed,
                      check_stops, check_document):
             start = time.monotonic()
             part(scratch)

@@ -74,6 +74,33 @@ TEST(StagesTest, WhoFailedOrHasNoValueIsNotPromoted) {
   EXPECT_EQ(progress.waiting(), (Numbers{0, 3}));
 }
 
+TEST(StagesTest, WhoMissesWhatIsExpectedIsBehindWhoDoesNot) {
+  SweepProgress progress(sweep_of("recipe: a.yaml\ngrid: {seed: [1, 2, 3, 4]}\n"), 4);
+  for (const size_t trial : {0u, 1u, 2u, 3u}) {
+    StageResult ended = result(trial, 0, 0.5, 0.1 * static_cast<double>(trial));
+    ended.code = trial < 2 ? 1 : 0;
+    ended.failed = trial == 3;
+    progress.add(ended);
+  }
+  EXPECT_EQ(progress.ranking(), (Numbers{2, 0, 1, 3}));
+  EXPECT_TRUE(progress.any_missed());
+  EXPECT_TRUE(progress.newest(0)->missed());
+  EXPECT_FALSE(progress.newest(2)->missed());
+  StageResult both = result(0, 0, 0.5);
+  both.failed = true;
+  both.code = 1;
+  EXPECT_FALSE(both.missed()) << "what failed has not come to its end";
+}
+
+TEST(StagesTest, WhoMissesWhatIsExpectedIsNotPromoted) {
+  SweepProgress progress(halving(), 2);
+  StageResult missed = result(0, 0, 0.9);
+  missed.code = 1;
+  progress.add(missed);
+  progress.add(result(1, 0, 0.1));
+  EXPECT_EQ(progress.waiting(), Numbers{1});
+}
+
 TEST(StagesTest, ThereMayBeFewerThanAreKept) {
   SweepProgress progress(halving(), 2);
   StageResult failed = result(0, 0, 0.99);

@@ -38,6 +38,8 @@ TEST(SweepFileTest, EveryKeyIsRead) {
   EXPECT_EQ(sweep.stages[1].promote->keep, 2);
   EXPECT_EQ(sweep.parallel, 4);
   EXPECT_EQ(metrics_of(sweep), (std::vector<std::string>{"eval/accuracy", "eval/f1"}));
+  EXPECT_EQ(sweep.metric_places.at("eval/accuracy").line, 11);
+  EXPECT_EQ(sweep.metric_places.at("eval/f1").line, 10);
 }
 
 TEST(SweepFileTest, DefaultsAreTheFilesName) {
@@ -153,6 +155,16 @@ TEST(SweepFileTest, TheSchemaIsOfTheSameDeclaration) {
   for (const char* key :
        {"\"grid\"", "\"paired\"", "\"log_uniform\"", "\"stages\"", "\"ranking\""}) {
     EXPECT_NE(text.find(key), text.npos) << key;
+  }
+}
+
+TEST(SweepFileTest, TheSchemaTellsWhatIsInAStage) {
+  const auto root = nlohmann::json::parse(json_schema(SweepOptions::schema().info(), Registry()));
+  const std::string text = root["properties"]["stages"].dump();
+  for (const char* part :
+       {R"("required":["until"])", R"("additionalProperties":false)",
+        R"("keep":{"description":"So many trials go on.")", R"("enum":["min","max"])"}) {
+    EXPECT_NE(text.find(part), text.npos) << part << " is not in " << text;
   }
 }
 

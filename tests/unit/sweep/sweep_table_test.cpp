@@ -36,6 +36,9 @@ TEST(SweepTableTest, TheBestIsFirstAndEachSaysHowItStands) {
   progress.add({.trial = 1, .stage = 1, .step = 20, .values = {{"eval/loss", 0.2}}});
   EXPECT_EQ(ranking_lines(sweep, trials, progress)[1],
             "trial_001  0.2        20    done          2");
+  progress.add({.trial = 1, .stage = 1, .code = 1, .step = 20, .values = {{"eval/loss", 0.2}}});
+  EXPECT_EQ(ranking_lines(sweep, trials, progress)[3],
+            "trial_001  0.2        20    missed        2");
 }
 
 }  // namespace
