@@ -238,20 +238,9 @@ Node Codec<RandomValue>::write(const RandomValue& value) {
   return {};
 }
 
-std::string Codec<StageSection>::json() {
-  const std::string text = section_json(StageSection::schema().info()).dump();
+std::string section_keywords(const std::vector<FieldInfo>& fields) {
+  const std::string text = section_json(fields).dump();
   return text.substr(1, text.size() - 2);
-}
-
-std::optional<StageSection> Codec<StageSection>::read(const Node& node, const std::string& name,
-                                                      Reading& reading) {
-  if (!node.map()) {
-    reading.wrong_type(node, name, Codec::name());
-    return std::nullopt;
-  }
-  const size_t before = reading.problems.size();
-  StageSection out = StageSection::schema().read(node, reading);
-  return reading.problems.size() == before ? std::optional(std::move(out)) : std::nullopt;
 }
 
 Schema<RandomSection> RandomSection::schema() {

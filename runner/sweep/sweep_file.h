@@ -77,15 +77,30 @@ std::vector<std::string> metrics_of(const SweepOptions& sweep);
 /// Reads a file; one without a name gets the file's. Throws RecipeError with everything wrong.
 SweepOptions read_sweep(const std::string& path, std::string text);
 
+/// The JSON Schema keywords of a section with these keys, and of the sections in it.
+std::string section_keywords(const std::vector<FieldInfo>& fields);
+
 /// A section as any, whose JSON Schema also tells what is in it: a list's items do not otherwise.
-template <>
-struct Codec<StageSection> {
+template <class S>
+struct TellingSection {
   static std::string name() { return "a section"; }
-  static std::string json();
-  static std::optional<StageSection> read(const Node& node, const std::string& name,
-                                          Reading& reading);
-  static Node write(const StageSection& value) { return StageSection::schema().write(value); }
+  static std::string json() { return section_keywords(S::schema().info()); }
+  static std::optional<S> read(const Node& node, const std::string& name, Reading& reading) {
+    if (!node.map()) {
+      reading.wrong_type(node, name, TellingSection::name());
+      return std::nullopt;
+    }
+    const size_t before = reading.problems.size();
+    S out = S::schema().read(node, reading);
+    return reading.problems.size() == before ? std::optional(std::move(out)) : std::nullopt;
+  }
+  static Node write(const S& value) { return S::schema().write(value); }
 };
+
+template <>
+struct Codec<PromoteSection> : TellingSection<PromoteSection> {};
+template <>
+struct Codec<StageSection> : TellingSection<StageSection> {};
 
 template <>
 struct Codec<RandomValue> {
