@@ -1,4 +1,5 @@
 // The clearml tracker: an offline session that ClearML's package imports.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "runner/formats/mapped_file.h"
 #include "runner/formats/zip_store.h"
 #include "runner/track/append_file.h"
+#include "runner/track/picture_of.h"
 #include "runner/track/run_names.h"
 
 namespace accel {
@@ -74,8 +76,8 @@ class ClearmlTracker final : public Tracker {
  public:
   static constexpr auto kName = "clearml";
   static constexpr auto kSummary =
-      "An offline session of ClearML; `Task.import_offline_session(ZIP)` uploads it. Histograms, "
-      "images and numbers that are not finite are left out.";
+      "An offline session of ClearML; `Task.import_offline_session(ZIP)` uploads it. Histograms "
+      "and numbers that are not finite are left out.";
 
   static Schema<ClearmlOptions> schema() {
     return Schema<ClearmlOptions>()
@@ -124,7 +126,18 @@ class ClearmlTracker final : public Tracker {
   }
 
   void histogram(int64_t, const std::string&, std::span<const float>) override {}
-  void image(int64_t, const std::string&, const Picture&) override {}
+
+  void image(int64_t step, const std::string& tag, const Picture& picture) override {
+    const auto [title, series] = title_and_series(tag);
+    // The part with the task's own name is what an import puts its new name into.
+    const std::string key = safe_path(options_.project) + "/run." + id_ + "/metrics/" +
+                            safe_path(tag) + '_' + std::to_string(step) + ".png";
+    write_picture(data_folder() + '/' + key, picture);
+    metrics_.put("[" + event_start("training_debug_image") + ",\"iter\":" + std::to_string(step) +
+                 ",\"metric\":" + json_text(title) + ",\"variant\":" + json_text(series) +
+                 ",\"key\":" + json_text(key) +
+                 ",\"url\":" + json_text(fs::absolute(data_folder() + '/' + key).string()) + "}]");
+  }
 
   void flush(Flush how) override {
     metrics_.flush(how);
@@ -140,6 +153,9 @@ class ClearmlTracker final : public Tracker {
       zip.add("task.json", as_bytes(task_json()));
       zip.add("metrics.jsonl", metrics.view);
       zip.add("log.jsonl", log.view);
+      for (const std::string& file : pictures()) {
+        zip.add("data/" + file, map_file(data_folder() + '/' + file).view);
+      }
       zip.finish();
     });
   }
@@ -153,6 +169,21 @@ class ClearmlTracker final : public Tracker {
  private:
   std::string metrics_path() const { return dir_ + '/' + id_ + "/metrics.jsonl"; }
   std::string log_path() const { return dir_ + '/' + id_ + "/log.jsonl"; }
+
+  std::string data_folder() const { return dir_ + '/' + id_ + "/data"; }
+
+  /// Their names in the folder of data, in order.
+  std::vector<std::string> pictures() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry(data_folder(), error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (!entry->is_regular_file(error) || entry->path().extension() != ".png") continue;
+      names.push_back(entry->path().lexically_relative(data_folder()).string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
 
   /// Takes up the session of a checkpoint, cut to what it held then. False when it is gone.
   bool go_on(const std::map<std::string, std::string>& ids) {

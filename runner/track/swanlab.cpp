@@ -10,7 +10,9 @@
 #include "core/tracker.h"
 #include "runner/formats/block_log.h"
 #include "runner/formats/bytes.h"
+#include "runner/formats/png_writer.h"
 #include "runner/formats/protobuf.h"
+#include "runner/formats/sha256.h"
 #include "runner/track/append_file.h"
 #include "runner/track/config_value.h"
 #include "runner/track/run_names.h"
@@ -32,7 +34,7 @@ struct SwanlabOptions {
 // Field numbers of the messages, as the package swanlab 0.10.3 has them.
 namespace swan_record {
 constexpr int kNumber = 1, kTime = 2, kStart = 10, kFinish = 11, kColumn = 12, kScalar = 13,
-              kLog = 16, kSave = 20;
+              kMedia = 14, kSave = 20;
 constexpr int64_t kStartNumber = -1, kFinishNumber = -2, kConfigNumber = -3;
 }  // namespace swan_record
 namespace swan_start {
@@ -45,13 +47,13 @@ constexpr uint64_t kFinished = 1, kCrashed = 2;
 }  // namespace swan_finish
 namespace swan_column {
 constexpr int kClass = 1, kType = 2, kKey = 3, kSection = 5, kSectionType = 6;
-constexpr uint64_t kCustom = 1, kScalar = 1, kPublic = 3;
+constexpr uint64_t kCustom = 1, kScalar = 1, kImage = 2, kText = 4, kPublic = 3;
 }  // namespace swan_column
 namespace swan_scalar {
 constexpr int kKey = 1, kStep = 2, kType = 3, kTime = 4, kValue = 5, kNumber = 1;
 }
-namespace swan_log {
-constexpr int kLine = 1, kTime = 3, kEpoch = 4;
+namespace swan_media {  // an item; its record is as that of a number
+constexpr int kItem = 1, kFile = 1, kDigest = 2, kBytes = 3;
 }
 namespace swan_save {
 constexpr int kName = 1, kSource = 2, kType = 5;
@@ -96,8 +98,8 @@ class SwanlabTracker final : public Tracker {
  public:
   static constexpr auto kName = "swanlab";
   static constexpr auto kSummary =
-      "An offline run of SwanLab; `swanlab sync FOLDER` uploads it. Histograms and images are left "
-      "out. SwanLab's file format changes: this is that of its package 0.10.";
+      "An offline run of SwanLab; `swanlab sync FOLDER` uploads it. Histograms are left out. "
+      "SwanLab's file format changes: this is that of its package 0.10.";
 
   static Schema<SwanlabOptions> schema() {
     return Schema<SwanlabOptions>()
@@ -145,7 +147,7 @@ class SwanlabTracker final : public Tracker {
   void log(int64_t step, std::span<const Measurement> values) override {
     for (const auto& [name, value] : values) {
       if (name.empty()) continue;
-      tell_column(name);
+      tell_column(name, swan_column::kScalar);
       ProtoMessage number, scalar;
       number.number(swan_scalar::kNumber, std::isfinite(value) ? value : std::nan(""));
       scalar.text(swan_scalar::kKey, name)
@@ -157,16 +159,16 @@ class SwanlabTracker final : public Tracker {
     }
   }
 
-  void text(int64_t, const std::string& tag, const std::string& text) override {
-    ProtoMessage line;
-    line.text(swan_log::kLine, tag + ": " + text)
-        .message(swan_log::kTime, swan_time(seconds_since_1970()))
-        .varint(swan_log::kEpoch, ++lines_);
-    append(++records_, swan_record::kLog, line);
+  void text(int64_t step, const std::string& tag, const std::string& text) override {
+    medium(step, tag, swan_column::kText, valid_utf8(text));
   }
 
   void histogram(int64_t, const std::string&, std::span<const float>) override {}
-  void image(int64_t, const std::string&, const Picture&) override {}
+  void image(int64_t step, const std::string& tag, const Picture& picture) override {
+    medium(step, tag, swan_column::kImage,
+           encode_png({picture.height, picture.width}, picture.channels, picture.pixels));
+  }
+
   void flush(Flush how) override { file_->flush(how); }
 
   void finish(RunStatus status) override {
@@ -184,8 +186,7 @@ class SwanlabTracker final : public Tracker {
     return {{"run_id", id_},
             {"folder", fs::path(folder_).filename().string()},
             {"bytes", std::to_string(bytes_)},
-            {"records", std::to_string(records_)},
-            {"lines", std::to_string(lines_)}};
+            {"records", std::to_string(records_)}};
   }
 
  private:
@@ -200,7 +201,6 @@ class SwanlabTracker final : public Tracker {
     folder_ = dir_ + '/' + ids.at("folder");
     bytes_ = number_of_id(ids, "bytes");
     records_ = static_cast<int64_t>(number_of_id(ids, "records"));
-    lines_ = number_of_id(ids, "lines");
     std::error_code error;
     const uint64_t size = fs::file_size(log_path(), error);
     if (error || bytes_ == 0 || size < bytes_) return false;
@@ -221,7 +221,6 @@ class SwanlabTracker final : public Tracker {
     file_ = std::make_unique<AppendFile>(log_path());
     bytes_ = 0;
     records_ = 0;
-    lines_ = 0;
     put(swan_head());
     ProtoMessage start;
     start.text(swan_start::kProject, options_.project);
@@ -235,16 +234,39 @@ class SwanlabTracker final : public Tracker {
   }
 
   /// A metric is announced before its first value; its section is what stands before the slash.
-  void tell_column(const std::string& name) {
+  void tell_column(const std::string& name, uint64_t type) {
     if (!columns_.insert(name).second) return;
     ProtoMessage column;
     column.varint(swan_column::kClass, swan_column::kCustom)
-        .varint(swan_column::kType, swan_column::kScalar)
+        .varint(swan_column::kType, type)
         .text(swan_column::kKey, name);
     const size_t slash = name.find('/');
     if (slash != name.npos) column.text(swan_column::kSection, name.substr(0, slash));
     column.varint(swan_column::kSectionType, swan_column::kPublic);
     append(++records_, swan_record::kColumn, column);
+  }
+
+  /// A file beside the record, which names it.
+  void medium(int64_t step, const std::string& tag, uint64_t type, const std::string& content) {
+    const bool image = type == swan_column::kImage;
+    const std::string digest = sha256_of(as_bytes(content));
+    std::string name = std::to_string(step);
+    name.insert(0, name.size() < 3 ? 3 - name.size() : 0, '0');
+    name.append("-").append(digest, 0, 8).append(image ? ".png" : ".txt");
+    replace_file(folder_ + "/media/" + (image ? "image/" : "text/") + name,
+                 [&](AppendFile& file) { file.append(content); });
+    tell_column(tag, type);
+    ProtoMessage item, value, media;
+    item.text(swan_media::kFile, name)
+        .text(swan_media::kDigest, digest)
+        .varint(swan_media::kBytes, content.size());
+    value.message(swan_media::kItem, item);
+    media.text(swan_scalar::kKey, tag)
+        .varint(swan_scalar::kStep, static_cast<uint64_t>(step))
+        .varint(swan_scalar::kType, type)
+        .message(swan_scalar::kTime, swan_time(seconds_since_1970()))
+        .message(swan_scalar::kValue, value);
+    append(++records_, swan_record::kMedia, media);
   }
 
   void put(const std::string& bytes) {
@@ -267,7 +289,6 @@ class SwanlabTracker final : public Tracker {
   std::unique_ptr<AppendFile> file_;
   uint64_t bytes_ = 0;  ///< in the file once the buffer is written
   int64_t records_ = 0;
-  uint64_t lines_ = 0;  ///< of texts
   bool config_told_ = false;
   std::set<std::string> columns_;  ///< metrics that are announced, in this life; readers take two
 };

@@ -5,6 +5,7 @@ ZIP is what tests/unit/track/tracker_interop_test.cpp writes: 120 steps, killed 
 line and resumed from step 100, up to step 150.
 """
 
+import io
 import json
 import os
 import sys
@@ -12,6 +13,8 @@ import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import PIL.Image
 
 TASK = "1" * 32
 PROJECT = "2" * 32
@@ -28,6 +31,10 @@ class FakeServer(BaseHTTPRequestHandler):
     def do_GET(self):
         endpoint = self.path.split("?")[0].rsplit("/", 1)[-1]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Content-Type", "").startswith("multipart/form-data"):  # to the file server
+            self.requests.append(("upload", body))
+            self.answer("upload", [])
+            return
         lines = [json.loads(line) for line in body.splitlines()]
         self.requests.append((endpoint, lines if len(lines) != 1 else lines[0]))
         self.answer(endpoint, lines)
@@ -93,6 +100,15 @@ def check_metrics(requests):
     assert points == {("accuracy", "eval"): [(100, 0.5)]}, points
 
 
+def check_images(requests):
+    (event,) = [event for event in events_of(requests) if event.get("type") == "training_debug_image"]
+    assert (event["iter"], event["metric"], event["variant"], event["task"]) == (1, "sample", "sample", TASK), event
+    assert event["url"].startswith(os.environ["CLEARML_FILES_HOST"]) and f"/run.{TASK}/" in event["url"], event
+    (sent,) = [sent for endpoint, sent in requests if endpoint == "upload"]
+    image = PIL.Image.open(io.BytesIO(sent[sent.index(b"\x89PNG"):]))
+    assert (image.size, list(image.tobytes())) == ((3, 2), [0, 50, 100, 150, 200, 250]), image
+
+
 def check_log(requests):
     lines = [event["msg"] for event in events_of(requests) if event.get("type") == "log"]
     assert lines == ["note: **bold** \u00e9 \ufffd"], lines
@@ -114,7 +130,7 @@ def check_task(requests):
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         requests = import_session(os.path.abspath(sys.argv[1]), scratch)
-        for check in (check_metrics, check_log, check_task):
+        for check in (check_metrics, check_images, check_log, check_task):
             check(requests)
             print(check.__name__, "passed")
 

@@ -6,6 +6,7 @@ in the middle of a record and resumed from step 100, up to step 150.
 """
 
 import gzip
+import io
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import PIL.Image
 
 SOON = "2999-01-01T00:00:00.000Z"
 PROJECT = {"cuid": "p1", "name": "proj", "path": "/us/proj", "group": {"username": "us"}, "_count": {"experiments": 0},
@@ -33,12 +36,16 @@ class FakeServer(BaseHTTPRequestHandler):
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         path = self.path.split("?")[0]
-        self.requests.append((self.command, path, json.loads(body) if body else None))
+        stored = path.startswith("/store/")
+        self.requests.append((self.command, path, body if stored else json.loads(body) if body else None))
         status, reply = 200, {}
         if path.endswith("/login/api_key"):
             reply = {"sid": "s", "expiredAt": SOON, "userInfo": {"username": "us"}}
         elif path.endswith("/experiment"):
             status, reply = 201, RUN
+        elif path.endswith("/resources/presigned/put"):
+            host = f"http://{self.headers['Host']}"
+            reply = {"urls": [f"{host}/store/{name}" for name in self.requests[-1][2]["paths"]]}
         elif re.search(r"/project/us/proj$", path):
             reply = PROJECT
         data = json.dumps(reply).encode()
@@ -83,9 +90,21 @@ def check_scalars(requests):
 
 def check_columns(requests):
     columns = [column for sent in sent_to(requests, "/columns") for column in sent]
-    found = sorted((column["key"], column["type"], column["sectionName"]) for column in columns)
-    assert found == [("eval/accuracy", "FLOAT", "eval"), ("train/loss", "FLOAT", "train"),
-                     ("train/nan", "FLOAT", "train")], found
+    found = sorted((column["key"], column["type"], column.get("sectionName")) for column in columns)
+    assert found == [("eval/accuracy", "FLOAT", "eval"), ("note", "TEXT", None), ("sample", "IMAGE", None),
+                     ("train/loss", "FLOAT", "train"), ("train/nan", "FLOAT", "train")], found
+
+
+def check_media(requests):
+    stored = {path.removeprefix("/store/"): sent for _, path, sent in requests if path.startswith("/store/")}
+    media = {item["key"]: (item["index"], item["data"]) for item in metrics_of(requests, "media")}
+    assert sorted(media) == ["note", "sample"], media
+    (step, (name,)) = media["note"]
+    assert step == 1 and stored.pop(name).decode() == "**bold** \u00e9 \ufffd", (step, name)
+    (step, (name,)) = media["sample"]
+    image = PIL.Image.open(io.BytesIO(stored.pop(name)))
+    assert (step, image.size, list(image.tobytes())) == (1, (3, 2), [0, 50, 100, 150, 200, 250]), (step, image)
+    assert not stored, stored
 
 
 def check_run(requests):
@@ -95,7 +114,6 @@ def check_run(requests):
     (profile,) = sent_to(requests, "/profile")
     options = {name: item["value"] for name, item in profile["config"].items()}
     assert options == {"optimizer.lr": 0.001, "train.deterministic": True, "model.type": "mlp"}, options
-    assert [item["message"] for item in metrics_of(requests, "log")] == ["note: **bold** \u00e9 \ufffd"]
     (state,) = sent_to(requests, "/state")
     assert state["state"] == "FINISHED", state
 
@@ -103,7 +121,7 @@ def check_run(requests):
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         requests = sync(os.path.abspath(sys.argv[1]), scratch)
-    for check in (check_scalars, check_columns, check_run):
+    for check in (check_scalars, check_columns, check_media, check_run):
         check(requests)
         print(check.__name__, "passed")
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/formats/png_writer.h"
 #include "runner/formats/zip_store.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
@@ -86,6 +87,23 @@ TEST_F(ClearmlTrackerTest, TextsAreLinesOfTheLog) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0]["msg"], "note: **bold** \"q\"");
   EXPECT_EQ(found[0]["iter"], 3);
+}
+
+TEST_F(ClearmlTrackerTest, ImagesLieInTheArchiveUnderTheirKeys) {
+  const auto clearml = tracker();
+  const std::string task = clearml->ids().at("task");
+  clearml->image(7, "samples/0", {1, 2, 3, {0, 1, 2, 253, 254, 255}});
+  clearml->finish(RunStatus::kFinished);
+  const std::vector<Json> found = events(clearml->ids(), "metrics.jsonl");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0]["type"], "training_debug_image");
+  EXPECT_EQ(found[0]["metric"], "samples");
+  EXPECT_EQ(found[0]["variant"], "0");
+  EXPECT_EQ(found[0]["iter"], 7);
+  const std::string key = found[0]["key"];
+  EXPECT_TRUE(key.ends_with("/run." + task + "/metrics/samples/0_7.png")) << key;
+  EXPECT_EQ(member(clearml->ids(), "data/" + key),
+            encode_png({1, 2}, 3, std::vector<uint8_t>{0, 1, 2, 253, 254, 255}));
 }
 
 TEST_F(ClearmlTrackerTest, ResumeCutsTheEventsToTheCheckpoint) {

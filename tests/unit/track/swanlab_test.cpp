@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "runner/formats/png_writer.h"
+#include "runner/formats/sha256.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/block_log_reader.h"
@@ -38,7 +40,8 @@ class SwanlabTrackerTest : public testing::Test {
 
 /// The field that says of what kind a record is, and its number within the run (a varint of few
 /// bits, or a negative one).
-constexpr char kStartTag = 0x52, kFinishTag = 0x5a, kColumnTag = 0x62, kScalarTag = 0x6a;
+constexpr char kStartTag = 0x52, kFinishTag = 0x5a, kColumnTag = 0x62, kScalarTag = 0x6a,
+               kMediaTag = 0x72;
 
 bool is_kind(const std::string& record, char tag) {
   // Behind the number and the time, whose lengths are their second bytes.
@@ -77,6 +80,27 @@ TEST_F(SwanlabTrackerTest, AMetricIsAnnouncedOnce) {
                                            : '?';
   }
   EXPECT_EQ(kinds, "scvcvvf");
+}
+
+TEST_F(SwanlabTrackerTest, ImagesAndTextsAreFilesThatRecordsName) {
+  const auto swanlab = tracker();
+  swanlab->image(7, "samples/0", {1, 2, 3, {0, 1, 2, 253, 254, 255}});
+  swanlab->text(1234, "note", "\xc3\xa9 \xff");
+  swanlab->finish(RunStatus::kFinished);
+  const std::string png = encode_png({1, 2}, 3, std::vector<uint8_t>{0, 1, 2, 253, 254, 255});
+  const std::string said = "\xc3\xa9 \xef\xbf\xbd";
+  const std::string image = "007-" + sha256_of(as_bytes(png)).substr(0, 8) + ".png";
+  const std::string text = "1234-" + sha256_of(as_bytes(said)).substr(0, 8) + ".txt";
+  const std::string media = run_folder(swanlab->ids()) + "/media/";
+  EXPECT_EQ(file_content(media + "image/" + image), png);
+  EXPECT_EQ(file_content(media + "text/" + text), said);
+  const std::vector<std::string> found = records(swanlab->ids());
+  ASSERT_EQ(found.size(), 6u);  // the start, a column and a medium of each, the end
+  EXPECT_TRUE(holds(found[1], "samples"));
+  EXPECT_TRUE(is_kind(found[2], kMediaTag));
+  EXPECT_TRUE(holds(found[2], image) && holds(found[2], sha256_of(as_bytes(png))));
+  EXPECT_TRUE(is_kind(found[4], kMediaTag));
+  EXPECT_TRUE(holds(found[4], text));
 }
 
 TEST_F(SwanlabTrackerTest, OptionsAreAFileOfTheRun) {
