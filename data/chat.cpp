@@ -2,11 +2,13 @@
 // answers.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "core/dataset.h"
 #include "core/error.h"
 #include "core/input_path.h"
+#include "core/packed_texts.h"
 #include "core/registry.h"
 #include "core/targets.h"
 #include "data/bad_samples.h"
@@ -14,6 +16,7 @@
 #include "data/fingerprint.h"
 #include "data/json_lines.h"
 #include "data/length_groups.h"
+#include "data/packing.h"
 #include "data/text_columns.h"
 #include "data/token_sequences.h"
 #include "runner/formats/format_error.h"
@@ -40,6 +43,7 @@ struct ChatOptions {
   std::string completion;
   ChatAnswers answers = ChatAnswers::kAll;
   bool answers_only = true;
+  bool pack = false;
   int64_t max_length = 1024;
   int64_t pad_multiple = 1;
   OnBadSample on_bad_sample;
@@ -103,7 +107,11 @@ class Chat final : public Dataset, public LeavesOut, public KnowsLengths {
     const SharedBytes file = map_file(options.path.text);
     const std::string source = template_of(options);
     read(options, as_text(file), encoder_of(options, tokenizer_, source));
-    bad_.tell(size());
+    if (options.pack) {
+      packing_.emplace(sequences_.size(), max_length_,
+                       [this](int64_t i) { return sequences_.length(i); });
+    }
+    bad_.tell(sequences_.size());
     if (size() == 0) throw DataError("'" + options.path.text + "' has no lines");
     fingerprint_ = Fingerprint()
                        .add_content(file.view)
@@ -112,12 +120,53 @@ class Chat final : public Dataset, public LeavesOut, public KnowsLengths {
                        .add(static_cast<int64_t>(options.answers))
                        .add(options.answers_only)
                        .add(max_length_)
+                       .add(options.pack)
                        .text();
   }
 
-  int64_t size() const override { return sequences_.size(); }
+  int64_t size() const override { return packing_ ? packing_->size() : sequences_.size(); }
 
   Sample sample(int64_t index) const override {
+    if (!packing_) return conversation(index);
+    Sample packed = {Array(DType::kI64, {length(index)}), Array(DType::kI64, {length(index)}),
+                     Array(DType::kI64, {length(index)})};
+    size_t at = 0;
+    int64_t number = 0;
+    for (const int64_t member : packing_->members(index)) {
+      const Sample sample = conversation(member);
+      const auto tokens = sample.input.as<int64_t>(), targets = sample.target.as<int64_t>();
+      std::copy(tokens.begin(), tokens.end(), packed.input.mutable_as<int64_t>().begin() + at);
+      std::copy(targets.begin(), targets.end(), packed.target.mutable_as<int64_t>().begin() + at);
+      const auto segments = packed.segments.mutable_as<int64_t>().subspan(at, tokens.size());
+      std::fill(segments.begin(), segments.end(), ++number);
+      at += tokens.size();
+    }
+    return packed;
+  }
+
+  DataShape shape() const override {
+    DataShape shape{.input = {max_length_},
+                    .input_type = DType::kI64,
+                    .target = {max_length_},
+                    .padding = padding_};
+    // From 1 on, and never so few that they could be those of a pair.
+    if (packing_) shape.segments = std::max(max_length_, kMostSegmentsOfOneText) + 1;
+    describe_tokens(*tokenizer_, shape);
+    return shape;
+  }
+
+  std::string fingerprint() const override { return fingerprint_; }
+  int64_t left_out() const override { return bad_.count(); }
+  int64_t length(int64_t index) const override {
+    if (!packing_) return sequences_.length(index);
+    int64_t sum = 0;
+    for (const int64_t member : packing_->members(index)) sum += sequences_.length(member);
+    return sum;
+  }
+
+ private:
+  /// Its last token is followed by nothing, whatever it is packed with.
+  Sample conversation(int64_t index) const {
     Sample sample = sequences_.sample(index);
     const Array answers = std::exchange(sample.segments, {});
     sample.target = following(sample.input);
@@ -130,20 +179,6 @@ class Chat final : public Dataset, public LeavesOut, public KnowsLengths {
     return sample;
   }
 
-  DataShape shape() const override {
-    DataShape shape{.input = {max_length_},
-                    .input_type = DType::kI64,
-                    .target = {max_length_},
-                    .padding = padding_};
-    describe_tokens(*tokenizer_, shape);
-    return shape;
-  }
-
-  std::string fingerprint() const override { return fingerprint_; }
-  int64_t left_out() const override { return bad_.count(); }
-  int64_t length(int64_t index) const override { return sequences_.length(index); }
-
- private:
   static std::string_view as_text(const SharedBytes& file) {
     return {reinterpret_cast<const char*>(file.view.data()), file.view.size()};
   }
@@ -180,7 +215,8 @@ class Chat final : public Dataset, public LeavesOut, public KnowsLengths {
   int64_t max_length_;
   BadSamples bad_;
   Padding padding_;
-  TokenSequences sequences_;  // whose segments are 1 for tokens of answers
+  std::optional<Packing> packing_;  // none: each conversation is a sample
+  TokenSequences sequences_;        // whose segments are 1 for tokens of answers
   std::string fingerprint_;
 };
 
@@ -210,6 +246,9 @@ Schema<ChatOptions> Chat::schema() {
                         "earlier ones.")
                  .field("answers_only", &ChatOptions::answers_only,
                         "Whether the loss leaves out all but the answers. The tokens are the same.")
+                 .field("pack", &ChatOptions::pack,
+                        "Puts several conversations into a sample of up to max_length tokens. A "
+                        "model such as gpt or llama keeps them apart.")
                  .field("max_length", &ChatOptions::max_length,
                         "Tokens beyond which a conversation is cut.", at_least<int64_t>(2))
                  .field("pad_multiple", &ChatOptions::pad_multiple,

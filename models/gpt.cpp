@@ -11,6 +11,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/packed_texts.h"
 #include "models/activations.h"
 #include "models/adapted_linear.h"
 #include "models/block.h"
@@ -18,6 +19,7 @@
 #include "models/fitted_model.h"
 #include "models/hf_family.h"
 #include "models/sizes.h"
+#include "models/texts_apart.h"
 #include "models/tied_embedding.h"
 #include "models/transformer_schema.h"
 
@@ -52,14 +54,15 @@ class GptAttention final : public torch::nn::Module {
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
 
-  at::Tensor forward(const at::Tensor& x, LayerCache* seen) {
+  /// `mask`: which tokens may be seen; undefined: those before each.
+  at::Tensor forward(const at::Tensor& x, LayerCache* seen, const at::Tensor& mask) {
     const int64_t width = x.size(2);
     const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
     const at::Tensor query = by_head(parts[0]), key = by_head(parts[1]), value = by_head(parts[2]);
     at::Tensor y = seen ? seen->attend(query, key, value)
-                        : at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{},
+                        : at::scaled_dot_product_attention(query, key, value, given(mask),
                                                            is_training() ? attention_dropout_ : 0.0,
-                                                           /*is_causal=*/true);
+                                                           /*is_causal=*/!mask.defined());
     y = y.transpose(1, 2).reshape_as(x);
     return at::dropout(c_proj_->forward(y), dropout_, is_training());
   }
@@ -114,8 +117,8 @@ class GptBlock final : public Block {
         ln_2_(register_module("ln_2", gpt_norm(options))),
         mlp_(register_module("mlp", std::make_shared<GptMlp>(options, gpt_hidden(options)))) {}
 
-  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen) {
-    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen));
+  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const at::Tensor& mask) {
+    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen, mask));
     return x.add(mlp_->forward(ln_2_->forward(x)));
   }
 
@@ -148,20 +151,27 @@ class GptTransformer final : public torch::nn::Module {
   /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
-    const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
-    const at::Tensor words =
-        is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
-    at::Tensor x = words.add(wpe_->forward(positions));
-    x = at::dropout(x, dropout_, is_training());
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr);
-    }
-    return ln_f_->forward(x);
+    return run(tokens, at::arange(first, first + tokens.size(1), tokens.options()), seen, {});
+  }
+  at::Tensor forward_apart(const at::Tensor& tokens, const TextsApart& apart) {
+    return run(tokens, apart.positions, nullptr, apart.mask);
   }
 
   const at::Tensor& token_embedding() const { return wte_->weight; }
 
  private:
+  at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
+                 const at::Tensor& mask) {
+    const at::Tensor words =
+        is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
+    at::Tensor x = words.add(wpe_->forward(positions));
+    x = at::dropout(x, dropout_, is_training());
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, mask);
+    }
+    return ln_f_->forward(x);
+  }
+
   void initialise() {
     for (const auto& module : modules(false)) {
       if (auto* linear = module->as<torch::nn::Linear>()) {
@@ -188,7 +198,10 @@ class GptTransformer final : public torch::nn::Module {
   double dropout_;
 };
 
-class Gpt final : public LanguageModel, public CachedDecoder, public FittedModel {
+class Gpt final : public LanguageModel,
+                  public CachedDecoder,
+                  public KeepsTextsApart,
+                  public FittedModel {
  public:
   static constexpr auto kName = "gpt";
   static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
@@ -225,6 +238,9 @@ class Gpt final : public LanguageModel, public CachedDecoder, public FittedModel
   }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return transformer_->forward(tokens, &cache);
+  }
+  at::Tensor hidden_apart(const at::Tensor& tokens, const at::Tensor& segments) override {
+    return transformer_->forward_apart(tokens, texts_apart(segments));
   }
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override {

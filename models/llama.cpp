@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/packed_texts.h"
 #include "models/activations.h"
 #include "models/adapted_linear.h"
 #include "models/block.h"
@@ -17,6 +18,7 @@
 #include "models/hf_family.h"
 #include "models/rope.h"
 #include "models/sizes.h"
+#include "models/texts_apart.h"
 #include "models/tied_embedding.h"
 #include "models/transformer_schema.h"
 
@@ -97,15 +99,16 @@ class LlamaAttention final : public torch::nn::Module {
     k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.epsilon));
   }
 
-  at::Tensor forward(const at::Tensor& x, const RopeTurns& turns, LayerCache* seen) {
+  at::Tensor forward(const at::Tensor& x, const RopeTurns& turns, const at::Tensor& mask,
+                     LayerCache* seen) {
     const at::Tensor query = Rope::turn(by_head(q_proj_->forward(x), q_norm_), turns);
     const at::Tensor key = Rope::turn(by_head(k_proj_->forward(x), k_norm_), turns);
     const at::Tensor value = by_head(v_proj_->forward(x), nullptr);
-    const at::Tensor y =
-        seen ? seen->attend(query, key, value)
-             : at::scaled_dot_product_attention(
-                   query, key, value, /*attn_mask=*/{}, is_training() ? dropout_ : 0.0,
-                   /*is_causal=*/true, /*scale=*/{}, /*enable_gqa=*/query.size(1) != key.size(1));
+    const at::Tensor y = seen ? seen->attend(query, key, value)
+                              : at::scaled_dot_product_attention(
+                                    query, key, value, given(mask), is_training() ? dropout_ : 0.0,
+                                    /*is_causal=*/!mask.defined(), /*scale=*/{},
+                                    /*enable_gqa=*/query.size(1) != key.size(1));
     return o_proj_->forward(y.transpose(1, 2).flatten(2));
   }
 
@@ -151,8 +154,11 @@ class LlamaBlock final : public Block {
     between_ = register_module("post_attention_layernorm", norm());
   }
 
-  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, LayerCache* seen) {
-    const at::Tensor x = inputs.add(attention_->forward(before_->forward(inputs), turns, seen));
+  /// `mask`: which tokens may be seen; undefined: those before each.
+  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
+                     LayerCache* seen) {
+    const at::Tensor x =
+        inputs.add(attention_->forward(before_->forward(inputs), turns, mask, seen));
     return x.add(mlp_->forward(between_->forward(x)));
   }
 
@@ -179,18 +185,30 @@ class LlamaBody final : public torch::nn::Module {
 
   /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
-    const RopeTurns turns = rope_.turns(seen ? seen->length() : 0, tokens.size(1), tokens.device());
-    at::Tensor x =
-        is_tied_ ? tied_embedding(embed_tokens_->weight, tokens) : embed_tokens_->forward(tokens);
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, turns, seen ? &seen->layer(i) : nullptr);
+    const int64_t first = seen ? seen->length() : 0;
+    return run(tokens, rope_.turns(first, tokens.size(1), tokens.device()), {}, seen);
+  }
+  at::Tensor forward_apart(const at::Tensor& tokens, const TextsApart& apart) {
+    RopeTurns turns = rope_.turns(0, tokens.size(1), tokens.device());
+    for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
+      *part = part->index({apart.positions}).unsqueeze(1);  // [batch, 1, length, width]
     }
-    return norm_->forward(x);
+    return run(tokens, turns, apart.mask, nullptr);
   }
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
 
  private:
+  at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
+                 KeyValueCache* seen) {
+    at::Tensor x =
+        is_tied_ ? tied_embedding(embed_tokens_->weight, tokens) : embed_tokens_->forward(tokens);
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr);
+    }
+    return norm_->forward(x);
+  }
+
   Rope rope_;
   torch::nn::Embedding embed_tokens_;
   bool is_tied_;
@@ -198,7 +216,10 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
-class Llama final : public LanguageModel, public CachedDecoder, public FittedModel {
+class Llama final : public LanguageModel,
+                    public CachedDecoder,
+                    public KeepsTextsApart,
+                    public FittedModel {
  public:
   static constexpr auto kName = "llama";
   static constexpr auto kSummary =
@@ -243,6 +264,9 @@ class Llama final : public LanguageModel, public CachedDecoder, public FittedMod
   at::Tensor hidden(const at::Tensor& tokens) override { return body_->forward(tokens, nullptr); }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return body_->forward(tokens, &cache);
+  }
+  at::Tensor hidden_apart(const at::Tensor& tokens, const at::Tensor& segments) override {
+    return body_->forward_apart(tokens, texts_apart(segments));
   }
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }

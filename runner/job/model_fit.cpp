@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/packed_texts.h"
 #include "models/fitted_model.h"
 #include "runner/plugin/manifest.h"
 
@@ -45,13 +46,15 @@ const char* words_for(TextOutput output) {
   throw RecipeError({{recipe_place(job.resolved, path), message, std::move(hint)}});
 }
 
-/// A plugin's dataset or transform may hide tokens in its own way.
-bool has_foreign_data(const RecipeOptions& recipe) {
-  const auto foreign = [](const auto& ref) { return is_vendor_name(ref.type); };
+/// Whether the targets of some training data are the tokens that follow; those of others may be
+/// hidden ones, as the numbers of `npy` or what a plugin makes.
+bool gives_next_tokens(const RecipeOptions& recipe) {
+  constexpr std::array kTypes = {"arrow",   "chat", "csv",    "hf",  "jsonl",     "mds",
+                                 "parquet", "text", "tokens", "tsv", "webdataset"};
   const auto& parts = recipe.data.train.parts;
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const DatasetPart& part) { return foreign(part.component); }) ||
-         std::any_of(recipe.data.transform.begin(), recipe.data.transform.end(), foreign);
+  return std::any_of(parts.begin(), parts.end(), [&](const DatasetPart& part) {
+    return std::find(kTypes.begin(), kTypes.end(), part.component.type) != kTypes.end();
+  });
 }
 
 void check_hidden_tokens(const Job& job) {
@@ -66,7 +69,9 @@ void check_hidden_tokens(const Job& job) {
               "'causal_lm'",
               "leave it out, or name the task that fits");
   }
-  if (task == "masked_lm" && !hides && !has_foreign_data(job.recipe)) {
+  const auto is_foreign = [](const Ref<Transform>& ref) { return is_vendor_name(ref.type); };
+  const bool others = std::any_of(transforms.begin(), transforms.end(), is_foreign);
+  if (task == "masked_lm" && !hides && !others && gives_next_tokens(job.recipe)) {
     refuse_at(job, "data", "the task 'masked_lm' has nothing to guess: no token is hidden",
               "add 'transform: [mask_tokens]'");
   }
@@ -85,6 +90,11 @@ void check_task_fits(const Job& job) {
                   ", but the model '" + job.recipe.model.type + "' " + words_for(given),
               std::string("as it is built here, its task is '") + job.model->default_task() + "'");
   }
+  if (is_packed(job.data) && !dynamic_cast<const KeepsTextsApart*>(job.model.get())) {
+    refuse_at(job, "data",
+              "the model '" + job.recipe.model.type + "' cannot keep packed texts apart",
+              "leave out 'pack', or take a model such as 'gpt' or 'llama'");
+  }
   check_hidden_tokens(job);
 }
 
@@ -92,6 +102,10 @@ void check_eval_data_fits(const Job& job) {
   if (!job.eval_loader) return;
   at_place(recipe_place(job.resolved, "data.eval"), [&] {
     const DataShape shape = job.eval_loader->shape();
+    if (is_packed(shape) && !is_packed(job.data)) {
+      throw Error(ExitCode::kRecipe, "the eval data is of packed texts, the training data is not",
+                  "add 'pack' to the training data, or leave it out of the eval data");
+    }
     check_samples(*job.model, shape);
     for (const TaskModel& item : job.task_models) check_samples(*item.model, shape);
     return 0;

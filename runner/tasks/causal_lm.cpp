@@ -1,11 +1,13 @@
 // Predicting the next token.
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/linear.h>
 
 #include <algorithm>
 #include <string>
 
 #include "core/error.h"
 #include "core/model.h"
+#include "core/packed_texts.h"
 #include "core/registry.h"
 #include "core/targets.h"
 #include "core/task.h"
@@ -23,6 +25,15 @@ constexpr int64_t kLogitBytes = int64_t{64} << 20;
 
 std::string shape_text(const at::Tensor& tensor) {
   return to_string(Shape(tensor.sizes().begin(), tensor.sizes().end()));
+}
+
+/// LanguageModel::hidden() of the batch, packed texts apart where `apart` is.
+at::Tensor hidden_of(LanguageModel& model, const Batch& batch, bool apart) {
+  if (!apart || !batch.segments.defined()) return model.hidden(batch.inputs);
+  auto* keeper = dynamic_cast<KeepsTextsApart*>(&model);
+  if (keeper) return keeper->hidden_apart(batch.inputs, batch.segments);
+  throw Error(ExitCode::kRecipe, "the model cannot keep packed texts apart",
+              "leave out 'pack' of the data, or take a model such as 'gpt' or 'llama'");
 }
 
 /// The scores of each place, [tokens, vocab].
@@ -51,7 +62,8 @@ class CausalLm final : public Task {
         if_given<Auto>(at_least<int64_t>(1)));
   }
 
-  CausalLm(const CausalLmOptions& options, const TaskContext& context) : options_(options) {
+  CausalLm(const CausalLmOptions& options, const TaskContext& context)
+      : options_(options), apart_(is_packed(context.data)) {
     const DataShape& data = context.data;
     if (!data.input.empty() && (data.vocab == 0 || data.target_type != DType::kI64)) {
       throw Error(ExitCode::kRecipe,
@@ -75,7 +87,8 @@ class CausalLm final : public Task {
     LanguageModel* language = in_chunks(model);
     // The mean over no token is NaN, which must not reach the weights.
     if (weight(batch) == 0) {
-      const at::Tensor any = language ? language->hidden(batch.inputs) : token_scores(model, batch);
+      const at::Tensor any =
+          language ? hidden_of(*language, batch, apart_) : token_scores(model, batch);
       return any.to(at::kFloat).sum().mul(0);
     }
     const int64_t chunk = chunk_for(language, batch);
@@ -125,19 +138,26 @@ class CausalLm final : public Task {
     return std::min(fits, batch.targets.numel());
   }
 
-  static VocabularyHead head_of(LanguageModel& model, const Batch& batch) {
-    return {model.hidden(batch.inputs).flatten(0, 1), model.head_weight(), batch.targets.flatten()};
+  VocabularyHead head_of(LanguageModel& model, const Batch& batch) const {
+    return {hidden_of(model, batch, apart_).flatten(0, 1), model.head_weight(),
+            batch.targets.flatten()};
   }
 
   /// The loss and the logits [tokens, vocab].
-  static Evaluation whole(Model& model, const Batch& batch) {
-    const at::Tensor logits = token_scores(model, batch);
+  Evaluation whole(Model& model, const Batch& batch) const {
+    auto* language = apart_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
+    const at::Tensor logits =
+        language ? at::linear(hidden_of(*language, batch, apart_), language->head_weight())
+                       .to(at::kFloat)
+                       .flatten(0, -2)
+                 : token_scores(model, batch);
     return {at::cross_entropy_loss(logits, batch.targets.flatten(), {}, at::Reduction::Mean,
                                    kIgnoredTarget),
             logits};
   }
 
   CausalLmOptions options_;
+  bool apart_;  ///< samples are of packed texts
 };
 
 const Register<CausalLm> causal_lm;

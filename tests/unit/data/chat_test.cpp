@@ -5,8 +5,10 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/packed_texts.h"
 #include "core/targets.h"
 #include "data/chat_encoder.h"
+#include "data/length_groups.h"
 #include "runner/formats/format_error.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/refusal.h"
@@ -56,6 +58,30 @@ constexpr auto kTurns =
 std::string one_line(std::string text) {
   std::erase(text, '\n');
   return text + "\n";
+}
+
+TEST_F(ChatTest, PackedConversationsAreCountedAndLearnNothingOfEachOther) {
+  constexpr auto kShort =
+      R"({"messages": [{"role": "user", "content": "good"}, {"role": "assistant", "content": "bad"}]})";
+  const std::string lines = one_line(kShort) + one_line(kTurns) + one_line(kShort);
+  const auto data = dataset(lines, "pack: true, max_length: 16");
+  ASSERT_EQ(data->size(), 2);
+  const Sample sample = data->sample(0);
+  EXPECT_EQ(numbers_of(sample.input), (Numbers{2, 5, 3, 4, 6, 3, 2, 5, 3, 4, 6, 3}));
+  EXPECT_EQ(numbers_of(sample.target),
+            (Numbers{kNo, kNo, kNo, 6, 3, kNo, kNo, kNo, kNo, 6, 3, kNo}));
+  EXPECT_EQ(numbers_of(sample.segments), (Numbers{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(dynamic_cast<const KnowsLengths&>(*data).length(0), 12);
+  EXPECT_EQ(numbers_of(data->sample(1).input).size(), 14U);
+  EXPECT_TRUE(is_packed(data->shape()));
+
+  const auto apart = dataset(lines, "max_length: 16");
+  EXPECT_EQ(apart->size(), 3);
+  EXPECT_FALSE(is_packed(apart->shape()));
+  EXPECT_NE(apart->fingerprint(), data->fingerprint());
+
+  const auto all = dataset(lines, "pack: true, max_length: 16, answers_only: false");
+  EXPECT_EQ(numbers_of(all->sample(0).target), (Numbers{5, 3, 4, 6, 3, kNo, 5, 3, 4, 6, 3, kNo}));
 }
 
 TEST_F(ChatTest, TheLossIsOnTheAnswers) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "runner/formats/png_writer.h"
+#include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/job/make_job.h"
 
 namespace accel {
@@ -148,6 +149,55 @@ TEST_F(ModelFitTest, MaskedTokensNeedSomethingThatHidesThem) {
             "      train: {type: text, path: letters.txt, level: bytes, context: 8}\n"
             "      ^\n"
             "  hint: add 'transform: [mask_tokens]'\n");
+}
+
+/// A file of int64 numbers as numpy.save writes it.
+void write_npy(const char* name, int rows, int columns) {
+  std::string header = "{'descr': '<i8', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+  header.resize(117, ' ');
+  header += '\n';
+  std::ofstream out(name, std::ios::binary);
+  out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header
+      << std::string(static_cast<size_t>(rows * columns) * sizeof(int64_t), '\0');
+}
+
+TEST_F(ModelFitTest, DataMayHaveHiddenTokensOfItsOwn) {
+  write_npy("tokens.npy", 4, 6);
+  EXPECT_EQ(complaint("model: {type: bert, layers: 1, width: 8, vocab: 10}\ntask: masked_lm\n"
+                      "data: {train: {type: npy, inputs: tokens.npy, targets: tokens.npy}}\n"
+                      "train: {until: 1 step, batch: 2}\n"),
+            "");
+}
+
+TEST_F(ModelFitTest, PackedTextsNeedAModelThatKeepsThemApart) {
+  std::ofstream("tokenizer.json") << kSmallTokenizer;
+  std::ofstream("chat_template.jinja")
+      << "{% for m in messages %}{{ m.content }} [SEP] {% endfor %}";
+  std::ofstream talks("talks.jsonl");
+  for (int i = 0; i < 8; ++i) {
+    talks << R"({"messages": [{"role": "user", "content": "good"}, )"
+          << R"({"role": "assistant", "content": "bad film"}]})"
+          << "\n";
+  }
+  talks.close();
+  const auto recipe = [](const std::string& model, bool train, bool eval) {
+    const auto data = [](bool pack) {
+      return std::string("{type: chat, path: talks.jsonl, tokenizer: ., max_length: 12, pack: ") +
+             (pack ? "true}" : "false}");
+    };
+    return "model: {type: " + model + ", layers: 1, width: 8}\ndata:\n  train: " + data(train) +
+           "\n  eval: " + data(eval) + "\ntrain: {until: 1 step, batch: 2}\n";
+  };
+  const auto found = [&](const std::string& text, const std::string& message) {
+    EXPECT_NE(text.find(message), text.npos) << text;
+  };
+  EXPECT_EQ(complaint(recipe("gpt", true, true)), "");
+  EXPECT_EQ(complaint(recipe("llama", true, false)), "");
+  found(complaint(recipe("gpt", false, true)),
+        "r.yaml:4:9: error: the eval data is of packed texts, the training data is not\n");
+  found(complaint(recipe("bert", true, true)),
+        "r.yaml:3:3: error: the model 'bert' cannot keep packed texts apart\n");
 }
 
 }  // namespace

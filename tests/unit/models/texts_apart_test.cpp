@@ -1,0 +1,59 @@
+// Packed texts know nothing of one another.
+#include <gtest/gtest.h>
+
+#include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
+#include <torch/nn/module.h>
+
+#include "core/model.h"
+#include "core/packed_texts.h"
+#include "models/recompute.h"
+#include "models/texts_apart.h"
+#include "tests/unit/build_component.h"
+
+namespace accel {
+namespace {
+
+TEST(TextsApartTest, PositionsBeginAndTheMaskEndsWithEachText) {
+  const TextsApart apart = texts_apart(at::tensor({1, 1, 2, 2, 0}, at::kLong).unsqueeze(0));
+  EXPECT_TRUE(apart.positions.equal(at::tensor({0, 1, 0, 1, 0}, at::kLong).unsqueeze(0)));
+  const at::Tensor seen = at::tensor({1, 0, 0, 0, 0,  //
+                                      1, 1, 0, 0, 0,  //
+                                      0, 0, 1, 0, 0,  //
+                                      0, 0, 1, 1, 0,  //
+                                      0, 0, 0, 0, 1},
+                                     at::kLong)
+                              .view({1, 1, 5, 5});
+  EXPECT_TRUE(apart.mask.to(at::kLong).equal(seen));
+}
+
+class PackedModelTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(PackedModelTest, EachTextIsAsIfItWereAlone) {
+  ModelContext context;
+  context.data = {.input = {10}, .input_type = DType::kI64, .vocab = 20};
+  const auto model = build<Model>(GetParam(), context);
+  auto& language = dynamic_cast<LanguageModel&>(*model);
+  const at::Tensor a = at::randint(20, {2, 4}, at::kLong), b = at::randint(20, {2, 3}, at::kLong);
+  const at::Tensor row = at::cat({a, b, a.slice(1, 0, 3)}, 1);
+  const at::Tensor segments = at::tensor({1, 1, 1, 1, 2, 2, 2, 3, 3, 3}, at::kLong).expand({2, 10});
+  for (const bool recomputed : {false, true}) {
+    EXPECT_EQ(recomputed ? recompute_blocks(*model) : 2, 2);
+    const at::Tensor packed = dynamic_cast<KeepsTextsApart&>(*model).hidden_apart(row, segments);
+    EXPECT_TRUE(packed.slice(1, 0, 4).allclose(language.hidden(a), 1e-5, 1e-6));
+    EXPECT_TRUE(packed.slice(1, 4, 7).allclose(language.hidden(b), 1e-5, 1e-6));
+    EXPECT_TRUE(packed.slice(1, 7).allclose(language.hidden(a).slice(1, 0, 3), 1e-5, 1e-6));
+    // A text that comes before changes what is told without segments.
+    EXPECT_FALSE(language.hidden(row).slice(1, 4, 7).allclose(language.hidden(b), 1e-3, 1e-4));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PackedModelTest,
+    testing::Values("{type: gpt, layers: 2, heads: 2, width: 16}",
+                    "{type: llama, layers: 2, heads: 4, kv_heads: 2, width: 16}",
+                    "{type: llama, layers: 2, heads: 2, width: 16, rope: {scaling: linear, "
+                    "factor: 2.0}, query_norm: true}"));
+
+}  // namespace
+}  // namespace accel
