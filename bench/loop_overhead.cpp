@@ -11,45 +11,50 @@
 #include <cstdlib>
 
 #include "bench/bench_job.h"
+#include "bench/between_steps.h"
 #include "runner/loop/run.h"
 
 namespace accel {
 namespace {
 
-template <class Work>
-double seconds(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+constexpr int64_t kWarmUp = 20;  // steps
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-double seconds_of_run(const BenchSetting& setting, const BenchFolder& folder) {
-  const auto job = make_bench_job(setting, folder);
+/// Those of `setting.steps` steps of a run, behind a few others.
+double seconds_of_run(BenchSetting setting, const BenchFolder& folder) {
   static int runs = 0;
   RunRequest request;
   request.run_dir = (folder.path() / std::to_string(++runs)).string();
-  return seconds([&] { run_job(*job, request); });
+  const int64_t last = kWarmUp + setting.steps;
+  setting.steps = last + 1;
+  const auto job = make_bench_job(setting, folder);
+  std::chrono::steady_clock::time_point begin, end;
+  between_steps(
+      *job, kWarmUp, last, [&] { begin = std::chrono::steady_clock::now(); },
+      [&] { end = std::chrono::steady_clock::now(); });
+  run_job(*job, request);
+  return std::chrono::duration<double>(end - begin).count();
 }
 
-/// A run of few steps is taken from each of many: what remains has neither start nor end.
+double seconds_of_bare_steps(Job& job, const std::vector<Batch>& batches, int64_t steps) {
+  const auto begin = std::chrono::steady_clock::now();
+  bare_steps(job, batches, steps);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 void measure(const BenchSetting& setting, int64_t rounds) {
   const BenchFolder folder;
   const auto bare = make_bench_job(setting, folder);
   const std::vector<Batch> batches = first_batches(*bare);
-  BenchSetting start = setting, whole = setting;
-  start.steps = 20;
-  whole.steps += start.steps;
-  bare_steps(*bare, batches, start.steps);
+  bare_steps(*bare, batches, kWarmUp);
   std::vector<double> ours, theirs;
   for (int64_t round = 0; round < rounds; ++round) {
-    theirs.push_back(seconds([&] { bare_steps(*bare, batches, setting.steps); }));
-    const double before = seconds_of_run(start, folder);
-    ours.push_back(seconds_of_run(whole, folder) - before);
+    theirs.push_back(seconds_of_bare_steps(*bare, batches, setting.steps));
+    ours.push_back(seconds_of_run(setting, folder));
   }
   const double n = static_cast<double>(setting.steps), a = median(ours), b = median(theirs);
   std::printf(
