@@ -143,21 +143,22 @@ class RegisterPretrained : Registration {
       if (reading.problems.size() == before) options = schema.read(given, reading);
       if (reading.problems.size() != before) return {};
     }
-    Span where = given.where;
+    Node section{Node::Map{}, given.where};
     if constexpr (HasLora<Options>) {
       static const Node kNothing{Node::Map{}, {}};
       const Node::Entry* lora = given.find("lora");
-      if (lora) where = lora->where;
+      if (lora) section = {lora->node.value, lora->where};
       options.lora =
           with_adapter(options.lora, T::names(options), lora ? lora->node : kNothing, reading);
       if (reading.problems.size() != before) return {};
     }
-    return {
-        T::kName, detail::with_type(T::kName, schema.write(options, &given), node),
-        [options, where](const ModelContext& context) { return make(options, where, context); }};
+    return {T::kName, detail::with_type(T::kName, schema.write(options, &given), node),
+            [options, section](const ModelContext& context) {
+              return make(options, section, context);
+            }};
   }
 
-  static std::unique_ptr<Model> make(const Options& options, const Span& where,
+  static std::unique_ptr<Model> make(const Options& options, const Node& section,
                                      const ModelContext& context) {
     auto model = std::make_unique<T>(options, context);
     const HfNames names = T::names(options);
@@ -166,7 +167,7 @@ class RegisterPretrained : Registration {
     }
     if constexpr (HasLora<Options>) {
       if (options.lora.rank > 0) {
-        add_lora(*model, options.lora, {names, T::kGenerates, where});
+        add_lora(*model, options.lora, {names, T::kGenerates, section});
       }
     }
     return model;

@@ -54,6 +54,11 @@ void check_patterns(const std::vector<std::string>& patterns, const char* kind,
   problems.check();
 }
 
+Span place_of(const Node& section, const char* key) {
+  const Node::Entry* entry = section.find(key);
+  return entry ? entry->node.where : section.where;
+}
+
 bool is_of_adapter(const std::string& name) {
   return name.ends_with(kLoraA) || name.ends_with(kLoraB);
 }
@@ -99,9 +104,12 @@ std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& na
 
 void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
   const std::vector<NamedLayer> layers = adaptable_layers(model, place.names.heads);
-  check_patterns(lora.targets, "linear layer", names_of(layers), place.where);
+  check_patterns(lora.targets, "linear layer", names_of(layers),
+                 place_of(place.section, "targets"));
   const std::vector<NamedTensor> base = parameters_of(model);
-  if (lora.also) check_patterns(*lora.also, "parameter", names_of(base), place.where);
+  if (lora.also) {
+    check_patterns(*lora.also, "parameter", names_of(base), place_of(place.section, "also"));
+  }
   const std::vector<std::string> also = also_trained(lora, place.names, place.generates);
   for (const NamedTensor& item : base) {
     item.tensor.set_requires_grad(matches_any(also, item.name));

@@ -1,7 +1,7 @@
 // Low-rank adapters: a model whose weights stay as they are, but for small updates beside them.
 #pragma once
 
-#include "core/diagnostic.h"
+#include "core/node.h"
 #include "models/lora_options.h"
 #include "runner/formats/hf_weights.h"
 
@@ -13,7 +13,7 @@ class Model;
 struct LoraPlace {
   HfNames names;
   bool generates;  ///< then the head is not trained unless it is asked for
-  Span where;      ///< of the section in the recipe
+  Node section;    ///< as the recipe has it: where problems are reported
 };
 
 /// Gives the linear layers that match `targets` an adapter, reads its weights where `lora` names a

@@ -135,14 +135,14 @@ TEST(LoraTest, MistakesAreToldWhereTheyAre) {
        "                                                     ^\n"
        "  hint: add 'rank: 8', or leave the section out\n"},
       {"rank: 2, targets: [c_attn]",
-       "recipe.yaml:1:44: error: 'c_attn' matches no linear layer\n"
+       "recipe.yaml:1:69: error: 'c_attn' matches no linear layer\n"
        "    {type: gpt, layers: 1, width: 4, heads: 2, lora: {rank: 2, targets: [c_attn]}}\n"
-       "                                               ^\n"
+       "                                                                        ^\n"
        "  hint: did you mean '*c_attn'?\n"},
       {"rank: 2, also: '*.wpe.wieght'",
-       "recipe.yaml:1:44: error: '*.wpe.wieght' matches no parameter\n"
+       "recipe.yaml:1:66: error: '*.wpe.wieght' matches no parameter\n"
        "    {type: gpt, layers: 1, width: 4, heads: 2, lora: {rank: 2, also: '*.wpe.wieght'}}\n"
-       "                                               ^\n"
+       "                                                                     ^\n"
        "  hint: did you mean '*.wpe.weight'?\n"},
       {"rank: -1",
        "recipe.yaml:1:57: error: 'rank' must be at least 0, not -1\n"
