@@ -53,6 +53,7 @@ const SplitCase kSplitCases[] = {
      {"trained.csv", "x-train-1.csv", "train0.csv"},
      "train",
      "train0.csv x-train-1.csv"},
+    {"WordsBegin", {"latest.csv", "test.csv", "my test.csv"}, "test", "my test.csv test.csv"},
     {"FoldersBeforeNames",
      {"train/test.csv", "evaluation/train.csv"},
      "test",
