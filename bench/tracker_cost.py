@@ -52,7 +52,7 @@ def main():
         recipe = Path(folder) / "lenet.yaml"
         recipe.write_text(RECIPE.replace("STEPS", str(steps)))
         for pair in range(pairs):
-            order = [(), (ALL,)] if pair % 2 == 0 else [(ALL,), ()]
+            order = [(), ALL] if pair % 2 == 0 else [ALL, ()]
             found = {bool(words): measured(program, recipe, steps, *words) for words in order}
             ratios.append(tuple(found[True][i] / found[False][i] for i in (0, 1)))
             print(f"processor {found[False][0]:.3f} s without, {found[True][0]:.3f} s with, x {ratios[-1][0]:.4f}; "

@@ -62,6 +62,12 @@ void keep_values(const RecordLine& line, std::map<std::string, double>& to) {
   }
 }
 
+bool is_run_folder(const std::string& folder) {
+  std::error_code unknown;
+  return fs::is_regular_file(folder + "/metrics.jsonl", unknown) ||
+         fs::exists(folder + "/recipe.yaml", unknown);
+}
+
 }  // namespace
 
 void RunSummary::add(const RecordLine& line) {
@@ -183,10 +189,11 @@ double RunSummary::total_seconds() const {
 }
 
 RunFollower::RunFollower(const std::string& run_dir) : path_(run_dir + "/metrics.jsonl") {
-  std::error_code unknown;
-  if (!fs::is_regular_file(path_, unknown) && !fs::exists(run_dir + "/recipe.yaml", unknown)) {
+  if (!is_run_folder(run_dir)) {
+    const std::string likely = "runs/" + run_dir;
     throw Error(ExitCode::kRecipe, "'" + run_dir + "' is no run folder: it has no metrics.jsonl",
-                "give the folder that 'run' printed, such as runs/NAME");
+                is_run_folder(likely) ? "did you mean '" + likely + "'?"
+                                      : "give the folder that 'run' printed, such as runs/NAME");
   }
   summary_.folder = run_dir;
   start_over();

@@ -213,6 +213,10 @@ def check_top_once(scratch, report):
     report.check("a folder that is no run's is refused", code == 2 and errors ==
                  "error: 'checkpoints' is no run folder: it has no metrics.jsonl\n"
                  "  hint: give the folder that 'run' printed, such as runs/NAME\n", errors)
+    for verb in ("top", "report"):
+        code, errors = scratch.call(verb, "job")
+        report.check(f"{verb} says which folder was meant", code == 2 and errors ==
+                     "error: 'job' is no run folder: it has no metrics.jsonl\n  hint: did you mean 'runs/job'?\n", errors)
 
 
 BASH = """source script.bash
