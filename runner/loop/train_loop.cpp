@@ -206,16 +206,7 @@ void TrainLoop::step() {
   profile_.after(state_.progress.step);
   state_.updates += result.updated;
   state_.last_loss = result.loss;
-  interval_.loss += result.loss;
-  interval_.grad_norm += result.grad_norm;
-  interval_.steps += 1;
-  interval_.samples += window.samples;
-  interval_.tokens += tokens_of(job, window.samples);
-  for (const auto& [name, value] : result.logged) {
-    auto& [sum, times] = interval_.logged[name];
-    sum += value;
-    ++times;
-  }
+  interval_.add(result, window.samples, tokens_of(job, window.samples));
   StepRecord record;
   record.step = state_.progress.step;
   record.epoch = window.epoch;
@@ -285,20 +276,9 @@ void TrainLoop::after_step() {
 
 void TrainLoop::log_interval() {
   const Job& job = parts_.job;
-  const auto steps = static_cast<double>(interval_.steps);
-  const double seconds = std::max(1e-9, training_seconds() - interval_.seconds);
-  std::vector<Measurement> values = {
-      {"train/loss", interval_.loss / steps},
-      {"train/grad_norm", interval_.grad_norm / steps},
-      {"train/lr", job.schedule->lr(job.optimizer->base_lrs().front(), state_.updates)},
-      {"train/epoch", epochs_done(job, state_.progress)},
-      {"train/samples_per_second", static_cast<double>(interval_.samples) / seconds}};
-  if (interval_.tokens > 0) {
-    values.emplace_back("train/tokens_per_second", static_cast<double>(interval_.tokens) / seconds);
-  }
-  for (const auto& [name, value] : interval_.logged) {
-    values.emplace_back("train/" + name, value.first / static_cast<double>(value.second));
-  }
+  const double lr = job.schedule->lr(job.optimizer->base_lrs().front(), state_.updates);
+  std::vector<Measurement> values =
+      interval_.measured({lr, epochs_done(job, state_.progress), training_seconds()});
   if (job.precision->loss_scale() != 1) {
     values.emplace_back("train/loss_scale", job.precision->loss_scale());
   }

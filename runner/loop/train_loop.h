@@ -9,6 +9,7 @@
 #include "runner/checkpoint/store.h"
 #include "runner/job/job.h"
 #include "runner/loop/deadline.h"
+#include "runner/loop/interval.h"
 #include "runner/loop/plan_check.h"
 #include "runner/loop/progress_bar.h"
 #include "runner/loop/run_state.h"
@@ -61,18 +62,6 @@ class TrainLoop {
   const std::string& stop_reason() const { return stop_reason_; }
 
  private:
-  /// Sums since the last log line.
-  struct Interval {
-    double loss = 0;
-    double grad_norm = 0;
-    int64_t steps = 0;
-    int64_t samples = 0;
-    int64_t tokens = 0;
-    /// By the task: sums, and of how many steps.
-    std::map<std::string, std::pair<double, int64_t>> logged = {};
-    double seconds = 0;  ///< training_seconds() at its start
-  };
-
   bool finished();
   /// A signal came, or the deadline is near: what this rank knows.
   bool must_stop() const;
@@ -108,7 +97,7 @@ class TrainLoop {
   Trigger eval_due_;
   Trigger save_due_;
   ProgressBar bar_;
-  Interval interval_;
+  Interval interval_;        ///< since the last log line
   std::vector<double> lrs_;  ///< the step's, of the optimizer's groups
   bool asked_ = false;       ///< by a rank at the start of the last step: to stop or to be steered
   double clock_ = 0;
