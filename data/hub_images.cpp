@@ -3,6 +3,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "data/fingerprint.h"
 #include "data/hub_choice.h"
@@ -15,7 +16,7 @@ namespace accel {
 namespace {
 
 struct HubImagesOptions : HubChoiceOptions {
-  FilePath path;
+  InputPath path;
   std::string image = "image";
   std::string target = "label";
   std::vector<std::string> labels;
@@ -97,12 +98,7 @@ class HubImages final : public Dataset {
     return {image_sample(images_.file(index), channels_, size_, name(index)),
             Array::label(labels_[static_cast<size_t>(index)])};
   }
-  DataShape shape() const override {
-    const int64_t channels = channels_ == Channels::kRgb ? 3 : 1;
-    return {.input = {channels, image_size_.height, image_size_.width},
-            .classes = classes_.count(),
-            .labels = classes_.names()};
-  }
+  DataShape shape() const override { return image_shape(channels_, image_size_, classes_); }
   std::string fingerprint() const override { return fingerprint_; }
   std::string name(int64_t index) const override { return path_ + " row " + std::to_string(index); }
 

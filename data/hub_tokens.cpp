@@ -4,6 +4,7 @@
 
 #include "core/dataset.h"
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/registry.h"
 #include "core/targets.h"
 #include "data/fingerprint.h"
@@ -17,7 +18,7 @@ namespace accel {
 namespace {
 
 struct HubTokensOptions : HubChoiceOptions {
-  FilePath path;
+  InputPath path;
   std::string input = "input_ids";
   std::string token_targets;
   std::string target;

@@ -87,12 +87,7 @@ class ImageFolder final : public Dataset, public LeavesOut {
             Array::label(labels_[static_cast<size_t>(number)])};
   }
 
-  DataShape shape() const override {
-    const int64_t channels = channels_ == Channels::kRgb ? 3 : 1;
-    return {.input = {channels, image_size_.height, image_size_.width},
-            .classes = classes_.count(),
-            .labels = classes_.names()};
-  }
+  DataShape shape() const override { return image_shape(channels_, image_size_, classes_); }
 
   std::string fingerprint() const override { return fingerprint_; }
   std::string name(int64_t index) const override {

@@ -58,4 +58,10 @@ ImageSize common_image_size(int64_t count, const std::vector<int64_t>& size,
   return common;
 }
 
+DataShape image_shape(Channels channels, ImageSize size, const LabelMap& classes) {
+  return {.input = {channels == Channels::kRgb ? 3 : 1, size.height, size.width},
+          .classes = classes.count(),
+          .labels = classes.names()};
+}
+
 }  // namespace accel

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/data_shape.h"
 #include "core/rules.h"
+#include "data/label_map.h"
 #include "runner/formats/image.h"
 
 namespace accel {
@@ -25,6 +27,9 @@ Array image_sample(std::span<const std::byte> file, Channels channels,
 /// 0 x 0 when there are several. `size_of` tells an image's own.
 ImageSize common_image_size(int64_t count, const std::vector<int64_t>& size,
                             const std::function<ImageSize(int64_t index)>& size_of);
+
+/// Of such samples with a class label each.
+DataShape image_shape(Channels channels, ImageSize size, const LabelMap& classes);
 
 /// Calls `use` with at most `probes` indices spread evenly over [0, count).
 template <class Use>

@@ -3,7 +3,6 @@
 #include <torch/nn/init.h>
 
 #include "core/error.h"
-#include "core/packed_texts.h"
 #include "models/sizes.h"
 
 namespace accel {
@@ -49,10 +48,6 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
   const int64_t length = data.input.empty() ? 0 : data.input[0];
   const int64_t vocab = sufficient_size({kind.model, "vocab", options.vocab, data.vocab});
   longest_ = sufficient_size({kind.model, "context", options.context, length});
-  // Packed texts are refused elsewhere, for what they are.
-  if (kind.has_segments && options.segments > 1 && !is_packed(data)) {
-    sufficient_size({kind.model, "segments", {options.segments}, data.segments});
-  }
   if (kind.skips_pads && options.pad >= vocab) {
     throw Error(ExitCode::kRecipe,
                 "'pad' of the model '" + std::string(kind.model) + "' is " +

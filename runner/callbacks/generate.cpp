@@ -62,9 +62,6 @@ class Generate final : public Callback {
           ExitCode::kRecipe, "'generate' needs a language model and data that is text",
           "it is for models such as gpt and llama, on data with a tokenizer or of type text");
     }
-    if (options.prompts.empty()) {
-      throw Error(ExitCode::kRecipe, "'generate' has no prompts", "give it a list of texts");
-    }
     if (options.every) {
       try {
         every_ = std::max<int64_t>(1, context.length.steps(*options.every));

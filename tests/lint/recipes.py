@@ -19,8 +19,9 @@ MACHINE = {"MACHINE_RANK": "1", "MAIN_ADDRESS": "10.0.0.1"}
 
 def is_no_fault(line):
     told = json.loads(line)
-    missing = told["message"].endswith("', which is not there") or told["message"].startswith("the data set '")
-    return missing or told["severity"] == "warning"
+    message = told["message"]
+    missing = message.endswith(("', which is not there", "', which is not on this machine"))
+    return missing or message.startswith("the data set '") or told["severity"] == "warning"
 
 
 def main(binary):

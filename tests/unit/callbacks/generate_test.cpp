@@ -71,7 +71,10 @@ TEST(GenerateCallbackTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(complaint<Callback>("{type: generate, prompts: [a]}", context_with(nullptr)),
             "'generate' needs a language model and data that is text");
   EXPECT_EQ(complaint<Callback>("{type: generate, prompts: []}", context_with(texts)),
-            "'generate' has no prompts");
+            "recipe.yaml:1:27: error: 'prompts' is missing\n"
+            "    {type: generate, prompts: []}\n"
+            "                              ^\n"
+            "  hint: add 'prompts': Texts to go on from, each logged by itself.\n");
   EXPECT_EQ(complaint<Callback>("{type: generate, prompts: [a]}", context_with(texts, false)),
             "'generate' writes behind evaluations, but there are none");
   EXPECT_EQ(

@@ -340,12 +340,8 @@ TEST_P(BertKindTest, DropsOnlyInTraining) {
 INSTANTIATE_TEST_SUITE_P(All, BertKindTest, testing::Values("bert", "roberta", "distilbert"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(BertTest, SegmentsAndHeadsMustFit) {
-  ModelContext context = texts();
-  context.data.segments = 3;
-  EXPECT_EQ(complaint<Model>("{type: bert, layers: 1, heads: 2, width: 8}", context),
-            "'segments' of the model 'bert' is 2, but the data needs 3");
-  EXPECT_TRUE(complaint<Model>("{type: bert, width: 9}", context)
+TEST(BertTest, HeadsMustFit) {
+  EXPECT_TRUE(complaint<Model>("{type: bert, width: 9}", texts())
                   .starts_with("recipe.yaml:1:1: error: 'width' must be a multiple of 'heads', but "
                                "9 is not one of 4\n"));
 }
