@@ -205,6 +205,11 @@ Splits splits_of_config(const Node& config, const Names& all) {
     for (std::string& name : names) name.insert(0, below);
   }
   std::erase_if(out, [](const auto& item) { return item.second.empty(); });
+  if (out.empty() && !all.empty()) {
+    throw DataError(
+        "no file is like those of the config '" + text_of(config, "config_name") + "' in README.md",
+        "see 'data_files' there, or choose with 'files'");
+  }
   return out;
 }
 

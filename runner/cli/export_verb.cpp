@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/log.h"
 #include "models/hf_family.h"
 #include "models/lora_folder.h"
 #include "runner/checkpoint/accelerate_folder.h"
@@ -140,7 +141,12 @@ void add_tokenizer(const fs::path& path, std::map<std::string, std::string>& fil
 std::map<std::string, std::string> files_to_copy(const ExportSource& source) {
   std::map<std::string, std::string> out;
   std::error_code error;
-  for (const std::string& path : source.tokenizers) add_tokenizer(path, out);
+  for (const std::string& path : source.tokenizers) {
+    add_tokenizer(path, out);
+    if (!fs::exists(path, error)) {
+      warn("the tokenizer '" + path + "' is not there any more: the folder is without it");
+    }
+  }
   if (out.empty() && !source.base.empty()) add_tokenizer(source.base, out);
   constexpr auto kGeneration = "generation_config.json";
   const std::string generation = (fs::path(source.base) / kGeneration).string();

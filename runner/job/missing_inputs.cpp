@@ -21,6 +21,8 @@ std::string shown(const fs::path& path) {
 std::string hint_for(const fs::path& missing, const Node& value) {
   const fs::path folder = missing.parent_path();
   std::error_code error;
+  if (fs::is_symlink(missing, error)) return "it is a link to what is not there";
+  if (fs::is_regular_file(folder, error)) return "'" + shown(folder) + "' is a file, not a folder";
   if (!fs::is_directory(folder, error)) {
     return "its folder '" + shown(folder) + "' is not there either";
   }

@@ -206,7 +206,7 @@ std::string headline(const TrainLoop& loop, bool finished) {
   const std::string how = signal ? "interrupted by signal " + std::to_string(signal) : "stopped";
   const std::string why = loop.stop_reason().empty() ? "" : ", as " + loop.stop_reason() + ",";
   // Before the first step there is nothing to save, and a save may have failed.
-  return how + (loop.last_checkpoint().empty() ? " without a checkpoint" : " and saved") + why;
+  return how + (loop.has_saved() ? " and saved" : " without a checkpoint") + why;
 }
 
 ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request, LoopEnd ended) {
@@ -220,7 +220,7 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
   end.headline = headline(loop, end.finished);
   for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
   // Whoever starts the interrupted again would start what its user has stopped.
-  const bool wanted = ended == LoopEnd::kStopped && !loop.last_checkpoint().empty();
+  const bool wanted = ended == LoopEnd::kStopped && loop.has_saved();
   if (!end.finished) return wanted ? ExitCode::kDone : ExitCode::kInterrupted;
   const ExpectReport expect = check_expectations(job, loop.state());
   for (const std::string& line : expect.lines) say(line);

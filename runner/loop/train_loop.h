@@ -58,6 +58,9 @@ class TrainLoop {
   const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
   /// Steps this loop has made itself.
   int64_t steps_done() const { return state_.progress.step - first_step_; }
+  /// Whether there is a checkpoint to go on from, as far as this rank knows: one that saves nothing
+  /// itself knows that it took part.
+  bool has_saved() const { return parts_.saves ? !last_checkpoint().empty() : saved_step_ >= 0; }
   /// Why it stopped before its planned end; empty when it did not.
   const std::string& stop_reason() const { return stop_reason_; }
 

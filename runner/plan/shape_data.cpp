@@ -38,6 +38,7 @@ class ShapeData final : public Dataset {
 DatasetParts shape_data(const DatasetParts& like, const DataShape& shape, int64_t samples) {
   if (like.parts.empty()) return {};
   DatasetPart part{like.parts.front().component, {}};
+  part.component.type.clear();  // its samples are what transforms made of that one's
   part.component.make = [shape, samples](const DatasetContext&) {
     return std::make_unique<ShapeData>(shape, samples);
   };

@@ -115,7 +115,9 @@ std::string value_text(const TrialValue& value) {
 }
 
 std::string override_text(const TrialValue& value) {
-  return value.key + "=" + detail::inline_text(value.value);
+  const Node& node = value.value;
+  const bool is_nothing = !node.scalar() && !node.list() && !node.map();
+  return value.key + "=" + (is_nothing ? "~" : detail::inline_text(node));
 }
 
 }  // namespace accel

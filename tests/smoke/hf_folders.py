@@ -59,6 +59,11 @@ def check_tokenizer(scratch, recipes, report):
     report.check("a tokenizer of any name is exported", there.get("tokenizer.json") == own, sorted(there))
     report.check("as what it is", b"PreTrainedTokenizerFast" in there.get("tokenizer_config.json", b""))
     report.check("without what lies beside it", "merges.txt" not in there)
+    (data / "reviews_tokenizer.json").rename(data / "moved.json")
+    code, errors = scratch.call("export", "runs/texts", "--to", "without")
+    report.check("one that has moved is told of", code == 0 and "reviews_tokenizer.json' is not there any more: the "
+                 "folder is without it" in errors, errors)
+    (data / "moved.json").rename(data / "reviews_tokenizer.json")
     (data / "folder").mkdir()
     (data / "folder/tokenizer.json").write_bytes(own)
     (data / "folder/tokenizer_config.json").write_text("{}")

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import runs
 
@@ -80,6 +81,9 @@ def main():
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
         check_planned_run(scratch)
+        masked = Path(__file__).resolve().parents[2] / "recipes/tiny/reviews_masked.yaml"
+        code, out, errors = tell(scratch, "plan", masked)
+        check(code == 0 and "  model      roberta, " in out, f"hidden tokens: {code} {out} {errors}")
         write_model(scratch.path / "model")
         code, out, errors = tell(scratch, "estimate-memory", "model")
         check(code == 0 and out == ESTIMATE, f"{code} {out} {errors}")

@@ -115,9 +115,9 @@ def replay(binary, steps, words):
         return before is not None and behind
 
 
-def stop_and_crash(binary):
+def stop_and_crash(binary, words):
     with runs.Scratch(binary, RECIPE.replace("STEPS steps", "1000000 steps")) as scratch:
-        process = scratch.start("job.yaml")
+        process = scratch.start("job.yaml", *words)
         wait_until_open(scratch, process, scratch.run)
         code, out, errors = ask(scratch, "stop")
         check(code == 0 and out.startswith("stops after step "), f"stop: {code} {out} {errors}")
@@ -141,7 +141,7 @@ def main():
         while not replay(binary, steps, words):
             tries += 1
             check(tries < 5, "no run was paused behind a checkpoint")
-    stop_and_crash(binary)
+        stop_and_crash(binary, words)
 
 
 if __name__ == "__main__":

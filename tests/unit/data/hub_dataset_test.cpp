@@ -95,6 +95,15 @@ TEST(HubFilesTest, WhatIsEvaluatedIsValidationElseTest) {
   EXPECT_EQ(chosen(folder, {.config = {}, .split = {}, .files = {}, .train = false}), "valid.csv");
 }
 
+TEST(HubFilesTest, AConfigOfFilesThatAreNotThereIsToldOf) {
+  const TempFolder folder;
+  folder.write("train.csv", "x");
+  folder.write("README.md", "---\nconfigs:\n- config_name: fr\n  data_files: fr/*.csv\n---\n");
+  EXPECT_EQ(chosen(folder, {.config = "fr", .split = {}, .files = {}}),
+            "no file is like those of the config 'fr' in README.md\n"
+            "see 'data_files' there, or choose with 'files'");
+}
+
 TEST(HubFilesTest, ReadmeNamesConfigsAndSplits) {
   const TempFolder folder;
   for (const char* file : {"en/a.csv", "en/b.csv", "de/train.csv", "de/test.csv", "all.csv"}) {

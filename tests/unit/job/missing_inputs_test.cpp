@@ -64,6 +64,15 @@ TEST_F(MissingInputsTest, AFolderThatIsMissingIsAHint) {
             "  hint: its folder '/nowhere' is not there either\n");
 }
 
+TEST_F(MissingInputsTest, WhatStandsInTheWayIsAHint) {
+  folder_.write("set.csv", "");
+  EXPECT_TRUE(told("{type: csv, path: set.csv/x, target: x}")
+                  .ends_with("  hint: 'set.csv' is a file, not a folder\n"));
+  std::filesystem::create_symlink("nowhere", "link.csv");
+  EXPECT_TRUE(told("{type: csv, path: link.csv, target: x}")
+                  .ends_with("  hint: it is a link to what is not there\n"));
+}
+
 TEST_F(MissingInputsTest, WhereARelativePathBeginsIsAHint) {
   EXPECT_EQ(told("{type: text, path: corpus}"),
             "r.yaml:2:34: error: 'path' is 'corpus', which is not there\n"

@@ -30,6 +30,11 @@ TEST(TrialsTest, AGridIsEveryCombination) {
             (Texts{"a=x b=1", "a=x b=2", "a='y z' b=1", "a='y z' b=2"}));
 }
 
+TEST(TrialsTest, NothingIsSaidAsOnTheCommandLine) {
+  EXPECT_EQ(words_of("grid: {data.eval: [~, [a, b]]}\n"),
+            (Texts{"data.eval=~", "data.eval=[a, b]"}));
+}
+
 TEST(TrialsTest, PairedListsGoTogether) {
   EXPECT_EQ(words_of("paired: {a: [1, 2], b: [[8], [8, 8]]}\n"),
             (Texts{"a=1 b=[8]", "a=2 b=[8, 8]"}));
