@@ -86,7 +86,7 @@ def write_job(folder, name, case, kind):
     for file, tensor in (("inputs", inputs), ("probe", inputs), ("targets", targets), ("probe_targets", targets)):
         np.save(folder / f"{file}.npy", tensor.numpy())
     recipe = RECIPE % (kind, "model", "logits" if name == "tagger" else "", TASKS[task])
-    (folder / "job.yaml").write_text(recipe.replace(", output: ''", ""))
+    (folder / "job.yaml").write_text(recipe.replace(", output: ''", "").replace("kernels: reference", "kernels: fused"))
     return list(zip(inputs.split(BATCH), targets.split(BATCH)))
 
 

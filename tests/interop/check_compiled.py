@@ -65,7 +65,7 @@ def check(binary, folder, name):
     for file, tensor in (("inputs", inputs), ("targets", targets), ("probe", probe[0]), ("probe_targets", probe[1])):
         np.save(folder / f"{file}.npy", tensor.numpy())
     recipe = exported.RECIPE % ("aoti", "model", "", exported.TASKS[task])
-    (folder / "job.yaml").write_text(recipe.replace(", output: ''", ""))
+    (folder / "job.yaml").write_text(recipe.replace(", output: ''", "").replace("kernels: reference", "kernels: fused"))
     losses, weights, ours = train_here(binary, folder)
 
     fresh = copy.deepcopy(module)

@@ -40,7 +40,7 @@ data:
 task: %s
 optimizer: {{type: sgd, lr: {LR}}}
 train: {{until: {STEPS} steps, batch: {BATCH}, max_grad_norm: none}}
-accelerator: {{num_cpu_threads_per_process: 1}}
+accelerator: {{num_cpu_threads_per_process: 1, kernels: reference}}
 """
 
 LAYERED = ("tagger", "gpt2", "llama", "bert")

@@ -84,7 +84,7 @@ data:
   loader: {{shuffle: false}}
 optimizer: {{type: adamw, lr: {LR}, weight_decay: 0.01}}
 train: {{until: {STEPS} steps, batch: {BATCH}, max_grad_norm: none}}
-accelerator: {{num_cpu_threads_per_process: 1}}
+accelerator: {{num_cpu_threads_per_process: 1, kernels: reference}}
 """
 
 

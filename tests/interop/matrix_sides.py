@@ -97,8 +97,6 @@ class Job:
     def recipe(self):
         every = f"{self.evaluates} steps" if self.evaluates else "never"
         eval_data = f"\n  eval: {self.side['data'].removeprefix('train: ')[:-1]}, limit: 16}}" if self.evaluates else ""
-        # accel-run's own GELU rounds otherwise; its reference is PyTorch's, to the bit.
-        kernels = ", kernels: reference" if "type: gpt" in self.model_text else ""
         precision = f", mixed_precision: fp16, grad_scaler: {self.scale}" if self.scale else ""
         return f"""
 seed: {SEED}
@@ -109,7 +107,7 @@ data:
 optimizer: {self.optimizer_text}
 scheduler: {self.schedule_text}
 train: {{until: {TOTAL} steps, batch: {BATCH}, gradient_accumulation_steps: {self.accumulation}}}
-accelerator: {{num_cpu_threads_per_process: 1{precision}{kernels}}}
+accelerator: {{num_cpu_threads_per_process: 1, kernels: reference{precision}}}
 eval: {{every: {every}}}
 checkpoint: {{every: {SAVED} steps, at_end: true, async: false, keep: {{last: 9}}}}
 """
