@@ -1,13 +1,16 @@
 // Values of Arrow's columns as texts, bytes and numbers.
 #pragma once
 
-#include <arrow/array.h>
-#include <arrow/type.h>
-
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+namespace arrow {
+class Array;
+class DataType;
+}  // namespace arrow
 
 namespace accel {
 
