@@ -93,23 +93,33 @@ constexpr auto kConvolutionBackward =
     &convolution_backward<IntArrayRef, IntArrayRef, IntArrayRef, bool, IntArrayRef, int64_t,
                           std::array<bool, 3>>;
 
+/// Names of those that compute 16-bit types in float32.
+std::set<std::string>& wide_operators() {
+  static std::set<std::string> names;
+  return names;
+}
+
+/// All of them do.
 void stand_in(torch::Library& aten) {
   using T = const Tensor&;
   using M = const OptionalTensor&;
   using S = const at::Scalar&;
   using I = IntArrayRef;
   using Scale = std::optional<double>;
-  aten.impl("mm", &widened<&at::cpu::mm, T>);
-  aten.impl("bmm", &widened<&at::cpu::bmm, T>);
-  aten.impl("addmm", &widened<&at::cpu::addmm, T, T, S, S>);
-  aten.impl("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>);
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu",
-            &attention<T, T, double, bool, M, Scale>);
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward",
-            &attention_backward<T, T, T, T, T, double, bool, M, Scale>);
-  aten.impl("convolution", &widened<kConvolution, T, M, I, I, I, bool, I, int64_t>);
-  aten.impl("convolution_backward", &widened<kConvolutionBackward, T, T, at::OptionalIntArrayRef, I,
-                                             I, I, bool, I, int64_t, std::array<bool, 3>>);
+  const auto put = [&](const char* name, auto* kernel) {
+    aten.impl(name, kernel);
+    wide_operators().insert(std::string("aten::").append(name));
+  };
+  put("mm", &widened<&at::cpu::mm, T>);
+  put("bmm", &widened<&at::cpu::bmm, T>);
+  put("addmm", &widened<&at::cpu::addmm, T, T, S, S>);
+  put("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>);
+  put("_scaled_dot_product_flash_attention_for_cpu", &attention<T, T, double, bool, M, Scale>);
+  put("_scaled_dot_product_flash_attention_for_cpu_backward",
+      &attention_backward<T, T, T, T, T, double, bool, M, Scale>);
+  put("convolution", &widened<kConvolution, T, M, I, I, I, bool, I, int64_t>);
+  put("convolution_backward", &widened<kConvolutionBackward, T, T, at::OptionalIntArrayRef, I, I, I,
+                                       bool, I, int64_t, std::array<bool, 3>>);
 }
 
 /// PyTorch warns of a kernel that takes another's place.
@@ -133,16 +143,7 @@ void stand_in_for_aten() {
 }
 
 bool is_computed_wide(const std::string& name) {
-  static const std::set<std::string> kNames = {
-      "aten::mm",
-      "aten::bmm",
-      "aten::addmm",
-      "aten::baddbmm",
-      "aten::_scaled_dot_product_flash_attention_for_cpu",
-      "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-      "aten::convolution",
-      "aten::convolution_backward"};
-  return kNames.count(name) > 0;
+  return wide_operators().count(name) > 0;
 }
 
 }  // namespace accel
