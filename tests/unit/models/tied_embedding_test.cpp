@@ -3,14 +3,50 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <map>
+#include <memory>
+#include <stdexcept>
 
 #include "kernels/kernels.h"
 
 namespace accel {
 namespace {
+
+/// Counts allocations by their size.
+class MemoryMeter final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    if (bytes > 0) ++counts_[static_cast<size_t>(bytes)];
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int count(size_t bytes) const { return counts_.count(bytes) ? counts_.at(bytes) : 0; }
+
+ private:
+  std::map<size_t, int> counts_;
+};
+
+/// A zero whose gradient by `x` is `gradient` itself.
+class HeldGradient final : public torch::autograd::Function<HeldGradient> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& gradient) {
+    context->save_for_backward({gradient});
+    return at::zeros({}, x.options());
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list&) {
+    return {context->get_saved_variables()[0], at::Tensor()};
+  }
+};
 
 class TiedEmbeddingTest : public testing::Test {
  protected:
@@ -66,6 +102,37 @@ TEST_F(TiedEmbeddingTest, HasTheSameBitsForAnyNumberOfThreads) {
   const at::Tensor two = gradient(&tied_embedding, false);
   at::set_num_threads(threads);
   EXPECT_TRUE(one.equal(two));
+}
+
+TEST_F(TiedEmbeddingTest, AddsToTheHeadsGradientWhereItLies) {
+  const at::Tensor x = tied_embedding(table_, tokens_);
+  const at::Tensor scores = at::linear(x.tanh(), table_);
+  MemoryMeter meter;
+  {
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE,
+                                    std::shared_ptr<MemoryMeter>(&meter, [](auto*) {}));
+    scores.sum().backward();
+  }
+  EXPECT_EQ(meter.count(table_.nbytes()), 1);
+}
+
+TEST_F(TiedEmbeddingTest, DoesNotChangeAGradientThatSomeoneHolds) {
+  for (const at::Tensor& held :
+       {at::ones_like(table_), at::ones({6, 50}).t(), at::ones({}).expand({50, 6})}) {
+    table_.mutable_grad() = at::Tensor();
+    HeldGradient::apply(table_, held).add(tied_embedding(table_, tokens_).sum()).backward();
+    EXPECT_TRUE(held.equal(at::ones_like(table_)));
+    EXPECT_FALSE(table_.grad().equal(held));
+  }
+}
+
+TEST_F(TiedEmbeddingTest, ForgetsTheRowsOfABackwardPassThatFailed) {
+  // A second look-up, behind whose backward pass that of the first one waits and fails.
+  const at::Tensor first = tied_embedding(table_, tokens_);
+  first.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no"); });
+  const at::Tensor both = first.add(tied_embedding(table_, tokens_));
+  EXPECT_THROW(both.sum().backward(), std::runtime_error);
+  EXPECT_TRUE(gradient(&tied_embedding, true).allclose(gradient(&apart, true), 1e-5, 1e-5));
 }
 
 TEST_F(TiedEmbeddingTest, LeavesTheHooksOfOthersAlone) {
