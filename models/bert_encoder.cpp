@@ -64,13 +64,15 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options)
   outer_norm_ = bert_norm(*this, kind.outer_norm, options);
 }
 
-at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask) {
+at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
+                              Places places) {
+  const at::Tensor asking = at_places(x, places);
   const at::Tensor y = at::scaled_dot_product_attention(
-      by_head(query_->forward(x)), by_head(key_->forward(x)), by_head(value_->forward(x)), mask,
-      is_training() ? attention_dropout_ : 0.0);
-  const at::Tensor attended = attended_->forward(y.transpose(1, 2).reshape_as(x));
+      by_head(query_->forward(asking)), by_head(key_->forward(x)), by_head(value_->forward(x)),
+      mask, is_training() ? attention_dropout_ : 0.0);
+  const at::Tensor attended = attended_->forward(y.transpose(1, 2).reshape_as(asking));
   const at::Tensor seen =
-      attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(x));
+      attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
   const at::Tensor inner = activate(activation_, inner_->forward(seen));
   return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
 }
@@ -111,7 +113,7 @@ at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
   return counted.cumsum(1).mul(counted).add(*pad_);
 }
 
-at::Tensor BertEncoder::forward(const Batch& batch) {
+at::Tensor BertEncoder::forward(const Batch& batch, Places read) {
   const at::Tensor& tokens = batch.inputs;
   at::Tensor x = words_->forward(tokens);
   if (segments_) {
@@ -126,7 +128,10 @@ at::Tensor BertEncoder::forward(const Batch& batch) {
     const at::Tensor places = at::arange(tokens.size(1), tokens.options());
     mask = places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1);
   }
-  for (const auto& layer : layers_) x = run_block(*layer, x, mask);
+  for (const auto& layer : layers_) {
+    const bool is_last = layer == layers_.back();
+    x = run_block(*layer, x, mask, is_last ? places_to_compute(read) : Places::kAll);
+  }
   return x;
 }
 

@@ -9,6 +9,7 @@
 #include "models/adapted_linear.h"
 #include "models/bert_kind.h"
 #include "models/block.h"
+#include "models/places.h"
 
 namespace accel {
 
@@ -26,8 +27,8 @@ class BertLayer final : public Block {
  public:
   BertLayer(const BertKind& kind, const BertOptions& options);
 
-  /// `mask` is [batch, 1, 1, length]: which tokens may be seen.
-  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask);
+  /// `mask` is [batch, 1, 1, length]: which tokens may be seen. The output has `places` of x.
+  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask, Places places);
 
  private:
   /// [batch, length, width] to [batch, heads, length, width / heads]
@@ -48,8 +49,8 @@ class BertEncoder final : public torch::nn::Module {
   /// For `vocab` tokens in texts of up to `context`.
   BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context);
 
-  /// [batch, length, width] of a batch of tokens.
-  at::Tensor forward(const Batch& batch);
+  /// [batch, length, width] of a batch of tokens; of the length at least the places in `read`.
+  at::Tensor forward(const Batch& batch, Places read);
   const at::Tensor& word_embedding() const { return words_->weight; }
 
  private:

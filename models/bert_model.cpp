@@ -107,8 +107,8 @@ at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
 }
 
 at::Tensor BertModel::forward_batch(const Batch& batch) {
-  const at::Tensor hidden = encoder_->forward(batch);
-  if (classifier_) return classes_of(hidden);
+  if (classifier_) return classes_of(encoder_->forward(batch, Places::kFirst));
+  const at::Tensor hidden = encoder_->forward(batch, Places::kAll);
   if (labels_) return labels_->forward(dropped(hidden));
   const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
   return at::linear(transform_norm_->forward(y), encoder_->word_embedding(), token_bias_);

@@ -16,6 +16,7 @@
 #include "models/block.h"
 #include "models/fitted_model.h"
 #include "models/hf_family.h"
+#include "models/places.h"
 #include "models/sizes.h"
 #include "models/transformer_schema.h"
 
@@ -89,14 +90,16 @@ class VitLayer final : public Block {
     after_ = vit_norm(*this, "layernorm_after", options);
   }
 
-  at::Tensor forward(const at::Tensor& inputs) {
+  /// The output has `places` of the inputs.
+  at::Tensor forward(const at::Tensor& inputs, Places places) {
     const at::Tensor normal = before_->forward(inputs);
     const at::Tensor y = at::scaled_dot_product_attention(
-        by_head(query_->forward(normal)), by_head(key_->forward(normal)),
+        by_head(query_->forward(at_places(normal, places))), by_head(key_->forward(normal)),
         by_head(value_->forward(normal)), /*attn_mask=*/{},
         is_training() ? attention_dropout_ : 0.0);
+    const at::Tensor asking = at_places(inputs, places);
     const at::Tensor x =
-        dropped(attended_->forward(y.transpose(1, 2).reshape_as(inputs))).add(inputs);
+        dropped(attended_->forward(y.transpose(1, 2).reshape_as(asking))).add(asking);
     return dropped(outer_->forward(activate(activation_, inner_->forward(after_->forward(x)))))
         .add(x);
   }
@@ -146,7 +149,10 @@ class VitEncoder final : public torch::nn::Module {
     const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
     at::Tensor x = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1).add(positions_);
     x = at::dropout(x, dropout_, is_training());
-    for (const auto& layer : layers_) x = run_block(*layer, x);
+    for (const auto& layer : layers_) {
+      const bool is_last = layer == layers_.back();
+      x = run_block(*layer, x, is_last ? places_to_compute(Places::kFirst) : Places::kAll);
+    }
     return norm_->forward(x).select(1, 0);
   }
 

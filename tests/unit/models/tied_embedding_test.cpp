@@ -8,31 +8,16 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/Allocator.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <map>
-#include <memory>
 #include <stdexcept>
 
 #include "kernels/kernels.h"
+#include "tests/unit/memory_meter.h"
 
 namespace accel {
 namespace {
-
-/// Counts allocations by their size.
-class MemoryMeter final : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
-    if (bytes > 0) ++counts_[static_cast<size_t>(bytes)];
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int count(size_t bytes) const { return counts_.count(bytes) ? counts_.at(bytes) : 0; }
-
- private:
-  std::map<size_t, int> counts_;
-};
 
 /// A zero whose gradient by `x` is `gradient` itself.
 class HeldGradient final : public torch::autograd::Function<HeldGradient> {
@@ -107,13 +92,8 @@ TEST_F(TiedEmbeddingTest, HasTheSameBitsForAnyNumberOfThreads) {
 TEST_F(TiedEmbeddingTest, AddsToTheHeadsGradientWhereItLies) {
   const at::Tensor x = tied_embedding(table_, tokens_);
   const at::Tensor scores = at::linear(x.tanh(), table_);
-  MemoryMeter meter;
-  {
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE,
-                                    std::shared_ptr<MemoryMeter>(&meter, [](auto*) {}));
-    scores.sum().backward();
-  }
-  EXPECT_EQ(meter.count(table_.nbytes()), 1);
+  const MemoryMeter made = memory_of([&] { scores.sum().backward(); });
+  EXPECT_EQ(made.count(table_.nbytes()), 1);
 }
 
 TEST_F(TiedEmbeddingTest, DoesNotChangeAGradientThatSomeoneHolds) {

@@ -6,31 +6,13 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "core/targets.h"
+#include "tests/unit/memory_meter.h"
 
 namespace accel {
 namespace {
-
-/// Counts the bytes of tensors made and freed on this thread while it lives.
-class MemoryMeter final : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
-    now_ += size;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0;
-  int64_t peak_ = 0;
-};
 
 /// The same numbers each time: unseeded, the generator begins elsewhere in every process.
 VocabularyHead random_head(int64_t tokens, int64_t vocab, int64_t width) {
@@ -105,10 +87,7 @@ TEST(ChunkedCrossEntropyTest, HoldsTheLogitsOfOneChunkAtATime) {
   const VocabularyHead head = random_head(2048, 2000, 4);
   const int64_t logit_bytes = int64_t{2048} * 2000 * 4;
   const auto peak_of = [&](auto loss_of) {
-    const auto meter = std::make_shared<MemoryMeter>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
-    differentiate(head, loss_of);
-    return meter->peak();
+    return memory_of([&] { differentiate(head, loss_of); }).peak();
   };
   EXPECT_GE(peak_of(plain_loss), 2 * logit_bytes);
   EXPECT_LE(peak_of([](const VocabularyHead& h) { return chunked_cross_entropy(h, 64); }),

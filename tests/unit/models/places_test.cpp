@@ -1,0 +1,120 @@
+// Models that read one place of their last block's output compute only that one: the losses and
+// gradients of the whole, in less time and memory.
+#include "models/places.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "core/model.h"
+#include "kernels/kernels.h"
+#include "models/module_state.h"
+#include "models/recompute.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/memory_meter.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kVocab = 11;
+
+struct Case {
+  const char* name;
+  const char* yaml;
+  bool images = false;
+  bool recomputes = false;
+  bool labels_each = false;  ///< and reads all places
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& each) {
+  return out << each.name;
+}
+
+ModelContext context_of(const Case& each) {
+  ModelContext context;
+  context.data.classes = 3;
+  if (each.images) {
+    context.data.input = {3, 8, 8};
+    return context;
+  }
+  context.data.input = {6};
+  context.data.input_type = DType::kI64;
+  context.data.vocab = kVocab;
+  if (each.labels_each) context.data.target = context.data.input;
+  return context;
+}
+
+struct Found {
+  at::Tensor scores;
+  int64_t bytes = 0;  ///< that were made for them
+  std::vector<NamedTensor> gradients;
+};
+
+Found found_with(Kernels kernels, const Case& each) {
+  use_kernels(kernels);
+  at::manual_seed(3);
+  const auto model = build<Model>(each.yaml, context_of(each));
+  if (each.recomputes) recompute_blocks(*model);
+  Batch batch;
+  batch.inputs = each.images ? at::randn({4, 3, 8, 8}) : at::randint(kVocab, {4, 6}, at::kLong);
+  if (!each.images) batch.lengths = at::arange(3, 7, at::kLong);
+  Found found;
+  found.bytes = memory_of([&] { found.scores = model->forward_batch(batch); }).total();
+  found.scores.square().sum().backward();
+  for (const NamedTensor& item : parameters_of(*model)) {
+    found.gradients.push_back({item.name, item.tensor.grad()});
+  }
+  use_kernels(Kernels::kReference);
+  return found;
+}
+
+class PlacesTest : public testing::TestWithParam<Case> {};
+
+TEST_P(PlacesTest, HaveTheScoresAndGradientsOfTheWhole) {
+  const Found whole = found_with(Kernels::kReference, GetParam());
+  const Found part = found_with(Kernels::kFused, GetParam());
+  EXPECT_TRUE(part.scores.allclose(whole.scores, 1e-5, 1e-6));
+  EXPECT_EQ(part.bytes < whole.bytes, !GetParam().labels_each);
+  ASSERT_EQ(part.gradients.size(), whole.gradients.size());
+  for (size_t i = 0; i < whole.gradients.size(); ++i) {
+    const at::Tensor &found = part.gradients[i].tensor, &wanted = whole.gradients[i].tensor;
+    ASSERT_EQ(found.defined(), wanted.defined()) << whole.gradients[i].name;
+    if (!wanted.defined()) continue;
+    EXPECT_TRUE(found.allclose(wanted, 1e-4, 1e-6)) << whole.gradients[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PlacesTest,
+    testing::Values(
+        Case{"bert", "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}"},
+        Case{"bert_of_one_layer", "{type: bert, layers: 1, heads: 2, width: 8, dropout: 0}"},
+        Case{"roberta", "{type: roberta, layers: 2, heads: 2, width: 8, dropout: 0}"},
+        Case{"distilbert", "{type: distilbert, layers: 2, heads: 2, width: 8, dropout: 0}"},
+        Case{.name = "recomputed",
+             .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}",
+             .recomputes = true},
+        Case{.name = "labels",
+             .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}",
+             .labels_each = true},
+        Case{.name = "vit",
+             .yaml = "{type: vit, patch: 4, layers: 2, heads: 2, width: 8, dropout: 0}",
+             .images = true}),
+    testing::PrintToStringParamName());
+
+TEST(PlacesToCompute, AreAllOfThemForTheReference) {
+  EXPECT_EQ(places_to_compute(Places::kFirst), Places::kAll);
+  use_kernels(Kernels::kFused);
+  EXPECT_EQ(places_to_compute(Places::kFirst), Places::kFirst);
+  EXPECT_EQ(places_to_compute(Places::kAll), Places::kAll);
+  {
+    const ShapesOnly shapes;
+    EXPECT_EQ(places_to_compute(Places::kFirst), Places::kFirst);
+  }
+  use_kernels(Kernels::kReference);
+  EXPECT_EQ(at_places(at::randn({2, 5, 3}), Places::kFirst).sizes(), at::IntArrayRef({2, 1, 3}));
+}
+
+}  // namespace
+}  // namespace accel
