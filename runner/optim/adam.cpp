@@ -1,10 +1,10 @@
 #include "runner/optim/adam.h"
 
 #include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/_fused_adamw.h>
 
 #include <cmath>
+
+#include "kernels/adam.h"
 
 namespace accel {
 namespace {
@@ -62,16 +62,20 @@ void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, Grou
     for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
     return;
   }
-  const auto run = [&](auto kernel) {
-    kernel(work.parameters, work.gradients, work.slots[1], work.slots[2], largest, work.slots[0],
-           work.lr, options.betas[0], options.betas[1], options.weight_decay, options.eps,
-           options.amsgrad, options.maximize);
-  };
-  if constexpr (kDecoupled) {
-    run([](auto&&... args) { at::_fused_adamw_(args...); });
-  } else {
-    run([](auto&&... args) { at::_fused_adam_(args...); });
-  }
+  adam_step_({.lr = work.lr,
+              .beta1 = options.betas[0],
+              .beta2 = options.betas[1],
+              .eps = options.eps,
+              .weight_decay = options.weight_decay,
+              .decoupled = kDecoupled,
+              .amsgrad = options.amsgrad,
+              .maximize = options.maximize},
+             {.parameters = work.parameters,
+              .gradients = work.gradients,
+              .averages = work.slots[1],
+              .squares = work.slots[2],
+              .largest_squares = largest,
+              .steps = work.slots[0]});
 }
 
 template struct AdamOptions<false>;

@@ -68,29 +68,37 @@ void GroupedOptimizer::fill_slots(size_t group, Item& item) {
   }
 }
 
+void GroupedOptimizer::gather(size_t index) {
+  Group& group = groups_[index];
+  GroupUpdate& work = group.update;
+  work.clear();
+  group.updated.clear();
+  work.lr = group.lr;
+  work.slots.resize(group.slot_names.size());
+  for (Item& item : group.items) {
+    const at::Tensor& parameter = item.parameter.tensor;
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    fill_slots(index, item);
+    group.updated.push_back(&item);
+    work.parameters.push_back(parameter);
+    work.gradients.push_back(laid_out_like(parameter, gradient));
+    for (size_t s = 0; s < item.slots.size(); ++s) work.slots[s].push_back(item.slots[s]);
+  }
+}
+
 void GroupedOptimizer::step() {
   const c10::NoGradGuard no_grad;
   for (size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
-    GroupUpdate work;
-    work.lr = group.lr;
-    work.slots.resize(group.slot_names.size());
-    std::vector<Item*> updated;
-    for (Item& item : group.items) {
-      const at::Tensor& parameter = item.parameter.tensor;
-      const at::Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      fill_slots(g, item);
-      updated.push_back(&item);
-      work.parameters.push_back(parameter);
-      work.gradients.push_back(laid_out_like(parameter, gradient));
-      for (size_t s = 0; s < item.slots.size(); ++s) work.slots[s].push_back(item.slots[s]);
+    gather(g);
+    if (group.updated.empty()) continue;
+    update_group(g, group.update);
+    for (size_t i = 0; i < group.updated.size(); ++i) {
+      std::vector<at::Tensor>& slots = group.updated[i]->slots;
+      for (size_t s = 0; s < slots.size(); ++s) slots[s] = group.update.slots[s][i];
     }
-    if (updated.empty()) continue;
-    update_group(g, work);
-    for (size_t i = 0; i < updated.size(); ++i) {
-      for (size_t s = 0; s < work.slots.size(); ++s) updated[i]->slots[s] = work.slots[s][i];
-    }
+    group.update.clear();
   }
 }
 

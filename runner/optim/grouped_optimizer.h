@@ -25,6 +25,13 @@ struct GroupUpdate {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;           ///< laid out as the parameters; not to be changed
   std::vector<std::vector<at::Tensor>> slots;  ///< by slot, then by parameter
+
+  /// Lets go of all tensors.
+  void clear() {
+    parameters.clear();
+    gradients.clear();
+    for (std::vector<at::Tensor>& slot : slots) slot.clear();
+  }
 };
 
 /// Throws CheckpointError when a saved state has another number of groups.
@@ -54,6 +61,8 @@ class GroupedOptimizer : public Optimizer {
     SlotNames slot_names;
     double base_lr = 0;
     double lr = 0;
+    GroupUpdate update = {};          ///< empty lists between steps, for their memory
+    std::vector<Item*> updated = {};  ///< the same
   };
 
   void add_group(const std::vector<NamedTensor>& parameters, SlotNames slot_names, double lr);
@@ -68,6 +77,8 @@ class GroupedOptimizer : public Optimizer {
 
  private:
   void fill_slots(size_t group, Item& item);
+  /// Puts what has a gradient on the group's lists.
+  void gather(size_t group);
   void load_item(size_t group, Item& item, const OptimizerState::Parameter& saved);
 
   std::vector<Group> groups_;

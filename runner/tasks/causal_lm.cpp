@@ -1,5 +1,4 @@
 // Predicting the next token.
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linear.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "core/registry.h"
 #include "core/targets.h"
 #include "core/task.h"
+#include "kernels/cross_entropy.h"
 #include "runner/tasks/chunked_cross_entropy.h"
 
 namespace accel {
@@ -151,9 +151,7 @@ class CausalLm final : public Task {
                        .to(at::kFloat)
                        .flatten(0, -2)
                  : token_scores(model, batch);
-    return {at::cross_entropy_loss(logits, batch.targets.flatten(), {}, at::Reduction::Mean,
-                                   kIgnoredTarget),
-            logits};
+    return {cross_entropy(logits, batch.targets.flatten(), kIgnoredTarget), logits};
   }
 
   CausalLmOptions options_;

@@ -1,9 +1,8 @@
 #include "runner/tasks/token_scores.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
-
 #include "core/error.h"
 #include "core/targets.h"
+#include "kernels/cross_entropy.h"
 
 namespace accel {
 
@@ -25,8 +24,7 @@ at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
 at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch) {
   // The mean over no token is NaN, which must not reach the weights.
   if (counted_targets(batch) == 0) return scores.sum().mul(0);
-  return at::cross_entropy_loss(scores.flatten(0, 1), batch.targets.flatten(), {},
-                                at::Reduction::Mean, kIgnoredTarget);
+  return cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), kIgnoredTarget);
 }
 
 }  // namespace accel

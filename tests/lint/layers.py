@@ -21,6 +21,7 @@ USES["runner/arrow"] = ("runner/formats",)  # the reader that its one function m
 USES["data"] += ("runner/tokenizers",)  # texts become ids where they are read
 USES["models"] += ("kernels",)
 USES["runner/optim"] += ("kernels",)
+USES["runner/tasks"] += ("kernels",)
 USES["runner/job"] = (*COMPONENTS, "kernels")
 USES["runner/loop"] = COMPONENTS + ("runner/job",)  # the loop runs what a job owns
 USES["runner/plan"] = (*COMPONENTS, "kernels", "runner/job", "runner/loop")  # it makes steps to measure them

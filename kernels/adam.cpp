@@ -1,0 +1,78 @@
+#include "kernels/adam.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/adam_cpu.h"
+#include "kernels/cpu_target.h"
+#include "kernels/kernels.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kGrain = 32768;  // elements that are worth a thread
+
+bool is_dense_float(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
+         tensor.is_non_overlapping_and_dense();
+}
+
+bool takes(const AdamRule& rule, const AdamTensors& tensors) {
+  return kernels() == Kernels::kFused && cpu_target() != CpuTarget::kAny && !rule.amsgrad &&
+         !rule.maximize &&
+         std::all_of(tensors.parameters.begin(), tensors.parameters.end(), is_dense_float) &&
+         std::all_of(tensors.gradients.begin(), tensors.gradients.end(), is_dense_float);
+}
+
+AdamFactors factors_of(const AdamRule& rule, double step) {
+  AdamFactors by;
+  (rule.decoupled ? by.decay : by.weight_decay) =
+      static_cast<float>(rule.decoupled ? 1 - rule.lr * rule.weight_decay : rule.weight_decay);
+  by.new_share = static_cast<float>(1 - rule.beta1);
+  by.beta2 = static_cast<float>(rule.beta2);
+  by.new_square_share = static_cast<float>(1 - rule.beta2);
+  by.root_correction = static_cast<float>(std::sqrt(1 - std::pow(rule.beta2, step)));
+  by.eps = static_cast<float>(rule.eps);
+  by.step_size = static_cast<float>(rule.lr / (1 - std::pow(rule.beta1, step)));
+  return by;
+}
+
+void update(const AdamFactors& by, const AdamTensors& tensors, size_t i) {
+  float* parameter = tensors.parameters[i].mutable_data_ptr<float>();
+  const float* gradient = tensors.gradients[i].const_data_ptr<float>();
+  float* average = tensors.averages[i].mutable_data_ptr<float>();
+  float* square = tensors.squares[i].mutable_data_ptr<float>();
+  at::parallel_for(0, tensors.parameters[i].numel(), kGrain, [&](int64_t begin, int64_t end) {
+    adam_cpu(by, parameter + begin, gradient + begin, average + begin, square + begin, end - begin);
+  });
+}
+
+void reference_step(const AdamRule& rule, const AdamTensors& tensors) {
+  const auto run = [&](auto kernel) {
+    kernel(tensors.parameters, tensors.gradients, tensors.averages, tensors.squares,
+           tensors.largest_squares, tensors.steps, rule.lr, rule.beta1, rule.beta2,
+           rule.weight_decay, rule.eps, rule.amsgrad, rule.maximize);
+  };
+  if (rule.decoupled) return run([](auto&&... args) { at::_fused_adamw_(args...); });
+  run([](auto&&... args) { at::_fused_adam_(args...); });
+}
+
+}  // namespace
+
+void adam_step_(const AdamRule& rule, const AdamTensors& tensors) {
+  if (!takes(rule, tensors)) return reference_step(rule, tensors);
+  AdamFactors by;
+  float of_step = -1;  // the one that `by` is of; most parameters have had as many
+  for (size_t i = 0; i < tensors.parameters.size(); ++i) {
+    const float step = *tensors.steps[i].const_data_ptr<float>();
+    if (step != of_step) by = factors_of(rule, step);
+    of_step = step;
+    update(by, tensors, i);
+  }
+}
+
+}  // namespace accel
