@@ -24,6 +24,7 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   at::Tensor forward(const at::Tensor& x);
   /// At most once.
   void adapt(const LoraOptions& lora);
+  bool is_adapted() const { return !lora_a_.is_empty(); }
 
  private:
   torch::nn::Linear lora_a_{nullptr}, lora_b_{nullptr};

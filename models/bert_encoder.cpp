@@ -1,8 +1,9 @@
 #include "models/bert_encoder.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
+
+#include "models/self_attention.h"
 
 namespace accel {
 namespace {
@@ -67,18 +68,13 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options)
 at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
                               Places places) {
   const at::Tensor asking = at_places(x, places);
-  const at::Tensor y = at::scaled_dot_product_attention(
-      by_head(query_->forward(asking)), by_head(key_->forward(x)), by_head(value_->forward(x)),
-      mask, is_training() ? attention_dropout_ : 0.0);
-  const at::Tensor attended = attended_->forward(y.transpose(1, 2).reshape_as(asking));
+  const at::Tensor attended = attended_->forward(
+      attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, x, mask,
+             places));
   const at::Tensor seen =
       attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
   const at::Tensor inner = activate(activation_, inner_->forward(seen));
   return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
-}
-
-at::Tensor BertLayer::by_head(const at::Tensor& x) const {
-  return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
 }
 
 BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab,

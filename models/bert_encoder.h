@@ -31,8 +31,6 @@ class BertLayer final : public Block {
   at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask, Places places);
 
  private:
-  /// [batch, length, width] to [batch, heads, length, width / heads]
-  at::Tensor by_head(const at::Tensor& x) const;
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
   int64_t heads_;

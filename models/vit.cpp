@@ -17,6 +17,7 @@
 #include "models/fitted_model.h"
 #include "models/hf_family.h"
 #include "models/places.h"
+#include "models/self_attention.h"
 #include "models/sizes.h"
 #include "models/transformer_schema.h"
 
@@ -93,22 +94,15 @@ class VitLayer final : public Block {
   /// The output has `places` of the inputs.
   at::Tensor forward(const at::Tensor& inputs, Places places) {
     const at::Tensor normal = before_->forward(inputs);
-    const at::Tensor y = at::scaled_dot_product_attention(
-        by_head(query_->forward(at_places(normal, places))), by_head(key_->forward(normal)),
-        by_head(value_->forward(normal)), /*attn_mask=*/{},
-        is_training() ? attention_dropout_ : 0.0);
-    const at::Tensor asking = at_places(inputs, places);
-    const at::Tensor x =
-        dropped(attended_->forward(y.transpose(1, 2).reshape_as(asking))).add(asking);
+    const at::Tensor attended = attended_->forward(
+        attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, normal,
+               /*mask=*/{}, places));
+    const at::Tensor x = dropped(attended).add(at_places(inputs, places));
     return dropped(outer_->forward(activate(activation_, inner_->forward(after_->forward(x)))))
         .add(x);
   }
 
  private:
-  /// [batch, length, width] to [batch, heads, length, width / heads]
-  at::Tensor by_head(const at::Tensor& x) const {
-    return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
-  }
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
   int64_t heads_;

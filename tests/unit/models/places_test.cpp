@@ -95,6 +95,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "recomputed",
              .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}",
              .recomputes = true},
+        Case{.name = "with_adapters",
+             .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0, lora: {rank: 2}}"},
+        Case{.name = "vit_without_biases",
+             .yaml = "{type: vit, patch: 4, layers: 2, heads: 2, width: 8, dropout: 0, "
+                     "attention_bias: false}",
+             .images = true},
         Case{.name = "labels",
              .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}",
              .labels_each = true},

@@ -1,0 +1,76 @@
+#include "models/self_attention.h"
+
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include <cmath>
+#include <limits>
+
+namespace accel {
+namespace {
+
+/// [batch, length, width] to [batch, heads, length, width of a head]
+at::Tensor by_head(const at::Tensor& x, int64_t heads) {
+  return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+}
+
+/// [heads, width of a head, width]
+at::Tensor weight_by_head(const torch::nn::LinearImpl& linear, int64_t heads) {
+  return linear.weight.view({heads, -1, linear.weight.size(1)});
+}
+
+/// [heads, 1, width of a head]
+at::Tensor bias_by_head(const torch::nn::LinearImpl& linear, int64_t heads) {
+  return linear.bias.view({heads, 1, -1});
+}
+
+/// Which places each query sees how much of, [batch, heads, length]; `query` is [heads, batch,
+/// width of a head].
+at::Tensor shares_of(const SelfAttention& by, const at::Tensor& query, const at::Tensor& x,
+                     const std::optional<at::Tensor>& mask) {
+  const at::Tensor asked = at::bmm(query, weight_by_head(by.key, by.heads)).transpose(0, 1);
+  at::Tensor scores = at::bmm(asked, x.transpose(1, 2));
+  if (by.key.bias.defined()) {
+    const at::Tensor shift = query.mul(bias_by_head(by.key, by.heads)).sum(-1);
+    scores = scores.add(shift.t().unsqueeze(-1));
+  }
+  if (mask) {
+    const at::Tensor hidden = mask->squeeze(1).logical_not();
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  }
+  return at::dropout(scores.softmax(-1), by.dropout, /*train=*/true);
+}
+
+at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x,
+                       const std::optional<at::Tensor>& mask) {
+  const at::Tensor all = by.query.forward(at_places(x, Places::kFirst));
+  const int64_t batch = x.size(0), width = all.size(2);
+  const double scale = 1 / std::sqrt(static_cast<double>(width / by.heads));
+  const at::Tensor query = all.view({batch, by.heads, -1}).transpose(0, 1).mul(scale);
+  const at::Tensor shares = shares_of(by, query, x, mask);
+  const at::Tensor seen = at::bmm(shares, x).transpose(0, 1);  // [heads, batch, width]
+  at::Tensor out = at::bmm(seen, weight_by_head(by.value, by.heads).transpose(1, 2));
+  if (by.value.bias.defined()) {
+    const at::Tensor total = shares.sum(-1).t().unsqueeze(-1);  // [heads, batch, 1]
+    out = out.add(total.mul(bias_by_head(by.value, by.heads)));
+  }
+  return out.transpose(0, 1).reshape({batch, 1, width});
+}
+
+}  // namespace
+
+at::Tensor attend(const SelfAttention& by, const at::Tensor& x,
+                  const std::optional<at::Tensor>& mask, Places places) {
+  if (places == Places::kFirst && !by.key.is_adapted() && !by.value.is_adapted()) {
+    return attend_once(by, x, mask);
+  }
+  const at::Tensor query = by.query.forward(at_places(x, places));
+  const at::Tensor y = at::scaled_dot_product_attention(
+      by_head(query, by.heads), by_head(by.key.forward(x), by.heads),
+      by_head(by.value.forward(x), by.heads), mask, by.dropout);
+  return y.transpose(1, 2).reshape_as(query);
+}
+
+}  // namespace accel
