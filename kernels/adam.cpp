@@ -47,7 +47,8 @@ void update(const AdamFactors& by, const AdamTensors& tensors, size_t i) {
   float* average = tensors.averages[i].mutable_data_ptr<float>();
   float* square = tensors.squares[i].mutable_data_ptr<float>();
   at::parallel_for(0, tensors.parameters[i].numel(), kGrain, [&](int64_t begin, int64_t end) {
-    adam_cpu(by, parameter + begin, gradient + begin, average + begin, square + begin, end - begin);
+    adam_cpu(by, {parameter + begin, gradient + begin, average + begin, square + begin},
+             end - begin);
   });
 }
 

@@ -10,9 +10,22 @@ namespace {
 constexpr int64_t kLine = 16;    // numbers in a line of the cache
 constexpr int64_t kAhead = 512;  // numbers; memory is what takes the time
 
-ACCEL_PART_OF_LOOP void update(const AdamFactors& by, float* __restrict p,
-                               const float* __restrict g, float* __restrict m, float* __restrict v,
-                               int64_t count) {
+ACCEL_PART_OF_LOOP AdamPlace behind(const AdamPlace& at, int64_t count) {
+  return {at.parameter + count, at.gradient + count, at.average + count, at.square + count};
+}
+
+ACCEL_PART_OF_LOOP void ask_for(const AdamPlace& at) {
+  __builtin_prefetch(at.parameter, 1);
+  __builtin_prefetch(at.gradient, 0);
+  __builtin_prefetch(at.average, 1);
+  __builtin_prefetch(at.square, 1);
+}
+
+ACCEL_PART_OF_LOOP void update(const AdamFactors& by, const AdamPlace& at, int64_t count) {
+  float* __restrict p = at.parameter;
+  const float* __restrict g = at.gradient;
+  float* __restrict m = at.average;
+  float* __restrict v = at.square;
   const bool little_is_new = by.new_share < 0.5F;
   const float share = little_is_new ? by.new_share : by.new_share - 1.0F;
   for (int64_t i = 0; i < count; ++i) {
@@ -27,25 +40,18 @@ ACCEL_PART_OF_LOOP void update(const AdamFactors& by, float* __restrict p,
   }
 }
 
-ACCEL_PART_OF_LOOP void update_all(const AdamFactors& by, float* p, const float* g, float* m,
-                                   float* v, int64_t count) {
+ACCEL_PART_OF_LOOP void update_all(const AdamFactors& by, const AdamPlace& at, int64_t count) {
   int64_t i = 0;
   for (; i + kLine <= count; i += kLine) {
-    // Beyond the end it asks for what nobody reads, which does no harm.
-    __builtin_prefetch(p + i + kAhead, 1);
-    __builtin_prefetch(g + i + kAhead, 0);
-    __builtin_prefetch(m + i + kAhead, 1);
-    __builtin_prefetch(v + i + kAhead, 1);
-    update(by, p + i, g + i, m + i, v + i, kLine);
+    ask_for(behind(at, i + kAhead));  // beyond the end for what nobody reads, which does no harm
+    update(by, behind(at, i), kLine);
   }
-  update(by, p + i, g + i, m + i, v + i, count - i);
+  update(by, behind(at, i), count - i);
 }
 
 }  // namespace
 
 ACCEL_FOR_EACH_CPU(adam_cpu, update_all,
-                   (const AdamFactors& by, float* parameter, const float* gradient, float* average,
-                    float* square, int64_t count),
-                   (by, parameter, gradient, average, square, count))
+                   (const AdamFactors& by, const AdamPlace& at, int64_t count), (by, at, count))
 
 }  // namespace accel

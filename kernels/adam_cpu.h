@@ -17,10 +17,16 @@ struct AdamFactors {
   float step_size = 0;  ///< lr / (1 - beta1^step)
 };
 
-/// Updates `count` parameters, the averages of their gradients and of their squares, none of which
-/// overlap. Rounds as ATen's vectorised _fused_adamw_, which treats a tensor's last few apart.
-/// Wants a processor with FMA.
-void adam_cpu(const AdamFactors& by, float* parameter, const float* gradient, float* average,
-              float* square, int64_t count);
+/// Where the numbers of a tensor are, none of which overlap.
+struct AdamPlace {
+  float* parameter;
+  const float* gradient;
+  float* average;  ///< of the gradients
+  float* square;   ///< the average of the gradients' squares
+};
+
+/// Updates `count` of each from there on. Rounds as ATen's vectorised _fused_adamw_, which treats a
+/// tensor's last few apart. Wants a processor with FMA.
+void adam_cpu(const AdamFactors& by, const AdamPlace& at, int64_t count);
 
 }  // namespace accel

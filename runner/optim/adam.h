@@ -44,8 +44,8 @@ struct AdamOptions {
 };
 using AdamWOptions = AdamOptions<true>;
 
-/// One fused kernel for a group (kernels/adam.h), or tensor by tensor, with the bits of torch.optim's
-/// default on the CPU.
+/// One fused kernel for a group (kernels/adam.h), or tensor by tensor, with the bits of
+/// torch.optim's default on the CPU.
 template <bool kDecoupled>
 class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>> {
  public:
