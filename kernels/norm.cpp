@@ -24,15 +24,14 @@ struct NormPart {
 };
 
 /// Cut at the same places whoever sums them.
-std::vector<NormPart> parts_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<NormPart> parts;
+void cut(const std::vector<at::Tensor>& tensors, std::vector<NormPart>& parts) {
+  parts.clear();
   for (const at::Tensor& tensor : tensors) {
     const float* data = tensor.const_data_ptr<float>();
     for (int64_t i = 0; i < tensor.numel(); i += kPart) {
       parts.push_back({data + i, std::min(kPart, tensor.numel() - i)});
     }
   }
-  return parts;
 }
 
 bool takes(const at::Tensor& tensor) {
@@ -45,8 +44,12 @@ at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
   if (kernels() != Kernels::kFused || !std::all_of(tensors.begin(), tensors.end(), takes)) {
     return at::linalg_vector_norm(at::stack(at::_foreach_norm(tensors, 2.0)), 2.0);
   }
-  const std::vector<NormPart> parts = parts_of(tensors);
-  std::vector<double> sums(parts.size());
+  thread_local std::vector<NormPart> memory_of_parts;  // a step takes none from the heap
+  thread_local std::vector<double> memory_of_sums;
+  std::vector<NormPart>& parts = memory_of_parts;  // other threads have others
+  std::vector<double>& sums = memory_of_sums;
+  cut(tensors, parts);
+  sums.assign(parts.size(), 0);
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       sum_of_squares_cpu(parts[i].data, parts[i].count, &sums[i]);

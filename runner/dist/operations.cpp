@@ -124,7 +124,7 @@ bool any_rank(Communicator& group, bool here, const char* what) {
 }
 
 void sum_over_ranks(Communicator& group, std::vector<double>& numbers, const char* what) {
-  if (numbers.empty()) return;
+  if (numbers.empty() || group.world() == 1) return;
   group.all_reduce(
       at::from_blob(numbers.data(), {static_cast<int64_t>(numbers.size())}, at::kDouble),
       ReduceOp::kSum, what);

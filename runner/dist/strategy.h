@@ -1,6 +1,8 @@
 // How ranks share the work of an optimizer step.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,9 +17,9 @@ namespace accel {
 
 /// The micro-batches of one optimizer step.
 struct WindowParts {
-  int64_t step = 0;          ///< the optimizer step, from 1
-  int64_t planned = 1;       ///< micro-batches of a whole window, over all ranks
-  std::vector<int64_t> own;  ///< which of them are this rank's: rank, rank + world, ...
+  int64_t step = 0;                  ///< the optimizer step, from 1
+  int64_t planned = 1;               ///< micro-batches of a whole window, over all ranks
+  c10::SmallVector<int64_t, 4> own;  ///< which are this rank's: rank, rank + world, ...
   /// Called, if given, between the passes and the first exchange, which then waits for it: ranks
   /// may agree there to throw instead.
   std::function<void()> before_sums = {};

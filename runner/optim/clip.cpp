@@ -14,30 +14,45 @@
 namespace accel {
 namespace {
 
-std::vector<at::Tensor> gradients(std::span<const NamedTensor> parameters) {
-  std::vector<at::Tensor> all;
-  all.reserve(parameters.size());
-  for (const NamedTensor& parameter : parameters) {
-    if (parameter.tensor.grad().defined()) all.push_back(parameter.tensor.grad());
+/// The gradients that there are, one such list at a time in a thread: its memory is used again.
+class Gradients {
+ public:
+  explicit Gradients(std::span<const NamedTensor> parameters) {
+    for (const NamedTensor& parameter : parameters) {
+      if (parameter.tensor.grad().defined()) list_.push_back(parameter.tensor.grad());
+    }
   }
-  return all;
-}
+  ~Gradients() { list_.clear(); }
+  Gradients(const Gradients&) = delete;
+  Gradients& operator=(const Gradients&) = delete;
 
-at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
-  if (gradients.empty()) return at::zeros({}, at::kFloat);
-  return norm_of_all(gradients);
+  const std::vector<at::Tensor>& list() const { return list_; }
+
+ private:
+  static std::vector<at::Tensor>& memory() {
+    thread_local std::vector<at::Tensor> tensors;
+    return tensors;
+  }
+
+  std::vector<at::Tensor>& list_ = memory();
+};
+
+at::Tensor norm_of(const std::vector<at::Tensor>& all) {
+  if (all.empty()) return at::zeros({}, at::kFloat);
+  return norm_of_all(all);
 }
 
 }  // namespace
 
 at::Tensor gradient_norm(std::span<const NamedTensor> parameters) {
   const c10::NoGradGuard no_grad;
-  return norm_of(gradients(parameters));
+  return norm_of(Gradients(parameters).list());
 }
 
 at::Tensor clip_grad_norm_(std::span<const NamedTensor> parameters, double max_norm) {
   const c10::NoGradGuard no_grad;
-  const std::vector<at::Tensor> all = gradients(parameters);
+  const Gradients gradients(parameters);
+  const std::vector<at::Tensor>& all = gradients.list();
   const at::Tensor norm = norm_of(all);
   // Multiplying by 1 is cheaper than asking the device whether it is needed.
   if (!all.empty()) {
@@ -48,7 +63,8 @@ at::Tensor clip_grad_norm_(std::span<const NamedTensor> parameters, double max_n
 
 void clip_grad_value_(std::span<const NamedTensor> parameters, double limit) {
   const c10::NoGradGuard no_grad;
-  const std::vector<at::Tensor> all = gradients(parameters);
+  const Gradients gradients(parameters);
+  const std::vector<at::Tensor>& all = gradients.list();
   if (all.empty()) return;
   at::_foreach_clamp_min_(all, -limit);
   at::_foreach_clamp_max_(all, limit);

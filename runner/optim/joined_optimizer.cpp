@@ -4,6 +4,26 @@
 
 namespace accel {
 
+JoinedOptimizer::JoinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts)
+    : parts_(std::move(parts)) {
+  ask_rates();
+}
+
+void JoinedOptimizer::replace(size_t index, std::unique_ptr<Optimizer> part) {
+  parts_[index] = std::move(part);
+  ask_rates();
+}
+
+void JoinedOptimizer::ask_rates() {
+  base_lrs_.clear();
+  groups_.clear();
+  for (const auto& part : parts_) {
+    const std::vector<double> rates = part->base_lrs();
+    base_lrs_.insert(base_lrs_.end(), rates.begin(), rates.end());
+    groups_.push_back(rates.size());
+  }
+}
+
 void JoinedOptimizer::step() {
   for (const auto& part : parts_) part->step();
 }
@@ -12,20 +32,10 @@ void JoinedOptimizer::zero_grad() {
   for (const auto& part : parts_) part->zero_grad();
 }
 
-std::vector<double> JoinedOptimizer::base_lrs() const {
-  std::vector<double> out;
-  for (const auto& part : parts_) {
-    const std::vector<double> rates = part->base_lrs();
-    out.insert(out.end(), rates.begin(), rates.end());
-  }
-  return out;
-}
-
 void JoinedOptimizer::set_lrs(std::span<const double> lrs) {
-  for (const auto& part : parts_) {
-    const size_t groups = part->base_lrs().size();
-    part->set_lrs(lrs.first(groups));
-    lrs = lrs.subspan(groups);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i]->set_lrs(lrs.first(groups_[i]));
+    lrs = lrs.subspan(groups_[i]);
   }
 }
 
@@ -55,11 +65,11 @@ int64_t JoinedOptimizer::bytes_to_come() const {
 }
 
 void JoinedOptimizer::load(const OptimizerState& state) {
-  check_group_count(state, base_lrs().size());
+  check_group_count(state, base_lrs_.size());
   auto next = state.groups.begin();
-  for (const auto& part : parts_) {
-    const auto end = next + static_cast<ptrdiff_t>(part->base_lrs().size());
-    part->load({.groups = {next, end}});
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const auto end = next + static_cast<ptrdiff_t>(groups_[i]);
+    parts_[i]->load({.groups = {next, end}});
     next = end;
   }
 }

@@ -12,15 +12,14 @@ namespace accel {
 /// Their groups one after another. Each may be stepped alone.
 class JoinedOptimizer final : public Optimizer {
  public:
-  explicit JoinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts)
-      : parts_(std::move(parts)) {}
+  explicit JoinedOptimizer(std::vector<std::unique_ptr<Optimizer>> parts);
 
   /// Puts another one in the place of the `index`-th.
-  void replace(size_t index, std::unique_ptr<Optimizer> part) { parts_[index] = std::move(part); }
+  void replace(size_t index, std::unique_ptr<Optimizer> part);
 
   void step() override;
   void zero_grad() override;
-  std::vector<double> base_lrs() const override;
+  std::vector<double> base_lrs() const override { return base_lrs_; }
   void set_lrs(std::span<const double> lrs) override;
   std::vector<NamedTensor> parameters() const override;
   OptimizerState state() const override;
@@ -28,7 +27,12 @@ class JoinedOptimizer final : public Optimizer {
   void load(const OptimizerState& state) override;
 
  private:
+  /// Asks the parts for what stays as it is while they do.
+  void ask_rates();
+
   std::vector<std::unique_ptr<Optimizer>> parts_;
+  std::vector<double> base_lrs_;
+  std::vector<size_t> groups_;  ///< of each part
 };
 
 }  // namespace accel
