@@ -8,6 +8,7 @@ roofline (matrix products and nothing else) or count (what a step computes). acc
 TensorBoard, accelerate_saves leaves its state and accelerate_resumes goes on from it.
 """
 
+import itertools
 import json
 import sys
 import time
@@ -226,12 +227,23 @@ def roofline(work):
 
 
 def count(work):
+    """A step's operations, the parameters, and the most bytes that tensors have at a time, AdamW's moments with them."""
+    from torch.profiler import ProfilerActivity, profile
     from torch.utils.flop_counter import FlopCounterMode
 
     model, loader = prepared(work)
+    batch = next(iter(loader))
     with FlopCounterMode(display=False) as counter:
-        loss_of(model, *next(iter(loader))).backward()
-    return {"operations": counter.get_total_flops(), "parameters": sum(p.numel() for p in model.parameters())}
+        loss_of(model, *batch).backward()
+    model.zero_grad()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        with torch.autocast("cpu", torch.bfloat16, enabled=work["precision"] == "bf16"):
+            loss = loss_of(model, *batch)
+        loss.backward()
+    changes = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
+    of_step = max(itertools.accumulate(event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns())))
+    parameters = sum(p.numel() for p in model.parameters())
+    return {"operations": counter.get_total_flops(), "parameters": parameters, "tensors": 3 * 4 * parameters + of_step}
 
 
 PEERS = {

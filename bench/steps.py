@@ -3,7 +3,8 @@
 Every side trains the same model from the same weights on the same batches, and the first losses must
 agree: a row whose losses do not is void. Without Python the golden losses of the short form stand for
 the peers. Medians of all rounds are compared. roofline: a step's matrix products against the fastest
-ones of this machine. beyond: peak memory beside parameters, gradients and AdamW's two moments.
+ones of this machine. beyond: peak memory beside that of tensors, which a run apart counts: parameters,
+AdamW's two moments, and what a step allocates at its peak.
 """
 
 import json
@@ -16,7 +17,8 @@ from works import recipe_of, mixed_precision, works_of, write_data
 COMPARED = 3  # first losses
 TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2}
 GOLDEN = HERE.parent / "tests/interop/golden/bench.json"
-TENSORS = 16  # bytes of a parameter, its gradient and its moments
+KEPT = 12  # bytes of a parameter and its moments
+LOOKED_AT = 3  # the step whose memory is counted
 
 
 class Steps:
@@ -35,6 +37,15 @@ class Steps:
         speeds = [line["log"]["train/samples_per_second"] for line in lines if "log" in line]
         losses = [line["loss"] for line in lines if "loss_bits" in line]
         return {"seconds": [work["batch"] / speed for speed in speeds], "losses": losses, "memory": memory}
+
+    def tensors(self, work, precision, threads, parameters):
+        """The most bytes that our tensors have at a time."""
+        name = f"memory_{work['name']}_{precision}"
+        (self.folder / f"{name}.yaml").write_text(recipe_of(dict(work, steps=LOOKED_AT), precision, threads))
+        looked = f"profile={{steps: [{LOOKED_AT}, {LOOKED_AT}], memory: true}}"
+        call([self.words.accel_run, f"{name}.yaml", looked], self.folder, threads)
+        [timeline] = (self.folder / "runs" / name).glob("profile*/**/rank_0_memory.csv")
+        return KEPT * parameters + max(int(line.split(",")[2]) for line in timeline.read_text().splitlines()[1:])
 
     def theirs(self, peer, work, precision, threads):
         work = dict(work, precision=mixed_precision(precision), threads=threads)
@@ -72,7 +83,8 @@ def shown(row, size, fastest):
         spread = (ordered[len(ordered) * 3 // 4] - ordered[len(ordered) // 4]) / median
         line = f"  {side:12}{median * 1e3:10.2f} ms  +-{spread * 50:4.1f} %  {of['memory']:7.0f} MiB"
         if size:
-            beyond = of["memory"] - size["parameters"] * TENSORS / 2**20
+            tensors = size["own_tensors" if side == "accel-run" else "tensors"]
+            beyond = of["memory"] - tensors / 2**20
             line += f"  {beyond:7.0f} beyond  {size['operations'] / median / fastest:5.0%} of roofline"
         if side != "accel-run":
             line += f"  accel-run is {median / ours:5.2f}x as fast"
@@ -103,7 +115,8 @@ def run(words, folder):
                 fastest = bench.theirs("roofline", {}, precision, threads)["operations"]
             for work in bench.works.values():
                 if words.python:
-                    size = bench.theirs("count", work, "fp32", threads)
+                    size = bench.theirs("count", work, precision, threads)
+                    size["own_tensors"] = bench.tensors(work, precision, threads, size["parameters"])
                 load = os.getloadavg()[0]
                 row = bench.measure(work, precision, threads)
                 void |= not all(side["agrees"] for side in row.values())
