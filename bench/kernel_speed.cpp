@@ -5,6 +5,7 @@
 // A kernel is entered in kCases; threads are OMP_NUM_THREADS.
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <benchmark/benchmark.h>
 
 #include <functional>
@@ -35,7 +36,17 @@ struct KernelCase {
   std::function<Forward()> prepare;
 };
 
+/// Heads of 64 numbers, beside each other in memory as models have them.
+Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal) {
+  const auto part = [&] { return leaf({batch, length, heads, 64}).transpose(1, 2); };
+  return [query = part(), key = part(), value = part(), is_causal] {
+    return at::scaled_dot_product_attention(query, key, value, {}, 0, is_causal);
+  };
+}
+
 const std::vector<KernelCase> kCases = {
+    {"attention/8x12x128", [] { return attention(8, 12, 128, false); }},
+    {"attention/1x12x256/causal", [] { return attention(1, 12, 256, true); }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
     {"max_pool/128x20x24x24/2",
      [] {

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/attention.h"
 #include "kernels/convolution.h"
 #include "kernels/kernels.h"
 #include "kernels/widening.h"
@@ -51,21 +52,41 @@ auto widened(const Tensor& first, In... in) {
 constexpr auto kAttention = &at::cpu::_scaled_dot_product_flash_attention_for_cpu;
 constexpr auto kAttentionBackward = &at::cpu::_scaled_dot_product_flash_attention_for_cpu_backward;
 
+/// `in` has what AttentionCall has besides queries, in its order.
+template <typename... In>
+std::tuple<Tensor, Tensor> own_attention(const Tensor& query, In... in) {
+  const AttentionCall call = {query, in...};
+  return is_fused() && attends(call) ? attend(call) : kAttention(query, in...);
+}
+
 /// The second result, of each row the log of a sum, is in float32 for all types.
 template <typename... In>
 std::tuple<Tensor, Tensor> attention(const Tensor& query, In... in) {
   const auto type = query.scalar_type();
-  if (!widens(type) || !is_fused() || !(fits(in, type) && ...)) return kAttention(query, in...);
-  auto [out, sums] = kAttention(wide(query), wide(in)...);
+  if (!widens(type) || !is_fused() || !(fits(in, type) && ...)) {
+    return own_attention(query, in...);
+  }
+  auto [out, sums] = own_attention(wide(query), wide(in)...);
   return {narrow(out, type), sums};
 }
 
 /// `in` has what attention() was given and gave.
 template <typename... In>
-std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& dout, In... in) {
-  const bool is_widened = widens(dout.scalar_type()) && is_fused();
-  return is_widened ? computed_wide<kAttentionBackward>(dout, in...)
-                    : kAttentionBackward(dout, in...);
+AttentionGradients own_attention_backward(const Tensor& dout, In... in) {
+  const auto with = std::tie(in...);
+  const AttentionCall call = {std::get<0>(with), std::get<1>(with), std::get<2>(with),
+                              std::get<5>(with), std::get<6>(with), std::get<7>(with),
+                              std::get<8>(with)};
+  const Attended attended = {dout, std::get<3>(with), std::get<4>(with)};
+  const bool takes = is_fused() && attends(call, attended);
+  return takes ? attend_backward(call, attended) : kAttentionBackward(dout, in...);
+}
+
+template <typename... In>
+AttentionGradients attention_backward(const Tensor& dout, In... in) {
+  const auto type = dout.scalar_type();
+  if (!widens(type) || !is_fused()) return own_attention_backward(dout, in...);
+  return narrow(own_attention_backward(wide(dout), wide(in)...), type);
 }
 
 /// `rest`: what ConvolutionCall has, in its order.

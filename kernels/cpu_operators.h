@@ -6,8 +6,8 @@
 namespace accel {
 
 /// From now on ATen's matrix products, attention and convolutions on the CPU are those of
-/// kernels/widening.h and kernels/convolution.h for what these take, in threads of which kernels()
-/// are the fused ones. Once for a process; more calls do nothing.
+/// kernels/widening.h, kernels/attention.h and kernels/convolution.h for what these take, in
+/// threads of which kernels() are the fused ones. Once for a process; more calls do nothing.
 void stand_in_for_aten();
 
 /// Whether an operator of ATen's, like "aten::mm", is then computed in float32 for types that

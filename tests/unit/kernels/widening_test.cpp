@@ -29,6 +29,7 @@ struct WideCase {
   std::string name;
   std::vector<Shape> in;
   std::function<at::Tensor(const Tensors&)> out;
+  double float32_within = 0;  // more where float32 has a kernel of its own
 };
 
 const WideCase kWideCases[] = {
@@ -47,12 +48,14 @@ const WideCase kWideCases[] = {
      {{2, 3, 17, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}},
      [](const Tensors& in) {
        return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, true);
-     }},
+     },
+     1e-5},
     {"AttentionWithAMask",
      {{2, 3, 17, 8}, {2, 3, 17, 8}, {2, 3, 17, 8}, {17, 17}},
      [](const Tensors& in) {
        return at::scaled_dot_product_attention(in[0], in[1], in[2], in[3].detach());
-     }},
+     },
+     1e-5},
     {"Convolution",
      {{2, 3, 9, 9}, {4, 3, 3, 3}, {4}},
      [](const Tensors& in) {
@@ -105,7 +108,10 @@ TEST_P(WideningTest, LeavesFloat32AsItIs) {
   const Tensors found = passes(at::kFloat);
   const ReferenceKernels reference;
   const Tensors wanted = passes(at::kFloat);
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(wanted[i])) << i;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double apart = (found[i] - wanted[i]).abs().max().item<double>();
+    EXPECT_LE(apart, GetParam().float32_within * wanted[i].abs().max().item<double>()) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WideningTest, testing::ValuesIn(kWideCases),

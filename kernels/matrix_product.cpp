@@ -1,0 +1,38 @@
+#include "kernels/matrix_product.h"
+
+#include <dlfcn.h>
+
+namespace accel {
+namespace {
+
+/// Of the reference BLAS, for matrices of columns.
+using Sgemm = void (*)(const char* turn_a, const char* turn_b, const int* rows, const int* columns,
+                       const int* inner, const float* alpha, const float* a, const int* step_a,
+                       const float* b, const int* step_b, const float* beta, float* c,
+                       const int* step_c);
+
+/// libtorch has it, but no header that says so; null where another build of it has not.
+Sgemm sgemm() {
+  static const auto found = reinterpret_cast<Sgemm>(dlsym(RTLD_DEFAULT, "sgemm_"));
+  return found;
+}
+
+}  // namespace
+
+bool has_matrix_product() {
+  return sgemm() != nullptr;
+}
+
+void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
+                    const ProductTarget& to) {
+  // Rows of a matrix are columns of its transpose: the transposed product, of b by a.
+  const char turn_a = a.turned ? 't' : 'n', turn_b = b.turned ? 't' : 'n';
+  const auto rows = static_cast<int>(shape.rows), columns = static_cast<int>(shape.columns),
+             inner = static_cast<int>(shape.inner), step_a = static_cast<int>(a.step),
+             step_b = static_cast<int>(b.step), step = static_cast<int>(to.step);
+  const float alpha = 1.0F, beta = to.add ? 1.0F : 0.0F;
+  sgemm()(&turn_b, &turn_a, &columns, &rows, &inner, &alpha, b.data, &step_b, a.data, &step_a,
+          &beta, to.data, &step);
+}
+
+}  // namespace accel
