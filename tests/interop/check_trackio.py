@@ -11,9 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = sys.argv[1]
-os.environ["TRACKIO_DIR"] = FOLDER
-
 
 def trackio(*words):
     tool = Path(sys.executable).parent / "trackio"
@@ -41,7 +38,7 @@ def check_rows():
     first = rows[0]
     assert first["note"] == "**bold** \u00e9 \ufffd", first
     assert first["weights"]["_type"] == "trackio.histogram" and sum(first["weights"]["values"]) == 1000
-    image = Path(FOLDER) / "media" / first["sample"]["file_path"]
+    image = Path(os.environ["TRACKIO_DIR"]) / "media" / first["sample"]["file_path"]
     assert image.read_bytes().startswith(b"\x89PNG")
     config = SQLiteStorage.get_run_config("proj", "run")
     assert (config["optimizer.lr"], config["train.deterministic"]) == (0.001, True), config
@@ -60,6 +57,7 @@ def check_append():
 
 
 def main():
+    os.environ["TRACKIO_DIR"] = sys.argv[1]
     for check in (check_metrics, check_runs, check_rows, check_append):
         check()
         print(check.__name__, "passed")

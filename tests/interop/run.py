@@ -54,6 +54,8 @@ def steps(build, scratch):
     os.environ["ACCEL_GOLDEN_MODELS"] = str(models)
     yield "an MLflow server takes runs", [os.environ["ACCEL_TRACKERS_PYTHON"],
                                           HERE / "check_mlflow_server.py", build / "accel-run"]
+    yield "runs that were killed, in all trackers", [os.environ["ACCEL_TRACKERS_PYTHON"],
+                                                     HERE / "check_killed_runs.py", build / "accel-run"]
     # With ACCEL_PYTHON set the unit tests hand their files to the real readers as well.
     yield "the unit tests, against Python", ["ctest", "--test-dir", build, "--label-regex", "unit",
                                              "--output-on-failure"]
