@@ -28,6 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string text_of(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw Error(ExitCode::kRecipe, "'" + path + "' is a folder, and a sweep is a file",
+                "give a file such as those in docs/sweep.md");
+  }
   std::ifstream in(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), {});
   if (!in) {
@@ -47,7 +52,7 @@ class TrialChecks {
     try {
       const LoadedRecipe loaded = load_runnable(trial_recipe(place_, trial), place_.folder);
       check_ranks(loaded.options, loaded.resolved);
-      check_options(loaded.options);
+      check_options(loaded, trial);
     } catch (const RecipeError& error) {
       for (const Diagnostic& problem : error.diagnostics()) {
         problems_.error(place_of(problem.where, trial), problem.message, problem.hint);
@@ -58,9 +63,11 @@ class TrialChecks {
   void check() const { problems_.check(); }
 
  private:
-  /// Overrides are the sweep's own for all, then the trial's, then what sweep_trials.cpp adds.
+  /// Overrides are the sweep's own for all, then the trial's, then what sweep_trials.cpp adds. What
+  /// has no place is the recipe as a whole.
   Span place_of(const Span& where, const Trial& trial) const {
-    if (!where.source || where.source->kind != Source::Kind::kArgument) return where;
+    if (!where.source) return place_.sweep.recipe_place;
+    if (where.source->kind != Source::Kind::kArgument) return where;
     const auto number = static_cast<size_t>(where.source->argument - 1);
     const auto& shared = place_.sweep.overrides;
     if (number < shared.size()) {
@@ -70,31 +77,46 @@ class TrialChecks {
     return own < trial.values.size() ? trial.values[own].value.where : where;
   }
 
-  void check_options(const RecipeOptions& recipe) const {
+  /// The place of an option: the sweep's, or that in the recipe.
+  Span place_of(const LoadedRecipe& loaded, const Trial& trial, const char* section,
+                const char* option) const {
+    const Node::Entry* entry = loaded.composition.recipe.find(section);
+    if (entry) entry = entry->node.find(option);
+    return place_of(entry ? entry->node.where : Span(), trial);
+  }
+
+  Span place_of_metric(const std::string& name) const {
+    const auto found = place_.sweep.metric_places.find(name);
+    return found == place_.sweep.metric_places.end() ? place_.sweep.recipe_place : found->second;
+  }
+
+  void check_options(const LoadedRecipe& loaded, const Trial& trial) {
+    const RecipeOptions& recipe = loaded.options;
     if (recipe.checkpoint.resume.kind != ResumeFrom::Kind::kAuto) {
-      throw Error(ExitCode::kRecipe,
-                  "a sweep's trials start anew, and go on from their own checkpoints",
-                  "leave 'checkpoint.resume' out");
+      problems_.error(place_of(loaded, trial, "checkpoint", "resume"),
+                      "a sweep's trials start anew, and go on from their own checkpoints",
+                      "leave 'checkpoint.resume' out");
     }
     if (recipe.accelerator.num_machines > 1) {
-      throw Error(ExitCode::kRecipe,
-                  "a sweep runs on one machine, and the recipe is for " +
-                      std::to_string(recipe.accelerator.num_machines),
-                  "leave 'accelerator.num_machines' out, and share the values out by hand");
+      problems_.error(place_of(loaded, trial, "accelerator", "num_machines"),
+                      "a sweep runs on one machine, and the recipe is for " +
+                          std::to_string(recipe.accelerator.num_machines),
+                      "leave 'accelerator.num_machines' out, and share the values out by hand");
     }
     for (const std::string& name : metrics_of(place_.sweep)) {
       if (!name.starts_with("eval/")) continue;
       if (recipe.data.eval.parts.empty()) {
-        throw Error(ExitCode::kRecipe,
-                    "trials are compared by '" + name + "', but the recipe has no eval data",
-                    "add 'data.eval' to the recipe, or let 'ranking' go by 'train/loss'");
+        problems_.error(place_of_metric(name),
+                        "trials are compared by '" + name + "', but the recipe has no eval data",
+                        "add 'data.eval' to the recipe, or let 'ranking' go by 'train/loss'");
+      } else {
+        check_evaluated(recipe, name);
       }
-      check_evaluated(recipe, name);
     }
   }
 
   /// What is known beforehand: a stage that ends before any evaluation.
-  void check_evaluated(const RecipeOptions& recipe, const std::string& name) const {
+  void check_evaluated(const RecipeOptions& recipe, const std::string& name) {
     const std::optional<int64_t> first = stage_end(place_.sweep, 0);
     const Durations& every = recipe.eval.every;
     const bool late = std::all_of(every.begin(), every.end(), [&](const Duration& duration) {
@@ -102,10 +124,10 @@ class TrialChecks {
              duration.value > static_cast<double>(*first);
     });
     if (!first || !late || recipe.eval.at_start) return;
-    throw Error(ExitCode::kRecipe,
-                "trials are compared by '" + name + "' after " + std::to_string(*first) +
-                    " steps, but there is no evaluation until then",
-                "let 'eval.every' be at most '" + std::to_string(*first) + " steps'");
+    problems_.error(place_of_metric(name),
+                    "trials are compared by '" + name + "' after " + std::to_string(*first) +
+                        " steps, but there is no evaluation until then",
+                    "let 'eval.every' be at most '" + std::to_string(*first) + " steps'");
   }
 
   const SweepPlace& place_;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/schema.h"
+#include "runner/sweep/sweep_checks.h"
 
 namespace accel {
 namespace {
@@ -65,104 +66,6 @@ bool read_range(const Node& node, const char* kind, RandomValue& out, Reading& r
     return false;
   }
   return true;
-}
-
-/// What is done with the same key more than once, and keys that are not a trial's to set.
-class KeyCheck {
- public:
-  KeyCheck(const SweepOptions& sweep, Reading& reading) : sweep_(sweep), reading_(reading) {}
-
-  void add(const Node& node, const char* section) {
-    const Node::Entry* entry = node.find(section);
-    const bool random = std::string(section) == "random";
-    if (random && entry) entry = entry->node.find("values");
-    if (!entry || !entry->node.map()) return;
-    for (const Node::Entry& option : *entry->node.map()) {
-      const std::string quoted = "'" + option.key + "'";
-      const auto [first, added] = seen_.emplace(option.key, section);
-      if (!added) {
-        reading_.problems.error(
-            option.where, quoted + " is in '" + first->second + "' as well as in '" + section + "'",
-            "leave one of the two out");
-      }
-      if (option.key == "name") {
-        reading_.problems.error(option.where, "a sweep names its trials itself",
-                                "leave 'name' out here; the sweep's own 'name' comes first in "
-                                "theirs");
-      }
-      if (option.key == "train.until" && !sweep_.stages.empty()) {
-        reading_.problems.error(option.where, "'train.until' is what 'stages' say",
-                                "leave one of the two out");
-      }
-    }
-  }
-
- private:
-  const SweepOptions& sweep_;
-  Reading& reading_;
-  std::map<std::string, std::string> seen_;
-};
-
-void check_lists(const SweepOptions& sweep, const Node& node, Reading& reading) {
-  const auto check_empty = [&](const char* section, const auto& lists) {
-    for (const auto& [key, values] : lists) {
-      if (!values.empty()) continue;
-      reading.problems.error(node.find(section)->node.find(key)->where,
-                             "'" + key + "' has no values to try", "give a list, such as [1, 2]");
-    }
-  };
-  check_empty("grid", sweep.grid);
-  check_empty("paired", sweep.paired);
-  for (const auto& [key, values] : sweep.paired) {
-    const auto& [first, others] = *sweep.paired.begin();
-    if (values.size() == others.size()) continue;
-    reading.problems.error(node.find("paired")->node.find(key)->where,
-                           "'" + key + "' has " + std::to_string(values.size()) + " values, and '" +
-                               first + "' has " + std::to_string(others.size()),
-                           "lists that are paired are equally long");
-  }
-  if (sweep.random.values.empty() == (sweep.random.trials == 0)) return;
-  reading.problems.error(node.find("random")->where,
-                         sweep.random.trials == 0 ? "'random' does not say how many to draw"
-                                                  : "'random' has no values to draw",
-                         sweep.random.trials == 0 ? "add 'trials: 10'" : "add 'values'");
-}
-
-void check_stages(const SweepOptions& sweep, const Node& node, Reading& reading) {
-  const Node::Entry* entry = node.find("stages");
-  double before = 0;
-  for (size_t i = 0; i < sweep.stages.size(); ++i) {
-    const Node& own = entry->node.list() ? (*entry->node.list())[i] : entry->node;
-    const StageSection& stage = sweep.stages[i];
-    const bool last = i + 1 == sweep.stages.size();
-    const bool steps = stage.until.unit == Duration::Unit::kSteps;
-    if (i == 0 && stage.promote) {
-      reading.problems.error(own.find("promote")->where, "the first stage has no one to promote",
-                             "'promote' chooses among the trials of the stage before");
-    }
-    if (!steps && !last) {
-      reading.problems.error(own.find("until")->node.where,
-                             "a stage but the last ends after a number of steps, not after '" +
-                                 to_string(stage.until) + "'",
-                             "write '100 steps'");
-    } else if (steps && stage.until.value <= before) {
-      reading.problems.error(own.find("until")->node.where,
-                             "a stage ends later than the one before it");
-    }
-    if (steps) before = stage.until.value;
-  }
-}
-
-void check_sweep(const SweepOptions& sweep, const Node& node, Reading& reading) {
-  if (sweep.grid.empty() && sweep.paired.empty() && sweep.random.values.empty() &&
-      sweep.random.trials == 0) {
-    reading.problems.error(node.where, "there are no values to try",
-                           "add 'grid', 'random' or 'paired'");
-  }
-  KeyCheck keys(sweep, reading);
-  for (const char* section : {"grid", "random", "paired", "overrides"}) keys.add(node, section);
-  check_lists(sweep, node, reading);
-  check_stages(sweep, node, reading);
 }
 
 /// The JSON Schema of a section and of those in it.
@@ -319,6 +222,7 @@ SweepOptions read_sweep(const std::string& path, std::string text) {
   SweepOptions sweep = SweepOptions::schema().read(tree, reading);
   problems.check();
   sweep.metric_places = places_of_metrics(tree);
+  sweep.recipe_place = tree.find("recipe")->node.where;
   const std::string stem = fs::path(path).stem().string();
   if (sweep.name.empty()) sweep.name = folder_name().holds(stem) ? stem : "sweep";
   if (!sweep.recipe.starts_with("builtin:")) {

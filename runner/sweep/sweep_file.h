@@ -58,6 +58,7 @@ struct StageSection {
 /// A whole file.
 struct SweepOptions {
   std::string recipe;  ///< a path, from the working folder, or builtin:NAME
+  Span recipe_place;   ///< where the file names it
   std::string name;
   std::map<std::string, std::vector<Node>> grid;
   RandomSection random;

@@ -54,21 +54,25 @@ def check_refusals(scratch):
     check(code == 2, f"{code} {errors}")
     check("s.yaml:2:28: error: 'lr' must be " in errors and "s.yaml:2:47: error: unknown option 'hiden'" in errors, errors)
     check(errors.count("unknown option") == 1, f"each problem once: {errors}")
-    code, out, errors = scratch.sweep("recipe: none.yaml\ngrid: {seed: [1]}\n")
-    check(code == 2 and "none.yaml" in errors, errors)
+    code, out, errors = scratch.sweep("grid: {seed: [1]}\nrecipe: jobs.yaml\n")
+    check(code == 2 and errors == "s.yaml:2:9: error: cannot read the recipe 'jobs.yaml': No such file or directory\n"
+          "    recipe: jobs.yaml\n            ^\n  hint: did you mean 'job.yaml'?\n", errors)
     code, out, errors = scratch.sweep(HALVING.replace("6 steps", "2 steps"))
-    check(code == 2 and errors == "error: trials are compared by 'eval/loss' after 2 steps, but there is no evaluation "
-          "until then\n  hint: let 'eval.every' be at most '2 steps'\n", errors)
-    for option, wanted in (("checkpoint.resume: runs/x", "error: a sweep's trials start anew, and go on from their own checkpoints\n"),
+    check(code == 2 and errors == "s.yaml:4:69: error: trials are compared by 'eval/loss' after 2 steps, but there is no "
+          "evaluation until then\n    stages: [{until: 2 steps}, {until: 12 steps, promote: {keep: 1, by: eval/loss}}]\n"
+          f"{' ' * 72}^\n  hint: let 'eval.every' be at most '2 steps'\n", errors)
+    for option, wanted in (("checkpoint.resume: runs/x", "s.yaml:3:32: error: a sweep's trials start anew, and go on from their own checkpoints\n"),
                            ("accelerator.num_machines: 2, accelerator.main_process_ip: a, accelerator.main_process_port: 29500, "
                             "accelerator.num_processes: 2",
-                            "error: a sweep runs on one machine, and the recipe is for 2\n")):
+                            "s.yaml:3:39: error: a sweep runs on one machine, and the recipe is for 2\n")):
         code, out, errors = scratch.sweep(f"recipe: job.yaml\ngrid: {{seed: [1]}}\noverrides: {{{option}}}\n")
         check(code == 2 and wanted in errors, errors)
     (scratch.path / "blind.yaml").write_text(re.sub(r"(?m)^ *eval: .*\n", "", RECIPE))
     code, out, errors = scratch.sweep("recipe: blind.yaml\ngrid: {seed: [1]}\n")
-    check(code == 2 and errors.startswith("error: trials are compared by 'eval/loss', but the recipe has no eval data\n"),
-          errors)
+    check(code == 2 and errors.startswith("s.yaml:1:9: error: trials are compared by 'eval/loss', but the recipe has no "
+                                          "eval data\n"), errors)
+    code, out, errors = scratch.sweep("recipe: job.yaml\ngrid: {seed: [1, 1]}\n")
+    check(code == 2 and errors.startswith("s.yaml:2:18: error: 'seed' has the value 1 twice\n"), errors)
     code, out, errors = scratch.sweep("recipe: job.yaml\ngrid: {seed: [1]}\nranking: {by: eval/acuracy, mode: max}\n")
     check(code == 2 and errors == "s.yaml:3:15: error: 'trial_000' logs nothing under the name 'eval/acuracy'\n"
           "    ranking: {by: eval/acuracy, mode: max}\n                  ^\n  hint: did you mean 'eval/accuracy'?\n", errors)

@@ -26,6 +26,7 @@ TEST(SweepFileTest, EveryKeyIsRead) {
       "ranking: {by: eval/accuracy, mode: max}\n"
       "parallel: 4\n");
   EXPECT_EQ(sweep.recipe, "digits.yaml");
+  EXPECT_EQ(sweep.recipe_place.column, 9);
   EXPECT_EQ(sweep.name, "search");
   EXPECT_EQ(sweep.grid.at("model.hidden").size(), 2u);
   EXPECT_EQ(sweep.paired.at("seed").size(), 2u);
@@ -147,7 +148,40 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSweep{"grid: {a: [1]}\nstages: [{until: 9 steps}, {until: 9 steps}]\n",
                    "sweeps/lr.yaml:3:36: error: a stage ends later than the one before it\n"
                    "    stages: [{until: 9 steps}, {until: 9 steps}]\n"
-                   "                                       ^\n"}));
+                   "                                       ^\n"},
+        WrongSweep{"grid: {a: [1, 2], b: [3, 4]}\n"
+                   "stages: [{until: 5 steps}, {until: 9 steps, promote: {keep: 5}}]\n",
+                   "sweeps/lr.yaml:3:61: error: 'keep' is 5, and 4 trials come to this stage\n"
+                   "    stages: [{until: 5 steps}, {until: 9 steps, promote: {keep: 5}}]\n"
+                   "                                                                ^\n"
+                   "  hint: keep fewer, or leave 'promote' out to let all go on\n"},
+        WrongSweep{
+            "random: {trials: 3, values: {a: {int: [1, 9]}}}\npaired: {b: [1, 2]}\n"
+            "stages: [{until: 5}, {until: 9, promote: {keep: 1}}, {until: 12, promote: {keep: "
+            "2}}]\n",
+            "sweeps/lr.yaml:4:82: error: 'keep' is 2, and one trial comes to this stage\n"
+            "    stages: [{until: 5}, {until: 9, promote: {keep: 1}}, {until: 12, promote: "
+            "{keep: 2}}]\n"
+            "                                                                              "
+            "       ^\n"
+            "  hint: keep fewer, or leave 'promote' out to let all go on\n"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Repeats, WrongSweepTest,
+    testing::Values(WrongSweep{"grid: {a: [1e-3, 2, 0.001]}\n",
+                               "sweeps/lr.yaml:2:21: error: 'a' has the value 0.001 twice\n"
+                               "    grid: {a: [1e-3, 2, 0.001]}\n                        ^\n"
+                               "  hint: leave one out: equal trials make equal runs\n"},
+                    WrongSweep{"grid: {a: [[8], [8, 8], [8]]}\n",
+                               "sweeps/lr.yaml:2:25: error: 'a' has the value [8] twice\n"
+                               "    grid: {a: [[8], [8, 8], [8]]}\n                            ^\n"
+                               "  hint: leave one out: equal trials make equal runs\n"}));
+
+TEST(SweepFileTest, ValuesThatDifferAreNoRepeats) {
+  EXPECT_EQ(sweep_error("recipe: a.yaml\ngrid: {a: [1, '1', 2, true, ~, [1], x, X, nan]}\n"
+                        "stages: [{until: 5}, {until: 9, promote: {keep: 9}}]\n"),
+            "");
+}
 
 TEST(SweepFileTest, TheSchemaIsOfTheSameDeclaration) {
   const auto schema = nlohmann::json::parse(json_schema(SweepOptions::schema().info(), Registry()));
