@@ -173,7 +173,7 @@ class Bench:
         process, record = self.ours(recipe_of(name), "accelerator.num_processes=2", f"profile.steps=[{WARM_UP + 1}, {steps}]",
                                     *words)
         self.finish(process)
-        return exchanges_of([record.parent / f"profile/rank_{rank}.json" for rank in range(2)])
+        return exchanges_of([record.parent / f"profile/steps_{WARM_UP + 1}_to_{steps}/rank_{rank}.json" for rank in range(2)])
 
     def theirs(self, name, mode, launcher=torchrun):
         _, options, data, batch, steps = WORKS[name]

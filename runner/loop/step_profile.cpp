@@ -87,6 +87,12 @@ std::string memory_csv(const torch_profiler::ProfilerResult& result) {
   return out;
 }
 
+/// "step_5" or "steps_5_to_8".
+std::string window_name(int64_t first, int64_t last) {
+  const std::string begin = std::to_string(first);
+  return first == last ? "step_" + begin : "steps_" + begin + "_to_" + std::to_string(last);
+}
+
 void write_profile_text(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
@@ -157,11 +163,13 @@ void StepProfile::finish() {
   if (!recording_) return;
   const auto recording = std::move(recording_);
   const auto result = recording->end();
-  const std::string start = run_dir_ + "/profile/rank_" + std::to_string(rank_);
+  const std::string window = window_name(recording->first, recording->last);
+  const std::string folder = run_dir_ + "/profile/" + window;
+  const std::string start = folder + "/rank_" + std::to_string(rank_);
   const std::vector<OperatorCost> costs = operator_costs(calls_of(*result));
   std::string kept;
   try {
-    fs::create_directories(run_dir_ + "/profile");
+    fs::create_directories(folder);
     result->save(start + ".json");
     if (!fs::exists(start + ".json")) throw IoError("cannot write '" + start + ".json'");
     write_profile_text(start + "_operators.csv", operator_csv(costs));
@@ -170,11 +178,9 @@ void StepProfile::finish() {
   } catch (const std::exception& error) {
     warn(std::string("the profile is not kept: ") + error.what());
   }
-  const std::string first = std::to_string(recording->first);
-  const std::string last = std::to_string(recording->last);
-  std::string head = first == last ? "profile of step " : "profile of steps ";
-  head.append(first == last ? first : first + " to " + last).append(kept);
-  say(head);
+  std::string head = "profile of " + window;
+  std::replace(head.begin(), head.end(), '_', ' ');
+  say(head.append(kept));
   for (const std::string& line : operator_lines(costs, section_.operators)) say(line);
 }
 

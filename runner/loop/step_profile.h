@@ -11,9 +11,11 @@
 
 namespace accel {
 
-/// Writes `run_dir`/profile/rank_N.json, a trace for chrome://tracing or Perfetto, beside it
-/// rank_N_operators.csv and, if asked for, rank_N_memory.csv, and says which operators took the
-/// time. Outside of its steps nothing is watched. What goes wrong with a file is a warning.
+/// Writes `run_dir`/profile/steps_FIRST_to_LAST/rank_N.json, a trace for chrome://tracing or
+/// Perfetto, beside it rank_N_operators.csv and, if asked for, rank_N_memory.csv, and says which
+/// operators took the time. The folder is named after the steps that were made, so that a resumed
+/// run leaves what the first part wrote. Outside of its steps nothing is watched. What goes wrong
+/// with a file is a warning.
 class StepProfile {
  public:
   /// `rank` is this process's; `device` where the model is.

@@ -1,5 +1,6 @@
 #include "runner/report/profile_section.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 using Fields = std::vector<std::string_view>;
+
+constexpr const char* kTable = "rank_0_operators.csv";
 
 double number_in(std::string_view text) {
   double value = 0;
@@ -91,14 +94,47 @@ std::string memory_chart(const fs::path& path) {
   return has_values(chart) ? "<div class=\"charts\">" + chart_figure(chart) + "</div>" : "";
 }
 
+/// Folders of windows with a table of rank 0, the one that was written last first.
+std::vector<fs::path> windows_in(const fs::path& folder) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const auto written = fs::last_write_time(entry.path() / kTable, none);
+    if (!none) found.emplace_back(written, entry.path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> windows;
+  for (auto& [written, path] : found) windows.push_back(std::move(path));
+  return windows;
+}
+
+/// "steps 5 to 8" of the folder "steps_5_to_8".
+std::string words_of(const fs::path& window) {
+  std::string words = window.filename().string();
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
 }  // namespace
 
 std::string profile_section(const std::string& run_dir) {
-  const fs::path folder = fs::path(run_dir) / "profile";
-  const std::string table = operator_table(folder / "rank_0_operators.csv");
-  if (table.empty()) return "";
-  return "<section><h2>Profile</h2>" + table + memory_chart(folder / "rank_0_memory.csv") +
-         "</section>\n";
+  std::vector<std::string> others;
+  std::string section;
+  for (const fs::path& window : windows_in(fs::path(run_dir) / "profile")) {
+    const std::string table = operator_table(window / kTable);
+    if (table.empty()) continue;
+    if (section.empty()) {
+      section = html_element("h2", "Profile of " + words_of(window)) + table +
+                memory_chart(window / "rank_0_memory.csv");
+    } else {
+      others.push_back(words_of(window));
+    }
+  }
+  if (section.empty()) return "";
+  std::string list;
+  for (const std::string& other : others) list += (list.empty() ? "" : ", ") + other;
+  if (!list.empty()) section += html_element("p", "Profiled before, in profile/: " + list);
+  return "<section>" + section + "</section>\n";
 }
 
 }  // namespace accel

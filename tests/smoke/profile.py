@@ -55,8 +55,8 @@ def main():
         out = train(scratch, "name=seen", "profile.steps=[5, 7]", "profile.shapes=true", "profile.memory=true")
         check(exact_lines(scratch, "plain") == exact_lines(scratch, "seen"), "a profile changes the numbers")
         check(not (scratch.path / "runs/plain/profile").exists(), "a profile that nobody asked for")
-        check("profile of steps 5 to 7, in runs/seen/profile/rank_0.json\n   self ms    self   total ms" in out, out)
-        folder = scratch.path / "runs/seen/profile"
+        check("profile of steps 5 to 7, in runs/seen/profile/steps_5_to_7/rank_0.json\n   self ms    self   total ms" in out, out)
+        folder = scratch.path / "runs/seen/profile/steps_5_to_7"
         spans = check_trace(folder / "rank_0.json", (5, 6, 7))
         costs = table(folder / "rank_0_operators.csv")
         own = [float(cost["self_ms"]) for cost in costs]
@@ -70,13 +70,18 @@ def main():
         memory = table(folder / "rank_0_memory.csv")
         check(max(int(row["bytes"]) for row in memory) > 16 * 784 * 4, "a batch is allocated")
         page = (scratch.path / "runs/seen/report.html").read_text()
-        check("<h2>Profile</h2>" in page and "aten::addmm" in page, "the report has no profile")
+        check("<h2>Profile of steps 5 to 7</h2>" in page and "aten::addmm" in page, "the report has no profile")
         out = train(scratch, "name=short", "train.until=3 steps", "profile.steps=[2, 50]", "profile.operators=1")
         check("profile of steps 2 to 3, " in out, out)
-        check_trace(scratch.path / "runs/short/profile/rank_0.json", (2, 3), evaluated=True)
+        check_trace(scratch.path / "runs/short/profile/steps_2_to_3/rank_0.json", (2, 3), evaluated=True)
         train(scratch, "name=ranks", "train.until=3 steps", "profile.steps=2", "accelerator.num_processes=2")
         for rank in (0, 1):
-            check_trace(scratch.path / f"runs/ranks/profile/rank_{rank}.json", (2,))
+            check_trace(scratch.path / f"runs/ranks/profile/step_2/rank_{rank}.json", (2,))
+        train(scratch, "name=short", "train.until=5 steps", "profile.steps=5", "--allow", "profile", "--allow", "train.until")
+        for window, steps in (("steps_2_to_3", (2, 3)), ("step_5", (5,))):
+            check_trace(scratch.path / f"runs/short/profile/{window}/rank_0.json", steps, evaluated=True)
+        page = (scratch.path / "runs/short/report.html").read_text()
+        check("<h2>Profile of step 5</h2>" in page and "in profile/: steps 2 to 3<" in page, "the report shows another profile")
         code, errors = scratch.call("job.yaml", "name=late", "train.until=3 steps", "profile.steps=4")
         check(code == 2 and "error: 'profile.steps' begins with step 4, and the run ends with step 3" in errors, errors)
         check(not (scratch.path / "runs/late").exists(), "a run that is refused leaves a folder")

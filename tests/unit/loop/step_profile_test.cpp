@@ -27,8 +27,8 @@ void make_steps(StepProfile& profile, int64_t first, int64_t last) {
 }
 
 /// Calls of aten::mm in the table of rank 3, by their shapes.
-std::string products(const TempFolder& folder) {
-  std::ifstream in(folder.path("profile/rank_3_operators.csv"));
+std::string products(const TempFolder& folder, const std::string& window) {
+  std::ifstream in(folder.path("profile/" + window + "/rank_3_operators.csv"));
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("aten::mm,")) return line.substr(0, line.rfind(',', line.rfind(',') - 1));
   }
@@ -46,17 +46,18 @@ TEST(StepProfileTest, OnlyTheStepsOfTheWindowAreWatched) {
   EXPECT_FALSE(watched());
   make_steps(profile, 5, 6);
   profile.finish();
-  EXPECT_EQ(products(folder), "aten::mm,cpu,,2");
-  EXPECT_TRUE(std::filesystem::exists(folder.path("profile/rank_3.json")));
-  EXPECT_FALSE(std::filesystem::exists(folder.path("profile/rank_3_memory.csv")));
+  EXPECT_EQ(products(folder, "steps_3_to_4"), "aten::mm,cpu,,2");
+  const std::string start = folder.path("profile/steps_3_to_4/rank_3");
+  EXPECT_TRUE(std::filesystem::exists(start + ".json"));
+  EXPECT_FALSE(std::filesystem::exists(start + "_memory.csv"));
 }
 
 TEST(StepProfileTest, ShapesAndMemoryAreThereWhenAskedFor) {
   const TempFolder folder;
   StepProfile profile({.steps = {1}, .shapes = true, .memory = true}, folder.path(), 3, at::kCPU);
   make_steps(profile, 1, 2);
-  EXPECT_EQ(products(folder), "aten::mm,cpu,\"[[8, 8], [8, 8]]\",1");
-  std::ifstream in(folder.path("profile/rank_3_memory.csv"));
+  EXPECT_EQ(products(folder, "step_1"), "aten::mm,cpu,\"[[8, 8], [8, 8]]\",1");
+  std::ifstream in(folder.path("profile/step_1/rank_3_memory.csv"));
   std::string head, first;
   std::getline(in, head);
   std::getline(in, first);
@@ -71,7 +72,18 @@ TEST(StepProfileTest, AnEndWithinTheWindowKeepsWhatThereIs) {
   EXPECT_TRUE(watched());
   profile.finish();
   EXPECT_FALSE(watched());
-  EXPECT_EQ(products(folder), "aten::mm,cpu,,2");
+  EXPECT_EQ(products(folder, "steps_5_to_6"), "aten::mm,cpu,,2");
+}
+
+TEST(StepProfileTest, AResumedRunLeavesWhatTheFirstPartWrote) {
+  const TempFolder folder;
+  for (const int64_t first : {5, 7}) {
+    StepProfile profile({.steps = {1, 100}}, folder.path(), 3, at::kCPU);
+    make_steps(profile, first, 7);
+    profile.finish();
+  }
+  EXPECT_EQ(products(folder, "steps_5_to_7"), "aten::mm,cpu,,3");
+  EXPECT_EQ(products(folder, "step_7"), "aten::mm,cpu,,1");
 }
 
 TEST(StepProfileTest, AFailureWithinTheWindowEndsTheWatch) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "runner/report/run_page.h"
 #include "tests/unit/report/recorded_run.h"
 
@@ -12,7 +15,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
-constexpr auto kOperators = "profile/rank_0_operators.csv";
+constexpr auto kOperators = "profile/steps_5_to_8/rank_0_operators.csv";
 constexpr auto kHead = "operator,device,shapes,calls,self_ms,total_ms\n";
 
 TEST(ProfileSectionTest, OperatorsAreATableOfTheReport) {
@@ -30,17 +33,37 @@ TEST(ProfileSectionTest, OperatorsAreATableOfTheReport) {
                     "<td>25</td>"))
       << section;
   EXPECT_FALSE(holds(section, "<svg"));
-  EXPECT_TRUE(holds(run_page(read_run(run.dir())), "<h2>Profile</h2>"));
+  EXPECT_TRUE(holds(run_page(read_run(run.dir())), "<h2>Profile of steps 5 to 8</h2>"));
 }
 
 TEST(ProfileSectionTest, MemoryIsDrawn) {
   const RecordedRun run;
   run.write(kOperators, std::string(kHead).append("aten::mm,cpu,,1,1.000,1.000\n"));
-  run.write("profile/rank_0_memory.csv",
+  run.write("profile/steps_5_to_8/rank_0_memory.csv",
             "microseconds,device,bytes\n0,cpu,1048576\n20,cpu,3145728\n900,cpu,0\n");
   const std::string section = profile_section(run.dir());
   EXPECT_TRUE(holds(section, "MiB since the profile&#39;s start, over microseconds")) << section;
   EXPECT_TRUE(holds(section, "<svg"));
+}
+
+TEST(ProfileSectionTest, TheNewestIsShownAndOthersAreNamed) {
+  namespace fs = std::filesystem;
+  const RecordedRun run;
+  const auto now = fs::file_time_type::clock::now();
+  int age = 0;
+  for (const char* window : {"step_9", "steps_20_to_21", "steps_5_to_8", "step_40"}) {
+    const std::string path = "profile/" + std::string(window) + "/rank_0_operators.csv";
+    run.write(path, std::string(window) == "step_40"
+                        ? "torn"
+                        : std::string(kHead) + window + ",cpu,,1,1.000,1.000\n");
+    fs::last_write_time(run.dir() + "/" + path, now - std::chrono::hours(age++));
+  }
+  const std::string section = profile_section(run.dir());
+  EXPECT_TRUE(holds(section, "<h2>Profile of step 9</h2>")) << section;
+  EXPECT_TRUE(holds(section, "<th>step_9</th>")) << section;
+  EXPECT_TRUE(holds(section, "<p>Profiled before, in profile/: steps 20 to 21, steps 5 to 8</p>"))
+      << section;
+  EXPECT_FALSE(holds(section, "<th>steps_5_to_8</th>")) << section;
 }
 
 TEST(ProfileSectionTest, OnlyTheCostliestAreShown) {
