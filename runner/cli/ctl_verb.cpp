@@ -1,6 +1,7 @@
 // ctl.
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "core/log.h"
@@ -23,6 +24,16 @@ void check_order(const std::string& order) {
   if (std::find(kOrders.begin(), kOrders.end(), order) != kOrders.end()) return;
   throw Error(ExitCode::kRecipe, "'" + order + "' is no order to a run",
               "give save, eval, stop, pause, resume or an option such as lr=1e-4");
+}
+
+void check_wait(double seconds) {
+  constexpr double kMost = 1e9;  // what a clock in nanoseconds can count to
+  if (seconds > 0 && seconds <= kMost) return;
+  std::ostringstream found;
+  found << seconds;
+  throw Error(ExitCode::kRecipe,
+              "'--wait' must be above 0 seconds and at most 1e9, not " + found.str(),
+              "leave it out to wait for 60 seconds");
 }
 
 /// Throws Error when nobody is there to obey.
@@ -69,6 +80,7 @@ ControlAnswer wait_for_answer(const std::string& run, std::string order, const s
 }  // namespace
 
 ExitCode ctl_verb(const std::string& run, const std::vector<std::string>& orders, double wait) {
+  check_wait(wait);
   for (const std::string& order : orders) check_order(order);
   check_running(run);
   std::string text;

@@ -61,6 +61,10 @@ def steer_a_run(scratch, *words):
               f"train.max_grad_norm was none, is 0.5 after step {step}", f"saved after step {step}"]
     check(code == 0 and out.splitlines() == wanted, f"orders: {code} {out} {errors}")
     check(step in scratch.checkpoints(), f"no checkpoint after step {step}")
+    for seconds in ("-5", "0", "nan"):
+        code, out, errors = ask(scratch, "save", "--wait", seconds)
+        check(code == 2 and errors == f"error: '--wait' must be above 0 seconds and at most 1e9, not {seconds}\n"
+              "  hint: leave it out to wait for 60 seconds", f"--wait {seconds}: {code} {out} {errors}")
     for order, exit_code, text in (
             ("lr=fast", 2, "error: 'lr' wants a number, not 'fast'"),
             ("optimizer.lr=-1", 2, "error: 'lr' must be"),
