@@ -142,11 +142,12 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
                          [&to](RankSession& session) { return resume_verb(to.recipe, session); }});
   add_recipe(resume, to, "the run's folder");
   add_allow(resume, to);
-  CLI::App& smoke =
-      add_training_verb(app, "smoke", "run recipes small, with a save and a resume", to,
-                        {[] { return std::nullopt; },
-                         [&to](RankSession&) { return smoke_verb(to.recipes, to.recipe.config); }});
-  smoke.add_option("recipes", to.recipes, "recipes")->required();
+  CLI::App& smoke = add_training_verb(
+      app, "smoke", "run recipes small, with a save and a resume", to,
+      {[] { return std::nullopt; },
+       [&to](RankSession&) { return smoke_verb(to.recipe, to.recipes, to.argv); }});
+  smoke.add_option("recipes", to.recipes, "recipes, and behind them key=value for all of them")
+      ->required();
   add_config(smoke, to);
   CLI::App& sweep = add_verb(app, "sweep", "run a recipe with many values, some at once", to,
                              [&to] { return sweep_verb(to.sweep); });

@@ -1,4 +1,5 @@
 // run, launch, resume and smoke.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -94,25 +95,57 @@ ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& s
   return run_job(*job, order.request);
 }
 
-/// The recipe as `smoke` runs it: small, without expectations, saving when it stops.
-RecipeArguments smoke_arguments(const std::string& path, const std::string& config) {
-  RecipeArguments arguments;
+bool sets(const std::vector<std::string>& overrides, const std::string& section,
+          const std::string& key) {
+  return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
+    const std::string name = key_of(text);
+    return name == section || name == section + "." + key;
+  });
+}
+
+/// Takes the overrides from the end of `words`, before which there are recipes.
+std::vector<std::string> overrides_behind(std::vector<std::string>& words) {
+  const auto is_override = [](const std::string& word) {
+    std::error_code none;
+    const bool reads_so = word.starts_with('~') || word.find('=') != word.npos;
+    return reads_so && !fs::exists(word, none);
+  };
+  const auto first = std::find_if(words.begin(), words.end(), is_override);
+  const auto stray = std::find_if_not(first, words.end(), is_override);
+  if (stray != words.end()) {
+    throw Error(ExitCode::kRecipe, "'" + *stray + "' comes behind '" + *first + "'",
+                "give the recipes first, then key=value for all of them");
+  }
+  std::vector<std::string> overrides(first, words.end());
+  words.erase(first, words.end());
+  if (words.empty()) {
+    throw Error(ExitCode::kRecipe, "there is no recipe before '" + overrides.front() + "'",
+                "give a recipe, then key=value");
+  }
+  return overrides;
+}
+
+/// The recipe as `smoke` runs it: small, without expectations, saving when it stops. Throws what is
+/// wrong with it.
+RecipeArguments smoke_arguments(const RecipeArguments& given, const std::string& path) {
+  RecipeArguments arguments = given;
   arguments.path = path;
-  arguments.config = config;
   arguments.smoke = true;
-  arguments.overrides = {"~profile"};  // of steps that may not be among the few that are made
+  std::vector<std::string>& overrides = arguments.overrides;
+  overrides.emplace_back("~profile");  // of steps that may not be among the few that are made
   const LoadedRecipe loaded = load_runnable(arguments);
   tell_layers(arguments, loaded);
-  const RecipeOptions& recipe = loaded.options;
-  arguments.overrides = {"checkpoint.every=never", "checkpoint.resume=auto",
-                         "checkpoint.resume_step=auto", "~expect", "~profile"};
-  if (!recipe.smoke.contains("train.until")) arguments.overrides.push_back("train.until=4 steps");
+  const bool length =
+      sets(given.overrides, "train", "until") || loaded.options.smoke.contains("train.until");
+  overrides.insert(overrides.end(), {"checkpoint.every=never", "checkpoint.resume=auto",
+                                     "checkpoint.resume_step=auto", "~expect"});
+  if (!length) overrides.emplace_back("train.until=4 steps");
   return arguments;
 }
 
-void smoke_one(const std::string& path, const std::string& config) {
+void smoke_one(const RecipeArguments& arguments) {
+  const std::string& path = arguments.path;
   const ScratchFolder scratch;
-  const RecipeArguments arguments = smoke_arguments(path, config);
   const fs::path straight = scratch.path() / "straight", resumed = scratch.path() / "resumed";
   const int64_t steps = run_trial(arguments, straight).steps;
   const int64_t half = std::max<int64_t>(1, steps / 2);
@@ -171,8 +204,16 @@ ExitCode resume_verb(const RecipeArguments& arguments, RankSession& session) {
   return carry_out(load_for_resume(arguments), arguments, session);
 }
 
-ExitCode smoke_verb(const std::vector<std::string>& recipes, const std::string& config) {
-  for (const std::string& path : recipes) smoke_one(path, config);
+ExitCode smoke_verb(RecipeArguments arguments, std::vector<std::string> words,
+                    const std::vector<std::string>& argv) {
+  arguments.overrides = overrides_behind(words);
+  if (!arguments.overrides.empty()) {
+    const auto first = std::find(argv.begin(), argv.end(), arguments.overrides.front());
+    arguments.first_override = static_cast<int>(first - argv.begin());
+  }
+  std::vector<RecipeArguments> all;
+  for (const std::string& path : words) all.push_back(smoke_arguments(arguments, path));
+  for (const RecipeArguments& each : all) smoke_one(each);
   return ExitCode::kDone;
 }
 

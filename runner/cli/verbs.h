@@ -50,9 +50,12 @@ std::optional<ExitCode> launch_test(int64_t processes, bool json,
 /// Tests on this machine what training with several processes needs. Throws what does not hold.
 ExitCode test_verb(RankSession& session);
 
-/// Runs each recipe small, twice: straight, and stopped half-way and resumed; the results must be
-/// the same to the last bit. Leaves nothing behind.
-ExitCode smoke_verb(const std::vector<std::string>& recipes, const std::string& config);
+/// Runs each recipe among `words` of the command line `argv`, with the overrides that follow them
+/// and the config of `arguments`, small and twice: straight, and stopped half-way and resumed; the
+/// results must be the same to the last bit. Checks all of them before the first runs. Leaves
+/// nothing behind.
+ExitCode smoke_verb(RecipeArguments arguments, std::vector<std::string> words,
+                    const std::vector<std::string>& argv);
 
 /// Runs 2 x `steps` steps straight, and the same killed after the checkpoint in the middle and
 /// resumed. Throws Error naming the first quantity that differs. Leaves nothing behind.

@@ -21,12 +21,28 @@ def complaint(binary, scratch, *words):
     return done.stderr
 
 
+def check_words(binary, report, recipe):
+    """Words behind the recipes of `smoke` are overrides, and all is checked before anything runs."""
+    for words, code, wanted in (
+            ((recipe, recipe, "model.none=1"), 2, "argument 4: error: unknown option 'none'\n"),
+            ((recipe, "none.yaml"), 2, "error: cannot read the recipe 'none.yaml': "),
+            (("a=1", recipe), 2, f"error: '{recipe}' comes behind 'a=1'\n  hint: give the recipes first, "),
+            (("a=1",), 2, "error: there is no recipe before 'a=1'\n"),
+            ((recipe, "train.until=2 steps"), 0, "")):
+        with tempfile.TemporaryDirectory() as scratch:
+            done = subprocess.run([binary, "smoke", *words], cwd=scratch, capture_output=True, text=True)
+            good = done.returncode == code and wanted in done.stderr
+            good = good and ("2 steps, and the same to the last bit" in done.stdout if code == 0 else done.stdout == "")
+            report.check(f"smoke {' '.join(map(str, words))}", good, done.stdout + done.stderr)
+
+
 def main():
     binary = pathlib.Path(sys.argv[1]).resolve()
     folder = pathlib.Path(sys.argv[2]).resolve()
     recipes = sorted((folder / "tiny").glob("*.yaml")) + sorted((folder / "tiny").glob("*.toml"))
     report = runs.Report()
     report.check("there are recipes to run", len(recipes) >= 10)
+    check_words(binary, report, folder / "tiny/glyphs.yaml")
     for recipe in [*recipes, folder / "quickstart.yaml"]:
         with tempfile.TemporaryDirectory() as scratch:
             if recipe.parent.name == "tiny":
