@@ -77,7 +77,8 @@ void print_indented(const std::string& text) {
 
 ExitCode config_verb(const std::string& file) {
   const std::string path = config_target(file);
-  write_config(path, config_text(config_tree(ask_config(std::cin, std::cout)), path));
+  const ConfigAnswers answers = ask_config(std::cin, std::cout, gpus_here());
+  write_config(path, config_text(config_tree(answers), path));
   say("wrote " + path);
   return ExitCode::kDone;
 }

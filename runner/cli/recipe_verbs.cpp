@@ -5,6 +5,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/verbs.h"
 #include "runner/cli/world.h"
+#include "runner/launch/machine_facts.h"
 
 namespace accel {
 namespace {
@@ -43,6 +44,9 @@ ExitCode validate_verb(const RecipeArguments& arguments) {
   const LoadedRecipe recipe = load_runnable(arguments);
   check_ranks(recipe.options, recipe.resolved);
   tell_layers(arguments, recipe);
+  if (recipe.options.accelerator.wanted_device() == DeviceChoice::kCuda && gpus_here() == 0) {
+    warn("the recipe wants a GPU, and this machine has none: it is checked for one that has");
+  }
   say(arguments.path + ": valid");
   return ExitCode::kDone;
 }

@@ -45,8 +45,8 @@ class Questions {
     }
   }
 
-  int64_t number(const std::string& question, int64_t standard, int64_t least, int64_t most,
-                 int64_t multiple_of = 1) {
+  int64_t number(const std::string& question, std::optional<int64_t> standard, int64_t least,
+                 int64_t most, int64_t multiple_of = 1) {
     const auto wrong = [&](const std::string& answer) -> std::string {
       const auto value = parse_integer({answer}).value;
       if (!value || *value < least || *value > most) {
@@ -55,8 +55,11 @@ class Questions {
       if (*value % multiple_of == 0) return "";
       return "a multiple of " + std::to_string(multiple_of) + ", the number of machines";
     };
-    return *parse_integer({text(question, std::to_string(standard), wrong)}).value;
+    const std::string proposed = standard ? std::to_string(*standard) : "";
+    return *parse_integer({text(question, proposed, wrong)}).value;
   }
+
+  void tell(const std::string& remark) { out_ << "  " << remark << '\n'; }
 
   bool yes(const std::string& question) {
     const auto wrong = [](std::string answer) -> std::string {
@@ -117,7 +120,16 @@ void ask_gpus(Questions& questions, ConfigAnswers& answers) {
   }
 }
 
-void ask_machines(Questions& questions, ConfigAnswers& answers) {
+/// What this machine has, times the machines; nothing where that is too few.
+std::optional<int64_t> proposed_gpus(Questions& questions, int64_t machines, int64_t gpus) {
+  if (gpus == 0) questions.tell("this machine has no GPU: the config will be for one that has");
+  const int64_t all = gpus * machines;
+  if (gpus > 0 && all < 2) questions.tell("this machine has one GPU: 'one' is the answer for it");
+  if (all < 2) return std::nullopt;
+  return std::min(all, kMostAsked / machines * machines);
+}
+
+void ask_machines(Questions& questions, ConfigAnswers& answers, int64_t gpus_of_this) {
   answers.num_machines = questions.number("How many machines", 1, 1, kMostAsked);
   const int64_t machines = answers.num_machines;
   if (machines > 1) {
@@ -132,14 +144,14 @@ void ask_machines(Questions& questions, ConfigAnswers& answers) {
   // Accelerate takes no MULTI_GPU of one.
   answers.num_processes = questions.number(
       gpus ? "How many GPUs, over all machines" : "How many processes, over all machines",
-      2 * machines, gpus ? std::max<int64_t>(2, machines) : machines,
-      kMostAsked / machines * machines, machines);
+      gpus ? proposed_gpus(questions, machines, gpus_of_this) : 2 * machines,
+      gpus ? std::max<int64_t>(2, machines) : machines, kMostAsked / machines * machines, machines);
   answers.debug = questions.yes("Check before each exchange that all ranks mean the same");
 }
 
 }  // namespace
 
-ConfigAnswers ask_config(std::istream& in, std::ostream& out) {
+ConfigAnswers ask_config(std::istream& in, std::ostream& out, int64_t gpus) {
   Questions questions(in, out);
   ConfigAnswers answers;
   const std::string kind =
@@ -153,7 +165,7 @@ ConfigAnswers ask_config(std::istream& in, std::ostream& out) {
     if (!answers.use_cpu) ask_gpus(questions, answers);
   } else {
     answers.kind = kind == "gpu" ? ConfigKind::kSeveralGpus : ConfigKind::kSeveralOnCpu;
-    ask_machines(questions, answers);
+    ask_machines(questions, answers, gpus);
     if (kind == "gpu") ask_gpus(questions, answers);
   }
   answers.mixed_precision = questions.text("Mixed precision: no, fp16 or bf16", "no", no_precision);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 
@@ -73,18 +74,32 @@ bool may_be_secret(std::string_view name, std::string_view value) {
 
 }  // namespace
 
+int64_t gpus_here(const std::string& devices) {
+  constexpr std::string_view kPrefix = "nvidia";
+  int64_t count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(devices, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() == kPrefix.size() || !name.starts_with(kPrefix)) continue;
+    const std::string_view number = std::string_view(name).substr(kPrefix.size());
+    if (number.find_first_not_of("0123456789") == number.npos) ++count;
+  }
+  return count;
+}
+
 Facts machine_facts() {
   utsname kernel = {};
   uname(&kernel);
   const std::string memory = gibibytes(proc_value("/proc/meminfo", "MemTotal"));
   const std::string free = gibibytes(proc_value("/proc/meminfo", "MemAvailable"));
+  const int64_t gpus = gpus_here();
   return {{"compiler", compiler_text()},
           {"kernel", std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine},
           {"glibc", gnu_get_libc_version()},
           {"cpu", proc_value("/proc/cpuinfo", "model name")},
           {"cores", cores_text()},
           {"memory", memory + ", " + free + " available"},
-          {"gpu", "none: this build computes on the CPU alone"}};
+          {"gpu", gpus == 0 ? "none" : std::to_string(gpus)}};
 }
 
 Facts run_variables(const char* const* environment) {

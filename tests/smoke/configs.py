@@ -156,6 +156,11 @@ def check_questions(binary, report):
         code, said, _ = home.ask("config", "--config_file", "new/d.json", answers="\n\n\n\n")
         made = json.loads((home.path / "new/d.json").read_text())
         report.check("a .json file is JSON", code == 0 and made["distributed_type"] == "NO", said)
+        home.ask("config", "--config_file", "gpus.yaml", answers="gpu\n1\n2\n\n\n\n")
+        code, said, errors = home.ask("validate", "job.yaml", "--config", "gpus.yaml")
+        told = "warning: the recipe wants a GPU, and this machine has none: it is checked for one that has\n"
+        has_one = any(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia"))
+        report.check("a config for GPUs is valid without", code == 0 and errors == ("" if has_one else told), said + errors)
         code, said, _ = home.ask("config", "default", "--config-file=e.yaml", "--mixed_precision", "fp16")
         report.check("'config default' asks nothing", (code, said) == (0, "wrote e.yaml\n")
                      and "mixed_precision: 'fp16'" in (home.path / "e.yaml").read_text(), said)

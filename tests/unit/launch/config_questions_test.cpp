@@ -10,16 +10,16 @@ namespace accel {
 namespace {
 
 /// The file that the answers make, without what is always so.
-std::string file_of(const std::string& lines) {
+std::string file_of(const std::string& lines, int64_t gpus = 2) {
   std::istringstream in(lines);
   std::ostringstream out;
-  return config_text(config_tree(ask_config(in, out)), "c.yaml");
+  return config_text(config_tree(ask_config(in, out, gpus)), "c.yaml");
 }
 
-std::string asked(const std::string& lines) {
+std::string asked(const std::string& lines, int64_t gpus = 2) {
   std::istringstream in(lines);
   std::ostringstream out;
-  ask_config(in, out);
+  ask_config(in, out, gpus);
   return out.str();
 }
 
@@ -86,6 +86,28 @@ TEST(ConfigQuestionsTest, GpusAreAskedFor) {
   EXPECT_NE(asked("gpu\n1\n1\n2\n\n\n\n").find("a number from 2 to 65536"), std::string::npos)
       << "one GPU is one process";
   EXPECT_NE(file_of("one\nno\n3\n\n").find("gpu_ids: '3'\n"), std::string::npos);
+}
+
+TEST(ConfigQuestionsTest, AsManyGpusAreProposedAsTheMachineHas) {
+  const std::string head =
+      "Train in one process, or in several: on GPUs or on the CPU (one/gpu/cpu) [one]: "
+      "How many machines [1]: ";
+  const std::string tail =
+      "Check before each exchange that all ranks mean the same (yes/no) [no]: "
+      "GPUs of this machine to use, by number [all]: Mixed precision: no, fp16 or bf16 [no]: ";
+  EXPECT_EQ(asked("gpu\n\n\n\n\n\n", 4), head + "How many GPUs, over all machines [4]: " + tail);
+  EXPECT_EQ(asked("gpu\n\n\n2\n\n\n\n", 0),
+            head +
+                "  this machine has no GPU: the config will be for one that has\n"
+                "How many GPUs, over all machines:   a number from 2 to 65536\n"
+                "How many GPUs, over all machines: " +
+                tail);
+  EXPECT_EQ(asked("gpu\n\n2\n\n\n\n", 1),
+            head +
+                "  this machine has one GPU: 'one' is the answer for it\n"
+                "How many GPUs, over all machines: " +
+                tail);
+  EXPECT_NE(file_of("gpu\n3\n0\na\n\n\n\n\n\n", 1).find("num_processes: 3\n"), std::string::npos);
 }
 
 TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "tests/unit/formats/temp_folder.h"
+
 namespace accel {
 namespace {
 
@@ -17,6 +19,15 @@ TEST(MachineFactsTest, EveryFactIsKnown) {
   EXPECT_EQ(facts["kernel"].find("Linux "), 0u);
   EXPECT_EQ(facts["memory"].find("0.0 GiB"), std::string::npos) << facts["memory"];
   EXPECT_NE(facts["cores"].find(" usable of "), std::string::npos);
+}
+
+TEST(MachineFactsTest, GpusAreCountedByTheirDeviceFiles) {
+  const TempFolder folder;
+  EXPECT_EQ(gpus_here(folder.path("none")), 0);
+  for (const char* name : {"nvidia0", "nvidia11", "nvidiactl", "nvidia-uvm", "nvidia", "null"}) {
+    folder.write(name, "");
+  }
+  EXPECT_EQ(gpus_here(folder.path()), 2);
 }
 
 TEST(MachineFactsTest, SecretsAreNamedButNotTold) {
