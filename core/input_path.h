@@ -25,4 +25,19 @@ struct Codec<InputPath> {
   static Node write(const InputPath& value) { return Codec<FilePath>::write(value); }
 };
 
+/// One that names a file and no folder.
+struct InputFile : InputPath {};
+
+template <>
+struct Codec<InputFile> {
+  static std::string name() { return "an existing file"; }
+  static std::string json() { return Codec<FilePath>::json(); }
+  static std::optional<InputFile> read(const Node& node, const std::string& name,
+                                       Reading& reading) {
+    std::optional<InputPath> path = Codec<InputPath>::read(node, name, reading);
+    return path ? std::optional(InputFile{std::move(*path)}) : std::nullopt;
+  }
+  static Node write(const InputFile& value) { return Codec<FilePath>::write(value); }
+};
+
 }  // namespace accel

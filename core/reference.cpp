@@ -100,12 +100,15 @@ constexpr auto kResumeLegend =
     "ones are taken as they are, *ask* ones need `--allow KEY`, *never* ones do not fit the saved "
     "state.\n\n";
 
+bool is_path(const std::string& type) {
+  return type.ends_with(" path") || type.ends_with(" file");
+}
+
 /// `type: mlp` and what must be given, as it stands in a recipe.
 std::string component_example(const ComponentInfo& info) {
   std::string out = "{type: " + info.name;
   for (const FieldInfo& field : info.fields) {
-    if (field.required)
-      out += ", " + field.name + ": " + (field.type.ends_with(" path") ? "PATH" : "...");
+    if (field.required) out += ", " + field.name + ": " + (is_path(field.type) ? "PATH" : "...");
   }
   return out + '}';
 }

@@ -35,9 +35,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ChatOptions {
-  InputPath path;
+  InputFile path;
   InputPath tokenizer;
-  InputPath chat_template;
+  InputFile chat_template;
   std::string messages = "messages";
   std::string prompt;
   std::string completion;

@@ -16,8 +16,8 @@ namespace accel {
 namespace {
 
 struct IdxOptions {
-  InputPath images;
-  InputPath labels;
+  InputFile images;
+  InputFile labels;
   bool scale = true;
 };
 
@@ -129,12 +129,12 @@ class Mnist final : public Idx {
   }
 
   /// As it was downloaded, unless only the unpacked file is there.
-  static InputPath file(const std::filesystem::path& plain) {
+  static InputFile file(const std::filesystem::path& plain) {
     std::error_code error;
     const std::string packed = plain.string() + ".gz";
     const bool unpacked =
         !std::filesystem::exists(packed, error) && std::filesystem::exists(plain, error);
-    return {{unpacked ? plain.string() : packed}};
+    return {{{unpacked ? plain.string() : packed}}};
   }
 };
 

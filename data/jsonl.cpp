@@ -44,17 +44,31 @@ class JsonLines final : public RecordSource {
   SharedBytes file_;
 };
 
+struct JsonlOptions : TextRecordOptions {
+  InputFile file;
+
+  /// As of any other records.
+  TextRecordOptions records() const {
+    TextRecordOptions out = *this;
+    out.path = file;
+    return out;
+  }
+};
+
 class Jsonl final : public TextRecords {
  public:
   static constexpr auto kName = "jsonl";
   static constexpr auto kSummary = "JSON Lines: a text or a pair of texts per line, as tokens.";
 
-  static Schema<TextRecordOptions> schema() {
-    return with_text_records(Schema<TextRecordOptions>(), "The file, an object a line.");
+  static Schema<JsonlOptions> schema() {
+    return with_record_columns(
+        Schema<JsonlOptions>()
+            .field("path", &JsonlOptions::file, "The file, an object a line.")
+            .required());
   }
 
-  Jsonl(const TextRecordOptions& options, const DatasetContext& context)
-      : TextRecords(options, context, json_lines_source(options.path.text)) {}
+  Jsonl(const JsonlOptions& options, const DatasetContext& context)
+      : TextRecords(options.records(), context, json_lines_source(options.file.text)) {}
 };
 
 const Register<Jsonl> jsonl;

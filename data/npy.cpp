@@ -15,8 +15,8 @@ namespace accel {
 namespace {
 
 struct NpyOptions {
-  InputPath inputs;
-  InputPath targets;
+  InputFile inputs;
+  InputFile targets;
   bool scale = false;
 };
 

@@ -31,7 +31,7 @@ struct EnumNames<TargetType> {
 };
 
 struct TableOptions : TextColumnOptions {
-  InputPath path;
+  InputFile path;
   Auto<bool> header;
   Auto<std::string> delimiter;
   Auto<bool> quoting;

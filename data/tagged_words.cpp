@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TaggedWordsOptions {
-  InputPath path;
+  InputFile path;
   std::string words = "tokens";
   std::string tags = "ner_tags";
   std::vector<std::string> labels;

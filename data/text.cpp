@@ -35,7 +35,7 @@ namespace {
 constexpr int64_t kByteValues = 256;
 
 struct TextOptions : WindowOptions {
-  InputPath path;
+  InputFile path;
   TextLevel level = TextLevel::kChars;
   InputPath tokenizer;
   std::string json_field;

@@ -28,13 +28,11 @@ struct TextRecordOptions : TextColumnOptions {
   OnBadSample on_bad_sample;
 };
 
-/// Adds the options of TextRecordOptions, which `Options` derives from; `path` says what a path is.
+/// Adds the options of TextRecordOptions but its path, which `Options` derives from.
 template <class Options>
-Schema<Options> with_text_records(Schema<Options> schema, const char* path) {
+Schema<Options> with_record_columns(Schema<Options> schema) {
   return with_bad_samples(with_text_columns(
       std::move(schema)
-          .field("path", static_cast<InputPath Options::*>(&Options::path), path)
-          .required()
           .field("target", static_cast<std::string Options::*>(&Options::target),
                  "Field of the target; empty: of each token, the one that follows it.")
           .field("target_type", static_cast<TargetType Options::*>(&Options::target_type),
@@ -42,6 +40,15 @@ Schema<Options> with_text_records(Schema<Options> schema, const char* path) {
           .field("labels", static_cast<std::vector<std::string> Options::*>(&Options::labels),
                  "Class labels in the order of their numbers; empty: those found, sorted. Labels "
                  "that are whole numbers from 0 number themselves.")));
+}
+
+/// Adds the path too; `path` says what it is.
+template <class Options>
+Schema<Options> with_text_records(Schema<Options> schema, const char* path) {
+  return with_record_columns(
+      std::move(schema)
+          .field("path", static_cast<InputPath Options::*>(&Options::path), path)
+          .required());
 }
 
 /// Where records come from.

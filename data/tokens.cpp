@@ -26,7 +26,7 @@ struct EnumNames<TokenType> {
 namespace {
 
 struct TokensOptions : WindowOptions {
-  InputPath path;
+  InputFile path;
   TokenType dtype = TokenType::kUint16;
   Auto<int64_t> vocab;
 };

@@ -2,6 +2,7 @@
 #include <torch/nn/module.h>
 
 #include "core/error.h"
+#include "core/input_path.h"
 #include "core/model.h"
 #include "core/registry.h"
 #include "models/fitted_model.h"
@@ -12,7 +13,7 @@ namespace {
 
 struct PretrainedOptions {
   Ref<Model> model;
-  FilePath weights;
+  InputPath weights;
 };
 
 class Pretrained final : public Model, public FittedModel {

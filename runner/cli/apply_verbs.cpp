@@ -10,6 +10,7 @@
 
 #include "runner/cli/checkpoint_path.h"
 #include "runner/cli/load_recipe.h"
+#include "runner/cli/moved_inputs.h"
 #include "runner/cli/use_verbs.h"
 #include "runner/job/evaluation_job.h"
 #include "runner/job/use_data.h"
@@ -109,6 +110,7 @@ void check_categories(const Node& dataset) {
 std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
                                     const std::vector<std::string>& words) {
   const Node node = dataset_with(trained.resolved, words, trained.data);
+  require_input(trained, node);
   check_categories(node);
   Diagnostics problems;
   Reading reading{problems, *trained.registry};
@@ -120,9 +122,10 @@ std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
 
 /// Lays the words over the eval data of the recipe.
 void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
-  Node dataset = dataset_with(trained.resolved, words, trained.data);
+  const Node dataset = dataset_with(trained.resolved, words, trained.data);
+  trained.resolved = with_eval_data(std::move(trained.resolved), dataset);
+  require_eval_data(trained);
   check_categories(dataset);
-  trained.resolved = with_eval_data(std::move(trained.resolved), std::move(dataset));
   Diagnostics problems;
   Reading reading{problems, *trained.registry};
   trained.recipe = read_recipe(trained.resolved, trained.recipe.name, reading);
@@ -139,6 +142,7 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
     throw Error(ExitCode::kRecipe, "the recipe of '" + arguments.source + "' has no eval data",
                 "name some with --data, such as --data path=test.csv");
   }
+  require_eval_data(trained);
   const auto job =
       evaluation_job({std::move(trained.recipe), std::move(trained.resolved),
                       std::move(trained.data), std::move(trained.model), trained.world},

@@ -9,6 +9,7 @@
 #include "runner/checkpoint/reader.h"
 #include "runner/cli/checkpoint_path.h"
 #include "runner/cli/load_recipe.h"
+#include "runner/cli/moved_inputs.h"
 #include "runner/cli/use_verbs.h"
 #include "runner/formats/hf_config.h"
 #include "runner/job/job.h"
@@ -77,10 +78,11 @@ Writer writer_of_checkpoint(DiskFiles& files, const std::string& source,
                             const std::string& tokenizer) {
   TrainedModel trained = load_trained(files, checkpoint_at(files, source), components_for);
   Writer out;
-  out.registry = std::move(trained.registry);
   out.model = std::move(trained.model);
   LanguageModel& language = language_model(*out.model, source);
+  out.registry = trained.registry;
   if (tokenizer.empty()) {
+    require_tokenizer(trained);
     out.texts = texts_of(language, trained.resolved, trained.data);
   } else {
     const int64_t window = trained.data.input.empty() ? 0 : trained.data.input.front();

@@ -82,7 +82,7 @@ bool read_known_type(const FieldInfo& field, Node& value, Reading& reading, bool
            read_as_one_of<std::map<std::string, T>...>(field, value, reading, good);
   };
   return read(static_cast<std::tuple<int64_t, double, bool, std::string, FilePath, InputPath,
-                                     Duration, ByteSize>*>(nullptr)) ||
+                                     InputFile, Duration, ByteSize>*>(nullptr)) ||
          read_as_one_of<Durations, Secret>(field, value, reading, good);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/input_path.h"
 #include "data/downloaded_set.h"
@@ -41,9 +42,26 @@ std::string hint_for(const fs::path& missing, const Node& value) {
              : "on the command line relative paths start at the working folder";
 }
 
+/// What to name in place of the folder: one of its files that has the component's name.
+std::string file_in(const fs::path& folder, const std::string& component) {
+  const std::string ending = "." + component;
+  std::string first;
+  constexpr int kMostLooks = 10'000;
+  int looks = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end && looks < kMostLooks;
+       at.increment(error), ++looks) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(ending) && (first.empty() || name < first)) first = name;
+  }
+  return first.empty() ? "name a file in it" : "name a file in it, such as '" + first + "'";
+}
+
 class InputFinder {
  public:
-  explicit InputFinder(Reading& reading) : reading_(reading) {}
+  explicit InputFinder(const Registry& registry) : registry_(registry) {}
+
+  std::vector<MissingInput> take() { return std::move(found_); }
 
   void look_into(const Node& section, const std::vector<FieldInfo>& fields) {
     for (const FieldInfo& field : fields) {
@@ -59,36 +77,44 @@ class InputFinder {
     }
   }
 
- private:
   void look_at_components(const Node& node, const std::string& kind) {
     if (!node.list()) return look_at_component(node, kind);
     for (const Node& item : *node.list()) look_at_component(item, kind);
   }
 
+ private:
   void look_at_component(const Node& node, const std::string& kind) {
     const Node::Entry* entry = node.find("type");
     const Node& type = entry ? entry->node : node;
     if (!type.scalar()) return;
-    for (const CatalogIndex* catalog : reading_.registry.all()) {
+    for (const CatalogIndex* catalog : registry_.all()) {
       const auto found = catalog->items().find(type.scalar()->text);
       if (catalog->kind() != kind || found == catalog->items().end()) continue;
+      const std::string around = std::exchange(component_, found->first);
       look_into(node, found->second.fields);
+      component_ = around;
       look_for_download(node, type, found->second);
     }
   }
 
   void look_at_value(const Node& value, const FieldInfo& field) {
     const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
+    const bool is_file = field.type == Codec<InputFile>::name();
     if (!value.scalar() || (can_be_auto && value.scalar()->text == "auto")) return;
-    if (!can_be_auto && field.type != Codec<InputPath>::name()) return;
+    if (!can_be_auto && !is_file && field.type != Codec<InputPath>::name()) return;
     Diagnostics told_later;  // when the recipe is read
-    Reading reading{told_later, reading_.registry};
+    Reading reading{told_later, registry_};
     const auto path = Codec<InputPath>::read(value, field.name, reading);
+    if (!path || path->text.empty()) return;
     std::error_code error;
-    if (!path || path->text.empty() || fs::exists(path->text, error)) return;
-    reading_.problems.error(
-        value.where, "'" + field.name + "' is '" + shown(path->text) + "', which is not there",
-        hint_for(path->text, value));
+    const std::string start = "'" + field.name + "' is '" + shown(path->text) + "', ";
+    if (!fs::exists(path->text, error)) {
+      found_.push_back(
+          {field.name, value.where, start + "which is not there", hint_for(path->text, value)});
+    } else if (is_file && fs::is_directory(path->text, error)) {
+      found_.push_back({field.name, value.where, start + "which is a folder, not a file",
+                        file_in(path->text, component_)});
+    }
   }
 
   /// Of a component whose files are, at `auto`, where they were downloaded to under its name.
@@ -100,22 +126,35 @@ class InputFinder {
       const fs::path folder = downloaded_set_folder(info.name);
       std::error_code error;
       if (folder.empty() || (fs::exists(folder, error) && !fs::is_empty(folder, error))) continue;
-      reading_.problems.error(type.where,
-                              "the data set '" + info.name +
-                                  "' is not on this machine: there is no '" + folder.string() + "'",
-                              "fetch it first: 'accel-run download " + info.name +
-                                  "', or name its folder as '" + field.name + "'");
+      found_.push_back({field.name, type.where,
+                        "the data set '" + info.name + "' is not on this machine: there is no '" +
+                            folder.string() + "'",
+                        "fetch it first: 'accel-run download " + info.name +
+                            "', or name its folder as '" + field.name + "'"});
     }
   }
 
-  Reading& reading_;
+  const Registry& registry_;
+  std::string component_;  ///< that is looked into
+  std::vector<MissingInput> found_;
 };
 
 }  // namespace
 
+std::vector<MissingInput> missing_inputs(const Node& component, const std::string& kind,
+                                         const Registry& registry) {
+  InputFinder finder(registry);
+  finder.look_at_components(component, kind);
+  return finder.take();
+}
+
 void report_missing_inputs(const Node& recipe, const std::vector<FieldInfo>& sections,
                            Reading& reading) {
-  InputFinder(reading).look_into(recipe, sections);
+  InputFinder finder(reading.registry);
+  finder.look_into(recipe, sections);
+  for (const MissingInput& each : finder.take()) {
+    reading.problems.error(each.where, each.message, each.hint);
+  }
 }
 
 }  // namespace accel

@@ -136,11 +136,29 @@ def check_refusals(scratch, report):
     refused("other columns", ["predict", "runs/table", "--input", "data/flowers.csv", "--data", "features=[petal, colour]",
                               "--output", "x.jsonl"], 3, "but the model was trained on")
     report.check("leave nothing", not list(scratch.path.glob("x.jsonl*")))
-    refused("no such file", ["predict", "runs/table", "--input", "none.csv"], 3, "no file '")
+    refused("no such input", ["predict", "runs/table", "--input", "data/flowers.cvs"], 3,
+            "error: '--input' is 'data/flowers.cvs', which is not there\n  hint: did you mean 'flowers.csv'?\n")
+    refused("a folder for a file", ["predict", "runs/table", "--input", "data"], 3,
+            "error: '--input' is 'data', which is a folder, not a file\n  hint: name a file in it, such as 'flowers.csv'\n")
+    check_moved(scratch, refused)
     refused("an option that is none", ["evaluate", "runs/table", "--data", "pth=x"], 2, "unknown option 'pth'")
     scratch.call("job.yaml", "name=alone", "train.until=1 step", "~data.eval", "~eval")
     refused("no eval data", ["evaluate", "runs/alone"], 2, "the recipe of 'runs/alone' has no eval data")
     refused("a folder that is no checkpoint", ["evaluate", "data"], 4, "'data' is no checkpoint of accel-run's")
+
+
+def check_moved(scratch, refused):
+    """Data that has gone is asked for by the flag that names it."""
+    (scratch.path / "data/flowers.csv").rename(scratch.path / "data/moved.csv")
+    refused("eval data that has gone", ["evaluate", "runs/table"], 3, "error: of the eval data 'path' is "
+            "'data/flowers.csv', which is not there\n  hint: say where it is now: --data path=...\n")
+    (scratch.path / "data/moved.csv").rename(scratch.path / "data/flowers.csv")
+    (scratch.path / "data/reviews_tokenizer.json").rename(scratch.path / "data/moved.json")
+    told = "error: 'tokenizer' is 'data/reviews_tokenizer.json', which is not there\n  hint: "
+    refused("a tokenizer that has gone", ["predict", "runs/reviews_jsonl", "--input", "data/reviews.jsonl"], 3,
+            told + "say where it is now: --data tokenizer=...\n")
+    refused("of a model that writes too", ["generate", "runs/reviews_jsonl", "--prompt", "a"], 3,
+            told + "name one with --tokenizer\n")
 
 
 def main():

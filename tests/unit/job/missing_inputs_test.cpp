@@ -56,6 +56,40 @@ TEST_F(MissingInputsTest, TheNearestNameIsAHint) {
             "  hint: did you mean 'train.csv'?\n");
 }
 
+TEST_F(MissingInputsTest, AFolderIsNoFile) {
+  folder_.write("set/part/x.csv", "");
+  EXPECT_EQ(told("{type: csv, path: set, target: x}"),
+            "r.yaml:2:33: error: 'path' is 'set', which is a folder, not a file\n"
+            "    data: {train: {type: csv, path: set, target: x}}\n"
+            "                                    ^\n"
+            "  hint: name a file in it\n");
+  folder_.write("set/b.csv", "");
+  folder_.write("set/a.csv", "");
+  EXPECT_TRUE(told("{type: csv, path: set}").ends_with("it, such as 'a.csv'\n"));
+  for (const char* type : {"tsv", "jsonl", "text", "chat", "tagged_words", "tokens"}) {
+    EXPECT_TRUE(told("{type: " + std::string(type) + ", path: set}")
+                    .ends_with("  hint: name a file in it\n"))
+        << type;
+  }
+  EXPECT_EQ(told("{type: mds, path: set}"), "");
+}
+
+TEST_F(MissingInputsTest, ATeacherThatIsMissingIsTold) {
+  const Registry registry = all_components();
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node recipe = parse_recipe(
+      "r.yaml",
+      "task: {type: distill, teacher: {type: pretrained, model: mlp, weights: runs/t}}\n");
+  report_missing_inputs(recipe, RecipeOptions::schema().info(), reading);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(render(problems.list().front()),
+            "r.yaml:1:72: error: 'weights' is 'runs/t', which is not there\n"
+            "    task: {type: distill, teacher: {type: pretrained, model: mlp, weights: runs/t}}\n"
+            "                                                                           ^\n"
+            "  hint: its folder 'runs' is not there either\n");
+}
+
 TEST_F(MissingInputsTest, AFolderThatIsMissingIsAHint) {
   EXPECT_EQ(told("{type: npy, inputs: /nowhere/x.npy, targets: ''}"),
             "r.yaml:2:35: error: 'inputs' is '/nowhere/x.npy', which is not there\n"
