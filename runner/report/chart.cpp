@@ -72,6 +72,18 @@ std::string step_words(double step) {
   return step >= 1e4 ? number_words(step / 1e3, 3) + "k" : number_words(step, 5);
 }
 
+/// As short as it can be: "1.04e30", "2.5e-5".
+std::string tick_words(double value) {
+  std::string words = number_words(value);
+  const size_t power = words.find('e');
+  if (power == words.npos) return words;
+  size_t digits = power + 1;
+  if (words[digits] == '+') words.erase(digits, 1);
+  if (words[digits] == '-') ++digits;
+  while (words[digits] == '0') words.erase(digits, 1);
+  return words;
+}
+
 std::string axes(const Frame& frame) {
   std::string out = "<g class=\"grid\">", words = "<g class=\"ticks\">";
   const std::vector<double> values =
@@ -79,7 +91,7 @@ std::string axes(const Frame& frame) {
   for (const double value : values) {
     const std::string y = coordinate(frame.y(value));
     out += "<path d=\"M" + coordinate(kLeft) + " " + y + "H" + coordinate(kRight) + "\"/>";
-    words += text_at(kLeft - 6, frame.y(value) + 4, "end", number_words(value));
+    words += text_at(kLeft - 6, frame.y(value) + 4, "end", tick_words(value));
   }
   for (const double step : ladder(frame.first, frame.last, 5)) {
     if (step != std::floor(step)) continue;  // a run of few steps
@@ -171,13 +183,13 @@ std::string chart_figure(const Chart& chart) {
   std::string out = "<figure class=\"chart\"><figcaption><h3>" + html_text(chart.title) + "</h3>" +
                     legend(chart) + "</figcaption>";
   out += "<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
-         "\" role=\"img\" aria-label=\"" + html_text(chart.title) + " over steps\">";
+         "\" role=\"img\" aria-label=\"" + html_text(chart.title + " over " + chart.along) + "\">";
   out += axes(frame);
   for (const ChartLine& line : chart.lines) {
     if (!line.curve->empty()) out += drawn(line, frame);
   }
   for (const ChartMark& mark : chart.marks) out += drawn_mark(mark, frame);
-  out += text_at(kLeft - 6, kBottom + 18, "end", "step");
+  out += text_at(kLeft - 6, kBottom + 18, "end", chart.along);
   return out + "</svg>" + note(chart, frame) + "</figure>\n";
 }
 

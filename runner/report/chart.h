@@ -29,6 +29,7 @@ struct Chart {
   std::vector<ChartLine> lines;  ///< empty curves are left out
   std::vector<ChartMark> marks = {};
   bool may_be_logarithmic = false;  ///< where values span more than a factor of 30
+  std::string along = "step";       ///< what the values are drawn over
 };
 
 /// Whether there is anything to draw.

@@ -37,7 +37,7 @@ header p { flex-basis: 100%; margin: 0; color: var(--soft); overflow-wrap: anywh
 .trouble { border-left: 3px solid var(--bad); background: var(--tint); margin: 1rem 0;
   padding: .6rem 1rem .6rem 2rem; overflow-wrap: anywhere; }
 .charts { display: grid; gap: 1rem; margin-top: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 27rem), 1fr)); }
 figure { margin: 0; padding: .7rem .8rem .4rem; border: 1px solid var(--rule);
   border-radius: .6rem; break-inside: avoid; min-width: 0; }
 figcaption { display: flex; flex-wrap: wrap; gap: .1rem .9rem; align-items: baseline; }
@@ -66,7 +66,8 @@ table { border-collapse: collapse; font-size: .86rem; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .28rem .8rem .28rem 0;
   border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; min-width: 4rem; }
 th { color: var(--soft); font-weight: 500; }
-td.time { white-space: nowrap; color: var(--soft); }
+td.time { color: var(--soft); }
+td.event, td.time { white-space: nowrap; }
 td.best { color: var(--good); font-weight: 600; }
 tr.bad td { color: var(--bad); }
 pre { background: var(--tint); border-radius: .6rem; padding: .8rem; overflow-x: auto;

@@ -86,7 +86,7 @@ std::string memory_chart(const fs::path& path) {
     curves[device].add(static_cast<int64_t>(number_in(record[0])),
                        number_in(record[2]) / kMebibyte);
   });
-  Chart chart{.title = "MiB since the profile's start, over microseconds", .lines = {}};
+  Chart chart{.title = "MiB since the profile's start", .lines = {}, .along = "\u00b5s"};
   for (const auto& [device, curve] : curves) {
     const auto color = static_cast<int>(chart.lines.size());
     chart.lines.push_back({device, &curve, color, false, false});

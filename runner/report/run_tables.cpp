@@ -44,7 +44,7 @@ std::string section(const std::string& title, const std::string& body) {
 std::string event_row(const RunEvent& event) {
   const bool bad = event.name == "failed";
   return std::string("<tr") + (bad ? " class=\"bad\"" : "") + "><td>" + std::to_string(event.step) +
-         "</td><td>" + html_text(event.name) + "</td><td>" + html_text(event.text) +
+         "</td><td class=\"event\">" + html_text(event.name) + "</td><td>" + html_text(event.text) +
          "</td><td class=\"time\">" + html_text(event.time) + "</td></tr>\n";
 }
 

@@ -96,8 +96,8 @@ std::string epoch_line(const RunSummary& run) {
   return line;
 }
 
-/// "data 3 %, forward 40 %", of the last interval.
-std::string time_line(const RunSummary& run) {
+/// "data 3 %, forward 40 %", of the last interval: as many as fit, the longest first.
+std::string time_line(const RunSummary& run, int columns) {
   double total = 0;
   for (const auto& [phase, value] : run.last_seconds) total += value;
   if (!(total > 0)) return "";
@@ -107,9 +107,18 @@ std::string time_line(const RunSummary& run) {
   };
   std::string line = name_column("input wait") +
                      padded(number_words(std::round(share("data"))) + " %", kValueColumns);
+  std::vector<std::string> phases;
   for (const auto& [phase, value] : run.last_seconds) {
-    if (phase == "data" || share(phase) < 0.5) continue;
-    line += phase + " " + number_words(std::round(share(phase))) + " %  ";
+    if (phase != "data" && share(phase) >= 0.5) phases.push_back(phase);
+  }
+  std::stable_sort(phases.begin(), phases.end(),
+                   [&](const auto& a, const auto& b) { return share(a) > share(b); });
+  std::string between;
+  for (const std::string& phase : phases) {
+    const std::string words = between + phase + " " + number_words(std::round(share(phase))) + " %";
+    if (columns_of(line) + columns_of(words) > columns) break;
+    line += words;
+    between = "  ";
   }
   return line;
 }
@@ -216,7 +225,10 @@ std::string sparkline(const Curve& curve, int columns) {
   std::string out;
   if (means.empty()) return out;
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
-  const double bottom = *low, span = *high - *low;
+  const double bottom = *low, difference = *high - *low;
+  // Means of equal values differ by what rounding leaves.
+  const double largest = std::max(std::fabs(*low), std::fabs(*high));
+  const double span = difference > 1e-9 * largest ? difference : 0;
   for (const double mean : means) {
     const double height = span > 0 ? 7.99 * (mean - bottom) / span : 0;
     out += kBars[std::isfinite(height) ? std::clamp(static_cast<int>(height), 0, 7) : 0];
@@ -230,7 +242,7 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
   std::vector<FrameLine> lines = {title_line(run, quiet_seconds)};
   lines.push_back({progress_line(run, size.columns), Look::kPlain});
   lines.push_back({epoch_line(run), Look::kPlain});
-  for (const std::string& text : {time_line(run), save_line(run, now)}) {
+  for (const std::string& text : {time_line(run, size.columns), save_line(run, now)}) {
     if (!text.empty()) lines.push_back({text, Look::kPlain});
   }
   for (const auto& [name, curve] : curves_of(run)) {

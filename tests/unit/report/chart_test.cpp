@@ -52,6 +52,12 @@ TEST(ChartTest, JoinedValuesAreABandAndTheNoteSaysSo) {
   EXPECT_LT(figure.size(), 40000u);
 }
 
+TEST(ChartTest, PowersOfTenAreShort) {
+  EXPECT_TRUE(has(drawing(curve_of({1e30})), ">1.04e30</text>"));
+  EXPECT_TRUE(has(drawing(curve_of({2.5e-5, 2.6e-5})), ">2.55e-5</text>"))
+      << drawing(curve_of({2.5e-5, 2.6e-5}));
+}
+
 TEST(ChartTest, WideSpansMayBeLogarithmic) {
   const Curve wide = curve_of({1000, 1}), narrow = curve_of({20, 1}),
               negative = curve_of({1000, -1}), zero = curve_of({1000, 0});
@@ -82,7 +88,7 @@ TEST(ChartTest, NamesAreEscaped) {
   const std::string figure = chart_figure(
       {.title = "<b>", .lines = {{"<i>", &curve, 0, false, false}}, .marks = {{2, "<u>", true}}});
   EXPECT_FALSE(has(figure, "<b>&") || has(figure, "<i>&") || has(figure, "<u>")) << figure;
-  EXPECT_TRUE(has(figure, "&lt;b&gt; over steps\""));
+  EXPECT_TRUE(has(figure, "&lt;b&gt; over step\""));
   EXPECT_TRUE(has(figure, "</i>&lt;i&gt; <b>2</b>"));
   EXPECT_TRUE(has(figure, "<path class=\"mark bad\" d=\"M458 10V202\"><title>&lt;u&gt;</title>"));
 }

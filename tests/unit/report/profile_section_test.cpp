@@ -42,7 +42,8 @@ TEST(ProfileSectionTest, MemoryIsDrawn) {
   run.write("profile/steps_5_to_8/rank_0_memory.csv",
             "microseconds,device,bytes\n0,cpu,1048576\n20,cpu,3145728\n900,cpu,0\n");
   const std::string section = profile_section(run.dir());
-  EXPECT_TRUE(holds(section, "MiB since the profile&#39;s start, over microseconds")) << section;
+  EXPECT_TRUE(holds(section, "aria-label=\"MiB since the profile&#39;s start over \u00b5s\">"))
+      << section;
   EXPECT_TRUE(holds(section, "<svg"));
 }
 

@@ -52,7 +52,7 @@ TEST(TopFrameTest, RunningRunTellsWhereItIsAndWhatIsNext) {
             "digits  running  process 12 on host 'a'\n"
             "step 250 of 1,000  ███████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░  25 %  6:15 left\n"
             "epoch          0          ranks 2  2 steps/s\n"
-            "input wait     25 %       forward 75 %  \n"
+            "input wait     25 %       forward 75 %\n"
             "checkpoint     next at step 300, in about 0:25; last checkpoint_200\n"
             "loss           249        ▁▁▁▁▂▂▂▂▃▃▃▄▄▄▄▅▅▅▅▆▆▆▇▇▇▇████  0 to 249\n"
             "start          at step 0: at step 0\n");
@@ -111,6 +111,18 @@ TEST(TopFrameTest, FitsEveryWindow) {
   EXPECT_EQ(top_frame(run, {80, 24}, kNoon, 0).back().text, "start          at step 0: at step 0");
 }
 
+TEST(TopFrameTest, PhasesThatDoNotFitAreLeftOut) {
+  RunSummary run = alive();
+  run.last_seconds = {{"data", 1}, {"backward", 3}, {"forward", 2}, {"optimizer", 4}};
+  for (const auto& [columns, wanted] : std::vector<std::pair<int, std::string>>{
+           {80, "input wait     10 %       optimizer 40 %  backward 30 %  forward 20 %\n"},
+           {60, "input wait     10 %       optimizer 40 %  backward 30 %\n"},
+           {30, "input wait     10 %       \n"}}) {
+    const std::string text = text_of(top_frame(run, {columns, 24}, kNoon, 0));
+    EXPECT_NE(text.find(wanted), text.npos) << text;
+  }
+}
+
 TEST(TopFrameTest, EmptyRunHasAPicture) {
   RunSummary run;
   run.name = "new";
@@ -122,6 +134,9 @@ TEST(SparklineTest, IsAsWideAsItMayBe) {
   EXPECT_EQ(sparkline(ramp(8), 20), "▁▂▃▄▅▆▇█");
   EXPECT_EQ(sparkline(ramp(1000), 4), "▁▃▆█");
   EXPECT_EQ(sparkline(ramp(1), 4), "▁");
+  Curve constant;
+  for (int64_t step = 1; step <= 100000; ++step) constant.add(step, 0.003);
+  EXPECT_EQ(sparkline(constant, 4), "▁▁▁▁") << "means of equal values";
   EXPECT_EQ(sparkline(ramp(5), 0), "");
   EXPECT_EQ(sparkline(Curve(), 4), "");
 }
