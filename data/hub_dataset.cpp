@@ -1,6 +1,7 @@
 // A dataset of the Hugging Face hub, as `accel-run download` left it.
 #include <filesystem>
 
+#include "core/error.h"
 #include "core/registry.h"
 #include "data/hub_choice.h"
 #include "data/record_sources.h"
@@ -17,8 +18,16 @@ std::unique_ptr<RecordSource> source_of(const std::string& path) {
   return extension == ".txt" ? lines_source(path) : json_lines_source(path);
 }
 
+std::vector<std::string> files_of(const HubDatasetOptions& options, bool train) {
+  const std::string& path = options.path.text;
+  if (!std::filesystem::is_regular_file(path)) return hub_files(path, choice_of(options, train));
+  if (options.config.empty() && options.split.empty() && options.files.empty()) return {path};
+  throw DataError("'" + path + "' is a file, and 'config', 'split' and 'files' choose in a folder",
+                  "leave them out, or name the folder");
+}
+
 std::unique_ptr<RecordSource> source_of(const HubDatasetOptions& options, bool train) {
-  const std::vector<std::string> files = hub_files(options.path.text, choice_of(options, train));
+  const std::vector<std::string> files = files_of(options, train);
   if (files.front().ends_with(".parquet")) return arrow_source({files, {}}, ArrowFormat::kParquet);
   if (files.front().ends_with(".arrow")) return arrow_source({files, {}}, ArrowFormat::kIpc);
   std::vector<std::unique_ptr<RecordSource>> sources;
@@ -36,8 +45,8 @@ class HubDataset final : public TextRecords {
   static Schema<HubDatasetOptions> schema() {
     return with_text_records(
         with_hub_choice(Schema<HubDatasetOptions>()),
-        "`hf:datasets/organisation/name`, `...@revision`, or a folder laid out like a repository "
-        "of the hub.");
+        "`hf:datasets/organisation/name`, `...@revision`, a folder laid out like a repository of "
+        "the hub, or one of its files.");
   }
 
   HubDataset(const HubDatasetOptions& options, const DatasetContext& context)

@@ -109,7 +109,7 @@ void check_categories(const Node& dataset) {
 
 std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
                                     const std::vector<std::string>& words) {
-  const Node node = dataset_with(trained.resolved, words, trained.data);
+  const Node node = dataset_with(trained.resolved, words, trained.data, *trained.registry);
   require_input(trained, node);
   check_categories(node);
   Diagnostics problems;
@@ -122,7 +122,7 @@ std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
 
 /// Lays the words over the eval data of the recipe.
 void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
-  const Node dataset = dataset_with(trained.resolved, words, trained.data);
+  const Node dataset = dataset_with(trained.resolved, words, trained.data, *trained.registry);
   trained.resolved = with_eval_data(std::move(trained.resolved), dataset);
   require_eval_data(trained);
   check_categories(dataset);

@@ -126,6 +126,31 @@ def check_kinds(scratch, report):
     report.check("images are no table", code == 3, errors)
 
 
+def check_hub(scratch, report):
+    """A run on a folder of the hub is used on folders, on files, on lines and on files of other kinds."""
+    (scratch.path / "hub/data").mkdir(parents=True)
+    for split, name in (("train", "reviews"), ("test", "reviews_eval")):
+        shutil.copy(scratch.path / f"data/{name}.jsonl", scratch.path / f"hub/data/{split}.jsonl")
+    part = "{type: hf, path: hub, target: label, tokenizer: data/reviews_tokenizer.json, max_length: 24"
+    (scratch.path / "hub.yaml").write_text(
+        "model: {type: bert, layers: 1, heads: 2, width: 32}\ntask: classification\n"
+        f"data: {{train: {part}}}, eval: {part}, split: test}}}}\ntrain: {{until: 6 steps, batch: 20}}\n")
+    code, errors = scratch.call("hub.yaml")
+    report.check("a dataset of the hub trains", code == 0, errors)
+    told = (scratch.path / "data/reviews_eval.jsonl").read_text()
+    rows = [json.loads(line)["text"] for line in told.splitlines()]
+    (scratch.path / "reviews.tsv").write_text("text\n" + "\n".join(rows) + "\n")
+    kept = None
+    for name, words, given in (
+            ("folder", ["--input", "hub"], ""), ("file", ["--input", "hub/data/test.jsonl"], ""),
+            ("lines", ["--input", "-"], told), ("table", ["--input", "reviews.tsv", "--data", "type=tsv", "--data", "header=true"], "")):
+        code, out, errors = ask(scratch, "predict", "runs/hub", *words, given=given)
+        kept = kept or out
+        report.check(f"predict reads a {name}", code == 0 and out == kept and len(out.splitlines()) == len(rows), errors)
+    code, out, errors = ask(scratch, "predict", "runs/hub", "--input", "hub", "--data", "split=train")
+    report.check("and another split", code == 0 and len(out.splitlines()) == 200, errors)
+
+
 def check_refusals(scratch, report):
     def refused(name, words, code, *wanted):
         found, _, errors = ask(scratch, *words)
@@ -169,6 +194,7 @@ def main():
         check_evaluate(scratch, report)
         check_table(scratch, report)
         check_kinds(scratch, report)
+        check_hub(scratch, report)
         check_refusals(scratch, report)
     return 1 if report.failed else 0
 

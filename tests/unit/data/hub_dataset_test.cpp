@@ -209,5 +209,21 @@ TEST(HubDatasetTest, AColumnThatIsNotThere) {
   }
 }
 
+TEST(HubDatasetTest, OneFileIsReadAsItIs) {
+  const TempFolder folder;
+  const std::string tokenizer = folder.write("tokenizer.json", kSmallTokenizer);
+  const std::string file = folder.write("new.jsonl", "{\"text\": \"good\"}\n{\"text\": \"bad\"}\n");
+  const std::string recipe = "{type: hf, path: " + file + ", tokenizer: " + tokenizer;
+  EXPECT_EQ(build<Dataset>(recipe + "}")->size(), 2);
+  try {
+    build<Dataset>(recipe + ", split: test}");
+    ADD_FAILURE();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.what(),
+              "'" + file + "' is a file, and 'config', 'split' and 'files' choose in a folder");
+    EXPECT_EQ(error.hint(), "leave them out, or name the folder");
+  }
+}
+
 }  // namespace
 }  // namespace accel
