@@ -38,8 +38,12 @@ bool is_server(const std::string& uri) {
 
 Rule<std::string> server_address() {
   return {[](const std::string& uri) {
-            return uri.empty() || (is_server(uri) && uri.find('@') == std::string::npos &&
-                                   uri.find_first_of(" \t\r\n") == std::string::npos);
+            // A host: something behind the two slashes.
+            const size_t host = uri.find("//") + 2;
+            return uri.empty() ||
+                   (is_server(uri) && host < uri.size() && uri.find_first_of(":/", host) != host &&
+                    uri.find('@') == std::string::npos &&
+                    uri.find_first_of(" \t\r\n") == std::string::npos);
           },
           "the http:// or https:// address of a server, without a password", ""};
 }

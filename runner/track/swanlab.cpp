@@ -1,9 +1,12 @@
 // The swanlab tracker: a run that `swanlab sync` uploads to SwanLab.
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 #include <set>
+#include <string_view>
 
 #include "core/json_text.h"
 #include "core/registry.h"
@@ -94,6 +97,20 @@ uint64_t number_of_id(const std::map<std::string, std::string>& ids, const char*
   return found == ids.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
+/// What the package takes; its server would refuse another after the run.
+Rule<std::string> swanlab_project() {
+  return {[](const std::string& name) {
+            const auto plain = [](char c) {
+              return std::isalnum(static_cast<unsigned char>(c)) ||
+                     std::string_view("-_.+").find(c) != std::string_view::npos;
+            };
+            return !name.empty() && name.size() <= 100 &&
+                   std::all_of(name.begin(), name.end(), plain);
+          },
+          "at most 100 letters, digits, '-', '_', '.' or '+'",
+          "\"pattern\": \"^[0-9a-zA-Z_.+-]{1,100}$\""};
+}
+
 class SwanlabTracker final : public Tracker {
  public:
   static constexpr auto kName = "swanlab";
@@ -106,7 +123,8 @@ class SwanlabTracker final : public Tracker {
         .field("dir", &SwanlabOptions::dir,
                "Where the folder run-... is made. When not given: 'swanlog' in the run's folder.")
         .on_resume(Change::kFree)
-        .field("project", &SwanlabOptions::project, "Project that the run is uploaded to.")
+        .field("project", &SwanlabOptions::project, "Project that the run is uploaded to.",
+               swanlab_project())
         .on_resume(Change::kFree)
         .field("workspace", &SwanlabOptions::workspace,
                "Owns the project; default: that of the one who uploads.")

@@ -58,6 +58,16 @@ std::string folder_name(const std::string& id, double start_time) {
   return "offline-run-" + std::string(text, length) + '-' + id;
 }
 
+/// What the package takes; its server would refuse another after the run.
+Rule<std::string> wandb_project() {
+  return {[](const std::string& name) {
+            return !name.empty() && name.size() <= 128 &&
+                   name.find_first_of("/\\#?%:") == std::string::npos;
+          },
+          "at most 128 bytes without '/', '\\', '#', '?', '%' and ':'",
+          R"("pattern": "^[^/\\\\#?%:]{1,128}$")"};
+}
+
 class WandbTracker final : public Tracker {
  public:
   static constexpr auto kName = "wandb";
@@ -70,7 +80,8 @@ class WandbTracker final : public Tracker {
                "Where the folder offline-run-... is made. When not given: 'wandb' in the run's "
                "folder.")
         .on_resume(Change::kFree)
-        .field("project", &WandbOptions::project, "Project that the run is uploaded to.")
+        .field("project", &WandbOptions::project, "Project that the run is uploaded to.",
+               wandb_project())
         .on_resume(Change::kFree)
         .field("entity", &WandbOptions::entity,
                "User or team that owns the project; default: the one who uploads.")
