@@ -55,9 +55,11 @@ Order load_for_resume(const RecipeArguments& arguments) {
   RecipeArguments inner = arguments;
   inner.path = (fs::path(arguments.path) / "recipe.yaml").string();
   if (!fs::exists(inner.path)) {
+    const bool sweep = fs::exists(fs::path(arguments.path) / "sweep.jsonl");
     throw Error(ExitCode::kRecipe,
                 "'" + arguments.path + "' is no run folder: it has no recipe.yaml",
-                "give the folder that 'run' printed, such as runs/NAME");
+                sweep ? "a sweep goes on with the command that it began with: accel-run sweep FILE"
+                      : "give the folder that 'run' printed, such as runs/NAME");
   }
   Order order{load_runnable(inner, arguments.path), {}};
   order.request.run_dir = arguments.path;

@@ -188,12 +188,25 @@ double RunSummary::total_seconds() const {
   return sum;
 }
 
+namespace {
+
+/// What may have been meant by a folder that is no run's.
+std::string hint_of_folder(const std::string& dir) {
+  std::error_code none;
+  if (std::filesystem::exists(dir + "/sweep.jsonl", none)) {
+    return "it is a sweep's: give one of its trials, such as '" + dir + "/trial_000'";
+  }
+  const std::string likely = "runs/" + dir;
+  return is_run_folder(likely) ? "did you mean '" + likely + "'?"
+                               : "give the folder that 'run' printed, such as runs/NAME";
+}
+
+}  // namespace
+
 RunFollower::RunFollower(const std::string& run_dir) : path_(run_dir + "/metrics.jsonl") {
   if (!is_run_folder(run_dir)) {
-    const std::string likely = "runs/" + run_dir;
     throw Error(ExitCode::kRecipe, "'" + run_dir + "' is no run folder: it has no metrics.jsonl",
-                is_run_folder(likely) ? "did you mean '" + likely + "'?"
-                                      : "give the folder that 'run' printed, such as runs/NAME");
+                hint_of_folder(run_dir));
   }
   summary_.folder = run_dir;
   start_over();

@@ -81,6 +81,14 @@ def check_refusals(scratch):
     check(not (scratch.path / "runs").exists(), "what only looks leaves a folder")
 
 
+def check_folder(scratch, name):
+    """The folder of a sweep is no run's, and whoever takes it for one is told what to name."""
+    for words, hint in ((("top", "--once"), f"it is a sweep's: give one of its trials, such as 'runs/{name}/trial_000'"),
+                        (("resume",), "a sweep goes on with the command that it began with: accel-run sweep FILE")):
+        code, errors = scratch.call(*words, f"runs/{name}")
+        check(code == 2 and errors.endswith(f"\n  hint: {hint}\n"), errors)
+
+
 def check_promotion(scratch):
     """The best goes on, and is the run that it would have been alone."""
     code, out, errors = scratch.sweep(HALVING)
@@ -96,6 +104,7 @@ def check_promotion(scratch):
     code, errors = scratch.call("job.yaml", "name=alone", f"optimizer.lr={['1e-5', '0.003', '0.01'][best]}")
     check(code == 0, errors)
     check(scratch.record("alone") == scratch.record(f"s/trial_00{best}"), "a promoted trial is another run")
+    check_folder(scratch, "s")
     check(len(scratch.record(f"s/trial_00{(best + 1) % 3}")) < len(scratch.record("alone")), "who is not promoted stops")
     before = {path: path.stat().st_mtime_ns for path in scratch.path.glob("runs/s/trial_*/metrics.jsonl")}
     code, out, errors = scratch.sweep(HALVING)

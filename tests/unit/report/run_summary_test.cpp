@@ -155,6 +155,12 @@ TEST(RunFollowerTest, FolderThatIsNoRunIsRefused) {
             "'" + folder.path() +
                 "' is no run folder: it has no metrics.jsonl\n"
                 "give the folder that 'run' printed, such as runs/NAME");
+  folder.write("sweep.jsonl", "");
+  EXPECT_EQ(complaint([&] { RunFollower(folder.path()); }),
+            "'" + folder.path() +
+                "' is no run folder: it has no metrics.jsonl\n"
+                "it is a sweep's: give one of its trials, such as '" +
+                folder.path() + "/trial_000'");
 }
 
 }  // namespace
