@@ -39,4 +39,8 @@ bool stands_for_fused() {
   return shapes_only && !reference_only && of_process == Kernels::kFused;
 }
 
+bool allocates_as_fused() {
+  return kernels() == Kernels::kFused || stands_for_fused();
+}
+
 }  // namespace accel

@@ -52,4 +52,8 @@ class ShapesOnly {
 /// what these take in memory is to be counted.
 bool stands_for_fused();
 
+/// Whether this thread's operators are to allocate what the fused ones do: their kernels() are
+/// these, or it stands_for_fused() and no tensor has contents to look at.
+bool allocates_as_fused();
+
 }  // namespace accel

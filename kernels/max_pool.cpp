@@ -29,6 +29,9 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const int64_t inner = plane.in[0] * plane.in[1], outer = plane.out[0] * plane.out[1];
     at::Tensor y = at::empty({x.size(0), x.size(1), plane.out[0], plane.out[1]}, x.options());
     const at::Tensor places = at::empty(y.sizes(), x.options().dtype(at::kInt));
+    context->save_for_backward({places});
+    context->saved_data["shape"] = x.sizes().vec();
+    if (stands_for_fused()) return y;
     const float* in = x.const_data_ptr<float>();
     float* out = y.mutable_data_ptr<float>();
     int32_t* to = places.mutable_data_ptr<int32_t>();
@@ -37,8 +40,6 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
         max_pool_cpu(in + i * inner, plane, out + i * outer, to + i * outer);
       }
     });
-    context->save_for_backward({places});
-    context->saved_data["shape"] = x.sizes().vec();
     return y;
   }
 
@@ -48,6 +49,7 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const std::vector<int64_t> shape = context->saved_data["shape"].toIntVector();
     const at::Tensor dy = gradients[0].contiguous();
     const at::Tensor dx = at::zeros(shape, dy.options());
+    if (stands_for_fused()) return {dx, {}};
     const int64_t inner = shape[2] * shape[3], outer = dy.size(2) * dy.size(3);
     const float* slopes = dy.const_data_ptr<float>();
     const int32_t* from = places.const_data_ptr<int32_t>();
@@ -62,10 +64,9 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
 };
 
 bool takes(const at::Tensor& x, PoolSizes sizes) {
-  return kernels() == Kernels::kFused && x.is_cpu() && x.dim() == 4 &&
-         x.scalar_type() == at::kFloat && x.is_contiguous() && x.numel() > 0 && sizes.stride >= 1 &&
-         sizes.stride <= 3 && 2 * sizes.padding <= sizes.window &&
-         x.size(2) + 2 * sizes.padding >= sizes.window &&
+  return allocates_as_fused() && x.is_cpu() && x.dim() == 4 && x.scalar_type() == at::kFloat &&
+         x.is_contiguous() && x.numel() > 0 && sizes.stride >= 1 && sizes.stride <= 3 &&
+         2 * sizes.padding <= sizes.window && x.size(2) + 2 * sizes.padding >= sizes.window &&
          x.size(3) + 2 * sizes.padding >= sizes.window &&
          x.size(2) * x.size(3) <= std::numeric_limits<int32_t>::max();
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "runner/plan/dry_convolution.h"
 #include "runner/plan/dry_scope.h"
 #include "runner/plan/dry_tensor.h"
 
@@ -27,51 +28,6 @@ bool wanted(const c10::IValue& mask, size_t index) {
 at::Tensor like_if(const c10::IValue& mask, size_t index, const c10::IValue& like) {
   if (!wanted(mask, index) || !like.isTensor() || !like.toTensor().defined()) return {};
   return dry_like(like.toTensor());
-}
-
-/// As oneDNN lays out images and filters for its convolutions, in blocks of 16 channels.
-at::Tensor blocked_copy(const at::Tensor& tensor) {
-  std::vector<int64_t> sizes = tensor.sizes().vec();
-  constexpr int64_t kBlock = 16;
-  sizes[1] = (sizes[1] + kBlock - 1) / kBlock * kBlock;
-  return dry_empty(sizes, tensor.scalar_type());
-}
-
-/// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-Outputs convolution(Values in) {
-  const at::Tensor &input = in[0].toTensor(), &weight = in[1].toTensor();
-  const auto stride = integers(in[3]), padding = integers(in[4]), dilation = integers(in[5]);
-  const auto extra = integers(in[7]);
-  const bool transposed = in[6].toBool();
-  const auto at = [](const std::vector<int64_t>& list, size_t i) {
-    return list[list.size() == 1 ? 0 : i];
-  };
-  std::vector<int64_t> sizes = {input.size(0),
-                                transposed ? weight.size(1) * in[8].toInt() : weight.size(0)};
-  for (size_t i = 0; i + 2 < static_cast<size_t>(input.dim()); ++i) {
-    const auto dim = static_cast<int64_t>(i) + 2;
-    const int64_t kernel = at(dilation, i) * (weight.size(dim) - 1) + 1;
-    sizes.push_back(transposed
-                        ? (input.size(dim) - 1) * at(stride, i) - 2 * at(padding, i) + kernel +
-                              at(extra, i)
-                        : (input.size(dim) + 2 * at(padding, i) - kernel) / at(stride, i) + 1);
-  }
-  const at::Tensor output = dry_empty(sizes, input.scalar_type());
-  const Outputs blocked = {blocked_copy(input), blocked_copy(weight), blocked_copy(output)};
-  return {output};
-}
-
-/// convolution_backward(grad_output, input, weight, bias_sizes, ..., output_mask)
-Outputs convolution_backward(Values in) {
-  const c10::IValue& mask = in[10];
-  at::Tensor bias;
-  if (wanted(mask, 2)) bias = dry_empty({in[2].toTensor().size(0)}, in[0].toTensor().scalar_type());
-  const at::Tensor &grad = in[0].toTensor(), &input = in[1].toTensor(), &weight = in[2].toTensor();
-  const at::Tensor by_input = like_if(mask, 0, in[1]);
-  { const Outputs blocked = {blocked_copy(grad), blocked_copy(weight), blocked_copy(input)}; }
-  const at::Tensor by_weight = like_if(mask, 1, in[2]);
-  { const Outputs blocked = {blocked_copy(input), blocked_copy(grad), blocked_copy(weight)}; }
-  return {by_input, by_weight, bias};
 }
 
 /// native_layer_norm(input, normalized_shape, weight, bias, eps)
@@ -170,8 +126,8 @@ using Shapes = Outputs (*)(Values);
 
 const std::map<std::string, Shapes>& known() {
   static const std::map<std::string, Shapes> kKnown = {
-      {"aten::convolution", &convolution},
-      {"aten::convolution_backward", &convolution_backward},
+      {"aten::convolution", &dry_convolution},
+      {"aten::convolution_backward", &dry_convolution_backward},
       {"aten::native_layer_norm", &layer_norm},
       {"aten::native_layer_norm_backward", &layer_norm_backward},
       {"aten::native_batch_norm", &batch_norm},
@@ -195,23 +151,9 @@ double size(const c10::IValue& value, int64_t dim) {
   return static_cast<double>(value.toTensor().size(dim));
 }
 
-/// Multiplications and additions for each value of the side with the larger windows.
-double convolution_flops(const at::Tensor& input, const at::Tensor& output,
-                         const at::Tensor& weight, bool transposed) {
-  const at::Tensor& side = transposed ? input : output;
-  return 2.0 * static_cast<double>(side.numel()) * static_cast<double>(weight.numel()) /
-         static_cast<double>(weight.size(0));
-}
-
 /// Of one product of queries with keys, or of its like.
 double attention_flops(const c10::IValue& query, const c10::IValue& key) {
   return 2.0 * numel(query) * size(key, 2);
-}
-
-double backward_flops(Values in) {
-  const double once =
-      convolution_flops(in[1].toTensor(), in[0].toTensor(), in[2].toTensor(), in[7].toBool());
-  return once * (wanted(in[10], 0) + wanted(in[10], 1));
 }
 
 }  // namespace
@@ -222,8 +164,7 @@ bool dry_output(const std::string& op, torch::jit::Stack& stack, size_t argument
   const Values in = torch::jit::last(stack, arguments);
   Outputs out = found->second(in);
   if (op == "aten::convolution") {
-    DryScope::meter()->add_flops(
-        convolution_flops(in[0].toTensor(), out[0], in[1].toTensor(), in[6].toBool()));
+    DryScope::meter()->add_flops(convolution_flops(in, out[0]));
   }
   torch::jit::drop(stack, arguments);
   for (at::Tensor& tensor : out) stack.emplace_back(std::move(tensor));
@@ -234,7 +175,7 @@ double flops_of(const std::string& op, c10::ArrayRef<c10::IValue> in) {
   if (op == "aten::mm" || op == "aten::bmm") return 2 * numel(in[0]) * size(in[1], -1);
   if (op == "aten::addmm" || op == "aten::baddbmm") return 2 * numel(in[1]) * size(in[2], -1);
   if (op == "aten::addmv") return 2 * numel(in[1]);
-  if (op == "aten::convolution_backward") return backward_flops(in);
+  if (op == "aten::convolution_backward") return convolution_backward_flops(in);
   constexpr double kForward = 2, kBackward = 5;  // products, those done again included
   if (op == "aten::_scaled_dot_product_flash_attention_for_cpu") {
     return kForward * attention_flops(in[0], in[1]);
