@@ -42,10 +42,11 @@ void Bucket::put(size_t i, const at::Tensor& gradient) {
 
 std::vector<at::Tensor> Bucket::get(const at::Tensor& flat) const {
   const at::Tensor present = flags(flat).to(at::kCPU, at::kFloat);
-  const float* const is_there = present.const_data_ptr<float>();
   std::vector<at::Tensor> found(size());
   for (size_t i = 0; i < size(); ++i) {
-    if (is_there[i] != 0) found[i] = slice(i, flat).view(parameters_[i].tensor.sizes());
+    // Not by its address: a plan's tensors have no contents there.
+    const bool is_there = present.select(0, static_cast<int64_t>(i)).item<float>() != 0;
+    if (is_there) found[i] = slice(i, flat).view(parameters_[i].tensor.sizes());
   }
   return found;
 }

@@ -80,6 +80,7 @@ TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
   EXPECT_EQ(four.total_steps, alone.total_steps);
   EXPECT_EQ(alone.memory.others, 0);
   EXPECT_NEAR(four.memory.others, four.memory.gradients, 64);
+  EXPECT_EQ(four.memory.optimizer, alone.memory.optimizer);
 }
 
 /// What an optimizer, precision or model really keeps after a step is what was planned.
