@@ -99,10 +99,10 @@ class CrossEntropy final : public torch::autograd::Function<CrossEntropy> {
 };
 
 bool takes(const at::Tensor& logits, const at::Tensor& targets) {
-  return (kernels() == Kernels::kFused || stands_for_fused()) && logits.is_cpu() &&
-         logits.scalar_type() == at::kFloat && logits.dim() == 2 && logits.is_contiguous() &&
-         logits.size(1) > 0 && targets.is_cpu() && targets.scalar_type() == at::kLong &&
-         targets.sizes() == logits.sizes().slice(0, 1) && targets.is_contiguous();
+  return allocates_as_fused() && logits.is_cpu() && logits.scalar_type() == at::kFloat &&
+         logits.dim() == 2 && logits.is_contiguous() && logits.size(1) > 0 && targets.is_cpu() &&
+         targets.scalar_type() == at::kLong && targets.sizes() == logits.sizes().slice(0, 1) &&
+         targets.is_contiguous();
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace accel {
 
 Places places_to_compute(Places read) {
-  return kernels() == Kernels::kFused || stands_for_fused() ? read : Places::kAll;
+  return allocates_as_fused() ? read : Places::kAll;
 }
 
 at::Tensor at_places(const at::Tensor& x, Places places) {
