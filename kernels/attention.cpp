@@ -148,8 +148,8 @@ at::Tensor empty_like_atens(const at::Tensor& x) {
 }
 
 /// task(i, scratch) for each i below `count`, in all threads, of which each has `numbers` of its
-/// own as scratch. There are never less than two tasks, if need be an empty one: the bits of
-/// products depend on how many threads compute them, and inside of several tasks it is one.
+/// own as scratch. There are never less than two tasks, if need be an empty one: outside of several
+/// tasks products take all threads, and their bits depend on how many these are.
 template <typename Task>
 void for_each_task(int64_t count, int64_t numbers, const Task& task) {
   const at::Tensor scratch = at::empty({at::get_num_threads(), numbers}, at::kFloat);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace accel {
 namespace {
 
@@ -17,6 +19,9 @@ Sgemm sgemm() {
   return found;
 }
 
+// Of longer sums MKL computes parts, and which depends on the threads around it.
+constexpr int64_t kLongestSum = 512;
+
 }  // namespace
 
 bool has_matrix_product() {
@@ -28,11 +33,16 @@ void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape
   // Rows of a matrix are columns of its transpose: the transposed product, of b by a.
   const char turn_a = a.turned ? 't' : 'n', turn_b = b.turned ? 't' : 'n';
   const auto rows = static_cast<int>(shape.rows), columns = static_cast<int>(shape.columns),
-             inner = static_cast<int>(shape.inner), step_a = static_cast<int>(a.step),
-             step_b = static_cast<int>(b.step), step = static_cast<int>(to.step);
-  const float alpha = 1.0F, beta = to.add ? 1.0F : 0.0F;
-  sgemm()(&turn_b, &turn_a, &columns, &rows, &inner, &alpha, b.data, &step_b, a.data, &step_a,
-          &beta, to.data, &step);
+             step_a = static_cast<int>(a.step), step_b = static_cast<int>(b.step),
+             step = static_cast<int>(to.step);
+  for (int64_t first = 0; first < shape.inner; first += kLongestSum) {
+    const auto inner = static_cast<int>(std::min(kLongestSum, shape.inner - first));
+    const float* const from_a = a.data + (a.turned ? first * a.step : first);
+    const float* const from_b = b.data + (b.turned ? first : first * b.step);
+    const float alpha = 1.0F, beta = to.add || first > 0 ? 1.0F : 0.0F;
+    sgemm()(&turn_b, &turn_a, &columns, &rows, &inner, &alpha, from_b, &step_b, from_a, &step_a,
+            &beta, to.data, &step);
+  }
 }
 
 }  // namespace accel

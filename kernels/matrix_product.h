@@ -25,8 +25,8 @@ struct ProductTarget {
 
 /// Whether the linear algebra that libtorch brings along can be called so.
 bool has_matrix_product();
-/// Into `to`, by it, in as many threads as it takes: one inside of at::parallel_for. It has no
-/// factor, because with one the bits of some products depend on the threads around them.
+/// Into `to`, in as many threads as it takes: one inside of at::parallel_for, where its bits are
+/// those of one thread. So it has no factor: with one they are not.
 void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
                     const ProductTarget& to);
 

@@ -40,6 +40,7 @@ struct AttentionCase {
 const AttentionCase kAttentionCases[] = {
     {"Plain", {2, 3, 17, 8}, 17},
     {"OneSequenceAndHead", {1, 1, 70, 16}, 70},
+    {"OneHeadOfManyQueries", {1, 1, 2000, 64}, 60},
     {"FewQueries", {2, 2, 5, 16}, 40},
     {"FewKeys", {2, 2, 40, 16}, 5},
     {"OneKey", {2, 2, 3, 4}, 1},
@@ -49,6 +50,7 @@ const AttentionCase kAttentionCases[] = {
     {"Scale", {2, 2, 20, 8}, 20, false, {}, 0.5},
     {"Causal", {2, 3, 17, 8}, 17, true},
     {"CausalBlocks", {1, 2, 150, 8}, 150, true},
+    {"CausalAndLong", {1, 2, 1200, 64}, 1200, true},
     {"CausalWithMoreKeys", {1, 2, 70, 8}, 150, true},
     {"CausalWithMoreQueries", {1, 2, 150, 8}, 70, true},
     {"MaskOfTwoDimensions", {2, 3, 17, 8}, 19, false, {17, 19}},
