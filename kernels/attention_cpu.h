@@ -30,7 +30,7 @@ struct RowSums {
 };
 
 /// Each product becomes its weight, exp(score - the greatest of its row); 0 for keys that are not
-/// seen, and where it would be below 1e-36. A row that sees nothing but -inf has weights of zero,
+/// seen, and where it would be below 2e-37. A row that sees nothing but -inf has weights of zero,
 /// the log 0 and the share 1.
 void attention_weights_cpu(const ScoreRows& rows, const RowSums& sums);
 /// Each product becomes exp(score - log), its weight times its share; logs are `step` apart.
