@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "runner/job/block_heap.h"
@@ -28,6 +29,11 @@ class WorkMeter {
   double flops() const { return flops_; }
   void add_flops(double flops) { flops_ += flops; }
 
+  /// What products of matrices keep for their copies of them.
+  int64_t packing_bytes() const;
+  /// [m, k] times [k, n], of numbers of `bytes` bytes, is computed.
+  void multiply(int64_t m, int64_t k, int64_t n, int64_t bytes);
+
   BlockHeap::Block take(int64_t bytes);
   void give_back(BlockHeap::Block block, int64_t bytes);
 
@@ -35,6 +41,7 @@ class WorkMeter {
   BlockHeap& heap_of(int64_t bytes) { return bytes < kLeastTensorBlock ? small_ : large_; }
 
   BlockHeap small_, large_;  // as keep_freed_memory() makes them
+  std::vector<int64_t> packing_;
   int64_t live_ = 0;
   int64_t peak_ = 0;
   double flops_ = 0;

@@ -123,6 +123,7 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
   const int64_t held = memory.weights + memory.optimizer + memory.others;
   memory.activations = std::max<int64_t>(0, meter.peak_bytes() - held - memory.gradients);
   memory.holes = std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes());
+  memory.packing = meter.packing_bytes();
   const LoaderSection& loader = job.recipe.data.loader;
   const int64_t windows = 1 + (loader.workers > 0 ? loader.prefetch : 0);
   memory.loader =

@@ -25,6 +25,7 @@ struct PlannedMemory {
   int64_t optimizer = 0;    ///< its state
   int64_t activations = 0;  ///< all else that passes hold at the peak
   int64_t holes = 0;        ///< what the allocator keeps between blocks for later ones
+  int64_t packing = 0;      ///< what products of matrices keep for copies of them
   int64_t others = 0;       ///< what the strategy and callbacks keep: buckets, averages
   int64_t loader = 0;       ///< samples that are prepared ahead
   int64_t copy = 0;         ///< of the state, while a checkpoint is written beside training
@@ -33,7 +34,7 @@ struct PlannedMemory {
   int64_t total() const { return training() + copy; }
   /// While it only trains.
   int64_t training() const {
-    return weights + gradients + optimizer + activations + holes + others + loader;
+    return weights + gradients + optimizer + activations + holes + packing + others + loader;
   }
 };
 

@@ -69,6 +69,7 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
       memory("  optimizer state", &PlannedMemory::optimizer),
       memory("  activations", &PlannedMemory::activations),
       memory("  holes in the heap", &PlannedMemory::holes),
+      memory("  copies for products", &PlannedMemory::packing),
       memory("  buckets and averages", &PlannedMemory::others),
       memory("  samples prepared ahead", &PlannedMemory::loader),
       memory("  copy for a checkpoint", &PlannedMemory::copy),

@@ -1,5 +1,6 @@
 #include "runner/plan/dry_scope.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/arange.h>
@@ -53,6 +54,36 @@ TEST(DryScopeTest, ProductsOf16BitsTakeWhatTheyTakeInFloat32WhereTheyAreComputed
     EXPECT_EQ(meter->peak_bytes(), before + 20'000 + (wide ? 400'000 + 4'000 + 40'000 : 0));
   }
   use_kernels(Kernels::kReference);
+}
+
+TEST(DryScopeTest, ProductsKeepWhatTheirCopiesTookUntilOneWantsMore) {
+  constexpr int64_t kBlock = 4'598'328;
+  const int before = at::get_num_threads();
+  constexpr int threads = 2;
+  at::set_num_threads(threads);
+  const auto meter = std::make_shared<WorkMeter>();
+  const DryScope scope(meter);
+  const auto multiply = [](int64_t m, int64_t k, int64_t n) {
+    at::mm(at::empty({m, k}), at::empty({k, n}));
+  };
+  multiply(1, 4096, 4096);  // a vector
+  multiply(63, 64, 64);     // too little
+  EXPECT_EQ(meter->packing_bytes(), 0);
+  multiply(64, 100, 64 * threads);
+  const int64_t narrow = threads * (kBlock + 4 * 100 * 64);
+  EXPECT_EQ(meter->packing_bytes(), narrow) << "each thread has its part";
+  multiply(64, 99, 64 * threads);
+  multiply(64, 100, 64 * threads);
+  EXPECT_EQ(meter->packing_bytes(), narrow) << "what there is will do";
+  at::addmm(at::empty({9000}), at::empty({200, 500}), at::empty({500, 9000}));
+  const int64_t wide = kBlock + 4 * 384 * 9000;
+  EXPECT_EQ(meter->packing_bytes(), narrow + wide) << "one for all threads, of 384 rows";
+  at::mm(at::empty({2, 8}, at::kBFloat16), at::empty({8, 8}, at::kBFloat16));
+  EXPECT_EQ(meter->live_bytes(), 0);
+  multiply(64, 384, 30'000);
+  EXPECT_EQ(meter->packing_bytes(), narrow + wide + kBlock + 4 * 384 * threads * 9984)
+      << "no wider than 9984 columns a thread";
+  at::set_num_threads(before);
 }
 
 TEST(DryScopeTest, ViewsShareMemoryAndWhatGoesIsGivenBack) {

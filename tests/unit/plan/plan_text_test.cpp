@@ -71,6 +71,7 @@ TEST(PlanTextTest, APage) {
             "  optimizer state                          4.00 MiB\n"
             "  activations                              8.00 MiB\n"
             "  holes in the heap                             0 B\n"
+            "  copies for products                           0 B\n"
             "  buckets and averages                          0 B\n"
             "  samples prepared ahead                        0 B\n"
             "  copy for a checkpoint                    6.00 MiB\n"
