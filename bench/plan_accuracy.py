@@ -6,7 +6,7 @@
 Two things are compared: the plan but for the process itself with a run's peak resident memory less
 that of a run of the same kind of model that is as small as can be; and what the run foretells of
 itself, the process included, with its peak (`log.plan`). Ends with 1 when one of them is more than
-10 % off.
+10 % off; the first one is not looked at below 100 MiB, where it tells of the process.
 """
 
 import re
@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 MOST_OFF = 0.10
+LEAST_APART = 100 << 20
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 # Training alone: a checkpoint is not written.
 COMMON = ["train.until=3 steps", "checkpoint.every=never", "checkpoint.at_end=false", "eval.every=never",
@@ -142,7 +143,7 @@ def main():
             real = peak - anyway[kind]
             off = plan / real - 1
             whole = foretold / peak - 1
-            worst = max(worst, abs(off), abs(whole))
+            worst = max(worst, abs(off) if real >= LEAST_APART else 0, abs(whole))
             print(f"{kind + ' ' + name:32} planned {plan / 2**20:7.1f} MiB, real {real / 2**20:7.1f}, "
                   f"{off:+6.1%}; with the process {foretold / 2**20:7.1f}, {peak / 2**20:7.1f}, "
                   f"{whole:+6.1%}", flush=True)

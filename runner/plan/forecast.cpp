@@ -15,15 +15,6 @@ namespace {
 
 constexpr double kMebibyte = 1 << 20;
 
-/// Bytes of this process besides the job's weights: libtorch and the opened data.
-int64_t bytes_besides(const Job& job, double resident) {
-  double weights = 0;
-  for (const auto* list : {&job.parameters, &job.buffers}) {
-    for (const NamedTensor& item : *list) weights += static_cast<double>(item.tensor.nbytes());
-  }
-  return static_cast<int64_t>(std::max(0.0, resident * kMebibyte - weights));
-}
-
 /// The pace of a run, from its last intervals: a record of millions of steps is read in no time,
 /// since the lines of its steps are passed over.
 class Pace {
@@ -112,7 +103,9 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   out.flops = plan.flops;
   out.step_seconds = known_step_seconds(run_dir, job.batches);
   if (resident && job.device.is_cpu()) {
-    out.memory = bytes_besides(job, *resident) + kTorchAtWork + plan.memory.total();
+    // The process has what is built already, which is in the plan as well.
+    const auto process = static_cast<int64_t>(*resident * kMebibyte) - plan.built_bytes;
+    out.memory = std::max<int64_t>(0, process) + kTorchAtWork + plan.memory.total();
   }
   return out;
 }

@@ -150,6 +150,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   Plan plan;
   plan.batches = job->batches;
   plan.data = data;
+  plan.built_bytes = meter->live_bytes();
   make_step(*job, 1, 1);
   const double first = meter->flops();
   // The optimizer's state, which the first step makes, is there in the second one's passes.

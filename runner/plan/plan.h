@@ -47,7 +47,8 @@ struct Plan {
   int64_t trained = 0;  ///< of them
   BatchPlan batches;
   DataFacts data;
-  double flops = 0;  ///< of one optimizer step, over all ranks
+  double flops = 0;         ///< of one optimizer step, over all ranks
+  int64_t built_bytes = 0;  ///< of tensors that there are before the first step
   PlannedMemory memory;
   int64_t checkpoint_bytes = 0;
   int64_t checkpoints_kept = 0;  ///< at once, the one being written included

@@ -83,6 +83,17 @@ TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
   EXPECT_EQ(four.memory.optimizer, alone.memory.optimizer);
 }
 
+/// What a forecast does not count a second time.
+TEST(PlanTest, WhatIsThereBeforeTheFirstStep) {
+  const std::string text(kMlp);
+  for (const Plan& plan : {plan_of_text(text), plan_of_text(text, 4),
+                           plan_of_text(text + "callbacks: [{type: ema}]\n")}) {
+    EXPECT_EQ(plan.built_bytes, plan.memory.weights + plan.memory.others);
+  }
+  const Plan averaged = plan_of_text(text + "callbacks: [{type: ema}]\n");
+  EXPECT_EQ(averaged.memory.others, averaged.memory.weights);
+}
+
 /// What an optimizer, precision or model really keeps after a step is what was planned.
 TEST(PlanTest, OptimizersKeepWhatWasPlanned) {
   for (const std::string& name : all_components().of<Optimizer>().names()) {
