@@ -111,6 +111,16 @@ CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Argu
   });
 }
 
+void add_smoke_verb(CLI::App& app, Arguments& to) {
+  CLI::App& smoke = add_training_verb(
+      app, "smoke", "run recipes small, with a save and a resume", to,
+      {[] { return std::nullopt; },
+       [&to](RankSession&) { return smoke_verb(to.recipe, to.recipes, to.argv); }});
+  smoke.add_option("recipes", to.recipes, "recipes, and behind them key=value for all of them")
+      ->required();
+  add_config(smoke, to);
+}
+
 void add_run_verbs(CLI::App& app, Arguments& to) {
   CLI::App& run =
       add_training_verb(app, "run", "train (the verb may be left out)", to,
@@ -142,13 +152,7 @@ void add_run_verbs(CLI::App& app, Arguments& to) {
                          [&to](RankSession& session) { return resume_verb(to.recipe, session); }});
   add_recipe(resume, to, "the run's folder");
   add_allow(resume, to);
-  CLI::App& smoke = add_training_verb(
-      app, "smoke", "run recipes small, with a save and a resume", to,
-      {[] { return std::nullopt; },
-       [&to](RankSession&) { return smoke_verb(to.recipe, to.recipes, to.argv); }});
-  smoke.add_option("recipes", to.recipes, "recipes, and behind them key=value for all of them")
-      ->required();
-  add_config(smoke, to);
+  add_smoke_verb(app, to);
   CLI::App& sweep = add_verb(app, "sweep", "run a recipe with many values, some at once", to,
                              [&to] { return sweep_verb(to.sweep); });
   sweep.add_option("file", to.sweep.path, "what to try: see docs/sweep.md")->required();

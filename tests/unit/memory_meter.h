@@ -17,15 +17,12 @@ class MemoryMeter final : public c10::MemoryReportingInfoBase {
     now_ += bytes;
     peak_ = std::max(peak_, now_);
     if (bytes <= 0) return;
-    total_ += bytes;
     ++counts_[bytes];
   }
   bool memoryProfilingEnabled() const override { return true; }
 
   /// Bytes at most at a time, beyond those at the start.
   int64_t peak() const { return peak_; }
-  /// Bytes of all that was made.
-  int64_t total() const { return total_; }
   /// Tensors of so many bytes that were made.
   int count(size_t bytes) const {
     const auto found = counts_.find(static_cast<int64_t>(bytes));
@@ -33,7 +30,7 @@ class MemoryMeter final : public c10::MemoryReportingInfoBase {
   }
 
  private:
-  int64_t now_ = 0, peak_ = 0, total_ = 0;
+  int64_t now_ = 0, peak_ = 0;
   std::map<int64_t, int> counts_;
 };
 
