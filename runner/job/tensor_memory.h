@@ -6,7 +6,7 @@
 namespace accel {
 
 /// Blocks of fewer bytes come from the C library.
-inline constexpr int64_t kLeastTensorBlock = 1 << 20;
+inline constexpr int64_t kLeastTensorBlock = 1 << 17;
 
 /// From here on memory that is freed stays with this process for what it allocates next: a step
 /// would otherwise give back what the next one takes again, and have each page mapped and cleared
