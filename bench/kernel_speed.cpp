@@ -3,7 +3,9 @@
 //   kernel_speed [--benchmark_filter=gelu] [--benchmark_format=json] ...
 //
 // A kernel is entered in kCases; threads are OMP_NUM_THREADS.
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <benchmark/benchmark.h>
@@ -12,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/adam.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/gelu.h"
 #include "kernels/kernels.h"
 #include "kernels/max_pool.h"
@@ -44,9 +48,43 @@ Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal) 
   };
 }
 
+/// Steps of AdamW over `count` tensors of a million numbers.
+Forward adam(size_t count) {
+  const auto list = [count](auto make) {
+    std::vector<at::Tensor> all;
+    for (size_t i = 0; i < count; ++i) all.push_back(make());
+    return all;
+  };
+  const auto million = [] { return drawn({1 << 20}); };
+  const auto positive = [] { return drawn({1 << 20}).square(); };
+  const AdamRule rule = {.lr = 1e-3,
+                         .beta1 = 0.9,
+                         .beta2 = 0.999,
+                         .eps = 1e-8,
+                         .weight_decay = 0.01,
+                         .decoupled = true,
+                         .amsgrad = false,
+                         .maximize = false};
+  return [=, parameters = list(million), gradients = list(million), averages = list(million),
+          squares = list(positive), steps = list([] { return at::ones({}); })] {
+    adam_step_(rule, {parameters, gradients, averages, squares, {}, steps});
+    return parameters.front();
+  };
+}
+
+/// Of a GPT-2's vocabulary.
+Forward token_loss(int64_t tokens) {
+  constexpr int64_t kVocab = 50257;
+  return [x = leaf({tokens, kVocab}), targets = at::randint(kVocab, {tokens}, at::kLong)] {
+    return cross_entropy(x, targets, /*ignored=*/-100);
+  };
+}
+
 const std::vector<KernelCase> kCases = {
+    {"adam_step/16x1M", [] { return adam(16); }},
     {"attention/8x12x128", [] { return attention(8, 12, 128, false); }},
     {"attention/1x12x256/causal", [] { return attention(1, 12, 256, true); }},
+    {"cross_entropy/256x50257", [] { return token_loss(256); }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
     {"max_pool/128x20x24x24/2",
      [] {
