@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 import models  # tests/interop
+from works import learning_rate
 
 SEED = 42
 
@@ -136,7 +137,7 @@ def accelerate(work, resume=False, save=False, log=None):
     if log:
         accelerator.init_trackers("bench")
     model, loader = prepared(work)
-    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=learning_rate(work)))
     given = batches(loader)
     if resume:
         accelerator.load_state("state")
@@ -186,7 +187,7 @@ def trainer(work):
 
     loader.collate_fn = lambda rows: dict(zip(("inputs", "targets"), map(torch.stack, zip(*rows))))
     arguments = transformers.TrainingArguments(
-        "trainer", max_steps=work["steps"], per_device_train_batch_size=work["batch"], learning_rate=1e-3,
+        "trainer", max_steps=work["steps"], per_device_train_batch_size=work["batch"], learning_rate=learning_rate(work),
         lr_scheduler_type="constant", weight_decay=0.01, max_grad_norm=0, optim="adamw_torch_fused", use_cpu=True,
         bf16=work["precision"] == "bf16", save_strategy="no", logging_strategy="no", report_to=[], disable_tqdm=True)
     trained = Trainer(Whole(), arguments, callbacks=[Note()])
@@ -196,7 +197,7 @@ def trainer(work):
 
 def plain(work, compiled):
     model, loader = prepared(work)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate(work), fused=True)
     half = work["precision"] == "bf16"
 
     def step(inputs, targets):

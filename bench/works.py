@@ -6,7 +6,8 @@ import struct
 CHARACTERS = [chr(ord("0") + i) for i in range(65)]
 
 # steps: in each round; warm_up: of those, not counted (torch.compile compiles in the first). recipe and
-# options say the same model to accel-run and to Python. short: what the short form has instead.
+# options say the same model to accel-run and to Python. lr: where it is not 0.001. short: what the short
+# form has instead.
 WORKS = {
     "mlp": {"recipe": "{type: mlp, hidden: [256]}", "model": "mlp", "data": "images", "shape": (1, 28, 28),
             "options": {"inputs": 784, "outputs": 10, "hidden": [256]},
@@ -36,7 +37,7 @@ WORKS = {
                             " dropout: 0}",
                   "model": "bert", "data": "ids", "shape": (128,),
                   "options": {"vocab": 30522, "context": 512, "layers": 12, "heads": 12, "width": 768, "classes": 2},
-                  "batch": 8, "samples": 64, "steps": 5, "warm_up": 2,
+                  "batch": 8, "samples": 64, "steps": 5, "warm_up": 2, "lr": 2e-5,
                   "short": {"recipe": "{type: bert, layers: 2, heads: 4, width: 32, context: 64, vocab: 512, classes: 2,"
                                       " dropout: 0}",
                             "options": {"vocab": 512, "context": 64, "layers": 2, "heads": 4, "width": 32, "classes": 2},
@@ -47,7 +48,7 @@ RECIPE = """
 seed: 42
 model: MODEL
 data: {train: DATA, loader: {drop_last: true}}
-optimizer: {type: adamw, lr: 0.001, weight_decay: 0.01}
+optimizer: {type: adamw, lr: LEARNING_RATE, weight_decay: 0.01}
 train: {until: STEPS steps, batch: BATCH}
 accelerator: {mixed_precision: PRECISION, num_cpu_threads_per_process: THREADS}
 checkpoint: {every: never, at_end: false}
@@ -62,6 +63,10 @@ def works_of(names, short):
     small = {"steps": SHORT_STEPS, "warm_up": 0}
     return {name: {**WORKS[name], **(dict(WORKS[name]["short"], **small) if short else {}), "name": name}
             for name in names}
+
+
+def learning_rate(work):
+    return work.get("lr", 1e-3)
 
 
 def mixed_precision(precision):
@@ -115,7 +120,7 @@ def recipe_data(work):
 
 def recipe_of(work, precision, threads):
     values = {"MODEL": work["recipe"], "DATA": recipe_data(work), "STEPS": work["steps"], "BATCH": work["batch"],
-              "PRECISION": mixed_precision(precision), "THREADS": threads}
+              "PRECISION": mixed_precision(precision), "THREADS": threads, "LEARNING_RATE": learning_rate(work)}
     recipe = RECIPE
     for name, value in values.items():
         recipe = recipe.replace(name, str(value))
