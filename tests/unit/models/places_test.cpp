@@ -98,6 +98,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "recomputed",
              .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0}",
              .recomputes = true},
+        Case{.name = "with_adapters_of_keys",
+             .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0, "
+                     "lora: {rank: 2, targets: '*.key'}}"},
         Case{.name = "with_adapters",
              .yaml = "{type: bert, layers: 2, heads: 2, width: 8, dropout: 0, lora: {rank: 2}}"},
         Case{.name = "vit_without_biases",

@@ -19,17 +19,20 @@
 namespace accel {
 namespace {
 
-/// A zero whose gradient by `x` is `gradient` itself.
+/// A zero whose gradient by `x` is `gradient` itself, or a view of it.
 class HeldGradient final : public torch::autograd::Function<HeldGradient> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& gradient) {
+                            const at::Tensor& gradient, bool as_view) {
     context->save_for_backward({gradient});
+    context->saved_data["as_view"] = as_view;
     return at::zeros({}, x.options());
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list&) {
-    return {context->get_saved_variables()[0], at::Tensor()};
+    const at::Tensor held = context->get_saved_variables()[0];
+    const bool as_view = context->saved_data["as_view"].toBool();
+    return {as_view ? held.view(held.sizes()) : held, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -97,12 +100,15 @@ TEST_F(TiedEmbeddingTest, AddsToTheHeadsGradientWhereItLies) {
 }
 
 TEST_F(TiedEmbeddingTest, DoesNotChangeAGradientThatSomeoneHolds) {
-  for (const at::Tensor& held :
-       {at::ones_like(table_), at::ones({6, 50}).t(), at::ones({}).expand({50, 6})}) {
-    table_.mutable_grad() = at::Tensor();
-    HeldGradient::apply(table_, held).add(tied_embedding(table_, tokens_).sum()).backward();
-    EXPECT_TRUE(held.equal(at::ones_like(table_)));
-    EXPECT_FALSE(table_.grad().equal(held));
+  for (const bool as_view : {false, true}) {
+    for (const at::Tensor& held :
+         {at::ones_like(table_), at::ones({6, 50}).t(), at::ones({}).expand({50, 6})}) {
+      table_.mutable_grad() = at::Tensor();
+      const at::Tensor rows = tied_embedding(table_, tokens_);
+      HeldGradient::apply(table_, held, as_view).add(rows.sum()).backward();
+      EXPECT_TRUE(held.equal(at::ones_like(table_)));
+      EXPECT_FALSE(table_.grad().equal(held));
+    }
   }
 }
 
