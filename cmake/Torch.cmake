@@ -27,6 +27,13 @@ set_target_properties(torch_c10 PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/li
 add_library(torch INTERFACE)
 target_link_libraries(torch INTERFACE torch_cpu torch_c10)
 target_link_options(torch INTERFACE -Wl,--allow-shlib-undefined)
+# The OpenMP whose threads libtorch computes with, for our loops too: a second one has others.
+add_library(torch_openmp INTERFACE)
+if(EXISTS ${TORCH_DIR}/lib/libgomp.so.1)
+  target_link_libraries(torch_openmp INTERFACE ${TORCH_DIR}/lib/libgomp.so.1)
+else()
+  target_link_options(torch_openmp INTERFACE -fopenmp)
+endif()
 
 # What a CPU run loads: an installed tree brings these along. An own libtorch may lack the last three.
 set(ACCEL_TORCH_LIBRARIES)

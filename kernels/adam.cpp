@@ -1,6 +1,5 @@
 #include "kernels/adam.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 
@@ -10,6 +9,7 @@
 #include "kernels/adam_cpu.h"
 #include "kernels/cpu_target.h"
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 
 namespace accel {
 namespace {
@@ -46,7 +46,7 @@ void update(const AdamFactors& by, const AdamTensors& tensors, size_t i) {
   const float* gradient = tensors.gradients[i].const_data_ptr<float>();
   float* average = tensors.averages[i].mutable_data_ptr<float>();
   float* square = tensors.squares[i].mutable_data_ptr<float>();
-  at::parallel_for(0, tensors.parameters[i].numel(), kGrain, [&](int64_t begin, int64_t end) {
+  for_each_part(tensors.parameters[i].numel(), kGrain, [&](int64_t begin, int64_t end) {
     adam_cpu(by, {parameter + begin, gradient + begin, average + begin, square + begin},
              end - begin);
   });

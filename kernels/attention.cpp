@@ -9,6 +9,7 @@
 
 #include "kernels/attention_cpu.h"
 #include "kernels/matrix_product.h"
+#include "kernels/parallel.h"
 
 namespace accel {
 namespace {
@@ -154,7 +155,7 @@ template <typename Task>
 void for_each_task(int64_t count, int64_t numbers, const Task& task) {
   const at::Tensor scratch = at::empty({at::get_num_threads(), numbers}, at::kFloat);
   float* const data = scratch.mutable_data_ptr<float>();
-  at::parallel_for(0, std::max<int64_t>(count, 2), 1, [&](int64_t begin, int64_t end) {
+  for_each_part(std::max<int64_t>(count, 2), 1, [&](int64_t begin, int64_t end) {
     float* const own = data + at::get_thread_num() * numbers;
     for (int64_t i = begin; i < std::min(end, count); ++i) task(i, own);
   });

@@ -1,6 +1,5 @@
 #include "kernels/convolution.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros_like.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 #include "kernels/windows_cpu.h"
 
 namespace accel {
@@ -44,7 +44,7 @@ at::Tensor columns_of(const at::Tensor& x, const ImageWindows& windows) {
   if (stands_for_fused()) return columns;
   const float* from = x.const_data_ptr<float>();
   float* to = columns.mutable_data_ptr<float>();
-  at::parallel_for(0, x.size(0), 1, [&](int64_t begin, int64_t end) {
+  for_each_part(x.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       gather_windows_cpu(from + i * windows.image(), windows, to + i * size);
     }
@@ -59,7 +59,7 @@ at::Tensor images_of(const at::Tensor& columns, const at::Tensor& x, const Image
   if (stands_for_fused()) return images;
   const float* from = columns.const_data_ptr<float>();
   float* to = images.mutable_data_ptr<float>();
-  at::parallel_for(0, x.size(0), 1, [&](int64_t begin, int64_t end) {
+  for_each_part(x.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       scatter_windows_cpu(from + i * size, windows, to + i * windows.image());
     }

@@ -1,6 +1,5 @@
 #include "kernels/cross_entropy.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -11,6 +10,7 @@
 
 #include "kernels/cross_entropy_cpu.h"
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 
 namespace accel {
 namespace {
@@ -42,7 +42,7 @@ struct LabelledRows {
 };
 
 float mean_of_rows(const LabelledRows& in, float* log_sums) {
-  at::parallel_for(0, in.rows, 1, [&](int64_t begin, int64_t end) {
+  for_each_part(in.rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       if (in.counts(row)) log_sum_exp_cpu(in.row_at(row), in.classes, log_sums + row);
     }
@@ -57,7 +57,7 @@ float mean_of_rows(const LabelledRows& in, float* log_sums) {
 /// `slope`: of what is differentiated, by the mean.
 void gradient_of_mean(const LabelledRows& in, const float* log_sums, float slope, float* gradient) {
   const float scale = slope / static_cast<float>(in.counted());
-  at::parallel_for(0, in.rows, 1, [&](int64_t begin, int64_t end) {
+  for_each_part(in.rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* out = gradient + row * in.classes;
       if (!in.counts(row)) {

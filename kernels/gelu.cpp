@@ -1,12 +1,12 @@
 #include "kernels/gelu.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/gelu_cpu.h"
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 
 namespace accel {
 namespace {
@@ -20,7 +20,7 @@ class GeluTanh : public torch::autograd::Function<GeluTanh> {
     at::Tensor y = at::empty_like(x);
     const float* in = x.const_data_ptr<float>();
     float* out = y.mutable_data_ptr<float>();
-    at::parallel_for(0, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for_each_part(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       gelu_tanh_cpu(in + begin, out + begin, end - begin);
     });
     return y;
@@ -34,7 +34,7 @@ class GeluTanh : public torch::autograd::Function<GeluTanh> {
     const float* slope = dy.const_data_ptr<float>();
     const float* in = x.const_data_ptr<float>();
     float* out = dx.mutable_data_ptr<float>();
-    at::parallel_for(0, x.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for_each_part(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
       gelu_tanh_backward_cpu(slope + begin, in + begin, out + begin, end - begin);
     });
     return {dx};

@@ -1,6 +1,5 @@
 #include "kernels/max_pool.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/zeros.h>
@@ -10,6 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/max_pool_cpu.h"
+#include "kernels/parallel.h"
 
 namespace accel {
 namespace {
@@ -35,7 +35,7 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const float* in = x.const_data_ptr<float>();
     float* out = y.mutable_data_ptr<float>();
     int32_t* to = places.mutable_data_ptr<int32_t>();
-    at::parallel_for(0, x.size(0) * x.size(1), 8, [&](int64_t begin, int64_t end) {
+    for_each_part(x.size(0) * x.size(1), 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         max_pool_cpu(in + i * inner, plane, out + i * outer, to + i * outer);
       }
@@ -54,7 +54,7 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const float* slopes = dy.const_data_ptr<float>();
     const int32_t* from = places.const_data_ptr<int32_t>();
     float* out = dx.mutable_data_ptr<float>();
-    at::parallel_for(0, shape[0] * shape[1], 8, [&](int64_t begin, int64_t end) {
+    for_each_part(shape[0] * shape[1], 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         for (int64_t j = i * outer; j < (i + 1) * outer; ++j) out[i * inner + from[j]] += slopes[j];
       }

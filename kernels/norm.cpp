@@ -1,6 +1,5 @@
 #include "kernels/norm.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -11,6 +10,7 @@
 #include <numeric>
 
 #include "kernels/kernels.h"
+#include "kernels/parallel.h"
 #include "kernels/squares_cpu.h"
 
 namespace accel {
@@ -50,7 +50,7 @@ at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
   std::vector<double>& sums = memory_of_sums;
   cut(tensors, parts);
   sums.assign(parts.size(), 0);
-  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+  for_each_part(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       sum_of_squares_cpu(parts[i].data, parts[i].count, &sums[i]);
     }

@@ -1,5 +1,6 @@
 #include "kernels/convolution.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/conv2d.h>
@@ -38,7 +39,10 @@ const ConvolutionCase kSmallImages[] = {
 class ConvolutionTest : public testing::TestWithParam<ConvolutionCase> {
  protected:
   void SetUp() override { use_kernels(Kernels::kFused); }
-  void TearDown() override { use_kernels(Kernels::kReference); }
+  void TearDown() override {
+    use_kernels(Kernels::kReference);
+    at::set_num_threads(1);
+  }
 };
 
 /// The output, then the gradients of a weighted sum of it.
@@ -81,6 +85,19 @@ TEST_P(ConvolutionTest, TakesImagesOfAnyLayout) {
   in[0] = in[0].contiguous(at::MemoryFormat::ChannelsLast);
   const std::vector<at::Tensor> last = passes(of, in);
   for (size_t i = 0; i < plain.size(); ++i) expect_near(last[i], plain[i], 3e-6);
+}
+
+TEST_P(ConvolutionTest, SeveralThreadsComputeTheSame) {
+  at::manual_seed(7);
+  const ConvolutionCase& of = GetParam();
+  std::vector<at::Tensor> in = {at::randn(of.x), at::randn(of.weight)};
+  if (of.has_bias) in.push_back(at::randn(of.weight[0]));
+  at::set_num_threads(1);
+  const std::vector<at::Tensor> one = passes(of, in);
+  at::set_num_threads(3);
+  const std::vector<at::Tensor> three = passes(of, in);
+  // The products are ATen's, whose bits may depend on threads.
+  for (size_t i = 0; i < one.size(); ++i) expect_near(three[i], one[i], 3e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ConvolutionTest, testing::ValuesIn(kSmallImages),

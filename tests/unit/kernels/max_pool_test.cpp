@@ -1,5 +1,6 @@
 #include "kernels/max_pool.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/rand.h>
@@ -19,7 +20,10 @@ namespace {
 class MaxPoolTest : public testing::TestWithParam<PoolSizes> {
  protected:
   void SetUp() override { use_kernels(Kernels::kFused); }
-  void TearDown() override { use_kernels(Kernels::kReference); }
+  void TearDown() override {
+    use_kernels(Kernels::kReference);
+    at::set_num_threads(1);
+  }
 };
 
 at::Tensor reference(const at::Tensor& x, PoolSizes sizes) {
@@ -55,6 +59,13 @@ TEST_P(MaxPoolTest, NothingFiniteAndNothingANumber) {
   x.masked_fill_(at::rand_like(x) < 0.1, std::nanf(""));
   x.select(1, 1).fill_(-std::numeric_limits<float>::infinity());
   expect_same(x, GetParam());
+}
+
+/// The reference's, which are compared, too: those of a maximum do not depend on threads.
+TEST_P(MaxPoolTest, ThreadsDoNotChangeBits) {
+  at::manual_seed(6);
+  at::set_num_threads(3);
+  expect_same(at::randint(-3, 4, {5, 9, 8, 12}).to(at::kFloat), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, MaxPoolTest,
