@@ -18,9 +18,12 @@ void use_kernels(Kernels kernels) {
   of_process = kernels;
 }
 
+Kernels kernels_of_process() {
+  return of_process.load(std::memory_order_relaxed);
+}
+
 Kernels kernels() {
-  return reference_only || shapes_only ? Kernels::kReference
-                                       : of_process.load(std::memory_order_relaxed);
+  return reference_only || shapes_only ? Kernels::kReference : kernels_of_process();
 }
 
 ReferenceKernels::ReferenceKernels() : outer_(std::exchange(reference_only, true)) {}

@@ -21,6 +21,8 @@ struct EnumNames<Kernels> {
 
 /// For all threads of this process, until it is called again; at first reference.
 void use_kernels(Kernels kernels);
+/// Those of use_kernels(), whatever a thread wants for a while.
+Kernels kernels_of_process();
 /// What this thread's operators are to take.
 Kernels kernels();
 
