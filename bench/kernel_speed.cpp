@@ -2,7 +2,10 @@
 //
 //   kernel_speed [--benchmark_filter=gelu] [--benchmark_format=json] ...
 //
-// A kernel is entered in kCases; threads are OMP_NUM_THREADS.
+// A kernel is entered in kCases; threads are OMP_NUM_THREADS. References, too, have products of
+// MKL's for the best instructions there are (kernels/mkl_processor.cpp): what is compared is
+// kernels.
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randint.h>
@@ -41,8 +44,11 @@ struct KernelCase {
 };
 
 /// Heads of 64 numbers, beside each other in memory as models have them.
-Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal) {
-  const auto part = [&] { return leaf({batch, length, heads, 64}).transpose(1, 2); };
+Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal,
+                  at::ScalarType type = at::kFloat) {
+  const auto part = [&] {
+    return drawn({batch, length, heads, 64}).to(type).set_requires_grad(true).transpose(1, 2);
+  };
   return [query = part(), key = part(), value = part(), is_causal] {
     return at::scaled_dot_product_attention(query, key, value, {}, 0, is_causal);
   };
@@ -84,8 +90,15 @@ const std::vector<KernelCase> kCases = {
     {"adam_step/16x1M", [] { return adam(16); }},
     {"attention/8x12x128", [] { return attention(8, 12, 128, false); }},
     {"attention/1x12x256/causal", [] { return attention(1, 12, 256, true); }},
+    {"attention/1x12x256/causal/bf16", [] { return attention(1, 12, 256, true, at::kBFloat16); }},
     {"cross_entropy/256x50257", [] { return token_loss(256); }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
+    {"gelu_tanh/1M/bf16",
+     [] {
+       return [x = drawn({1 << 20}).to(at::kBFloat16).set_requires_grad(true)] {
+         return gelu_tanh(x);
+       };
+     }},
     {"max_pool/128x20x24x24/2",
      [] {
        return [x = leaf({128, 20, 24, 24})] { return max_pool(x, {2, 2}); };
@@ -134,6 +147,8 @@ void enter(const KernelCase& of) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  accel::use_kernels(accel::Kernels::kFused);
+  at::mm(at::ones({2, 2}), at::ones({2, 2}));
   for (const accel::KernelCase& of : accel::kCases) accel::enter(of);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/parallel.h"
+#include "kernels/widening.h"
 #include "kernels/windows_cpu.h"
 
 namespace accel {
@@ -33,30 +34,40 @@ ImageWindows windows_of(const at::Tensor& x, const at::Tensor& weight,
 }
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.dim() == 4 && tensor.scalar_type() == at::kFloat &&
-         tensor.is_contiguous() && tensor.numel() > 0;
+  const auto type = tensor.scalar_type();
+  return tensor.is_cpu() && tensor.dim() == 4 && tensor.is_contiguous() && tensor.numel() > 0 &&
+         (type == at::kFloat || (type == at::kBFloat16 && !widens(type)));
 }
 
-/// [batch * positions, numbers]
-at::Tensor columns_of(const at::Tensor& x, const ImageWindows& windows) {
+/// Of contiguous tensors.
+template <typename Number>
+void gather(const at::Tensor& x, const ImageWindows& windows, const at::Tensor& columns) {
+  const auto* from = static_cast<const Number*>(x.const_data_ptr());
+  auto* to = static_cast<Number*>(columns.mutable_data_ptr());
   const int64_t size = windows.positions() * windows.numbers();
-  at::Tensor columns = at::empty({x.size(0) * windows.positions(), windows.numbers()}, x.options());
-  if (stands_for_fused()) return columns;
-  const float* from = x.const_data_ptr<float>();
-  float* to = columns.mutable_data_ptr<float>();
   for_each_part(x.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       gather_windows_cpu(from + i * windows.image(), windows, to + i * size);
     }
   });
+}
+
+/// [batch * positions, numbers]
+at::Tensor columns_of(const at::Tensor& x, const ImageWindows& windows) {
+  at::Tensor columns = at::empty({x.size(0) * windows.positions(), windows.numbers()}, x.options());
+  if (stands_for_fused()) return columns;
+  x.scalar_type() == at::kFloat ? gather<float>(x, windows, columns)
+                                : gather<uint16_t>(x, windows, columns);
   return columns;
 }
 
-/// The gradient for images of one for columns_of().
-at::Tensor images_of(const at::Tensor& columns, const at::Tensor& x, const ImageWindows& windows) {
+/// The gradient for images of one for columns_of(), summed in float32.
+at::Tensor images_of(const at::Tensor& narrow_columns, const at::Tensor& x,
+                     const ImageWindows& windows) {
   const int64_t size = windows.positions() * windows.numbers();
-  at::Tensor images = at::zeros_like(x);
-  if (stands_for_fused()) return images;
+  const at::Tensor columns = wide(narrow_columns);
+  const at::Tensor images = at::zeros_like(x, columns.options());
+  if (stands_for_fused()) return narrow(images, x.scalar_type());
   const float* from = columns.const_data_ptr<float>();
   float* to = images.mutable_data_ptr<float>();
   for_each_part(x.size(0), 1, [&](int64_t begin, int64_t end) {
@@ -64,14 +75,15 @@ at::Tensor images_of(const at::Tensor& columns, const at::Tensor& x, const Image
       scatter_windows_cpu(from + i * size, windows, to + i * windows.image());
     }
   });
-  return images;
+  return narrow(images, x.scalar_type());
 }
 
 }  // namespace
 
 bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
                            const ConvolutionCall& call) {
-  if (!is_plain(x) || !is_plain(weight) || call.transposed || call.groups != 1) return false;
+  if (!is_plain(x) || !is_plain(weight) || x.scalar_type() != weight.scalar_type()) return false;
+  if (call.transposed || call.groups != 1) return false;
   const auto is_one = [](int64_t dilation) { return dilation == 1; };
   if (!std::all_of(call.dilation.begin(), call.dilation.end(), is_one)) return false;
   const ImageWindows windows = windows_of(x, weight, call);

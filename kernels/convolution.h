@@ -18,8 +18,9 @@ struct ConvolutionCall {
   std::array<bool, 3> gradients = {};  ///< those wanted, of x, weight and bias
 };
 
-/// Whether it is computed by products of matrices: contiguous float32 images, no groups, no
-/// dilation, and so few windows that ATen's way, which rearranges all weights first, takes longer.
+/// Whether it is computed by products of matrices: contiguous float32 images (and bfloat16
+/// where the processor has products of these), no groups, no dilation, and so few windows that
+/// ATen's way, which rearranges all weights first, takes longer.
 bool convolves_by_products(const at::Tensor& x, const at::Tensor& weight,
                            const ConvolutionCall& call);
 

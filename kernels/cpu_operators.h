@@ -1,6 +1,8 @@
 // The kernels of this folder that stand in for ATen's own, so that every model has them.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <string>
 
 namespace accel {
@@ -10,8 +12,8 @@ namespace accel {
 /// threads of which kernels() are the fused ones. Once for a process; more calls do nothing.
 void stand_in_for_aten();
 
-/// Whether an operator of ATen's, like "aten::mm", is then computed in float32 for types that
-/// widens() names.
-bool is_computed_wide(const std::string& name);
+/// Whether an operator of ATen's, like "aten::mm", is then computed in float32 for tensors of
+/// `type`.
+bool is_computed_wide(const std::string& name, at::ScalarType type);
 
 }  // namespace accel

@@ -13,16 +13,26 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements that are worth a thread
 
+/// loop(inputs..., output, count) for parts of contiguous tensors of one type, float32 or bfloat16
+/// as its bits.
+template <typename Loop, typename... Tensors>
+void run(const Loop& loop, const at::Tensor& to, const Tensors&... from) {
+  const auto as = [&](auto kind) {
+    using Number = decltype(kind);
+    auto* const out = static_cast<Number*>(to.mutable_data_ptr());
+    for_each_part(to.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      loop(static_cast<const Number*>(from.const_data_ptr()) + begin..., out + begin, end - begin);
+    });
+  };
+  to.scalar_type() == at::kFloat ? as(float()) : as(uint16_t());
+}
+
 class GeluTanh : public torch::autograd::Function<GeluTanh> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
     context->save_for_backward({x});
     at::Tensor y = at::empty_like(x);
-    const float* in = x.const_data_ptr<float>();
-    float* out = y.mutable_data_ptr<float>();
-    for_each_part(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      gelu_tanh_cpu(in + begin, out + begin, end - begin);
-    });
+    run([](auto... part) { gelu_tanh_cpu(part...); }, y, x);
     return y;
   }
 
@@ -31,22 +41,20 @@ class GeluTanh : public torch::autograd::Function<GeluTanh> {
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor dy = gradients[0].contiguous();
     at::Tensor dx = at::empty_like(x);
-    const float* slope = dy.const_data_ptr<float>();
-    const float* in = x.const_data_ptr<float>();
-    float* out = dx.mutable_data_ptr<float>();
-    for_each_part(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      gelu_tanh_backward_cpu(slope + begin, in + begin, out + begin, end - begin);
-    });
+    run([](auto... part) { gelu_tanh_backward_cpu(part...); }, dx, dy, x);
     return {dx};
   }
 };
 
+bool takes(const at::Tensor& x) {
+  return kernels() == Kernels::kFused && x.is_cpu() && x.is_contiguous() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
 }  // namespace
 
 at::Tensor gelu_tanh(const at::Tensor& x) {
-  const bool fused = kernels() == Kernels::kFused && x.is_cpu() && x.scalar_type() == at::kFloat &&
-                     x.is_contiguous();
-  return fused ? GeluTanh::apply(x) : at::gelu(x, "tanh");
+  return takes(x) ? GeluTanh::apply(x) : at::gelu(x, "tanh");
 }
 
 }  // namespace accel

@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "kernels/max_pool_cpu.h"
 #include "kernels/parallel.h"
+#include "kernels/widening.h"
 
 namespace accel {
 namespace {
@@ -63,10 +64,15 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
   }
 };
 
+bool is_narrow(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
+}
+
 bool takes(const at::Tensor& x, PoolSizes sizes) {
-  return allocates_as_fused() && x.is_cpu() && x.dim() == 4 && x.scalar_type() == at::kFloat &&
-         x.is_contiguous() && x.numel() > 0 && sizes.stride >= 1 && sizes.stride <= 3 &&
-         2 * sizes.padding <= sizes.window && x.size(2) + 2 * sizes.padding >= sizes.window &&
+  return allocates_as_fused() && x.is_cpu() && x.dim() == 4 &&
+         (x.scalar_type() == at::kFloat || is_narrow(x)) && x.is_contiguous() && x.numel() > 0 &&
+         sizes.stride >= 1 && sizes.stride <= 3 && 2 * sizes.padding <= sizes.window &&
+         x.size(2) + 2 * sizes.padding >= sizes.window &&
          x.size(3) + 2 * sizes.padding >= sizes.window &&
          x.size(2) * x.size(3) <= std::numeric_limits<int32_t>::max();
 }
@@ -74,7 +80,9 @@ bool takes(const at::Tensor& x, PoolSizes sizes) {
 }  // namespace
 
 at::Tensor max_pool(const at::Tensor& x, PoolSizes sizes) {
-  if (takes(x, sizes)) return MaxPool2d::apply(x, plane_of(x, sizes));
+  if (takes(x, sizes)) {
+    return narrow(MaxPool2d::apply(wide(x), plane_of(x, sizes)), x.scalar_type());
+  }
   return at::max_pool2d(x, {sizes.window, sizes.window}, {sizes.stride, sizes.stride},
                         {sizes.padding, sizes.padding});
 }

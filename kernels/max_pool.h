@@ -16,7 +16,8 @@ struct PoolSizes {
 };
 
 /// x [batch, channels, height, width]; has a gradient. Reference: at::max_pool2d, with the same
-/// bits both ways. The fused kernel takes contiguous float32 on the CPU and strides of 1 to 3.
+/// bits both ways; in 16 bits gradients are summed in float32 and rounded once. The fused kernel
+/// takes contiguous float32, bfloat16 and float16 on the CPU, and strides of 1 to 3.
 at::Tensor max_pool(const at::Tensor& x, PoolSizes sizes);
 
 }  // namespace accel

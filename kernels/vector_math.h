@@ -30,4 +30,23 @@ ACCEL_PART_OF_LOOP float vector_exp(float x) {
   return p * __builtin_bit_cast(float, power);
 }
 
+ACCEL_PART_OF_LOOP float to_float(float x) {
+  return x;
+}
+/// Of the bits of a bfloat16.
+ACCEL_PART_OF_LOOP float to_float(uint16_t bits) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16U);
+}
+
+ACCEL_PART_OF_LOOP void from_float(float x, float* to) {
+  *to = x;
+}
+/// To the bits of the nearest bfloat16, of two the even one; NaN of NaN.
+ACCEL_PART_OF_LOOP void from_float(float x, uint16_t* to) {
+  constexpr uint32_t kNan = 0x7FC0U;
+  const auto bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t rounded = (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U;
+  *to = static_cast<uint16_t>(x != x ? kNan : rounded);
+}
+
 }  // namespace accel

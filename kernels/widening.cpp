@@ -7,23 +7,42 @@ namespace {
 
 struct ProcessorTypes {
   bool bfloat16 = false, float16 = false;
+  bool bfloat16_tiles = false, float16_tiles = false;
 };
 
-/// Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID leaf 7: AVX512_FP16 is bit
-/// 23 of EDX in subleaf 0, AVX512_BF16 bit 5 of EAX in subleaf 1.
+/// Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID leaf 7: in subleaf 0
+/// AVX512_FP16 is bit 23 of EDX and AMX_BF16 bit 22, in subleaf 1 AVX512_BF16 is bit 5 of EAX and
+/// AMX_FP16 bit 21.
 ProcessorTypes types_of_processor() {
   ProcessorTypes types;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) types.float16 = (d >> 23U & 1U) != 0;
-  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) types.bfloat16 = (a >> 5U & 1U) != 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+    types.float16 = (d >> 23U & 1U) != 0;
+    types.bfloat16_tiles = (d >> 22U & 1U) != 0;
+  }
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
+    types.bfloat16 = (a >> 5U & 1U) != 0;
+    types.float16_tiles = (a >> 21U & 1U) != 0;
+  }
+  return types;
+}
+
+const ProcessorTypes& processor_types() {
+  static const ProcessorTypes types = types_of_processor();
   return types;
 }
 
 }  // namespace
 
 bool widens(at::ScalarType type) {
-  static const ProcessorTypes has = types_of_processor();
+  const ProcessorTypes& has = processor_types();
   return (type == at::kBFloat16 && !has.bfloat16) || (type == at::kHalf && !has.float16);
+}
+
+bool widens_attention_gradients(at::ScalarType type) {
+  const ProcessorTypes& has = processor_types();
+  return widens(type) || (type == at::kBFloat16 && !has.bfloat16_tiles) ||
+         (type == at::kHalf && !has.float16_tiles);
 }
 
 at::Tensor wide(const at::Tensor& tensor) {

@@ -11,6 +11,9 @@ namespace accel {
 /// Whether this processor is faster at products of `type` in float32: of bfloat16 without
 /// AVX512_BF16, of float16 without AVX512_FP16.
 bool widens(at::ScalarType type);
+/// The same of attention's gradients, which ATen computes by many small products: wherever there
+/// are no instructions for tiles of `type` (AMX).
+bool widens_attention_gradients(at::ScalarType type);
 
 /// Tensors of floating point in float32; everything else as it is.
 at::Tensor wide(const at::Tensor& tensor);

@@ -17,8 +17,8 @@ PartInside part_inside(const ImageWindows& sizes, int dim, int64_t index) {
 }
 
 /// Calls `visit(rows, columns, window)` for each window, in order.
-template <typename Visit>
-void for_each_window(const ImageWindows& sizes, float* columns, const Visit& visit) {
+template <typename Number, typename Visit>
+void for_each_window(const ImageWindows& sizes, Number* columns, const Visit& visit) {
   for (int64_t y = 0; y < sizes.out[0]; ++y) {
     const PartInside rows = part_inside(sizes, 0, y);
     for (int64_t x = 0; x < sizes.out[1]; ++x, columns += sizes.numbers()) {
@@ -27,35 +27,42 @@ void for_each_window(const ImageWindows& sizes, float* columns, const Visit& vis
   }
 }
 
-}  // namespace
-
-void gather_windows_cpu(const float* image, const ImageWindows& sizes, float* columns) {
+template <typename Number>
+void gather(const Number* image, const ImageWindows& sizes, Number* columns) {
   const int64_t height = sizes.window[0], width = sizes.window[1];
-  for_each_window(sizes, columns, [&](PartInside rows, PartInside cols, float* window) {
-    std::fill_n(window, sizes.numbers(), 0.0F);
+  for_each_window(sizes, columns, [&](PartInside rows, PartInside cols, Number* window) {
+    std::fill_n(window, sizes.numbers(), Number(0));
     for (int64_t c = 0; c < sizes.channels; ++c) {
       for (int64_t i = rows.begin; i < rows.end; ++i) {
-        const float* from = image + (c * sizes.in[0] + rows.first + i) * sizes.in[1] + cols.first;
-        float* to = window + (c * height + i) * width;
+        const Number* from = image + (c * sizes.in[0] + rows.first + i) * sizes.in[1] + cols.first;
+        Number* to = window + (c * height + i) * width;
         for (int64_t j = cols.begin; j < cols.end; ++j) to[j] = from[j];
       }
     }
   });
 }
 
+}  // namespace
+
+void gather_windows_cpu(const float* image, const ImageWindows& sizes, float* columns) {
+  gather(image, sizes, columns);
+}
+
+void gather_windows_cpu(const uint16_t* image, const ImageWindows& sizes, uint16_t* columns) {
+  gather(image, sizes, columns);
+}
+
 void scatter_windows_cpu(const float* columns, const ImageWindows& sizes, float* image) {
   const int64_t height = sizes.window[0], width = sizes.window[1];
-  for_each_window(sizes, const_cast<float*>(columns),
-                  [&](PartInside rows, PartInside cols, const float* window) {
-                    for (int64_t c = 0; c < sizes.channels; ++c) {
-                      for (int64_t i = rows.begin; i < rows.end; ++i) {
-                        float* to =
-                            image + (c * sizes.in[0] + rows.first + i) * sizes.in[1] + cols.first;
-                        const float* from = window + (c * height + i) * width;
-                        for (int64_t j = cols.begin; j < cols.end; ++j) to[j] += from[j];
-                      }
-                    }
-                  });
+  for_each_window(sizes, columns, [&](PartInside rows, PartInside cols, const float* window) {
+    for (int64_t c = 0; c < sizes.channels; ++c) {
+      for (int64_t i = rows.begin; i < rows.end; ++i) {
+        float* to = image + (c * sizes.in[0] + rows.first + i) * sizes.in[1] + cols.first;
+        const float* from = window + (c * height + i) * width;
+        for (int64_t j = cols.begin; j < cols.end; ++j) to[j] += from[j];
+      }
+    }
+  });
 }
 
 }  // namespace accel

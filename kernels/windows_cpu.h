@@ -22,6 +22,8 @@ struct ImageWindows {
 
 /// columns [positions, channels, window] = what the windows see of one image.
 void gather_windows_cpu(const float* image, const ImageWindows& sizes, float* columns);
+/// The same of any numbers of 16 bits, whose zero has no bit set.
+void gather_windows_cpu(const uint16_t* image, const ImageWindows& sizes, uint16_t* columns);
 /// The other way: adds each number to where it was seen.
 void scatter_windows_cpu(const float* columns, const ImageWindows& sizes, float* image);
 

@@ -17,6 +17,7 @@
 
 #include "core/array.h"
 #include "kernels/kernels.h"
+#include "kernels/widening.h"
 
 namespace accel {
 namespace {
@@ -85,6 +86,26 @@ TEST_P(ConvolutionTest, TakesImagesOfAnyLayout) {
   in[0] = in[0].contiguous(at::MemoryFormat::ChannelsLast);
   const std::vector<at::Tensor> last = passes(of, in);
   for (size_t i = 0; i < plain.size(); ++i) expect_near(last[i], plain[i], 3e-6);
+}
+
+/// Of bfloat16 where the processor has products of these, and in float32 elsewhere.
+TEST_P(ConvolutionTest, OfBfloat16IsRounded) {
+  at::manual_seed(8);
+  const ConvolutionCase& of = GetParam();
+  std::vector<at::Tensor> in = {at::randn(of.x), at::randn(of.weight)};
+  if (of.has_bias) in.push_back(at::randn(of.weight[0]));
+  for (at::Tensor& each : in) each = each.to(at::kBFloat16);
+  const std::vector<int64_t> dilation = {1, 1};
+  EXPECT_EQ(convolves_by_products(in[0], in[1], {of.stride, of.padding, dilation}),
+            !widens(at::kBFloat16));
+  const std::vector<at::Tensor> found = passes(of, in);
+  const ReferenceKernels reference;
+  for (at::Tensor& each : in) each = each.detach().to(at::kFloat);
+  const std::vector<at::Tensor> wanted = passes(of, in);
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].scalar_type(), at::kBFloat16);
+    expect_near(found[i].to(at::kFloat), wanted[i], 1.0 / 64);
+  }
 }
 
 TEST_P(ConvolutionTest, SeveralThreadsComputeTheSame) {

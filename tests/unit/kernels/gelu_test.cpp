@@ -4,10 +4,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <limits>
 
@@ -64,12 +66,42 @@ TEST_F(GeluTest, ThreadsDoNotChangeBits) {
 TEST_F(GeluTest, OtherTypesAndLayoutsAreTheReferences) {
   const at::Tensor x = at::linspace(-5, 5, 64).view({8, 8});
   EXPECT_TRUE(gelu_tanh(x.t()).equal(at::gelu(x.t(), "tanh")));
-  for (const at::ScalarType type : {at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kDouble, at::kHalf}) {
     EXPECT_TRUE(gelu_tanh(x.to(type)).equal(at::gelu(x.to(type), "tanh"))) << type;
   }
   EXPECT_FALSE(gelu_tanh(x).equal(at::gelu(x, "tanh")));  // this one is the kernel's
   const ReferenceKernels here;
   EXPECT_TRUE(gelu_tanh(x).equal(at::gelu(x, "tanh")));
+}
+
+/// Of each number with the 8 bits that a bfloat16 has, the nearest or its neighbour.
+void expect_rounded(const at::Tensor& found, const at::Tensor& exact) {
+  ASSERT_EQ(found.scalar_type(), at::kBFloat16);
+  const at::Tensor nearest = exact.to(at::kBFloat16).to(at::kDouble);
+  const at::Tensor apart = (found.to(at::kDouble) - nearest).abs();
+  EXPECT_LE((apart - nearest.abs() / 128).max().item<double>(), 1e-6);
+  const at::Tensor is_nearest = at::logical_or(apart == 0, nearest.abs() < 1e-6);
+  EXPECT_GT(is_nearest.to(at::kDouble).mean().item<double>(), 0.999);
+}
+
+TEST_F(GeluTest, OfBfloat16IsRounded) {
+  const at::Tensor x = at::linspace(-12, 12, 100003).to(at::kBFloat16).requires_grad_();
+  const at::Tensor exact = x.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor y = gelu_tanh(x), exact_y = at::gelu(exact, "tanh");
+  EXPECT_EQ(y.grad_fn()->name().find("GeluBackward"), std::string::npos);
+  expect_rounded(y.detach(), exact_y.detach());
+  expect_rounded(slope(y, x), slope(exact_y, exact));
+}
+
+TEST_F(GeluTest, LimitsAndNanOfBfloat16) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const at::Tensor x = at::tensor({infinity, 3e38F, -1e3F, 0.0F, std::nanf("")});
+  const at::Tensor y = gelu_tanh(x.to(at::kBFloat16)).to(at::kFloat);
+  EXPECT_EQ(y[0].item<float>(), infinity);
+  EXPECT_TRUE(y[1].equal(x[1].to(at::kBFloat16).to(at::kFloat)));
+  EXPECT_NEAR(y[2].item<float>(), 0, 1e-30);
+  EXPECT_EQ(y[3].item<float>(), 0);
+  EXPECT_TRUE(std::isnan(y[4].item<float>()));
 }
 
 TEST_F(GeluTest, AGradientThatIsNotContiguous) {

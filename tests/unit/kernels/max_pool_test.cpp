@@ -6,6 +6,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/randint_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
@@ -76,6 +77,22 @@ INSTANTIATE_TEST_SUITE_P(Sizes, MaxPoolTest,
                                   std::to_string(info.param.stride) + "_padded_" +
                                   std::to_string(info.param.padding);
                          });
+
+TEST_P(MaxPoolTest, SixteenBitsAreTheReferences) {
+  at::manual_seed(8);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor x = at::randint(-3, 4, {2, 9, 7, 33}).to(type);
+    const at::Tensor ours = x.detach().requires_grad_(), theirs = x.detach().requires_grad_();
+    const at::Tensor y = max_pool(ours, GetParam()), wanted = reference(theirs, GetParam());
+    EXPECT_EQ(y.scalar_type(), type);
+    EXPECT_TRUE(y.equal(wanted));
+    // Whole numbers, whose sums are exact.
+    const at::Tensor weights = at::randint_like(y, 0, 9);
+    const at::Tensor slope = torch::autograd::grad({y}, {ours}, {weights})[0];
+    EXPECT_EQ(slope.scalar_type(), type);
+    EXPECT_TRUE(slope.equal(torch::autograd::grad({wanted}, {theirs}, {weights})[0]));
+  }
+}
 
 TEST_F(MaxPoolTest, WhatTheKernelDoesNotTakeIsTheReferences) {
   const at::Tensor x = at::rand({2, 3, 8, 8});
