@@ -8,9 +8,13 @@ import fnmatch
 import json
 import math
 import pathlib
+import sys
 
 import numpy
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "smoke"))  # last: it has names of packages
+import processor  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHAPES = {"embed.weight": [2, 3], "fc.weight": [4, 3], "fc.bias": [4], "conv.weight": [2, 2, 2, 1]}
@@ -436,6 +440,7 @@ def main():
         "optimizers.json",
         {
             "cpu": torch.backends.cpu.get_cpu_capability(),
+            "is_intel": processor.kind().startswith("GenuineIntel"),
             "skipped": SKIPPED,
             "cases": [run_optimizer(recipe) for recipe in OPTIMIZERS],
             "clip": [run_clip(max_norm) for max_norm in (0.5, 1.25, 100.0)],
