@@ -229,9 +229,11 @@ void dry_results(const c10::OperatorHandle& op, Stack& stack) {
 
 /// Whether it is computed in float32 for arguments of the first one's type.
 bool is_widened(const std::string& name, const Stack& stack, const c10::FunctionSchema& schema) {
-  if (!stands_for_fused()) return false;
-  const c10::IValue& first = torch::jit::last(stack, schema.arguments().size())[0];
-  return first.isTensor() && is_computed_wide(name, first.toTensor().scalar_type());
+  const size_t arguments = schema.arguments().size();
+  if (!stands_for_fused() || arguments == 0) return false;
+  const c10::IValue& first = torch::jit::last(stack, arguments)[0];
+  return first.isTensor() && first.toTensor().defined() &&
+         is_computed_wide(name, first.toTensor().scalar_type());
 }
 
 /// As computed_wide(): with the arguments in float32 beside them until there are results.
