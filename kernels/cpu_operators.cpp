@@ -9,7 +9,6 @@
 #include <ATen/ops/convolution_native.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <map>
 #include <string>
@@ -163,15 +162,17 @@ class Silence final : public c10::WarningHandler {
 
 }  // namespace
 
+torch::Library& put_before_aten(void (*stand_in)(torch::Library& aten)) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  auto* aten =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  stand_in(*aten);
+  return *aten;
+}
+
 void stand_in_for_aten() {
-  static const torch::Library* for_good = [] {
-    Silence silence;
-    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-    auto* aten =
-        new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
-    stand_in(*aten);
-    return aten;
-  }();
+  static const torch::Library& for_good = put_before_aten(&stand_in);
   (void)for_good;
 }
 

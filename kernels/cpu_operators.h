@@ -2,10 +2,15 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
+#include <torch/library.h>
 
 #include <string>
 
 namespace accel {
+
+/// Lets `stand_in` enter kernels for the CPU that take the place of ATen's, without the warning
+/// that PyTorch has for that. They stay for the process's life.
+torch::Library& put_before_aten(void (*stand_in)(torch::Library& aten));
 
 /// From now on ATen's matrix products, attention and convolutions on the CPU are those of
 /// kernels/widening.h, kernels/attention.h and kernels/convolution.h for what these take, in

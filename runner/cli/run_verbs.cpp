@@ -88,7 +88,8 @@ ExitCode carry_out(Order order, const RecipeArguments& arguments, RankSession& s
     check_run_folder(order.request.run_dir);
   }
   LoadedRecipe& recipe = order.recipe;
-  const World world = session.world(recipe.options, recipe.resolved);
+  World world = session.world(recipe.options, recipe.resolved);
+  world.has_checkpoint = has_checkpoint(recipe.options, order.request);
   const auto job =
       build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world);
   if (job->recipe.log.plan && job->group->is_main()) {

@@ -1,11 +1,13 @@
 #include "runner/job/build_trained.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "models/hf_family.h"
 #include "models/module_state.h"
+#include "models/undrawn_weights.h"
 #include "runner/job/build_strategy.h"
 #include "runner/job/torch_setup.h"
 #include "runner/optim/joined_optimizer.h"
@@ -70,6 +72,27 @@ void freeze_others(Job& job, const std::set<std::string>& trained) {
   }
 }
 
+bool holds_component(const Node& node) {
+  if (node.list()) return std::any_of(node.list()->begin(), node.list()->end(), &holds_component);
+  if (!node.map()) return false;
+  return std::any_of(node.map()->begin(), node.map()->end(), [](const Node::Entry& entry) {
+    return entry.node.find("type") != nullptr || holds_component(entry.node);
+  });
+}
+
+/// Whether nothing but a checkpoint's tensors needs what the model draws: no component of a plugin,
+/// which may keep what it has drawn, and no other model, which draws after this one.
+bool may_be_undrawn(const Job& job) {
+  return job.recipe.plugin_identities.empty() && !holds_component(job.recipe.task.resolved);
+}
+
+/// The recipe's model, whose weights are drawn if anyone is to see them.
+std::unique_ptr<Model> built_model(const Job& job) {
+  std::optional<UndrawnWeights> undrawn;
+  if (job.is_undrawn) undrawn.emplace();
+  return build(job.recipe.model, ModelContext{job.data});
+}
+
 }  // namespace
 
 void build_models(Job& job, const Registry& registry) {
@@ -78,7 +101,8 @@ void build_models(Job& job, const Registry& registry) {
     return weights_fingerprint(job.recipe.model.resolved) +
            weights_fingerprint(job.recipe.task.resolved);
   });
-  job.model = build(job.recipe.model, ModelContext{job.data});
+  job.is_undrawn = job.is_undrawn && may_be_undrawn(job);
+  job.model = built_model(job);
   // After it has drawn its weights: they are the same for every device.
   if (!job.device.is_cpu()) move_to(*job.model, job.device);
   if (!job.recipe.task) {

@@ -41,6 +41,7 @@ struct World {
   int64_t local_world = 1;       ///< ranks on this machine, which share its cores
   at::Device device = at::kCPU;  ///< this process's own
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
+  bool has_checkpoint = false;  ///< from which this process goes on, or does not start
 };
 
 /// What one optimizer trains, and how ranks share its gradients and buffers.
@@ -60,6 +61,7 @@ struct Job {
   std::shared_ptr<Communicator> group;
   std::shared_ptr<RankWatch> watch;
   at::Device device = at::kCPU;  ///< where the model is
+  bool is_undrawn = false;       ///< its weights are no numbers until a checkpoint's are restored
 
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> eval_loader;  ///< null without eval data

@@ -300,6 +300,11 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   } else {
     follow(job, request, run);
   }
+  if (job.is_undrawn && !run.saved) {
+    throw CheckpointError(
+        "the checkpoints of '" + request.run_dir + "' have gone since this process started",
+        "start it again, if they are to be gone");
+  }
   tell_other_ranks(job, run);
   run.saved.reset();
   run.read_seconds =
@@ -311,6 +316,12 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
 }
 
 }  // namespace
+
+bool has_checkpoint(const RecipeOptions& recipe, const RunRequest& request) {
+  if (recipe.checkpoint.resume.kind == ResumeFrom::Kind::kPath) return false;
+  DiskFiles files;
+  return !CheckpointStore(files, request.run_dir).list().empty();
+}
 
 ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();

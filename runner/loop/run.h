@@ -19,6 +19,9 @@ struct RunRequest {
   std::optional<Forecast> forecast = {};  ///< to be compared with what it takes
 };
 
+/// Whether run_job() goes on from a checkpoint in the run's own folder, or refuses to start.
+bool has_checkpoint(const RecipeOptions& recipe, const RunRequest& request);
+
 /// Locks and prepares the run folder, decides whether to resume and does so, writes the resolved
 /// recipe, trains, and reports. Returns kDone, kOther when an expectation is not met, or
 /// kInterrupted. Throws what ended the run otherwise; checkpoints already made stay.
