@@ -123,7 +123,7 @@ bool any_rank(Communicator& group, bool here, const char* what) {
   return largest(group, here ? 1 : 0, what) > 0;
 }
 
-void sum_over_ranks(Communicator& group, std::vector<double>& numbers, const char* what) {
+void sum_over_ranks(Communicator& group, std::span<double> numbers, const char* what) {
   if (numbers.empty() || group.world() == 1) return;
   group.all_reduce(
       at::from_blob(numbers.data(), {static_cast<int64_t>(numbers.size())}, at::kDouble),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,6 @@ at::Tensor pad_across_processes(Communicator& group, const at::Tensor& tensor, i
 bool any_rank(Communicator& group, bool here, const char* what);
 
 /// Sums element by element; a number that only one rank has, zero elsewhere, comes out exact.
-void sum_over_ranks(Communicator& group, std::vector<double>& numbers, const char* what);
+void sum_over_ranks(Communicator& group, std::span<double> numbers, const char* what);
 
 }  // namespace accel

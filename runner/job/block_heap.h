@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <utility>
@@ -35,10 +36,12 @@ class BlockHeap {
   void add_hole(int64_t begin, int64_t size);
   void remove_hole(int64_t begin, int64_t size);
 
-  std::map<Block, int64_t> blocks_;             // sizes
-  std::map<int64_t, int64_t> holes_;            // from where to their size
-  std::set<std::pair<int64_t, int64_t>> best_;  // the same, by size and from where
-  int64_t used_ = 0;                            // where the last block ends
+  // Nodes come and go with every block: those that have gone are taken again.
+  std::pmr::unsynchronized_pool_resource nodes_;
+  std::pmr::map<Block, int64_t> blocks_{&nodes_};             // sizes
+  std::pmr::map<int64_t, int64_t> holes_{&nodes_};            // from where to their size
+  std::pmr::set<std::pair<int64_t, int64_t>> best_{&nodes_};  // the same, by size and from where
+  int64_t used_ = 0;                                          // where the last block ends
   int64_t extent_ = 0;
   int64_t limit_ = std::numeric_limits<int64_t>::max();
 };

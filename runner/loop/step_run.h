@@ -18,8 +18,8 @@ namespace accel {
 
 /// What all ranks know of a window once they have told each other.
 struct SharedWindow {
-  std::vector<double> weights;  ///< of all parts
-  double total = 0;             ///< their sum
+  RankNumbers weights;  ///< of all parts
+  double total = 0;     ///< their sum
 };
 
 /// Of so many the step keeps account without memory from the heap.

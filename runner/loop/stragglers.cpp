@@ -12,7 +12,7 @@ std::string milliseconds_a_step(double seconds) {
 
 }  // namespace
 
-std::optional<std::string> Stragglers::add(const std::vector<double>& seconds) {
+std::optional<std::string> Stragglers::add(std::span<const double> seconds) {
   if (seconds.size() < 2) return std::nullopt;
   sums_.resize(seconds.size());
   for (size_t rank = 0; rank < seconds.size(); ++rank) sums_[rank] += seconds[rank];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ class Stragglers {
 
   /// `seconds` is what each rank computed for in a step, waits for others not included. After each
   /// kSteps steps a line that names the slowest rank, if it is that slow.
-  std::optional<std::string> add(const std::vector<double>& seconds);
+  std::optional<std::string> add(std::span<const double> seconds);
   /// Whether the last line named another rank than the one before it.
   bool is_news() const { return news_; }
 

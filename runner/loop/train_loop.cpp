@@ -181,7 +181,7 @@ void TrainLoop::step() {
   job.watch->phase("data");
   profile_.before(state_.progress.step + 1);
   lrs_.clear();
-  for (const double base : job.optimizer->base_lrs()) {
+  for (const double base : job.optimizer->base_rates()) {
     lrs_.push_back(job.schedule->lr(base, state_.updates));
   }
   job.optimizer->set_lrs(lrs_);

@@ -13,7 +13,7 @@ SharedWindow tell_each_other(Job& job, const StepWork& work, const std::vector<B
                              StepResult& result) {
   const auto parts = static_cast<size_t>(work.window.parts);
   const auto world = static_cast<size_t>(job.group->world());
-  std::vector<double> numbers(parts + 2 + world);
+  RankNumbers numbers(parts + 2 + world);
   for (size_t i = 0; i < batches.size(); ++i) {
     numbers[static_cast<size_t>(work.window.micro_batches[i].part)] = job.task->weight(batches[i]);
   }
@@ -21,7 +21,7 @@ SharedWindow tell_each_other(Job& job, const StepWork& work, const std::vector<B
   numbers[parts + 1] = job.group->is_main() ? work.ask.seconds : 0;
   numbers[parts + 2 + static_cast<size_t>(job.group->rank())] = work.ask.computed;
   sum_over_ranks(*job.group, numbers, "weights");
-  result.computed.assign(numbers.end() - static_cast<ptrdiff_t>(world), numbers.end());
+  result.computed.append(numbers.end() - static_cast<ptrdiff_t>(world), numbers.end());
   result.stop = numbers[parts] > 0;
   result.seconds = numbers[parts + 1];
   SharedWindow shared;

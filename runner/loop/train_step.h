@@ -1,6 +1,8 @@
 // One optimizer step.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -12,13 +14,16 @@
 
 namespace accel {
 
+/// Numbers of some ranks or their micro-batches, of which a few need no memory from the heap.
+using RankNumbers = c10::SmallVector<double, 8>;
+
 struct StepResult {
-  double loss = 0;                    ///< mean over the window's samples or tokens
-  double grad_norm = 0;               ///< total, of the true gradients, before clipping
-  bool updated = true;                ///< false when fp16 overflowed and an update was skipped
-  bool stop = false;                  ///< a rank wants the run to end after this step
-  double seconds = 0;                 ///< what rank 0 gave as StepAsk::seconds
-  std::vector<double> computed = {};  ///< by rank: what each gave as StepAsk::computed
+  double loss = 0;            ///< mean over the window's samples or tokens
+  double grad_norm = 0;       ///< total, of the true gradients, before clipping
+  bool updated = true;        ///< false when fp16 overflowed and an update was skipped
+  bool stop = false;          ///< a rank wants the run to end after this step
+  double seconds = 0;         ///< what rank 0 gave as StepAsk::seconds
+  RankNumbers computed = {};  ///< by rank: what each gave as StepAsk::computed
   std::map<std::string, double> logged = {};  ///< by the task
 };
 

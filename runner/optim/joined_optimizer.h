@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ class JoinedOptimizer final : public Optimizer {
   void step() override;
   void zero_grad() override;
   std::vector<double> base_lrs() const override { return base_lrs_; }
+  /// The same, until a part is replaced.
+  std::span<const double> base_rates() const { return base_lrs_; }
   void set_lrs(std::span<const double> lrs) override;
   std::vector<NamedTensor> parameters() const override;
   OptimizerState state() const override;

@@ -80,17 +80,26 @@ class Sgd final : public OptimizerOf<SgdOptions> {
   }
 
   void update(const SgdOptions& options, GroupUpdate& work) override {
-    std::vector<at::Tensor> steps = work.gradients;
-    if (options.maximize) steps = at::_foreach_neg(steps);
+    std::vector<at::Tensor> changed;
+    const std::vector<at::Tensor>* steps = &work.gradients;
+    const auto change = [&](std::vector<at::Tensor> to) {
+      changed = std::move(to);
+      steps = &changed;
+    };
+    if (options.maximize) change(at::_foreach_neg(*steps));
     if (options.weight_decay != 0) {
-      steps = at::_foreach_add(steps, work.parameters, options.weight_decay);
+      change(at::_foreach_add(*steps, work.parameters, options.weight_decay));
     }
     if (options.momentum != 0) {
       std::vector<at::Tensor>& buffers = work.slots[0];
-      gather_momentum(options, steps, buffers);
-      steps = options.nesterov ? at::_foreach_add(steps, buffers, options.momentum) : buffers;
+      gather_momentum(options, *steps, buffers);
+      if (options.nesterov) {
+        change(at::_foreach_add(*steps, buffers, options.momentum));
+      } else {
+        steps = &buffers;
+      }
     }
-    at::_foreach_add_(work.parameters, steps, -work.lr);
+    at::_foreach_add_(work.parameters, *steps, -work.lr);
   }
 
   static void gather_momentum(const SgdOptions& options, const std::vector<at::Tensor>& steps,

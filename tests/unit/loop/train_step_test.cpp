@@ -45,7 +45,7 @@ TEST(TrainStepTest, WhatEachRankComputedForComesBackByRank) {
   Stopwatch watch;
   const StepResult result = train_step(*job, job->train_loader->next(),
                                        {.step = 1, .seconds = 3, .computed = 0.25}, watch);
-  EXPECT_EQ(result.computed, std::vector<double>{0.25});
+  EXPECT_EQ(result.computed, RankNumbers{0.25});
   EXPECT_EQ(result.seconds, 3);
 }
 
