@@ -56,7 +56,58 @@ ACCEL_PART_OF_LOOP void pool_rows(const float* x, const PoolPlane& p, float* y, 
   }
 }
 
+/// Numbers of several rows, and where in the plane they lie.
+struct PoolBand {
+  static constexpr int64_t kNumbers = 1024;
+  float values[kNumbers];
+  int32_t places[kNumbers];
+};
+
+/// The larger of each number of a row and the one below it, into the band.
+ACCEL_PART_OF_LOOP void pool_two_rows(const float* __restrict x, const PoolPlane& p, int64_t top,
+                                      float* __restrict values, int32_t* __restrict places) {
+  const int64_t width = p.in[1], first = top * width;
+  for (int64_t i = 0; i < 2 * p.out[1]; ++i) {
+    const float above = x[first + i], below = x[first + width + i];
+    const bool wins = below > above || below != below;
+    values[i] = wins ? below : above;
+    places[i] = static_cast<int32_t>(wins ? first + width + i : first + i);
+  }
+}
+
+/// The larger of each two neighbours in the band; as if the window had been looked at row by row,
+/// the first of equals and the last NaN.
+ACCEL_PART_OF_LOOP void pool_neighbours(const PoolBand& band, int64_t count, float* __restrict y,
+                                        int32_t* __restrict places) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float left = band.values[2 * i], right = band.values[2 * i + 1];
+    const int32_t at_left = band.places[2 * i], at_right = band.places[2 * i + 1];
+    const bool is_later = at_right > at_left;
+    const bool wins = (right > left) | ((right == left) & !is_later) |
+                      ((right != right) & ((left == left) | is_later));
+    y[i] = wins ? right : left;
+    places[i] = wins ? at_right : at_left;
+  }
+}
+
+/// Windows of 2 x 2 beside each other: first rows are compared and then columns, of many rows at
+/// once, because a row of a small image is too short for vectors.
+ACCEL_PART_OF_LOOP void pool_fours(const float* x, const PoolPlane& p, float* y, int32_t* places) {
+  PoolBand band;
+  const int64_t most = PoolBand::kNumbers / (2 * p.out[1]);
+  for (int64_t row = 0; row < p.out[0]; row += most) {
+    const int64_t rows = sooner(most, p.out[0] - row);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t to = 2 * i * p.out[1];
+      pool_two_rows(x, p, 2 * (row + i), band.values + to, band.places + to);
+    }
+    pool_neighbours(band, rows * p.out[1], y + row * p.out[1], places + row * p.out[1]);
+  }
+}
+
 ACCEL_PART_OF_LOOP void pool(const float* x, const PoolPlane& plane, float* y, int32_t* places) {
+  const bool is_fours = plane.window == 2 && plane.stride == 2 && plane.padding == 0;
+  if (is_fours && 2 * plane.out[1] <= PoolBand::kNumbers) return pool_fours(x, plane, y, places);
   if (plane.stride == 1) return pool_rows<1>(x, plane, y, places);
   if (plane.stride == 2) return pool_rows<2>(x, plane, y, places);
   pool_rows<3>(x, plane, y, places);

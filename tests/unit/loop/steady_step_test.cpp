@@ -64,8 +64,8 @@ TEST(SteadyStepTest, ALineOfTheRecordTakesNone) {
   EXPECT_EQ(found.all, 0);
 }
 
-/// What is left is the batch: two tensors, its numbers, and the lists that hold it. Whether an order
-/// came is looked up by the clock, some of the steps.
+/// What is left is the batch: two tensors, its numbers, and the lists that hold it. Whether an
+/// order came is looked up by the clock, some of the steps.
 TEST(SteadyStepTest, AStepAllocatesAtMostThis) {
   EXPECT_LE(own_allocations(), 7);
 }
