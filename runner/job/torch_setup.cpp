@@ -5,12 +5,34 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/ops/stack.h>
+#include <cpuid.h>
 #include <sched.h>
 #include <torch/version.h>
 
+#include <string>
 #include <vector>
 
 namespace accel {
+namespace {
+
+/// "GenuineIntel 6": by the maker and the family MKL and oneDNN choose their loops, even among
+/// processors of one capability. Intel 64 and IA-32 Architectures Software Developer's Manual,
+/// CPUID leaves 0 and 1.
+std::string processor() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return "unknown";
+  std::string maker;
+  for (const unsigned part : {b, d, c}) {
+    for (unsigned shift = 0; shift < 32; shift += 8) maker += static_cast<char>(part >> shift);
+  }
+  __get_cpuid(1, &a, &b, &c, &d);
+  constexpr unsigned kExtended = 15;
+  const unsigned family = a >> 8U & 15U;
+  return maker + " " + std::to_string(family == kExtended ? family + (a >> 20U & 255U) : family);
+}
+
+}  // namespace
+
 int64_t usable_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
@@ -73,7 +95,8 @@ void seed_device_generator(at::Device device, uint64_t seed) {
 std::map<std::string, std::string> environment_facts() {
   return {{"torch", TORCH_VERSION},
           {"threads", std::to_string(threads())},
-          {"cpu_capability", at::get_cpu_capability()}};
+          {"cpu_capability", at::get_cpu_capability()},
+          {"processor", processor()}};
 }
 
 }  // namespace accel

@@ -30,7 +30,8 @@ void set_device_generator_state(at::Device device, const at::Tensor& state);
 /// Draws of one device's begin anew.
 void seed_device_generator(at::Device device, uint64_t seed);
 
-/// What a bit-exact resume depends on besides the recipe: versions, threads, CPU capability.
+/// What a bit-exact resume depends on besides the recipe: versions, threads, CPU capability,
+/// the processor's maker and family.
 std::map<std::string, std::string> environment_facts();
 
 }  // namespace accel
