@@ -2,8 +2,8 @@
 """The documents' examples that need Python, as they stand there.   check_docs.py ACCEL_RUN
 
 Of docs/checkpoint.md the first script runs, then the recipe's command, then the script again with its last line, the save,
-replaced by the second one, the load. Of docs/exported-models.md the commands run, then the scripts that load and,
-where there is onnxscript, export.
+replaced by the second one, the load. Of docs/exported-models.md the commands run, then the scripts that load, put an
+adapter on the module again and, where there is onnxscript, export.
 """
 
 import importlib.util
@@ -48,7 +48,8 @@ def carry_over(binary):
 
 
 def exported_models(binary):
-    commands, (load, onnx) = "".join(blocks("console", "exported-models")), blocks("python", "exported-models")
+    commands = "".join(blocks("console", "exported-models"))
+    load, adapter, onnx = blocks("python", "exported-models")
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         for name in ("recipes", "tools"):
@@ -62,6 +63,10 @@ def exported_models(binary):
                   "module, example = made['model'](), made['example']\n")
         after = "assert module.body[1].num_batches_tracked == 60"
         run([sys.executable, "-c", f"{before}{load}\n{after}"], folder)
+        adapt = ["model.file=flowers.pt2", "model.lora={rank: 2}", "name=adapted"]
+        run([binary, "recipes/tiny/exported.yaml", *adapt], folder)
+        run([binary, "export", "runs/adapted", "--to", "DIR"], folder)
+        run([sys.executable, "-c", f"{before}import peft\n{adapter}"], folder)
         if importlib.util.find_spec("onnxscript"):
             run([sys.executable, "-c", f"{before}import torch\n{onnx}"], folder)
             assert (folder / "model.onnx").exists()
