@@ -19,7 +19,7 @@ WORKS = {
             "short": {"batch": 8, "samples": 32}},
     "resnet18": {"recipe": "{type: resnet, depth: 18, stem: imagenet}", "model": "resnet", "data": "images",
                  "shape": (3, 64, 64), "options": {"depth": 18, "stem": "imagenet", "channels": 3, "classes": 10},
-                 "batch": 16, "samples": 256, "steps": 12, "warm_up": 3,
+                 "batch": 16, "samples": 256, "steps": 12, "warm_up": 3, "lr": 1e-4,
                  "short": {"recipe": "{type: resnet, depth: 18, stem: imagenet, width: 8}", "batch": 8, "samples": 24,
                            "options": {"depth": 18, "stem": "imagenet", "channels": 3, "classes": 10, "width": 8}}},
     "char-gpt": {"recipe": "{type: gpt, layers: 4, heads: 4, width: 128}", "model": "gpt", "data": "text",
