@@ -1,7 +1,6 @@
 #include "data/rows.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -61,12 +60,6 @@ void with_values(const Array& array, const Use& use) {
   }
 }
 
-std::array<float, 256> unit_table() {
-  std::array<float, 256> table;
-  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i) / 255.0f;
-  return table;
-}
-
 }  // namespace
 
 Array row_of(const Array& all, int64_t index) {
@@ -109,11 +102,10 @@ Array to_int64(const Array& values, const std::string& name) {
 }
 
 Array to_unit_range(const Array& bytes) {
-  static const std::array<float, 256> table = unit_table();
   Array out(DType::kF32, bytes.shape());
   const auto from = bytes.as<uint8_t>();
   std::transform(from.begin(), from.end(), out.mutable_as<float>().begin(),
-                 [](uint8_t byte) { return table[byte]; });
+                 [](uint8_t byte) { return static_cast<float>(byte) / 255.0F; });
   return out;
 }
 
