@@ -39,7 +39,7 @@ bool is_plain(const at::Tensor& tensor) {
          (type == at::kFloat || (type == at::kBFloat16 && !widens(type)));
 }
 
-/// Of contiguous tensors.
+/// What columns_of() contiguous images is, of numbers of any kind as wide as Number.
 template <typename Number>
 void gather(const at::Tensor& x, const ImageWindows& windows, const at::Tensor& columns) {
   const auto* from = static_cast<const Number*>(x.const_data_ptr());

@@ -9,6 +9,7 @@
 #include <ATen/ops/convolution_native.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <c10/util/Exception.h>
+#include <torch/library.h>
 
 #include <map>
 #include <string>
@@ -100,8 +101,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& 
 
 /// In 16 bits oneDNN takes four times as long for gradients of windows that lie in one channel.
 bool is_faster_wide(const Tensor& x, const Tensor& weight) {
-  return (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf) && x.dim() == 4 &&
-         x.size(1) == 1 && weight.size(1) == 1;
+  return has_16_bits(x.scalar_type()) && x.dim() == 4 && x.size(1) == 1 && weight.size(1) == 1;
 }
 
 template <typename... Rest>
@@ -128,7 +128,7 @@ std::map<std::string, bool (*)(at::ScalarType)>& wide_operators() {
   return operators;
 }
 
-/// All of them do.
+/// Each with the types that it computes in float32.
 void stand_in(torch::Library& aten) {
   using T = const Tensor&;
   using M = const OptionalTensor&;

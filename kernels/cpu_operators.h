@@ -2,9 +2,12 @@
 #pragma once
 
 #include <c10/core/ScalarType.h>
-#include <torch/library.h>
 
 #include <string>
+
+namespace torch {
+class Library;
+}
 
 namespace accel {
 

@@ -64,15 +64,11 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
   }
 };
 
-bool is_narrow(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
-}
-
 bool takes(const at::Tensor& x, PoolSizes sizes) {
   return allocates_as_fused() && x.is_cpu() && x.dim() == 4 &&
-         (x.scalar_type() == at::kFloat || is_narrow(x)) && x.is_contiguous() && x.numel() > 0 &&
-         sizes.stride >= 1 && sizes.stride <= 3 && 2 * sizes.padding <= sizes.window &&
-         x.size(2) + 2 * sizes.padding >= sizes.window &&
+         (x.scalar_type() == at::kFloat || has_16_bits(x.scalar_type())) && x.is_contiguous() &&
+         x.numel() > 0 && sizes.stride >= 1 && sizes.stride <= 3 &&
+         2 * sizes.padding <= sizes.window && x.size(2) + 2 * sizes.padding >= sizes.window &&
          x.size(3) + 2 * sizes.padding >= sizes.window &&
          x.size(2) * x.size(3) <= std::numeric_limits<int32_t>::max();
 }

@@ -1,9 +1,9 @@
 // Lets MKL, which libtorch computes products of float32 matrices with, use what the processor has.
 //
 // MKL takes its kernels for AVX-512 on Intel's processors alone and, on others that have the same
-// instructions, ones that are less than half as fast. Which it is MKL asks this function, once,
-// when it first computes something; libtorch has one, and an executable's comes before it. Measured
-// on an AMD EPYC of family 26 (Zen 5): docs/performance.md.
+// instructions, ones that are less than half as fast. It asks the function below once, when it
+// first computes something; libtorch has that function too, and an executable's comes before a
+// library's. Measured on an AMD EPYC of family 26 (Zen 5): docs/performance.md.
 #include "kernels/cpu_target.h"
 #include "kernels/kernels.h"
 

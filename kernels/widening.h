@@ -8,6 +8,11 @@
 
 namespace accel {
 
+/// Whether it is one of these.
+inline bool has_16_bits(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf;
+}
+
 /// Whether this processor is faster at products of `type` in float32: of bfloat16 without
 /// AVX512_BF16, of float16 without AVX512_FP16.
 bool widens(at::ScalarType type);

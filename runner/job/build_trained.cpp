@@ -80,10 +80,12 @@ bool holds_component(const Node& node) {
   });
 }
 
-/// Whether nothing but a checkpoint's tensors needs what the model draws: no component of a plugin,
-/// which may keep what it has drawn, and no other model, which draws after this one.
+/// Whether nothing but a checkpoint's tensors needs what the model draws: no other rank, no
+/// component of a plugin, which may keep what it has drawn, and no other model, which draws after
+/// this one.
 bool may_be_undrawn(const Job& job) {
-  return job.recipe.plugin_identities.empty() && !holds_component(job.recipe.task.resolved);
+  return job.group->world() == 1 && job.recipe.plugin_identities.empty() &&
+         !holds_component(job.recipe.task.resolved);
 }
 
 /// The recipe's model, whose weights are drawn if anyone is to see them.

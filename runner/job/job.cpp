@@ -226,7 +226,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->group = world.group;
   job->watch = world.watch;
   job->device = world.device;
-  job->is_undrawn = world.has_checkpoint && world.group->world() == 1;
+  job->is_undrawn = world.has_checkpoint;
   job->recipe = std::move(recipe);
   job->resolved = std::move(resolved);
   check_sharing(job->recipe, job->resolved, world.group->world());
