@@ -4,20 +4,24 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runner/job/job.h"
 #include "tests/unit/job/read_text.h"
 
 namespace accel {
 
-/// The job that the recipe `text`, named r.yaml, says. Throws RecipeError.
-inline std::unique_ptr<Job> make_job(const std::string& text, const World& world = {}) {
+/// The job that the recipe `text`, named r.yaml, says; of plugins it is told alone. Throws
+/// RecipeError.
+inline std::unique_ptr<Job> make_job(const std::string& text, const World& world = {},
+                                     std::vector<PluginIdentity> plugins = {}) {
   const Registry registry = all_components();
   Diagnostics problems;
   Reading reading{problems, registry};
   const Node tree = parse_recipe("r.yaml", text);
   RecipeOptions recipe = read_recipe(tree, "r", reading);
   problems.check();
+  recipe.plugin_identities = std::move(plugins);
   Node resolved = resolve_recipe(recipe, tree);
   return build_job(std::move(recipe), std::move(resolved), registry, world);
 }

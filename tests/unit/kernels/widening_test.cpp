@@ -1,6 +1,8 @@
 #include "kernels/widening.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm.h>
@@ -146,6 +148,26 @@ TEST(WideTest, IsTakenOnlyByFusedKernelsOfProcessorsThatNeedIt) {
   }
   use_kernels(Kernels::kReference);
   EXPECT_TRUE(at::mm(a, b).equal(atens));
+}
+
+TEST(WideTest, AttentionsGradientsAreRoundedOnceWhereThereAreNoTiles) {
+  at::manual_seed(10);
+  use_kernels(Kernels::kFused);
+  Tensors in;
+  for (int i = 0; i < 4; ++i) in.push_back(at::randn({2, 3, 40, 16}).to(at::kBFloat16));
+  const auto [out, logs] =
+      at::_scaled_dot_product_flash_attention_for_cpu(in[0], in[1], in[2], 0, true);
+  const auto backward = [&, &y = out, &sums = logs](auto convert) {
+    return at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        convert(in[3]), convert(in[0]), convert(in[1]), convert(in[2]), convert(y), sums, 0, true);
+  };
+  const auto found = backward([](const at::Tensor& x) { return x; });
+  const auto rounded = narrow(backward([](const at::Tensor& x) { return wide(x); }), at::kBFloat16);
+  EXPECT_EQ(std::get<1>(found).equal(std::get<1>(rounded)),
+            widens_attention_gradients(at::kBFloat16));
+  EXPECT_EQ(std::get<2>(found).equal(std::get<2>(rounded)),
+            widens_attention_gradients(at::kBFloat16));
+  use_kernels(Kernels::kReference);
 }
 
 TEST(WideTest, TypesThatDoNotFitAreRefusedAsEver) {

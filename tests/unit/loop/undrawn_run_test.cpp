@@ -75,6 +75,13 @@ TEST(UndrawnRunTest, ACheckpointFromElsewhereMayLackSome) {
   EXPECT_FALSE(has_checkpoint(given->recipe, request));
 }
 
+TEST(UndrawnRunTest, APluginMayKeepWhatItDraws) {
+  World world;
+  world.has_checkpoint = true;
+  EXPECT_FALSE(
+      make_job(kJob, world, {{.name = "vendor", .version = "1", .sha256 = "ab"}})->is_undrawn);
+}
+
 TEST(UndrawnRunTest, WhatDrawsBehindTheModelNeedsItsDraws) {
   EXPECT_FALSE(job_of(kJob + "task: {type: distill, teacher: mlp}\n", true)->is_undrawn);
   EXPECT_TRUE(
