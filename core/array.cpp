@@ -1,7 +1,10 @@
 #include "core/array.h"
 
+#include <array>
+#include <mutex>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace accel {
 namespace {
@@ -16,6 +19,57 @@ constexpr TypeFacts kFacts[] = {{"BOOL", 1}, {"U8", 1},   {"I8", 1},  {"I16", 2}
                                 {"I64", 8},  {"U64", 8},  {"F64", 8}};
 
 constexpr std::align_val_t kAlignment{64};
+// Bytes of blocks that are kept: from where the heap stops being faster, to what is never missed.
+constexpr size_t kLeastKept = 1 << 10;
+constexpr size_t kMostKept = 1 << 20;
+
+/// The last few blocks that were given back, for the next arrays of their sizes: sample after
+/// sample and batch after batch asks for the same, and the heap tidies up whenever it is given a
+/// block as large as a batch. For any thread.
+class KeptBlocks {
+ public:
+  static KeptBlocks& instance() {
+    static auto* const made = new KeptBlocks;  // arrays may outlive what the process's end destroys
+    return *made;
+  }
+
+  std::byte* take(size_t bytes) {
+    if (is_kept(bytes)) {
+      const std::lock_guard lock(mutex_);
+      for (Block& block : blocks_) {
+        if (block.bytes == bytes) return std::exchange(block, {}).memory;
+      }
+    }
+    return static_cast<std::byte*>(::operator new(bytes, kAlignment));
+  }
+
+  void give_back(std::byte* memory, size_t bytes) {
+    Block old = {memory, bytes};
+    if (is_kept(bytes)) {
+      const std::lock_guard lock(mutex_);
+      std::swap(old, blocks_[next_]);
+      next_ = (next_ + 1) % blocks_.size();
+    }
+    ::operator delete(old.memory, kAlignment);
+  }
+
+ private:
+  struct Block {
+    std::byte* memory = nullptr;
+    size_t bytes = 0;
+  };
+
+  static bool is_kept(size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+    return false;  // what uses a block that was given back is to be found
+#endif
+    return bytes >= kLeastKept && bytes <= kMostKept;
+  }
+
+  std::mutex mutex_;
+  std::array<Block, 8> blocks_;
+  size_t next_ = 0;  ///< the oldest
+};
 
 }  // namespace
 
@@ -46,10 +100,11 @@ std::string to_string(const Shape& shape) {
 
 Array::Array(DType type, Shape shape)
     : type_(type), shape_(std::move(shape)), count_(count_of(shape_)) {
-  auto* memory = static_cast<std::byte*>(::operator new(bytes() ? bytes() : 1, kAlignment));
+  const size_t size = std::max<size_t>(bytes(), 1);
+  std::byte* const memory = KeptBlocks::instance().take(size);
   data_ = memory;
-  owner_ =
-      std::shared_ptr<std::byte>(memory, [](std::byte* p) { ::operator delete(p, kAlignment); });
+  owner_ = std::shared_ptr<std::byte>(
+      memory, [size](std::byte* block) { KeptBlocks::instance().give_back(block, size); });
 }
 
 Array::Array(DType type, Shape shape, const std::byte* data, std::shared_ptr<const void> owner)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "core/cpu_target.h"
 #include "core/error.h"
 
 namespace accel {
@@ -60,6 +61,13 @@ void with_values(const Array& array, const Use& use) {
   }
 }
 
+ACCEL_PART_OF_LOOP void divide_bytes(const uint8_t* bytes, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(bytes[i]) / 255.0F;
+}
+
+ACCEL_FOR_EACH_CPU(unit_range, divide_bytes, (const uint8_t* bytes, int64_t count, float* out),
+                   (bytes, count, out))
+
 }  // namespace
 
 Array row_of(const Array& all, int64_t index) {
@@ -103,9 +111,7 @@ Array to_int64(const Array& values, const std::string& name) {
 
 Array to_unit_range(const Array& bytes) {
   Array out(DType::kF32, bytes.shape());
-  const auto from = bytes.as<uint8_t>();
-  std::transform(from.begin(), from.end(), out.mutable_as<float>().begin(),
-                 [](uint8_t byte) { return static_cast<float>(byte) / 255.0F; });
+  unit_range(bytes.as<uint8_t>().data(), bytes.count(), out.mutable_as<float>().data());
   return out;
 }
 

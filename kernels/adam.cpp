@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cpu_target.h"
 #include "kernels/adam_cpu.h"
-#include "kernels/cpu_target.h"
 #include "kernels/kernels.h"
 #include "kernels/parallel.h"
 

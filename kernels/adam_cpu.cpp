@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 
 namespace accel {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/max_pool_cpu.h"
 
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 
 namespace accel {
 namespace {

@@ -4,7 +4,7 @@
 // instructions, ones that are less than half as fast. It asks the function below once, when it
 // first computes something; libtorch has that function too, and an executable's comes before a
 // library's. Measured on an AMD EPYC of family 26 (Zen 5): docs/performance.md.
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 #include "kernels/kernels.h"
 
 /// Whether this is a processor of Intel's, or to be taken for one: with fused kernels, and AVX-512.

@@ -1,6 +1,6 @@
 #include "kernels/squares_cpu.h"
 
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 
 namespace accel {
 namespace {

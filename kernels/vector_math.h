@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 
 namespace accel {
 

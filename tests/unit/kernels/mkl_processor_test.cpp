@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "kernels/cpu_target.h"
+#include "core/cpu_target.h"
 #include "kernels/kernels.h"
 
 namespace accel {
