@@ -83,7 +83,9 @@ std::unique_ptr<Job> make_bench_job(const BenchSetting& setting, const BenchFold
 
 std::vector<Batch> first_batches(Job& job) {
   std::vector<Batch> batches;
-  for (int i = 0; i < 8; ++i) batches.push_back(to_batches(job.train_loader->next()).front());
+  for (int i = 0; i < 8; ++i) {
+    batches.push_back(to_batch(job.train_loader->next().micro_batches.front()));
+  }
   return batches;
 }
 

@@ -115,12 +115,16 @@ bool Loader::has_next() const {
   return options_.repeat || step_ < steps_per_epoch_;
 }
 
-Window Loader::next() {
+Window Loader::next(Window done) {
   if (!has_next()) throw std::logic_error("a window is taken beyond the end of the epoch");
   const auto start = std::chrono::steady_clock::now();
   const int64_t first = step_ * rounds_per_window_;
   const int64_t last = std::min(first + rounds_per_window_, batches_per_epoch_);
-  Window window{.micro_batches = {}, .epoch = epoch_, .step = step_, .digest = kFnvOffset};
+  Window window{.micro_batches = std::move(done.micro_batches),
+                .epoch = epoch_,
+                .step = step_,
+                .digest = kFnvOffset};
+  window.micro_batches.clear();
   for (int64_t i = first; i < last; ++i) {
     HostBatch& batch =
         window.micro_batches.emplace_back(take_batch(epoch_ * batches_per_epoch_ + i));

@@ -77,9 +77,10 @@ class Loader {
 
   /// False once the epoch is over and `repeat` is off.
   bool has_next() const;
-  /// The next window; after an epoch's last comes the next epoch's first. Throws DataError naming
-  /// the sample that cannot be read or does not fit; after an error, seek() before going on.
-  Window next();
+  /// The next window; after an epoch's last comes the next epoch's first. Uses the memory of one
+  /// that is `done`. Throws DataError naming the sample that cannot be read or does not fit; after
+  /// an error, seek() before going on.
+  Window next(Window done = {});
 
   /// Seconds that next() has kept its callers waiting so far.
   double wait_seconds() const { return wait_seconds_; }

@@ -94,7 +94,8 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     if (stop && stop()) return std::nullopt;
     const Window window = job.eval_loader->next();
     std::vector<std::vector<double>> own;
-    for (const Batch& batch : to_batches(window, job.device)) own.push_back(sums_of(job, batch));
+    const WindowBatches batches(window, job.device);
+    for (const Batch& batch : batches.list()) own.push_back(sums_of(job, batch));
     add_window(job, window, own, total);
   }
   if (total[1] <= 0) {

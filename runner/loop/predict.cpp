@@ -146,7 +146,9 @@ void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset
   const auto task = build(trained.recipe.task, TaskContext{trained.data});
   const c10::NoGradGuard no_grad;
   while (loader.has_next()) {
-    for (const Batch& batch : to_batches(loader.next())) {
+    const Window window = loader.next();
+    const WindowBatches batches(window);
+    for (const Batch& batch : batches.list()) {
       const AutocastScope casts = precision->autocast();
       const Evaluation result = texts ? task->evaluate(*trained.model, batch)
                                       : Evaluation{{}, trained.model->forward_batch(batch)};

@@ -2,7 +2,9 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <mutex>
 #include <stdexcept>
+#include <utility>
 
 namespace accel {
 namespace {
@@ -34,13 +36,53 @@ at::ScalarType scalar_type(DType type) {
   }
 }
 
+/// Keeps the memory of tensors alive. One that has been released serves again, so that a steady
+/// step takes nothing from the heap; tensors may be freed by any thread.
+class Keeper {
+ public:
+  static Keeper* of(std::shared_ptr<const void> owner) {
+    Keeper* const keeper = take();
+    keeper->owner_ = std::move(owner);
+    return keeper;
+  }
+  /// Of the void* that a tensor has for it.
+  static void release(void* context) {
+    auto* const keeper = static_cast<Keeper*>(context);
+    keeper->owner_.reset();
+    const std::lock_guard lock(mutex());
+    keeper->next_ = std::exchange(released(), keeper);
+  }
+
+ private:
+  static Keeper* take() {
+    const std::lock_guard lock(mutex());
+    Keeper* const keeper = released();
+    if (!keeper) return new Keeper;
+    released() = keeper->next_;
+    return keeper;
+  }
+  // Tensors may outlive whatever is destroyed when the process ends.
+  static std::mutex& mutex() {
+    static auto* const made = new std::mutex;
+    return *made;
+  }
+  static Keeper*& released() {
+    static Keeper* first = nullptr;
+    return first;
+  }
+
+  std::shared_ptr<const void> owner_;
+  Keeper* next_ = nullptr;  ///< among those released
+};
+
 at::Tensor to_tensor(const Array& array) {
   if (array.empty()) return {};
-  auto keep = array.owner();
-  // from_blob wants a mutable pointer; batches are the loader's own memory and not shared.
+  // A tensor wants a mutable pointer; batches are the loader's own memory and not shared.
   void* data = const_cast<std::byte*>(array.data());
-  return at::from_blob(
-      data, array.shape(), [keep](void*) {}, at::TensorOptions(scalar_type(array.type())));
+  return at::for_blob(data, array.shape())
+      .context(Keeper::of(array.owner()), &Keeper::release)
+      .options(scalar_type(array.type()))
+      .make_tensor();
 }
 
 /// Through pinned memory, so that the copy does not keep the host waiting.
@@ -49,18 +91,40 @@ at::Tensor moved(const at::Tensor& tensor, at::Device device) {
   return tensor.pin_memory().to(device, tensor.scalar_type(), true);
 }
 
+void fill(Batch& batch, const HostBatch& host, at::Device device) {
+  const auto there = [&](const Array& array) { return moved(to_tensor(array), device); };
+  batch.inputs = there(host.inputs);
+  batch.targets = there(host.targets);
+  batch.ids.assign(host.ids.begin(), host.ids.end());
+  batch.lengths = there(host.lengths);
+  batch.segments = there(host.segments);
+}
+
+/// Batches without tensors, of which only the memory counts.
+std::vector<Batch>& spare_list() {
+  thread_local std::vector<Batch> list;
+  return list;
+}
+
 }  // namespace
 
 Batch to_batch(const HostBatch& host, at::Device device) {
-  const auto there = [&](const Array& array) { return moved(to_tensor(array), device); };
-  return {there(host.inputs), there(host.targets), host.ids, there(host.lengths),
-          there(host.segments)};
+  Batch batch;
+  fill(batch, host, device);
+  return batch;
 }
 
-std::vector<Batch> to_batches(const Window& window, at::Device device) {
-  std::vector<Batch> batches;
-  for (const HostBatch& host : window.micro_batches) batches.push_back(to_batch(host, device));
-  return batches;
+WindowBatches::WindowBatches(const Window& window, at::Device device)
+    : list_(std::exchange(spare_list(), {})) {
+  list_.resize(window.micro_batches.size());
+  for (size_t i = 0; i < list_.size(); ++i) fill(list_[i], window.micro_batches[i], device);
+}
+
+WindowBatches::~WindowBatches() {
+  for (Batch& batch : list_) {
+    batch.inputs = batch.targets = batch.lengths = batch.segments = at::Tensor();
+  }
+  spare_list() = std::move(list_);
 }
 
 }  // namespace accel

@@ -185,7 +185,7 @@ void TrainLoop::step() {
     lrs_.push_back(job.schedule->lr(base, state_.updates));
   }
   job.optimizer->set_lrs(lrs_);
-  Window window = job.train_loader->next();
+  Window window = job.train_loader->next(std::move(spent_));
   if (state_.progress.step == 0) show_images(parts_, window);
   watch_.lap(Phase::kData);
   job.watch->phase("training");
@@ -217,6 +217,8 @@ void TrainLoop::step() {
   record.skipped = !result.updated;
   if (result.updated) record.grad_norm = result.grad_norm;
   parts_.record.step(record);
+  window.micro_batches.clear();
+  spent_ = std::move(window);
   slowest_step_ = std::max(slowest_step_, watch_.total() - started);
 }
 

@@ -47,7 +47,8 @@ OutOfMemory::OutOfMemory(int64_t micro_batch)
 StepResult train_step(Job& job, const Window& window, const StepAsk& ask, Stopwatch& watch,
                       const std::function<void()>& before_update) {
   const StepWork work{window, ask, watch, before_update};
-  const std::vector<Batch> batches = to_batches(window, job.device);
+  const WindowBatches tensors(window, job.device);
+  const std::vector<Batch>& batches = tensors.list();
   StepResult result;
   const SharedWindow shared = tell_each_other(job, work, batches, result);
   watch.lap(Phase::kSync);

@@ -1,5 +1,4 @@
 // Adagrad: each weight's rate falls with the sum of its squared gradients.
-#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/full_like.h>
 
@@ -67,7 +66,7 @@ class Adagrad final : public OptimizerOf<AdagradOptions> {
   }
 
   void update(const AdagradOptions& options, GroupUpdate& work) override {
-    at::_foreach_add_(work.slots[0], 1);
+    count_update(work.slots[0]);
     at::_fused_adagrad_(work.parameters, work.gradients, work.slots[1], work.slots[0], work.lr,
                         options.lr_decay, options.weight_decay, options.eps, options.maximize);
   }

@@ -1,7 +1,5 @@
 #include "runner/optim/adam.h"
 
-#include <ATen/ops/_foreach_add.h>
-
 #include <cmath>
 
 #include "kernels/adam.h"
@@ -57,7 +55,7 @@ template <bool kDecoupled>
 void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) {
   const std::vector<at::Tensor> none;
   const std::vector<at::Tensor>& largest = options.amsgrad ? work.slots[3] : none;
-  at::_foreach_add_(work.slots[0], 1);
+  count_update(work.slots[0]);
   if (!options.fused) {
     for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
     return;

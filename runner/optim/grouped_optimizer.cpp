@@ -1,5 +1,6 @@
 #include "runner/optim/grouped_optimizer.h"
 
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -32,6 +33,14 @@ std::string shape_text(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+void count_update(const std::vector<at::Tensor>& steps) {
+  const auto is_here = [](const at::Tensor& step) {
+    return step.is_cpu() && step.scalar_type() == at::kFloat;
+  };
+  if (!std::all_of(steps.begin(), steps.end(), is_here)) return at::_foreach_add_(steps, 1);
+  for (const at::Tensor& step : steps) *step.mutable_data_ptr<float>() += 1;
+}
 
 void check_group_count(const OptimizerState& state, size_t wanted) {
   if (state.groups.size() == wanted) return;

@@ -34,6 +34,9 @@ struct GroupUpdate {
   }
 };
 
+/// Adds one to each of the "step" slots.
+void count_update(const std::vector<at::Tensor>& steps);
+
 /// Throws CheckpointError when a saved state has another number of groups.
 void check_group_count(const OptimizerState& state, size_t wanted);
 

@@ -66,7 +66,7 @@ class Rmsprop final : public OptimizerOf<RmspropOptions> {
 
  private:
   void update(const RmspropOptions& options, GroupUpdate& work) override {
-    at::_foreach_add_(work.slots[0], 1);
+    count_update(work.slots[0]);
     std::vector<at::Tensor> gradients = work.gradients;
     if (options.maximize) gradients = at::_foreach_neg(gradients);
     if (options.weight_decay != 0) {

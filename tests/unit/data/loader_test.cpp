@@ -55,6 +55,19 @@ std::vector<std::string> windows_of(Loader& loader, int64_t count) {
   return all;
 }
 
+TEST(LoaderTest, TheMemoryOfAWindowThatIsDoneMakesNoDifference) {
+  const LoaderOptions options = {.batch = 4, .micro_batch = 2};
+  auto fresh = loader_of(std::make_shared<NumberDataset>(11), options);
+  auto reusing = loader_of(std::make_shared<NumberDataset>(11), options);
+  Window window;
+  for (const std::string& text : windows_of(fresh, 7)) {
+    const HostBatch* const before = window.micro_batches.data();
+    window = reusing.next(std::move(window));
+    EXPECT_EQ(text_of(window), text);
+    EXPECT_TRUE(!before || window.micro_batches.data() == before);
+  }
+}
+
 std::vector<int64_t> ids_of_epoch(Loader& loader) {
   std::vector<int64_t> ids;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {

@@ -53,7 +53,7 @@ TEST(TrainStepTest, ANanInTheDataStopsBeforeAnyWeightChanges) {
   const auto job = make_job(job_text(8));
   const at::Tensor before = job->parameters[0].tensor.detach().clone();
   const Window window = job->train_loader->next();
-  to_batches(window)[0].inputs.fill_(std::numeric_limits<double>::quiet_NaN());
+  to_batch(window.micro_batches[0]).inputs.fill_(std::numeric_limits<double>::quiet_NaN());
   Stopwatch watch;
   try {
     train_step(*job, window, {.step = 7}, watch);
@@ -71,7 +71,7 @@ TEST(TrainStepTest, AGradientThatOverflowsIsNamed) {
   job->parameters[2].tensor.detach().mul_(1e30);
   job->parameters[0].tensor.detach().mul_(1e-30);
   const Window window = job->train_loader->next();
-  to_batches(window)[0].inputs.mul_(1e25);
+  to_batch(window.micro_batches[0]).inputs.mul_(1e25);
   Stopwatch watch;
   try {
     train_step(*job, window, {.step = 3}, watch);
