@@ -54,6 +54,9 @@ class Optimizer {
   virtual int64_t bytes_to_come() const = 0;
   /// Throws CheckpointError when names, shapes or slots do not fit.
   virtual void load(const OptimizerState& state) = 0;
+  /// Takes now, if it likes, the memory that its first step() takes, so that what stays for the
+  /// whole run does not come to lie between what passes leave. state() is as before.
+  virtual void reserve() {}
 };
 
 }  // namespace accel

@@ -6,6 +6,7 @@ namespace accel {
 namespace {
 
 constexpr int64_t kUnit = 64;
+constexpr int64_t kLarge = 4 << 20;  // bytes: half a layer's weights of GPT-2, say
 
 }  // namespace
 
@@ -15,9 +16,9 @@ std::optional<BlockHeap::Block> BlockHeap::take(int64_t bytes) {
   int64_t begin = used_;
   if (hole != best_.end()) {
     const auto [room, from] = *hole;
-    begin = from;
     remove_hole(from, room);
-    if (room > size) add_hole(from + size, room - size);
+    begin = bytes < kLarge ? from : from + room - size;
+    if (room > size) add_hole(begin == from ? from + size : from, room - size);
   } else {
     if (size > limit_ - used_) return std::nullopt;
     used_ += size;

@@ -12,9 +12,10 @@
 
 namespace accel {
 
-/// A range that grows at its end, takes the best of its holes again, and never shrinks. Blocks
-/// begin at multiples of 64 bytes; neighbours have 64 bytes between them, so that blocks of a
-/// page's size do not all meet in the same lines of a cache.
+/// A range that grows at its end, takes the best of its holes again, and never shrinks. Of a hole,
+/// large blocks take the end and others the begin: small ones, which live for other times, do not
+/// come to lie between large ones. Blocks begin at multiples of 64 bytes; neighbours have 64 bytes
+/// between them, so that blocks of a page's size do not all meet in the same lines of a cache.
 class BlockHeap {
  public:
   using Block = int64_t;  ///< where it begins, in bytes from the start of the range

@@ -137,6 +137,7 @@ double TrainLoop::clock() const {
 LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   watch_.lap(Phase::kOther);
   check_space(parts_.job.optimizer->bytes_to_come());
+  parts_.job.optimizer->reserve();
   const bool first = parts_.job.recipe.eval.at_start && state_.progress.step == 0;
   if (!parts_.job.eval_loader) state_.eval_pending = false;  // the recipe has lost its eval data
   if (parts_.job.eval_loader && (first || state_.eval_pending)) evaluate_now();

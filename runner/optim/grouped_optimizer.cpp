@@ -73,8 +73,32 @@ void GroupedOptimizer::fill_slots(size_t group, Item& item) {
   const SlotNames& names = groups_[group].slot_names;
   for (size_t s = 0; s < names.size(); ++s) {
     at::Tensor& slot = item.slots[s];
-    if (!slot.defined()) slot = fresh_slot(group, names[s], item.parameter.tensor);
+    if (slot.defined()) continue;
+    slot = item.reserved.empty() ? fresh_slot(group, names[s], item.parameter.tensor)
+                                 : std::move(item.reserved[s]);
   }
+}
+
+void GroupedOptimizer::reserve() {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const SlotNames& names = groups_[g].slot_names;
+    for (Item& item : groups_[g].items) {
+      item.reserved.resize(names.size());
+      for (size_t s = 0; s < names.size(); ++s) {
+        if (item.slots[s].defined()) continue;
+        item.reserved[s] = fresh_slot(g, names[s], item.parameter.tensor);
+      }
+    }
+  }
+  reserved_ = true;
+}
+
+/// What the first step had no gradient for may never have one.
+void GroupedOptimizer::drop_reserved() {
+  for (Group& group : groups_) {
+    for (Item& item : group.items) item.reserved.clear();
+  }
+  reserved_ = false;
 }
 
 void GroupedOptimizer::gather(size_t index) {
@@ -109,6 +133,7 @@ void GroupedOptimizer::step() {
     }
     group.update.clear();
   }
+  if (reserved_) drop_reserved();
 }
 
 void GroupedOptimizer::zero_grad() {

@@ -52,12 +52,14 @@ class GroupedOptimizer : public Optimizer {
   int64_t bytes_to_come() const final;
   /// Takes the slots. Hyperparameters stay the recipe's.
   void load(const OptimizerState& state) final;
+  void reserve() final;
 
  protected:
   /// A parameter and what is kept for it; undefined slots are not in use (yet).
   struct Item {
     NamedTensor parameter;
     std::vector<at::Tensor> slots;
+    std::vector<at::Tensor> reserved = {};  ///< first values of those to come; until a step is made
   };
   struct Group {
     std::vector<Item> items;
@@ -80,11 +82,13 @@ class GroupedOptimizer : public Optimizer {
 
  private:
   void fill_slots(size_t group, Item& item);
+  void drop_reserved();
   /// Puts what has a gradient on the group's lists.
   void gather(size_t group);
   void load_item(size_t group, Item& item, const OptimizerState::Parameter& saved);
 
   std::vector<Group> groups_;
+  bool reserved_ = false;  ///< there is something that no step has used or dropped
 };
 
 /// An optimizer by its options. `Options` has `lr`, `groups`, `layer_decay`, static hyper_schema(),

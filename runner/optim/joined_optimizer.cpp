@@ -74,4 +74,8 @@ void JoinedOptimizer::load(const OptimizerState& state) {
   }
 }
 
+void JoinedOptimizer::reserve() {
+  for (const auto& part : parts_) part->reserve();
+}
+
 }  // namespace accel

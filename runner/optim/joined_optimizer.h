@@ -28,6 +28,7 @@ class JoinedOptimizer final : public Optimizer {
   OptimizerState state() const override;
   int64_t bytes_to_come() const override;
   void load(const OptimizerState& state) override;
+  void reserve() override;
 
  private:
   /// Asks the parts for what stays as it is while they do.

@@ -174,6 +174,11 @@ class Muon final : public Optimizer {
     rest_.load({{middle, state.groups.end()}});
   }
 
+  void reserve() override {
+    matrices_.reserve();
+    rest_.reserve();
+  }
+
  private:
   static OptimizerContext part(const MuonOptions& options, const OptimizerContext& context,
                                bool hidden) {

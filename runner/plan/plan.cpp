@@ -151,9 +151,9 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
+  job->optimizer->reserve();
   make_step(*job, 1, 1);
   const double first = meter->flops();
-  // The optimizer's state, which the first step makes, is there in the second one's passes.
   const int64_t parts = std::min<int64_t>(2, job->batches.accumulation);
   make_step(*job, 2, parts);
   const double second = meter->flops() - first;

@@ -42,6 +42,45 @@ TEST(BlockHeapTest, TheSmallestHoleThatFitsIsTaken) {
   EXPECT_EQ(heap.take(4 * kMib), wide);
 }
 
+TEST(BlockHeapTest, OfAHoleLargeBlocksTakeTheEndAndOthersTheBegin) {
+  BlockHeap heap;
+  const BlockHeap::Block hole = *heap.take(20 * kMib), behind = *heap.take(kMib);
+  heap.give_back(hole);
+  const BlockHeap::Block large = *heap.take(8 * kMib), small = *heap.take(2 * kMib);
+  EXPECT_NEAR(large, behind - 8 * kMib, kSlack);
+  EXPECT_EQ(small, hole);
+  heap.give_back(large);
+  heap.take(17 * kMib);  // nothing is left in the middle of what large blocks had
+  EXPECT_NEAR(heap.extent(), 21 * kMib, kSlack);
+}
+
+/// A step that casts a table of weights, computes beside it, and turns its gradient into one twice
+/// as large, beside optimizer state: what mixed precision does to a large vocabulary.
+TEST(BlockHeapTest, ARunsStepsStayWithinTheFirstOnesRange) {
+  BlockHeap heap;
+  for (int i = 0; i < 3; ++i) heap.take(147 * kMib);
+  int64_t first = 0;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<BlockHeap::Block> layers;
+    for (int i = 0; i < 40; ++i) layers.push_back(*heap.take(2 * kMib + i * 4096));
+    const BlockHeap::Block cast = *heap.take(73 * kMib), logits = *heap.take(24 * kMib);
+    const BlockHeap::Block low = *heap.take(73 * kMib);
+    heap.give_back(logits);
+    heap.give_back(cast);
+    const BlockHeap::Block gradient = *heap.take(147 * kMib);
+    heap.give_back(low);
+    std::vector<BlockHeap::Block> gradients;
+    for (const BlockHeap::Block layer : layers) {
+      heap.give_back(layer);
+      gradients.push_back(*heap.take(4 * kMib));
+    }
+    for (const BlockHeap::Block block : gradients) heap.give_back(block);
+    heap.give_back(gradient);
+    if (step == 0) first = heap.extent();
+  }
+  EXPECT_EQ(heap.extent(), first);
+}
+
 TEST(BlockHeapTest, NeighbouringHolesBecomeOne) {
   BlockHeap heap;
   const BlockHeap::Block a = *heap.take(2 * kMib), b = *heap.take(2 * kMib),

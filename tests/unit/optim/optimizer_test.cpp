@@ -90,6 +90,49 @@ TEST(OptimizerTest, ParametersWithoutGradientStayFresh) {
   }
 }
 
+TEST(OptimizerTest, WhatItReservesChangesNothingButWhere) {
+  for (const std::string& type : all_optimizers()) {
+    const std::vector<NamedTensor> plain = golden_parameters(), other = golden_parameters();
+    const auto a = build<Optimizer>(type, {plain}), b = build<Optimizer>(type, {other});
+    const int64_t to_come = b->bytes_to_come();
+    b->reserve();
+    EXPECT_EQ(b->bytes_to_come(), to_come) << type;
+    for (const auto& [parameters, optimizer] :
+         {std::pair(&plain, a.get()), std::pair(&other, b.get())}) {
+      take_gradients(*parameters, 0);
+      (*parameters)[2].tensor.mutable_grad() = at::Tensor();
+      optimizer->step();
+      train(*optimizer, *parameters, 1, 3);
+    }
+    const OptimizerState theirs = a->state(), ours = b->state();
+    for (size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(values_of(plain[i].tensor), values_of(other[i].tensor)) << type;
+    }
+    for (size_t g = 0; g < theirs.groups.size(); ++g) {
+      for (size_t p = 0; p < theirs.groups[g].parameters.size(); ++p) {
+        const auto &wanted = theirs.groups[g].parameters[p], &found = ours.groups[g].parameters[p];
+        ASSERT_EQ(found.slots.size(), wanted.slots.size()) << type << " " << wanted.name;
+        for (size_t s = 0; s < wanted.slots.size(); ++s) {
+          EXPECT_EQ(values_of(found.slots[s].tensor), values_of(wanted.slots[s].tensor)) << type;
+        }
+      }
+    }
+  }
+}
+
+TEST(OptimizerTest, AParameterWithoutGradientHasNoStateThoughItWasReserved) {
+  const std::vector<NamedTensor> parameters = golden_parameters();
+  const auto optimizer = build<Optimizer>("adamw", {parameters});
+  optimizer->reserve();
+  EXPECT_TRUE(optimizer->state().groups[0].parameters[0].slots.empty());
+  take_gradients(parameters, 0);
+  parameters[2].tensor.mutable_grad() = at::Tensor();
+  optimizer->step();
+  const OptimizerState state = optimizer->state();
+  EXPECT_TRUE(state.groups[0].parameters[2].slots.empty());
+  EXPECT_EQ(state.groups[0].parameters[1].slots.size(), 3U);
+}
+
 TEST(OptimizerTest, ZeroGradDropsTheGradients) {
   for (const std::string& type : all_optimizers()) {
     const std::vector<NamedTensor> parameters = golden_parameters();
