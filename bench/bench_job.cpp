@@ -1,5 +1,9 @@
 #include "bench/bench_job.h"
 
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randperm.h>
+
 #include <fstream>
 #include <system_error>
 
@@ -37,6 +41,13 @@ void write_data(const fs::path& folder) {
                      [&] { return static_cast<uint8_t>(rng.below(256)); });
   write_npy<int64_t>(folder / "y.npy", "<i8", "(" + n + ",)", kSamples,
                      [&] { return static_cast<int64_t>(rng.below(10)); });
+}
+
+void bare_step(Job& job, const Batch& batch) {
+  const at::Tensor loss = job.task->loss(*job.model, batch);
+  loss.backward();
+  job.optimizer->step();
+  job.optimizer->zero_grad();
 }
 
 fs::path new_folder() {
@@ -92,11 +103,24 @@ std::vector<Batch> first_batches(Job& job) {
 void bare_steps(Job& job, const std::vector<Batch>& batches, int64_t steps) {
   job.optimizer->set_lrs(job.optimizer->base_lrs());
   for (int64_t i = 0; i < steps; ++i) {
-    const Batch& batch = batches[static_cast<size_t>(i) % batches.size()];
-    const at::Tensor loss = job.task->loss(*job.model, batch);
-    loss.backward();
-    job.optimizer->step();
-    job.optimizer->zero_grad();
+    bare_step(job, batches[static_cast<size_t>(i) % batches.size()]);
+  }
+}
+
+void bare_steps_over_data(Job& job, int64_t batch, int64_t steps) {
+  const at::Tensor images = at::randint(256, {kSamples, 1, 28, 28}, at::kByte);
+  const at::Tensor labels = at::randint(10, {kSamples}, at::kLong);
+  const int64_t steps_per_epoch = kSamples / batch;
+  job.optimizer->set_lrs(job.optimizer->base_lrs());
+  at::Tensor order;
+  Batch now{.inputs = {}, .targets = {}, .ids = std::vector<int64_t>(static_cast<size_t>(batch))};
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t step = i % steps_per_epoch;
+    if (step == 0) order = at::randperm(kSamples, at::kLong);
+    const at::Tensor drawn = order.narrow(0, step * batch, batch);
+    now.inputs = images.index_select(0, drawn).to(at::kFloat).div_(255);
+    now.targets = labels.index_select(0, drawn);
+    bare_step(job, now);
   }
 }
 

@@ -48,4 +48,8 @@ std::vector<Batch> first_batches(Job& job);
 /// Forward, backward and update of the job's model, over and over the same batches.
 void bare_steps(Job& job, const std::vector<Batch>& batches, int64_t steps);
 
+/// The same with batches that it gathers from all the data in memory, in a random order: bytes as
+/// the files have them, which become float32 in [0, 1].
+void bare_steps_over_data(Job& job, int64_t batch, int64_t steps);
+
 }  // namespace accel

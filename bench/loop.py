@@ -1,6 +1,7 @@
 """What the loop costs beside a bare one of the same model and kernels: time, and heap allocations.
 
-A ratio near 1 means that the loop costs nothing. Allocations are those of the thread that trains, in steps
+A ratio near 1 means that the loop costs nothing. One bare loop has its batches ready in memory, the other gathers
+them from the data, as every loop somehow must. Allocations are those of the thread that trains, in steps
 that log nothing: own ones are made by our code, not by libtorch on its behalf.
 """
 
@@ -29,7 +30,7 @@ def run(words, folder):
         row = last_line([program(words, "loop_overhead"), model, batch, steps, words.rounds, workers], folder)
         rows.append(row)
         print(f"  {model}, batch {batch}, {workers} workers: loop {row['loop']:.3f} ms a step, bare {row['bare']:.3f} ms,"
-              f" ratio {row['ratio']:.3f}", flush=True)
+              f" ratio {row['ratio']:.3f}; {row['ratio_gathering']:.3f} of one that gathers its batches", flush=True)
     for model, batch, steps, workers in ALLOCATIONS:
         row = last_line([program(words, "loop_allocations"), model, batch, steps, workers], folder)
         counts.append(row)

@@ -1,6 +1,7 @@
 // What the loop itself costs: the same steps of the same model by TrainLoop, with its loader,
-// record, checks and log lines, and by a bare loop over batches that are ready in memory. Both in
-// one process, in alternating rounds; the medians' ratio is what counts.
+// record, checks and log lines, by a bare loop over batches that are ready in memory, and by one
+// that gathers them from data in memory. All in one process, in turn; the medians' ratios to the
+// first count.
 //
 //   loop_overhead [MODEL] [BATCH] [STEPS] [ROUNDS] [WORKERS]
 //
@@ -51,19 +52,29 @@ double seconds_of_bare_steps(const BenchSetting& setting, const BenchFolder& fol
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+double seconds_of_steps_over_data(const BenchSetting& setting, const BenchFolder& folder) {
+  const auto job = make_bench_job(setting, folder);
+  bare_steps_over_data(*job, setting.batch, kWarmUp);
+  const auto begin = std::chrono::steady_clock::now();
+  bare_steps_over_data(*job, setting.batch, setting.steps);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 void measure(const BenchSetting& setting, int64_t rounds) {
   const BenchFolder folder;
-  std::vector<double> ours, theirs;
+  std::vector<double> ours, theirs, gathered;
   for (int64_t round = 0; round < rounds; ++round) {
     theirs.push_back(seconds_of_bare_steps(setting, folder));
     ours.push_back(seconds_of_run(setting, folder));
+    gathered.push_back(seconds_of_steps_over_data(setting, folder));
   }
-  const double n = static_cast<double>(setting.steps), a = median(ours), b = median(theirs);
+  const double n = static_cast<double>(setting.steps);
+  const double a = median(ours), b = median(theirs), c = median(gathered);
   std::printf(
       "{\"model\": \"%s\", \"batch\": %ld, \"workers\": %ld, \"loop\": %.4f, \"bare\": %.4f, "
-      "\"ratio\": %.4f}\n",
+      "\"ratio\": %.4f, \"bare_gathering\": %.4f, \"ratio_gathering\": %.4f}\n",
       setting.model.c_str(), static_cast<long>(setting.batch), static_cast<long>(setting.workers),
-      1e3 * a / n, 1e3 * b / n, a / b);
+      1e3 * a / n, 1e3 * b / n, a / b, 1e3 * c / n, a / c);
 }
 
 }  // namespace
