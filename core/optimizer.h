@@ -48,7 +48,7 @@ class Optimizer {
   virtual void set_lrs(std::span<const double> lrs) = 0;
   /// The parameters of all groups, in the groups' order.
   virtual std::vector<NamedTensor> parameters() const = 0;
-  /// Shares the tensors: copy them before the next step().
+  /// One group for each of base_lrs(). Shares the tensors: copy them before the next step().
   virtual OptimizerState state() const = 0;
   /// Bytes that state() has not yet but will have after updates, as far as is known before them.
   virtual int64_t bytes_to_come() const = 0;

@@ -1,5 +1,9 @@
 #include "runner/optim/joined_optimizer.h"
 
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
 #include "runner/optim/grouped_optimizer.h"
 
 namespace accel {
@@ -50,10 +54,13 @@ std::vector<NamedTensor> JoinedOptimizer::parameters() const {
 
 OptimizerState JoinedOptimizer::state() const {
   OptimizerState out;
-  for (const auto& part : parts_) {
-    for (OptimizerState::Group& group : part->state().groups) {
-      out.groups.push_back(std::move(group));
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    OptimizerState own = parts_[i]->state();
+    if (own.groups.size() != groups_[i]) {
+      throw std::logic_error("an optimizer's state() has " + std::to_string(own.groups.size()) +
+                             " groups and its base_lrs() " + std::to_string(groups_[i]));
     }
+    std::move(own.groups.begin(), own.groups.end(), std::back_inserter(out.groups));
   }
   return out;
 }

@@ -73,6 +73,30 @@ TEST(JoinedOptimizerTest, AStateOfBothIsSharedOut) {
   }
 }
 
+/// Of a plugin whose author forgot the state.
+class Stateless final : public Optimizer {
+ public:
+  void step() override {}
+  void zero_grad() override {}
+  std::vector<double> base_lrs() const override { return {1}; }
+  void set_lrs(std::span<const double>) override {}
+  std::vector<NamedTensor> parameters() const override { return {}; }
+  OptimizerState state() const override { return {}; }
+  int64_t bytes_to_come() const override { return 0; }
+  void load(const OptimizerState&) override {}
+};
+
+TEST(JoinedOptimizerTest, AStateWithoutAGroupForEachRateIsRefused) {
+  Pair pair;
+  pair.joined.replace(1, std::make_unique<Stateless>());
+  try {
+    pair.joined.state();
+    FAIL();
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "an optimizer's state() has 0 groups and its base_lrs() 1");
+  }
+}
+
 TEST(JoinedOptimizerTest, AnotherNumberOfGroupsIsRefused) {
   Pair pair;
   OptimizerState state = pair.joined.state();

@@ -1,0 +1,59 @@
+// When a run has its optimizer take memory.
+#include <gtest/gtest.h>
+
+#include "core/optimizer.h"
+#include "runner/loop/run.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/job/make_job.h"
+
+namespace accel {
+namespace {
+
+std::string calls;  ///< of all optimizers below: r(eserve), s(tep)
+
+class Reserving final : public Optimizer {
+ public:
+  static constexpr auto kName = "reserving";
+  static constexpr auto kSummary = "For tests.";
+  struct Options {
+    double lr = 1;
+  };
+  static Schema<Options> schema() { return Schema<Options>().field("lr", &Options::lr, "Rate."); }
+  Reserving(const Options&, const OptimizerContext& context) : parameters_(context.parameters) {}
+
+  void step() override { calls += 's'; }
+  void zero_grad() override {
+    for (const NamedTensor& item : parameters_) item.tensor.mutable_grad() = at::Tensor();
+  }
+  std::vector<double> base_lrs() const override { return {1}; }
+  void set_lrs(std::span<const double>) override {}
+  std::vector<NamedTensor> parameters() const override { return parameters_; }
+  OptimizerState state() const override { return {{{}}}; }
+  int64_t bytes_to_come() const override { return 0; }
+  void load(const OptimizerState&) override {}
+  void reserve() override { calls += 'r'; }
+
+ private:
+  std::vector<NamedTensor> parameters_;
+};
+
+const Register<Reserving> reserving;
+
+TEST(ReserveTest, BeforeTheFirstStepAndOnce) {
+  const TempFolder folder;
+  const auto job = make_job(
+      "model: {type: mlp, hidden: [4]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 64}}\n"
+      "optimizer: reserving\n"
+      "train: {until: 3 steps, batch: 8}\n"
+      "checkpoint: {every: never, at_end: false}\n"
+      "log: {plan: false}\n");
+  calls.clear();
+  RunRequest request;
+  request.run_dir = folder.path("run");
+  EXPECT_EQ(run_job(*job, request), ExitCode::kDone);
+  EXPECT_EQ(calls, "rsss");
+}
+
+}  // namespace
+}  // namespace accel
