@@ -82,6 +82,32 @@ TEST(UndrawnRunTest, APluginMayKeepWhatItDraws) {
       make_job(kJob, world, {{.name = "vendor", .version = "1", .sha256 = "ab"}})->is_undrawn);
 }
 
+/// One of two ranks that never hear of each other.
+class HalfOfTwo final : public Communicator {
+ public:
+  int64_t rank() const override { return 0; }
+  int64_t world() const override { return 2; }
+  std::unique_ptr<Pending> start_all_reduce(at::Tensor tensor, ReduceOp op,
+                                            const char* what) override {
+    return alone_.start_all_reduce(tensor, op, what);
+  }
+  void broadcast(at::Tensor, int64_t, const char*) override {}
+  at::Tensor all_gather(const at::Tensor& tensor, const char* what) override {
+    return alone_.all_gather(tensor, what);
+  }
+  void barrier(const char*) override {}
+
+ private:
+  SingleProcess alone_;
+};
+
+TEST(UndrawnRunTest, SeveralRanksCompareWhatTheyDraw) {
+  World world;
+  world.group = std::make_shared<HalfOfTwo>();
+  world.has_checkpoint = true;
+  EXPECT_FALSE(make_job(kJob, world)->is_undrawn);
+}
+
 TEST(UndrawnRunTest, WhatDrawsBehindTheModelNeedsItsDraws) {
   EXPECT_FALSE(job_of(kJob + "task: {type: distill, teacher: mlp}\n", true)->is_undrawn);
   EXPECT_TRUE(
