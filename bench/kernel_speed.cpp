@@ -21,6 +21,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/gelu.h"
 #include "kernels/kernels.h"
+#include "kernels/linear_gelu.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
 
@@ -92,6 +93,12 @@ const std::vector<KernelCase> kCases = {
     {"attention/1x12x256/causal", [] { return attention(1, 12, 256, true); }},
     {"attention/1x12x256/causal/bf16", [] { return attention(1, 12, 256, true, at::kBFloat16); }},
     {"cross_entropy/256x50257", [] { return token_loss(256); }},
+    {"linear_gelu/1024x768x3072",
+     [] {
+       return [x = leaf({1024, 768}), weight = leaf({3072, 768}), bias = leaf({3072})] {
+         return linear_gelu(x, weight, bias);
+       };
+     }},
     {"gelu_tanh/1M", [] { return [x = leaf({1 << 20})] { return gelu_tanh(x); }; }},
     {"gelu_tanh/1M/bf16",
      [] {

@@ -4,6 +4,8 @@
 #include <ATen/ops/silu.h>
 
 #include "kernels/gelu.h"
+#include "kernels/linear_gelu.h"
+#include "models/adapted_linear.h"
 #include "runner/formats/hf_config.h"
 
 namespace accel {
@@ -30,6 +32,13 @@ at::Tensor activate(HfActivation activation, const at::Tensor& x) {
     default:
       return x.relu();
   }
+}
+
+at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x) {
+  if (activation == HfActivation::kGelu && !layer.is_adapted()) {
+    return linear_gelu(x, layer.weight, layer.bias);
+  }
+  return activate(activation, layer.forward(x));
 }
 
 HfActivation activation_in(HfConfig& config, const char* key, HfActivation fallback) {

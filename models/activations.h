@@ -9,6 +9,7 @@
 
 namespace accel {
 
+class AdaptedLinearImpl;
 class HfConfig;
 
 enum class HfActivation { kGelu, kGeluTanh, kRelu, kSilu, kTanh };
@@ -24,6 +25,8 @@ struct EnumNames<HfActivation> {
 };
 
 at::Tensor activate(HfActivation activation, const at::Tensor& x);
+/// Of what the layer makes of `x`.
+at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x);
 
 /// The config's value for `key`, or the fallback; one that there is no function for is a problem
 /// of the config.

@@ -73,7 +73,7 @@ at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tenso
              places));
   const at::Tensor seen =
       attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
-  const at::Tensor inner = activate(activation_, inner_->forward(seen));
+  const at::Tensor inner = activate(activation_, *inner_, seen);
   return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
 }
 

@@ -98,8 +98,7 @@ class VitLayer final : public Block {
         attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, normal,
                /*mask=*/{}, places));
     const at::Tensor x = dropped(attended).add(at_places(inputs, places));
-    return dropped(outer_->forward(activate(activation_, inner_->forward(after_->forward(x)))))
-        .add(x);
+    return dropped(outer_->forward(activate(activation_, *inner_, after_->forward(x)))).add(x);
   }
 
  private:
