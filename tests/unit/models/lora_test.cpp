@@ -1,6 +1,7 @@
 // Low-rank adapters: what is trained, what they add, the folders of PEFT, and what is refused.
 #include "models/lora.h"
 
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/model.h"
+#include "kernels/kernels.h"
 #include "models/lora_folder.h"
 #include "models/module_state.h"
 #include "tests/unit/build_component.h"
@@ -51,6 +53,22 @@ at::Tensor named(Model& model, const std::string& name) {
     if (item.name == name) return item.tensor.detach();
   }
   throw std::logic_error("no '" + name + "'");
+}
+
+/// With an activation the layer may be computed together, without one that is adapted.
+TEST(LoraTest, AnAdapterCountsBehindWhichAnActivationFollows) {
+  for (const Kernels kind : {Kernels::kReference, Kernels::kFused}) {
+    use_kernels(kind);
+    const auto model = build<Model>(
+        "{type: bert, layers: 1, width: 4, heads: 2, dropout: 0, lora: {rank: 2, targets: "
+        "['*intermediate.dense']}}",
+        texts());
+    const at::Tensor input = at::zeros({1, 5}, at::kLong);
+    const at::Tensor before = model->forward(input).detach().clone();
+    named(*model, "bert.encoder.layer.0.intermediate.dense.lora_B.weight").fill_(1);
+    EXPECT_FALSE(model->forward(input).detach().equal(before));
+  }
+  use_kernels(Kernels::kReference);
 }
 
 TEST(LoraTest, OnlyTheAdaptersOfTheTargetsAreTrained) {
