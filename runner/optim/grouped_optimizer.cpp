@@ -90,7 +90,6 @@ void GroupedOptimizer::reserve() {
       }
     }
   }
-  reserved_ = true;
 }
 
 /// What the first step had no gradient for may never have one.
@@ -98,7 +97,6 @@ void GroupedOptimizer::drop_reserved() {
   for (Group& group : groups_) {
     for (Item& item : group.items) item.reserved.clear();
   }
-  reserved_ = false;
 }
 
 void GroupedOptimizer::gather(size_t index) {
@@ -133,7 +131,7 @@ void GroupedOptimizer::step() {
     }
     group.update.clear();
   }
-  if (reserved_) drop_reserved();
+  drop_reserved();
 }
 
 void GroupedOptimizer::zero_grad() {

@@ -88,7 +88,6 @@ class GroupedOptimizer : public Optimizer {
   void load_item(size_t group, Item& item, const OptimizerState::Parameter& saved);
 
   std::vector<Group> groups_;
-  bool reserved_ = false;  ///< there is something that no step has used or dropped
 };
 
 /// An optimizer by its options. `Options` has `lr`, `groups`, `layer_decay`, static hyper_schema(),

@@ -1,17 +1,17 @@
 // When a run has its optimizer take memory.
 #include <gtest/gtest.h>
 
-#include "core/optimizer.h"
 #include "runner/loop/run.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/job/make_job.h"
+#include "tests/unit/optim/idle_optimizer.h"
 
 namespace accel {
 namespace {
 
 std::string calls;  ///< of all optimizers below: r(eserve), s(tep)
 
-class Reserving final : public Optimizer {
+class Reserving final : public IdleOptimizer {
  public:
   static constexpr auto kName = "reserving";
   static constexpr auto kSummary = "For tests.";
@@ -25,12 +25,7 @@ class Reserving final : public Optimizer {
   void zero_grad() override {
     for (const NamedTensor& item : parameters_) item.tensor.mutable_grad() = at::Tensor();
   }
-  std::vector<double> base_lrs() const override { return {1}; }
-  void set_lrs(std::span<const double>) override {}
   std::vector<NamedTensor> parameters() const override { return parameters_; }
-  OptimizerState state() const override { return {{{}}}; }
-  int64_t bytes_to_come() const override { return 0; }
-  void load(const OptimizerState&) override {}
   void reserve() override { calls += 'r'; }
 
  private:

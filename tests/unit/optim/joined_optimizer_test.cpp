@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/optim/golden.h"
+#include "tests/unit/optim/idle_optimizer.h"
 
 namespace accel {
 namespace {
@@ -74,16 +75,9 @@ TEST(JoinedOptimizerTest, AStateOfBothIsSharedOut) {
 }
 
 /// Of a plugin whose author forgot the state.
-class Stateless final : public Optimizer {
+class Stateless final : public IdleOptimizer {
  public:
-  void step() override {}
-  void zero_grad() override {}
-  std::vector<double> base_lrs() const override { return {1}; }
-  void set_lrs(std::span<const double>) override {}
-  std::vector<NamedTensor> parameters() const override { return {}; }
   OptimizerState state() const override { return {}; }
-  int64_t bytes_to_come() const override { return 0; }
-  void load(const OptimizerState&) override {}
 };
 
 TEST(JoinedOptimizerTest, AStateWithoutAGroupForEachRateIsRefused) {

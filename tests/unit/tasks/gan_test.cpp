@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/optimizer.h"
 #include "core/task.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/optim/idle_optimizer.h"
 #include "tests/unit/tasks/fake_models.h"
 
 namespace accel {
@@ -83,7 +83,7 @@ std::unique_ptr<Task> gan(const std::string& more = "") {
       context);
 }
 
-class FakeOptimizer final : public Optimizer {
+class FakeOptimizer final : public IdleOptimizer {
  public:
   static constexpr auto kName = "fake";
   static constexpr auto kSummary = "For tests.";
@@ -92,15 +92,6 @@ class FakeOptimizer final : public Optimizer {
   };
   static Schema<Options> schema() { return Schema<Options>().field("lr", &Options::lr, "Rate."); }
   FakeOptimizer(const Options&, const OptimizerContext&) {}
-
-  void step() override {}
-  void zero_grad() override {}
-  std::vector<double> base_lrs() const override { return {1}; }
-  void set_lrs(std::span<const double>) override {}
-  std::vector<NamedTensor> parameters() const override { return {}; }
-  OptimizerState state() const override { return {}; }
-  int64_t bytes_to_come() const override { return 0; }
-  void load(const OptimizerState&) override {}
 };
 const Register<FakeOptimizer> fake_optimizer;
 
