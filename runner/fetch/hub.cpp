@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/hub_cache.h"
 #include "core/utf8.h"
+#include "core/whole_number.h"
 #include "runner/formats/path_glob.h"
 #include "runner/formats/plain_file_name.h"
 #include "runner/formats/strict_json.h"
@@ -48,11 +49,12 @@ HubFile read_file_entry(const HubName& name, const Json& entry) {
   const Json lfs = entry.value("lfs", Json());
   file.etag =
       lfs.is_object() ? lfs.at("sha256").get<std::string>() : entry.at("blobId").get<std::string>();
-  file.size = (lfs.is_object() ? lfs : entry).at("size").get<int64_t>();
-  const bool known = is_hex(file.etag, lfs.is_object() ? 64 : 40);
-  if (!known || file.size < 0) {
+  if (!is_hex(file.etag, lfs.is_object() ? 64 : 40)) {
     refuse_listing(name, "has no checksum of '" + printable(file.name) + "'");
   }
+  const auto size = whole_number<int64_t>((lfs.is_object() ? lfs : entry).at("size"));
+  if (!size || *size < 0) refuse_listing(name, "has no size of '" + printable(file.name) + "'");
+  file.size = *size;
   return file;
 }
 

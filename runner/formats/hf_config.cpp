@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/whole_number.h"
 #include "runner/formats/bytes.h"
 #include "runner/formats/mapped_file.h"
 #include "runner/formats/strict_json.h"
@@ -76,7 +77,7 @@ void HfConfig::wrong_type(const char* key, const char* wanted) {
 
 int64_t HfConfig::integer(const char* key) {
   const json* value = find(key);
-  if (value && value->is_number_integer()) return value->get<int64_t>();
+  if (const auto number = value ? whole_number<int64_t>(*value) : std::nullopt) return *number;
   wrong_type(key, "a whole number");
   return 0;
 }

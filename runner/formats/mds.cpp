@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "core/whole_number.h"
 #include "runner/formats/bytes.h"
 #include "runner/formats/plain_file_name.h"
 #include "runner/formats/strict_json.h"
@@ -62,6 +63,14 @@ const Encoding* find_encoding(const std::string& name) {
   return found == std::end(kEncodings) ? nullptr : found;
 }
 
+/// What `told` counts under `key`.
+template <class T>
+T count_of(const json& told, const char* key) {
+  const auto count = whole_number<T>(told.at(key));
+  if (!count) throw FormatError(std::string("'") + key + "' is no count");
+  return *count;
+}
+
 /// The name of a file in the folder of the index.
 std::string file_name(const json& told) {
   const auto name = told.at("basename").get<std::string>();
@@ -83,7 +92,10 @@ std::vector<MdsColumn> columns_of(const json& told) {
   std::vector<MdsColumn> columns;
   for (size_t i = 0; i < names.size(); ++i) {
     MdsColumn column{names[i], encodings[i], {}};
-    if (!sizes.at(i).is_null()) column.size = sizes.at(i).get<uint32_t>();
+    column.size = whole_number<uint32_t>(sizes.at(i));
+    if (!column.size && !sizes.at(i).is_null()) {
+      throw FormatError("column '" + column.name + "' is of a size that is no count");
+    }
     const Encoding* const known = find_encoding(column.encoding);
     if (known && column.size.value_or(0) != known->size) {
       throw FormatError("column '" + column.name + "' is not of the size of its encoding");
@@ -100,9 +112,9 @@ MdsShard shard_of(const json& told) {
   MdsShard shard;
   shard.columns = columns_of(told);
   shard.file = file_name(told.at("raw_data"));
-  shard.bytes = told.at("raw_data").at("bytes").get<size_t>();
+  shard.bytes = count_of<size_t>(told.at("raw_data"), "bytes");
   shard.hashes = hashes_of(told.at("raw_data"));
-  shard.samples = told.at("samples").get<int64_t>();
+  shard.samples = count_of<uint32_t>(told, "samples");
   if (shard.bytes > kMaxShard) throw FormatError("a shard has more than 1 GiB");
   if (!told.at("compression").is_null()) {
     const auto compression = told.at("compression").get<std::string>();

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/whole_number.h"
 #include "runner/formats/claim.h"
 #include "runner/formats/pt2_json.h"
 #include "runner/formats/strict_json.h"
@@ -194,10 +195,9 @@ std::string pt2_text(const json& value, const char* what) {
 }
 
 int64_t pt2_integer(const json& value, const char* what) {
-  const bool good = value.is_number_integer() &&
-                    (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
-  if (!good) throw FormatError(std::string(what) + " is not a whole number");
-  return value.get<int64_t>();
+  const auto number = whole_number<int64_t>(value);
+  if (!number) throw FormatError(std::string(what) + " is not a whole number");
+  return *number;
 }
 
 bool pt2_flag(const json& value, const char* what) {

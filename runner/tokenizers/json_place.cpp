@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/utf8.h"
+#include "core/whole_number.h"
 #include "runner/formats/format_error.h"
 #include "runner/tokenizers/unicode.h"
 
@@ -80,14 +81,12 @@ uint32_t JsonPlace::character() const {
 }
 
 int64_t JsonPlace::integer(int64_t least, int64_t most) const {
-  const bool fits = value_->is_number_unsigned()
-                        ? value_->get<uint64_t>() <= static_cast<uint64_t>(most)
-                        : value_->is_number_integer() && value_->get<int64_t>() <= most;
-  if (!fits || value_->get<int64_t>() < least) {
+  const auto number = whole_number<int64_t>(*value_);
+  if (!number || *number < least || *number > most) {
     refuse("must be a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
            ", not " + shown(*value_));
   }
-  return value_->get<int64_t>();
+  return *number;
 }
 
 double JsonPlace::number() const {

@@ -117,7 +117,13 @@ Value members_of(const Value& value, const Arguments& arguments) {
 
 Value number_of(const Value& value, int line) {
   if (value.is_number_integer()) return value;
-  if (value.is_number_float()) return static_cast<int64_t>(value.get<double>());
+  if (value.is_number_float()) {
+    constexpr double kMost = 0x1p63;
+    const auto number = value.get<double>();
+    if (!(number > -kMost && number < kMost))
+      refuse_template(line, "computes a number that is too large");
+    return static_cast<int64_t>(number);
+  }
   const std::string& text = as_text(value, "int", line);
   const bool digits = !text.empty() && text.size() < 18 &&
                       text.find_first_not_of("0123456789") == std::string::npos;

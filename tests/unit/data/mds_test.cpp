@@ -164,6 +164,10 @@ const IndexCase kIndexes[] = {
      "column 'label' is not of the size of its encoding"},
     {"\"column_sizes\": [8,", "\"column_sizes\": [", "a shard's columns do not agree"},
     {"\"bytes\": ", "\"bytes\": 9999999", "a shard has more than 1 GiB"},
+    {"\"bytes\": ", "\"bytes\": 9999999999999999999999", "'bytes' is no count"},
+    {"\"samples\": ", "\"samples\": -", "'samples' is no count"},
+    {"\"column_sizes\": [8", "\"column_sizes\": [8.5",
+     "column 'label' is of a size that is no count"},
 };
 
 TEST_F(MdsTest, AnIndexThatIsNoneIsRefused) {

@@ -141,6 +141,10 @@ TEST_F(HubTest, RefusesListingsThatAreNone) {
        "has no checksum of 'config.json'"},
       {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json"}]})",
        "lacks what a listing has"},
+      {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json", "size": 1e30,
+                                      "blobId": ")" +
+           kCommit + R"("}]})",
+       "has no size of 'config.json'"},
   };
   for (const auto& [text, what] : cases) {
     web_.pages[kListing] = {text};

@@ -90,6 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
         RefusalCase{"{{ 1 < 2 < 3 }}", "line 1: comparing more than two at once is not supported"},
         RefusalCase{"{{ 1 // 0 }}", "line 1: divides by 0"},
         RefusalCase{"{{ 9223372036854775807 + 1 }}", "line 1: computes a number that is too large"},
+        RefusalCase{"{{ 10000000000000000000.0 | int }}",
+                    "line 1: computes a number that is too large"},
         RefusalCase{"{{ 99999999999999999999 }}", "line 1: has a number that is too large"},
         RefusalCase{"{{ (1, 2) }}", "line 1: a tuple is not supported: write a list"},
         RefusalCase{"{{ x", "line 1: a tag is not closed"},
