@@ -1,6 +1,7 @@
 #include "core/array.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <new>
 #include <stdexcept>
@@ -113,6 +114,14 @@ Array::Array(DType type, Shape shape, const std::byte* data, std::shared_ptr<con
       count_(count_of(shape_)),
       data_(data),
       owner_(std::move(owner)) {}
+
+bool Array::is_only_owner() const {
+  if (owner_.use_count() != 1) return false;
+#ifndef __SANITIZE_THREAD__  // which knows no fences
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return true;
+}
 
 Array Array::label(int64_t value) {
   return of<int64_t>(DType::kI64, {}, std::span<const int64_t>(&value, 1));

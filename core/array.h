@@ -67,6 +67,9 @@ class Array {
   /// Only for memory this array made and has not shared yet.
   std::byte* mutable_data() { return const_cast<std::byte*>(data_); }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  /// Whether nobody shares its memory, nor will while this array is not copied: what it made may
+  /// then be written again.
+  bool is_only_owner() const;
 
   template <class T>
   std::span<const T> as() const {

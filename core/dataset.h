@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/array.h"
@@ -16,6 +17,13 @@ struct Sample {
   Array target;
   Array segments =
       {};  ///< which of several texts each token belongs to, like a token input; or none
+};
+
+/// Samples that are rows of arrays in memory.
+struct Columns {
+  Array inputs;             ///< [samples, ...input of one sample]; bytes with `unit_range`
+  Array targets;            ///< [samples, ...target of one sample]
+  bool unit_range = false;  ///< an input is its row / 255, as float32
 };
 
 /// What a dataset's constructor is told besides its options.
@@ -37,6 +45,9 @@ class Dataset {
   /// The sample at `index` in [0, size()). Called from several threads at once.
   virtual Sample sample(int64_t index) const = 0;
   virtual DataShape shape() const = 0;
+  /// What its samples are rows of, so that a batch of them is read at once; sample() gives the
+  /// same. Asked once. Nothing where a sample is more than that.
+  virtual std::optional<Columns> columns() const { return std::nullopt; }
   /// Changes when the data does: kept in checkpoints and compared on resume.
   virtual std::string fingerprint() const = 0;
   /// What a sample is known by, where its number is not what a user would look for: "cat/1.jpg".

@@ -1,6 +1,7 @@
 // Images and labels in IDX files, as MNIST, Fashion-MNIST and EMNIST are distributed.
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/dataset.h"
@@ -58,6 +59,11 @@ class Idx : public Dataset {
   Sample sample(int64_t index) const override {
     const Array image = row_of(images_, index);
     return {scale_ ? to_unit_range(image) : to_float(image), row_of(labels_, index)};
+  }
+
+  std::optional<Columns> columns() const override {
+    if (!scale_ && images_.type() != DType::kF32) return std::nullopt;
+    return Columns{images_, labels_, scale_};
   }
 
   DataShape shape() const override {

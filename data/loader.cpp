@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "data/column_batch.h"
 #include "data/mixture.h"
 
 namespace accel {
@@ -48,6 +49,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<Transform>> transforms, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
+      columns_(transforms_.empty() ? dataset_->columns() : std::nullopt),
       options_(options),
       ids_(dataset_->size()),
       draws_(dataset_, options.seed, options.shuffle, options.group_by_length ? options.batch : 0) {
@@ -124,10 +126,11 @@ Window Loader::next(Window done) {
                 .epoch = epoch_,
                 .step = step_,
                 .digest = kFnvOffset};
-  window.micro_batches.clear();
+  if (options_.workers > 0) window.micro_batches.clear();  // theirs are in memory already
+  window.micro_batches.resize(static_cast<size_t>(std::max<int64_t>(last - first, 0)));
   for (int64_t i = first; i < last; ++i) {
-    HostBatch& batch =
-        window.micro_batches.emplace_back(take_batch(epoch_ * batches_per_epoch_ + i));
+    HostBatch& batch = window.micro_batches[static_cast<size_t>(i - first)];
+    batch = take_batch(epoch_ * batches_per_epoch_ + i, std::move(batch));
     batch.part = (i - first) * options_.world + options_.rank;
   }
   account(window);
@@ -158,8 +161,8 @@ void Loader::account(Window& window) {
   }
 }
 
-HostBatch Loader::take_batch(int64_t ticket) {
-  if (options_.workers == 0) return make_batch(ticket);
+HostBatch Loader::take_batch(int64_t ticket, HostBatch done) {
+  if (options_.workers == 0) return make_batch(ticket, std::move(done));
   if (!prefetcher_) {
     const int64_t ahead = options_.prefetch * rounds_per_window_;
     prefetcher_ =
@@ -172,16 +175,29 @@ HostBatch Loader::take_batch(int64_t ticket) {
   return prefetcher_->take();
 }
 
-HostBatch Loader::make_batch(int64_t ticket) {
+HostBatch Loader::make_batch(int64_t ticket, HostBatch done) {
   const int64_t epoch = ticket / batches_per_epoch_;
   const Share share = share_of(plan_, ticket % batches_per_epoch_, options_.rank);
   const Draws draws = draws_.of(epoch);
-  Collator collator(share.size, padding_);
-  for (int64_t j = 0; j < share.size; ++j) {
-    const int64_t draw = draws[wrapped(share.first + j, samples_per_epoch_)];
-    collator.add(make_sample(epoch, draw), wrapped(draw, ids_));
+  const auto draw_of = [&](int64_t j) {
+    return draws[wrapped(share.first + j, samples_per_epoch_)];
+  };
+  HostBatch batch;
+  if (columns_) {
+    std::vector<int64_t> ids = std::move(done.ids);
+    ids.resize(static_cast<size_t>(share.size));
+    for (int64_t j = 0; j < share.size; ++j) {
+      ids[static_cast<size_t>(j)] = wrapped(draw_of(j), ids_);
+    }
+    batch = column_batch(*columns_, std::move(ids), std::move(done));
+  } else {
+    done = {};  // its blocks serve again
+    Collator collator(share.size, padding_);
+    for (int64_t j = 0; j < share.size; ++j) {
+      collator.add(make_sample(epoch, draw_of(j)), wrapped(draw_of(j), ids_));
+    }
+    batch = std::move(collator).finish();
   }
-  HostBatch batch = std::move(collator).finish();
   batch.padded = share.size - share.valid;
   return batch;
 }

@@ -86,16 +86,17 @@ class Loader {
   double wait_seconds() const { return wait_seconds_; }
 
  private:
-  HostBatch make_batch(int64_t ticket);
-  HostBatch take_batch(int64_t ticket);
+  HostBatch make_batch(int64_t ticket, HostBatch done = {});
+  HostBatch take_batch(int64_t ticket, HostBatch done);
   Sample make_sample(int64_t epoch, int64_t draw) const;
   void account(Window& window);
   void share_out();
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::vector<std::unique_ptr<Transform>> transforms_;
-  LoaderOptions options_;  // as its threads started
-  const int64_t ids_;      // samples of the dataset
+  const std::optional<Columns> columns_;  // where batches are read from them at once
+  LoaderOptions options_;                 // as its threads started
+  const int64_t ids_;                     // samples of the dataset
   std::optional<Padding> padding_;
   EpochDraws draws_;
   Draws accounted_draws_;

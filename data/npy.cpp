@@ -1,6 +1,7 @@
 // Inputs and targets in two NumPy files.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/dataset.h"
@@ -79,6 +80,12 @@ class Npy final : public Dataset {
 
   Sample sample(int64_t index) const override {
     return {input_of(row_of(inputs_, index)), row_of(targets_, index)};
+  }
+
+  std::optional<Columns> columns() const override {
+    const bool as_it_is = inputs_.type() == shape().input_type;
+    if (!scale_ && !as_it_is) return std::nullopt;
+    return Columns{inputs_, targets_, scale_};
   }
 
   DataShape shape() const override {

@@ -111,8 +111,12 @@ Array to_int64(const Array& values, const std::string& name) {
 
 Array to_unit_range(const Array& bytes) {
   Array out(DType::kF32, bytes.shape());
-  unit_range(bytes.as<uint8_t>().data(), bytes.count(), out.mutable_as<float>().data());
+  put_unit_range(bytes.data(), bytes.count(), out.mutable_as<float>().data());
   return out;
+}
+
+void put_unit_range(const std::byte* bytes, int64_t count, float* out) {
+  unit_range(reinterpret_cast<const uint8_t*>(bytes), count, out);
 }
 
 int64_t count_classes(const Array& labels, const std::string& name) {

@@ -1,6 +1,7 @@
 // A column of samples in memory, and how one of them is looked at.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,9 @@ Array to_int64(const Array& values, const std::string& name);
 
 /// `bytes` / 255, correctly rounded, as float32 of the same shape.
 Array to_unit_range(const Array& bytes);
+
+/// Writes `count` bytes / 255 to `out`, as to_unit_range().
+void put_unit_range(const std::byte* bytes, int64_t count, float* out);
 
 /// One more than the largest of `labels` (int64); 0 when there are none. Throws DataError naming
 /// `name` for a negative label.

@@ -218,7 +218,6 @@ void TrainLoop::step() {
   record.skipped = !result.updated;
   if (result.updated) record.grad_norm = result.grad_norm;
   parts_.record.step(record);
-  window.micro_batches.clear();
   spent_ = std::move(window);
   slowest_step_ = std::max(slowest_step_, watch_.total() - started);
 }

@@ -102,7 +102,7 @@ class TrainLoop {
   ProgressBar bar_;
   Interval interval_;        ///< since the last log line
   std::vector<double> lrs_;  ///< the step's, of the optimizer's groups
-  Window spent_;             ///< the last step's, without its batches: memory for the next
+  Window spent_;             ///< the last step's: memory for the next
   bool asked_ = false;       ///< by a rank at the start of the last step: to stop or to be steered
   double clock_ = 0;
   double seconds_before_;  ///< of earlier lives

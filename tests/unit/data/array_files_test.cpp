@@ -1,58 +1,14 @@
 // The datasets `idx` and `npy`.
-#include <algorithm>
-#include <cstring>
-#include <limits>
-
 #include <gtest/gtest.h>
 
-#include "core/dataset.h"
-#include "tests/unit/build_component.h"
+#include <algorithm>
+#include <limits>
+
+#include "array_files.h"
 #include "tests/unit/formats/real_data.h"
-#include "tests/unit/formats/temp_folder.h"
-#include "tests/unit/formats/test_bytes.h"
 
 namespace accel {
 namespace {
-
-std::string idx_file(const std::vector<uint32_t>& sizes, const std::string& values) {
-  std::string out = {'\0', '\0', '\x08', static_cast<char>(sizes.size())};
-  for (const uint32_t size : sizes) out += big_endian_32(size);
-  return out + values;
-}
-
-template <class T>
-std::string npy_file(const std::string& descr, const std::string& shape,
-                     const std::vector<T>& values) {
-  std::string header =
-      "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
-  header.resize(118, ' ');
-  std::string raw(values.size() * sizeof(T), '\0');
-  std::memcpy(raw.data(), values.data(), raw.size());
-  return std::string("\x93NUMPY\1\0\x76\0", 10) + header + raw;
-}
-
-class ArrayFilesTest : public testing::Test {
- protected:
-  std::unique_ptr<Dataset> idx(const std::string& images, const std::string& labels,
-                               const std::string& options = "") {
-    folder_.write("a", images);
-    folder_.write("b", labels);
-    return build<Dataset>("type: idx\nimages: " + images_ + "\nlabels: " + labels_ + "\n" +
-                          options);
-  }
-
-  std::unique_ptr<Dataset> npy(const std::string& inputs, const std::string& targets,
-                               const std::string& options = "") {
-    folder_.write("a", inputs);
-    folder_.write("b", targets);
-    return build<Dataset>("type: npy\ninputs: " + images_ + "\ntargets: " + labels_ + "\n" +
-                          options);
-  }
-
-  TempFolder folder_;
-  const std::string images_ = folder_.path("a");
-  const std::string labels_ = folder_.path("b");
-};
 
 TEST_F(ArrayFilesTest, IdxPixelsAreScaledIntoTheUnitRange) {
   const auto data = idx(idx_file({2, 1, 2}, std::string("\x00\xff\x33\x01", 4)),

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "bench/count_steps.h"
 #include "runner/loop/run.h"
 #include "runner/track/record.h"
+#include "tests/unit/data/array_files.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/job/make_job.h"
 
@@ -16,13 +19,14 @@ namespace {
 constexpr int64_t kFirst = 20;
 constexpr int64_t kSteps = 20;
 
-/// A step's, by the thread that trains; a worker reads the data. Neither log nor save is due.
-double own_allocations() {
+/// A step's, by the thread that trains. Neither log nor save is due.
+double own_allocations(const std::string& data) {
   const TempFolder folder;
   const auto job = make_job(
       "model: {type: mlp, hidden: [8]}\n"
-      "data: {train: {type: synthetic/glyphs, length: 1024}, "
-      "loader: {workers: 1}}\n"
+      "data: " +
+      data +
+      "\n"
       "optimizer: {type: adamw, lr: 0.001}\n"
       "train: {until: 50 steps, batch: 4}\n"
       "log: {every: never}\n"
@@ -66,7 +70,19 @@ TEST(SteadyStepTest, ALineOfTheRecordTakesNone) {
 
 /// Whether an order came is looked up by the clock, behind some of the steps.
 TEST(SteadyStepTest, AStepAllocatesNothing) {
-  EXPECT_LT(own_allocations(), 1);
+  EXPECT_LT(own_allocations("{train: {type: synthetic/glyphs, length: 1024}, "
+                            "loader: {workers: 1}}"),
+            1);
+}
+
+/// Arrays in memory need no worker for it.
+TEST(SteadyStepTest, AStepThatReadsItsBatchAllocatesNothing) {
+  const TempFolder folder;
+  folder.write("x.npy", npy_file<uint8_t>("|u1", "(64, 6)", std::vector<uint8_t>(64 * 6, 7)));
+  folder.write("y.npy", npy_file<int64_t>("<i8", "(64,)", std::vector<int64_t>(64, 1)));
+  EXPECT_LT(own_allocations("{train: {type: npy, scale: true, inputs: " + folder.path("x.npy") +
+                            ", targets: " + folder.path("y.npy") + "}, loader: {workers: 0}}"),
+            1);
 }
 
 }  // namespace
