@@ -126,7 +126,7 @@ Window Loader::next(Window done) {
                 .epoch = epoch_,
                 .step = step_,
                 .digest = kFnvOffset};
-  if (options_.workers > 0) window.micro_batches.clear();  // theirs are in memory already
+  if (options_.workers > 0) window.micro_batches.clear();  // they have memory of their own
   window.micro_batches.resize(static_cast<size_t>(std::max<int64_t>(last - first, 0)));
   for (int64_t i = first; i < last; ++i) {
     HostBatch& batch = window.micro_batches[static_cast<size_t>(i - first)];

@@ -141,7 +141,7 @@ TEST_F(HubTest, RefusesListingsThatAreNone) {
        "has no checksum of 'config.json'"},
       {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json"}]})",
        "lacks what a listing has"},
-      {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json", "size": 1e30,
+      {R"({"sha": ")" + kCommit + R"(", "siblings": [{"rfilename": "config.json", "size": 2.5,
                                       "blobId": ")" +
            kCommit + R"("}]})",
        "has no size of 'config.json'"},
