@@ -4,6 +4,7 @@
 
 JOBS ?= 2
 PREFIX ?= $(HOME)/.local
+DIST ?= dist
 SECONDS ?= 60
 SEED ?= 0
 KILLS ?= 1000
@@ -14,13 +15,15 @@ release := build/release
 torch_dir := $(if $(TORCH_DIR),-DTORCH_DIR=$(abspath $(TORCH_DIR)))
 # Nothing but errors and warnings: those go to the other stream.
 configure = cmake $(torch_dir) --preset $(1) >/dev/null
-ctest = ctest --output-on-failure --test-dir
+# Tests that use all cores are RUN_SERIAL.
+ctest = ctest --output-on-failure --parallel $(JOBS) --test-dir
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint tidy asan tsan fuzz torture bench interop install clean
+.PHONY: help run build test lint tidy asan tsan fuzz torture bench interop docs test-docs vsix install \
+  dist test-dist clean
 
 help: ## list these targets
-	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: build ## build, then train the quickstart recipe
 	build/accel-run recipes/quickstart.yaml
@@ -28,7 +31,7 @@ run: build ## build, then train the quickstart recipe
 build: ## leave the executable at build/accel-run
 	@tools/bootstrap.sh
 	@$(call configure,release)
-	@cmake --build $(release) --target accel-run
+	@cmake --build $(release) --target accel-run accel
 	@ln -sfn release/accel-run build/accel-run
 
 test: build ## build and run every test
@@ -73,8 +76,25 @@ interop: build ## compare with the Python packages, in a venv of its own
 	@cmake --build $(release)
 	tools/interop.sh build/interop $(release)
 
-install: build ## copy the executable, libtorch and the recipes to PREFIX=~/.local
-	cmake --install $(release) --prefix $(PREFIX)
+docs: ## build the documentation site in build/docs/site, with a generator of PyPI
+	@tools/docs.sh
+
+test-docs: docs ## check the site's links; in Chromium also search, narrow screens, dark mode
+	python3 tests/docs/check_site.py build/docs/site
+
+vsix: build ## package the extension for VS Code as build/accel-run.vsix
+	python3 editors/vscode/package.py build/accel-run build/accel-run.vsix
+
+install: build ## copy to PREFIX=~/.local; COMPONENT=runtime, plugin-sdk, library or docs
+	cmake --install $(release) --prefix $(PREFIX) $(if $(COMPONENT),--component $(COMPONENT))
+
+dist: build ## write the packages to DIST=dist: wheel, deb, tar.xz; LEVEL=0..9 of xz
+	@tools/bootstrap.sh dist
+	tools/dist.py $(release) $(DIST) $(if $(LEVEL),--level $(LEVEL))
+
+test-dist: build ## build, install and run each package; FULL=1 also beside PyPI's torch and in a new Debian
+	@tools/bootstrap.sh dist
+	tests/smoke/packages.py $(release) $(if $(FULL),--full)
 
 clean: ## remove what was built; libtorch stays in the cache
 	rm -rf build

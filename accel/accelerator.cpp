@@ -1,6 +1,5 @@
 #include "accel/accelerator.h"
 
-#include <fcntl.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -8,21 +7,22 @@
 #include <set>
 #include <vector>
 
-#include "core/codec.h"
-#include "core/node.h"
-#include "core/registry.h"
-#include "runner/checkpoint/convert.h"
-#include "runner/checkpoint/reader.h"
-#include "runner/checkpoint/writer.h"
-#include "runner/dist/group_ranks.h"
-#include "runner/dist/join.h"
-#include "runner/dist/operations.h"
-#include "runner/dist/strategy.h"
-#include "runner/job/torch_setup.h"
-#include "runner/launch/rank_place.h"
-#include "runner/launch/rendezvous.h"
-#include "runner/optim/clip.h"
-#include "runner/precision/precision.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/tensors.h"
+#include "checkpoint/writer.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/recipe/codec.h"
+#include "core/recipe/node.h"
+#include "core/recipe/registry.h"
+#include "parallel/join.h"
+#include "parallel/operations.h"
+#include "parallel/rendezvous/rank_info.h"
+#include "parallel/strategy.h"
+#include "train/job/torch_setup.h"
+#include "train/precision/precision.h"
+#include "train/step/update.h"
 
 namespace accel {
 
@@ -36,17 +36,17 @@ class Casts {
 
 namespace {
 
-/// One model and what trains it.
+/// A prepared model and its optimizer.
 struct Prepared {
-  std::vector<NamedTensor> model;    ///< parameters, then buffers, under a checkpoint's names
-  std::vector<NamedTensor> trained;  ///< parameters with gradients
-  std::unique_ptr<Strategy> strategy;
+  std::vector<Parameter> model;  ///< parameters, then buffers, under a checkpoint's names
   std::unique_ptr<Optimizer> optimizer;
+  OptimizerBinding binding;
+  bool is_begun = false;  ///< whether the strategy has begun the global batch
 };
 
 template <class Dict>
-std::vector<NamedTensor> named(const std::string& prefix, const Dict& tensors) {
-  std::vector<NamedTensor> out;
+std::vector<Parameter> named(const std::string& prefix, const Dict& tensors) {
+  std::vector<Parameter> out;
   std::set<const void*> seen;
   for (const auto& item : tensors) {
     if (seen.insert(item.value().unsafeGetTensorImpl()).second) {
@@ -56,25 +56,11 @@ std::vector<NamedTensor> named(const std::string& prefix, const Dict& tensors) {
   return out;
 }
 
-std::string variable(const char* name) {
-  return environment_variable(name).value_or("");
-}
-
-std::shared_ptr<Communicator> meet(const AcceleratorOptions& options) {
-  const std::optional<RankPlace> place = find_rank(&environment_variable);
-  if (!place) return std::make_shared<SingleProcess>();
-  JoinRequest request;
-  request.rank = place->rank;
-  request.world = place->world;
-  request.address = place->main_address;
-  request.port = static_cast<int>(place->main_port);
+std::shared_ptr<Communicator> join_ranks(const AcceleratorOptions& options) {
+  const std::optional<RankInfo> info = find_rank(&environment_variable);
+  if (!info) return std::make_shared<SingleProcess>();
+  JoinRequest request = join_request(*info, std::nullopt, &environment_variable);
   request.timeout = options.timeout;
-  request.store_is_there = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  request.group = variable("TORCHELASTIC_RESTART_COUNT");
-  if (!request.store_is_there && request.rank == 0) {
-    const MeetingPoint point = meet_as_main_machine(request.address, request.port);
-    request.listen_fd = fcntl(point.listener.get(), F_DUPFD_CLOEXEC, 0);
-  }
   return join(request);
 }
 
@@ -82,7 +68,8 @@ MixedPrecision precision_named(const std::string& name) {
   for (const auto& [value, word] : EnumNames<MixedPrecision>::kValues) {
     if (name == word) return value;
   }
-  throw Error(ExitCode::kRecipe, "'mixed_precision' is '" + name + "'", "no, bf16 or fp16");
+  throw Error(ExitCode::kRecipe,
+              text("'mixed_precision' must be no, bf16 or fp16, not '{}'", name));
 }
 
 Ref<Optimizer> optimizer_named(const std::string& text) {
@@ -115,11 +102,11 @@ struct Accelerator::Parts {
       return item.optimizer.get() == &optimizer;
     });
     if (found != prepared.end()) return *found;
-    throw std::logic_error("an optimizer that prepare() has not made");
+    throw std::logic_error("an optimizer not made by prepare()");
   }
-  void check_boundary(const char* what) const {
+  void check_boundary(const char* function) const {
     if (micro_batches % options.gradient_accumulation_steps == 0) return;
-    throw std::logic_error(std::string(what) + "() is for the end of a window of micro-batches");
+    throw std::logic_error(text("{}() needs a complete global batch", function));
   }
   TrainState capture() const;
   void restore(const TrainState& state);
@@ -143,30 +130,22 @@ TrainState Accelerator::Parts::capture() const {
   precision->save(scaler);
   if (!scaler.numbers.empty()) state.scaler = std::move(scaler);
   for (size_t i = 0; i < registered.size(); ++i) {
-    state.parts["custom/" + std::to_string(i)] = registered[i].save();
+    state.sections["custom/" + std::to_string(i)] = registered[i].save();
   }
-  state.rng = generator_state();
-  const at::Tensor all = group->all_gather(state.rng, "generators");
-  for (int64_t rank = 1; rank < group->world(); ++rank) {
-    state.other_rngs.push_back(all.select(0, rank).clone());
-  }
-  state.rng = all.select(0, 0).clone();
+  const std::vector<at::Tensor> generators = gather_generator_states(*group);
+  state.rng = generators.front();
+  state.other_rngs.assign(generators.begin() + 1, generators.end());
   return state;
 }
 
 void Accelerator::Parts::restore(const TrainState& state) {
-  std::map<std::string, at::Tensor> saved;
-  for (const NamedTensor& item : state.model) saved[item.name] = item.tensor;
+  std::vector<Parameter> model;
+  for (const Prepared& item : prepared) {
+    model.insert(model.end(), item.model.begin(), item.model.end());
+  }
+  copy_weights(model, {}, state.model);
   size_t groups = 0;
-  const at::NoGradGuard no_grad;
   for (Prepared& item : prepared) {
-    for (const NamedTensor& own : item.model) {
-      const auto found = saved.find(own.name);
-      if (found == saved.end() || found->second.sizes() != own.tensor.sizes()) {
-        throw CheckpointError("the checkpoint has no '" + own.name + "' of this shape");
-      }
-      own.tensor.copy_(found->second);
-    }
     const size_t count = item.optimizer->base_lrs().size();
     if (groups + count > state.optimizer.groups.size()) {
       throw CheckpointError("the checkpoint has fewer optimizers than this program");
@@ -177,8 +156,8 @@ void Accelerator::Parts::restore(const TrainState& state) {
   }
   if (state.scaler) precision->load(*state.scaler);
   for (size_t i = 0; i < registered.size(); ++i) {
-    const auto found = state.parts.find("custom/" + std::to_string(i));
-    if (found == state.parts.end()) {
+    const auto found = state.sections.find("custom/" + std::to_string(i));
+    if (found == state.sections.end()) {
       throw CheckpointError("the checkpoint has fewer registered objects than this program");
     }
     registered[i].load(found->second);
@@ -192,11 +171,11 @@ void Accelerator::Parts::restore(const TrainState& state) {
 
 Accelerator::Accelerator(const AcceleratorOptions& options) {
   if (options.gradient_accumulation_steps < 1) {
-    throw Error(ExitCode::kRecipe, "'gradient_accumulation_steps' must be at least 1, not " +
-                                       std::to_string(options.gradient_accumulation_steps));
+    throw Error(ExitCode::kRecipe, text("'gradient_accumulation_steps' must be at least 1, not {}",
+                                        options.gradient_accumulation_steps));
   }
   auto precision = make_precision(precision_named(options.mixed_precision));
-  parts_.reset(new Parts{.options = options, .group = meet(options), .precision = nullptr});
+  parts_.reset(new Parts{.options = options, .group = join_ranks(options), .precision = nullptr});
   parts_->precision = std::move(precision);
 }
 
@@ -215,21 +194,22 @@ Optimizer& Accelerator::prepare(torch::nn::Module& module, const std::string& op
   Prepared item;
   const size_t number = all.prepared.size();
   const std::string prefix = number > 0 ? "model_" + std::to_string(number) + "/" : "";
-  const std::vector<NamedTensor> parameters = named(prefix, module.named_parameters());
-  const std::vector<NamedTensor> buffers = named(prefix, module.named_buffers());
+  const std::vector<Parameter> parameters = named(prefix, module.named_parameters());
+  const std::vector<Parameter> buffers = named(prefix, module.named_buffers());
   item.model = parameters;
   item.model.insert(item.model.end(), buffers.begin(), buffers.end());
   const Ref<Optimizer> ref = optimizer_named(optimizer);
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& own : item.model) {
-    own.tensor.copy_(all.ranks.broadcast(own.tensor));
+  for (const Parameter& own : item.model) {
+    own.local.copy_(all.ranks.broadcast(own.local));
   }
-  for (const NamedTensor& own : parameters) {
-    if (own.tensor.requires_grad()) item.trained.push_back(own);
+  for (const Parameter& own : parameters) {
+    if (own.local.requires_grad()) item.binding.parameters.push_back(own);
   }
-  const StrategyContext context{item.trained, buffers, all.group.get()};
-  item.strategy = all.group->world() > 1 ? make_ddp(context, {}) : make_single();
-  item.optimizer = ref.make({item.trained});
+  const StrategyContext context{item.binding.parameters, buffers, all.group.get()};
+  item.binding.strategy = all.group->world() > 1 ? make_ddp(context, {}) : make_single();
+  item.optimizer = ref.make({item.binding.parameters});
+  item.binding.optimizer = item.optimizer.get();
   all.prepared.push_back(std::move(item));
   return *all.prepared.back().optimizer;
 }
@@ -237,7 +217,7 @@ Optimizer& Accelerator::prepare(torch::nn::Module& module, const std::string& op
 void Accelerator::accumulate() {
   const int64_t before = parts_->micro_batches++;
   if (before % parts_->options.gradient_accumulation_steps != 0) return;
-  for (const Prepared& item : parts_->prepared) item.strategy->share_buffers();
+  for (const Prepared& item : parts_->prepared) item.binding.strategy->broadcast_buffers();
 }
 
 bool Accelerator::sync_gradients() const {
@@ -252,30 +232,39 @@ void Accelerator::backward(const at::Tensor& loss, Optimizer& optimizer) {
   Parts& all = *parts_;
   const auto world = all.group->world();
   const int64_t micro_batches = all.options.gradient_accumulation_steps;
-  at::Tensor part = micro_batches > 1 ? loss.div(micro_batches) : loss;
-  if (world > 1) part = part.div(world);
-  const auto pass = [&](size_t) { all.precision->scale(part).backward(); };
-  if (!sync_gradients()) return pass(0);
-  const WindowParts window{.step = all.updates + 1, .planned = world, .own = {all.group->rank()}};
-  all.of(optimizer).strategy->run(window, pass);
+  at::Tensor share = micro_batches > 1 ? loss.div(micro_batches) : loss;
+  if (world > 1) share = share.div(world);
+  Prepared& item = all.of(optimizer);
+  Strategy& strategy = *item.binding.strategy;
+  if (!item.is_begun) {
+    strategy.begin({.step = all.updates + 1,
+                    .num_micro_batches = micro_batches * world,
+                    .own = {all.group->rank()}});
+    item.is_begun = true;
+  }
+  strategy.before_pass(sync_gradients());
+  all.precision->scale(share).backward();
+  strategy.after_pass();
+  if (!sync_gradients()) return;
+  strategy.finish();
+  item.is_begun = false;
 }
 
 bool Accelerator::step(Optimizer& optimizer) {
   if (!sync_gradients()) return false;
   Parts& all = *parts_;
   const Prepared& item = all.of(optimizer);
-  const bool finite = all.precision->unscale(item.trained);
-  if (finite) {
-    const double limit = all.options.max_grad_norm;
-    all.norm = (limit > 0 ? clip_grad_norm_(item.trained, limit) : gradient_norm(item.trained))
-                   .item()
-                   .toDouble();
-    optimizer.step();
+  const double limit = all.options.max_grad_norm;
+  const GradientLimits limits{.max_norm = limit > 0 ? std::optional(limit) : std::nullopt,
+                              .max_value = std::nullopt};
+  const Update update =
+      apply_gradients(item.binding, *all.precision, limits, [](double /*norm*/) {});
+  if (update.made) {
+    all.norm = update.grad_norm;
     if (&item == &all.prepared.front()) ++all.updates;
   }
-  all.precision->update();
-  optimizer.zero_grad();
-  return finite;
+  reset_gradients(item.binding, *all.precision);
+  return update.made;
 }
 
 double Accelerator::grad_norm() const {
@@ -311,7 +300,7 @@ void Accelerator::save_state(const std::string& folder) {
   }
   const bool any = parts_->ranks.any(failed != nullptr);
   if (failed) std::rethrow_exception(failed);
-  if (any) throw IoError("rank 0 could not write '" + folder + "'");
+  if (any) throw IoError(text("rank 0 cannot write '{}'", folder), "see the error of rank 0");
 }
 
 void Accelerator::load_state(const std::string& folder) {

@@ -19,8 +19,8 @@ from pathlib import Path
 VOCAB, CONTEXT = 50257, 1024
 
 RECIPE = f"""
-model: {{type: gpt, layers: 12, heads: 12, width: 768, context: {CONTEXT}, vocab: {VOCAB}, dropout: 0.1}}
-data: {{train: {{type: tokens, path: tokens.bin, context: {CONTEXT}, vocab: {VOCAB}}}}}
+model: {{type: gpt, num_layers: 12, num_heads: 12, hidden_size: 768, max_seq_len: {CONTEXT}, vocab_size: {VOCAB}, dropout: 0.1}}
+data: {{train: {{type: tokens, path: tokens.bin, max_seq_len: {CONTEXT}, vocab_size: {VOCAB}}}}}
 optimizer: {{type: adamw, lr: 1e-4}}
 train: {{until: 2 steps, batch: 1}}
 checkpoint: {{every: never, at_end: false}}
@@ -28,7 +28,7 @@ checkpoint: {{every: never, at_end: false}}
 
 
 def train(job):
-    """(peak in MiB, bits of the losses) of a run in a process of its own."""
+    """(peak in MiB, bits of the losses) of a run in a separate process."""
     binary, folder, mode = job
     subprocess.run([binary, "job.yaml", f"name={mode}", f"train.activation_checkpointing={mode}"], cwd=folder,
                    check=True, stdout=subprocess.DEVNULL)

@@ -13,7 +13,7 @@ namespace accel {
 namespace {
 
 constexpr int kDeepest = 24;
-constexpr size_t kKept = 6;  ///< frames that tell one site from another
+constexpr size_t kKept = 6;  ///< frames that identify a site
 
 thread_local Allocations* counted = nullptr;
 
@@ -24,7 +24,7 @@ struct Range {
   Owner owner;
 };
 
-/// Which memory is whose code; complete once all libraries are loaded.
+/// Address ranges of the loaded libraries; complete once all are loaded.
 const std::vector<Range>& ranges() {
   static const std::vector<Range> found = [] {
     std::vector<Range> all;
@@ -59,7 +59,7 @@ Owner owner_of(const void* address) {
   return Owner::kLibrary;
 }
 
-/// Looks who asked, from the `caller` of operator new on. Its own allocations are not counted.
+/// Attributes an allocation to the `caller` of operator new; does not count its own.
 void count_one(const void* caller) {
   Allocations& into = *counted;
   counted = nullptr;
@@ -96,7 +96,7 @@ void* allocate(size_t size, size_t alignment, const void* caller) {
 
 CountAllocations::CountAllocations(Allocations& into) {
   std::array<void*, 1> frame;
-  backtrace(frame.data(), 1);  // loads what it needs
+  backtrace(frame.data(), 1);  // loads libgcc
   ranges();
   counted = &into;
 }

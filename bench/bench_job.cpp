@@ -7,9 +7,10 @@
 #include <fstream>
 #include <system_error>
 
-#include "core/sample_rng.h"
-#include "runner/job/recipe.h"
-#include "runner/loop/to_batch.h"
+#include "core/api/sample_rng.h"
+#include "train/job/build_job.h"
+#include "train/recipe/recipe.h"
+#include "train/step/device_batches.h"
 
 namespace accel {
 namespace {
@@ -63,7 +64,7 @@ BenchFolder::BenchFolder() : path_(new_folder()) {
 }
 
 BenchFolder::~BenchFolder() {
-  std::error_code left;  // what cannot be removed stays
+  std::error_code left;  // ignored
   fs::remove_all(path_, left);
 }
 

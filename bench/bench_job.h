@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/batch.h"
-#include "runner/job/job.h"
+#include "core/api/batch.h"
+#include "train/job/job.h"
 
 namespace accel {
 
@@ -17,7 +17,7 @@ struct BenchSetting {
   int64_t batch = 64;
   int64_t steps = 100;
   int64_t workers = 0;            ///< of the loader
-  std::string log = "100 steps";  ///< how often a line of the log is told, as recipes say it
+  std::string log = "100 steps";  ///< period of log lines, as `log.every`
   std::string more = {};          ///< lines of the recipe besides
 };
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "core/callback.h"
-#include "runner/job/job.h"
+#include "core/api/callback.h"
+#include "train/job/job.h"
 
 namespace accel {
 

@@ -22,9 +22,9 @@ SHORT = {"layers": 2, "heads": 4, "width": 32}
 
 RECIPE = f"""
 name: gpt2
-model: {{type: gpt, SIZES, context: 1024, vocab: 50257}}
+model: {{type: gpt, SIZES, max_seq_len: 1024, vocab_size: 50257}}
 data:
-  train: {{type: tokens, path: tokens.bin, context: {CONTEXT}, vocab: 50257}}
+  train: {{type: tokens, path: tokens.bin, max_seq_len: {CONTEXT}, vocab_size: 50257}}
   loader: {{workers: 0}}
 optimizer: {{type: adamw, lr: 0.0001}}
 train: {{until: {STEPS} steps, batch: 1}}
@@ -76,9 +76,9 @@ def ours(binary, folder):
                 if kind == "save" and event["step"] < STEPS:
                     seconds["stall"].append(int(stall) / 1e3)
     for more in range(1, 4):
-        told = run(binary, "resume", "runs/gpt2", f"train.until={STEPS + more} steps", "checkpoint.every=never",
+        output = run(binary, "resume", "runs/gpt2", f"train.until={STEPS + more} steps", "checkpoint.every=never",
                    "checkpoint.at_end=false", cwd=folder, stderr=subprocess.STDOUT)
-        seconds["load"].append(int(re.search(r"read in (\d+) ms", told)[1]) / 1e3)
+        seconds["load"].append(int(re.search(r"read in (\d+) ms", output)[1]) / 1e3)
     return seconds
 
 
@@ -92,10 +92,10 @@ def accelerate(python, folder, sizes):
 
 def dd(folder, megabytes):
     target = folder / "dd"
-    told = run("dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={megabytes}", "conv=fsync",
+    output = run("dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={megabytes}", "conv=fsync",
                env=dict(os.environ, LC_ALL="C"), stderr=subprocess.STDOUT)
     target.unlink()
-    return float(re.search(r"([0-9.]+) s,", told)[1])
+    return float(re.search(r"([0-9.]+) s,", output)[1])
 
 
 def measured(words, folder, sizes):

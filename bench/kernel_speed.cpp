@@ -2,9 +2,8 @@
 //
 //   kernel_speed [--benchmark_filter=gelu] [--benchmark_format=json] ...
 //
-// A kernel is entered in kCases; threads are OMP_NUM_THREADS. References, too, have products of
-// MKL's for the best instructions there are (kernels/mkl_processor.cpp): what is compared is
-// kernels.
+// A kernel is entered in kCases; threads are OMP_NUM_THREADS. References use MKL's fastest matrix
+// products, too (kernels/cpu/mkl_processor.cpp), so that only kernels differ.
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -18,10 +17,9 @@
 #include <vector>
 
 #include "kernels/adam.h"
+#include "kernels/cpu_operators.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/gelu.h"
-#include "kernels/kernels.h"
-#include "kernels/linear_gelu.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
 
@@ -39,12 +37,12 @@ at::Tensor leaf(at::IntArrayRef shape) {
 
 struct KernelCase {
   const char* name;
-  /// Draws what the kernel takes and gives what calls it; leaves ask for gradients where it has
-  /// one.
+  /// Makes random inputs and returns a call of the kernel; inputs require gradients for kernels
+  /// with a backward pass.
   std::function<Forward()> prepare;
 };
 
-/// Heads of 64 numbers, beside each other in memory as models have them.
+/// Heads of 64 dimensions, in the memory layout of models.
 Forward attention(int64_t batch, int64_t heads, int64_t length, bool is_causal,
                   at::ScalarType type = at::kFloat) {
   const auto part = [&] {
@@ -79,7 +77,7 @@ Forward adam(size_t count) {
   };
 }
 
-/// Of a GPT-2's vocabulary.
+/// With GPT-2's vocabulary.
 Forward token_loss(int64_t tokens) {
   constexpr int64_t kVocab = 50257;
   return [x = leaf({tokens, kVocab}), targets = at::randint(kVocab, {tokens}, at::kLong)] {

@@ -4,7 +4,7 @@
     large_jsonl.py ACCEL_RUN [GIB] [FOLDER]
 
 Writes GIB (1) of lines into FOLDER, a new one in the temporary folder unless given, trains a small
-model on them for a few steps with nothing kept from before, and prints the most memory of its own
+model on them for a few steps with nothing kept from before, and prints its peak private memory
 (RssAnon) and in all (VmHWM, with pages of files that the system takes back when it needs them) that
 the process had. Then it resumes a run that was stopped half way, and compares it with one that was not.
 """
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 RECIPE = """\
-model: {type: bert, layers: 1, heads: 2, width: 32}
+model: {type: bert, num_layers: 1, num_heads: 2, hidden_size: 32}
 data: {train: {type: jsonl, path: lines.jsonl, target: label, tokenizer: tokenizer, max_length: 128, cache: kept}}
 train: {until: 20 steps, batch: 8}
 checkpoint: {every: 10 steps}
@@ -48,7 +48,7 @@ def status_of(pid):
 
 
 def measured(binary, folder, *words):
-    """Runs to the end; seconds, the most MiB of its own and in all."""
+    """Runs to the end; seconds, peak private MiB, peak MiB."""
     start = time.monotonic()
     own = whole = 0
     with subprocess.Popen([binary, *words], cwd=folder, stdout=subprocess.DEVNULL) as process:
@@ -81,7 +81,7 @@ def main():
                              ("with the tokens kept", "run", "recipe.yaml", "name=half", "train.until=10 steps"),
                              ("resumed", "resume", "runs/half", "train.until=20 steps")):
         seconds, own, everything = measured(binary, folder, *arguments)
-        print(f"{what}: {seconds:.0f} s, {own} MiB of its own, {everything} MiB with pages of files")
+        print(f"{what}: {seconds:.0f} s, {own} MiB private, {everything} MiB with pages of files")
     same = losses(folder, "half") == losses(folder, "whole")
     print("the resumed run has", "the same losses" if same else "OTHER LOSSES")
     return 0 if same else 1

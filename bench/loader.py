@@ -74,11 +74,11 @@ class Loaders:
 
     def texts(self):
         data = "{type: jsonl, path: texts.jsonl, target: label, tokenizer: tokenizer}"
-        return self.sizes["lines"] / self.ours("{type: bert, layers: 1, heads: 1, width: 8}", data)["open"]
+        return self.sizes["lines"] / self.ours("{type: bert, num_layers: 1, num_heads: 1, hidden_size: 8}", data)["open"]
 
     def tokens(self):
-        data = f"{{type: tokens, path: tokens.bin, vocab: 50257, context: {CONTEXT}}}"
-        speed = self.ours("{type: gpt, layers: 1, heads: 1, width: 8}", data, 0, self.sizes["windows"])
+        data = f"{{type: tokens, path: tokens.bin, vocab_size: 50257, max_seq_len: {CONTEXT}}}"
+        speed = self.ours("{type: gpt, num_layers: 1, num_heads: 1, hidden_size: 8}", data, 0, self.sizes["windows"])
         return speed["samples_per_second"] * CONTEXT
 
 

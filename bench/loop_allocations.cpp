@@ -1,10 +1,10 @@
-// Heap allocations of the loop's steady step by code that is ours, beside a bare loop's: what
-// libtorch allocates on our behalf is not counted, and only the thread that trains is.
+// Heap allocations of accel-run's code in a steady step of the loop, compared with a bare loop.
+// Counts the training thread only, without allocations inside libtorch.
 //
 //   loop_allocations [MODEL] [BATCH] [STEPS] [WORKERS] [sites]
 //
-// STEPS steps are counted behind as many others; none of them logs. The last line it prints is
-// JSON, of allocations a step. With `sites` it tells where they are, most frequent first, as
+// Counts STEPS steps after as many warm-up steps, without log lines. The last line of output is
+// JSON with allocations per step. With `sites` it prints the call sites, most frequent first, as
 // addresses for addr2line.
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@
 
 #include "bench/bench_job.h"
 #include "bench/count_steps.h"
-#include "runner/loop/run.h"
+#include "train/loop/run.h"
 
 namespace accel {
 namespace {

@@ -1,11 +1,11 @@
-// What the loop itself costs: the same steps of the same model by TrainLoop, with its loader,
-// record, checks and log lines, by a bare loop over batches that are ready in memory, and by one
-// that gathers them from data in memory. All in one process, in turn; the medians' ratios to the
-// first count.
+// Overhead of the training loop: the same steps of the same model by TrainLoop, with loader,
+// record, checks and log lines, by a bare loop over batches in memory, and by one that gathers
+// batches from data in memory. In one process, alternating; the result is the ratio of medians to
+// the first.
 //
 //   loop_overhead [MODEL] [BATCH] [STEPS] [ROUNDS] [WORKERS]
 //
-// The last line it prints is JSON; times are milliseconds a step.
+// The last line of output is JSON; times are milliseconds per step.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 #include "bench/bench_job.h"
 #include "bench/between_steps.h"
-#include "runner/loop/run.h"
+#include "train/loop/run.h"
 
 namespace accel {
 namespace {
@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Those of `setting.steps` steps of a run, behind a few others.
+/// Times of `setting.steps` steps of a run, after warm-up.
 double seconds_of_run(BenchSetting setting, const BenchFolder& folder) {
   static int runs = 0;
   RunRequest request;
@@ -41,8 +41,8 @@ double seconds_of_run(BenchSetting setting, const BenchFolder& folder) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// As many, behind as many others. By a fresh model each time: one that knows its few batches by
-/// heart has gradients so small that processors take longer for them.
+/// Times of as many steps of a bare loop. With a new model each time: an overfitted one has
+/// denormal gradients, which are slower.
 double seconds_of_bare_steps(const BenchSetting& setting, const BenchFolder& folder) {
   const auto job = make_bench_job(setting, folder);
   const std::vector<Batch> batches = first_batches(*job);

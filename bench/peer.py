@@ -5,7 +5,7 @@
 WORK is JSON (see works.py); the folder holds its data. PEER is accelerate, trainer (Hugging Face's),
 eager (plain PyTorch, fused optimizer), compile (torch.compile of the whole step, same optimizer),
 roofline (matrix products and nothing else) or count (what a step computes). accelerate_logs also logs to
-TensorBoard, accelerate_saves leaves its state and accelerate_resumes goes on from it.
+TensorBoard, accelerate_saves saves its state and accelerate_resumes resumes from it.
 """
 
 import itertools

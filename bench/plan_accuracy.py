@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the memory that `accel-run plan` tells with what a run takes.
+"""Compares the memory estimate of `accel-run plan` with the memory of a run.
 
     plan_accuracy.py ACCEL_RUN [WORD...]     only cases whose names have all the words
 
 Two things are compared: the plan but for the process itself with a run's peak resident memory less
-that of a run of the same kind of model that is as small as can be; and what the run foretells of
-itself, the process included, with its peak (`log.plan`). Ends with 1 when one of them is more than
-10 % off; the first one is not looked at below 100 MiB, where it tells of the process.
+that of a run of the same kind of model that is as small as can be; and the estimate of the run itself,
+the process included, with its peak (`log.plan`). Ends with 1 when one of them is more than
+10 % off; the first one is not looked at below 100 MiB, where the process dominates.
 """
 
 import re
@@ -23,7 +23,7 @@ COMMON = ["train.until=3 steps", "checkpoint.every=never", "checkpoint.at_end=fa
           "~data.eval", "~eval", "log.every=1"]
 
 GLYPHS = "{type: synthetic/glyphs, length: 2000}"
-TOKENS = "{type: tokens, path: tokens.bin, vocab: 5000, context: %d}"
+TOKENS = "{type: tokens, path: tokens.bin, vocab_size: 5000, max_seq_len: %d}"
 
 
 def model(text, data):
@@ -31,18 +31,18 @@ def model(text, data):
 
 
 KINDS = {
-    "mlp": (model("{type: mlp, hidden: [8]}", GLYPHS), [
-        ("small", model("{type: mlp, hidden: [4000, 4000]}", GLYPHS), 512),
-        ("medium", model("{type: mlp, hidden: [8000, 4000, 2000]}", GLYPHS), 512),
-        ("wide", model("{type: mlp, hidden: [12000, 2000]}", GLYPHS), 2000)]),
-    "resnet": (model("{type: resnet, width: 2}", GLYPHS), [
+    "mlp": (model("{type: mlp, hidden_sizes: [8]}", GLYPHS), [
+        ("small", model("{type: mlp, hidden_sizes: [4000, 4000]}", GLYPHS), 512),
+        ("medium", model("{type: mlp, hidden_sizes: [8000, 4000, 2000]}", GLYPHS), 512),
+        ("wide", model("{type: mlp, hidden_sizes: [12000, 2000]}", GLYPHS), 2000)]),
+    "resnet": (model("{type: resnet, embedding_size: 2}", GLYPHS), [
         ("18", model("{type: resnet, depth: 18}", GLYPHS), 64),
-        ("34", model("{type: resnet, depth: 34, width: 32}", GLYPHS), 64),
-        ("50", model("{type: resnet, depth: 50, width: 32}", GLYPHS), 32)]),
-    "gpt": (model("{type: gpt, layers: 1, heads: 1, width: 8}", TOKENS % 16), [
-        ("small", model("{type: gpt, layers: 4, heads: 4, width: 256}", TOKENS % 256), 16),
-        ("medium", model("{type: gpt, layers: 6, heads: 8, width: 512}", TOKENS % 256), 8),
-        ("large", model("{type: gpt, layers: 8, heads: 12, width: 768}", TOKENS % 128), 8)]),
+        ("34", model("{type: resnet, depth: 34, embedding_size: 32}", GLYPHS), 64),
+        ("50", model("{type: resnet, depth: 50, embedding_size: 32}", GLYPHS), 32)]),
+    "gpt": (model("{type: gpt, num_layers: 1, num_heads: 1, hidden_size: 8}", TOKENS % 16), [
+        ("small", model("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 256}", TOKENS % 256), 16),
+        ("medium", model("{type: gpt, num_layers: 6, num_heads: 8, hidden_size: 512}", TOKENS % 256), 8),
+        ("large", model("{type: gpt, num_layers: 8, num_heads: 12, hidden_size: 768}", TOKENS % 128), 8)]),
 }
 WAYS = {"fp32": [], "bf16": ["accelerator.mixed_precision=bf16"],
         "accumulated": ["train.gradient_accumulation_steps=4"]}
@@ -58,8 +58,8 @@ MORE = [
     ("gpt", "medium adafactor", "medium", ["optimizer.type=adafactor"]),
     ("gpt", "medium ema", "medium", ["callbacks=[{type: ema}]"]),
     ("gpt", "medium ranks", "medium", ["accelerator.num_processes=2"]),
-    ("gpt", "gpt2 124M", model("{type: gpt, layers: 12, heads: 12, width: 768}",
-                               "{type: tokens, path: tokens.bin, vocab: 50257, context: 256}"),
+    ("gpt", "gpt2 124M", model("{type: gpt, num_layers: 12, num_heads: 12, hidden_size: 768}",
+                               "{type: tokens, path: tokens.bin, vocab_size: 50257, max_seq_len: 256}"),
      ["train.batch=1"]),
     ("resnet", "34 checkpointed", "34", CHECKPOINTED),
     ("resnet", "34 ranks", "34", ["accelerator.num_processes=2"]),
@@ -67,13 +67,13 @@ MORE = [
      ["train.batch=64", "train.max_grad_norm=1.0"]),
     ("resnet", "lenet large", model("{type: lenet}", GLYPHS), ["train.batch=1000"]),
     ("mlp", "medium ranks", "medium", ["accelerator.num_processes=2"]),
-    ("bert", "base", model("{type: bert, layers: 4, heads: 8, width: 512}", TEXTS),
+    ("bert", "base", model("{type: bert, num_layers: 4, num_heads: 8, hidden_size: 512}", TEXTS),
      ["train.batch=16"]),
-    ("bert", "base bf16", model("{type: bert, layers: 4, heads: 8, width: 512}", TEXTS),
+    ("bert", "base bf16", model("{type: bert, num_layers: 4, num_heads: 8, hidden_size: 512}", TEXTS),
      ["train.batch=16", *WAYS["bf16"]]),
 ]
 SMALLEST = {kind: smallest for kind, (smallest, _) in KINDS.items()}
-SMALLEST["bert"] = model("{type: bert, layers: 1, heads: 1, width: 8}", TEXTS)
+SMALLEST["bert"] = model("{type: bert, num_layers: 1, num_heads: 1, hidden_size: 8}", TEXTS)
 
 
 def cases():
@@ -99,11 +99,11 @@ def planned_bytes(program, recipe, words):
         number, unit = rows[row].split()
         return float(number) * UNITS[unit]
 
-    return size("total") - size("the process itself") - size("copy for a checkpoint")
+    return size("total") - size("the process itself") - size("checkpoint snapshot")
 
 
 def measured(program, recipe, words, folder):
-    """(peak of rank 0, what the run foretold of it), in bytes, as the run itself tells them."""
+    """(peak of rank 0, its estimate by the run), in bytes, as `log.plan` prints them."""
     child = subprocess.run([program, recipe, *words, "checkpoint.resume=never"], cwd=folder,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = re.findall(r"memory ([0-9.]+) MiB, planned ([0-9.]+) MiB", child.stdout)

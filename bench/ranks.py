@@ -34,14 +34,14 @@ STARTS = 2  # of each kind in a round
 
 # (model in the recipe, options of models.py, data, batch, steps)
 WORKS = {
-    "char-gpt": ("{type: gpt, layers: 4, heads: 4, width: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11),
+    "char-gpt": ("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11),
     "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13),
 }
 CONTEXT = 128
 WINDOWS = 512
 CHARACTERS = [chr(ord("0") + i) for i in range(65)]
 DATA = {
-    "text": f"{{type: text, path: input.txt, context: {CONTEXT}, stride: 1, limit: {WINDOWS}}}",
+    "text": f"{{type: text, path: input.txt, max_seq_len: {CONTEXT}, stride: 1, head: {WINDOWS}}}",
     "images": f"{{type: idx, images: {INTEROP}/data/images.idx.gz, labels: {INTEROP}/data/labels.idx.gz}}",
 }
 
@@ -197,7 +197,7 @@ class Bench:
         seconds = time.perf_counter() - start
         self.finish(process)
         if not line:
-            raise RuntimeError(f"{side} told of no first step")
+            raise RuntimeError(f"{side} reported no first step")
         return seconds
 
 
@@ -236,7 +236,7 @@ def exchanges_of(traces):
 
 
 TINY = """
-model: {type: mlp, hidden: [16]}
+model: {type: mlp, hidden_sizes: [16]}
 data: {train: {type: synthetic/glyphs, length: 64}}
 train: {until: 2 steps, batch: 16}
 accelerator: {num_cpu_threads_per_process: 1}

@@ -15,7 +15,7 @@ def environment(threads):
 
 
 def program(words, name):
-    """A benchmark of its own, built beside accel-run."""
+    """A separate benchmark, built beside accel-run."""
     path = words.accel_run.parent / "bench" / name
     if not path.exists():
         raise FileNotFoundError(f"there is no '{path}': build the target 'bench'")
@@ -47,11 +47,11 @@ def seconds_to_line(command, folder, threads, wanted):
     start = time.perf_counter()
     process = subprocess.Popen([str(word) for word in command], cwd=folder, env=environment(threads), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    told, seconds = "", None
+    output, seconds = "", None
     for line in process.stdout:
-        told += line
+        output += line
         if seconds is None and wanted.search(line):
             seconds = time.perf_counter() - start
     if process.wait() or seconds is None:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode} and told of no first step: {told[-3000:]}")
+        raise RuntimeError(f"{command[0]} ended with {process.returncode} and reported no first step: {output[-3000:]}")
     return seconds

@@ -1,6 +1,6 @@
 """From the start of a process to the end of its first step: the tiny MLP, and GPT-2 124M from a checkpoint.
 
-What is told once a step is done is what counts, in whole processes that take turns.
+Times whole processes, in turns, until they report their first step.
 """
 
 import json
@@ -16,7 +16,7 @@ STARTS = 3  # of each side in a round
 PEERS = ("eager", "accelerate", "trainer")
 
 
-def told(name, seconds):
+def report(name, seconds):
     """Prints one line for each side, with its ratio to ours."""
     ours = statistics.median(seconds["accel-run"])
     for side, values in seconds.items():
@@ -53,7 +53,7 @@ def run(words, folder):
 
     sides = {"accel-run": ours, **({peer: theirs(peer) for peer in PEERS} if words.python else {})}
     seconds = taken_in_turns(sides, words.rounds)
-    told("start", seconds)
+    report("start", seconds)
     return {"seconds": seconds}
 
 
@@ -91,7 +91,7 @@ def run_resume(words, folder):
     resumed = Resumed(words, folder)
     sides = {"accel-run": resumed.ours, **({"accelerate": resumed.theirs} if words.python else {})}
     seconds = taken_in_turns(sides, words.rounds)
-    told("resume", seconds)
+    report("resume", seconds)
     void = bool(words.python) and not agrees(resumed.our_loss(), resumed.their_loss(), "fp32")
     if void:
         print(f"  VOID: the step behind it has the losses {resumed.our_loss()} and {resumed.their_loss()}")

@@ -31,7 +31,7 @@ train: {until: STEPS steps, batch: BATCH}
 accelerator: {num_cpu_threads_per_process: 1}
 checkpoint: {every: never, at_end: false}
 """
-TINY, LENET = ("{type: mlp, hidden: [8]}", 16), ("lenet", 128)
+TINY, LENET = ("{type: mlp, hidden_sizes: [8]}", 16), ("lenet", 128)
 LENET_STEPS = 240
 FILES = "[tensorboard, csv, wandb, comet, clearml, swanlab, mlflow, dvclive, trackio]"
 NOTHING, LOGGED = "nothing", "no tracker"

@@ -9,7 +9,7 @@ CHARACTERS = [chr(ord("0") + i) for i in range(65)]
 # options say the same model to accel-run and to Python. lr: where it is not 0.001. short: what the short
 # form has instead.
 WORKS = {
-    "mlp": {"recipe": "{type: mlp, hidden: [256]}", "model": "mlp", "data": "images", "shape": (1, 28, 28),
+    "mlp": {"recipe": "{type: mlp, hidden_sizes: [256]}", "model": "mlp", "data": "images", "shape": (1, 28, 28),
             "options": {"inputs": 784, "outputs": 10, "hidden": [256]},
             "batch": 64, "samples": 4096, "steps": 300, "warm_up": 50,
             "short": {"samples": 256}},
@@ -20,25 +20,25 @@ WORKS = {
     "resnet18": {"recipe": "{type: resnet, depth: 18, stem: imagenet}", "model": "resnet", "data": "images",
                  "shape": (3, 64, 64), "options": {"depth": 18, "stem": "imagenet", "channels": 3, "classes": 10},
                  "batch": 16, "samples": 256, "steps": 12, "warm_up": 3, "lr": 1e-4,
-                 "short": {"recipe": "{type: resnet, depth: 18, stem: imagenet, width: 8}", "batch": 8, "samples": 24,
+                 "short": {"recipe": "{type: resnet, depth: 18, stem: imagenet, embedding_size: 8}", "batch": 8, "samples": 24,
                            "options": {"depth": 18, "stem": "imagenet", "channels": 3, "classes": 10, "width": 8}}},
-    "char-gpt": {"recipe": "{type: gpt, layers: 4, heads: 4, width: 128}", "model": "gpt", "data": "text",
+    "char-gpt": {"recipe": "{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", "model": "gpt", "data": "text",
                  "options": {"vocab": 65, "context": 128, "layers": 4, "heads": 4, "width": 128},
                  "batch": 32, "samples": 256, "steps": 10, "warm_up": 3,
-                 "short": {"recipe": "{type: gpt, layers: 2, heads: 4, width: 32}", "batch": 4, "samples": 12,
+                 "short": {"recipe": "{type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32}", "batch": 4, "samples": 12,
                            "options": {"vocab": 65, "context": 16, "layers": 2, "heads": 4, "width": 32}}},
-    "gpt2-124m": {"recipe": "{type: gpt, layers: 12, heads: 12, width: 768, context: 256, vocab: 50257}",
+    "gpt2-124m": {"recipe": "{type: gpt, num_layers: 12, num_heads: 12, hidden_size: 768, max_seq_len: 256, vocab_size: 50257}",
                   "model": "gpt", "data": "tokens",
                   "options": {"vocab": 50257, "context": 256, "layers": 12, "heads": 12, "width": 768},
                   "batch": 1, "samples": 16, "steps": 6, "warm_up": 2,
-                  "short": {"recipe": "{type: gpt, layers: 2, heads: 4, width: 32, context: 32, vocab: 2048}",
+                  "short": {"recipe": "{type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 32, vocab_size: 2048}",
                             "options": {"vocab": 2048, "context": 32, "layers": 2, "heads": 4, "width": 32}}},
-    "bert-base": {"recipe": "{type: bert, layers: 12, heads: 12, width: 768, context: 512, vocab: 30522, classes: 2,"
+    "bert-base": {"recipe": "{type: bert, num_layers: 12, num_heads: 12, hidden_size: 768, max_seq_len: 512, vocab_size: 30522, num_classes: 2,"
                             " dropout: 0}",
                   "model": "bert", "data": "ids", "shape": (128,),
                   "options": {"vocab": 30522, "context": 512, "layers": 12, "heads": 12, "width": 768, "classes": 2},
                   "batch": 8, "samples": 64, "steps": 5, "warm_up": 2, "lr": 2e-5,
-                  "short": {"recipe": "{type: bert, layers: 2, heads: 4, width: 32, context: 64, vocab: 512, classes: 2,"
+                  "short": {"recipe": "{type: bert, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 64, vocab_size: 512, num_classes: 2,"
                                       " dropout: 0}",
                             "options": {"vocab": 512, "context": 64, "layers": 2, "heads": 4, "width": 32, "classes": 2},
                             "shape": (16,), "batch": 4, "samples": 12}},
@@ -112,10 +112,10 @@ def recipe_data(work):
     if "shape" in work:
         scale = str(work["data"] == "images").lower()
         return f"{{type: npy, scale: {scale}, inputs: {name}_x.npy, targets: {name}_y.npy}}"
-    cut = f"context: {options['context']}, limit: {work['samples']}"
+    cut = f"context: {options['context']}, head: {work['samples']}"
     if work["data"] == "text":
         return f"{{type: text, path: {name}.txt, {cut}}}"
-    return f"{{type: tokens, path: {name}.bin, vocab: {options['vocab']}, {cut}}}"
+    return f"{{type: tokens, path: {name}.bin, vocab_size: {options['vocab']}, {cut}}}"
 
 
 def recipe_of(work, precision, threads):

@@ -1,4 +1,4 @@
-# Compiles the answer of core/build_info.h into core, which names the commit the tree was at when it was built.
+# Compiles the answer of core/base/build_info.h into core, which names the commit the tree was at when it was built.
 set(torch_version "")
 set(torch_version_header ${TORCH_DIR}/include/torch/headeronly/version.h)
 if(ACCEL_TORCH AND EXISTS ${torch_version_header})

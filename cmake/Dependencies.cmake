@@ -45,7 +45,7 @@ add_library(utf8proc INTERFACE)
 target_include_directories(utf8proc SYSTEM INTERFACE ${UTF8PROC_INCLUDE_DIR})
 target_link_libraries(utf8proc INTERFACE ${UTF8PROC_LIBRARY})
 
-# Only its headers: the library itself is loaded at run time, when a tracker talks to a server.
+# Only its headers: the library itself is loaded at run time, when a tracker is_online to a server.
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
 add_library(curl_headers INTERFACE)
 target_include_directories(curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIR})

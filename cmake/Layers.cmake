@@ -15,6 +15,12 @@ endif()
 
 include(PrecompiledHeaders)
 
+# Files compiled together in presets with unity builds: headers are most of the work of each.
+set(ACCEL_BATCH 12)
+# All that a training run takes, for the executable and for tests and benches that run one.
+set(ACCEL_TRAIN_LAYERS core formats kernels text checkpoint rendezvous parallel track models data recipe
+  control optim precision metrics tasks callbacks job loop infer)
+
 # accel_layer(<name> SOURCES ... [LINK ...] [TENSORS | OPERATORS | MODULES])
 # What it takes of libtorch: ATen/core/Tensor.h, single operators as well, or torch::nn. But for the
 # last, PyTorch's own headers #error on a header that includes every operator.
@@ -39,19 +45,13 @@ function(accel_layer name)
   if(needs_torch)
     target_link_libraries(accel_${name} PUBLIC torch)
   endif()
-  set_target_properties(accel_${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_target_properties(accel_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ACCEL_BATCH})
   if(headers MATCHES "tensors|operators")
     target_compile_definitions(accel_${name} PRIVATE TORCH_ASSERT_ONLY_METHOD_OPERATORS)
   endif()
   if(NOT name STREQUAL core) # its symbols are visible to plugins, which is another set of flags
     accel_precompiled_headers(accel_${name} ${headers})
   endif()
-endfunction()
-
-# accel_compile_together(<group> <file>...): one compilation in presets with unity builds. For small
-# files of which headers are most of the work; a large one is compiled alone, to be edited quickly.
-function(accel_compile_together group)
-  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
 endfunction()
 
 # accel_compile_quickly(<target>): for setup code, which runs once and is much of templates.
@@ -86,7 +86,7 @@ function(accel_test name)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ACCEL_BATCH})
   accel_compile_quickly(${name})
   accel_link_layers(${name} ${ARG_LAYERS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)

@@ -1,6 +1,6 @@
 # What nearly every file of a kind of layer includes, parsed once: torch/nn takes 20 s, core 2 s.
 # A file still includes all it uses; tests/lint/headers.py compiles each header without these.
-set(accel_headers_contracts ${CMAKE_SOURCE_DIR}/core/registry.h)
+set(accel_headers_contracts ${CMAKE_SOURCE_DIR}/core/recipe/registry.h)
 set(accel_headers_tensors <ATen/core/Tensor.h> ${accel_headers_contracts})
 # Any one operator brings what all of them include.
 set(accel_headers_operators <ATen/ops/zeros.h> ${accel_headers_tensors})

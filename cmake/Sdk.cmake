@@ -1,8 +1,8 @@
 # What plugins are compiled against: <build>/include/accel and, installed, include/accel. Headers of
 # core that declare components, and one that has their digest: a plugin is loaded only by an
 # accel-run that was built with the same.
-set(pending callback dataset input_path log metric model optimizer plugin_abi registry schedule
-  targets task tracker)
+set(pending api/block api/callback api/dataset api/input_path api/metric api/model api/optimizer api/plugin_abi
+  api/schedule api/targets api/task api/tracker base/log recipe/registry)
 set(ACCEL_SDK_HEADERS)
 while(pending) # those headers and all that they include
   list(POP_FRONT pending name)
@@ -10,7 +10,7 @@ while(pending) # those headers and all that they include
   if(NOT header IN_LIST ACCEL_SDK_HEADERS)
     list(APPEND ACCEL_SDK_HEADERS ${header})
     file(STRINGS ${header} includes REGEX "^#include \"core/.*\\.h\"")
-    string(REGEX REPLACE "#include \"core/([a-z_0-9]+)\\.h\"[^;]*" "\\1" includes "${includes}")
+    string(REGEX REPLACE "#include \"core/([a-z_0-9/]+)\\.h\"[^;]*" "\\1" includes "${includes}")
     list(APPEND pending ${includes})
   endif()
 endwhile()
@@ -18,10 +18,14 @@ list(SORT ACCEL_SDK_HEADERS)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ACCEL_SDK_HEADERS})
 
 set(ACCEL_SDK_DIR ${CMAKE_BINARY_DIR}/include/accel)
-file(MAKE_DIRECTORY ${ACCEL_SDK_DIR}/core)
 foreach(header ${ACCEL_SDK_HEADERS})
-  get_filename_component(name ${header} NAME)
-  file(CREATE_LINK ${header} ${ACCEL_SDK_DIR}/core/${name} SYMBOLIC)
+  file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${header})
+  get_filename_component(folder ${path} DIRECTORY)
+  file(MAKE_DIRECTORY ${ACCEL_SDK_DIR}/${folder})
+  file(CREATE_LINK ${header} ${ACCEL_SDK_DIR}/${path} SYMBOLIC)
+  if(ACCEL_TORCH)
+    install(FILES ${header} DESTINATION include/accel/${folder} COMPONENT plugin-sdk)
+  endif()
 endforeach()
 
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/runner/plugin/sdk/plugin_entry.cpp
@@ -44,9 +48,9 @@ if(ACCEL_TORCH)
 endif()
 include(AddPlugin)
 
-# What find_package(accel-run) reads, in the build tree too.
+# What find_package(accel-run) reads, in the build tree too; cmake/package/ has the files.
 set(package lib/cmake/accel-run)
-file(COPY ${CMAKE_SOURCE_DIR}/cmake/accel-run-config.cmake ${CMAKE_SOURCE_DIR}/cmake/AddPlugin.cmake
+file(COPY ${CMAKE_SOURCE_DIR}/cmake/package/accel-run-config.cmake ${CMAKE_SOURCE_DIR}/cmake/AddPlugin.cmake
   DESTINATION ${CMAKE_BINARY_DIR}/${package})
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/${package}/accel-run-config-version.cmake
@@ -60,11 +64,17 @@ function(accel_take_plugins target)
     LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/plugin_exports.txt)
 endfunction()
 
-# Installed with the executable: the headers of libtorch as well, which are those it was built with.
+# The component "plugin-sdk", with the headers of the libtorch that the executable was built with. The
+# package itself is part of "library" too.
 if(ACCEL_TORCH)
-  install(FILES ${ACCEL_SDK_HEADERS} DESTINATION include/accel/core)
   install(FILES ${ACCEL_SDK_DIR}/accel_sdk.h
-    ${CMAKE_SOURCE_DIR}/runner/plugin/sdk/plugin_entry.cpp DESTINATION include/accel)
-  install(DIRECTORY ${TORCH_DIR}/include/ DESTINATION include/accel-torch)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/${package}/ DESTINATION ${package})
+    ${CMAKE_SOURCE_DIR}/runner/plugin/sdk/plugin_entry.cpp
+    DESTINATION include/accel COMPONENT plugin-sdk)
+  install(DIRECTORY ${TORCH_DIR}/include/ DESTINATION include/accel-torch COMPONENT plugin-sdk)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins DESTINATION share/accel-run COMPONENT plugin-sdk
+    PATTERN CMakeLists.txt EXCLUDE PATTERN "*.so*" EXCLUDE)
+  foreach(component plugin-sdk library)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/${package}/ DESTINATION ${package} COMPONENT ${component}
+      PATTERN built-with.cmake EXCLUDE)
+  endforeach()
 endif()

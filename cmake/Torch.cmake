@@ -43,6 +43,8 @@ foreach(library libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.
   endif()
 endforeach()
 # After `tools/bootstrap.sh cuda` there is all that a GPU takes.
+set(ACCEL_TORCH_CUDA_LIBRARIES)
 if(EXISTS ${TORCH_DIR}/cuda_pins.txt)
-  file(GLOB ACCEL_TORCH_LIBRARIES ${TORCH_DIR}/lib/*.so*)
+  file(GLOB ACCEL_TORCH_CUDA_LIBRARIES ${TORCH_DIR}/lib/*.so*)
+  list(REMOVE_ITEM ACCEL_TORCH_CUDA_LIBRARIES ${ACCEL_TORCH_LIBRARIES})
 endif()

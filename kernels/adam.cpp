@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/cpu_target.h"
-#include "kernels/adam_cpu.h"
-#include "kernels/kernels.h"
-#include "kernels/parallel.h"
+#include "core/base/cpu_target.h"
+#include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/parallel.h"
 
 namespace accel {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements that are worth a thread
+constexpr int64_t kGrain = 32768;  // minimum elements per thread
 
 bool is_dense_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
@@ -67,7 +67,7 @@ void reference_step(const AdamRule& rule, const AdamTensors& tensors) {
 void adam_step_(const AdamRule& rule, const AdamTensors& tensors) {
   if (!takes(rule, tensors)) return reference_step(rule, tensors);
   AdamFactors by;
-  float of_step = -1;  // the one that `by` is of; most parameters have had as many
+  float of_step = -1;  // the step count of `by`; most parameters share it
   for (size_t i = 0; i < tensors.parameters.size(); ++i) {
     const float step = *tensors.steps[i].const_data_ptr<float>();
     if (step != of_step) by = factors_of(rule, step);

@@ -7,19 +7,19 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention_cpu.h"
-#include "kernels/matrix_product.h"
-#include "kernels/parallel.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/matrix_product.h"
+#include "kernels/cpu/parallel.h"
 
 namespace accel {
 namespace {
 
 // Measured on Xeons with 2 MiB of second-level cache.
-constexpr int64_t kScores = 1 << 17;    // computed together; as many slopes beside them
-constexpr int64_t kCausalQueries = 64;  // at most, because keys behind all of them are left out
-constexpr int64_t kMostKeys = 512, kMostCausalKeys = 2048;  // beyond, ATen's is as fast or faster
+constexpr int64_t kScores = 1 << 17;    // of one block; the backward pass has as many gradients
+constexpr int64_t kCausalQueries = 64;  // a limit, because keys after the block are skipped
+constexpr int64_t kMostKeys = 512, kMostCausalKeys = 2048;  // beyond, ATen is as fast or faster
 
-/// [batch, heads, length, width] as it lies in memory.
+/// A [batch, heads, length, width] tensor in memory.
 template <typename Number>
 struct Heads {
   Number* data;
@@ -30,7 +30,7 @@ struct Heads {
   }
 };
 
-/// From one row to the next; where there is none, any that a product takes.
+/// Stride between rows; for a single row any valid leading dimension.
 int64_t step_of(const at::Tensor& x) {
   return x.size(2) == 1 ? x.size(3) : x.stride(2);
 }
@@ -43,7 +43,7 @@ Heads<float> written_heads(const at::Tensor& x) {
   return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), step_of(x)};
 }
 
-/// Whether each head is a matrix that a product takes.
+/// Whether each head is a matrix in BLAS layout.
 bool is_heads(const at::Tensor& x) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
   return x.defined() && x.is_cpu() && x.dim() == 4 && x.scalar_type() == at::kFloat &&
@@ -51,7 +51,7 @@ bool is_heads(const at::Tensor& x) {
          step_of(x) >= x.size(3) && step_of(x) <= kMost;
 }
 
-/// Autograd gives an undefined tensor where there was none.
+/// Autograd passes an undefined tensor for a missing mask.
 bool has_mask(const AttentionCall& call) {
   return call.mask && call.mask->defined();
 }
@@ -69,7 +69,7 @@ bool takes_mask(const AttentionCall& call) {
   return true;
 }
 
-/// So many that what follows starts where a cache line does.
+/// Rounds up to whole cache lines.
 int64_t whole_lines(int64_t numbers) {
   constexpr int64_t kLine = 64 / sizeof(float);
   return (numbers + kLine - 1) / kLine * kLine;
@@ -80,12 +80,12 @@ struct HeadPlace {
   int64_t batch, head;
 };
 
-/// Some queries of a head, and how many keys any of them sees.
+/// A block of queries of a head, and the number of keys that any of them attends to.
 struct QueryBlock {
   int64_t first, count, keys;
 };
 
-/// A call's tensors as they lie in memory.
+/// Memory layout of a call's tensors.
 class AttentionOperands {
  public:
   explicit AttentionOperands(const AttentionCall& call)
@@ -113,12 +113,12 @@ class AttentionOperands {
     const int64_t first = index * block_, count = std::min(block_, queries - first);
     return {first, count, seen(first + count)};
   }
-  /// Keys that any of the queries before `end` sees.
+  /// Number of keys that the queries before `end` attend to.
   int64_t seen(int64_t end) const { return is_causal_ ? std::min(end, keys) : keys; }
-  /// Of one block at most, in whole cache lines.
+  /// Size of the scores of a block, in whole cache lines.
   int64_t scores() const { return whole_lines(block_ * keys); }
 
-  /// Computes the products of some queries with the keys, into `to`.
+  /// Computes the products of a block of queries with the keys, into `to`.
   ScoreRows scores(const HeadPlace& at, const QueryBlock& of, float* to) const {
     matrix_product({q.at(at.batch, at.head, of.first), q.step},
                    {k.at(at.batch, at.head, 0), k.step, true}, {of.count, of.keys, width},
@@ -136,21 +136,21 @@ class AttentionOperands {
 
  private:
   bool is_causal_;
-  int64_t block_;  // queries whose scores are computed together
+  int64_t block_;  // queries per block
   struct {
     const float* data = nullptr;
     int64_t steps[4] = {};
   } mask_;
 };
 
-/// [batch, heads, length, width] with the lengths before the heads in memory, as ATen's.
+/// [batch, heads, length, width] with ATen's memory layout [batch, length, heads, width].
 at::Tensor empty_like_atens(const at::Tensor& x) {
   return at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
 }
 
-/// task(i, scratch) for each i below `count`, in all threads, of which each has `numbers` of its
-/// own as scratch. There are never less than two tasks, if need be an empty one: outside of several
-/// tasks products take all threads, and their bits depend on how many these are.
+/// Runs task(i, scratch) for each i below `count` in all threads; `scratch` holds `numbers` values.
+/// A single task gets an empty one beside it: outside of parallel regions BLAS uses all threads,
+/// and its rounding depends on their number.
 template <typename Task>
 void for_each_task(int64_t count, int64_t numbers, const Task& task) {
   const at::Tensor scratch = at::empty({at::get_num_threads(), numbers}, at::kFloat);
@@ -161,8 +161,8 @@ void for_each_task(int64_t count, int64_t numbers, const Task& task) {
   });
 }
 
-/// The gradients of one head, whose blocks are taken from the last to the first: in a causal call
-/// the last one sees all keys that any sees, so it writes what the others add to.
+/// Gradients of one head. Blocks are processed from the last to the first: in a causal call the
+/// last block attends to all keys, so it stores the gradients that the others add to.
 class HeadBackward {
  public:
   HeadBackward(const AttentionOperands& in, const Attended& attended,
@@ -176,7 +176,7 @@ class HeadBackward {
         logs_(attended.logs.const_data_ptr<float>()),
         log_steps_(attended.logs.strides()) {}
 
-  /// Of one thread.
+  /// Scratch values per thread.
   int64_t scratch() const { return 2 * in_.scores() + whole_lines(in_.queries); }
 
   void head(const HeadPlace& at, float* scratch) const {

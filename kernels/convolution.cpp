@@ -6,16 +6,16 @@
 
 #include <algorithm>
 
-#include "kernels/kernels.h"
-#include "kernels/parallel.h"
-#include "kernels/widening.h"
-#include "kernels/windows_cpu.h"
+#include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/upcast.h"
 
 namespace accel {
 namespace {
 
-// From so many weights for a window on, measured on Xeons for 1x1 and 3x3 windows of 64 to 2048
-// channels: rearranging weights takes a time that does not shrink with the images.
+// Minimum of weights per output position, measured on Xeons for 1x1 and 3x3 windows of 64 to 2048
+// channels. ATen's reordering of weights takes a time that does not depend on the images.
 constexpr int64_t kWeightsForWindow = 4096;
 
 ImageWindows windows_of(const at::Tensor& x, const at::Tensor& weight,
@@ -36,10 +36,10 @@ ImageWindows windows_of(const at::Tensor& x, const at::Tensor& weight,
 bool is_plain(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
   return tensor.is_cpu() && tensor.dim() == 4 && tensor.is_contiguous() && tensor.numel() > 0 &&
-         (type == at::kFloat || (type == at::kBFloat16 && !widens(type)));
+         (type == at::kFloat || (type == at::kBFloat16 && !upcasts(type)));
 }
 
-/// What columns_of() contiguous images is, of numbers of any kind as wide as Number.
+/// columns_of() for contiguous images of elements as wide as Number.
 template <typename Number>
 void gather(const at::Tensor& x, const ImageWindows& windows, const at::Tensor& columns) {
   const auto* from = static_cast<const Number*>(x.const_data_ptr());
@@ -55,19 +55,19 @@ void gather(const at::Tensor& x, const ImageWindows& windows, const at::Tensor& 
 /// [batch * positions, numbers]
 at::Tensor columns_of(const at::Tensor& x, const ImageWindows& windows) {
   at::Tensor columns = at::empty({x.size(0) * windows.positions(), windows.numbers()}, x.options());
-  if (stands_for_fused()) return columns;
+  if (fakes_fused()) return columns;
   x.scalar_type() == at::kFloat ? gather<float>(x, windows, columns)
                                 : gather<uint16_t>(x, windows, columns);
   return columns;
 }
 
-/// The gradient for images of one for columns_of(), summed in float32.
+/// The inverse of columns_of() for gradients: sums in float32.
 at::Tensor images_of(const at::Tensor& narrow_columns, const at::Tensor& x,
                      const ImageWindows& windows) {
   const int64_t size = windows.positions() * windows.numbers();
-  const at::Tensor columns = wide(narrow_columns);
+  const at::Tensor columns = upcast(narrow_columns);
   const at::Tensor images = at::zeros_like(x, columns.options());
-  if (stands_for_fused()) return narrow(images, x.scalar_type());
+  if (fakes_fused()) return downcast(images, x.scalar_type());
   const float* from = columns.const_data_ptr<float>();
   float* to = images.mutable_data_ptr<float>();
   for_each_part(x.size(0), 1, [&](int64_t begin, int64_t end) {
@@ -75,7 +75,7 @@ at::Tensor images_of(const at::Tensor& narrow_columns, const at::Tensor& x,
       scatter_windows_cpu(from + i * size, windows, to + i * windows.image());
     }
   });
-  return narrow(images, x.scalar_type());
+  return downcast(images, x.scalar_type());
 }
 
 }  // namespace

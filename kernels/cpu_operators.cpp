@@ -1,5 +1,6 @@
 #include "kernels/cpu_operators.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_cpu_dispatch.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_cpu_dispatch.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
@@ -16,8 +17,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/convolution.h"
-#include "kernels/kernels.h"
-#include "kernels/widening.h"
+#include "kernels/cpu/upcast.h"
 
 namespace accel {
 namespace {
@@ -30,7 +30,7 @@ bool is_fused() {
   return kernels() == Kernels::kFused;
 }
 
-/// Whether `value` is no tensor, or one of `type`.
+/// Whether `value` is not a tensor, or a tensor of `type`.
 template <typename Value>
 bool fits(const Value& value, at::ScalarType type) {
   if constexpr (std::is_same_v<Value, Tensor>) return value.scalar_type() == type;
@@ -40,37 +40,37 @@ bool fits(const Value& value, at::ScalarType type) {
   return true;
 }
 
-// ATen's lists of arguments are long: the last ones are taken as they come.
+// ATen's argument lists are long: the last arguments are forwarded as a pack.
 
 template <auto kOperator, typename... In>
 auto widened(const Tensor& first, In... in) {
   const auto type = first.scalar_type();
-  const bool is_widened = widens(type) && is_fused() && (fits(in, type) && ...);
-  return is_widened ? computed_wide<kOperator>(first, in...) : kOperator(first, in...);
+  const bool is_upcast = upcasts(type) && is_fused() && (fits(in, type) && ...);
+  return is_upcast ? compute_in_fp32<kOperator>(first, in...) : kOperator(first, in...);
 }
 
 constexpr auto kAttention = &at::cpu::_scaled_dot_product_flash_attention_for_cpu;
 constexpr auto kAttentionBackward = &at::cpu::_scaled_dot_product_flash_attention_for_cpu_backward;
 
-/// `in` has what AttentionCall has besides queries, in its order.
+/// `in`: the fields of AttentionCall after the query, in order.
 template <typename... In>
 std::tuple<Tensor, Tensor> own_attention(const Tensor& query, In... in) {
   const AttentionCall call = {query, in...};
   return is_fused() && attends(call) ? attend(call) : kAttention(query, in...);
 }
 
-/// The second result, of each row the log of a sum, is in float32 for all types.
+/// The log-sum-exp result is float32 for all types.
 template <typename... In>
 std::tuple<Tensor, Tensor> attention(const Tensor& query, In... in) {
   const auto type = query.scalar_type();
-  if (!widens(type) || !is_fused() || !(fits(in, type) && ...)) {
+  if (!upcasts(type) || !is_fused() || !(fits(in, type) && ...)) {
     return own_attention(query, in...);
   }
-  auto [out, sums] = own_attention(wide(query), wide(in)...);
-  return {narrow(out, type), sums};
+  auto [out, sums] = own_attention(upcast(query), upcast(in)...);
+  return {downcast(out, type), sums};
 }
 
-/// `in` has what attention() was given and gave.
+/// `in`: arguments and results of attention().
 template <typename... In>
 AttentionGradients own_attention_backward(const Tensor& dout, In... in) {
   const auto with = std::tie(in...);
@@ -85,11 +85,11 @@ AttentionGradients own_attention_backward(const Tensor& dout, In... in) {
 template <typename... In>
 AttentionGradients attention_backward(const Tensor& dout, In... in) {
   const auto type = dout.scalar_type();
-  if (!widens_attention_gradients(type) || !is_fused()) return own_attention_backward(dout, in...);
-  return narrow(own_attention_backward(wide(dout), wide(in)...), type);
+  if (!upcasts_attention_gradients(type) || !is_fused()) return own_attention_backward(dout, in...);
+  return downcast(own_attention_backward(upcast(dout), upcast(in)...), type);
 }
 
-/// `rest`: what ConvolutionCall has, in its order.
+/// `rest`: the fields of ConvolutionCall, in order.
 template <typename... Rest>
 Tensor convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
                    Rest... rest) {
@@ -99,7 +99,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const OptionalTensor& 
   return at::native::convolution(x, weight, bias, rest...);
 }
 
-/// In 16 bits oneDNN takes four times as long for gradients of windows that lie in one channel.
+/// oneDNN's 16-bit gradients of single-channel windows take four times as long.
 bool is_faster_wide(const Tensor& x, const Tensor& weight) {
   return has_16_bits(x.scalar_type()) && x.dim() == 4 && x.size(1) == 1 && weight.size(1) == 1;
 }
@@ -111,7 +111,7 @@ ConvolutionGradients convolution_backward(const Tensor& dy, const Tensor& x, con
     return convolve_by_products_backward(dy, x, weight, {rest...});
   }
   if (is_fused() && is_faster_wide(x, weight) && fits(dy, x.scalar_type())) {
-    return computed_wide<&at::native::convolution_backward>(dy, x, weight, bias, rest...);
+    return compute_in_fp32<&at::native::convolution_backward>(dy, x, weight, bias, rest...);
   }
   return at::native::convolution_backward(dy, x, weight, bias, rest...);
 }
@@ -122,14 +122,14 @@ constexpr auto kConvolutionBackward =
     &convolution_backward<IntArrayRef, IntArrayRef, IntArrayRef, bool, IntArrayRef, int64_t,
                           std::array<bool, 3>>;
 
-/// Those that compute 16-bit types in float32, and whether a type is one of these, by name.
+/// By operator name: whether it computes a 16-bit type in float32.
 std::map<std::string, bool (*)(at::ScalarType)>& wide_operators() {
   static std::map<std::string, bool (*)(at::ScalarType)> operators;
   return operators;
 }
 
-/// Each with the types that it computes in float32.
-void stand_in(torch::Library& aten) {
+/// Registers each operator with the types that it computes in float32.
+void stub(torch::Library& aten) {
   using T = const Tensor&;
   using M = const OptionalTensor&;
   using S = const at::Scalar&;
@@ -139,22 +139,22 @@ void stand_in(torch::Library& aten) {
     aten.impl(name, kernel);
     wide_operators()[std::string("aten::").append(name)] = widens_type;
   };
-  put("mm", &widened<&at::cpu::mm, T>, &widens);
-  put("bmm", &widened<&at::cpu::bmm, T>, &widens);
-  put("addmm", &widened<&at::cpu::addmm, T, T, S, S>, &widens);
-  put("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>, &widens);
+  put("mm", &widened<&at::cpu::mm, T>, &upcasts);
+  put("bmm", &widened<&at::cpu::bmm, T>, &upcasts);
+  put("addmm", &widened<&at::cpu::addmm, T, T, S, S>, &upcasts);
+  put("baddbmm", &widened<&at::cpu::baddbmm, T, T, S, S>, &upcasts);
   put("_scaled_dot_product_flash_attention_for_cpu", &attention<T, T, double, bool, M, Scale>,
-      &widens);
+      &upcasts);
   put("_scaled_dot_product_flash_attention_for_cpu_backward",
-      &attention_backward<T, T, T, T, T, double, bool, M, Scale>, &widens_attention_gradients);
-  put("convolution", &widened<kConvolution, T, M, I, I, I, bool, I, int64_t>, &widens);
+      &attention_backward<T, T, T, T, T, double, bool, M, Scale>, &upcasts_attention_gradients);
+  put("convolution", &widened<kConvolution, T, M, I, I, I, bool, I, int64_t>, &upcasts);
   put("convolution_backward",
       &widened<kConvolutionBackward, T, T, at::OptionalIntArrayRef, I, I, I, bool, I, int64_t,
                std::array<bool, 3>>,
-      &widens);
+      &upcasts);
 }
 
-/// PyTorch warns of a kernel that takes another's place.
+/// Suppresses PyTorch's warning about replaced kernels.
 class Silence final : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
@@ -162,18 +162,21 @@ class Silence final : public c10::WarningHandler {
 
 }  // namespace
 
-torch::Library& put_before_aten(void (*stand_in)(torch::Library& aten)) {
+torch::Library& register_cpu_overrides(void (*stub)(torch::Library& aten)) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   auto* aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
-  stand_in(*aten);
+  stub(*aten);
   return *aten;
 }
 
-void stand_in_for_aten() {
-  static const torch::Library& for_good = put_before_aten(&stand_in);
-  (void)for_good;
+void use_kernels(Kernels kernels) {
+  if (kernels == Kernels::kFused) {
+    static const torch::Library& registered = register_cpu_overrides(&stub);
+    (void)registered;
+  }
+  set_kernels_of_process(kernels);
 }
 
 bool is_computed_wide(const std::string& name, at::ScalarType type) {

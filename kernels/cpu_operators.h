@@ -1,9 +1,12 @@
-// The kernels of this folder that stand in for ATen's own, so that every model has them.
+// CPU overrides: kernels of this folder registered in place of ATen's, so that every model uses
+// them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
 #include <string>
+
+#include "kernels/choice.h"
 
 namespace torch {
 class Library;
@@ -11,17 +14,18 @@ class Library;
 
 namespace accel {
 
-/// Lets `stand_in` enter kernels for the CPU that take the place of ATen's, without the warning
-/// that PyTorch has for that. They stay for the process's life.
-torch::Library& put_before_aten(void (*stand_in)(torch::Library& aten));
+/// Sets the kernels of all threads of the process; initially the reference kernels. The first call
+/// with kFused overrides ATen's matrix products, attention and convolutions on the CPU by
+/// kernels/cpu/upcast.h, kernels/attention.h and kernels/convolution.h, for the arguments that
+/// these support, in threads whose kernels() are kFused.
+void use_kernels(Kernels kernels);
 
-/// From now on ATen's matrix products, attention and convolutions on the CPU are those of
-/// kernels/widening.h, kernels/attention.h and kernels/convolution.h for what these take, in
-/// threads of which kernels() are the fused ones. Once for a process; more calls do nothing.
-void stand_in_for_aten();
+/// Calls `stub` to register CPU kernels in place of ATen's for the life of the process, without
+/// PyTorch's warning.
+torch::Library& register_cpu_overrides(void (*stub)(torch::Library& aten));
 
-/// Whether an operator of ATen's, like "aten::mm", is then computed in float32 for tensors of
-/// `type`.
+/// Whether the fused kernels compute an ATen operator, such as "aten::mm", in float32 for tensors
+/// of `type`.
 bool is_computed_wide(const std::string& name, at::ScalarType type);
 
 }  // namespace accel

@@ -8,16 +8,16 @@
 
 #include <algorithm>
 
-#include "kernels/cross_entropy_cpu.h"
-#include "kernels/kernels.h"
-#include "kernels/parallel.h"
+#include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/parallel.h"
 
 namespace accel {
 namespace {
 
 using torch::autograd::variable_list;
 
-/// Rows of logits and what each is to be.
+/// Rows of logits and their targets.
 struct LabelledRows {
   const float* logits;
   const int64_t* targets;
@@ -54,7 +54,7 @@ float mean_of_rows(const LabelledRows& in, float* log_sums) {
   return static_cast<float>(total / static_cast<double>(in.counted()));
 }
 
-/// `slope`: of what is differentiated, by the mean.
+/// `slope`: the gradient of the mean.
 void gradient_of_mean(const LabelledRows& in, const float* log_sums, float slope, float* gradient) {
   const float scale = slope / static_cast<float>(in.counted());
   for_each_part(in.rows, 1, [&](int64_t begin, int64_t end) {
@@ -78,7 +78,7 @@ class CrossEntropy final : public torch::autograd::Function<CrossEntropy> {
     at::Tensor mean = at::empty({}, logits.options());
     context->save_for_backward({logits, targets, log_sums});
     context->saved_data["ignored"] = ignored;
-    if (stands_for_fused()) return mean;
+    if (fakes_fused()) return mean;
     const LabelledRows in(logits, targets, ignored);
     in.check_targets();
     mean.fill_(mean_of_rows(in, log_sums.mutable_data_ptr<float>()));
@@ -89,7 +89,7 @@ class CrossEntropy final : public torch::autograd::Function<CrossEntropy> {
                                 const variable_list& slopes) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor gradient = at::empty_like(saved[0]);
-    if (!stands_for_fused()) {
+    if (!fakes_fused()) {
       gradient_of_mean({saved[0], saved[1], context->saved_data["ignored"].toInt()},
                        saved[2].const_data_ptr<float>(), slopes[0].item<float>(),
                        gradient.mutable_data_ptr<float>());

@@ -7,10 +7,10 @@
 
 #include <limits>
 
-#include "kernels/kernels.h"
-#include "kernels/max_pool_cpu.h"
-#include "kernels/parallel.h"
-#include "kernels/widening.h"
+#include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/upcast.h"
 
 namespace accel {
 namespace {
@@ -32,7 +32,7 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const at::Tensor places = at::empty(y.sizes(), x.options().dtype(at::kInt));
     context->save_for_backward({places});
     context->saved_data["shape"] = x.sizes().vec();
-    if (stands_for_fused()) return y;
+    if (fakes_fused()) return y;
     const float* in = x.const_data_ptr<float>();
     float* out = y.mutable_data_ptr<float>();
     int32_t* to = places.mutable_data_ptr<int32_t>();
@@ -50,7 +50,7 @@ class MaxPool2d : public torch::autograd::Function<MaxPool2d> {
     const std::vector<int64_t> shape = context->saved_data["shape"].toIntVector();
     const at::Tensor dy = gradients[0].contiguous();
     const at::Tensor dx = at::zeros(shape, dy.options());
-    if (stands_for_fused()) return {dx, {}};
+    if (fakes_fused()) return {dx, {}};
     const int64_t inner = shape[2] * shape[3], outer = dy.size(2) * dy.size(3);
     const float* slopes = dy.const_data_ptr<float>();
     const int32_t* from = places.const_data_ptr<int32_t>();
@@ -77,7 +77,7 @@ bool takes(const at::Tensor& x, PoolSizes sizes) {
 
 at::Tensor max_pool(const at::Tensor& x, PoolSizes sizes) {
   if (takes(x, sizes)) {
-    return narrow(MaxPool2d::apply(wide(x), plane_of(x, sizes)), x.scalar_type());
+    return downcast(MaxPool2d::apply(upcast(x), plane_of(x, sizes)), x.scalar_type());
   }
   return at::max_pool2d(x, {sizes.window, sizes.window}, {sizes.stride, sizes.stride},
                         {sizes.padding, sizes.padding});

@@ -9,21 +9,21 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/kernels.h"
-#include "kernels/parallel.h"
-#include "kernels/squares_cpu.h"
+#include "kernels/choice.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/parallel.h"
 
 namespace accel {
 namespace {
 
-constexpr int64_t kPart = 1 << 18;  // elements that one thread sums at a time
+constexpr int64_t kPart = 1 << 18;  // elements per partial sum
 
 struct NormPart {
   const float* data;
   int64_t count;
 };
 
-/// Cut at the same places whoever sums them.
+/// The boundaries do not depend on the number of threads.
 void cut(const std::vector<at::Tensor>& tensors, std::vector<NormPart>& parts) {
   parts.clear();
   for (const at::Tensor& tensor : tensors) {
@@ -34,19 +34,19 @@ void cut(const std::vector<at::Tensor>& tensors, std::vector<NormPart>& parts) {
   }
 }
 
-bool takes(const at::Tensor& tensor) {
+bool takes_norm(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
 }  // namespace
 
 at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
-  if (kernels() != Kernels::kFused || !std::all_of(tensors.begin(), tensors.end(), takes)) {
+  if (kernels() != Kernels::kFused || !std::all_of(tensors.begin(), tensors.end(), takes_norm)) {
     return at::linalg_vector_norm(at::stack(at::_foreach_norm(tensors, 2.0)), 2.0);
   }
-  thread_local std::vector<NormPart> memory_of_parts;  // a step takes none from the heap
+  thread_local std::vector<NormPart> memory_of_parts;  // no allocation per step
   thread_local std::vector<double> memory_of_sums;
-  std::vector<NormPart>& parts = memory_of_parts;  // other threads have others
+  std::vector<NormPart>& parts = memory_of_parts;  // worker threads have separate instances
   std::vector<double>& sums = memory_of_sums;
   cut(tensors, parts);
   sums.assign(parts.size(), 0);

@@ -1,16 +1,16 @@
-// The length of many tensors as one vector.
+// Norm of a list of tensors.
 #pragma once
 
 #include <vector>
 
-#include "core/batch.h"
+#include "core/api/batch.h"
 
 namespace accel {
 
-/// The L2 norm of all elements of `tensors`, one or more: 0-d, float32 where they are. Reference:
-/// the norm of at::_foreach_norm's, as Python's clip_grad_norm_. The fused kernel takes contiguous
-/// float32 on the CPU, reads each element once with all threads, and is nearer to the true norm;
-/// the same bits for any number of threads.
+/// The L2 norm of all elements of `tensors` (at least one), 0-d; float32 for float32 tensors.
+/// Reference: the norm of at::_foreach_norm, as Python's clip_grad_norm_. The fused kernel supports
+/// contiguous float32 on the CPU, reads each element once, uses all threads and is more accurate;
+/// its bits do not depend on the number of threads.
 at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors);
 
 }  // namespace accel

@@ -1,35 +1,20 @@
-// BERT: a bidirectional transformer with a head for classes, labels or hidden tokens. Parameters
-// are named as in Hugging Face's BERT.
+// BERT: a bidirectional transformer encoder with a head for sequence classification, token
+// classification or masked language modeling. Parameter names are those of Hugging Face's BERT.
 #include <nlohmann/json.hpp>
 
 #include "models/bert_model.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
 
 constexpr BertKind kBertKind = {.model = "bert",
                                 .base = "bert",
-                                .blocks = "encoder.layer",
-                                .query = "attention.self.query",
-                                .key = "attention.self.key",
-                                .value = "attention.self.value",
-                                .attended = "attention.output.dense",
-                                .attended_norm = "attention.output.LayerNorm",
-                                .inner = "intermediate.dense",
-                                .outer = "output.dense",
-                                .outer_norm = "output.LayerNorm",
                                 .pooled = "bert.pooler.dense",
                                 .classifier = "classifier",
                                 .transform = "cls.predictions.transform.dense",
                                 .transform_norm = "cls.predictions.transform.LayerNorm",
-                                .token_bias = "cls.predictions.bias",
-                                .pooled_activation = HfActivation::kTanh,
-                                .token_activation = {},
-                                .has_segments = true,
-                                .skips_pads = false,
-                                .drops_attended = true,
-                                .drops_before_pooling = false,
-                                .labels_drop_alike = true};
+                                .token_bias = "cls.predictions.bias"};
 
 class Bert final : public BertModel {
  public:
@@ -39,10 +24,8 @@ class Bert final : public BertModel {
   static constexpr bool kGenerates = false;
 
   static Schema<BertOptions> schema() {
-    return with_bert_dropout(kBertKind, bert_sizes(kBertKind)
-                                            .field("epsilon", &BertOptions::epsilon,
-                                                   "Added to a norm's variance.", more_than(0.0))
-                                            .on_resume(Change::kImpossible));
+    return with_bert_dropout(kBertKind,
+                             with_norm_eps(bert_sizes(kBertKind), "Added to a norm's variance."));
   }
   static bool reads(const std::string& model_type) { return model_type == "bert"; }
   static BertOptions from_config(HfConfig& config) { return bert_options_in(config); }

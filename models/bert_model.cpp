@@ -1,17 +1,245 @@
 #include "models/bert_model.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/init.h>
+#include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "models/sizes.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "models/hf/hf_sizes.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/self_attention.h"
+#include "models/layers/sizes.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
+
+Schema<BertOptions> bert_sizes(const BertKind& kind) {
+  const auto count = at_least<int64_t>(1);
+  auto sizes = with_sizes(transformer_schema<BertOptions>("Maximum sequence length."),
+                          "Features inside a block's MLP; auto: four times the hidden size.");
+  if (kind.has_segments) {
+    std::move(sizes)
+        .field("segments", &BertOptions::segments, "Number of token types (texts per sequence).",
+               count)
+        .on_resume(Change::kImpossible);
+  }
+  auto heads = std::move(sizes)  // NOLINT(bugprone-use-after-move): field() adds in place
+                   .field("head", &BertOptions::head,
+                          "classes (or numbers) of the text, masked tokens, or labels of tokens; "
+                          "auto: by the targets.")
+                   .on_resume(Change::kImpossible);
+  return with_num_classes(std::move(heads), "Number of classes, or of values to predict.", 1)
+      .field("activation", &BertOptions::activation,
+             kind.token_activation ? "Within the MLP." : "Within the MLP and the token head.")
+      .on_resume(Change::kImpossible);
+}
+
+Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
+  const auto chance = within(0.0, 1.0);
+  return with_weights(
+      std::move(schema)
+          .field("dropout", &BertOptions::dropout,
+                 "Dropout of embeddings, attention weights and block outputs.", chance)
+          .field("attention_dropout", &BertOptions::attention_dropout,
+                 "Dropout of attention weights; auto: dropout.", if_given<Auto>(chance))
+          .field("head_dropout", &BertOptions::head_dropout,
+                 kind.labels_drop_alike
+                     ? "Dropout before the head for classes or labels; auto: dropout."
+                     : "Dropout before the head for classes; auto: dropout.",
+                 if_given<Auto>(chance))
+          .check([](const BertOptions& options, const Node& node, Reading& reading) {
+            check_multiple({"hidden_size", options.hidden_size}, {"num_heads", options.num_heads},
+                           node, reading);
+          }));
+}
+
+Auto<int64_t> bert_classes_in(const HfConfig& config) {
+  const std::string architecture = config.architecture();
+  for (const char* end : {"ForSequenceClassification", "ForTokenClassification"}) {
+    if (architecture.ends_with(end)) return {label_count(config)};
+  }
+  return {};
+}
+
+BertOptions bert_options_in(HfConfig& config) {
+  constexpr auto kNotBuilt = "this model does not do";
+  config.want("position_embedding_type", "absolute", kNotBuilt);
+  config.want("is_decoder", false, kNotBuilt);
+  config.want("add_cross_attention", false, kNotBuilt);
+  config.want("tie_word_embeddings", true, kNotBuilt);
+  BertOptions options;
+  options.vocab_size = {config.integer("vocab_size")};
+  options.max_seq_len = {config.integer("max_position_embeddings", 512)};
+  read_hf_sizes(config, {}, options);
+  options.segments = config.integer("type_vocab_size", 2);
+  options.dropout = config.number("hidden_dropout_prob", 0.1);
+  options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.1)};
+  options.head_dropout = {config.number("classifier_dropout", options.dropout)};
+  options.num_classes = bert_classes_in(config);
+  return options;
+}
+
+void write_bert_options(const BertOptions& options, nlohmann::json& config) {
+  write_hf_sizes(options, options.intermediate_size.value_or(4 * options.hidden_size), {}, config);
+  config["type_vocab_size"] = options.segments;
+  config["hidden_dropout_prob"] = options.dropout;
+  config["attention_probs_dropout_prob"] = options.attention_dropout.value_or(options.dropout);
+  config["classifier_dropout"] = options.head_dropout.value_or(options.dropout);
+}
+
+void write_bert_head(const BertKind& kind, const std::string& prefix, const WeightShapes& shapes,
+                     nlohmann::json& config) {
+  const std::string tables = std::string(kind.base).append(".embeddings.");
+  config["vocab_size"] = shapes.at(tables + "word_embeddings.weight").at(0);
+  config["max_position_embeddings"] = shapes.at(tables + "position_embeddings.weight").at(0);
+  const auto outputs = [&](const char* layer) -> std::optional<int64_t> {
+    const auto found = shapes.find(std::string(layer).append(".weight"));
+    return found == shapes.end() ? std::nullopt : std::optional(found->second.at(0));
+  };
+  if (outputs(kind.pooled)) {
+    config["architectures"] = {prefix + "ForSequenceClassification"};
+    write_labels(*outputs(kind.classifier), config);
+  } else if (const std::optional<int64_t> labels = outputs(kBertLabels)) {
+    config["architectures"] = {prefix + "ForTokenClassification"};
+    write_labels(*labels, config);
+  } else {
+    config["architectures"] = {prefix + "ForMaskedLM"};
+  }
+}
+
+namespace {
+
+/// The module that registers `path`, and the last component of the path.
+struct BertPlace {
+  std::shared_ptr<BertPart> part;  ///< null: the module itself
+  BertPart& in;
+  std::string name;
+};
+
+BertPlace place_of(BertPart& in, const std::string& path) {
+  const size_t dot = path.rfind('.');
+  if (dot == path.npos) return {nullptr, in, path};
+  std::shared_ptr<BertPart> part = bert_part(in, path.substr(0, dot));
+  BertPart& module = *part;
+  return {std::move(part), module, path.substr(dot + 1)};
+}
+
+}  // namespace
+
+std::shared_ptr<BertPart> bert_part(BertPart& in, const std::string& path) {
+  const BertPlace place = place_of(in, path);
+  const auto children = place.in.named_children();
+  if (const auto* known = children.find(place.name)) return *known;
+  return place.in.register_module(place.name, std::make_shared<BertPart>());
+}
+
+AdaptedLinear bert_linear(BertPart& in, const std::string& path, int64_t inputs, int64_t outputs) {
+  const BertPlace place = place_of(in, path);
+  return place.in.register_module(place.name, AdaptedLinear(inputs, outputs));
+}
+
+torch::nn::LayerNorm bert_norm(BertPart& in, const std::string& path, const BertOptions& options) {
+  const BertPlace place = place_of(in, path);
+  const auto norm = torch::nn::LayerNormOptions({options.hidden_size}).eps(options.norm_eps);
+  return place.in.register_module(place.name, torch::nn::LayerNorm(norm));
+}
+
+at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size) {
+  const BertPlace place = place_of(in, path);
+  return place.in.register_parameter(place.name, at::zeros({size}));
+}
+
+BertLayer::BertLayer(const BertKind& kind, const BertOptions& options)
+    : heads_(options.num_heads),
+      activation_(options.activation),
+      dropout_(options.dropout),
+      attention_dropout_(options.attention_dropout.value_or(options.dropout)),
+      drops_attended_(kind.drops_attended) {
+  const int64_t width = options.hidden_size, hidden = options.intermediate_size.value_or(4 * width);
+  query_ = bert_linear(*this, kind.query, width, width);
+  key_ = bert_linear(*this, kind.key, width, width);
+  value_ = bert_linear(*this, kind.value, width, width);
+  attended_ = bert_linear(*this, kind.attended, width, width);
+  attended_norm_ = bert_norm(*this, kind.attended_norm, options);
+  inner_ = bert_linear(*this, kind.inner, width, hidden);
+  outer_ = bert_linear(*this, kind.outer, hidden, width);
+  outer_norm_ = bert_norm(*this, kind.outer_norm, options);
+}
+
+at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
+                              TokenPositions places) {
+  const at::Tensor asking = select_cls_token(x, places);
+  const at::Tensor attended = attended_->forward(
+      attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, x, mask,
+             places));
+  const at::Tensor seen =
+      attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
+  const at::Tensor inner = activate(activation_, *inner_, seen);
+  return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
+}
+
+BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab,
+                         int64_t context)
+    : dropout_(options.dropout) {
+  if (kind.skips_pads) pad_ = options.pad;
+  const auto embeddings = bert_part(*this, "embeddings");
+  const auto table = [&](const char* name, torch::nn::EmbeddingOptions size) {
+    return embeddings->register_module(name, torch::nn::Embedding(size));
+  };
+  const auto padded = [&](int64_t rows) {
+    return torch::nn::EmbeddingOptions(rows, options.hidden_size).padding_idx(pad_);
+  };
+  words_ = table("word_embeddings", padded(vocab));
+  positions_ = table("position_embeddings", padded(first_position(kind, options) + context));
+  if (kind.has_segments) {
+    segments_ = table("token_type_embeddings", {options.segments, options.hidden_size});
+  }
+  norm_ = bert_norm(*embeddings, "LayerNorm", options);
+  torch::nn::ModuleList list;
+  for (int64_t i = 0; i < options.num_layers; ++i) {
+    layers_.push_back(std::make_shared<BertLayer>(kind, options));
+    list->push_back(layers_.back());
+  }
+  const BertPlace blocks = place_of(*this, kind.blocks);
+  blocks.in.register_module(blocks.name, list);
+}
+
+at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
+  if (!pad_) return at::arange(tokens.size(1), tokens.options());
+  const at::Tensor counted = tokens.ne(*pad_).to(tokens.scalar_type());
+  return counted.cumsum(1).mul(counted).add(*pad_);
+}
+
+at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read) {
+  const at::Tensor& tokens = batch.inputs;
+  at::Tensor x = words_->forward(tokens);
+  if (segments_) {
+    // With a single token type, texts of a pair are separated only by special tokens.
+    const bool told_apart = batch.segments.defined() && segments_->options.num_embeddings() > 1;
+    x = x.add(told_apart ? segments_->forward(batch.segments) : segments_->weight.select(0, 0));
+  }
+  x = norm_->forward(x.add(positions_->forward(positions_of(tokens))));
+  x = at::dropout(x, dropout_, is_training());
+  std::optional<at::Tensor> mask;
+  if (batch.lengths.defined()) {
+    const at::Tensor places = at::arange(tokens.size(1), tokens.options());
+    mask = places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1);
+  }
+  for (const auto& layer : layers_) {
+    const bool is_last = layer == layers_.back();
+    x = run_block(*layer, x, mask, is_last ? positions_to_compute(read) : TokenPositions::kAll);
+  }
+  return x;
+}
+
 namespace {
 
 constexpr double kBertWeightDeviation = 0.02;
 
-/// The token that fills, which starts at zero though it is trained; transformers takes the first
-/// one, unless it is told another.
+/// The padding token, whose embedding starts at zero but is trained; transformers' default is token
+/// 0.
 int64_t filling_token(const DataShape& data) {
   return data.padding ? data.padding->input : 0;
 }
@@ -30,7 +258,7 @@ void initialise(BertPart& net) {
   }
 }
 
-/// What the targets ask for.
+/// The head for the type of the targets.
 BertHead head_for(const DataShape& data) {
   if (data.input.empty() || data.target != data.input) return BertHead::kClasses;
   return data.classes > 0 ? BertHead::kLabels : BertHead::kTokens;
@@ -44,16 +272,15 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
       head_dropout_(options.head_dropout.value_or(options.dropout)),
       numeric_(has_numeric_targets(context.data)) {
   const DataShape& data = context.data;
-  want_tokens(kind.model, data);
+  require_tokens(kind.model, data);
   const int64_t length = data.input.empty() ? 0 : data.input[0];
-  const int64_t vocab = sufficient_size({kind.model, "vocab", options.vocab, data.vocab});
-  longest_ = sufficient_size({kind.model, "context", options.context, length});
+  const int64_t vocab = sufficient_size({kind.model, "vocab_size", options.vocab_size, data.vocab});
+  longest_ = sufficient_size({kind.model, "max_seq_len", options.max_seq_len, length});
   if (kind.skips_pads && options.pad >= vocab) {
     throw Error(ExitCode::kRecipe,
-                "'pad' of the model '" + std::string(kind.model) + "' is " +
-                    std::to_string(options.pad) + ", but token ids are below " +
-                    std::to_string(vocab),
-                "give the tokenizer's token for padding");
+                text("'pad' of the model '{}' is {}, but token ids are below {}", kind.model,
+                     options.pad, vocab),
+                "set the tokenizer's padding token");
   }
   encoder_ = net_->register_module(kind.base,
                                    std::make_shared<BertEncoder>(kind, options, vocab, longest_));
@@ -65,17 +292,18 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
 }
 
 void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {
-  const int64_t width = options.width;
+  const int64_t width = options.hidden_size;
   const BertHead head = options.head.value_or(head_for(data));
   if (head == BertHead::kClasses) {
     const int64_t classes =
-        equal_size({kind_.model, "classes", options.classes, output_count(data)});
+        equal_size({kind_.model, "num_classes", options.num_classes, output_count(data)});
     pooled_ = bert_linear(*net_, kind_.pooled, width, width);
     classifier_ = bert_linear(*net_, kind_.classifier, width, classes);
     return;
   }
   if (head == BertHead::kLabels) {
-    const int64_t labels = equal_size({kind_.model, "classes", options.classes, data.classes});
+    const int64_t labels =
+        equal_size({kind_.model, "num_classes", options.num_classes, data.classes});
     labels_ = bert_linear(*net_, kBertLabels, width, labels);
     if (!kind_.labels_drop_alike) head_dropout_ = options.dropout;
     return;
@@ -107,8 +335,8 @@ at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
 }
 
 at::Tensor BertModel::forward_batch(const Batch& batch) {
-  if (classifier_) return classes_of(encoder_->forward(batch, Places::kFirst));
-  const at::Tensor hidden = encoder_->forward(batch, Places::kAll);
+  if (classifier_) return classes_of(encoder_->forward(batch, TokenPositions::kFirst));
+  const at::Tensor hidden = encoder_->forward(batch, TokenPositions::kAll);
   if (labels_) return labels_->forward(dropped(hidden));
   const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
   return at::linear(transform_norm_->forward(y), encoder_->word_embedding(), token_bias_);

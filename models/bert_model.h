@@ -1,27 +1,172 @@
-// BERT and its kin as models: an encoder with a head for classes, for a label of each token or for
-// hidden tokens.
+// BERT-style models: options, the differences between BERT, RoBERTa and DistilBERT, encoder, and
+// heads for sequence classification, token classification and masked language modeling.
 #pragma once
 
-#include <memory>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/normalization.h>
 
-#include "core/model.h"
-#include "models/bert_encoder.h"
-#include "models/fitted_model.h"
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/api/batch.h"
+#include "core/api/block.h"
+#include "core/api/model.h"
+#include "models/hf/hf_family.h"
+#include "models/layers/activations.h"
+#include "models/layers/adapted_linear.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/token_positions.h"
 
 namespace accel {
 
-class BertModel : public BatchModel, public FittedModel {
+enum class BertHead { kClasses, kTokens, kLabels };
+
+template <>
+struct EnumNames<BertHead> {
+  static constexpr std::pair<BertHead, const char*> kValues[] = {{BertHead::kClasses, "classes"},
+                                                                 {BertHead::kTokens, "tokens"},
+                                                                 {BertHead::kLabels, "labels"}};
+};
+
+/// Options of all kinds. Options that a kind does not declare keep these defaults.
+struct BertOptions {
+  Auto<int64_t> vocab_size;
+  Auto<int64_t> max_seq_len;
+  int64_t num_layers = 4;
+  int64_t num_heads = 4;
+  int64_t hidden_size = 128;
+  Auto<int64_t> intermediate_size;
+  int64_t segments = 2;
+  int64_t pad = 1;
+  Auto<BertHead> head;
+  Auto<int64_t> num_classes;
+  HfActivation activation = HfActivation::kGelu;
+  double norm_eps = 1e-12;
+  double dropout = 0.1;
+  Auto<double> attention_dropout;
+  Auto<double> head_dropout;
+  LoraOptions lora;
+  FilePath weights;
+};
+
+/// Differences between the kinds; the defaults are BERT's. Names are dotted paths, relative to a
+/// block up to `outer_norm` and to the model after it.
+struct BertKind {
+  const char* model;                     ///< component name
+  const char* base;                      ///< the encoder
+  const char* blocks = "encoder.layer";  ///< relative to the encoder
+  const char* query = "attention.self.query";
+  const char* key = "attention.self.key";
+  const char* value = "attention.self.value";
+  const char* attended = "attention.output.dense";
+  const char* attended_norm = "attention.output.LayerNorm";
+  const char* inner = "intermediate.dense";
+  const char* outer = "output.dense";
+  const char* outer_norm = "output.LayerNorm";
+  const char* pooled;  ///< sequence classification head
+  const char* classifier;
+  const char* transform;  ///< masked language modeling head
+  const char* transform_norm;
+  const char* token_bias;
+  HfActivation pooled_activation = HfActivation::kTanh;
+  std::optional<HfActivation> token_activation = {};  ///< none: the option `activation`
+  bool has_segments = true;                           ///< has token type embeddings
+  bool skips_pads = false;     ///< positions count non-pad tokens from `pad` + 1; pad tokens have
+                               ///< position `pad`
+  bool drops_attended = true;  ///< applies dropout to the attention output
+  bool drops_before_pooling = false;  ///< applies dropout before the pooler too
+  bool labels_drop_alike = true;  ///< the token classification head uses `head_dropout` instead of
+                                  ///< `dropout`
+};
+
+/// The linear layer of the token classification head, in all kinds.
+inline constexpr auto kBertLabels = "classifier";
+
+/// Rows of the position table before the first token's.
+inline int64_t first_position(const BertKind& kind, const BertOptions& options) {
+  return kind.skips_pads ? options.pad + 1 : 0;
+}
+
+/// Declares the sizes of all kinds, and `segments` for kinds with token types.
+Schema<BertOptions> bert_sizes(const BertKind& kind);
+/// Declares the other options, which training may change.
+Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
+
+/// The number of classes or labels of a folder with such a head.
+Auto<int64_t> bert_classes_in(const HfConfig& config);
+
+/// Reads and writes the config keys shared by BERT and RoBERTa.
+BertOptions bert_options_in(HfConfig& config);
+void write_bert_options(const BertOptions& options, nlohmann::json& config);
+
+/// Writes the sizes given by `shapes`, and the architecture of the head: prefix "Roberta" gives
+/// RobertaForMaskedLM, for instance.
+void write_bert_head(const BertKind& kind, const std::string& prefix, const WeightShapes& shapes,
+                     nlohmann::json& config);
+
+/// A module whose submodules are registered by its creator.
+using BertPart = torch::nn::Module;
+
+/// The submodule at a dotted path; creates missing ones.
+std::shared_ptr<BertPart> bert_part(BertPart& in, const std::string& path);
+/// Registers a layer at a dotted path.
+AdaptedLinear bert_linear(BertPart& in, const std::string& path, int64_t inputs, int64_t outputs);
+torch::nn::LayerNorm bert_norm(BertPart& in, const std::string& path, const BertOptions& options);
+at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size);
+
+class BertLayer final : public torch::nn::Module, public Block {
+ public:
+  BertLayer(const BertKind& kind, const BertOptions& options);
+
+  /// `mask` is [batch, 1, 1, length], true for visible tokens. Returns the `places` of the output.
+  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
+                     TokenPositions places);
+
+ private:
+  at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+
+  int64_t heads_;
+  HfActivation activation_;
+  double dropout_, attention_dropout_;
+  bool drops_attended_;
+  AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr};
+  AdaptedLinear inner_{nullptr}, outer_{nullptr};
+  torch::nn::LayerNorm attended_norm_{nullptr}, outer_norm_{nullptr};
+};
+
+class BertEncoder final : public torch::nn::Module {
+ public:
+  /// For `vocab` tokens and sequences of at most `context` tokens.
+  BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context);
+
+  /// [batch, length, width]; the positions in `read` at least.
+  at::Tensor forward(const Batch& batch, TokenPositions read);
+  const at::Tensor& word_embedding() const { return words_->weight; }
+
+ private:
+  at::Tensor positions_of(const at::Tensor& tokens) const;
+
+  std::optional<int64_t> pad_;  ///< if set, positions skip this token
+  torch::nn::Embedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+  std::vector<std::shared_ptr<BertLayer>> layers_;
+  double dropout_;
+};
+
+class BertModel : public BatchModel, public InputSpec {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override;
-  void check_samples(const DataShape& data) const override {
+  void validate_input(const DataShape& data) const override {
     check_length(kind_.model, longest_, data);
   }
   TextOutput text_output() const override;
 
  protected:
-  /// `kind` must outlive the model. Throws Error (kRecipe) for data that it does not fit.
+  /// `kind` must outlive the model. Throws Error (kRecipe) for unsupported data.
   BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context);
 
  private:
@@ -32,9 +177,9 @@ class BertModel : public BatchModel, public FittedModel {
   const BertKind& kind_;
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> encoder_;
-  AdaptedLinear pooled_{nullptr}, classifier_{nullptr};  ///< of the head for classes
-  AdaptedLinear labels_{nullptr};                        ///< the head for labels
-  AdaptedLinear transform_{nullptr};                     ///< of the head for tokens
+  AdaptedLinear pooled_{nullptr}, classifier_{nullptr};  ///< classification head
+  AdaptedLinear labels_{nullptr};                        ///< token classification head
+  AdaptedLinear transform_{nullptr};                     ///< masked language modeling head
   torch::nn::LayerNorm transform_norm_{nullptr};
   at::Tensor token_bias_;
   HfActivation token_activation_;

@@ -1,22 +1,22 @@
-// The two convolutional networks of Radford, Metz and Chintala (ICLR 2016): one draws images out of
-// noise, the other tells them from real ones.
+// DCGAN: generator and discriminator of Radford, Metz and Chintala (ICLR 2016).
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 
-#include "core/error.h"
-#include "core/model.h"
-#include "core/registry.h"
-#include "models/batch_norm.h"
-#include "models/fitted_model.h"
-#include "models/sizes.h"
+#include "core/api/model.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/recipe/registry.h"
+#include "models/layers/batch_norm.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/sizes.h"
 
 namespace accel {
 namespace {
 
-constexpr double kDcganSpread = 0.02;  ///< of fresh weights
+constexpr double kDcganSpread = 0.02;  ///< standard deviation of initial weights
 constexpr double kDcganLeak = 0.2;
-constexpr int64_t kDcganScale = 4;  ///< by which two strided convolutions change a side
+constexpr int64_t kDcganScale = 4;  ///< change of the image side by two strided convolutions
 
 struct DcganDiscriminatorOptions {
   Auto<Shape> image;
@@ -44,8 +44,8 @@ Schema<Options> dcgan_schema() {
       .on_resume(Change::kImpossible)
       .check([](const Options& options, const Node& node, Reading& reading) {
         if (options.image && (*options.image).size() != 3) {
-          reading.problems.error(node.where, "'image' must be three numbers, not " +
-                                                 std::to_string((*options.image).size()));
+          reading.problems.error(
+              node.where, text("'image' must be three numbers, not {}", (*options.image).size()));
         }
       });
 }
@@ -55,12 +55,12 @@ Shape dcgan_image(const char* model, const Auto<Shape>& given, const DataShape& 
   const Shape image = equal_shape(model, "image", given, data.input);
   if (image[1] % kDcganScale == 0 && image[2] % kDcganScale == 0) return image;
   throw Error(ExitCode::kRecipe,
-              std::string("the model '") + model + "' wants images with sides that are multiples " +
-                  "of 4, not " + std::to_string(image[1]) + " x " + std::to_string(image[2]),
+              text("the model '{}' requires images with sides that are multiples of 4, not {} x {}",
+                   model, image[1], image[2]),
               "the transform 'resize' makes them fit");
 }
 
-/// An inner convolution and what follows it.
+/// An inner convolution with its norm and activation.
 template <class Convolution>
 class DcganBlock {
  public:
@@ -175,7 +175,7 @@ class DcganGenerator final : public Generator {
   std::shared_ptr<DcganGeneratorNet> net_;
 };
 
-class DcganDiscriminator final : public Model, public FittedModel {
+class DcganDiscriminator final : public Model, public InputSpec {
  public:
   static constexpr auto kName = "dcgan_discriminator";
   static constexpr auto kSummary = "One number per image: whether it is a real one.";
@@ -191,7 +191,9 @@ class DcganDiscriminator final : public Model, public FittedModel {
   at::Tensor forward(const at::Tensor& images) override { return net_->forward(images); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "regression"; }
-  void check_samples(const DataShape& data) const override { check_one_shape(kName, image_, data); }
+  void validate_input(const DataShape& data) const override {
+    check_one_shape(kName, image_, data);
+  }
 
  private:
   Shape image_;

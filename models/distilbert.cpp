@@ -1,8 +1,8 @@
-// DistilBERT: a BERT that does not tell texts of a sequence apart. Parameters are named as in
-// Hugging Face's DistilBERT.
+// DistilBERT: BERT without token types. Parameter names are those of Hugging Face's DistilBERT.
 #include <nlohmann/json.hpp>
 
 #include "models/bert_model.h"
+#include "models/hf/hf_sizes.h"
 
 namespace accel {
 namespace {
@@ -24,12 +24,16 @@ constexpr BertKind kDistilBertKind = {.model = "distilbert",
                                       .transform_norm = "vocab_layer_norm",
                                       .token_bias = "vocab_projector.bias",
                                       .pooled_activation = HfActivation::kRelu,
-                                      .token_activation = {},
                                       .has_segments = false,
-                                      .skips_pads = false,
                                       .drops_attended = false,
-                                      .drops_before_pooling = false,
                                       .labels_drop_alike = false};
+
+constexpr HfSizeKeys kDistilBertKeys = {.num_layers = "n_layers",
+                                        .num_heads = "n_heads",
+                                        .hidden_size = "dim",
+                                        .intermediate_size = "hidden_dim",
+                                        .activation = "activation",
+                                        .norm_eps = nullptr};
 
 class DistilBert final : public BertModel {
  public:
@@ -59,28 +63,21 @@ class DistilBert final : public BertModel {
 BertOptions DistilBert::from_config(HfConfig& config) {
   config.want("tie_word_embeddings", true, "this model does not do");
   BertOptions options;
-  options.vocab = {config.integer("vocab_size")};
-  options.context = {config.integer("max_position_embeddings", 512)};
-  options.layers = config.integer("n_layers");
-  options.heads = config.integer("n_heads");
-  options.width = config.integer("dim");
-  options.hidden = {config.integer("hidden_dim")};
-  options.activation = activation_in(config, "activation", HfActivation::kGelu);
+  options.vocab_size = {config.integer("vocab_size")};
+  options.max_seq_len = {config.integer("max_position_embeddings", 512)};
+  read_hf_sizes(config, kDistilBertKeys, options);
   options.dropout = config.number("dropout", 0.1);
   options.attention_dropout = {config.number("attention_dropout", 0.1)};
   options.head_dropout = {config.number("seq_classif_dropout", 0.2)};
-  options.classes = bert_classes_in(config);
+  options.num_classes = bert_classes_in(config);
   return options;
 }
 
 void DistilBert::to_config(const BertOptions& options, const WeightShapes& shapes,
                            nlohmann::json& config) {
   config["model_type"] = "distilbert";
-  config["n_layers"] = options.layers;
-  config["n_heads"] = options.heads;
-  config["dim"] = options.width;
-  config["hidden_dim"] = options.hidden.value_or(4 * options.width);
-  config["activation"] = config_name(options.activation);
+  const int64_t intermediate_size = options.intermediate_size.value_or(4 * options.hidden_size);
+  write_hf_sizes(options, intermediate_size, kDistilBertKeys, config);
   config["dropout"] = options.dropout;
   config["attention_dropout"] = options.attention_dropout.value_or(options.dropout);
   config["seq_classif_dropout"] = options.head_dropout.value_or(options.dropout);

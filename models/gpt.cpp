@@ -1,6 +1,6 @@
-// GPT-2: a causal transformer with learned positions whose head is its token embedding, or one of
-// its own. Parameters are named as in Hugging Face's GPT-2, with linear weights stored [out, in] as
-// nn.Linear does.
+// GPT-2: a causal transformer with learned positions; the head is tied to the token embedding or
+// separate. Parameter names are those of Hugging Face's GPT-2, with linear weights stored [out, in]
+// as in nn.Linear.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -11,31 +11,33 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/packed_texts.h"
-#include "models/activations.h"
-#include "models/adapted_linear.h"
-#include "models/block.h"
-#include "models/decoding.h"
-#include "models/fitted_model.h"
-#include "models/hf_family.h"
-#include "models/sizes.h"
-#include "models/texts_apart.h"
-#include "models/tied_embedding.h"
-#include "models/transformer_schema.h"
+#include "core/api/block.h"
+#include "core/api/packed_sequences.h"
+#include "models/hf/hf_family.h"
+#include "models/hf/hf_sizes.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/activations.h"
+#include "models/layers/adapted_linear.h"
+#include "models/layers/decoding.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/self_attention.h"
+#include "models/layers/sizes.h"
+#include "models/layers/tied_embedding.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
 
 struct GptOptions {
-  Auto<int64_t> vocab;
-  Auto<int64_t> context;
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t width = 128;
-  Auto<int64_t> hidden;
+  Auto<int64_t> vocab_size;
+  Auto<int64_t> max_seq_len;
+  int64_t num_layers = 4;
+  int64_t num_heads = 4;
+  int64_t hidden_size = 128;
+  Auto<int64_t> intermediate_size;
   HfActivation activation = HfActivation::kGeluTanh;
-  double epsilon = 1e-5;
-  bool tied = true;
+  double norm_eps = 1e-5;
+  bool tie_embeddings = true;
   double dropout = 0.0;
   Auto<double> attention_dropout;
   Auto<double> embedding_dropout;
@@ -48,13 +50,14 @@ constexpr double kGptWeightDeviation = 0.02;
 class GptAttention final : public torch::nn::Module {
  public:
   explicit GptAttention(const GptOptions& options)
-      : c_attn_(register_module("c_attn", AdaptedLinear(options.width, 3 * options.width))),
-        c_proj_(register_module("c_proj", AdaptedLinear(options.width, options.width))),
-        heads_(options.heads),
+      : c_attn_(
+            register_module("c_attn", AdaptedLinear(options.hidden_size, 3 * options.hidden_size))),
+        c_proj_(register_module("c_proj", AdaptedLinear(options.hidden_size, options.hidden_size))),
+        heads_(options.num_heads),
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
 
-  /// `mask`: which tokens may be seen; undefined: those before each.
+  /// `mask`: visible tokens; undefined: causal.
   at::Tensor forward(const at::Tensor& x, LayerCache* seen, const at::Tensor& mask) {
     const int64_t width = x.size(2);
     const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
@@ -83,8 +86,8 @@ class GptAttention final : public torch::nn::Module {
 class GptMlp final : public torch::nn::Module {
  public:
   GptMlp(const GptOptions& options, int64_t hidden)
-      : c_fc_(register_module("c_fc", AdaptedLinear(options.width, hidden))),
-        c_proj_(register_module("c_proj", AdaptedLinear(hidden, options.width))),
+      : c_fc_(register_module("c_fc", AdaptedLinear(options.hidden_size, hidden))),
+        c_proj_(register_module("c_proj", AdaptedLinear(hidden, options.hidden_size))),
         activation_(options.activation),
         dropout_(options.dropout) {}
 
@@ -102,14 +105,15 @@ class GptMlp final : public torch::nn::Module {
 };
 
 torch::nn::LayerNorm gpt_norm(const GptOptions& options) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width}).eps(options.epsilon));
+  return torch::nn::LayerNorm(
+      torch::nn::LayerNormOptions({options.hidden_size}).eps(options.norm_eps));
 }
 
 int64_t gpt_hidden(const GptOptions& options) {
-  return options.hidden.value_or(4 * options.width);
+  return options.intermediate_size.value_or(4 * options.hidden_size);
 }
 
-class GptBlock final : public Block {
+class GptBlock final : public torch::nn::Module, public Block {
  public:
   explicit GptBlock(const GptOptions& options)
       : ln_1_(register_module("ln_1", gpt_norm(options))),
@@ -134,12 +138,12 @@ class GptBlock final : public Block {
 class GptTransformer final : public torch::nn::Module {
  public:
   GptTransformer(int64_t vocab, int64_t context, const GptOptions& options)
-      : wte_(register_module("wte", torch::nn::Embedding(vocab, options.width))),
-        wpe_(register_module("wpe", torch::nn::Embedding(context, options.width))),
-        is_tied_(options.tied),
+      : wte_(register_module("wte", torch::nn::Embedding(vocab, options.hidden_size))),
+        wpe_(register_module("wpe", torch::nn::Embedding(context, options.hidden_size))),
+        is_tied_(options.tie_embeddings),
         dropout_(options.embedding_dropout.value_or(options.dropout)) {
     torch::nn::ModuleList list;
-    for (int64_t i = 0; i < options.layers; ++i) {
+    for (int64_t i = 0; i < options.num_layers; ++i) {
       blocks_.push_back(std::make_shared<GptBlock>(options));
       list->push_back(blocks_.back());
     }
@@ -148,12 +152,12 @@ class GptTransformer final : public torch::nn::Module {
     initialise();
   }
 
-  /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
+  /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
     return run(tokens, at::arange(first, first + tokens.size(1), tokens.options()), seen, {});
   }
-  at::Tensor forward_apart(const at::Tensor& tokens, const TextsApart& apart) {
+  at::Tensor forward_apart(const at::Tensor& tokens, const BlockDiagonalMask& apart) {
     return run(tokens, apart.positions, nullptr, apart.mask);
   }
 
@@ -181,7 +185,7 @@ class GptTransformer final : public torch::nn::Module {
         torch::nn::init::normal_(embedding->weight, 0.0, kGptWeightDeviation);
       }
     }
-    // Every block adds to the residual stream twice: keep its variance independent of the depth.
+    // Every block adds to the residual stream twice: keeps its variance independent of the depth.
     const double deviation =
         kGptWeightDeviation / std::sqrt(2.0 * static_cast<double>(blocks_.size()));
     for (const auto& block : blocks_) {
@@ -200,10 +204,11 @@ class GptTransformer final : public torch::nn::Module {
 
 class Gpt final : public LanguageModel,
                   public CachedDecoder,
-                  public KeepsTextsApart,
-                  public FittedModel {
+                  public PackedSequences,
+                  public InputSpec {
  public:
   static constexpr auto kName = "gpt";
+  static constexpr const char* kHintFor[] = {"gpt2", "gpt-2", "nanogpt"};
   static constexpr auto kSummary = "A GPT-2 language model: pre-norm blocks, GELU, a tied head.";
 
   static constexpr bool kGenerates = true;
@@ -218,14 +223,14 @@ class Gpt final : public LanguageModel,
   Gpt(const GptOptions& options, const ModelContext& context)
       : net_(std::make_shared<torch::nn::Module>()) {
     const DataShape& data = context.data;
-    want_tokens(kName, data);
+    require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
-    const int64_t vocab = sufficient_size({kName, "vocab", options.vocab, data.vocab});
-    longest_ = sufficient_size({kName, "context", options.context, length});
+    const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
+    longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     transformer_ = net_->register_module(
         "transformer", std::make_shared<GptTransformer>(vocab, longest_, options));
-    if (options.tied) return;
-    const auto no_bias = torch::nn::LinearOptions(options.width, vocab).bias(false);
+    if (options.tie_embeddings) return;
+    const auto no_bias = torch::nn::LinearOptions(options.hidden_size, vocab).bias(false);
     head_ = net_->register_module("lm_head", torch::nn::Linear(no_bias));
     torch::nn::init::normal_(head_->weight, 0.0, kGptWeightDeviation);
   }
@@ -239,8 +244,8 @@ class Gpt final : public LanguageModel,
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return transformer_->forward(tokens, &cache);
   }
-  at::Tensor hidden_apart(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return transformer_->forward_apart(tokens, texts_apart(segments));
+  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
+    return transformer_->forward_apart(tokens, block_diagonal_mask(segments));
   }
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override {
@@ -248,7 +253,7 @@ class Gpt final : public LanguageModel,
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
-  void check_samples(const DataShape& data) const override { check_length(kName, longest_, data); }
+  void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
   TextOutput text_output() const override { return TextOutput::kNextToken; }
 
  private:
@@ -259,29 +264,33 @@ class Gpt final : public LanguageModel,
 };
 
 Schema<GptOptions> Gpt::schema() {
-  auto sizes =
-      with_widths(transformer_schema<GptOptions>("Longest sequence it can see."),
-                  "Numbers per token within a block's MLP; auto: four times the width.")
-          .field("activation", &GptOptions::activation, "Between the MLP's two layers.")
-          .on_resume(Change::kImpossible)
-          .field("epsilon", &GptOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
-          .on_resume(Change::kImpossible)
-          .field("tied", &GptOptions::tied, "Whether the head is the token embedding.")
-          .on_resume(Change::kImpossible);
+  auto sizes = with_sizes(transformer_schema<GptOptions>("Maximum sequence length."),
+                          "Features inside a block's MLP; auto: four times the hidden size.")
+                   .field("activation", &GptOptions::activation, "Between the MLP's two layers.")
+                   .on_resume(Change::kImpossible);
+  sizes = with_tie_embeddings(with_norm_eps(std::move(sizes), "Added to a norm's variance."));
   const auto chance = within(0.0, 1.0);
   return with_weights(
       std::move(sizes)
           .field("dropout", &GptOptions::dropout,
-                 "Chance of dropping an embedding, an attention weight or a block's output.",
-                 chance)
+                 "Dropout of embeddings, attention weights and block outputs.", chance)
           .field("attention_dropout", &GptOptions::attention_dropout,
-                 "That of an attention weight, where it is another.", if_given<Auto>(chance))
+                 "Dropout of attention weights; auto: dropout.", if_given<Auto>(chance))
           .field("embedding_dropout", &GptOptions::embedding_dropout,
-                 "That of an embedding, where it is another.", if_given<Auto>(chance))
+                 "Dropout of embeddings; auto: dropout.", if_given<Auto>(chance))
           .check([](const GptOptions& options, const Node& node, Reading& reading) {
-            check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
+            check_multiple({"hidden_size", options.hidden_size}, {"num_heads", options.num_heads},
+                           node, reading);
           }));
 }
+
+constexpr HfSizeKeys kGptKeys = {.num_layers = "n_layer",
+                                 .num_heads = "n_head",
+                                 .hidden_size = "n_embd",
+                                 .intermediate_size = "n_inner",
+                                 .activation = "activation_function",
+                                 .norm_eps = "layer_norm_epsilon",
+                                 .intermediate_factor = 4};
 
 GptOptions Gpt::from_config(HfConfig& config) {
   constexpr auto kNotBuilt = "this model does not do";
@@ -289,15 +298,10 @@ GptOptions Gpt::from_config(HfConfig& config) {
   config.want("scale_attn_by_inverse_layer_idx", false, kNotBuilt);
   config.want("add_cross_attention", false, kNotBuilt);
   GptOptions options;
-  options.vocab = {config.integer("vocab_size")};
-  options.context = {config.integer("n_positions")};
-  options.layers = config.integer("n_layer");
-  options.heads = config.integer("n_head");
-  options.width = config.integer("n_embd");
-  options.hidden = {config.integer("n_inner", 4 * options.width)};
-  options.activation = activation_in(config, "activation_function", HfActivation::kGeluTanh);
-  options.epsilon = config.number("layer_norm_epsilon", 1e-5);
-  options.tied = config.flag("tie_word_embeddings", true);
+  options.vocab_size = {config.integer("vocab_size")};
+  options.max_seq_len = {config.integer("n_positions")};
+  read_hf_sizes(config, kGptKeys, options);
+  options.tie_embeddings = config.flag("tie_word_embeddings", true);
   options.dropout = config.number("resid_pdrop", 0.1);
   options.attention_dropout = {config.number("attn_pdrop", 0.1)};
   options.embedding_dropout = {config.number("embd_pdrop", 0.1)};
@@ -309,13 +313,8 @@ void Gpt::to_config(const GptOptions& options, const WeightShapes& shapes, nlohm
   config["architectures"] = {"GPT2LMHeadModel"};
   config["vocab_size"] = shapes.at("transformer.wte.weight").at(0);
   config["n_positions"] = shapes.at("transformer.wpe.weight").at(0);
-  config["n_layer"] = options.layers;
-  config["n_head"] = options.heads;
-  config["n_embd"] = options.width;
-  config["n_inner"] = gpt_hidden(options);
-  config["activation_function"] = config_name(options.activation);
-  config["layer_norm_epsilon"] = options.epsilon;
-  config["tie_word_embeddings"] = options.tied;
+  write_hf_sizes(options, gpt_hidden(options), kGptKeys, config);
+  config["tie_word_embeddings"] = options.tie_embeddings;
   config["resid_pdrop"] = options.dropout;
   config["attn_pdrop"] = options.attention_dropout.value_or(options.dropout);
   config["embd_pdrop"] = options.embedding_dropout.value_or(options.dropout);
@@ -326,7 +325,7 @@ HfNames Gpt::names(const GptOptions& options) {
   names.base = "transformer.";
   names.transposed = {"*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight"};
   names.unused = {"*.attn.bias", "*.attn.masked_bias"};
-  (options.tied ? names.unused : names.heads).push_back("lm_head.weight");
+  (options.tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
   return names;
 }
 

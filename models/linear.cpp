@@ -1,11 +1,11 @@
-// Linear and logistic regression: one affine map.
+// Linear and logistic regression.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-#include "core/model.h"
-#include "core/registry.h"
-#include "models/fitted_model.h"
-#include "models/sizes.h"
+#include "core/api/model.h"
+#include "core/recipe/registry.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/sizes.h"
 
 namespace accel {
 namespace {
@@ -15,7 +15,7 @@ struct LinearOptions {
   Auto<int64_t> outputs;
 };
 
-class LinearModel final : public Model, public FittedModel {
+class LinearModel final : public Model, public InputSpec {
  public:
   static constexpr auto kName = "linear";
   static constexpr auto kSummary = "One affine map: linear or logistic regression.";
@@ -45,7 +45,9 @@ class LinearModel final : public Model, public FittedModel {
   }
   torch::nn::Module& module() override { return *layer_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
-  void check_samples(const DataShape& data) const override { check_one_shape(kName, input_, data); }
+  void validate_input(const DataShape& data) const override {
+    check_one_shape(kName, input_, data);
+  }
 
  private:
   Shape input_;

@@ -1,6 +1,5 @@
-// Llama and its kin (Mistral, Qwen2, Qwen3): causal transformers with rotary positions, RMS norms,
-// a gated MLP, and keys and values that several heads share. Parameters are named as Hugging
-// Face's.
+// Llama, Mistral, Qwen2 and Qwen3: causal transformers with rotary positions, RMS norm, gated MLP
+// and grouped-query attention. Parameter names are Hugging Face's.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -9,18 +8,21 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/packed_texts.h"
-#include "models/activations.h"
-#include "models/adapted_linear.h"
-#include "models/block.h"
-#include "models/decoding.h"
-#include "models/fitted_model.h"
-#include "models/hf_family.h"
-#include "models/rope.h"
-#include "models/sizes.h"
-#include "models/texts_apart.h"
-#include "models/tied_embedding.h"
-#include "models/transformer_schema.h"
+#include "core/api/block.h"
+#include "core/api/packed_sequences.h"
+#include "core/base/text.h"
+#include "models/hf/hf_family.h"
+#include "models/hf/hf_sizes.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/activations.h"
+#include "models/layers/adapted_linear.h"
+#include "models/layers/decoding.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/rope.h"
+#include "models/layers/self_attention.h"
+#include "models/layers/sizes.h"
+#include "models/layers/tied_embedding.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
@@ -36,29 +38,29 @@ struct EnumNames<LlamaBias> {
 namespace {
 
 struct LlamaOptions {
-  Auto<int64_t> vocab;
-  Auto<int64_t> context;
-  int64_t layers = 4;
-  int64_t heads = 4;
-  Auto<int64_t> kv_heads;
-  Auto<int64_t> head_width;
-  int64_t width = 128;
-  Auto<int64_t> hidden;
+  Auto<int64_t> vocab_size;
+  Auto<int64_t> max_seq_len;
+  int64_t num_layers = 4;
+  int64_t num_heads = 4;
+  Auto<int64_t> num_kv_heads;
+  Auto<int64_t> head_dim;
+  int64_t hidden_size = 128;
+  Auto<int64_t> intermediate_size;
   HfActivation activation = HfActivation::kSilu;
-  double epsilon = 1e-6;
+  double norm_eps = 1e-6;
   RopeOptions rope;
   LlamaBias attention_bias = LlamaBias::kNone;
   bool mlp_bias = false;
-  bool query_norm = false;
-  bool tied = false;
+  bool qk_norm = false;
+  bool tie_embeddings = false;
   double attention_dropout = 0.0;
   LoraOptions lora;
   FilePath weights;
 
-  int64_t groups() const { return kv_heads.value_or(heads); }
-  int64_t per_head() const { return head_width.value_or(width / heads); }
-  /// Llama's own: two thirds of four times the width, rounded up to a multiple of 32.
-  int64_t inner() const { return hidden.value_or((8 * width / 3 + 31) / 32 * 32); }
+  int64_t groups() const { return num_kv_heads.value_or(num_heads); }
+  int64_t per_head() const { return head_dim.value_or(hidden_size / num_heads); }
+  /// Llama's default: two thirds of four times the hidden size, rounded up to a multiple of 32.
+  int64_t inner() const { return intermediate_size.value_or((8 * hidden_size / 3 + 31) / 32 * 32); }
 };
 
 constexpr double kLlamaWeightDeviation = 0.02;
@@ -87,16 +89,16 @@ class LlamaAttention final : public torch::nn::Module {
  public:
   explicit LlamaAttention(const LlamaOptions& options)
       : width_(options.per_head()), dropout_(options.attention_dropout) {
-    const int64_t all = options.heads * width_, shared = options.groups() * width_;
+    const int64_t all = options.num_heads * width_, shared = options.groups() * width_;
     const bool bias = options.attention_bias != LlamaBias::kNone;
-    q_proj_ = llama_linear(*this, "q_proj", options.width, all, bias);
-    k_proj_ = llama_linear(*this, "k_proj", options.width, shared, bias);
-    v_proj_ = llama_linear(*this, "v_proj", options.width, shared, bias);
-    o_proj_ = llama_linear(*this, "o_proj", all, options.width,
+    q_proj_ = llama_linear(*this, "q_proj", options.hidden_size, all, bias);
+    k_proj_ = llama_linear(*this, "k_proj", options.hidden_size, shared, bias);
+    v_proj_ = llama_linear(*this, "v_proj", options.hidden_size, shared, bias);
+    o_proj_ = llama_linear(*this, "o_proj", all, options.hidden_size,
                            options.attention_bias == LlamaBias::kAll);
-    if (!options.query_norm) return;
-    q_norm_ = register_module("q_norm", std::make_shared<LlamaNorm>(width_, options.epsilon));
-    k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.epsilon));
+    if (!options.qk_norm) return;
+    q_norm_ = register_module("q_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
+    k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
   }
 
   at::Tensor forward(const at::Tensor& x, const RopeTurns& turns, const at::Tensor& mask,
@@ -113,7 +115,7 @@ class LlamaAttention final : public torch::nn::Module {
   }
 
  private:
-  /// [batch, length, heads x width] to [batch, heads, length, width], each head normalised.
+  /// [batch, length, heads x width] to [batch, heads, length, width], with a norm per head.
   at::Tensor by_head(const at::Tensor& x, const std::shared_ptr<LlamaNorm>& norm) const {
     const at::Tensor heads = x.view({x.size(0), x.size(1), -1, width_});
     return (norm ? norm->forward(heads) : heads).transpose(1, 2);
@@ -128,7 +130,7 @@ class LlamaAttention final : public torch::nn::Module {
 class LlamaMlp final : public torch::nn::Module {
  public:
   explicit LlamaMlp(const LlamaOptions& options) : activation_(options.activation) {
-    const int64_t width = options.width, inner = options.inner();
+    const int64_t width = options.hidden_size, inner = options.inner();
     gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
     up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
     down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
@@ -144,17 +146,19 @@ class LlamaMlp final : public torch::nn::Module {
   AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
-class LlamaBlock final : public Block {
+class LlamaBlock final : public torch::nn::Module, public Block {
  public:
   explicit LlamaBlock(const LlamaOptions& options) {
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options));
     mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options));
-    const auto norm = [&] { return std::make_shared<LlamaNorm>(options.width, options.epsilon); };
+    const auto norm = [&] {
+      return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
+    };
     before_ = register_module("input_layernorm", norm());
     between_ = register_module("post_attention_layernorm", norm());
   }
 
-  /// `mask`: which tokens may be seen; undefined: those before each.
+  /// `mask`: visible tokens; undefined: causal.
   at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
                      LayerCache* seen) {
     const at::Tensor x =
@@ -172,23 +176,25 @@ class LlamaBody final : public torch::nn::Module {
  public:
   LlamaBody(int64_t vocab, const LlamaOptions& options)
       : rope_(options.rope, options.per_head()),
-        embed_tokens_(register_module("embed_tokens", torch::nn::Embedding(vocab, options.width))),
-        is_tied_(options.tied) {
+        embed_tokens_(
+            register_module("embed_tokens", torch::nn::Embedding(vocab, options.hidden_size))),
+        is_tied_(options.tie_embeddings) {
     torch::nn::ModuleList list;
-    for (int64_t i = 0; i < options.layers; ++i) {
+    for (int64_t i = 0; i < options.num_layers; ++i) {
       blocks_.push_back(std::make_shared<LlamaBlock>(options));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
-    norm_ = register_module("norm", std::make_shared<LlamaNorm>(options.width, options.epsilon));
+    norm_ =
+        register_module("norm", std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps));
   }
 
-  /// `seen`: what came before `tokens`; null: nothing, and nothing is kept.
+  /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
     return run(tokens, rope_.turns(first, tokens.size(1), tokens.device()), {}, seen);
   }
-  at::Tensor forward_apart(const at::Tensor& tokens, const TextsApart& apart) {
+  at::Tensor forward_apart(const at::Tensor& tokens, const BlockDiagonalMask& apart) {
     RopeTurns turns = rope_.turns(0, tokens.size(1), tokens.device());
     for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
       *part = part->index({apart.positions}).unsqueeze(1);  // [batch, 1, length, width]
@@ -218,10 +224,11 @@ class LlamaBody final : public torch::nn::Module {
 
 class Llama final : public LanguageModel,
                     public CachedDecoder,
-                    public KeepsTextsApart,
-                    public FittedModel {
+                    public PackedSequences,
+                    public InputSpec {
  public:
   static constexpr auto kName = "llama";
+  static constexpr const char* kHintFor[] = {"llama2", "llama3", "mistral", "qwen2", "qwen3"};
   static constexpr auto kSummary =
       "A Llama language model, or with a few options a Mistral, Qwen2 or Qwen3.";
   static constexpr bool kGenerates = true;
@@ -235,19 +242,20 @@ class Llama final : public LanguageModel,
                         nlohmann::json& config);
   static HfNames names(const LlamaOptions& options) {
     HfNames names{"model.", {}, {"*.rotary_emb.inv_freq"}};
-    (options.tied ? names.unused : names.heads).push_back("lm_head.weight");
+    (options.tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
     return names;
   }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
       : net_(std::make_shared<torch::nn::Module>()) {
     const DataShape& data = context.data;
-    want_tokens(kName, data);
+    require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
-    const int64_t vocab = sufficient_size({kName, "vocab", options.vocab, data.vocab});
-    longest_ = sufficient_size({kName, "context", options.context, length});
+    const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
+    longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options));
-    if (!options.tied) head_ = llama_linear(*net_, "lm_head", options.width, vocab, false);
+    if (!options.tie_embeddings)
+      head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
     for (const auto& module : net_->modules(false)) {
       if (auto* linear = module->as<torch::nn::Linear>()) {
         torch::nn::init::normal_(linear->weight, 0.0, kLlamaWeightDeviation);
@@ -265,14 +273,14 @@ class Llama final : public LanguageModel,
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return body_->forward(tokens, &cache);
   }
-  at::Tensor hidden_apart(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return body_->forward_apart(tokens, texts_apart(segments));
+  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
+    return body_->forward_apart(tokens, block_diagonal_mask(segments));
   }
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
-  void check_samples(const DataShape& data) const override { check_length(kName, longest_, data); }
+  void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
   TextOutput text_output() const override { return TextOutput::kNextToken; }
 
  private:
@@ -283,76 +291,76 @@ class Llama final : public LanguageModel,
 };
 
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
-  const NamedSize heads = {"heads", options.heads};
-  const bool whole =
-      options.head_width || check_multiple({"width", options.width}, heads, node, reading);
+  const NamedSize heads = {"num_heads", options.num_heads};
+  const bool whole = options.head_dim ||
+                     check_multiple({"hidden_size", options.hidden_size}, heads, node, reading);
   if (whole && options.per_head() % 2 != 0) {
-    reading.problems.error(
-        node.where, "a head's width must be even, not " + std::to_string(options.per_head()));
+    reading.problems.error(node.where,
+                           text("a head's width must be even, not {}", options.per_head()));
   }
-  check_multiple(heads, {"kv_heads", options.groups()}, node, reading);
+  check_multiple(heads, {"num_kv_heads", options.groups()}, node, reading);
 }
 
 Schema<LlamaOptions> Llama::schema() {
   using Options = LlamaOptions;
   const auto count = at_least<int64_t>(1);
   auto heads =
-      transformer_schema<Options>("Longest sequence it is to see.")
-          .field("kv_heads", &Options::kv_heads,
-                 "Heads of keys and values, shared by the others; auto: as many.",
+      transformer_schema<Options>("Maximum sequence length.")
+          .field("num_kv_heads", &Options::num_kv_heads,
+                 "Key and value heads (grouped-query attention); auto: num_heads.",
                  if_given<Auto>(count))
           .on_resume(Change::kImpossible)
-          .field("head_width", &Options::head_width,
-                 "Numbers per token in a head; auto: width / heads.", if_given<Auto>(count))
+          .renamed_from("kv_heads")
+          .hint_for({"num_key_value_heads", "n_kv_heads"})
+          .field("head_dim", &Options::head_dim,
+                 "Features in a head; auto: hidden_size / num_heads.", if_given<Auto>(count))
+          .on_resume(Change::kImpossible)
+          .renamed_from("head_width");
+  auto sizes =
+      with_sizes(std::move(heads), "Features inside the MLP; auto: 8/3 of the hidden size.")
+          .field("activation", &Options::activation, "Activation of the MLP's gate.")
           .on_resume(Change::kImpossible);
-  auto kinds =
-      with_widths(std::move(heads), "Numbers per token within the MLP; auto: 8/3 of the width.")
-          .field("activation", &Options::activation, "Of the MLP's gate.")
-          .on_resume(Change::kImpossible)
-          .field("epsilon", &Options::epsilon, "Added to a norm's mean square.", more_than(0.0))
-          .on_resume(Change::kImpossible)
-          .field("rope", &Options::rope, "How positions turn queries and keys.")
-          .on_resume(Change::kImpossible)
-          .field("attention_bias", &Options::attention_bias,
-                 "Which maps of attention add a bias; Qwen2: qkv.")
-          .on_resume(Change::kImpossible)
-          .field("mlp_bias", &Options::mlp_bias, "Whether the MLP's maps add one.")
-          .on_resume(Change::kImpossible)
-          .field("query_norm", &Options::query_norm,
-                 "Whether queries and keys are normalised, as in Qwen3.")
-          .on_resume(Change::kImpossible)
-          .field("tied", &Options::tied, "Whether the head is the token embedding.")
-          .on_resume(Change::kImpossible);
+  auto kinds = with_norm_eps(std::move(sizes), "Added to a norm's mean square.")
+                   .field("rope", &Options::rope, "Rotary position embedding.")
+                   .on_resume(Change::kImpossible)
+                   .field("attention_bias", &Options::attention_bias,
+                          "Attention layers with a bias; Qwen2: qkv.")
+                   .on_resume(Change::kImpossible)
+                   .field("mlp_bias", &Options::mlp_bias, "Whether the MLP's layers have a bias.")
+                   .on_resume(Change::kImpossible)
+                   .field("qk_norm", &Options::qk_norm,
+                          "Whether queries and keys are normalised, as in Qwen3.")
+                   .on_resume(Change::kImpossible)
+                   .renamed_from("query_norm")
+                   .hint_for({"use_qk_norm"});
+  kinds = with_tie_embeddings(std::move(kinds));
   return with_weights(std::move(kinds)
                           .field("attention_dropout", &Options::attention_dropout,
-                                 "Chance of dropping an attention weight.", within(0.0, 1.0))
+                                 "Dropout of attention weights.", within(0.0, 1.0))
                           .check(&check_llama));
 }
+
+constexpr HfSizeKeys kLlamaKeys = {.norm_eps = "rms_norm_eps"};
 
 LlamaOptions Llama::from_config(HfConfig& config) {
   const std::string type = config.model_type();
   LlamaOptions options;
-  options.vocab = {config.integer("vocab_size")};
-  options.context = {config.integer("max_position_embeddings", 2048)};
-  options.layers = config.integer("num_hidden_layers");
-  options.heads = config.integer("num_attention_heads");
-  options.kv_heads = {config.integer("num_key_value_heads", options.heads)};
-  options.width = config.integer("hidden_size");
-  const int64_t even = options.heads > 0 ? options.width / options.heads : 0;
-  options.head_width = {config.integer("head_dim", type == "qwen3" ? 128 : even)};
-  options.hidden = {config.integer("intermediate_size")};
-  options.activation = activation_in(config, "hidden_act", HfActivation::kSilu);
-  options.epsilon = config.number("rms_norm_eps", 1e-6);
+  options.vocab_size = {config.integer("vocab_size")};
+  options.max_seq_len = {config.integer("max_position_embeddings", 2048)};
+  read_hf_sizes(config, kLlamaKeys, options);
+  options.num_kv_heads = {config.integer("num_key_value_heads", options.num_heads)};
+  const int64_t even = options.num_heads > 0 ? options.hidden_size / options.num_heads : 0;
+  options.head_dim = {config.integer("head_dim", type == "qwen3" ? 128 : even)};
   options.rope = RopeOptions::from_config(config);
   const bool biased = type != "mistral" && type != "qwen2" && config.flag("attention_bias", false);
   if (biased) options.attention_bias = LlamaBias::kAll;
   if (type == "qwen2") options.attention_bias = LlamaBias::kInputs;
   options.mlp_bias = type == "llama" && config.flag("mlp_bias", false);
-  options.query_norm = type == "qwen3";
-  options.tied = config.flag("tie_word_embeddings", false);
+  options.qk_norm = type == "qwen3";
+  options.tie_embeddings = config.flag("tie_word_embeddings", false);
   options.attention_dropout = config.number("attention_dropout", 0.0);
   const bool slides = type == "mistral" || config.flag("use_sliding_window", false);
-  if (slides && config.integer("sliding_window", *options.context) < *options.context) {
+  if (slides && config.integer("sliding_window", *options.max_seq_len) < *options.max_seq_len) {
     config.want("sliding_window", nullptr, "this model does not do");
   }
   return options;
@@ -362,7 +370,7 @@ void Llama::to_config(const LlamaOptions& options, const WeightShapes& shapes,
                       nlohmann::json& config) {
   const bool plain = options.attention_bias == LlamaBias::kNone && !options.mlp_bias;
   std::string type = "llama", name = "LlamaForCausalLM";
-  if (options.query_norm) {
+  if (options.qk_norm) {
     type = "qwen3", name = "Qwen3ForCausalLM";
   } else if (options.attention_bias == LlamaBias::kInputs) {
     type = "qwen2", name = "Qwen2ForCausalLM";
@@ -372,19 +380,14 @@ void Llama::to_config(const LlamaOptions& options, const WeightShapes& shapes,
   config["model_type"] = type;
   config["architectures"] = {name};
   config["vocab_size"] = shapes.at("model.embed_tokens.weight").at(0);
-  if (options.context) config["max_position_embeddings"] = *options.context;
-  config["num_hidden_layers"] = options.layers;
-  config["num_attention_heads"] = options.heads;
+  if (options.max_seq_len) config["max_position_embeddings"] = *options.max_seq_len;
+  write_hf_sizes(options, options.inner(), kLlamaKeys, config);
   config["num_key_value_heads"] = options.groups();
   config["head_dim"] = options.per_head();
-  config["hidden_size"] = options.width;
-  config["intermediate_size"] = options.inner();
-  config["hidden_act"] = config_name(options.activation);
-  config["rms_norm_eps"] = options.epsilon;
   options.rope.to_config(config);
   config["attention_bias"] = options.attention_bias == LlamaBias::kAll;
   config["mlp_bias"] = options.mlp_bias;
-  config["tie_word_embeddings"] = options.tied;
+  config["tie_word_embeddings"] = options.tie_embeddings;
   config["attention_dropout"] = options.attention_dropout;
 }
 

@@ -1,12 +1,12 @@
-// A multi-layer perceptron for inputs of any shape, which it flattens.
+// Multi-layer perceptron; flattens its inputs.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 
-#include "core/model.h"
-#include "core/registry.h"
-#include "models/fitted_model.h"
-#include "models/sizes.h"
+#include "core/api/model.h"
+#include "core/recipe/registry.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/sizes.h"
 
 namespace accel {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 
 struct MlpOptions {
   Auto<int64_t> inputs;
-  std::vector<int64_t> hidden = {128};
+  std::vector<int64_t> hidden_sizes = {128};
   Auto<int64_t> outputs;
   Activation activation = Activation::kRelu;
   double dropout = 0.0;
@@ -42,7 +42,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 
 class MlpNet final : public torch::nn::Module {
  public:
-  /// `widths` go from the inputs to the outputs.
+  /// `widths`: layer sizes from inputs to outputs.
   MlpNet(const std::vector<int64_t>& widths, Activation activation, double dropout)
       : activation_(activation), dropout_(dropout) {
     torch::nn::ModuleList list;
@@ -67,7 +67,7 @@ class MlpNet final : public torch::nn::Module {
   double dropout_;
 };
 
-class Mlp final : public Model, public FittedModel {
+class Mlp final : public Model, public InputSpec {
  public:
   static constexpr auto kName = "mlp";
   static constexpr auto kSummary = "Linear layers with an activation between them.";
@@ -77,13 +77,18 @@ class Mlp final : public Model, public FittedModel {
         .field("inputs", &MlpOptions::inputs, "Numbers in one sample.",
                if_given<Auto>(at_least<int64_t>(1)))
         .on_resume(Change::kImpossible)
-        .field("hidden", &MlpOptions::hidden, "Width of each hidden layer.",
+        .hint_for({"in_features", "input_size", "input_dim"})
+        .field("hidden_sizes", &MlpOptions::hidden_sizes, "Width of each hidden layer.",
                each(at_least<int64_t>(1)))
         .on_resume(Change::kImpossible)
+        .renamed_from("hidden")
+        .hint_for(
+            {"hidden_size", "hidden_dim", "hidden_dims", "hidden_layer_sizes", "hidden_units"})
         .field("outputs", &MlpOptions::outputs, "Classes, or numbers to predict.",
                if_given<Auto>(at_least<int64_t>(1)))
         .on_resume(Change::kImpossible)
-        .field("activation", &MlpOptions::activation, "What follows each hidden layer.")
+        .hint_for({"num_classes", "num_labels", "n_classes", "out_features", "output_size"})
+        .field("activation", &MlpOptions::activation, "Activation of the hidden layers.")
         .field("dropout", &MlpOptions::dropout, "Chance of dropping a hidden unit.",
                within(0.0, 1.0));
   }
@@ -94,7 +99,7 @@ class Mlp final : public Model, public FittedModel {
     want_numbers(kName, data);
     const int64_t features = data.input.empty() ? 0 : count_of(data.input);
     std::vector<int64_t> widths = {equal_size({kName, "inputs", options.inputs, features})};
-    widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+    widths.insert(widths.end(), options.hidden_sizes.begin(), options.hidden_sizes.end());
     widths.push_back(equal_size({kName, "outputs", options.outputs, output_count(data)}));
     net_ = std::make_shared<MlpNet>(widths, options.activation, options.dropout);
   }
@@ -102,7 +107,9 @@ class Mlp final : public Model, public FittedModel {
   at::Tensor forward(const at::Tensor& inputs) override { return net_->forward(inputs); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
-  void check_samples(const DataShape& data) const override { check_one_shape(kName, input_, data); }
+  void validate_input(const DataShape& data) const override {
+    check_one_shape(kName, input_, data);
+  }
 
  private:
   Shape input_;

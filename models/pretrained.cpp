@@ -1,12 +1,13 @@
-// A model that starts from the weights of an earlier run.
+// A model initialized from the weights of an earlier run.
 #include <torch/nn/module.h>
 
-#include "core/error.h"
-#include "core/input_path.h"
-#include "core/model.h"
-#include "core/registry.h"
-#include "models/fitted_model.h"
-#include "models/hf_family.h"
+#include "core/api/input_path.h"
+#include "core/api/model.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
+#include "models/hf/hf_family.h"
+#include "models/hf/hf_weights.h"
+#include "models/layers/input_spec.h"
 
 namespace accel {
 namespace {
@@ -16,7 +17,7 @@ struct PretrainedOptions {
   InputPath weights;
 };
 
-class Pretrained final : public Model, public FittedModel {
+class Pretrained final : public Model, public InputSpec {
  public:
   static constexpr auto kName = "pretrained";
   static constexpr auto kSummary = "Another model with weights from a checkpoint or model folder.";
@@ -42,7 +43,9 @@ class Pretrained final : public Model, public FittedModel {
   at::Tensor forward_batch(const Batch& batch) override { return model_->forward_batch(batch); }
   torch::nn::Module& module() override { return model_->module(); }
   const char* default_task() const override { return model_->default_task(); }
-  void check_samples(const DataShape& data) const override { accel::check_samples(*model_, data); }
+  void validate_input(const DataShape& data) const override {
+    accel::validate_input(*model_, data);
+  }
   TextOutput text_output() const override { return accel::text_output(*model_); }
 
  private:

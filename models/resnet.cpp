@@ -1,4 +1,4 @@
-// Residual networks for images, with torchvision's layer order, names and initialisation, from and
+// Residual networks for images, with torchvision's layer order, names and initialization, from and
 // to folders of Hugging Face's ResNet.
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
@@ -6,17 +6,19 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "core/model.h"
+#include "core/api/block.h"
+#include "core/api/model.h"
+#include "core/base/text.h"
 #include "kernels/max_pool.h"
-#include "models/batch_norm.h"
-#include "models/block.h"
-#include "models/resnet_folder.h"
-#include "models/sizes.h"
+#include "models/hf/resnet_folder.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/batch_norm.h"
+#include "models/layers/sizes.h"
 
 namespace accel {
 namespace {
 
-/// Images with sides up to this get the stem that does not shrink them.
+/// Images with sides up to this get a stem without downsampling.
 constexpr int64_t kLargestCifarSide = 64;
 
 torch::nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
@@ -24,12 +26,12 @@ torch::nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t s
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// May change `x` in place.
+/// May modify `x` in place.
 at::Tensor activated(at::Tensor x, HfActivation activation) {
   return activation == HfActivation::kRelu ? x.relu_() : activate(activation, x);
 }
 
-/// Brings the input of a block to the shape of its output.
+/// Projects the input of a block to the shape of its output.
 class ResNetShortcut final : public torch::nn::Module {
  public:
   ResNetShortcut(int64_t in, int64_t out, int64_t stride)
@@ -45,19 +47,19 @@ class ResNetShortcut final : public torch::nn::Module {
 
 struct ResNetBlockShape {
   bool bottleneck;
-  int64_t in;      ///< channels that come in
-  int64_t width;   ///< of the convolutions but a bottleneck's last
-  int64_t stride;  ///< of the first 3x3 convolution, or of the 1x1 before it
+  int64_t in;      ///< input channels
+  int64_t width;   ///< of the convolutions except a bottleneck's last
+  int64_t stride;  ///< of the first 3x3 convolution, or of the 1x1 convolution before it
   bool early_stride;
-  HfActivation activation;  ///< of what the block gives
+  HfActivation activation;  ///< of the block's output
 
   int64_t out() const { return bottleneck ? width * kBottleneckExpansion : width; }
 };
 
-class ResNetBlock final : public Block {
+class ResNetBlock final : public torch::nn::Module, public Block {
  public:
   explicit ResNetBlock(const ResNetBlockShape& shape) : activation_(shape.activation) {
-    // Made before the convolutions and registered after them: torchvision's order.
+    // Constructed before the convolutions and registered after them: torchvision's order.
     if (shape.stride != 1 || shape.in != shape.out()) {
       shortcut_ = std::make_shared<ResNetShortcut>(shape.in, shape.out(), shape.stride);
     }
@@ -109,7 +111,7 @@ class ResNetNet final : public torch::nn::Module {
   ResNetNet(const ResNetSizes& sizes, const ResNetOptions& options)
       : cifar_stem_(sizes.cifar_stem), activation_(options.activation) {
     const ResNetLayout& layout = resnet_layout(options.depth);
-    int64_t channels = options.width;
+    int64_t channels = options.embedding_size;
     conv1_ = register_module(
         "conv1", cifar_stem_ ? convolution(sizes.channels, channels, 3, 1)
                              : convolution(sizes.channels, channels, kImageNetKernel, 2));
@@ -117,9 +119,12 @@ class ResNetNet final : public torch::nn::Module {
     for (size_t stage = 0; stage < layout.blocks.size(); ++stage) {
       torch::nn::ModuleList blocks;
       for (int64_t i = 0; i < layout.blocks[stage]; ++i) {
-        const ResNetBlockShape shape = {layout.bottleneck,      channels,
-                                        options.width << stage, stage > 0 && i == 0 ? 2 : 1,
-                                        options.early_stride,   options.activation};
+        const ResNetBlockShape shape = {layout.bottleneck,
+                                        channels,
+                                        options.embedding_size << stage,
+                                        stage > 0 && i == 0 ? 2 : 1,
+                                        options.early_stride,
+                                        options.activation};
         blocks_.push_back(std::make_shared<ResNetBlock>(shape));
         blocks->push_back(blocks_.back());
         channels = shape.out();
@@ -159,6 +164,8 @@ class ResNetNet final : public torch::nn::Module {
 class ResNet final : public Model {
  public:
   static constexpr auto kName = "resnet";
+  static constexpr const char* kHintFor[] = {"resnet18", "resnet34", "resnet50", "resnet101",
+                                             "resnet152"};
   static constexpr auto kSummary = "A residual network of 18 to 152 layers for images.";
   static constexpr bool kGenerates = false;
 
@@ -179,7 +186,7 @@ class ResNet final : public Model {
     const int64_t channels = data.input.empty() ? 0 : data.input[0];
     ResNetSizes sizes = {};
     sizes.channels = equal_size({kName, "channels", options.channels, channels});
-    sizes.classes = equal_size({kName, "classes", options.classes, data.classes});
+    sizes.classes = equal_size({kName, "num_classes", options.num_classes, data.classes});
     sizes.cifar_stem = cifar_stem(options.stem, data);
     net_ = std::make_shared<ResNetNet>(sizes, options);
   }
@@ -211,21 +218,25 @@ Schema<ResNetOptions> ResNet::schema() {
                  "First layers: cifar keeps the image's size, imagenet quarters it; auto is cifar "
                  "up to 64 pixels.")
           .on_resume(Change::kImpossible)
-          .field("width", &ResNetOptions::width,
+          .field("embedding_size", &ResNetOptions::embedding_size,
                  "Channels of the first stage; each next has twice.", at_least<int64_t>(1))
           .on_resume(Change::kImpossible)
+          .renamed_from("width")
+          .hint_for({"base_width", "inplanes"})
           .field("channels", &ResNetOptions::channels, "Channels of an image.",
                  if_given<Auto>(at_least<int64_t>(1)))
           .on_resume(Change::kImpossible)
-          .field("classes", &ResNetOptions::classes, "Labels to tell apart.",
+          .field("num_classes", &ResNetOptions::num_classes, "Number of classes.",
                  if_given<Auto>(at_least<int64_t>(2)))
           .on_resume(Change::kImpossible)
+          .renamed_from("classes")
+          .hint_for({"num_labels", "n_classes", "nb_classes"})
           .field("early_stride", &ResNetOptions::early_stride,
                  "A bottleneck that halves the image does so in its first convolution rather than "
                  "in its 3x3.")
           .on_resume(Change::kImpossible)
           .field("activation", &ResNetOptions::activation,
-                 "Behind the stem and each block; within a block it is ReLU.")
+                 "After the stem and each block; within a block it is ReLU.")
           .on_resume(Change::kImpossible);
   return with_weights(
       std::move(sizes)
@@ -233,10 +244,11 @@ Schema<ResNetOptions> ResNet::schema() {
                  "Start every block as the identity.")
           .check([](const ResNetOptions& options, const Node& node, Reading& reading) {
             if (!options.early_stride || resnet_layout(options.depth).bottleneck) return;
-            reading.problems.error(node.where,
-                                   "'early_stride' is for bottlenecks, of which a network of " +
-                                       std::to_string(options.depth) + " layers has none",
-                                   "leave it out, or give 'depth: 50'");
+            reading.problems.error(
+                node.where,
+                text("'early_stride' requires bottlenecks, which a network of {} layers lacks",
+                     options.depth),
+                "leave it out, or set 'depth: 50'");
           }));
 }
 

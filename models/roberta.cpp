@@ -1,37 +1,26 @@
-// RoBERTa and its kin (XLM-RoBERTa, CamemBERT): BERT with positions that skip what fills, and with
-// other heads. Parameters are named as Hugging Face's.
+// RoBERTa, XLM-RoBERTa and CamemBERT: BERT with positions that skip padding, and with other heads.
+// Parameter names are Hugging Face's.
 #include <nlohmann/json.hpp>
 
+#include "core/base/text.h"
 #include "models/bert_model.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
 
 constexpr BertKind kRobertaKind = {.model = "roberta",
                                    .base = "roberta",
-                                   .blocks = "encoder.layer",
-                                   .query = "attention.self.query",
-                                   .key = "attention.self.key",
-                                   .value = "attention.self.value",
-                                   .attended = "attention.output.dense",
-                                   .attended_norm = "attention.output.LayerNorm",
-                                   .inner = "intermediate.dense",
-                                   .outer = "output.dense",
-                                   .outer_norm = "output.LayerNorm",
                                    .pooled = "classifier.dense",
                                    .classifier = "classifier.out_proj",
                                    .transform = "lm_head.dense",
                                    .transform_norm = "lm_head.layer_norm",
                                    .token_bias = "lm_head.bias",
-                                   .pooled_activation = HfActivation::kTanh,
                                    .token_activation = HfActivation::kGelu,
-                                   .has_segments = true,
                                    .skips_pads = true,
-                                   .drops_attended = true,
-                                   .drops_before_pooling = true,
-                                   .labels_drop_alike = true};
+                                   .drops_before_pooling = true};
 
-/// The architectures of a `model_type` begin with this.
+/// Prefix of the architectures of a `model_type`.
 struct RobertaName {
   const char* model_type;
   const char* prefix;
@@ -57,12 +46,9 @@ class Roberta final : public BertModel {
   static Schema<BertOptions> schema() {
     return with_bert_dropout(
         kRobertaKind,
-        bert_sizes(kRobertaKind)
-            .field("epsilon", &BertOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
-            .on_resume(Change::kImpossible)
+        with_norm_eps(bert_sizes(kRobertaKind), "Added to a norm's variance.")
             .field("pad", &BertOptions::pad,
-                   "The token that fills: it is never trained, and the first other one has the "
-                   "position behind it.",
+                   "The padding token: it is never trained, and positions start after it.",
                    at_least<int64_t>(0))
             .on_resume(Change::kImpossible));
   }
@@ -84,12 +70,12 @@ class Roberta final : public BertModel {
 BertOptions Roberta::from_config(HfConfig& config) {
   BertOptions options = bert_options_in(config);
   options.pad = config.integer("pad_token_id", 1);
-  const int64_t rows = *options.context;
-  options.context = {rows - first_position(kRobertaKind, options)};
-  if (*options.context < 1) {
-    config.refuse("'" + config.path() + "' has " + std::to_string(rows) +
-                  " for 'max_position_embeddings', of which 'pad_token_id' " +
-                  std::to_string(options.pad) + " leaves none");
+  const int64_t rows = *options.max_seq_len;
+  options.max_seq_len = {rows - first_position(kRobertaKind, options)};
+  if (*options.max_seq_len < 1) {
+    config.refuse(
+        text("'{}' has {} for 'max_position_embeddings', and 'pad_token_id' {} leaves no positions",
+             config.path(), rows, options.pad));
   }
   return options;
 }

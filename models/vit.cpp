@@ -1,5 +1,5 @@
-// Vision transformer: an image as a row of patches, and a head for classes on a token before them.
-// Parameters are named as in folders of Hugging Face's ViT.
+// Vision transformer (ViT): an image as a sequence of patches, with a classification token.
+// Parameter names are those of Hugging Face's ViT.
 #include <ATen/ops/cat.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
@@ -10,31 +10,34 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "models/activations.h"
-#include "models/adapted_linear.h"
-#include "models/block.h"
-#include "models/fitted_model.h"
-#include "models/hf_family.h"
-#include "models/places.h"
-#include "models/self_attention.h"
-#include "models/sizes.h"
-#include "models/transformer_schema.h"
+#include "core/api/block.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "models/hf/hf_family.h"
+#include "models/hf/hf_sizes.h"
+#include "models/layers/activation_checkpoint.h"
+#include "models/layers/activations.h"
+#include "models/layers/adapted_linear.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/self_attention.h"
+#include "models/layers/sizes.h"
+#include "models/layers/token_positions.h"
+#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
 
 struct VitOptions {
-  Auto<int64_t> side;
+  Auto<int64_t> image_size;
   Auto<int64_t> channels;
-  Auto<int64_t> classes;
-  int64_t patch = 4;
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t width = 128;
-  Auto<int64_t> hidden;
+  Auto<int64_t> num_classes;
+  int64_t patch_size = 4;
+  int64_t num_layers = 4;
+  int64_t num_heads = 4;
+  int64_t hidden_size = 128;
+  Auto<int64_t> intermediate_size;
   HfActivation activation = HfActivation::kGelu;
-  double epsilon = 1e-12;
+  double norm_eps = 1e-12;
   bool attention_bias = true;
   double dropout = 0.0;
   Auto<double> attention_dropout;
@@ -44,8 +47,7 @@ struct VitOptions {
 
 constexpr double kVitWeightDeviation = 0.02;
 
-/// As trunc_normal_ of torch.nn.init, by its steps, with the bounds that transformers leaves at
-/// two.
+/// trunc_normal_ of torch.nn.init, step by step, with transformers' default bounds of two.
 void truncated_normal(at::Tensor& tensor, double deviation) {
   constexpr double kBound = 2.0;
   const torch::NoGradGuard no_grad;
@@ -53,7 +55,7 @@ void truncated_normal(at::Tensor& tensor, double deviation) {
   tensor.uniform_(-share, share).erfinv_().mul_(deviation * std::sqrt(2.0)).clamp_(-kBound, kBound);
 }
 
-/// A module whose parts are registered by those who make it.
+/// A module whose submodules are registered by its creator.
 using VitPart = torch::nn::Module;
 
 std::shared_ptr<VitPart> vit_part(VitPart& in, const char* name) {
@@ -67,18 +69,19 @@ AdaptedLinear vit_linear(VitPart& in, const char* name, int64_t inputs, int64_t 
 }
 
 torch::nn::LayerNorm vit_norm(VitPart& in, const char* name, const VitOptions& options) {
-  const auto norm = torch::nn::LayerNormOptions({options.width}).eps(options.epsilon);
+  const auto norm = torch::nn::LayerNormOptions({options.hidden_size}).eps(options.norm_eps);
   return in.register_module(name, torch::nn::LayerNorm(norm));
 }
 
-class VitLayer final : public Block {
+class VitLayer final : public torch::nn::Module, public Block {
  public:
   explicit VitLayer(const VitOptions& options)
-      : heads_(options.heads),
+      : heads_(options.num_heads),
         activation_(options.activation),
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {
-    const int64_t width = options.width, hidden = options.hidden.value_or(4 * width);
+    const int64_t width = options.hidden_size,
+                  hidden = options.intermediate_size.value_or(4 * width);
     const auto attention = vit_part(*this, "attention");
     const auto self = vit_part(*attention, "attention");
     query_ = vit_linear(*self, "query", width, width, options.attention_bias);
@@ -92,12 +95,12 @@ class VitLayer final : public Block {
   }
 
   /// The output has `places` of the inputs.
-  at::Tensor forward(const at::Tensor& inputs, Places places) {
+  at::Tensor forward(const at::Tensor& inputs, TokenPositions places) {
     const at::Tensor normal = before_->forward(inputs);
     const at::Tensor attended = attended_->forward(
         attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, normal,
                /*mask=*/{}, places));
-    const at::Tensor x = dropped(attended).add(at_places(inputs, places));
+    const at::Tensor x = dropped(attended).add(select_cls_token(inputs, places));
     return dropped(outer_->forward(activate(activation_, *inner_, after_->forward(x)))).add(x);
   }
 
@@ -117,15 +120,15 @@ class VitEncoder final : public torch::nn::Module {
   VitEncoder(int64_t channels, int64_t patches, const VitOptions& options)
       : dropout_(options.dropout) {
     const auto embeddings = vit_part(*this, "embeddings");
-    first_ = embeddings->register_parameter("cls_token", at::empty({1, 1, options.width}));
+    first_ = embeddings->register_parameter("cls_token", at::empty({1, 1, options.hidden_size}));
     positions_ = embeddings->register_parameter("position_embeddings",
-                                                at::empty({1, patches + 1, options.width}));
-    const auto kernel =
-        torch::nn::Conv2dOptions(channels, options.width, options.patch).stride(options.patch);
+                                                at::empty({1, patches + 1, options.hidden_size}));
+    const auto kernel = torch::nn::Conv2dOptions(channels, options.hidden_size, options.patch_size)
+                            .stride(options.patch_size);
     projection_ = vit_part(*embeddings, "patch_embeddings")
                       ->register_module("projection", torch::nn::Conv2d(kernel));
     torch::nn::ModuleList list;
-    for (int64_t i = 0; i < options.layers; ++i) {
+    for (int64_t i = 0; i < options.num_layers; ++i) {
       layers_.push_back(std::make_shared<VitLayer>(options));
       list->push_back(layers_.back());
     }
@@ -137,14 +140,15 @@ class VitEncoder final : public torch::nn::Module {
     torch::nn::init::zeros_(projection_->bias);
   }
 
-  /// [batch, width] of images.
+  /// [batch, width] for images.
   at::Tensor forward(const at::Tensor& images) {
     const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
     at::Tensor x = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1).add(positions_);
     x = at::dropout(x, dropout_, is_training());
     for (const auto& layer : layers_) {
       const bool is_last = layer == layers_.back();
-      x = run_block(*layer, x, is_last ? places_to_compute(Places::kFirst) : Places::kAll);
+      x = run_block(*layer, x,
+                    is_last ? positions_to_compute(TokenPositions::kFirst) : TokenPositions::kAll);
     }
     return norm_->forward(x).select(1, 0);
   }
@@ -157,9 +161,10 @@ class VitEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class Vit final : public Model, public FittedModel {
+class Vit final : public Model, public InputSpec {
  public:
   static constexpr auto kName = "vit";
+  static constexpr const char* kHintFor[] = {"vision_transformer"};
   static constexpr auto kSummary = "A vision transformer for square images.";
   static constexpr bool kGenerates = false;
 
@@ -179,23 +184,25 @@ class Vit final : public Model, public FittedModel {
     const bool known = !data.input.empty();
     if (known && data.input[1] != data.input[2]) {
       throw Error(ExitCode::kRecipe,
-                  "the model 'vit' wants square images, not " + to_string(data.input),
+                  text("the model 'vit' requires square images, not {}", to_string(data.input)),
                   "add a transform that crops or resizes them");
     }
-    const int64_t side = equal_size({kName, "side", options.side, known ? data.input[1] : 0});
+    const int64_t side =
+        equal_size({kName, "image_size", options.image_size, known ? data.input[1] : 0});
     const int64_t channels =
         equal_size({kName, "channels", options.channels, known ? data.input[0] : 0});
-    const int64_t classes = equal_size({kName, "classes", options.classes, output_count(data)});
-    if (side % options.patch != 0) {
+    const int64_t classes =
+        equal_size({kName, "num_classes", options.num_classes, output_count(data)});
+    if (side % options.patch_size != 0) {
       throw Error(ExitCode::kRecipe,
-                  "an image's side of " + std::to_string(side) + " is no multiple of 'patch' " +
-                      std::to_string(options.patch),
-                  "choose another 'patch', or resize the images");
+                  text("an image's side of {} is not a multiple of 'patch_size' {}", side,
+                       options.patch_size),
+                  "choose another 'patch_size', or resize the images");
     }
-    const int64_t row = side / options.patch;
+    const int64_t row = side / options.patch_size;
     image_ = {channels, side, side};
     vit_ = net_->register_module("vit", std::make_shared<VitEncoder>(channels, row * row, options));
-    classifier_ = vit_linear(*net_, "classifier", options.width, classes);
+    classifier_ = vit_linear(*net_, "classifier", options.hidden_size, classes);
     for (const auto& module : net_->modules(false)) {
       auto* linear = module->as<torch::nn::Linear>();
       if (!linear) continue;
@@ -209,7 +216,9 @@ class Vit final : public Model, public FittedModel {
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
-  void check_samples(const DataShape& data) const override { check_one_shape(kName, image_, data); }
+  void validate_input(const DataShape& data) const override {
+    check_one_shape(kName, image_, data);
+  }
 
  private:
   std::shared_ptr<VitPart> net_ = std::make_shared<VitPart>();
@@ -224,56 +233,49 @@ Schema<VitOptions> Vit::schema() {
   const auto chance = within(0.0, 1.0);
   auto sizes =
       Schema<VitOptions>()
-          .field("side", &VitOptions::side, "Rows and columns of an image.", if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("channels", &VitOptions::channels, "Channels of an image.", if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .field("classes", &VitOptions::classes, "Labels to tell apart, or numbers to predict.",
+          .field("image_size", &VitOptions::image_size, "Rows and columns of an image.",
                  if_given<Auto>(count))
           .on_resume(Change::kImpossible)
-          .field("patch", &VitOptions::patch, "Rows and columns of a patch.", count)
+          .renamed_from("side")
+          .hint_for({"img_size", "input_size"})
+          .field("channels", &VitOptions::channels, "Channels of an image.", if_given<Auto>(count))
           .on_resume(Change::kImpossible)
-          .field("layers", &VitOptions::layers, "Blocks.", count)
-          .on_resume(Change::kImpossible)
-          .field("heads", &VitOptions::heads, "Attention heads in a block.", count)
-          .on_resume(Change::kImpossible);
-  auto kinds =
-      with_widths(std::move(sizes),
-                  "Numbers per patch within a block's MLP; auto: four times the width.")
-          .field("activation", &VitOptions::activation, "Within the MLP.")
-          .on_resume(Change::kImpossible)
-          .field("epsilon", &VitOptions::epsilon, "Added to a norm's variance.", more_than(0.0))
-          .on_resume(Change::kImpossible)
-          .field("attention_bias", &VitOptions::attention_bias,
-                 "Whether queries, keys and values have a bias.")
-          .on_resume(Change::kImpossible);
+          .hint_for({"num_channels", "in_channels", "in_chans"});
+  sizes = with_num_classes(std::move(sizes), "Number of classes, or of values to predict.", 1)
+              .field("patch_size", &VitOptions::patch_size, "Rows and columns of a patch.", count)
+              .on_resume(Change::kImpossible)
+              .renamed_from("patch");
+  sizes = with_sizes(with_blocks(std::move(sizes)),
+                     "Features inside a block's MLP; auto: four times the hidden size.")
+              .field("activation", &VitOptions::activation, "Within the MLP.")
+              .on_resume(Change::kImpossible);
+  auto kinds = with_norm_eps(std::move(sizes), "Added to a norm's variance.")
+                   .field("attention_bias", &VitOptions::attention_bias,
+                          "Whether queries, keys and values have a bias.")
+                   .on_resume(Change::kImpossible);
   return with_weights(
       std::move(kinds)
           .field("dropout", &VitOptions::dropout,
-                 "Chance of dropping an embedding, an attention weight or a block's output.",
-                 chance)
+                 "Dropout of embeddings, attention weights and block outputs.", chance)
           .field("attention_dropout", &VitOptions::attention_dropout,
-                 "That of an attention weight, where it is another.", if_given<Auto>(chance))
+                 "Dropout of attention weights; auto: dropout.", if_given<Auto>(chance))
           .check([](const VitOptions& options, const Node& node, Reading& reading) {
-            check_multiple({"width", options.width}, {"heads", options.heads}, node, reading);
+            check_multiple({"hidden_size", options.hidden_size}, {"num_heads", options.num_heads},
+                           node, reading);
           }));
 }
 
 VitOptions Vit::from_config(HfConfig& config) {
   VitOptions options;
-  options.side = {config.integer("image_size", 224)};
+  options.image_size = {config.integer("image_size", 224)};
   options.channels = {config.integer("num_channels", 3)};
-  options.patch = config.integer("patch_size", 16);
-  options.layers = config.integer("num_hidden_layers");
-  options.heads = config.integer("num_attention_heads");
-  options.width = config.integer("hidden_size");
-  options.hidden = {config.integer("intermediate_size")};
-  options.activation = activation_in(config, "hidden_act", HfActivation::kGelu);
-  options.epsilon = config.number("layer_norm_eps", 1e-12);
+  options.patch_size = config.integer("patch_size", 16);
+  read_hf_sizes(config, {}, options);
   options.attention_bias = config.flag("qkv_bias", true);
   options.dropout = config.number("hidden_dropout_prob", 0.0);
   options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.0)};
-  if (config.architecture() == "ViTForImageClassification") options.classes = {label_count(config)};
+  if (config.architecture() == "ViTForImageClassification")
+    options.num_classes = {label_count(config)};
   return options;
 }
 
@@ -283,15 +285,10 @@ void Vit::to_config(const VitOptions& options, const WeightShapes& shapes, nlohm
   const auto row = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(patches))));
   config["model_type"] = "vit";
   config["architectures"] = {"ViTForImageClassification"};
-  config["image_size"] = row * options.patch;
+  config["image_size"] = row * options.patch_size;
   config["num_channels"] = projection.at(1);
-  config["patch_size"] = options.patch;
-  config["num_hidden_layers"] = options.layers;
-  config["num_attention_heads"] = options.heads;
-  config["hidden_size"] = options.width;
-  config["intermediate_size"] = options.hidden.value_or(4 * options.width);
-  config["hidden_act"] = config_name(options.activation);
-  config["layer_norm_eps"] = options.epsilon;
+  config["patch_size"] = options.patch_size;
+  write_hf_sizes(options, options.intermediate_size.value_or(4 * options.hidden_size), {}, config);
   config["qkv_bias"] = options.attention_bias;
   config["hidden_dropout_prob"] = options.dropout;
   config["attention_probs_dropout_prob"] = options.attention_dropout.value_or(options.dropout);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes this machine ready to build accel-run: system packages, then libtorch.
-#   tools/bootstrap.sh [lint|tidy|fuzz|interop|cuda|arrow]...
+#   tools/bootstrap.sh [lint|tidy|fuzz|interop|dist|cuda|arrow]...
 # cuda adds what libtorch computes on NVIDIA's GPUs with (2.2 GB to fetch, 3.3 GB unpacked).
 # arrow adds what reads Parquet and Arrow files (55 MB to fetch, 65 MB unpacked).
 # What is there already is left alone, so a second call does nothing.
@@ -97,7 +97,7 @@ download_wheels() {
   offline? put them in a folder and set PIP_FIND_LINKS=<folder>; for libtorch, TORCH_DIR=<unpacked libtorch> does too"
 }
 
-# One flat folder of the headers and the five libraries that a run on the CPU loads.
+# One flat folder of the headers, the five libraries that a run on the CPU loads, and their licenses.
 unpack_wheels() {
   say "unpacking it into $torch_dir"
   mkdir -p "$2/lib"
@@ -109,6 +109,9 @@ unpack_wheels() {
       # Most libraries are in one wheel only: not finding one here is no failure.
       unzip -q -j -o "$wheel" "*/lib/$library" -d "$2/lib" 2>/dev/null || true
     done
+    name=$(basename "$wheel" | cut -d- -f1)
+    mkdir -p "$2/licenses/$name"
+    unzip -q -j -o "$wheel" '*.dist-info/licenses/*' -d "$2/licenses/$name" 2>/dev/null || true
   done
   for library in $torch_libraries; do
     [ -s "$2/lib/$library" ] || die "the wheels of tools/libtorch.txt hold no $library"

@@ -25,7 +25,7 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 FORMAT = 1
-# Extensions that a compiler told to use all of this processor may have used.
+# Extensions that a compiler may use for this processor.
 CPU_FLAGS = ("avx", "bmi", "fma", "f16c", "movbe", "popcnt", "sse", "ssse3", "amx", "sha_ni", "vaes",
              "vpclmulqdq", "gfni", "adx", "lzcnt", "abm")
 DTYPES = {torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16", torch.int32: "I32", torch.int64: "I64",
@@ -122,22 +122,22 @@ def trace(stack, program, output):
 
 def forward_outputs(graph_module):
     """What the forward pass gives, and the nodes of it; those kept for the backward pass last."""
-    told, nodes, kept = [], [], {}
+    described, nodes, kept = [], [], {}
     for node, what in outputs(graph_module):
         if isinstance(what, aot.PlainAOTOutput):
-            told.append(["output"])
+            described.append(["output"])
         elif isinstance(what, aot.InputMutationAOTOutput) and isinstance(what.mutated_input, aot.BufferAOTInput):
-            told.append(["buffer", name_of(what.mutated_input.target)])
+            described.append(["buffer", name_of(what.mutated_input.target)])
         elif isinstance(what, (aot.SavedForBackwardsAOTOutput, aot.SavedForBackwardsNoVcCheckAOTOutput)):
             if node.op == "placeholder" or isinstance(node.meta["val"], torch.SymInt):
                 continue
             kept[node.name] = ["saved", len(kept)]
-            told.append(kept[node.name])
+            described.append(kept[node.name])
         else:
             raise SystemExit(f"the module cannot be compiled for training: it gives {what}")
         nodes.append(node)
     keep_outputs(graph_module, nodes)
-    return told, kept
+    return described, kept
 
 
 def backward_outputs(graph_module):
@@ -189,7 +189,7 @@ def cpu_flags():
 
 def told_inputs(program):
     """Name, type and range of sizes of each input of forward()."""
-    told = []
+    described = []
     named = {node.name: node.meta["val"] for node in program.graph.find_nodes(op="placeholder")}
     for name in program.graph_signature.user_inputs:
         sizes = []
@@ -199,13 +199,13 @@ def told_inputs(program):
             most = None if isinstance(size, torch.SymInt) and (not known or known.upper > 1 << 60) else \
                 int(known.upper) if known else size
             sizes.append([least, most])
-        told.append({"name": name, "dtype": DTYPES[named[name].dtype], "sizes": sizes})
-    return told
+        described.append({"name": name, "dtype": DTYPES[named[name].dtype], "sizes": sizes})
+    return described
 
 
 def tensors_of(module):
     """Tables of all parameters and buffers, and the data of those that are no other one's."""
-    told, data, seen = [], {}, {}
+    described, data, seen = [], {}, {}
     kept = set(module.state_dict())
     for kind, items in (("parameter", module.named_parameters(remove_duplicate=False)),
                         ("buffer", module.named_buffers(remove_duplicate=False))):
@@ -216,8 +216,8 @@ def tensors_of(module):
             else:
                 seen[id(tensor)] = name
                 data[name] = tensor.detach().contiguous().clone()
-            told.append(entry)
-    return told, data
+            described.append(entry)
+    return described, data
 
 
 def compile_model(model, programs, out, output=""):
@@ -229,8 +229,8 @@ def compile_model(model, programs, out, output=""):
             joint_graph_passes(joint)
         forward, backward = min_cut_rematerialization_partition(
             joint, None, num_fwd_outputs=meta.num_forward, static_lifetime_input_indices=meta.static_input_indices)
-        told, kept = forward_outputs(forward)
-        graphs["forward"] = {"inputs": [operand(node) for node in placeholders(forward)], "outputs": told}
+        described, kept = forward_outputs(forward)
+        graphs["forward"] = {"inputs": [operand(node) for node in placeholders(forward)], "outputs": described}
         sizes_from_tensors(backward)
         graphs["backward"] = {"inputs": [kept.get(node.name) or operand(node) for node in placeholders(backward)],
                               "outputs": backward_outputs(backward)}

@@ -1,4 +1,4 @@
-"""Exports a PyTorch module for accel-run's model `exported`; docs/exported-models.md tells more.
+"""Exports a PyTorch module for accel-run's model `exported`; see docs/exported-models.md.
 
   python tools/export_model.py FILE OUT.pt2 [--vary INPUT:DIM ...]
   python tools/export_model.py FILE OUT.zip --aoti [--output KEY] [--vary INPUT:DIM ...]
@@ -26,7 +26,7 @@ from torch.export.pt2_archive._package import package_pt2
 
 
 def dynamic_shapes(example, vary):
-    """torch.export's dynamic_shapes: one size for all batches, any size where `vary` says so."""
+    """torch.export's dynamic_shapes: one size for all batches, any size for those of `vary`."""
     batch = torch.export.Dim("batch", min=1)
     shapes = {name: {0: batch} for name in example}
     for item in vary:

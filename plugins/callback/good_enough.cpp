@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "core/callback.h"
-#include "core/error.h"
-#include "core/registry.h"
+#include "core/api/callback.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

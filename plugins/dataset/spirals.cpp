@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "core/dataset.h"
-#include "core/registry.h"
+#include "core/api/dataset.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {
@@ -29,7 +29,7 @@ class Spirals final : public Dataset {
   static Schema<SpiralsOptions> schema() {
     return Schema<SpiralsOptions>()
         .field("length", &SpiralsOptions::length, "Samples.", at_least<int64_t>(1))
-        .field("arms", &SpiralsOptions::arms, "Classes to tell apart.", between<int64_t>(2, 16))
+        .field("arms", &SpiralsOptions::arms, "Number of classes.", between<int64_t>(2, 16))
         .field("noise", &SpiralsOptions::noise, "Standard deviation of each coordinate.",
                at_least(0.0))
         .field("turns", &SpiralsOptions::turns, "How often an arm winds around the middle.",

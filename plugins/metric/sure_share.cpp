@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/metric.h"
-#include "core/registry.h"
+#include "core/api/metric.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/optimizer.h"
-#include "core/registry.h"
+#include "core/api/optimizer.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {
@@ -41,7 +41,7 @@ class Signum final : public Optimizer {
   void step() override {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      at::Tensor parameter = parameters_[i].tensor;
+      at::Tensor parameter = parameters_[i].local;
       const at::Tensor gradient = parameter.grad();
       if (!gradient.defined()) continue;
       at::Tensor& momentum = momenta_[i];
@@ -52,28 +52,28 @@ class Signum final : public Optimizer {
   }
 
   void zero_grad() override {
-    for (const NamedTensor& item : parameters_) item.tensor.mutable_grad().reset();
+    for (const Parameter& item : parameters_) item.local.mutable_grad().reset();
   }
 
   std::vector<double> base_lrs() const override { return {options_.lr}; }
   void set_lrs(std::span<const double> lrs) override { lr_ = lrs[0]; }
-  std::vector<NamedTensor> parameters() const override { return parameters_; }
+  std::vector<Parameter> parameters() const override { return parameters_; }
 
   OptimizerState state() const override {
     OptimizerState::Group group;
     group.hyper = {{"lr", lr_}, {"momentum", options_.momentum}};
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      OptimizerState::Parameter entry{parameters_[i].name, {}};
+      OptimizerState::ParameterState entry{parameters_[i].name, {}};
       if (momenta_[i].defined()) entry.slots.push_back({"momentum", momenta_[i]});
       group.parameters.push_back(std::move(entry));
     }
     return {{std::move(group)}};
   }
 
-  int64_t bytes_to_come() const override {
+  int64_t pending_state_bytes() const override {
     int64_t bytes = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (!momenta_[i].defined()) bytes += static_cast<int64_t>(parameters_[i].tensor.nbytes());
+      if (!momenta_[i].defined()) bytes += static_cast<int64_t>(parameters_[i].local.nbytes());
     }
     return bytes;
   }
@@ -83,17 +83,17 @@ class Signum final : public Optimizer {
       throw CheckpointError("the state is not of 'example/signum' with these parameters");
     }
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      const OptimizerState::Parameter& entry = state.groups[0].parameters[i];
+      const OptimizerState::ParameterState& entry = state.groups[0].parameters[i];
       if (entry.name != parameters_[i].name) {
         throw CheckpointError("the state of 'example/signum' has '" + entry.name + "' for '" +
                               parameters_[i].name + "'");
       }
       momenta_[i].reset();
-      for (const NamedTensor& slot : entry.slots) {
-        if (slot.name != "momentum" || slot.tensor.sizes() != parameters_[i].tensor.sizes()) {
+      for (const Parameter& slot : entry.slots) {
+        if (slot.name != "momentum" || slot.local.sizes() != parameters_[i].local.sizes()) {
           throw CheckpointError("the momentum of '" + entry.name + "' does not fit");
         }
-        momenta_[i] = slot.tensor.clone();
+        momenta_[i] = slot.local.clone();
       }
     }
   }
@@ -101,7 +101,7 @@ class Signum final : public Optimizer {
  private:
   SignumOptions options_;
   double lr_;
-  std::vector<NamedTensor> parameters_;
+  std::vector<Parameter> parameters_;
   std::vector<at::Tensor> momenta_;  ///< undefined until the first gradient
 };
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "core/dataset.h"
-#include "core/error.h"
-#include "core/model.h"
-#include "core/registry.h"
-#include "core/task.h"
+#include "core/api/dataset.h"
+#include "core/api/model.h"
+#include "core/api/task.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {
@@ -76,8 +76,8 @@ class GridWalkStarts final : public Dataset {
 };
 
 struct GridWalkOptions {
-  int64_t limit = 16;
-  double memory = 0.9;
+  int64_t max_episode_steps = 16;
+  double baseline_decay = 0.9;
 };
 
 /// All walks of a batch. Both are [moves, batch].
@@ -93,11 +93,13 @@ class GridWalk final : public Task {
 
   static Schema<GridWalkOptions> schema() {
     return Schema<GridWalkOptions>()
-        .field("limit", &GridWalkOptions::limit, "Moves after which a walk is given up.",
-               at_least<int64_t>(1))
-        .field("memory", &GridWalkOptions::memory,
+        .field("max_episode_steps", &GridWalkOptions::max_episode_steps,
+               "Moves after which a walk is given up.", at_least<int64_t>(1))
+        .renamed_from("limit")
+        .field("baseline_decay", &GridWalkOptions::baseline_decay,
                "How much of the mean of earlier walks, by which a walk is judged, a step keeps.",
-               within(0.0, 1.0));
+               within(0.0, 1.0))
+        .renamed_from("memory");
   }
 
   GridWalk(const GridWalkOptions& options, const TaskContext& context) : options_(options) {
@@ -118,7 +120,7 @@ class GridWalk final : public Task {
   Evaluation evaluate(Model& model, const Batch& batch) override {
     const GridWalks walks = walk(model, batch, kLikeliest);
     const at::Tensor taken = walks.walking.sum(0).unsqueeze(1);
-    return {taken.mean().div(static_cast<double>(options_.limit)), taken};
+    return {taken.mean().div(static_cast<double>(options_.max_episode_steps)), taken};
   }
 
   double step(StepContext& context) override {
@@ -133,7 +135,7 @@ class GridWalk final : public Task {
     });
     const at::Tensor all = context.ranks().reduce(sums, Reduce::kSum);
     const auto* sum = all.const_data_ptr<double>();
-    const double kept = mean_ > 0 ? options_.memory : 0;
+    const double kept = mean_ > 0 ? options_.baseline_decay : 0;
     mean_ = kept * mean_ + (1 - kept) * sum[0] / sum[1];
     context.log("moves", sum[1] / sum[2]);
     return loss;
@@ -180,7 +182,7 @@ class GridWalk final : public Task {
     at::Tensor far = batch.inputs.detach().to(at::kFloat);
     std::vector<at::Tensor> likely, walking;
     at::Tensor still = far.abs().sum(1).gt(0.5).to(at::kFloat);
-    for (int64_t moment = 0; moment < options_.limit; ++moment) {
+    for (int64_t moment = 0; moment < options_.max_episode_steps; ++moment) {
       const at::Tensor log_chance = scores(model, far);
       const at::Tensor move = step == kLikeliest ? log_chance.argmax(1)
                                                  : drawn(log_chance.detach(), batch, step, moment);

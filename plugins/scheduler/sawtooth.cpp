@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/registry.h"
-#include "core/schedule.h"
+#include "core/api/schedule.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

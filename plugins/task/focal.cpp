@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/model.h"
-#include "core/registry.h"
-#include "core/task.h"
+#include "core/api/model.h"
+#include "core/api/task.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

@@ -12,9 +12,9 @@
 #include <span>
 #include <string>
 
-#include "core/error.h"
-#include "core/registry.h"
-#include "core/tracker.h"
+#include "core/api/tracker.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

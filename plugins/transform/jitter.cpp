@@ -2,9 +2,9 @@
 //
 // It says what shape comes out for what comes in. What is random comes from the generator it is
 // given, which depends on seed, epoch and sample alone: never from one of its own.
-#include "core/dataset.h"
-#include "core/error.h"
-#include "core/registry.h"
+#include "core/api/dataset.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {

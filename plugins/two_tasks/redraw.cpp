@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/model.h"
-#include "core/registry.h"
-#include "core/task.h"
+#include "core/api/model.h"
+#include "core/api/task.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 namespace {
@@ -28,7 +28,7 @@ void want_redraw_data(const DataShape& data) {
 }
 
 struct RedrawNetOptions {
-  int64_t hidden = 64;
+  int64_t hidden_size = 64;
 };
 
 class RedrawNetLayers final : public torch::nn::Module {
@@ -55,14 +55,15 @@ class RedrawNet final : public Model {
 
   static Schema<RedrawNetOptions> schema() {
     return Schema<RedrawNetOptions>()
-        .field("hidden", &RedrawNetOptions::hidden, "Numbers that an image becomes in between.",
-               at_least<int64_t>(1))
-        .on_resume(Change::kImpossible);
+        .field("hidden_size", &RedrawNetOptions::hidden_size,
+               "Numbers that an image becomes in between.", at_least<int64_t>(1))
+        .on_resume(Change::kImpossible)
+        .renamed_from("hidden");
   }
 
   RedrawNet(const RedrawNetOptions& options, const ModelContext& context) {
     want_redraw_data(context.data);
-    layers_ = std::make_shared<RedrawNetLayers>(count_of(context.data.input), options.hidden,
+    layers_ = std::make_shared<RedrawNetLayers>(count_of(context.data.input), options.hidden_size,
                                                 context.data.classes);
   }
 

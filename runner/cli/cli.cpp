@@ -1,388 +1,388 @@
 #include "runner/cli/cli.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <functional>
+#include <filesystem>
 #include <iostream>
-#include <optional>
+#include <iterator>
+#include <utility>
 
-#include "core/build_info.h"
-#include "core/warning_format.h"
-#include "runner/cli/checkpoint_cli.h"
-#include "runner/cli/completion.h"
-#include "runner/cli/completion_words.h"
+#include <CLI/CLI.hpp>
+
+#include "core/base/build_info.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/recipe/diagnostic.h"
 #include "runner/cli/error_text.h"
-#include "runner/cli/lazy_torch.h"
-#include "runner/cli/plugin_verbs.h"
-#include "runner/cli/sweep_verb.h"
-#include "runner/cli/tokenizer_verbs.h"
-#include "runner/cli/use_verbs.h"
-#include "runner/cli/verbs.h"
+#include "runner/cli/load_recipe.h"
 #include "runner/cli/world.h"
-#include "runner/loop/signals.h"
+#include "runner/startup/lazy_torch.h"
+#include "train/loop/signals.h"
 
 namespace accel {
 namespace {
 
-/// What the parser fills in and the chosen verb reads.
-struct Arguments {
-  RecipeArguments recipe;
-  std::vector<std::string> recipes;
-  std::vector<std::string> plugins;
-  std::string error_format = "text";
-  std::string key, kind, name, source, target, data, ranks;
-  std::string mixed_precision = "no";
-  bool names = false;
-  bool once = false;
-  bool of_sweeps = false;
-  int64_t steps = 10;
-  double wait = 60;  ///< seconds
-  int64_t processes = 2;
-  DownloadArguments download;
-  ImportArguments import_from;
-  SweepArguments sweep;
-  std::vector<std::string> argv;
-  /// What the verb does before it may load libtorch, if anything; false: that was all.
-  std::function<bool()> prepare;
-  std::function<ExitCode()> verb;
+/// Verbs of other programs and their equivalents here.
+constexpr std::pair<const char*, const char*> kOtherVerbs[] = {
+    {"train", "run"},
+    {"fit", "run"},
+    {"finetune", "run"},
+    {"fine-tune", "run"},
+    {"start", "run"},
+    {"continue", "resume"},
+    {"eval", "evaluate"},
+    {"infer", "predict"},
+    {"inference", "predict"},
+    {"check", "validate"},
+    {"lint", "validate"},
+    {"print", "show"},
+    {"tune", "sweep"},
+    {"search", "sweep"},
+    {"components", "list"},
+    {"describe", "explain"},
+    {"init", "new"},
+    {"create", "new"},
+    {"fetch", "download"},
+    {"copy", "cp"},
+    {"watch", "top"},
+    {"monitor", "top"},
+    {"compare", "diff"},
+    {"control", "ctl"},
+    {"verify", "verify-resume"},
+    {"info", "env"},
+    {"doctor", "test"},
+    {"training", "run"},
+    {"execute", "run"},
+    {"exec", "run"},
+    {"sft", "run"},
+    {"pretrain", "run"},
+    {"restart", "resume"},
+    {"evaluation", "evaluate"},
+    {"score", "evaluate"},
+    {"prediction", "predict"},
+    {"classify", "predict"},
+    {"chat", "generate"},
+    {"sample", "generate"},
+    {"convert", "checkpoint convert"},
+    {"merge", "checkpoint merge"},
+    {"inspect", "checkpoint inspect"},
+    {"checkpoints", "checkpoint"},
+    {"ckpt", "checkpoint"},
+    {"deploy", "export"},
+    {"publish", "export"},
+    {"stop", "ctl"},
+    {"pause", "ctl"},
+    {"kill", "ctl"},
+    {"status", "top"},
+    {"ps", "top"},
+    {"logs", "top"},
+    {"dashboard", "top"},
+    {"plot", "report"},
+    {"summary", "report"},
+    {"dry-run", "plan"},
+    {"estimate", "plan"},
+    {"hpo", "sweep"},
+    {"optimize", "sweep"},
+    {"ls", "list"},
+    {"models", "list"},
+    {"options", "explain"},
+    {"docs", "explain"},
+    {"man", "explain"},
+    {"scaffold", "new"},
+    {"quickstart", "new"},
+    {"pull", "download"},
+    {"get", "download"},
+    {"tokenize", "tokenizer"},
+    {"help", "--help"},
+    {"version", "--version"},
 };
 
-void add_recipe(CLI::App& verb, Arguments& to, const char* what) {
-  verb.add_option("recipe", to.recipe.path, what)->required();
-  verb.add_option("overrides", to.recipe.overrides,
-                  "key=value, 'key+=value', 'key!=value' or '~key', as in the recipe");
-}
-
-void add_config(CLI::App& verb, Arguments& to) {
-  verb.add_option("--config", to.recipe.config,
-                  "where to run: Accelerate's config file, or one such as in configs/");
-}
-
-void add_allow(CLI::App& verb, Arguments& to) {
-  verb.add_option("--allow", to.recipe.allowed,
-                  "accept that this recipe key has changed since the checkpoint")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-}
-
-/// What `smoke` and `verify-resume` tell the ranks that they start.
-void add_trial(CLI::App& verb, Arguments& to) {
-  verb.add_option("--run-dir", to.recipe.run_dir)->group("");
-  verb.add_option("--stop-after", to.recipe.stop_after)->group("");
-  verb.add_flag("--smoke-section", to.recipe.smoke)->group("");
-}
-
-CLI::App& add_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
-                   std::function<ExitCode()> run) {
-  CLI::App* verb = app.add_subcommand(name, help);
-  verb->callback([&to, run = std::move(run)] { to.verb = run; });
-  return *verb;
-}
-
-struct TrainingVerb {
-  /// What it does instead in a process that is to start others; nothing in one that trains itself.
-  /// Called without libtorch.
-  std::function<std::optional<ExitCode>()> launch;
-  std::function<ExitCode(RankSession&)> run;
+/// The groups of verbs in the help, in the order in which run_cli() adds the first of each.
+constexpr std::pair<const char*, const char*> kVerbGroups[] = {
+    {"run", "Train"},
+    {"launch", "Train"},
+    {"resume", "Train"},
+    {"smoke", "Train"},
+    {"sweep", "Train"},
+    {"verify-resume", "Train"},
+    {"diff", "Look at runs"},
+    {"report", "Look at runs"},
+    {"top", "Look at runs"},
+    {"ctl", "Look at runs"},
+    {"validate", "Write recipes"},
+    {"show", "Write recipes"},
+    {"why", "Write recipes"},
+    {"plan", "Write recipes"},
+    {"estimate-memory", "Write recipes"},
+    {"list", "Write recipes"},
+    {"explain", "Write recipes"},
+    {"schema", "Write recipes"},
+    {"reference", "Write recipes"},
+    {"new", "Write recipes"},
+    {"cp", "Write recipes"},
+    {"import", "Write recipes"},
+    {"lsp", "Write recipes"},
+    {"checkpoint", "Use trained models"},
+    {"export", "Use trained models"},
+    {"evaluate", "Use trained models"},
+    {"predict", "Use trained models"},
+    {"generate", "Use trained models"},
+    {"download", "Prepare data and this machine"},
+    {"tokenizer", "Prepare data and this machine"},
+    {"plugin", "Prepare data and this machine"},
+    {"config", "Prepare data and this machine"},
+    {"env", "Prepare data and this machine"},
+    {"test", "Prepare data and this machine"},
+    {"completion", "Prepare data and this machine"},
 };
 
-/// A verb that computes and can be asked to stop: no signal is lost while libtorch is found.
-CLI::App& add_training_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
-                            TrainingVerb verb) {
-  return add_verb(app, name, help, to, [&to, verb = std::move(verb)] {
-    SignalWatch::hold();
-    torch_is_there();  // gives the recipe the user's environment
-    if (const std::optional<ExitCode> code = verb.launch()) return *code;
-    require_torch(to.argv);
-    const SignalWatch signals;
-    RankSession session;
-    return session.guarded(to.recipe.json, [&] { return verb.run(session); });
-  });
-}
-
-/// A verb that computes.
-CLI::App& add_torch_verb(CLI::App& app, const char* name, const char* help, Arguments& to,
-                         std::function<ExitCode()> run) {
-  return add_verb(app, name, help, to, [&to, run = std::move(run)] {
-    require_torch(to.argv);
-    return run();
-  });
-}
-
-void add_smoke_verb(CLI::App& app, Arguments& to) {
-  CLI::App& smoke = add_training_verb(
-      app, "smoke", "run recipes small, with a save and a resume", to,
-      {[] { return std::nullopt; },
-       [&to](RankSession&) { return smoke_verb(to.recipe, to.recipes, to.argv); }});
-  smoke.add_option("recipes", to.recipes, "recipes, and behind them key=value for all of them")
-      ->required();
-  add_config(smoke, to);
-}
-
-void add_run_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& run =
-      add_training_verb(app, "run", "train (the verb may be left out)", to,
-                        {[&to] { return launch_run(to.recipe, to.argv); },
-                         [&to](RankSession& session) { return run_verb(to.recipe, session); }});
-  add_recipe(run, to, "a recipe, YAML or TOML, or builtin:NAME");
-  add_allow(run, to);
-  add_trial(run, to);
-  add_config(run, to);
-  // It has Accelerate's flags, which are read elsewhere, and before libtorch is loaded.
-  CLI::App& launch = add_training_verb(
-      app, "launch", "train as 'accelerate launch' does: its flags, then a recipe", to,
-      {[&to] { return launch_run(to.recipe, to.argv); },
-       [&to](RankSession& session) { return run_verb(to.recipe, session); }});
-  launch.fallthrough(false);
-  launch.set_help_flag();
-  launch.prefix_command();
-  launch.parse_complete_callback([&launch, &to] {
-    to.prepare = [&to, words = launch.remaining()] {
-      const auto first = static_cast<int>(to.argv.size() - words.size());
-      const auto arguments = launch_arguments(words, first);
-      if (arguments) to.recipe = *arguments;
-      return arguments.has_value();
-    };
-  });
-  CLI::App& resume =
-      add_training_verb(app, "resume", "go on with a run from its newest checkpoint", to,
-                        {[&to] { return launch_resume(to.recipe, to.argv); },
-                         [&to](RankSession& session) { return resume_verb(to.recipe, session); }});
-  add_recipe(resume, to, "the run's folder");
-  add_allow(resume, to);
-  add_smoke_verb(app, to);
-  CLI::App& sweep = add_verb(app, "sweep", "run a recipe with many values, some at once", to,
-                             [&to] { return sweep_verb(to.sweep); });
-  sweep.add_option("file", to.sweep.path, "what to try: see docs/sweep.md")->required();
-  sweep.add_option("--config", to.sweep.config, "where to run each trial");
-  sweep.add_flag("--dry-run", to.sweep.dry_run, "list the trials, and run none");
-  sweep.add_flag("--retry", to.sweep.retry, "run trials again that failed");
-  CLI::App& test = add_training_verb(
-      app, "test", "test what training with several processes needs, on this machine", to,
-      {[&to] { return launch_test(to.processes, to.recipe.json, to.argv); },
-       [](RankSession& session) { return test_verb(session); }});
-  test.add_option("--num_processes,--num-processes", to.processes, "1, 2, 4 or 8; default: 2")
-      ->check(CLI::IsMember({1, 2, 4, 8}));
-  CLI::App& verify = add_torch_verb(app, "verify-resume",
-                                    "kill and resume a recipe, and compare with a straight run", to,
-                                    [&to] { return verify_resume_verb(to.recipe, to.steps); });
-  add_recipe(verify, to, "a recipe");
-  verify.add_option("--steps", to.steps, "steps before the kill, and after it; default: 10")
-      ->check(CLI::Range(1, 1'000'000'000));
-  CLI::App& diff = add_torch_verb(app, "diff", "tell in what two runs differ", to,
-                                  [&to] { return diff_verb(to.source, to.target); });
-  diff.add_option("first", to.source, "a run folder")->required();
-  diff.add_option("second", to.target, "another")->required();
-}
-
-void add_recipe_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& validate = add_verb(app, "validate", "report everything wrong with a recipe", to,
-                                [&to] { return validate_verb(to.recipe); });
-  CLI::App& show =
-      add_verb(app, "show", "print a recipe with every default and where it comes from", to,
-               [&to] { return show_verb(to.recipe); });
-  CLI::App& why = add_verb(app, "why", "tell every layer that set a key", to,
-                           [&to] { return why_verb(to.recipe, to.key); });
-  why.add_option("key", to.key, "a dotted key, such as optimizer.lr")->required();
-  CLI::App& plan = add_torch_verb(app, "plan", "tell what a recipe takes, without training", to,
-                                  [&to] { return plan_verb(to.recipe, to.ranks, to.names); });
-  plan.add_option("--ranks", to.ranks, "numbers of ranks to plan for, such as 1,2,8");
-  plan.add_flag("--names", to.names, "only tell under which names the run logs numbers");
-  CLI::App& estimate = add_verb(app, "estimate-memory", "tell what a Hugging Face model takes", to,
-                                [&to] { return estimate_verb(to.source, to.recipes); });
-  estimate.add_option("model", to.source, "a model folder")->required();
-  estimate.add_option("--dtypes", to.recipes, "float32, float16, int8, int4; default: all")
-      ->check(CLI::IsMember(estimate_types()));
-  for (CLI::App* verb : {&validate, &show, &why, &plan}) {
-    add_recipe(*verb, to, "a recipe");
-    add_config(*verb, to);
+/// The help of the program begins with its main use.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (app->get_parent()) return CLI::Formatter::make_usage(app, std::move(name));
+    return "Usage: accel-run RECIPE [key=value ...] [OPTIONS]\n"
+           "       accel-run VERB ...\n";
   }
-}
+};
 
-void add_catalog_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& list = add_verb(app, "list", "list the components a recipe can name", to,
-                            [&to] { return list_verb(to.plugins, to.kind, to.names); });
-  list.add_option("kind", to.kind, "model, dataset, optimizer, ...");
-  list.add_flag("--names", to.names, "one name per line");
-  CLI::App& explain = add_verb(app, "explain", "tell all options of a component", to,
-                               [&to] { return explain_verb(to.plugins, to.kind, to.name); });
-  explain.add_option("kind", to.kind, "its kind")->required();
-  explain.add_option("name", to.name, "its name")->required();
-  CLI::App& schema = add_verb(app, "schema", "print the JSON Schema of recipes, for editors", to,
-                              [&to] { return schema_verb(to.plugins, to.of_sweeps); });
-  schema.add_flag("--sweep", to.of_sweeps, "that of sweeps instead");
-  for (CLI::App* verb : {&list, &explain, &schema}) {
-    verb->add_option("--plugin", to.plugins, "a plugin's file, to be told of too")
-        ->expected(1)
-        ->take_all()
-        ->allow_extra_args(false);
+/// The verb for a word that is a misspelling, or another program's name for it; "" for none.
+std::string meant_verb(const std::string& word, const std::vector<std::string>& verbs) {
+  std::vector<std::string> all = verbs;
+  const auto is_there = [&](const std::string& verb) {
+    const std::string first = verb.substr(0, verb.find(' '));
+    return first.starts_with("--") || std::find(verbs.begin(), verbs.end(), first) != verbs.end();
+  };
+  for (const auto& [other, ours] : kOtherVerbs) {
+    if (is_there(ours)) all.emplace_back(other);
   }
-  add_verb(app, "lsp", "serve an editor: see docs/editors.md", to, [] { return editor_verb(); });
-  CLI::App& reference = add_verb(app, "reference", "write the reference pages", to,
-                                 [&to] { return reference_verb(to.target); });
-  reference.add_option("folder", to.target, "where to")->required();
+  const std::string near = closest(word, all);
+  for (const auto& [other, ours] : kOtherVerbs) {
+    if (near == other && is_there(ours)) return ours;
+  }
+  return near;
 }
 
-void add_file_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& make = add_verb(app, "new", "write a recipe for some data", to,
-                            [&to] { return new_verb(to.target, to.data); });
-  make.add_option("file", to.target, "the recipe to write")->required();
-  make.add_option("data", to.data, "a file or folder to look at; none: a built-in dataset");
-  CLI::App& download = add_verb(app, "download", "fetch a model or dataset", to,
-                                [&to] { return download_verb(to.download); });
-  download
-      .add_option("what", to.download.what,
-                  "hf:organisation/name, hf:datasets/organisation/name, either with @revision; "
-                  "mnist, cifar10 or sst2")
-      ->required();
-  download.add_option("--to", to.download.target,
-                      "a folder; default: the hub's cache, or the user's");
-  download.add_option("--files", to.download.files,
-                      "of the hub only files like these, such as 'en/*.parquet'");
-  CLI::App& import = add_verb(app, "import", "make a recipe of another trainer's config", to,
-                              [&to] { return import_verb(to.import_from); });
-  import.add_option("file", to.import_from.source, "a config in YAML or JSON")->required();
-  import.add_option("--to", to.import_from.target, "the recipe to write; default: print it");
-  import
-      .add_option("--from", to.import_from.peer,
-                  "whose it is, where its keys do not tell: trainer, axolotl, llama-factory, "
-                  "torchtune, accelerate")
-      ->check(CLI::IsMember({"trainer", "axolotl", "llama-factory", "torchtune", "accelerate"}));
-  CLI::App& copy = add_verb(app, "cp", "copy a built-in recipe", to,
-                            [&to] { return copy_verb(to.source, to.target); });
-  copy.add_option("source", to.source, "builtin:NAME")->required();
-  copy.add_option("target", to.target, "the file to write; default: NAME.yaml");
-}
-
-void add_view_verbs(CLI::App& app, Arguments& to) {
-  CLI::App& report = add_verb(app, "report", "write a page on a run, or on several side by side",
-                              to, [&to] { return report_verb(to.recipes, to.target); });
-  report.add_option("runs", to.recipes, "run folders, running or ended, however")->required();
-  report.add_option("--output", to.target, "the file; default: report.html in the run's folder");
-  CLI::App& top = add_verb(app, "top", "watch a run from another terminal", to,
-                           [&to] { return top_verb(to.source, to.once); });
-  top.add_option("run", to.source, "a run folder")->required();
-  top.add_flag("--once", to.once, "print one picture and end");
-  CLI::App& ctl = add_verb(app, "ctl", "tell a run what to do while it trains", to,
-                           [&to] { return ctl_verb(to.source, to.recipes, to.wait); });
-  ctl.add_option("run", to.source, "a run folder")->required();
-  ctl.add_option("orders", to.recipes, "save, eval, stop, pause, resume, or key=value")->required();
-  ctl.add_option("--wait", to.wait, "seconds to wait for an answer; default: 60");
-  CLI::App& completion =
-      add_verb(app, "completion", "print a shell's completion of verbs, flags and recipe keys", to,
-               [&to, &app] {
-                 std::cout << completion_script(to.kind, completion_words(app));
-                 return ExitCode::kDone;
-               });
-  completion.add_option("shell", to.kind, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+/// Whether a word is a path or an override: it names a file, or has characters that verbs lack. A
+/// folder is not a recipe, so a folder with the name of a verb is none either.
+bool is_no_verb(const std::string& word) {
+  std::error_code error;
+  if (word.find_first_of("./:=~") != word.npos) return true;
+  const bool is_verb = std::any_of(std::begin(kOtherVerbs), std::end(kOtherVerbs),
+                                   [&](const auto& other) { return word == other.first; });
+  return is_verb ? std::filesystem::is_regular_file(word, error)
+                 : std::filesystem::exists(word, error);
 }
 
 bool is_flag_of_run(const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
-  return name == "--config" || name == "--allow";
+  return name == "--config" || name == "--allow" || name == "--new" || name == "--fresh";
 }
 
-/// `accel-run recipe.yaml` is short for `accel-run run recipe.yaml`.
-void name_the_verb(const CLI::App& app, std::vector<std::string>& words) {
+std::string group_of(const std::string& verb) {
+  for (const auto& [name, group] : kVerbGroups) {
+    if (verb == name) return group;
+  }
+  return "Other";
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
+
+/// The verb of `app` that a misspelled word means; "" for other words.
+std::string correction_of(const std::string& word, const CLI::App& app) {
+  if (word.starts_with('-') || is_no_verb(word)) return "";
+  const std::string meant = meant_verb(word, verbs_of(app));
+  return meant == word ? "" : meant;
+}
+
+[[noreturn]] void refuse_verb(const std::string& message, const std::string& meant) {
+  throw Error(ExitCode::kRecipe, message, text("did you mean '{}'?", meant));
+}
+
+/// `accel-run recipe.yaml` is short for `accel-run run recipe.yaml`. Throws Error (recipe) for a
+/// misspelled verb of `app`.
+void insert_default_verb(const CLI::App& app, std::vector<std::string>& words) {
   auto first = words.begin();
   while (first != words.end() && first->starts_with('-') && !is_flag_of_run(*first)) {
     first += *first == "--error-format" && words.end() - first > 1 ? 2 : 1;
   }
   if (first == words.end()) return;
   for (const CLI::App* verb : app.get_subcommands({})) {
-    if (verb->get_name() == *first) return;
+    if (verb->get_name() != *first) continue;
+    const bool has_verbs = !verb->get_subcommands({}).empty();
+    if (!has_verbs || words.end() - first < 2) return;
+    const std::string meant = correction_of(first[1], *verb);
+    if (!meant.empty()) refuse_verb(text("'{}' has no verb '{}'", *first, first[1]), meant);
+    return;
   }
+  const std::string meant = correction_of(*first, app);
+  if (!meant.empty()) refuse_verb(text("there is no verb '{}'", *first), meant);
   words.insert(first, "run");
 }
 
-void add_machine_verbs(CLI::App& app, Arguments& to) {
-  const auto add_file = [&to](CLI::App& verb) {
-    verb.add_option("--config_file,--config-file", to.target,
-                    "the file; default: where Accelerate keeps it");
-  };
-  CLI::App& config = *app.add_subcommand("config", "ask where to run, and write it for 'launch'");
-  config.require_subcommand(0, 1);
-  config.callback([&config, &to] {
-    if (config.get_subcommands().empty()) to.verb = [&to] { return config_verb(to.target); };
-  });
-  add_file(config);
-  CLI::App& standard =
-      add_verb(config, "default", "write a config for one process, without questions", to,
-               [&to] { return config_default_verb(to.target, to.mixed_precision); });
-  standard
-      .add_option("--mixed_precision,--mixed-precision", to.mixed_precision,
-                  "no (the default), fp16 or bf16")
-      ->check(CLI::IsMember({"no", "fp16", "bf16"}));
-  add_file(standard);
-  add_file(add_verb(config, "update", "give an old config the keys of today", to,
-                    [&to] { return config_update_verb(to.target); }));
-  add_file(add_verb(app, "env", "print what a report of a problem should tell of this machine", to,
-                    [&to] { return env_verb(to.target); }));
+/// Whether the words select JSON errors, for errors before they are parsed.
+bool wants_json(const std::vector<std::string>& words) {
+  const auto format = std::find(words.begin(), words.end(), "--error-format");
+  const bool apart = format != words.end() && words.end() - format > 1 && format[1] == "json";
+  return apart || std::find(words.begin(), words.end(), "--error-format=json") != words.end();
 }
 
-/// What CLI11 found wrong with the words, in this program's form.
-Error misuse(const CLI::ParseError& error) {
+/// A parse error of CLI11 in the form of this program's errors.
+Error usage_error(const CLI::ParseError& error) {
   std::string text = error.what();
   if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  // A flag of another program, such as --lr 0.1.
+  const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   return Error(ExitCode::kRecipe, text,
-               "'accel-run --help' shows the verbs, 'accel-run VERB --help' what one takes");
+               extra ? "options of the recipe are key=value, such as optimizer.lr=1e-3; "
+                       "'accel-run VERB --help' lists the flags"
+                     : "'accel-run --help' lists the verbs, 'accel-run VERB --help' the options of "
+                       "one");
 }
 
 }  // namespace
 
-int run_cli(std::vector<std::string> argv) {
-  Arguments to;
-  CLI::App app("Trains what a recipe says: accel-run RECIPE [key=value ...]", "accel-run");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "accel-run " + std::string(build_info().version) + " (" +
-                                        std::string(build_info().commit) + ", libtorch " +
-                                        std::string(build_info().torch) + ")");
-  app.add_option("--error-format", to.error_format, "how errors are printed: text or json")
+VerbTable::VerbTable(std::vector<std::string> argv)
+    : argv_(std::move(argv)),
+      app_(std::make_unique<CLI::App>("Trains a recipe: accel-run RECIPE [key=value ...]",
+                                      "accel-run")) {
+  app_->formatter(std::make_shared<HelpFormatter>());
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", text("accel-run {} ({}, libtorch {})", build_info().version,
+                                           build_info().commit, build_info().torch));
+  app_->add_option("--error-format", error_format_, "format of error messages: text or json")
       ->check(CLI::IsMember({"text", "json"}));
-  app.fallthrough();
-  add_run_verbs(app, to);
-  add_recipe_verbs(app, to);
-  add_catalog_verbs(app, to);
-  add_checkpoint_verbs(app, to.argv, to.verb);
-  add_file_verbs(app, to);
-  add_machine_verbs(app, to);
-  add_tokenizer_verbs(app, to.verb);
-  add_plugin_verbs(app, to.argv, to.verb);
-  add_use_verbs(app, to.argv, to.verb);
-  add_view_verbs(app, to);
+  app_->fallthrough();
+}
 
-  std::vector<std::string> words(argv.begin() + 1, argv.end());
-  name_the_verb(app, words);
-  to.argv = argv;
-  try {
-    std::reverse(words.begin(), words.end());
-    app.parse(words);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::cerr << error_text(misuse(error), to.error_format == "json");
+VerbTable::~VerbTable() = default;
+
+CLI::App& VerbTable::add(const char* name, const char* help, Run run) {
+  return add(*app_, name, help, std::move(run));
+}
+
+CLI::App& VerbTable::add(CLI::App& group, const char* name, const char* help, Run run) {
+  CLI::App* verb = group.add_subcommand(name, help);
+  if (&group == app_.get()) verb->group(group_of(name));
+  verb->callback([this, verb, run = std::move(run)] {
+    if (verb->get_subcommands().empty()) chosen_ = run;
+  });
+  return *verb;
+}
+
+CLI::App& VerbTable::add_group(const char* name, const char* help) {
+  CLI::App* group = app_->add_subcommand(name, help);
+  group->group(group_of(name));
+  group->require_subcommand(1);
+  return *group;
+}
+
+VerbTable::Run VerbTable::with_torch(Run run) const {
+  return [this, run = std::move(run)] {
+    require_torch(argv_);
+    return run();
+  };
+}
+
+VerbTable::Run VerbTable::training(TrainingVerb verb) const {
+  return [this, verb = std::move(verb)] {
+    SignalWatch::hold();
+    torch_is_there();  // restores the user's environment, which recipes may refer to
+    if (const std::optional<ExitCode> code = verb.launch()) return *code;
+    require_torch(argv_);
+    const SignalWatch signals;
+    RankSession session;
+    return session.guarded(json(), [&] { return verb.run(session); });
+  };
+}
+
+void VerbTable::add_recipe(CLI::App& verb, RecipeArguments& to, const char* help) {
+  verb.add_option("recipe", to.path, help)->required();
+  verb.add_option("overrides", to.overrides,
+                  "key=value, 'key+=value', 'key!=value' or '~key', as in the recipe");
+  recipes_.push_back(&to);
+}
+
+int VerbTable::position_of(const std::string& word) const {
+  return static_cast<int>(std::find(argv_.begin(), argv_.end(), word) - argv_.begin());
+}
+
+int VerbTable::run_chosen() {
+  warn_as_json(json());
+  for (RecipeArguments* recipe : recipes_) {
+    recipe->json = json();
+    if (recipe->overrides.empty()) continue;
+    recipe->first_override = position_of(recipe->overrides.front());
+  }
+  return static_cast<int>(chosen_());
+}
+
+int VerbTable::run() {
+  std::vector<std::string> words(argv_.begin() + 1, argv_.end());
+  if (words.empty()) {
+    std::cout << app_->help();
     return static_cast<int>(ExitCode::kRecipe);
   }
-  if (!to.recipe.overrides.empty()) {
-    // The number a user would count to: an implied verb is no word.
-    const auto first = std::find(argv.begin(), argv.end(), to.recipe.overrides.front());
-    to.recipe.first_override = static_cast<int>(first - argv.begin());
+  try {
+    insert_default_verb(*app_, words);
+    std::reverse(words.begin(), words.end());
+    app_->parse(words);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app_->exit(error);  // --help, --version
+    std::cerr << error_text(usage_error(error), json());
+    return static_cast<int>(ExitCode::kRecipe);
+  } catch (const Error& error) {
+    std::cerr << error_text(error, wants_json(argv_));
+    return static_cast<int>(error.code());
   }
   try {
-    warn_as_json(to.error_format == "json");
-    if (to.prepare && !to.prepare()) return static_cast<int>(ExitCode::kDone);
-    to.recipe.json = to.error_format == "json";
-    return static_cast<int>(to.verb());
+    return run_chosen();
   } catch (const Error& error) {
-    std::cerr << error_text(error, to.error_format == "json");
+    std::cerr << error_text(error, json());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    std::cerr << error_text(error, to.error_format == "json");
+    std::cerr << error_text(error, json());
     return static_cast<int>(exit_code_of(error));
   }
+}
+
+void add_config(CLI::App& verb, std::string& to, const char* help) {
+  verb.add_option("--config", to, help);
+}
+
+void add_repeated(CLI::App& verb, const char* name, std::vector<std::string>& to,
+                  const char* help) {
+  verb.add_option(name, to, help)->expected(1)->take_all()->allow_extra_args(false);
+}
+
+int run_cli(std::vector<std::string> argv) {
+  VerbTable verbs(std::move(argv));
+  add_run_verbs(verbs);
+  add_sweep_verb(verbs);
+  add_verify_verbs(verbs);
+  add_view_verbs(verbs);
+  add_ctl_verb(verbs);
+  add_recipe_verbs(verbs);
+  add_plan_verb(verbs);
+  add_estimate_verb(verbs);
+  add_catalog_verbs(verbs);
+  add_import_verb(verbs);
+  add_editor_verb(verbs);
+  add_checkpoint_verbs(verbs);
+  add_export_verb(verbs);
+  add_apply_verbs(verbs);
+  add_generate_verb(verbs);
+  add_download_verb(verbs);
+  add_tokenizer_verbs(verbs);
+  add_plugin_verbs(verbs);
+  add_config_verbs(verbs);
+  add_test_verb(verbs);
+  add_completion_verb(verbs);
+  return verbs.run();
 }
 
 }  // namespace accel

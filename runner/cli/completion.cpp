@@ -1,19 +1,163 @@
-#include "runner/cli/completion.h"
-
+// completion: a script for a shell, from the parser and the declarations of recipes.
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/base/text.h"
+#include "runner/cli/cli.h"
+#include "runner/cli/load_recipe.h"
 
 namespace accel {
 namespace {
 
-/// In quotes that every one of the shells reads alike.
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct CompletionVerb {
+  std::string name;  ///< "checkpoint convert" for a verb of a group
+  std::string help;
+  std::vector<std::pair<std::string, std::string>> flags = {};  ///< {"--config", "where to run"}
+  std::map<std::string, std::vector<std::string>> values = {};  ///< of flags with an enumeration
+  std::vector<std::string> words = {};  ///< candidates for its arguments: kinds, shells
+  bool takes_recipe = false;            ///< and so overrides
+};
+
+struct CompletionWords {
+  std::vector<CompletionVerb> verbs;
+  std::vector<std::pair<std::string, std::string>> keys;   ///< {"optimizer.lr", "Learning rate."}
+  std::map<std::string, std::vector<std::string>> values;  ///< of keys: {"model.type", {"mlp", ..}}
+  std::vector<std::string> recipes;                        ///< "builtin:quickstart"
+};
+
+/// "no", "fp16" of a type that ends with "{no,fp16}".
+std::vector<std::string> listed_in(const std::string& type) {
+  std::vector<std::string> out;
+  const size_t begin = type.find('{'), end = type.rfind('}');
+  if (begin == type.npos || end == type.npos) return out;
+  std::stringstream names(type.substr(begin + 1, end - begin - 1));
+  for (std::string name; std::getline(names, name, ',');) out.push_back(name);
+  return out;
+}
+
+CompletionVerb verb_of(const CLI::App& app, const std::string& name) {
+  CompletionVerb verb{.name = name, .help = app.get_description()};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string> values = listed_in(option->get_type_name());
+    if (option->get_lnames().empty()) {
+      verb.takes_recipe = verb.takes_recipe || option->get_name() == "overrides";
+      verb.words.insert(verb.words.end(), values.begin(), values.end());
+      continue;
+    }
+    if (option->get_group().empty()) continue;  // internal
+    const std::string flag = "--" + option->get_lnames().back();
+    verb.flags.emplace_back(flag, option->get_description());
+    if (!values.empty()) verb.values[flag] = values;
+  }
+  return verb;
+}
+
+/// Collects every key below a prefix once.
+class KeyCollector {
+ public:
+  explicit KeyCollector(CompletionWords& out) : out_(out) {
+    for (const CatalogIndex* catalog : components().all()) catalogs_[catalog->kind()] = catalog;
+  }
+
+  void add(const std::vector<FieldInfo>& fields, const std::string& prefix) {
+    for (const FieldInfo& field : fields) {
+      if (!field.handled) add(field, prefix + field.name);
+    }
+  }
+
+ private:
+  void add(const FieldInfo& field, const std::string& key) {
+    const Json json = Json::parse("{" + field.json + "}", nullptr, false);
+    const bool list = json.is_object() && json.value("type", Json()) == "array";
+    if (!field.kind.empty() && !list) {
+      add_components(*catalogs_.at(field.kind), key);
+    } else if (field.fields.empty()) {
+      enter(key, field.help);
+      add_values(key, json);
+    }
+    if (!list) add(field.fields, key + ".");
+  }
+
+  void add_components(const CatalogIndex& catalog, const std::string& key) {
+    enter(key + ".type", "Which " + catalog.kind() + ".");
+    out_.values[key + ".type"] = catalog.names();
+    // A component nested in one of its own kind would recurse without end.
+    if (!open_.insert(catalog.kind()).second) return;
+    for (const auto& [name, info] : catalog.items()) add(info.fields, key + ".");
+    open_.erase(catalog.kind());
+  }
+
+  void enter(const std::string& key, const std::string& help) {
+    if (entered_.insert(key).second) out_.keys.emplace_back(key, help);
+  }
+
+  void add_values(const std::string& key, const Json& json) {
+    if (!json.is_object()) return;
+    if (json.value("type", Json()) == "boolean") out_.values[key] = {"true", "false"};
+    const auto names = json.find("enum");
+    if (names == json.end()) return;
+    for (const Json& name : *names) {
+      if (name.is_string()) out_.values[key].push_back(name.get<std::string>());
+    }
+  }
+
+  CompletionWords& out_;
+  std::map<std::string, const CatalogIndex*> catalogs_;
+  std::set<std::string> entered_;
+  std::set<std::string> open_;  ///< kinds whose options are being added
+};
+
+std::vector<std::string> builtin_recipes() {
+  std::vector<std::string> out;
+  std::error_code missing;
+  for (const auto& entry : fs::recursive_directory_iterator(builtin_folder(), missing)) {
+    if (entry.path().extension() != ".yaml") continue;
+    const fs::path name = fs::relative(entry.path(), builtin_folder()).replace_extension();
+    out.push_back("builtin:" + name.string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// All verbs of `app`, every key of recipes, and the names of components.
+CompletionWords completion_words(const CLI::App& app) {
+  CompletionWords out;
+  std::vector<std::string> kinds;
+  for (const CatalogIndex* catalog : components().all()) kinds.push_back(catalog->kind());
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    out.verbs.push_back(verb_of(*verb, verb->get_name()));
+    if (verb->get_name() == "list" || verb->get_name() == "explain") out.verbs.back().words = kinds;
+    const auto group = out.verbs.size() - 1;
+    for (const CLI::App* inner : verb->get_subcommands({})) {
+      out.verbs[group].words.push_back(inner->get_name());
+      out.verbs.push_back(verb_of(*inner, verb->get_name() + " " + inner->get_name()));
+    }
+  }
+  KeyCollector(out).add(RecipeOptions::schema().info(), "");
+  out.recipes = builtin_recipes();
+  return out;
+}
+
+/// Single quotes for POSIX shells.
 std::string quoted_word(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-/// Fish has another way to put a quote between quotes.
+/// Single quotes for fish, which escapes with a backslash.
 std::string fish_word(const std::string& text) {
   std::string out = "'";
   for (const char c : text)
@@ -22,9 +166,7 @@ std::string fish_word(const std::string& text) {
 }
 
 std::string joined_words(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
+  return joined(words, " ");
 }
 
 std::vector<std::string> flag_names(const CompletionVerb& verb) {
@@ -70,8 +212,8 @@ std::string verb_cases(const CompletionWords& words, const WordsOf& words_of) {
   return out + "  esac\n";
 }
 
-/// What both shells share: words by verb, and what to offer at a place of the line. The functions
-/// print words; `_accel_run_offer` takes the words before the current one, and that.
+/// Functions that bash and zsh share. They print words; `_accel_run_offer` takes the current word,
+/// then the words before it.
 std::string shared_functions(const CompletionWords& words) {
   std::string out = "_accel_run_flags() {\n";
   out += verb_cases(words, [](const CompletionVerb& verb) { return flag_names(verb); });
@@ -96,7 +238,7 @@ std::string shared_functions(const CompletionWords& words) {
   out += "_accel_run_recipes=" + quoted_word(joined_words(words.recipes)) + "\n";
   out += "_accel_run_keys=" + quoted_word(joined_words(open_keys(words))) + "\n";
   out += "_accel_run_values=" + quoted_word(joined_words(whole_overrides(words))) + "\n";
-  // The verb `run` may be left out.
+  // The verb `run` may be omitted.
   out += R"sh(_accel_run_offer() {
   local current=$1 verb='' last='' count=0 word
   shift
@@ -141,7 +283,7 @@ std::string bash_script(const CompletionWords& words) {
   if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then
     type compopt &> /dev/null && compopt -o nospace 2> /dev/null
   fi
-  # Bash takes = and : for ends of words, and wants only what comes behind the last one.
+  # Bash splits words at = and :, and completes only the last piece.
   local head=${current%"${current##*[=:]}"}
   COMPREPLY=("${COMPREPLY[@]#"$head"}")
   [[ ${COMPREPLY[0]} == '' ]] && COMPREPLY=()
@@ -207,7 +349,7 @@ std::string fish_script(const CompletionWords& words) {
   for (const CompletionVerb& verb : words.verbs) {
     if (!verb.takes_recipe && verb.name.find(' ') == verb.name.npos) others.push_back(verb.name);
   }
-  // A recipe stands before its overrides, and `run` may be left out.
+  // A recipe precedes its overrides, and `run` may be omitted.
   const std::string recipe =
       "test (count (commandline -opc)) -ge 2; and not "
       "__fish_seen_subcommand_from " +
@@ -225,11 +367,25 @@ std::string fish_script(const CompletionWords& words) {
   return out;
 }
 
-}  // namespace
-
+/// A self-contained script for `shell`: bash, zsh or fish.
 std::string completion_script(const std::string& shell, const CompletionWords& words) {
   if (shell == "fish") return fish_script(words);
   return shell == "zsh" ? zsh_script(words) : bash_script(words);
+}
+
+}  // namespace
+
+void add_completion_verb(VerbTable& verbs) {
+  const auto shell = std::make_shared<std::string>();
+  verbs
+      .add("completion", "print a shell's completion script of verbs, flags and recipe keys",
+           [shell, &verbs] {
+             std::cout << completion_script(*shell, completion_words(verbs.app()));
+             return ExitCode::kDone;
+           })
+      .add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
 }  // namespace accel

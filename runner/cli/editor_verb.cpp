@@ -6,11 +6,11 @@
 #include <cstring>
 #include <iostream>
 
+#include "core/base/text.h"
+#include "runner/cli/cli.h"
 #include "runner/cli/load_recipe.h"
-#include "runner/cli/verbs.h"
 #include "runner/cli/world.h"
 #include "runner/editor/language_server.h"
-#include "runner/editor/message_frames.h"
 
 namespace accel {
 namespace {
@@ -22,12 +22,12 @@ std::vector<Diagnostic> problems_of(const std::string& path, const EditorHost::T
   try {
     const LoadedRecipe recipe = load_recipe(arguments);
     check_ranks(recipe.options, recipe.resolved);
+    return recipe.deprecations;
   } catch (const RecipeError& error) {
     return error.diagnostics();
   } catch (const Error& error) {
     return {{{}, error.what(), error.hint()}};
   }
-  return {};
 }
 
 /// Waits for bytes, since a signal may come in between.
@@ -35,8 +35,7 @@ size_t read_input(char* to, size_t size) {
   for (;;) {
     const ssize_t count = read(STDIN_FILENO, to, size);
     if (count >= 0) return static_cast<size_t>(count);
-    if (errno != EINTR)
-      throw IoError(std::string("cannot read from the editor: ") + strerror(errno));
+    if (errno != EINTR) throw IoError(text("cannot read from the editor: {}", strerror(errno)));
   }
 }
 
@@ -49,8 +48,6 @@ void send(const std::vector<std::string>& messages) {
   for (const std::string& message : messages) std::cout << framed(message);
   std::cout.flush();
 }
-
-}  // namespace
 
 ExitCode editor_verb() {
   LanguageServer server({RecipeHelp(RecipeOptions::schema().info(), components()), builtin_folder(),
@@ -65,10 +62,16 @@ ExitCode editor_verb() {
     const std::optional<MessageFrame> frame = input.next();
     if (!frame) break;
     send(frame->too_large ? std::vector{LanguageServer::too_large()} : server.receive(frame->body));
-    // While more is typed, what is wrong would be told of texts that are no more.
+    // Diagnostics of outdated texts would be wrong: wait until the input is read.
     if (!input.has_more() && !input_waits()) send(server.publish());
   }
   return server.ended_well() ? ExitCode::kDone : ExitCode::kOther;
+}
+
+}  // namespace
+
+void add_editor_verb(VerbTable& verbs) {
+  verbs.add("lsp", "serve an editor's language client: see docs/editors.md", &editor_verb);
 }
 
 }  // namespace accel

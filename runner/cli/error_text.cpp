@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/diagnostic.h"
+#include "core/recipe/diagnostic.h"
 
 namespace accel {
 
@@ -38,9 +38,9 @@ std::string whole_lines(const std::string& json, size_t bytes) {
   if (json.size() <= bytes) return json;
   const size_t end = json.rfind('\n', bytes - 1);
   if (end != std::string::npos) return json.substr(0, end + 1);
-  // Quotes take two bytes each when they are quoted once more.
+  // Each quote takes two bytes when escaped again.
   return render_json(
-      {{}, "an error too long to tell begins with " + json.substr(0, bytes / 4), {}});
+      {{}, "an error message is too long; it begins with " + json.substr(0, bytes / 4), {}});
 }
 
 ExitCode exit_code_of(const std::exception& error) {

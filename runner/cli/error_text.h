@@ -1,24 +1,23 @@
-// Errors as people and programs read them.
+// Errors as text or JSON.
 #pragma once
 
 #include <exception>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace accel {
 
-/// "error: what\n  hint: what to do\n", a recipe's errors one after another, or a JSON object for
-/// each.
+/// "error: MESSAGE\n  hint: HINT\n", or a JSON object; one after another for a recipe's errors.
 std::string error_text(const Error& error, bool json = false);
 
-/// Of what is no Error: std::bad_alloc, and what libtorch throws, without its stack trace.
+/// For other exceptions: std::bad_alloc, and libtorch's without their stack traces.
 std::string error_text(const std::exception& error, bool json = false);
 
-/// As many of the first lines of JSON as fit into `bytes`; of a first one that is longer, a line
-/// that says so with the message's beginning.
+/// The first whole lines of JSON that fit into `bytes`; if the first is too long, an error with the
+/// beginning of its message.
 std::string whole_lines(const std::string& json, size_t bytes);
-/// The exit code that belongs to it.
+/// The exit code for an exception.
 ExitCode exit_code_of(const std::exception& error);
 
 }  // namespace accel

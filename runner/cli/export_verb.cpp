@@ -1,20 +1,28 @@
 // export: a checkpoint's model as a folder that transformers reads.
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/log.h"
-#include "models/hf_family.h"
-#include "models/lora_folder.h"
-#include "runner/checkpoint/accelerate_folder.h"
-#include "runner/checkpoint/convert.h"
-#include "runner/checkpoint/reader.h"
-#include "runner/cli/checkpoint_path.h"
-#include "runner/cli/export_lora.h"
-#include "runner/cli/verbs.h"
-#include "runner/job/data_facts.h"
-#include "runner/loop/run_state.h"
+#include "checkpoint/accelerate_folder.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/tensors.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "models/hf/hf_family.h"
+#include "models/lora/lora_folder.h"
+#include "models/lora/lora_options.h"
+#include "runner/cli/checkpoints.h"
+#include "runner/cli/cli.h"
+#include "runner/cli/load_recipe.h"
+#include "train/job/data_schema.h"
+#include "train/loop/run_state.h"
+#include "train/recipe/saved_recipe.h"
 
 namespace accel {
 namespace {
@@ -23,7 +31,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr auto kDefaultShard = "5 GB";
-/// What belongs to a tokenizer, beside a model or a tokenizer.json.
+/// Files of a tokenizer, in a model folder or next to a tokenizer.json.
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer_config.json",
                                            "special_tokens_map.json",
@@ -35,17 +43,24 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "spiece.model",
                                            "chat_template.jinja"};
 
-/// What a checkpoint's recipe says of the model, and where things came from.
-struct ExportSource {
-  const HfFamily::Table* family;  ///< null: not of transformers, but with an adapter
-  Node options;
-  std::optional<LoraOptions> lora;
-  std::string base;                  ///< the folder that training started from; none: ""
-  std::set<std::string> tokenizers;  ///< files and folders that the data names
-  std::vector<std::string> labels;   ///< names of classes, as the data has them
+struct ExportArguments {
+  std::string source;          ///< a run folder or a checkpoint
+  std::string target;          ///< a folder that must not exist yet
+  std::string max_shard_size;  ///< "5 GB", which is also the default
+  bool merge = false;          ///< merge a LoRA adapter into the weights
 };
 
-/// What the recipe names under `tokenizer`, anywhere in it.
+/// The model of a checkpoint's recipe, and the origin of its files.
+struct ExportSource {
+  const HfFamily::Table* family;  ///< null: an adapter on a model that transformers lacks
+  Node options;
+  std::optional<LoraOptions> lora;
+  std::string base;                  ///< the folder of the initial weights; none: ""
+  std::set<std::string> tokenizers;  ///< files and folders in the recipe's data
+  std::vector<std::string> labels;   ///< names of the classes
+};
+
+/// Collects all values of `tokenizer` in the recipe.
 void find_tokenizers(const Node& node, std::set<std::string>& paths) {
   if (const Node::List* list = node.list()) {
     for (const Node& item : *list) find_tokenizers(item, paths);
@@ -53,20 +68,20 @@ void find_tokenizers(const Node& node, std::set<std::string>& paths) {
   if (!node.map()) return;
   for (const Node::Entry& entry : *node.map()) {
     const Scalar* path = entry.key == "tokenizer" ? entry.node.scalar() : nullptr;
-    if (path) paths.insert(path->text);
+    if (path && !path->text.empty()) paths.insert(path->text);
     find_tokenizers(entry.node, paths);
   }
 }
 
 std::vector<std::string> labels_of(const TrainState& state) {
-  const auto part = state.parts.find(kDataPart);
-  if (part == state.parts.end()) return {};
+  const auto part = state.sections.find(kDataSection);
+  if (part == state.sections.end()) return {};
   const auto shape = part->second.texts.find(kDataShape);
   return shape == part->second.texts.end() ? std::vector<std::string>()
                                            : shape_of_text(shape->second).labels;
 }
 
-/// Gives the classes of a head the names that the data has for them.
+/// Writes the class names of the data to id2label and label2id.
 void name_labels(const std::vector<std::string>& labels, json& config) {
   const std::string architecture = config["architectures"].front().get<std::string>();
   const auto classes = config.find("id2label");
@@ -81,7 +96,7 @@ void name_labels(const std::vector<std::string>& labels, json& config) {
 }
 
 ExportSource source_of(const TrainState& state) {
-  const Node tree = parse_recipe("checkpoint.yaml", state.recipe);
+  const Node tree = parse_saved_recipe("checkpoint.yaml", state.recipe, components());
   const Node& model = tree.find("model")->node;
   const std::string type = model.find("type")->node.scalar()->text;
   ExportSource out;
@@ -89,13 +104,10 @@ ExportSource source_of(const TrainState& state) {
   out.options = detail::without_type(model);
   out.lora = lora_of(out.options);
   if (!out.family && !out.lora) {
-    std::string names;
-    for (const std::string& name : HfFamily::components()) {
-      names += (names.empty() ? "'" : ", '") + name + "'";
-    }
-    throw Error(ExitCode::kRecipe, "transformers has no model for a '" + type + "'",
-                "there is one for " + names +
-                    "; 'accel-run checkpoint convert --to safetensors' writes weights alone");
+    throw Error(ExitCode::kRecipe, text("transformers has no model for a '{}'", type),
+                text("there is one for {}; 'accel-run checkpoint convert --to safetensors' writes "
+                     "only the weights",
+                     quoted_list(HfFamily::components())));
   }
   out.labels = labels_of(state);
   const Node::Entry* weights = model.find("weights");
@@ -104,8 +116,8 @@ ExportSource source_of(const TrainState& state) {
   return out;
 }
 
-/// The config that training started from, while it is still there: it has what is no option of
-/// ours, such as the names of classes.
+/// The config of the initial weights, if it still exists: it has keys that are not options of the
+/// model, such as class names.
 json base_config(const ExportSource& source) {
   std::error_code error;
   if (source.base.empty() || !fs::exists(source.base + "/config.json", error)) {
@@ -123,13 +135,13 @@ json generation_config(const json& config) {
   return out;
 }
 
-/// Adds the files of a tokenizer, a folder or a file of any name, that are still there.
+/// Adds the existing files of a tokenizer, a folder or a file of any name.
 void add_tokenizer(const fs::path& path, std::map<std::string, std::string>& files) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
   const bool is_model = path.extension() == ".model";
   if (is_file) files.emplace(is_model ? "tokenizer.model" : kTokenizerFiles[0], path.string());
-  // What lies beside a file of another name may belong to another tokenizer.
+  // Files next to a file of another name may belong to another tokenizer.
   if (is_file && path.filename() != kTokenizerFiles[0]) return;
   const fs::path folder = is_file ? path.parent_path() : path;
   for (const char* name : kTokenizerFiles) {
@@ -144,7 +156,7 @@ std::map<std::string, std::string> files_to_copy(const ExportSource& source) {
   for (const std::string& path : source.tokenizers) {
     add_tokenizer(path, out);
     if (!fs::exists(path, error)) {
-      warn("the tokenizer '" + path + "' is not there any more: the folder is without it");
+      warn(text("the tokenizer '{}' no longer exists: the folder is without it", path));
     }
   }
   if (out.empty() && !source.base.empty()) add_tokenizer(source.base, out);
@@ -164,7 +176,7 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   config.erase("torch_dtype");
   config["dtype"] = "float32";
   if (source.family->generates) {
-    // Those that transformers assumes are GPT-2's, which another vocabulary may not even have.
+    // transformers would default to GPT-2's ids, which may be outside the vocabulary.
     for (const char* key : {"bos_token_id", "eos_token_id"}) config.emplace(key, nullptr);
   }
   source.family->write_config(source.options, shapes, config);
@@ -176,7 +188,7 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
     writer.add(name, [&, from = path](const ByteSink& sink) { sink(map_file(from).view); });
   }
   if (copies.contains("tokenizer.json") && !copies.contains("tokenizer_config.json")) {
-    // Else the model's own kind of tokenizer is taken, whatever the file holds.
+    // Else transformers takes the tokenizer class of the model type.
     writer.add_text("tokenizer_config.json",
                     json{{"tokenizer_class", "PreTrainedTokenizerFast"}}.dump(2) + "\n");
   }
@@ -190,19 +202,51 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   files.sync_dir(folder);
 }
 
-/// What PEFT reads: the rest of the model stays where it came from.
+/// The weights of a model with its adapter merged into them.
+std::vector<NamedArray> merged_weights(const std::vector<NamedArray>& weights,
+                                       const LoraOptions& lora) {
+  std::map<std::string, const Array*> by_name;
+  for (const NamedArray& weight : weights) by_name[weight.name] = &weight.array;
+  std::vector<NamedArray> out;
+  for (const NamedArray& weight : weights) {
+    if (weight.name.ends_with(kLoraA) || weight.name.ends_with(kLoraB)) continue;
+    const std::string layer = weight.name.substr(0, weight.name.rfind('.'));
+    if (!weight.name.ends_with(".weight") || !by_name.contains(layer + kLoraA)) {
+      out.push_back(weight);
+      continue;
+    }
+    const at::Tensor down = tensor_of(*by_name.at(layer + kLoraA));
+    const at::Tensor up = tensor_of(*by_name.at(layer + kLoraB));
+    const at::Tensor merged = tensor_of(weight.array).add(up.mm(down).mul(lora.scale()));
+    out.push_back({weight.name, array_of(merged, weight.name)});
+  }
+  return out;
+}
+
+/// Writes the adapter alone, as PEFT reads it.
+void write_adapter(FolderWriter& writer, const std::vector<NamedArray>& adapter,
+                   const nlohmann::json& config) {
+  std::vector<NamedArray> stored;
+  for (const NamedArray& weight : adapter) {
+    stored.push_back({kAdapterPrefix + weight.name, weight.array});
+  }
+  writer.add_text(kAdapterConfig, config.dump(2) + "\n");
+  writer.add_tensors(kAdapterWeights, stored);
+}
+
+/// Writes the adapter without the base model.
 void write_adapter_export(Files& files, const std::string& folder, const ExportSource& source,
                           const std::vector<NamedArray>& weights) {
   const HfNames names = source.family ? source.family->names(source.options) : HfNames();
   LoraOptions lora = *source.lora;
-  lora.also = {also_trained(lora, names, source.family && source.family->generates)};
+  lora.modules_to_save = {also_trained(lora, names, source.family && source.family->generates)};
   const std::vector<NamedArray> adapter = adapter_weights(weights, lora);
   FolderWriter writer(files, folder);
   write_adapter(writer, adapter, adapter_config(lora, adapter, names, source.base));
   files.sync_dir(folder);
 }
 
-/// Refuses options that would change nothing.
+/// Rejects options without effect.
 void check_export(const ExportArguments& arguments, const ExportSource& source) {
   if (arguments.merge && !source.lora) {
     throw Error(ExitCode::kRecipe, "'--merge' merges an adapter, and this model has none",
@@ -210,16 +254,14 @@ void check_export(const ExportArguments& arguments, const ExportSource& source) 
   }
   if (arguments.merge && !source.family) {
     throw Error(ExitCode::kRecipe, "transformers has no model for an exported program",
-                "leave '--merge' out: PEFT puts the adapter on the Python module, and merges it");
+                "leave '--merge' out: PEFT loads the adapter into the Python module and merges it");
   }
   if (!arguments.max_shard_size.empty() && source.lora && !arguments.merge) {
     throw Error(ExitCode::kRecipe,
-                "'--max-shard-size' cuts a model's weights, and an adapter is one file",
+                "'--max-shard-size' splits a model's weights, and an adapter is one file",
                 "leave it out, or add '--merge'");
   }
 }
-
-}  // namespace
 
 ExitCode export_verb(const ExportArguments& arguments) {
   DiskFiles files;
@@ -241,6 +283,21 @@ ExitCode export_verb(const ExportArguments& arguments) {
   });
   std::cout << arguments.target << '\n' << listing_text(files.list(target));
   return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_export_verb(VerbTable& verbs) {
+  const auto to = std::make_shared<ExportArguments>();
+  CLI::App& verb =
+      verbs.add("export", "write the model of a checkpoint as a folder for transformers",
+                verbs.with_torch([to] { return export_verb(*to); }));
+  verb.add_option("source", to->source, "a checkpoint, or a run folder for its newest")->required();
+  verb.add_option("--to", to->target, "a folder that must not exist yet")->required();
+  verb.add_option("--max-shard-size", to->max_shard_size,
+                  "split the weights into files of at most this size; default: '5 GB'");
+  verb.add_flag("--merge", to->merge,
+                "merge a LoRA adapter into the weights; else only the adapter is written");
 }
 
 }  // namespace accel

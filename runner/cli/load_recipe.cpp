@@ -2,14 +2,18 @@
 
 #include <filesystem>
 
-#include "core/log.h"
-#include "runner/cli/lazy_torch.h"
-#include "runner/job/described.h"
-#include "runner/job/missing_inputs.h"
-#include "runner/launch/config_file.h"
-#include "runner/launch/environment_layer.h"
-#include "runner/launch/rank_place.h"
-#include "runner/track/git_state.h"
+#include "compat/accelerate/accelerate_keys.h"
+#include "compat/accelerate/config_file.h"
+#include "core/base/log.h"
+#include "core/recipe/deprecated_names.h"
+#include "parallel/rendezvous/rank_info.h"
+#include "runner/plugin/described.h"
+#include "runner/plugin/plugin_set.h"
+#include "runner/startup/lazy_torch.h"
+#include "track/git_state.h"
+#include "train/recipe/missing_columns.h"
+#include "train/recipe/missing_inputs.h"
+#include "train/recipe/saved_recipe.h"
 
 namespace accel {
 namespace {
@@ -21,26 +25,28 @@ std::string stem_of(const std::string& recipe) {
   return fs::path(recipe.substr(colon)).stem().string();
 }
 
-/// What `${run.id}` and `${run.dir}` stand for. The name may itself come from the recipe, so it is
-/// known only after a first composition.
-struct RunFacts {
-  std::string name;
-  std::string dir;
+/// Values of `${run.id}` and `${run.dir}`. The recipe may set the name, so it is known only after
+/// a first composition.
+struct RunReferences {
+  std::string run_name;
+  std::string run_dir;
   bool asked = false;
 
-  std::optional<std::string> answer(const std::string& fact, const std::string& recipe) {
-    if (fact == "git.sha") {
+  std::optional<std::string> answer(const std::string& name, const std::string& recipe) {
+    if (name == "git.sha") {
       const std::string commit = git_state(fs::path(recipe).parent_path()).commit;
       return commit.empty() ? std::nullopt : std::optional(commit);
     }
-    asked = asked || fact.starts_with("run.");
-    if (fact == "run.id") return name;
-    if (fact == "run.dir") return fs::absolute(dir.empty() ? "runs/" + name : dir).string();
+    asked = asked || name.starts_with("run.");
+    if (name == "run.id") return run_name;
+    if (name == "run.dir") {
+      return fs::absolute(run_dir.empty() ? "runs/" + run_name : run_dir).string();
+    }
     return std::nullopt;
   }
 };
 
-ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
+ComposeRequest request_of(const RecipeArguments& arguments, RunReferences& references) {
   ComposeRequest request;
   request.recipe = arguments.path;
   request.smoke = arguments.smoke;
@@ -51,13 +57,13 @@ ComposeRequest request_of(const RecipeArguments& arguments, RunFacts& facts) {
   request.texts = arguments.texts;
   request.references.environment = &environment_variable;
   request.references.secret = &environment_variable;
-  request.references.fact = [&facts, path = arguments.path](const std::string& name) {
-    return facts.answer(name, path);
+  request.references.fact = [&references, path = arguments.path](const std::string& name) {
+    return references.answer(name, path);
   };
   return request;
 }
 
-/// What lies under a recipe.
+/// The layers under a recipe.
 struct LowLayers {
   std::vector<Node> trees;
   std::vector<std::string> warnings;
@@ -77,16 +83,16 @@ LowLayers low_layers(const RecipeArguments& arguments, Diagnostics& problems) {
   return low;
 }
 
-/// A config of Accelerate's may leave the number of processes to others, but not to chance.
+/// Accelerate's config may leave the number of processes to another layer, but one must set it.
 void check_count(const LowLayers& low, const Composition& composition, Diagnostics& problems) {
   if (!low.processes_wanted.source || find_rank(&environment_variable)) return;
   const Node::Entry* section = composition.recipe.find("accelerator");
   if (section && section->node.find("num_processes")) return;
-  problems.error(low.processes_wanted, "nothing says how many processes there are",
+  problems.error(low.processes_wanted, "the number of processes is not set",
                  "add accelerator.num_processes=N, or 'num_processes' to this file");
 }
 
-/// Puts what is wrong with a plugin where the recipe names it.
+/// Adds a plugin; its errors are reported at its position in the recipe.
 void add_plugin(PluginSet& plugins, const std::string& path, const Span& where,
                 Diagnostics& problems) {
   const fs::path near = fs::proximate(path);
@@ -99,20 +105,20 @@ void add_plugin(PluginSet& plugins, const std::string& path, const Span& where,
   }
 }
 
-/// The components that the recipe can name. Without libtorch none of a plugin's code runs.
+/// Loads the recipe's plugins; without libtorch only their manifests.
 PluginSet load_plugins(const Node& recipe, Diagnostics& problems) {
   PluginSet plugins(components(), torch_is_there() ? nullptr : &enter_described);
   const Node::Entry* entry = recipe.find("plugins");
   if (!entry) return plugins;
-  Diagnostics told_later;  // when the recipe is read
-  Reading reading{told_later, components()};
+  Diagnostics unused;  // reported when the recipe is read
+  Reading reading{unused, components()};
   const auto paths = Codec<std::vector<FilePath>>::read(entry->node, "plugins", reading);
   if (!paths) return plugins;
   for (size_t i = 0; i < paths->size(); ++i) {
     const Node& node = entry->node.list() ? (*entry->node.list())[i] : entry->node;
     add_plugin(plugins, (*paths)[i].text, node.where, problems);
   }
-  problems.check();  // without them, what they bring would look misspelt
+  problems.check();  // otherwise their components would be reported as unknown
   return plugins;
 }
 
@@ -157,8 +163,11 @@ namespace {
 enum class Inputs { kAnywhere, kOnThisMachine };
 
 LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, Inputs inputs) {
-  RunFacts facts{stem_of(arguments.path), run_dir};
-  ComposeRequest request = request_of(arguments, facts);
+  const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
+  const DeprecatedNames names(sections, components());
+  RunReferences references{stem_of(arguments.path), run_dir};
+  ComposeRequest request = request_of(arguments, references);
+  request.names = &names;
   Diagnostics of_layers;
   LowLayers low = low_layers(arguments, of_layers);
   request.below = std::move(low.trees);
@@ -167,22 +176,30 @@ LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, 
   loaded.warnings = std::move(low.warnings);
   loaded.composition = compose(request, problems);
   const Node::Entry* name = loaded.composition.recipe.find("name");
-  if (facts.asked && name && name->node.scalar() && name->node.scalar()->text != facts.name) {
-    facts.name = name->node.scalar()->text;
+  if (references.asked && name && name->node.scalar() &&
+      name->node.scalar()->text != references.run_name) {
+    references.run_name = name->node.scalar()->text;
     problems = of_layers;
     loaded.composition = compose(request, problems);
   }
   check_count(low, loaded.composition, problems);
   const PluginSet plugins = load_plugins(loaded.composition.recipe, problems);
   loaded.registry = std::make_shared<const Registry>(plugins.registry());
-  const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
+  // Those of plugins and of references.
+  DeprecatedNames(sections, *loaded.registry).replace(loaded.composition.recipe, problems);
+  const bool is_saved =
+      !run_dir.empty() && fs::path(arguments.path).lexically_normal() ==
+                              (fs::path(run_dir) / "recipe.yaml").lexically_normal();
+  if (is_saved) replace_old_values(loaded.composition.recipe);
   Reading reading{problems, *loaded.registry, &sections};
   if (inputs == Inputs::kOnThisMachine) {
     report_missing_inputs(loaded.composition.recipe, sections, reading);
+    report_missing_columns(loaded.composition.recipe, reading);
   }
-  loaded.options = read_recipe(loaded.composition.recipe, facts.name, reading);
+  loaded.options = read_recipe(loaded.composition.recipe, references.run_name, reading);
   loaded.options.plugin_identities = plugins.identities();
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
+  loaded.deprecations = problems.warnings();
   return loaded;
 }
 
@@ -197,18 +214,31 @@ LoadedRecipe load_runnable(const RecipeArguments& arguments, const std::string& 
 }
 
 Node merged_recipe(const RecipeArguments& arguments) {
-  RunFacts facts{stem_of(arguments.path), {}};
+  RunReferences references{stem_of(arguments.path), {}};
   Diagnostics problems;
+  const DeprecatedNames names(RecipeOptions::schema().info(), components());
+  ComposeRequest request = request_of(arguments, references);
+  request.names = &names;
   try {
-    return compose(request_of(arguments, facts), problems).recipe;
+    return compose(request, problems).recipe;
   } catch (const RecipeError&) {
     return {};
   }
 }
 
-void tell_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded) {
+void report_layers(const RecipeArguments& arguments, const LoadedRecipe& loaded) {
   if (!arguments.config.empty()) say("config " + arguments.config);
+  report_warnings(loaded);
+}
+
+void report_warnings(const LoadedRecipe& loaded) {
   for (const std::string& warning : loaded.warnings) warn(warning);
+  print_warnings(loaded.deprecations);
+}
+
+std::string current_key(const std::string& key, const LoadedRecipe& loaded) {
+  return DeprecatedNames(RecipeOptions::schema().info(), *loaded.registry)
+      .current_key(key, loaded.resolved);
 }
 
 }  // namespace accel

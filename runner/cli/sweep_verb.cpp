@@ -1,75 +1,90 @@
 // sweep.
-#include "runner/cli/sweep_verb.h"
-
 #include <poll.h>
+#include <CLI/CLI.hpp>
+#include <memory>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <list>
-#include <sstream>
 
-#include "core/log.h"
-#include "runner/checkpoint/run_lock.h"
+#include "checkpoint/run_lock.h"
+#include "core/base/log.h"
+#include "core/base/parallel.h"
+#include "core/base/text.h"
+#include "runner/cli/cli.h"
 #include "runner/cli/load_recipe.h"
-#include "runner/cli/sweep_metrics.h"
-#include "runner/cli/sweep_trials.h"
+#include "runner/cli/trial.h"
 #include "runner/cli/world.h"
-#include "runner/job/torch_setup.h"
-#include "runner/launch/launch_signals.h"
-#include "runner/report/write_report.h"
+#include "runner/launch/rank_process.h"
+#include "runner/report/html.h"
+#include "runner/report/report.h"
 #include "runner/sweep/journal.h"
-#include "runner/sweep/sweep_table.h"
+#include "runner/sweep/sweep_file.h"
 
 namespace accel {
 namespace {
 
 namespace fs = std::filesystem;
 
+struct SweepArguments {
+  std::string path;      ///< the sweep's file
+  std::string config;    ///< a config file; empty: none
+  bool dry_run = false;  ///< only list the trials
+  bool retry = false;    ///< run failed trials again
+};
+
 std::string text_of(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    throw Error(ExitCode::kRecipe, "'" + path + "' is a folder, and a sweep is a file",
+    throw Error(ExitCode::kRecipe, text("'{}' is a folder, and a sweep is a file", path),
                 "give a file such as those in docs/sweep.md");
   }
   std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::string contents((std::istreambuf_iterator<char>(in)), {});
   if (!in) {
-    throw Error(ExitCode::kRecipe, "cannot read the sweep '" + path + "'",
+    throw Error(ExitCode::kRecipe, text("cannot read the sweep '{}'", path),
                 "give a file such as those in docs/sweep.md");
   }
-  return text;
+  return contents;
 }
 
-/// Everything that is wrong with the trials' recipes, each problem once and at the sweep's own
-/// value where that is what is wrong.
+/// Checks of the trials' recipes. Each error is reported once, at the value of the sweep that
+/// causes it.
 class TrialChecks {
  public:
-  explicit TrialChecks(const SweepPlace& place) : place_(place) {}
+  explicit TrialChecks(const SweepContext& context) : context_(context) {}
 
   void add(const Trial& trial) {
     try {
-      const LoadedRecipe loaded = load_runnable(trial_recipe(place_, trial), place_.folder);
+      const LoadedRecipe loaded = load_runnable(trial_recipe(context_, trial), context_.folder);
+      for (const Diagnostic& warning : loaded.deprecations) add(warning, trial);
       check_ranks(loaded.options, loaded.resolved);
       check_options(loaded, trial);
     } catch (const RecipeError& error) {
-      for (const Diagnostic& problem : error.diagnostics()) {
-        problems_.error(place_of(problem.where, trial), problem.message, problem.hint);
-      }
+      for (const Diagnostic& problem : error.diagnostics()) add(problem, trial);
     }
   }
 
-  void check() const { problems_.check(); }
+  void check() const {
+    problems_.check();
+    print_warnings(problems_.warnings());
+  }
 
  private:
-  /// Overrides are the sweep's own for all, then the trial's, then what sweep_trials.cpp adds. What
-  /// has no place is the recipe as a whole.
-  Span place_of(const Span& where, const Trial& trial) const {
-    if (!where.source) return place_.sweep.recipe_place;
+  void add(Diagnostic problem, const Trial& trial) {
+    problem.where = position_of(problem.where, trial);
+    problems_.add(problem);
+  }
+
+  /// Overrides are those of the sweep, then the trial's, then those of sweep_trials.cpp. An error
+  /// without a position belongs to the recipe as a whole.
+  Span position_of(const Span& where, const Trial& trial) const {
+    if (!where.source) return context_.sweep.recipe_position;
     if (where.source->kind != Source::Kind::kArgument) return where;
     const auto number = static_cast<size_t>(where.source->argument - 1);
-    const auto& shared = place_.sweep.overrides;
+    const auto& shared = context_.sweep.overrides;
     if (number < shared.size()) {
       return std::next(shared.begin(), static_cast<ptrdiff_t>(number))->second.where;
     }
@@ -77,71 +92,73 @@ class TrialChecks {
     return own < trial.values.size() ? trial.values[own].value.where : where;
   }
 
-  /// The place of an option: the sweep's, or that in the recipe.
-  Span place_of(const LoadedRecipe& loaded, const Trial& trial, const char* section,
-                const char* option) const {
+  /// The position of an option: in the sweep, or in the recipe.
+  Span position_of(const LoadedRecipe& loaded, const Trial& trial, const char* section,
+                   const char* option) const {
     const Node::Entry* entry = loaded.composition.recipe.find(section);
     if (entry) entry = entry->node.find(option);
-    return place_of(entry ? entry->node.where : Span(), trial);
+    return position_of(entry ? entry->node.where : Span(), trial);
   }
 
-  Span place_of_metric(const std::string& name) const {
-    const auto found = place_.sweep.metric_places.find(name);
-    return found == place_.sweep.metric_places.end() ? place_.sweep.recipe_place : found->second;
+  Span position_of_metric(const std::string& name) const {
+    const auto found = context_.sweep.metric_positions.find(name);
+    return found == context_.sweep.metric_positions.end() ? context_.sweep.recipe_position
+                                                          : found->second;
   }
 
   void check_options(const LoadedRecipe& loaded, const Trial& trial) {
     const RecipeOptions& recipe = loaded.options;
     if (recipe.checkpoint.resume.kind != ResumeFrom::Kind::kAuto) {
-      problems_.error(place_of(loaded, trial, "checkpoint", "resume"),
-                      "a sweep's trials start anew, and go on from their own checkpoints",
-                      "leave 'checkpoint.resume' out");
+      problems_.error(
+          position_of(loaded, trial, "checkpoint", "resume"),
+          "the trials of a sweep start from scratch and resume from their own checkpoints",
+          "leave 'checkpoint.resume' out");
     }
     if (recipe.accelerator.num_machines > 1) {
-      problems_.error(place_of(loaded, trial, "accelerator", "num_machines"),
-                      "a sweep runs on one machine, and the recipe is for " +
-                          std::to_string(recipe.accelerator.num_machines),
-                      "leave 'accelerator.num_machines' out, and share the values out by hand");
+      problems_.error(position_of(loaded, trial, "accelerator", "num_machines"),
+                      text("a sweep runs on one machine, and the recipe is for {}",
+                           recipe.accelerator.num_machines),
+                      "leave 'accelerator.num_machines' out, and split the values by hand");
     }
-    for (const std::string& name : metrics_of(place_.sweep)) {
+    for (const std::string& name : metrics_of(context_.sweep)) {
       if (!name.starts_with("eval/")) continue;
-      if (recipe.data.eval.parts.empty()) {
-        problems_.error(place_of_metric(name),
-                        "trials are compared by '" + name + "', but the recipe has no eval data",
-                        "add 'data.eval' to the recipe, or let 'ranking' go by 'train/loss'");
+      if (!has_eval_data(recipe)) {
+        problems_.error(position_of_metric(name),
+                        text("trials are ranked by '{}', but the recipe has no eval data", name),
+                        "add 'data.eval' or 'data.split' to the recipe, or rank by 'train/loss'");
       } else {
         check_evaluated(recipe, name);
       }
     }
   }
 
-  /// What is known beforehand: a stage that ends before any evaluation.
+  /// A stage that ends before the first evaluation.
   void check_evaluated(const RecipeOptions& recipe, const std::string& name) {
-    const std::optional<int64_t> first = stage_end(place_.sweep, 0);
+    const std::optional<int64_t> first = stage_end(context_.sweep, 0);
     const Durations& every = recipe.eval.every;
     const bool late = std::all_of(every.begin(), every.end(), [&](const Duration& duration) {
       return duration.unit == Duration::Unit::kSteps && first &&
              duration.value > static_cast<double>(*first);
     });
     if (!first || !late || recipe.eval.at_start) return;
-    problems_.error(place_of_metric(name),
-                    "trials are compared by '" + name + "' after " + std::to_string(*first) +
-                        " steps, but there is no evaluation until then",
-                    "let 'eval.every' be at most '" + std::to_string(*first) + " steps'");
+    problems_.error(
+        position_of_metric(name),
+        text("trials are ranked by '{}' after {} steps, before the first evaluation", name, *first),
+        text("set 'eval.every' to at most '{} steps'", *first));
   }
 
-  const SweepPlace& place_;
+  const SweepContext& context_;
   Diagnostics problems_;
 };
 
-/// Runs what waits, a few at a time, until the sweep is over or is to stop.
+/// Runs the pending trials in parallel until the sweep ends or is stopped.
 class SweepRun {
  public:
-  SweepRun(const SweepPlace& place, const std::vector<Trial>& trials, SweepProgress& progress,
+  SweepRun(const SweepContext& context, const std::vector<Trial>& trials, SweepProgress& progress,
            SweepJournal& journal)
-      : place_(place), trials_(trials), progress_(progress), journal_(journal) {}
+      : context_(context), trials_(trials), progress_(progress), journal_(journal) {}
 
-  /// Whether it came to the end.
+  /// Whether the sweep finished.
   bool run() {
     while (true) {
       if (!stopping_) start_waiting();
@@ -155,16 +172,16 @@ class SweepRun {
   void start_waiting() {
     const size_t stage = progress_.stage();
     for (const size_t trial : progress_.waiting()) {
-      if (running_.size() >= static_cast<size_t>(place_.sweep.parallel)) return;
+      if (running_.size() >= static_cast<size_t>(context_.sweep.parallel)) return;
       const bool runs = std::any_of(running_.begin(), running_.end(),
                                     [&](const auto& p) { return p.trial() == trial; });
       if (runs) continue;
-      say(trials_[trial].name + " starts" + stage_words(stage));
-      running_.emplace_back(place_, trials_[trial], trial, stage);
+      say(text("{} starts{}", trials_[trial].name, stage_text(stage)));
+      running_.emplace_back(context_, trials_[trial], trial, stage);
     }
   }
 
-  std::string stage_words(size_t stage) const {
+  std::string stage_text(size_t stage) const {
     if (progress_.stages() == 1) return "";
     return ": stage " + std::to_string(stage + 1) + " of " + std::to_string(progress_.stages());
   }
@@ -177,9 +194,9 @@ class SweepRun {
       if (stopping_) {  // a second time
         running_.clear();
         throw Error(ExitCode::kInterrupted,
-                    "the sweep was stopped twice by signal " + std::to_string(*signal));
+                    text("the sweep was stopped twice by signal {}", *signal));
       }
-      say("stopping the trials that run");
+      say("stopping the running trials");
       stop();
     }
     signals_.forget_children();
@@ -200,35 +217,38 @@ class SweepRun {
       const std::string& name = trials_[at->trial()].name;
       at = running_.erase(at);
       if (!result || (result->failed && stopping_)) {
-        say(name + " stopped");
-        if (!stopping_) stop();  // its own deadline is the others' too
+        say(text("{} stopped", name));
+        if (!stopping_) stop();  // the deadline applies to all trials
         continue;
       }
       journal_.add(*result);
       progress_.add(*result);
-      tell(name, *result);
+      report(name, *result);
     }
   }
 
-  void tell(const std::string& name, const StageResult& result) const {
+  void report(const std::string& name, const StageResult& result) const {
     if (result.failed) {
-      warn(name + " failed with exit code " + std::to_string(result.code) + ": see '" +
-           place_.folder + "/logs/" + name + ".log'");
+      warn(text("{} failed with exit code {}: see '{}/logs/{}.log'", name, result.code,
+                context_.folder, name));
       return;
     }
-    const std::string log = "see '" + place_.folder + "/logs/" + name + ".log'";
-    if (result.missed()) warn(name + " missed what its recipe's 'expect' says: " + log);
-    std::ostringstream line;
-    line << name << " done at step " << result.step;
-    for (const auto& [metric, value] : result.values) line << "  " << metric << " " << value;
-    say(line.str() + stage_words(result.stage));
-    for (const std::string& metric : metrics_of(place_.sweep)) {
+    if (result.missed()) {
+      warn(text("{} missed an expectation of its recipe: see '{}/logs/{}.log'", name,
+                context_.folder, name));
+    }
+    std::string line = text("{} done at step {}", name, result.step);
+    for (const auto& [metric, value] : result.values) {
+      line += "  " + metric + " " + number_words(value);
+    }
+    say(line + stage_text(result.stage));
+    for (const std::string& metric : metrics_of(context_.sweep)) {
       if (result.values.contains(metric)) continue;
-      warn(name + " has no '" + metric + "' to be compared by");
+      warn(text("{} has no '{}', by which trials are ranked", name, metric));
     }
   }
 
-  const SweepPlace& place_;
+  const SweepContext& context_;
   const std::vector<Trial>& trials_;
   SweepProgress& progress_;
   SweepJournal& journal_;
@@ -237,73 +257,88 @@ class SweepRun {
   bool stopping_ = false;
 };
 
-/// Of the best trials; a page of thousands would help nobody.
-void report_sweep(const SweepPlace& place, const std::vector<Trial>& trials,
+/// Writes a report on the best trials.
+void report_sweep(const SweepContext& context, const std::vector<Trial>& trials,
                   const SweepProgress& progress) {
   constexpr size_t kMost = 40;
   std::vector<std::string> folders;
   for (const size_t trial : progress.ranking()) {
-    const std::string folder = place.folder + "/" + trials[trial].name;
+    const std::string folder = context.folder + "/" + trials[trial].name;
     if (folders.size() < kMost && fs::exists(folder + "/metrics.jsonl")) folders.push_back(folder);
   }
   if (folders.empty()) return;
   try {
-    say("report " + write_report(folders, place.folder + "/report.html"));
+    say(text("report {}", write_report(folders, context.folder + "/report.html")));
   } catch (const Error& error) {
-    warn(std::string("there is no report of the sweep: ") + error.what());
+    warn(text("cannot write the report of the sweep: {}", error.what()));
   }
 }
 
-/// So that trials side by side do not wait for each other's threads.
+/// Threads per process, so that parallel trials do not oversubscribe the cores.
 int64_t threads_for(const SweepOptions& sweep) {
-  return sweep.parallel == 1 ? 0 : std::max<int64_t>(1, usable_cores() / sweep.parallel);
+  return sweep.parallel == 1
+             ? 0
+             : std::max<int64_t>(1, static_cast<int64_t>(usable_cores()) / sweep.parallel);
 }
 
-bool sets_threads(const SweepPlace& place, const Trial& trial) {
-  const LoadedRecipe loaded = load_recipe(trial_recipe(place, trial), place.folder);
+bool sets_threads(const SweepContext& context, const Trial& trial) {
+  const LoadedRecipe loaded = load_recipe(trial_recipe(context, trial), context.folder);
   const AcceleratorSection& section = loaded.options.accelerator;
   return section.num_cpu_threads_per_process || wants_ranks(section);
 }
 
-ExitCode carry_out_sweep(const SweepPlace& place, const std::vector<Trial>& trials, bool retry) {
-  fs::create_directories(place.folder + "/logs");
-  const RunLock lock(place.folder);
-  SweepJournal journal(place.folder + "/sweep.jsonl", place.sweep, trials);
-  SweepProgress progress(place.sweep, trials.size());
+ExitCode run_trials(const SweepContext& context, const std::vector<Trial>& trials, bool retry) {
+  fs::create_directories(context.folder + "/logs");
+  const RunLock lock(context.folder);
+  SweepJournal journal(context.folder + "/sweep.jsonl", context.sweep, trials);
+  SweepProgress progress(context.sweep, trials.size());
   for (const StageResult& result : journal.results()) {
     if (!retry || !result.failed) progress.add(result);
   }
-  const bool finished = SweepRun(place, trials, progress, journal).run();
-  for (const std::string& line : ranking_lines(place.sweep, trials, progress)) say(line);
-  report_sweep(place, trials, progress);
+  const bool finished = SweepRun(context, trials, progress, journal).run();
+  for (const std::string& line : ranking_lines(context.sweep, trials, progress)) say(line);
+  report_sweep(context, trials, progress);
   if (!finished) {
-    say("stopped: the same command goes on");
+    say("stopped: resume with the same command");
     return ExitCode::kInterrupted;
   }
   if (progress.entrants(progress.stages() - 1).empty()) {
-    throw Error(ExitCode::kOther, "no trial went on to the last stage",
-                "let each trial be evaluated in the stages before: lower 'eval.every'");
+    throw Error(ExitCode::kOther, "no trial was promoted to the last stage",
+                "evaluate each trial in the earlier stages: lower 'eval.every'");
   }
   const bool good = !progress.any_failed() && !progress.any_missed();
   return good ? ExitCode::kDone : ExitCode::kOther;
 }
 
-}  // namespace
-
+/// Runs or resumes a sweep in runs/NAME. Throws before the first trial when a trial's recipe is
+/// wrong. kOther: a trial failed or missed an expectation; kInterrupted: it can be resumed.
 ExitCode sweep_verb(const SweepArguments& arguments) {
   const SweepOptions sweep = read_sweep(arguments.path, text_of(arguments.path));
+  print_warnings(sweep.deprecations);
   const std::vector<Trial> trials = trials_of(sweep);
-  SweepPlace place{sweep, "runs/" + sweep.name, arguments.config};
-  TrialChecks checks(place);
+  SweepContext context{sweep, "runs/" + sweep.name, arguments.config};
+  TrialChecks checks(context);
   for (const Trial& trial : trials) checks.add(trial);
   checks.check();
-  if (!fs::exists(place.folder + "/sweep.jsonl")) check_metrics(place, trials);
+  if (!fs::exists(context.folder + "/sweep.jsonl")) check_metrics(context, trials);
   if (arguments.dry_run) {
     for (const std::string& line : trial_lines(trials)) say(line);
     return ExitCode::kDone;
   }
-  if (!sets_threads(place, trials.front())) place.cpu_threads = threads_for(sweep);
-  return carry_out_sweep(place, trials, arguments.retry);
+  if (!sets_threads(context, trials.front())) context.cpu_threads = threads_for(sweep);
+  return run_trials(context, trials, arguments.retry);
+}
+
+}  // namespace
+
+void add_sweep_verb(VerbTable& verbs) {
+  const auto to = std::make_shared<SweepArguments>();
+  CLI::App& verb = verbs.add("sweep", "run a recipe with many values, trials in parallel",
+                             [to] { return sweep_verb(*to); });
+  verb.add_option("file", to->path, "the sweep: see docs/sweep.md")->required();
+  add_config(verb, to->config, "where to run each trial");
+  verb.add_flag("--dry-run", to->dry_run, "list the trials without running them");
+  verb.add_flag("--retry", to->retry, "run failed trials again");
 }
 
 }  // namespace accel

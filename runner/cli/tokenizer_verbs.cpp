@@ -1,19 +1,22 @@
-#include "runner/cli/tokenizer_verbs.h"
-
+// tokenizer train, encode, decode, chat and inspect. None of them needs libtorch.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "core/utf8.h"
-#include "data/chat_encoder.h"
-#include "runner/formats/bytes.h"
-#include "runner/formats/format_error.h"
-#include "runner/formats/mapped_file.h"
-#include "runner/tokenizers/tokenizer.h"
-#include "runner/tokenizers/train.h"
+#include "core/base/bytes.h"
+#include "core/base/files.h"
+#include "core/base/format_error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "data/datasets/text/chat_encoder.h"
+#include "runner/cli/cli.h"
+#include "runner/draft/field_texts.h"
+#include "text/tokenizer.h"
+#include "text/train.h"
 
 namespace accel {
 namespace {
@@ -24,8 +27,10 @@ struct TokenizerArguments {
   std::vector<std::string> files;
   std::string model = "bpe";
   bool cased = false;
+  std::vector<std::string> fields;  ///< of the files, instead of their whole text
+  bool chatml = false;
   int64_t vocab_size = 8000;
-  std::string out;  ///< the folder to make
+  std::string out;  ///< the folder to create
 
   std::string tokenizer;
   std::string text;
@@ -33,56 +38,58 @@ struct TokenizerArguments {
   std::string file;  ///< instead of the text
   std::vector<int32_t> ids;
   bool plain = false;         ///< without special tokens
-  bool tokens = false;        ///< spelled, not as ids
-  std::string chat_template;  ///< instead of the tokenizer's own
+  bool tokens = false;        ///< print tokens instead of ids
+  std::string chat_template;  ///< instead of the tokenizer's
   bool json_lines = false;    ///< each line of the file is a JSON string
 };
 
-void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw IoError("cannot write '" + path.string() + "'");
-}
-
-/// Makes the folder with both files; it is whole or not there.
+/// Writes the folder with both files atomically.
 void write_tokenizer(const fs::path& folder, const TrainedTokenizer& trained) {
   const fs::path partial = folder.string() + ".partial";
   std::error_code error;
   fs::remove_all(partial, error);
   fs::create_directories(partial, error);
-  if (error) throw IoError("cannot make '" + partial.string() + "': " + error.message());
-  write_file(partial / "tokenizer.json", trained.tokenizer);
-  write_file(partial / "tokenizer_config.json", trained.config);
-  fs::rename(partial, folder, error);
-  if (error) throw IoError("cannot make '" + folder.string() + "': " + error.message());
+  if (error) throw IoError(text("cannot create '{}': {}", partial.string(), error.message()));
+  write_file_atomically(partial / "tokenizer.json", trained.tokenizer);
+  write_file_atomically(partial / "tokenizer_config.json", trained.config);
+  publish_file(partial, folder);
 }
 
-[[noreturn]] void refuse_usage(const std::string& what, const std::string& hint) {
-  throw Error(ExitCode::kRecipe, what, hint);
+[[noreturn]] void throw_usage(const std::string& message, const std::string& hint) {
+  throw Error(ExitCode::kRecipe, message, hint);
 }
 
 SharedBytes read_text(const std::string& file) {
-  if (!fs::exists(file)) throw DataError("there is no file '" + file + "'", "check its name");
+  if (!fs::exists(file)) throw DataError(text("no file '{}'", file), "check its name");
   return map_file(file);
 }
 
 ExitCode train_verb(const TokenizerArguments& arguments) {
   if (fs::exists(arguments.out)) {
-    refuse_usage("'" + arguments.out + "' exists already",
-                 "give another name; nothing is overwritten");
+    throw_usage(text("'{}' already exists", arguments.out),
+                "give another name; files are never overwritten");
   }
   if (arguments.cased && arguments.model != "wordpiece") {
-    refuse_usage("'--cased' is an option of --model wordpiece",
-                 "leave it out: bpe keeps capitals and accents");
+    throw_usage("'--cased' is an option of --model wordpiece",
+                "leave it out: bpe keeps capitals and accents");
+  }
+  if (arguments.chatml && arguments.model == "wordpiece") {
+    throw_usage("'--chatml' is an option of --model bpe", "wordpiece tokenizes no conversations");
   }
   std::vector<SharedBytes> files;
+  std::vector<std::string> fields;
   std::vector<std::string_view> texts;
   for (const std::string& file : arguments.files) {
     files.push_back(read_text(file));
-    texts.push_back(as_text(files.back().view));
+    if (arguments.fields.empty()) {
+      texts.push_back(as_text(files.back().view));
+    } else {
+      append_field_texts(file, arguments.fields, fields);
+    }
   }
+  texts.insert(texts.end(), fields.begin(), fields.end());
   TrainingOptions options;
+  options.chatml = arguments.chatml;
   options.wordpiece = arguments.model == "wordpiece";
   options.cased = arguments.cased;
   options.vocab_size = arguments.vocab_size;
@@ -90,7 +97,7 @@ ExitCode train_verb(const TokenizerArguments& arguments) {
   write_tokenizer(arguments.out, trained);
   std::cout << arguments.out << ": " << trained.vocab_size << " tokens";
   if (trained.vocab_size < arguments.vocab_size) {
-    std::cout << ", fewer than " << arguments.vocab_size << ": nothing else occurs twice";
+    std::cout << ", fewer than " << arguments.vocab_size << ": no other pair occurs twice";
   }
   std::cout << '\n';
   return ExitCode::kDone;
@@ -106,11 +113,11 @@ void print_ids(const Tokenizer& tokenizer, std::string_view text,
   std::cout << '\n';
 }
 
-/// The text of a line that is one JSON string.
+/// The string of a JSON line.
 std::string json_string(std::string_view line, size_t number, const std::string& file) {
   const auto value = nlohmann::json::parse(line, nullptr, false);
   if (!value.is_string()) {
-    throw DataError("'" + file + "': line " + std::to_string(number) + " is no JSON string",
+    throw DataError(text("'{}': line {} is not a JSON string", file, number),
                     "write each text in quotes, or leave out --json-lines");
   }
   return value.get<std::string>();
@@ -118,9 +125,8 @@ std::string json_string(std::string_view line, size_t number, const std::string&
 
 ExitCode encode_verb(const TokenizerArguments& arguments) {
   if (arguments.file.empty() && (!arguments.has_text || arguments.json_lines)) {
-    refuse_usage(
-        arguments.json_lines ? "'--json-lines' is about a file" : "there is nothing to encode",
-        "give a text, or --file with a file");
+    throw_usage(arguments.json_lines ? "'--json-lines' needs a file" : "there is no text to encode",
+                "give a text, or --file with a file");
   }
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   if (arguments.file.empty()) {
@@ -145,18 +151,18 @@ ExitCode decode_verb(const TokenizerArguments& arguments) {
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
   for (const int32_t id : arguments.ids) {
     if (id >= 0 && id < tokenizer->vocab_size()) continue;
-    refuse_usage("there is no token " + std::to_string(id),
-                 "ids are from 0 to " + std::to_string(tokenizer->vocab_size() - 1));
+    throw_usage(text("there is no token {}", id),
+                text("ids are from 0 to {}", tokenizer->vocab_size() - 1));
   }
   std::cout << tokenizer->decode(arguments.ids, arguments.plain) << '\n';
   return ExitCode::kDone;
 }
 
-/// What the dataset `chat` makes of each line.
+/// Prints the tokens of each line as the dataset `chat` encodes it.
 ExitCode chat_verb(const TokenizerArguments& arguments) {
   const auto own = find_chat_template(arguments.tokenizer);
   if (arguments.chat_template.empty() && !own) {
-    throw DataError("the tokenizer '" + arguments.tokenizer + "' has no chat template",
+    throw DataError(text("the tokenizer '{}' has no chat template", arguments.tokenizer),
                     "name a file with --template");
   }
   const std::string source = arguments.chat_template.empty()
@@ -176,57 +182,67 @@ ExitCode chat_verb(const TokenizerArguments& arguments) {
       std::cout << out.dump() << '\n';
     }
   } catch (const FormatError& error) {
-    throw DataError(
-        (number == 0 ? "the chat template" : arguments.file + ":" + std::to_string(number)) + ": " +
-        error.what());
+    throw DataError(number == 0 ? text("the chat template: {}", error.what())
+                                : text("{}:{}: {}", arguments.file, number, error.what()));
   }
   return ExitCode::kDone;
 }
 
-/// "to 512 tokens, of a pair the longer text first, at the end"
-std::string cut_words(const TextCut& cut) {
-  const char* share = cut.share == CutShare::kLongestFirst ? "of a pair the longer text first"
-                      : cut.share == CutShare::kOnlyFirst  ? "of a pair the first text alone"
-                                                           : "of a pair the second text alone";
-  return "to " + std::to_string(cut.max_length) + " tokens, " + share + ", at the " +
-         (cut.from_left ? "beginning" : "end") + "; a recipe's 'max_length' wins";
+/// "to 512 tokens, the longer text of a pair first, on the right"
+std::string truncation_text(const TruncationConfig& truncation) {
+  const char* strategy =
+      truncation.strategy == TruncationStrategy::kLongestFirst ? "the longer text of a pair first"
+      : truncation.strategy == TruncationStrategy::kOnlyFirst  ? "only the first text of a pair"
+                                                               : "only the second text of a pair";
+  return accel::text("to {} tokens, {}, on the {}; a recipe's 'max_length' takes precedence",
+                     truncation.max_length, strategy, truncation.from_left ? "left" : "right");
 }
 
 /// "on the right to the longest, with 0 [PAD]"
-std::string fill_words(const TextFill& fill) {
-  std::string out = fill.on_left ? "on the left to " : "on the right to ";
-  out += fill.fixed ? std::to_string(*fill.fixed) : "the longest";
-  if (fill.multiple > 1) out += ", rounded up to a multiple of " + std::to_string(fill.multiple);
-  return out + ", with " + std::to_string(fill.id) + " " + printable(fill.token) +
-         "; batches of a recipe are filled on the right, and what fills is masked";
+std::string padding_text(const PaddingConfig& padding) {
+  std::string out = padding.on_left ? "on the left to " : "on the right to ";
+  out += padding.fixed ? std::to_string(*padding.fixed) : "the longest";
+  if (padding.multiple > 1)
+    out += accel::text(", rounded up to a multiple of {}", padding.multiple);
+  return out + accel::text(", with {} {}; a recipe pads on the right and masks the padding",
+                           padding.id, printable(padding.token));
 }
 
 ExitCode inspect_verb(const TokenizerArguments& arguments) {
   const auto tokenizer = load_tokenizer(arguments.tokenizer);
-  std::cout << "tokens  " << tokenizer->vocab_size() << "\ndigest  " << tokenizer->digest() << '\n';
+  std::cout << "tokens      " << tokenizer->vocab_size() << "\ndigest      " << tokenizer->digest()
+            << '\n';
   const SpecialTokens& special = tokenizer->special();
   const std::pair<const char*, std::optional<int32_t>> roles[] = {
       {"pad", special.pad},   {"bos", special.bos}, {"eos", special.eos}, {"unk", special.unk},
       {"mask", special.mask}, {"cls", special.cls}, {"sep", special.sep}};
   for (const auto& [name, id] : roles) {
-    const std::string padded = std::string(name).append(8 - std::string_view(name).size(), ' ');
+    const std::string padded = std::string(name).append(12 - std::string_view(name).size(), ' ');
     if (id) std::cout << padded << *id << "  " << printable(tokenizer->token(*id)) << '\n';
   }
-  if (const auto cut = tokenizer->cut()) std::cout << "cut     " << cut_words(*cut) << '\n';
-  if (const auto fill = tokenizer->fill()) std::cout << "fill    " << fill_words(*fill) << '\n';
+  if (const auto truncation = tokenizer->truncation())
+    std::cout << "truncation  " << truncation_text(*truncation) << '\n';
+  if (const auto padding = tokenizer->padding())
+    std::cout << "padding     " << padding_text(*padding) << '\n';
   return ExitCode::kDone;
 }
 
 void add_tokenizer_train(CLI::App& group, TokenizerArguments& to) {
-  group.add_option("files", to.files, "text files to learn from")->required();
+  group.add_option("files", to.files, "text files to train on")->required();
   group
       .add_option("--model", to.model,
-                  "bpe: pairs of bytes, as GPT-2's; wordpiece: as BERT's; default: bpe")
+                  "bpe: byte-level BPE, as GPT-2; wordpiece: as BERT; default: bpe")
       ->check(CLI::IsMember({"bpe", "wordpiece"}));
-  group.add_option("--vocab-size", to.vocab_size, "tokens to make; default: 8000")
-      ->check(CLI::Range(int64_t{1}, kMostTokens));
-  group.add_flag("--cased", to.cased, "of wordpiece: keep capitals and accents");
-  group.add_option("--out", to.out, "a folder that is not there yet")->required();
+  group.add_option("--vocab-size", to.vocab_size, "size of the vocabulary; default: 8000")
+      ->check(CLI::Range(int64_t{1}, kMaxVocabSize));
+  group
+      .add_option("--fields", to.fields,
+                  "train on the texts of these fields of JSON rows, at any depth, or columns of a "
+                  "table")
+      ->delimiter(',');
+  group.add_flag("--chatml", to.chatml, "bpe only: add ChatML's special tokens and chat template");
+  group.add_flag("--cased", to.cased, "wordpiece only: keep case and accents");
+  group.add_option("--out", to.out, "a folder that must not exist yet")->required();
 }
 
 void add_tokenizer_encode(CLI::App& encode, TokenizerArguments& to) {
@@ -237,43 +253,40 @@ void add_tokenizer_encode(CLI::App& encode, TokenizerArguments& to) {
         to.has_text = true;
       },
       "the text");
-  CLI::Option* file = encode.add_option("--file", to.file, "a file: each of its lines");
+  CLI::Option* file = encode.add_option("--file", to.file, "a file to encode line by line");
   file->excludes(text);
   encode.add_flag("--json-lines", to.json_lines, "each line of the file is a JSON string");
-  encode.add_flag("--plain", to.plain, "without the special tokens around it");
-  encode.add_flag("--tokens", to.tokens, "spell the tokens");
+  encode.add_flag("--plain", to.plain, "without special tokens");
+  encode.add_flag("--tokens", to.tokens, "print tokens instead of ids");
 }
 
 }  // namespace
 
-void add_tokenizer_verbs(CLI::App& app, std::function<ExitCode()>& verb) {
+void add_tokenizer_verbs(VerbTable& verbs) {
   const auto to = std::make_shared<TokenizerArguments>();
-  CLI::App& group = *app.add_subcommand("tokenizer", "make tokenizers and look at them");
-  group.require_subcommand(1);
+  CLI::App& group = verbs.add_group("tokenizer", "train and inspect tokenizers");
   const auto add = [&](const char* name, const char* help,
                        ExitCode (*run)(const TokenizerArguments&)) -> CLI::App& {
-    CLI::App& added = *group.add_subcommand(name, help);
-    added.callback([to, run, &verb] { verb = [to, run] { return run(*to); }; });
-    return added;
+    return verbs.add(group, name, help, [to, run] { return run(*to); });
   };
   const auto add_folder = [&](CLI::App& added) {
     added.add_option("tokenizer", to->tokenizer, "a tokenizer.json, or a folder with one")
         ->required();
   };
-  add_tokenizer_train(add("train", "make one from text files", train_verb), *to);
-  CLI::App& encode = add("encode", "tell the ids of a text", encode_verb);
-  CLI::App& decode = add("decode", "tell the text of ids", decode_verb);
+  add_tokenizer_train(add("train", "train a tokenizer on text files", train_verb), *to);
+  CLI::App& encode = add("encode", "print the token ids of a text", encode_verb);
+  CLI::App& decode = add("decode", "print the text of token ids", decode_verb);
   for (CLI::App* with_folder : {&encode, &decode}) add_folder(*with_folder);
   add_tokenizer_encode(encode, *to);
   decode.add_option("ids", to->ids, "ids")->required();
-  decode.add_flag("--plain", to->plain, "leave the special tokens out");
+  decode.add_flag("--plain", to->plain, "skip special tokens");
   CLI::App& chat =
-      add("chat", "tell the tokens of conversations, and which are answers", chat_verb);
+      add("chat", "print the tokens of conversations and the mask of answers", chat_verb);
   add_folder(chat);
   chat.add_option("file", to->file, "lines of JSON, each with 'messages'")->required();
   chat.add_option("--template", to->chat_template,
                   "a chat template instead of the tokenizer's own");
-  add_folder(add("inspect", "tell its size and special tokens", inspect_verb));
+  add_folder(add("inspect", "print size, special tokens, truncation and padding", inspect_verb));
 }
 
 }  // namespace accel

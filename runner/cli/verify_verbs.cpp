@@ -1,7 +1,10 @@
-// diff and verify-resume: whether two runs are the same, and whether a resumed one is.
+// diff and verify-resume: comparisons of two runs, and of a resumed with a straight run.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,16 +12,19 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <sstream>
 #include <thread>
 
+#include "core/base/text.h"
+#include "runner/cli/checkpoints.h"
+#include "runner/cli/cli.h"
 #include "runner/cli/load_recipe.h"
-#include "runner/cli/run_diff.h"
 #include "runner/cli/trial.h"
-#include "runner/cli/verbs.h"
-#include "runner/track/record_diff.h"
+#include "track/record.h"
+#include "train/recipe/recipe.h"
+#include "train/recipe/recipe_diff.h"
+#include "train/recipe/saved_recipe.h"
 
 namespace accel {
 namespace {
@@ -27,9 +33,56 @@ namespace fs = std::filesystem;
 
 constexpr auto kRecord = "/metrics.jsonl";
 
+constexpr auto kRecipe = "/recipe.yaml";
+
+Node recipe_of(const std::string& run) {
+  std::ifstream in(run + kRecipe);
+  if (!in) {
+    throw Error(ExitCode::kRecipe,
+                accel::text("'{}' is not a run folder: it has no recipe.yaml", run),
+                "give the folder that 'run' printed, such as runs/NAME");
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_saved_recipe(run + kRecipe, text.str(), components());
+}
+
+/// Differences of two checkpoints of the same step.
+struct CheckpointDifference {
+  int64_t step = 0;
+  std::vector<std::string> lines;
+};
+
+/// Differences of the newest checkpoints of a common step; nothing without one.
+std::optional<CheckpointDifference> checkpoint_difference(const std::string& run_a,
+                                                          const std::string& run_b) {
+  DiskFiles files;
+  const CheckpointStore a(files, run_a), b(files, run_b);
+  std::map<int64_t, std::string> in_a;
+  for (const CheckpointEntry& entry : a.list()) in_a[entry.step] = entry.path;
+  const std::vector<CheckpointEntry> in_b = b.list();
+  const auto common = std::find_if(in_b.rbegin(), in_b.rend(), [&](const CheckpointEntry& entry) {
+    return in_a.contains(entry.step);
+  });
+  if (common == in_b.rend()) return std::nullopt;
+  return CheckpointDifference{common->step,
+                              differences(a.load(in_a[common->step]), b.load(common->path))};
+}
+
+/// "optimizer.lr is 0.1 and 0.2" for each option that differs.
+std::vector<std::string> recipe_differences(const std::string& run_a, const std::string& run_b) {
+  std::vector<std::string> out;
+  for (const RecipeChange& change :
+       diff_recipes(recipe_of(run_a), recipe_of(run_b), RecipeOptions::schema().info())) {
+    const auto shown = [](const std::string& text) { return text.empty() ? "missing" : text; };
+    out.push_back(change.key + " is " + shown(change.then) + " and " + shown(change.now));
+  }
+  return out;
+}
+
 volatile std::sig_atomic_t interrupted = 0;
 
-/// Ctrl-C must not leave the runs' folders behind: it becomes an error, which unwinds.
+/// Ctrl-C becomes an error, so that the temporary folders are removed.
 void watch_signals() {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
@@ -41,22 +94,22 @@ void require_no_signal() {
   if (interrupted) throw Error(ExitCode::kOther, "interrupted");
 }
 
-/// A life of the run: a process of its own, so that it can be killed, and that the next one has
-/// nothing of it but the disk. Its output goes to a file.
-class Life {
+/// The run in a child process, which can be killed and shares only the disk with the next one. Its
+/// output goes to a file.
+class RunProcess {
  public:
-  Life(const RecipeArguments& arguments, const fs::path& dir, fs::path output)
+  RunProcess(const RecipeArguments& arguments, const fs::path& dir, fs::path output)
       : output_(std::move(output)), process_(fork()) {
     if (process_ < 0) throw IoError("cannot start a process");
-    if (process_ == 0) live(arguments, dir);
+    if (process_ == 0) train_in_child(arguments, dir);
   }
-  ~Life() {
+  ~RunProcess() {
     if (process_ > 0) kill_now();
   }
-  Life(const Life&) = delete;
-  Life& operator=(const Life&) = delete;
+  RunProcess(const RunProcess&) = delete;
+  RunProcess& operator=(const RunProcess&) = delete;
 
-  /// Kills it as soon as `path` is there; or lets it end, if that comes first.
+  /// Kills the process once `path` exists, unless it ends first.
   void kill_at(const fs::path& path) {
     while (!fs::exists(path) && waitpid(process_, &status_, WNOHANG) == 0) {
       require_no_signal();
@@ -65,12 +118,12 @@ class Life {
     if (!fs::exists(path)) {
       process_ = -1;
       require_good_end();
-      throw Error(ExitCode::kOther, "the run ended without the checkpoint that was to be made");
+      throw Error(ExitCode::kOther, "the run ended without writing the checkpoint");
     }
     kill_now();
   }
 
-  /// Throws the error that it printed, if it failed.
+  /// Throws the error that the process printed, if it failed.
   void wait() {
     while (waitpid(process_, &status_, 0) < 0 && errno == EINTR) require_no_signal();
     require_no_signal();
@@ -79,7 +132,7 @@ class Life {
   }
 
  private:
-  [[noreturn]] void live(const RecipeArguments& arguments, const fs::path& dir) const {
+  [[noreturn]] void train_in_child(const RecipeArguments& arguments, const fs::path& dir) const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!std::freopen(output_.c_str(), "w", stdout)) _exit(static_cast<int>(ExitCode::kIo));
     dup2(STDOUT_FILENO, STDERR_FILENO);
@@ -112,7 +165,7 @@ class Life {
     std::ostringstream output;
     output << std::ifstream(output_).rdbuf();
     throw Error(WIFEXITED(status_) ? static_cast<ExitCode>(WEXITSTATUS(status_)) : ExitCode::kOther,
-                "the run failed; it printed:\n" + output.str());
+                text("the run failed; it printed:\n{}", output.str()));
   }
 
   fs::path output_;
@@ -135,8 +188,6 @@ std::optional<std::string> first_quantity(const std::string& straight, const std
   return "at the end " + checkpoints->lines.front();
 }
 
-}  // namespace
-
 ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
   const std::string half = std::to_string(steps), whole = std::to_string(2 * steps);
   const RecipeArguments straight = with(
@@ -148,25 +199,23 @@ ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
   const ScratchFolder scratch;
   const fs::path one = scratch.path() / "straight", other = scratch.path() / "resumed";
   const fs::path output = scratch.path() / "output";
-  Life(straight, one, output).wait();
+  RunProcess(straight, one, output).wait();
   std::cout << "straight: " << whole << " steps\n" << std::flush;
-  Life(with(straight, {"checkpoint.at_end=false", "~expect"}), other, output)
+  RunProcess(with(straight, {"checkpoint.at_end=false", "~expect"}), other, output)
       .kill_at(other / "checkpoints" / ("checkpoint_" + half));
   std::cout << "killed: after the checkpoint at step " << half << '\n' << std::flush;
-  Life(straight, other, output).wait();
+  RunProcess(straight, other, output).wait();
   std::cout << "resumed: to step " << whole << '\n';
   if (const auto quantity = first_quantity(one.string(), other.string(), 2 * steps)) {
-    throw Error(ExitCode::kOther, "'" + arguments.path + "' does not resume exactly: " + *quantity +
-                                      " (straight and resumed)");
+    throw Error(ExitCode::kOther, text("'{}' does not resume exactly: {} (straight and resumed)",
+                                       arguments.path, *quantity));
   }
-  std::cout << "equal to the last bit: every step, every evaluation, the last checkpoint\n";
+  std::cout << "bit-identical: every step, every evaluation, the last checkpoint\n";
   return ExitCode::kDone;
 }
 
-namespace {
-
-/// Whether a difference of two recipes only says what a run is called, or where it runs.
-bool says_where(const std::string& line) {
+/// Whether a difference of two recipes concerns only the name or the processes.
+bool is_about_ranks(const std::string& line) {
   constexpr const char* kKeys[] = {"name is ",
                                    "accelerator.num_processes is ",
                                    "accelerator.num_machines is ",
@@ -176,8 +225,6 @@ bool says_where(const std::string& line) {
   return std::any_of(std::begin(kKeys), std::end(kKeys),
                      [&](const char* key) { return line.starts_with(key); });
 }
-
-}  // namespace
 
 ExitCode diff_verb(const std::string& first, const std::string& second) {
   const std::vector<std::string> recipe = recipe_differences(first, second);
@@ -192,9 +239,34 @@ ExitCode diff_verb(const std::string& first, const std::string& second) {
     for (const std::string& line : checkpoints->lines) std::cout << where << line << '\n';
   }
   const bool numbers = !record && checkpoints && checkpoints->lines.empty();
-  if (numbers) std::cout << "equal to the last bit: every step, every evaluation, the checkpoint\n";
-  const bool named = std::all_of(recipe.begin(), recipe.end(), &says_where);
+  if (numbers) std::cout << "bit-identical: every step, every evaluation, the checkpoint\n";
+  const bool named = std::all_of(recipe.begin(), recipe.end(), &is_about_ranks);
   return numbers && named ? ExitCode::kDone : ExitCode::kOther;
+}
+
+}  // namespace
+
+void add_verify_verbs(VerbTable& verbs) {
+  struct VerifyArguments {
+    RecipeArguments recipe;
+    int64_t steps = 10;
+  };
+  const auto to = std::make_shared<VerifyArguments>();
+  CLI::App& verify =
+      verbs.add("verify-resume", "kill and resume a run, and compare it with a straight one",
+                verbs.with_torch([to] { return verify_resume_verb(to->recipe, to->steps); }));
+  verbs.add_recipe(verify, to->recipe, "a recipe");
+  verify.add_option("--steps", to->steps, "steps before the kill, and after it; default: 10")
+      ->check(CLI::Range(1, 1'000'000'000));
+  struct DiffArguments {
+    std::string first, second;
+  };
+  const auto runs = std::make_shared<DiffArguments>();
+  CLI::App& diff =
+      verbs.add("diff", "compare two runs",
+                verbs.with_torch([runs] { return diff_verb(runs->first, runs->second); }));
+  diff.add_option("first", runs->first, "a run folder")->required();
+  diff.add_option("second", runs->second, "another run folder")->required();
 }
 
 }  // namespace accel

@@ -1,35 +1,122 @@
 #include "runner/cli/world.h"
 
-#include <fcntl.h>
-
+#include <sys/time.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <utility>
 
-#include "core/build_info.h"
-#include "core/log.h"
+#include "core/base/build_info.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "parallel/join.h"
+#include "parallel/nccl.h"
+#include "parallel/rendezvous/launcher_channel.h"
+#include "parallel/rendezvous/rank_info.h"
 #include "runner/cli/error_text.h"
-#include "runner/cli/fault.h"
-#include "runner/dist/join.h"
-#include "runner/dist/nccl.h"
-#include "runner/job/build_strategy.h"
-#include "runner/job/device.h"
 #include "runner/launch/launcher.h"
-#include "runner/launch/rank_link.h"
-#include "runner/launch/rank_place.h"
-#include "runner/launch/rendezvous.h"
 #include "runner/launch/status_board.h"
+#include "train/job/build_strategy.h"
+#include "train/job/device.h"
 
 namespace accel {
 namespace {
 
-/// Writes what a rank does where the launcher sees it.
+constexpr auto kFaultVariable = "ACCEL_RUN_FAULT";
+constexpr suseconds_t kFaultDelayMicroseconds = 200;
+
+template <class Value, size_t N>
+Value fault_field(const std::array<std::pair<const char*, Value>, N>& names,
+                  const std::string& field, const std::string& whole) {
+  for (const auto& [name, value] : names) {
+    if (field == name) return value;
+  }
+  throw Error(ExitCode::kRecipe, text("{} is '{}', which is not a fault", kFaultVariable, whole),
+              "give ACTION:RANK:SEQUENCE:WHEN, such as kill:1:7:during");
+}
+
+void spin_forever() noexcept {
+  for (volatile bool forever = true; forever;) {
+  }
+}
+
+}  // namespace
+
+/// A fault that tests inject. ACCEL_RUN_FAULT=ACTION:RANK:SEQUENCE:WHEN, where ACTION is kill, stop
+/// or spin, SEQUENCE the number of a collective and WHEN before, during or after it; during is 0.2
+/// ms after its start.
+class Fault {
+ public:
+  /// The fault for this rank, if any. Throws Error for an invalid variable.
+  static std::optional<Fault> of_rank(int64_t rank);
+
+  void entered(int64_t sequence) const noexcept;
+  void left(int64_t sequence) const noexcept;
+
+ private:
+  enum class Action { kKill, kStop, kSpin };
+  enum class When { kBefore, kDuring, kAfter };
+
+  void act() const noexcept;
+
+  Action action_ = Action::kKill;
+  When when_ = When::kBefore;
+  int64_t sequence_ = 0;
+};
+
+std::optional<Fault> Fault::of_rank(int64_t rank) {
+  const std::optional<std::string> variable = environment_variable(kFaultVariable);
+  if (!variable) return std::nullopt;
+  const std::string& whole = *variable;
+  std::istringstream in(whole);
+  std::array<std::string, 4> fields;
+  for (std::string& field : fields) std::getline(in, field, ':');
+  Fault fault;
+  fault.action_ = fault_field<Action, 3>(
+      {{{"kill", Action::kKill}, {"stop", Action::kStop}, {"spin", Action::kSpin}}}, fields[0],
+      whole);
+  fault.when_ = fault_field<When, 3>(
+      {{{"before", When::kBefore}, {"during", When::kDuring}, {"after", When::kAfter}}}, fields[3],
+      whole);
+  fault.sequence_ = std::atoll(fields[2].c_str());
+  return std::atoll(fields[1].c_str()) == rank ? std::optional(fault) : std::nullopt;
+}
+
+void Fault::entered(int64_t sequence) const noexcept {
+  if (sequence != sequence_) return;
+  if (when_ == When::kBefore) act();
+  if (when_ != When::kDuring) return;
+  std::signal(
+      SIGALRM, action_ == Action::kStop   ? [](int) { std::raise(SIGSTOP); }
+               : action_ == Action::kKill ? [](int) { std::raise(SIGKILL); }
+                                          : [](int) { spin_forever(); });
+  const itimerval soon = {{0, 0}, {0, kFaultDelayMicroseconds}};
+  setitimer(ITIMER_REAL, &soon, nullptr);
+}
+
+void Fault::left(int64_t sequence) const noexcept {
+  if (sequence == sequence_ && when_ == When::kAfter) act();
+}
+
+void Fault::act() const noexcept {
+  if (action_ == Action::kKill) std::raise(SIGKILL);
+  if (action_ == Action::kStop) std::raise(SIGSTOP);
+  if (action_ == Action::kSpin) spin_forever();
+}
+
+/// Reports the progress of a rank to the launcher.
 class BoardWatch final : public RankWatch {
  public:
   BoardWatch(BoardWriter& board, std::optional<Fault> fault) : board_(board), fault_(fault) {}
   void step(int64_t step) noexcept override { board_.step(step); }
   void phase(const char* name) noexcept override { board_.phase(name); }
-  void entered(const char* what, int64_t sequence) noexcept override {
-    board_.enter(what, sequence);
+  void entered(const char* collective, int64_t sequence) noexcept override {
+    board_.enter(collective, sequence);
     sequence_ = sequence;
     if (fault_) fault_->entered(sequence);
   }
@@ -44,18 +131,20 @@ class BoardWatch final : public RankWatch {
   int64_t sequence_ = 0;
 };
 
-/// The recipe as all ranks must have it: without what differs from machine to machine.
+namespace {
+
+/// The recipe that all ranks must share, without the keys that differ between machines.
 std::string shared_text(RecipeOptions recipe, const Node& resolved) {
   recipe.accelerator.machine_rank = 0;
   return to_yaml(resolve_recipe(recipe, resolved));
 }
 
 std::string build_text() {
-  return "accel-run " + std::string(build_info().version) + " (" +
-         std::string(build_info().commit) + ", libtorch " + std::string(build_info().torch) + ")";
+  return text("accel-run {} ({}, libtorch {})", build_info().version, build_info().commit,
+              build_info().torch);
 }
 
-/// Seconds that ranks leave to their launcher.
+/// Seconds by which ranks time out after their launcher.
 constexpr double kLauncherFirst = 0.5;
 
 int64_t whole_seconds(const Duration& time) {
@@ -69,8 +158,8 @@ int64_t processes_of(const AcceleratorSection& section) {
 }  // namespace
 
 bool is_rank() {
-  const std::optional<RankPlace> place = find_rank(&environment_variable);
-  return place && (place->world > 1 || find_link(&environment_variable));
+  const std::optional<RankInfo> place = find_rank(&environment_variable);
+  return place && (place->world > 1 || find_launcher_channel(&environment_variable));
 }
 
 bool wants_ranks(const AcceleratorSection& section) {
@@ -78,14 +167,14 @@ bool wants_ranks(const AcceleratorSection& section) {
 }
 
 void check_ranks(const RecipeOptions& recipe, const Node& resolved) {
-  const std::optional<RankPlace> place = find_rank(&environment_variable);
+  const std::optional<RankInfo> place = find_rank(&environment_variable);
   check_sharing(recipe, resolved, place ? place->world : processes_of(recipe.accelerator));
 }
 
-ExitCode launch_ranks(const AcceleratorSection& section, const RanksOrder& order) {
+ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ranks) {
   LaunchRequest request;
-  request.argv = order.argv;
-  request.json = order.json;
+  request.argv = ranks.argv;
+  request.json = ranks.json;
   request.local_ranks = processes_of(section) / section.num_machines;
   request.num_machines = section.num_machines;
   request.machine_rank = section.machine_rank;
@@ -94,14 +183,14 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksOrder& order
   request.max_restarts = section.max_restarts;
   request.timeout_seconds = whole_seconds(section.timeout);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
-  request.log_dir = order.run_dir + "/logs";
-  request.go_on_with = "accel-run resume " + order.run_dir;
+  request.log_dir = ranks.run_dir + "/logs";
+  request.resume_command = "accel-run resume " + ranks.run_dir;
   return static_cast<ExitCode>(launch(request));
 }
 
-struct RankSession::Ties {
-  RankPlace place = *find_rank(&environment_variable);
-  std::optional<RankLink> link = find_link(&environment_variable);
+struct RankSession::Connection {
+  RankInfo place = *find_rank(&environment_variable);
+  std::optional<LauncherChannel> link = find_launcher_channel(&environment_variable);
   BoardWriter board = BoardWriter::open(&environment_variable);
   OrphanGuard guard{link ? link->lifeline_fd.value_or(-1) : -1};
   std::shared_ptr<BoardWatch> watch =
@@ -110,7 +199,7 @@ struct RankSession::Ties {
 };
 
 RankSession::RankSession() {
-  if (is_rank()) ties_ = std::make_unique<Ties>();
+  if (is_rank()) connection_ = std::make_unique<Connection>();
 }
 
 RankSession::~RankSession() = default;
@@ -118,56 +207,38 @@ RankSession::~RankSession() = default;
 World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
   World world;
   world.device = choose_device(recipe.accelerator.wanted_device(), recipe.accelerator.gpu_ids,
-                               ties_ ? ties_->place.local_rank : 0);
-  if (!ties_) return world;
-  Ties& ties = *ties_;
-  if (!ties.group) {
-    check_sharing(recipe, resolved, ties.place.world);
-    if (ties.place.rank != 0) be_silent();
-    JoinRequest request;
-    request.rank = ties.place.rank;
-    request.world = ties.place.world;
-    request.address = ties.place.main_address;
-    request.port = static_cast<int>(ties.place.main_port);
+                               connection_ ? connection_->place.local_rank : 0);
+  if (!connection_) return world;
+  Connection& connection = *connection_;
+  if (!connection.group) {
+    check_sharing(recipe, resolved, connection.place.world);
+    if (connection.place.rank != 0) be_silent();
+    JoinRequest request = join_request(connection.place, connection.link, &environment_variable);
     request.join_timeout = recipe.accelerator.join_timeout.value;
-    // A launcher sees all ranks and can say more: it is to be the first to find one missing.
-    request.timeout = recipe.accelerator.timeout.value + (ties.link ? kLauncherFirst : 0);
+    // The launcher reports on all ranks, so its timeout should come first.
+    request.timeout = recipe.accelerator.timeout.value + (connection.link ? kLauncherFirst : 0);
     request.recipe = shared_text(recipe, resolved);
     request.build = build_text();
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;
-    request.tell = &say;
-    request.watch = ties.watch.get();
+    request.report_waiting = &say;
+    request.watch = connection.watch.get();
     if (world.device.is_cuda()) request.device_backend = nccl_backend(world.device.index());
-    if (ties.link) {
-      request.listen_fd = ties.link->store_fd;
-    } else {
-      // torchrun serves the store itself, to one generation of ranks after another.
-      const auto variable = [](const char* name) {
-        return environment_variable(name).value_or("");
-      };
-      request.store_is_there = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
-      request.group = variable("TORCHELASTIC_RESTART_COUNT");
-      if (!request.store_is_there && request.rank == 0) {
-        const MeetingPoint point = meet_as_main_machine(request.address, request.port);
-        request.listen_fd = fcntl(point.listener.get(), F_DUPFD_CLOEXEC, 0);
-      }
-    }
-    ties.board.enter("join", 0);
-    ties.group = join(request);
-    ties.board.leave();
+    connection.board.enter("join", 0);
+    connection.group = join(request);
+    connection.board.leave();
   }
-  world.group = ties.group;
-  world.local_world = ties.place.local_world;
-  world.watch = ties.watch;
+  world.mesh = data_parallel_mesh(connection.group);
+  world.local_world = connection.place.local_world;
+  world.watch = connection.watch;
   return world;
 }
 
 ExitCode RankSession::guarded(bool json, const std::function<ExitCode()>& body) {
-  if (!ties_ || !ties_->board.has_launcher()) return body();
-  const auto fail = [&](const std::exception& error, const std::string& text) {
+  if (!connection_ || !connection_->board.has_launcher()) return body();
+  const auto fail = [&](const std::exception& error, const std::string& message) {
     const ExitCode code = exit_code_of(error);
-    const std::string fitting = json ? whole_lines(text, BoardWriter::kLongestError) : text;
-    ties_->board.fail(static_cast<int>(code), fitting.c_str());
+    const std::string fitting = json ? whole_lines(message, BoardWriter::kLongestError) : message;
+    connection_->board.fail(static_cast<int>(code), fitting.c_str());
     return code;
   };
   try {

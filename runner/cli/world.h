@@ -1,38 +1,36 @@
-// The processes of a run: this one starts them, is one of them, or is alone.
+// The processes of a run: launching ranks, and this process as one of them.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/job/job.h"
+#include "core/base/error.h"
+#include "train/job/job.h"
 
 namespace accel {
 
-/// Whether a launcher started this process as one of several ranks. Throws Error when what it says
-/// makes no sense.
+/// Whether a launcher started this process as one of several ranks. Throws Error when its
+/// environment variables are inconsistent.
 bool is_rank();
 
-/// Whether the recipe wants more processes than this one and nobody has started them yet.
+/// Whether the recipe needs several ranks and this process is not one of them.
 bool wants_ranks(const AcceleratorSection& section);
 
-/// Throws RecipeError when the ranks there are, or will be, cannot do what the recipe asks.
+/// Throws RecipeError when the recipe cannot run on its number of ranks.
 void check_ranks(const RecipeOptions& recipe, const Node& resolved);
 
-struct RanksOrder {
-  std::vector<std::string> argv;  ///< the command line of each
+struct RanksRequest {
+  std::vector<std::string> argv;  ///< the command line of each rank
   std::string run_dir;            ///< the run's folder
-  bool json = false;              ///< tell how they failed as JSON
+  bool json = false;              ///< report failures as JSON
 };
 
-/// Starts this machine's ranks and returns how they ended. Throws Error before any is started.
-ExitCode launch_ranks(const AcceleratorSection& section, const RanksOrder& order);
+/// Starts this machine's ranks and returns their exit code. Throws Error before any is started.
+ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& request);
 
-/// This process's tie to the other ranks; alone it has none. One for the life of the process, made
-/// where libtorch is there.
+/// This process's connection to the other ranks, if any. One per process; needs libtorch.
 class RankSession {
  public:
   RankSession();
@@ -40,17 +38,17 @@ class RankSession {
   RankSession(const RankSession&) = delete;
   RankSession& operator=(const RankSession&) = delete;
 
-  /// Meets the other ranks, on the first call; all must have the same recipe. A rank other than the
-  /// first is silent from then on. Throws Error.
+  /// Joins the other ranks on the first call; all must have the same recipe. Ranks other than 0
+  /// are silent from then on. Throws Error.
   World world(const RecipeOptions& recipe, const Node& resolved);
 
-  /// Runs `body`. What it throws is left to the launcher to tell, where there is one, as JSON if
+  /// Runs `body`. Its exceptions are reported through the launcher if there is one, as JSON if
   /// `json`.
   ExitCode guarded(bool json, const std::function<ExitCode()>& body);
 
  private:
-  struct Ties;
-  std::unique_ptr<Ties> ties_;  ///< null when this process is alone
+  struct Connection;
+  std::unique_ptr<Connection> connection_;  ///< null in a single process
 };
 
 }  // namespace accel

@@ -1,11 +1,16 @@
 #include "runner/editor/language_server.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
+
 #include <nlohmann/json.hpp>
 
-#include "runner/editor/recipe_cursor.h"
-#include "runner/formats/strict_json.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "formats/strict_json.h"
 
 namespace accel {
 namespace {
@@ -13,11 +18,20 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr size_t kMaxHeaderBytes = 4096;
+constexpr size_t kChunk = 64 * 1024;
+constexpr size_t kMaxSkipped = size_t{1} << 30;
+
+[[noreturn]] void refuse_frame(const std::string& found) {
+  throw Error(ExitCode::kOther, text("{}, expected the header of a message", found),
+              "'accel-run lsp' is started by editors: see docs/editors.md");
+}
+
 constexpr size_t kMaxDocuments = 64;
 constexpr size_t kMaxDocumentBytes = 1024 * 1024;
 constexpr int kMaxMessageDepth = 64;
 
-/// The protocol's numbers for what is wrong with a message.
+/// Error codes of the protocol.
 enum class Fault : int {
   kParse = -32700,
   kRequest = -32600,
@@ -26,7 +40,7 @@ enum class Fault : int {
   kNotInitialized = -32002,
 };
 
-/// A request that cannot be answered.
+/// An error response.
 struct Refusal {
   Fault fault;
   std::string text;
@@ -52,10 +66,10 @@ Json range_of(const EditorDocument& document, size_t begin, size_t end) {
 }
 
 EditorPosition position_in(const Json& parameters) {
-  const Json& place = parameters.at("position");
-  const Json &line = place.at("line"), &character = place.at("character");
+  const Json& position = parameters.at("position");
+  const Json &line = position.at("line"), &character = position.at("character");
   if (!line.is_number_unsigned() || !character.is_number_unsigned()) {
-    throw Refusal{Fault::kParameters, "a position is two whole numbers"};
+    throw Refusal{Fault::kParameters, "a position needs two whole numbers"};
   }
   return {line.get<size_t>(), character.get<size_t>()};
 }
@@ -65,7 +79,7 @@ std::string canonical_path(const std::string& path) {
   return fs::weakly_canonical(path, error).string();
 }
 
-/// What is underlined for a problem at an offset: a quoted text, or up to what ends a plain one.
+/// End of the underlined range of a diagnostic: of a quoted or a plain scalar.
 size_t problem_end(const std::string& text, size_t begin) {
   const size_t line_end = std::min(text.find('\n', begin), text.size());
   const char first = begin < line_end ? text[begin] : '\0';
@@ -83,16 +97,16 @@ size_t problem_end(const std::string& text, size_t begin) {
   return std::min(std::max(end, begin + 1), line_end);
 }
 
-/// The protocol's numbers for what a word is, by which editors choose a picture.
-int picture_of_word(Suggestion::What what) {
-  switch (what) {
-    case Suggestion::What::kOption:
+/// CompletionItemKind of the protocol.
+int completion_kind(Suggestion::Kind kind) {
+  switch (kind) {
+    case Suggestion::Kind::kOption:
       return 10;  // a property
-    case Suggestion::What::kSection:
+    case Suggestion::Kind::kSection:
       return 9;  // a module
-    case Suggestion::What::kComponent:
+    case Suggestion::Kind::kComponent:
       return 7;  // a class
-    case Suggestion::What::kValue:
+    case Suggestion::Kind::kValue:
       break;
   }
   return 12;  // a value
@@ -108,7 +122,7 @@ Json capabilities() {
           {"serverInfo", {{"name", "accel-run"}}}};
 }
 
-/// What is put in place of the word that is typed.
+/// The text that replaces the word at the cursor.
 std::string inserted(const Suggestion& word, bool key, bool toml, bool touches_colon) {
   if (!key) {
     const bool plain = word.word == "true" || word.word == "false" ||
@@ -120,8 +134,78 @@ std::string inserted(const Suggestion& word, bool key, bool toml, bool touches_c
 
 }  // namespace
 
+bool FrameReader::fill_buffer() {
+  buffer_.erase(0, begin_);
+  begin_ = 0;
+  const size_t before = buffer_.size();
+  buffer_.resize(before + kChunk);
+  buffer_.resize(before + read_(buffer_.data() + before, kChunk));
+  return buffer_.size() > before;
+}
+
+std::optional<std::string> FrameReader::line() {
+  for (;;) {
+    const size_t end = buffer_.find('\n', begin_);
+    if (end != std::string::npos && end - begin_ <= kMaxHeaderBytes) {
+      std::string text = buffer_.substr(begin_, end - begin_);
+      begin_ = end + 1;
+      if (text.ends_with('\r')) text.pop_back();
+      return text;
+    }
+    if (buffer_.size() - begin_ > kMaxHeaderBytes) refuse_frame("a line without an end");
+    if (!fill_buffer()) return std::nullopt;
+  }
+}
+
+std::optional<size_t> FrameReader::headers() {
+  std::optional<size_t> length;
+  size_t bytes = 0;
+  for (bool first = true;; first = false) {
+    const std::optional<std::string> text = line();
+    if (!text) return std::nullopt;
+    if (text->empty() && !first) break;
+    bytes += text->size();
+    if (bytes > kMaxHeaderBytes) refuse_frame("too long a header");
+    const size_t colon = text->find(':');
+    if (colon == std::string::npos) refuse_frame("'" + printable(text->substr(0, 60)) + "'");
+    if (ascii_lower(text->substr(0, colon)) != "content-length") continue;
+    const size_t digits = text->find_first_not_of(' ', colon + 1);
+    size_t value = 0;
+    const char* end = text->data() + text->size();
+    const char* begin = digits == std::string::npos ? end : text->data() + digits;
+    const auto parsed = std::from_chars(begin, end, value);
+    if (begin == end || parsed.ec != std::errc() || parsed.ptr != end || value > kMaxSkipped) {
+      refuse_frame("'" + printable(text->substr(0, 60)) + "'");
+    }
+    length = value;
+  }
+  if (!length) refuse_frame("a header without 'Content-Length'");
+  return length;
+}
+
+std::optional<MessageFrame> FrameReader::next() {
+  const std::optional<size_t> length = headers();
+  if (!length) return std::nullopt;
+  MessageFrame frame;
+  frame.too_large = *length > kMaxMessageBytes;
+  for (size_t left = *length; left > 0;) {
+    if (!has_more() && !fill_buffer()) return std::nullopt;
+    const size_t part = std::min(left, buffer_.size() - begin_);
+    if (!frame.too_large) frame.body.append(buffer_, begin_, part);
+    begin_ += part;
+    left -= part;
+  }
+  return frame;
+}
+
+std::string framed(std::string_view body) {
+  std::string out = "Content-Length: ";
+  out.append(std::to_string(body.size())).append("\r\n\r\n").append(body);
+  return out;
+}
+
 std::string LanguageServer::too_large() {
-  return failure(nullptr, Fault::kRequest, "the message is larger than any recipe");
+  return failure(nullptr, Fault::kRequest, "the message is too large");
 }
 
 std::vector<std::string> LanguageServer::receive(std::string_view text) {
@@ -148,7 +232,7 @@ std::vector<std::string> LanguageServer::receive(std::string_view text) {
     if (request) return {failure(id, refusal.fault, refusal.text)};
   } catch (const Json::exception&) {
     const std::string text_of =
-        "the parameters of '" + method.get<std::string>() + "' are not its own";
+        accel::text("invalid parameters of '{}'", method.get<std::string>());
     if (request) return {failure(id, Fault::kParameters, text_of)};
   }
   return {};
@@ -159,15 +243,15 @@ Json LanguageServer::answer(const std::string& method, const Json& parameters) {
     initialized_ = true;
     return capabilities();
   }
-  if (!initialized_) throw Refusal{Fault::kNotInitialized, "'initialize' comes first"};
-  if (shut_down_) throw Refusal{Fault::kRequest, "nothing but 'exit' follows 'shutdown'"};
+  if (!initialized_) throw Refusal{Fault::kNotInitialized, "'initialize' must come first"};
+  if (shut_down_) throw Refusal{Fault::kRequest, "only 'exit' may follow 'shutdown'"};
   if (method == "shutdown") {
     shut_down_ = true;
     return nullptr;
   }
   const bool known = method == "textDocument/completion" || method == "textDocument/hover" ||
                      method == "textDocument/definition";
-  if (!known) throw Refusal{Fault::kMethod, "there is no method '" + method + "'"};
+  if (!known) throw Refusal{Fault::kMethod, accel::text("there is no method '{}'", method)};
   const auto found = documents_.find(parameters.at("textDocument").at("uri").get<std::string>());
   const EditorPosition position = position_in(parameters);
   if (found == documents_.end()) return nullptr;
@@ -236,7 +320,7 @@ std::vector<std::string> LanguageServer::publish() {
   return out;
 }
 
-/// What is wrong elsewhere, as in an included file, is shown where the text starts.
+/// Errors in other files, such as includes, are shown at the start of the text.
 Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& found) const {
   const Source* source = found.where.source.get();
   const bool here = source && source->kind == Source::Kind::kFile && found.where.line > 0 &&
@@ -252,10 +336,14 @@ Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& f
   }
   if (!found.hint.empty()) text.append("\nhint: ").append(found.hint);
   const size_t begin = here ? document.offset_at(found.where.line, found.where.column) : 0;
-  return {{"range", range_of(document, begin, problem_end(document.text, begin))},
-          {"severity", 1},
-          {"source", "accel-run"},
-          {"message", text}};
+  constexpr int kError = 1, kWarning = 2, kDeprecated = 2;  // as the protocol numbers them
+  const bool deprecated = found.severity == Severity::kWarning;
+  Json out = {{"range", range_of(document, begin, problem_end(document.text, begin))},
+              {"severity", deprecated ? kWarning : kError},
+              {"source", "accel-run"},
+              {"message", text}};
+  if (deprecated) out["tags"] = Json::array({kDeprecated});
+  return out;
 }
 
 EditorHost::Texts LanguageServer::texts() const {
@@ -266,7 +354,7 @@ EditorHost::Texts LanguageServer::texts() const {
   return out;
 }
 
-/// The recipe as it would be with `text` in the document, what it includes under it.
+/// The merged recipe with `text` as the document's contents.
 Node LanguageServer::composed(const EditorDocument& document, const std::string& text,
                               const Node& own) const {
   if (!own.find("include")) return own;
@@ -292,7 +380,7 @@ Json LanguageServer::complete(const EditorDocument& document,
           inserted(word, key, toml && !quoted, cursor->touches_colon && !quoted);
       out.push_back(
           {{"label", word.word},
-           {"kind", picture_of_word(word.what)},
+           {"kind", completion_kind(word.kind)},
            {"detail", word.detail},
            {"documentation", {{"kind", "markdown"}, {"value", word.help}}},
            {"filterText", word.word},
@@ -318,7 +406,7 @@ Json LanguageServer::hover(const EditorDocument& document, const EditorPosition&
           {"range", range_of(document, word->begin, word->end)}};
 }
 
-/// From the name of an included recipe to its file.
+/// The file of an included recipe.
 Json LanguageServer::definition(const EditorDocument& document,
                                 const EditorPosition& position) const {
   constexpr std::string_view kBuiltinPrefix = "builtin:";

@@ -1,45 +1,84 @@
-// The Language Server Protocol for recipes: what is wrong as one types, words that fit, and what
-// they mean.
+// Language server for recipes: message framing, diagnostics, completion, hover and definitions.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "runner/editor/document.h"
 #include "runner/editor/recipe_help.h"
 
 namespace accel {
 
-/// What a server must be told of recipes. `texts` are those open in the editor, by canonical path.
+/// One message.
+struct MessageFrame {
+  std::string body;
+  bool too_large = false;  ///< it was skipped; `body` is empty
+};
+
+constexpr size_t kMaxMessageBytes = 8 * 1024 * 1024;
+
+/// Reads messages from a stream, buffering at most one.
+class FrameReader {
+ public:
+  /// Reads up to `size` bytes and returns their number; 0 at the end.
+  using Read = std::function<size_t(char* to, size_t size)>;
+
+  explicit FrameReader(Read read) : read_(std::move(read)) {}
+
+  /// The next message; null at the end of the stream. Throws Error for headers without a length,
+  /// after which the next message cannot be found.
+  std::optional<MessageFrame> next();
+
+  /// Whether bytes of another message are buffered.
+  bool has_more() const { return begin_ < buffer_.size(); }
+
+ private:
+  bool fill_buffer();
+  /// A line without its end; null at the end of the stream.
+  std::optional<std::string> line();
+  std::optional<size_t> headers();
+
+  Read read_;
+  std::string buffer_;
+  size_t begin_ = 0;  ///< of the unread bytes
+};
+
+/// The message with its header.
+std::string framed(std::string_view body);
+
+/// Services that the server needs. `texts` are the open documents by canonical path.
 struct EditorHost {
   using Texts = std::map<std::string, std::string>;
 
   RecipeHelp help;
   std::string builtin_folder;
-  /// Everything wrong with the recipe at a path.
+  /// All diagnostics of the recipe at a path.
   std::function<std::vector<Diagnostic>(const std::string& path, const Texts& texts)> check;
-  /// The recipe at a path with what it includes; null when that cannot be read.
+  /// The recipe at a path merged with its includes; null when one cannot be read.
   std::function<Node(const std::string& path, const Texts& texts)> compose;
 };
 
-/// Answers an editor. Takes and gives the bodies of messages; never throws for what they hold.
+/// Handles the bodies of messages; invalid ones get an error response and never throw.
 class LanguageServer {
  public:
   explicit LanguageServer(EditorHost host) : host_(std::move(host)) {}
 
-  /// The answers to one message: none to a notification.
+  /// The responses to one message; none to a notification.
   std::vector<std::string> receive(std::string_view message);
-  /// What is wrong with the open recipes, when a text has changed since this was last asked.
+  /// Diagnostics of the open recipes, if a text has changed since the last call.
   std::vector<std::string> publish();
-  /// The answer to a message that was too large to be read.
+  /// The response to a message above the size limit.
   static std::string too_large();
 
   bool ended() const { return ended_; }
-  /// Whether the editor took its leave before it ended the server.
+  /// Whether `shutdown` preceded `exit`.
   bool ended_well() const { return ended_ && shut_down_; }
 
  private:

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+
 #include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
 
 namespace accel {
 namespace {
@@ -11,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr auto kTypeKey = "type";
 
-bool is_position(const std::string& word) {
+bool is_index(const std::string& word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c));
   });
@@ -24,7 +27,7 @@ std::string without_mark(std::string key) {
 }
 
 /// "a number; more than 0; default 0.001"
-std::string facts_of_option(const FieldInfo& field) {
+std::string option_text(const FieldInfo& field) {
   std::string out = field.type;
   if (!field.rule.empty()) out.append("; ").append(field.rule);
   if (field.required) {
@@ -39,16 +42,16 @@ const char* resume_text(const FieldInfo& field) {
   if (field.handled) return "";
   switch (field.change) {
     case Change::kFree:
-      return "\n\nA resumed run takes another value as it is.";
+      return "\n\nA resumed run accepts another value.";
     case Change::kConsent:
-      return "\n\nA resumed run takes another value with `--allow`.";
+      return "\n\nA resumed run accepts another value with `--allow`.";
     case Change::kImpossible:
       return "\n\nA run cannot be resumed with another value.";
   }
   return "";
 }
 
-/// The words that a type's JSON Schema names.
+/// Enumerators and booleans in the JSON Schema of a type.
 void append_words(const Json& json, std::vector<std::string>& out) {
   if (json.is_array()) {
     for (const Json& item : json) append_words(item, out);
@@ -70,7 +73,7 @@ bool takes_section(const FieldInfo& field) {
          field.json.find("\"type\": \"object\"") != std::string::npos;
 }
 
-/// The component that a value names, by `type` or bare; "" when it does not.
+/// The component name in a value, by `type` or bare; "" without one.
 std::string type_of(const Node* node) {
   if (!node) return {};
   const Node::Entry* type = node->find(kTypeKey);
@@ -91,91 +94,98 @@ const CatalogIndex* RecipeHelp::catalog(const std::string& kind) const {
   return nullptr;
 }
 
-/// Fills in what can stand inside the value of `place.option`.
-void RecipeHelp::open(Place& place) const {
-  place.catalog = place.option->kind.empty() ? nullptr : catalog(place.option->kind);
-  place.fields = place.option->fields;
-  if (!place.catalog) return;
-  const auto& items = place.catalog->items();
-  const auto chosen = items.find(type_of(place.node));
+/// Sets the declarations inside the value of `at.option`.
+void RecipeHelp::open(Declared& at) const {
+  at.catalog = at.option->kind.empty() ? nullptr : catalog(at.option->kind);
+  at.fields = at.option->fields;
+  if (!at.catalog) return;
+  const auto& items = at.catalog->items();
+  const std::string type = type_of(at.node);
+  const ComponentInfo* renamed = at.catalog->once_named(type);
+  const auto chosen = items.find(renamed ? renamed->name : type);
   if (chosen != items.end()) {
     const std::vector<FieldInfo>& own = chosen->second.fields;
-    place.fields.insert(place.fields.begin(), own.begin(), own.end());
+    at.fields.insert(at.fields.begin(), own.begin(), own.end());
     return;
   }
   for (const auto& [name, info] : items) {
     for (const FieldInfo& field : info.fields) {
       const auto same = [&](const FieldInfo& other) { return other.name == field.name; };
-      if (std::none_of(place.fields.begin(), place.fields.end(), same)) {
-        place.fields.push_back(field);
+      if (std::none_of(at.fields.begin(), at.fields.end(), same)) {
+        at.fields.push_back(field);
       }
     }
   }
 }
 
-/// Goes from a place to what is inside it; `place.option` is empty when that is nothing known.
-void RecipeHelp::enter(Place& place, const std::string& word) const {
+/// Descends one key; `at.option` is empty for an unknown key.
+void RecipeHelp::enter(Declared& at, const std::string& word) const {
   const Node* inner = nullptr;
-  if (const Node::List* list = place.node ? place.node->list() : nullptr; is_position(word)) {
-    // An item of a list is what the list is declared to be of.
+  if (const Node::List* list = at.node ? at.node->list() : nullptr; is_index(word)) {
+    // An item of a list has the declaration of the list.
     if (list && word.size() < 6 && std::stoul(word) < list->size())
       inner = &(*list)[std::stoul(word)];
-    place.node = inner;
-    if (place.option) open(place);
+    at.node = inner;
+    if (at.option) open(at);
     return;
   }
-  if (const Node::Entry* entry = place.node ? place.node->find(word) : nullptr) {
-    inner = &entry->node;
-  }
-  place.node = inner;
-  if (word == kTypeKey && place.catalog) {
-    place.is_type = true;
-    place.fields.clear();
+  const Node* outer = at.node;
+  if (const Node::Entry* entry = outer ? outer->find(word) : nullptr) inner = &entry->node;
+  at.node = inner;
+  if (word == kTypeKey && at.catalog) {
+    at.is_type = true;
+    at.fields.clear();
     return;
   }
   const std::string name = without_mark(word);
-  const auto found = std::find_if(place.fields.begin(), place.fields.end(),
-                                  [&](const FieldInfo& field) { return field.name == name; });
-  if (found == place.fields.end()) {
-    place.option.reset();
-    place.catalog = nullptr;
-    place.fields.clear();
+  const auto found = std::find_if(at.fields.begin(), at.fields.end(), [&](const FieldInfo& field) {
+    return field.name == name || (!name.empty() && field.renamed_from == name);
+  });
+  if (found == at.fields.end()) {
+    at.option.reset();
+    at.catalog = nullptr;
+    at.fields.clear();
     return;
   }
-  place.option = FieldInfo(*found);
-  open(place);
+  if (const Node::Entry* entry = outer && !inner ? outer->find(found->name) : nullptr) {
+    at.node = &entry->node;  // in a merged recipe, where names are replaced
+  }
+  at.option = FieldInfo(*found);
+  open(at);
 }
 
-std::optional<RecipeHelp::Place> RecipeHelp::find(const Node& tree,
-                                                  const std::vector<std::string>& path) const {
-  Place place;
-  place.node = &tree;
-  place.fields = sections_;
+std::optional<RecipeHelp::Declared> RecipeHelp::find(const Node& tree,
+                                                     const std::vector<std::string>& path) const {
+  Declared at;
+  at.node = &tree;
+  at.fields = sections_;
   for (const std::string& word : path) {
-    if (place.is_type) return std::nullopt;
-    enter(place, word);
-    if (!place.option && !place.is_type) return std::nullopt;
+    if (at.is_type) return std::nullopt;
+    enter(at, word);
+    if (!at.option && !at.is_type) return std::nullopt;
   }
-  return place;
+  return at;
 }
 
 std::vector<Suggestion> RecipeHelp::keys(const Node& tree,
                                          const std::vector<std::string>& path) const {
   std::vector<Suggestion> out;
-  const std::optional<Place> place = find(tree, path);
-  if (!place || place->is_type) return out;
-  if (place->catalog && !has_key(place->node, kTypeKey)) {
-    out.push_back({kTypeKey, Suggestion::What::kOption, "the name of a " + place->catalog->kind(),
-                   "Which " + place->catalog->kind() + '.'});
+  const std::optional<Declared> at = find(tree, path);
+  if (!at || at->is_type) return out;
+  if (at->catalog && !has_key(at->node, kTypeKey)) {
+    out.push_back({kTypeKey, Suggestion::Kind::kOption,
+                   text("the name of a {}", at->catalog->kind()),
+                   "Which " + at->catalog->kind() + '.'});
   }
-  if (path.empty() && !has_key(place->node, "include")) {
-    out.push_back({"include", Suggestion::What::kOption, "recipes",
-                   "Recipes to build on, from left to right; this one is laid over them."});
+  if (path.empty() && !has_key(at->node, "include")) {
+    out.push_back({"include", Suggestion::Kind::kOption, "recipes",
+                   "Base recipes, from left to right; this one overrides them."});
   }
-  for (const FieldInfo& field : place->fields) {
-    if (field.handled || has_key(place->node, field.name)) continue;
-    const auto what = takes_section(field) ? Suggestion::What::kSection : Suggestion::What::kOption;
-    out.push_back({field.name, what, facts_of_option(field), field.help});
+  for (const FieldInfo& field : at->fields) {
+    if (field.handled || has_key(at->node, field.name)) continue;
+    if (!field.renamed_from.empty() && has_key(at->node, field.renamed_from)) continue;
+    const auto kind = takes_section(field) ? Suggestion::Kind::kSection : Suggestion::Kind::kOption;
+    out.push_back({field.name, kind, option_text(field), field.help});
   }
   return out;
 }
@@ -183,47 +193,50 @@ std::vector<Suggestion> RecipeHelp::keys(const Node& tree,
 std::vector<Suggestion> RecipeHelp::values(const Node& tree,
                                            const std::vector<std::string>& path) const {
   std::vector<Suggestion> out;
-  const std::optional<Place> place = find(tree, path);
-  if (!place || path.empty()) return out;
-  if (place->catalog) {
-    for (const auto& [name, info] : place->catalog->items()) {
-      out.push_back({name, Suggestion::What::kComponent, place->catalog->kind(), info.summary});
+  const std::optional<Declared> at = find(tree, path);
+  if (!at || path.empty()) return out;
+  if (at->catalog) {
+    for (const auto& [name, info] : at->catalog->items()) {
+      out.push_back({name, Suggestion::Kind::kComponent, at->catalog->kind(), info.summary});
     }
     return out;
   }
   std::vector<std::string> words;
-  append_words(Json::parse("{" + place->option->json + "}", nullptr, false), words);
-  const std::string& fallback = place->option->fallback;
-  const bool shown = place->option->fields.empty() && !fallback.empty() && fallback != "''";
+  append_words(Json::parse("{" + at->option->json + "}", nullptr, false), words);
+  const std::string& fallback = at->option->fallback;
+  const bool shown = at->option->fields.empty() && !fallback.empty() && fallback != "''";
   if (shown && std::find(words.begin(), words.end(), fallback) == words.end()) {
     words.push_back(fallback);
   }
   for (const std::string& word : words) {
     out.push_back(
-        {word, Suggestion::What::kValue, word == fallback ? "default" : "", place->option->help});
+        {word, Suggestion::Kind::kValue, word == fallback ? "default" : "", at->option->help});
   }
   return out;
 }
 
 std::string RecipeHelp::explain(const Node& tree, const std::vector<std::string>& path) const {
-  const std::optional<Place> place = find(tree, path);
-  if (!place || path.empty()) return {};
+  const std::optional<Declared> at = find(tree, path);
+  if (!at || path.empty()) return {};
   std::string name;
   for (const std::string& word : path) name.append(name.empty() ? "" : ".").append(word);
   std::string out = std::string("**").append(name).append("**");
-  if (place->is_type) {
-    out.append(": which ").append(place->catalog->kind());
+  if (at->is_type) {
+    out.append(": which ").append(at->catalog->kind());
   } else {
-    out.append(": ").append(facts_of_option(*place->option)).append("\n\n");
-    out.append(place->option->help).append(resume_text(*place->option));
+    if (path.back() == at->option->renamed_from) {
+      out.append(", which is called `").append(at->option->name).append("` now");
+    }
+    out.append(": ").append(option_text(*at->option)).append("\n\n");
+    out.append(at->option->help).append(resume_text(*at->option));
   }
-  if (!place->catalog) return out;
-  const std::string type = place->is_type && place->node && place->node->scalar()
-                               ? place->node->scalar()->text
-                               : type_of(place->node);
-  const auto chosen = place->catalog->items().find(type);
-  if (chosen == place->catalog->items().end()) return out;
-  out.append("\n\n`").append(type).append("`: ").append(chosen->second.summary);
+  if (!at->catalog) return out;
+  const std::string type =
+      at->is_type && at->node && at->node->scalar() ? at->node->scalar()->text : type_of(at->node);
+  const ComponentInfo* renamed = at->catalog->once_named(type);
+  const auto chosen = at->catalog->items().find(renamed ? renamed->name : type);
+  if (chosen == at->catalog->items().end()) return out;
+  out.append("\n\n`").append(chosen->first).append("`: ").append(chosen->second.summary);
   return out;
 }
 

@@ -1,44 +1,73 @@
-// Files from the web: whole, checked, and gone on with where an earlier attempt broke off.
+// Downloads of files over HTTP: verified, atomic and resumable.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "runner/fetch/http_client.h"
-#include "runner/formats/digest.h"
+#include "core/base/digest.h"
 
 namespace accel {
 
-/// A secret for one server.
+struct HttpQuery {
+  std::string url;  ///< http or https
+  std::vector<std::string> headers = {};
+};
+
+struct HttpResult {
+  int status = 0;                              ///< 0: no response
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string error;                           ///< reason of a failed transfer; "" when complete
+};
+
+class HttpClient {
+ public:
+  /// Receives the next bytes of a body; status and headers are known by then. False stops the
+  /// transfer.
+  using Sink = std::function<bool(const HttpResult& so_far, std::string_view bytes)>;
+
+  virtual ~HttpClient() = default;
+
+  /// Does not follow redirects: the caller decides where to send tokens.
+  virtual HttpResult get(const HttpQuery& query, const Sink& sink) = 0;
+};
+
+/// A client over libcurl, loaded on first use. Throws IoError without libcurl.
+std::unique_ptr<HttpClient> make_curl_client();
+
+/// A token for one server.
 struct Credential {
   std::string origin;  ///< "https://huggingface.co": no other server is sent the token
   std::string token;   ///< empty: none
 };
 
-/// What a file must be.
-struct FetchOrder {
+/// A file to download and its expected size and digest.
+struct FetchRequest {
   std::string url;
   std::filesystem::path target;
-  std::string name;             ///< as messages name it
+  std::string name;             ///< in messages
   std::optional<int64_t> size;  ///< in bytes
   Digest::Kind digest = Digest::Kind::kSha256;
-  std::string digest_hex;  ///< empty: not known
-  bool git_blob = false;   ///< the digest is git's, of a header and the file
+  std::string digest_hex;  ///< empty: unknown
+  bool git_blob = false;   ///< the digest is of a git blob: header and file
 };
 
-/// How patient it is.
-struct FetchPatience {
-  int attempts = 5;                      ///< in a row without a byte
+/// Retries and progress messages.
+struct RetryPolicy {
+  int attempts = 5;                      ///< consecutive attempts without progress
   std::chrono::milliseconds pause{500};  ///< before the second; doubles each time
-  /// Told of each file before it comes.
+  /// Called before each file.
   std::function<void(const std::string& line)> say = nullptr;
 };
 
-/// A server's refusal: its status and headers say why, which the caller knows to read.
+/// A 4xx response; status and headers contain the reason.
 class FetchRefused : public std::runtime_error {
  public:
   explicit FetchRefused(HttpResult result)
@@ -53,15 +82,15 @@ class FetchRefused : public std::runtime_error {
 /// "https://a.b:8" of a URL; "" when it is none.
 std::string origin_of_url(const std::string& url);
 
-/// Puts the file at `target`, through `target`.incomplete, which is kept when it breaks off. What
-/// is at `target` already is taken as it is. Of several processes one fetches and the others wait.
-/// Throws IoError when server or disk fail for good, DataError for a file that is not what it must
-/// be (nothing is kept of it), FetchRefused for 4xx.
-void fetch_file(HttpClient& client, const FetchOrder& order, const Credential& credential,
-                const FetchPatience& patience = {});
+/// Downloads the file to `target` through `target`.incomplete, which is kept for a later resume. An
+/// existing `target` is used as it is. Of several processes one downloads and the others wait.
+/// Throws IoError when all attempts fail, DataError for a wrong size or digest (the file is
+/// deleted), FetchRefused for 4xx.
+void fetch_file(HttpClient& client, const FetchRequest& request, const Credential& credential,
+                const RetryPolicy& retry = {});
 
-/// The body of an answer of at most `cap` bytes, redirects followed. Throws as above.
+/// The body of a response of at most `cap` bytes. Follows redirects. Throws as above.
 std::string fetch_text(HttpClient& client, const std::string& url, size_t cap,
-                       const Credential& credential, const FetchPatience& patience = {});
+                       const Credential& credential, const RetryPolicy& retry = {});
 
 }  // namespace accel

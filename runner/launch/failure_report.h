@@ -1,4 +1,4 @@
-// What the launcher says when ranks had to end.
+// The report of a failed launch: its cause, the state of the ranks and a hint.
 #pragma once
 
 #include <cstdint>
@@ -10,40 +10,39 @@
 
 namespace accel {
 
-/// One rank as it was seen at some moment.
-struct RankSight {
+/// Snapshot of a rank.
+struct RankSnapshot {
   int64_t pid = 0;
-  char state = 0;  ///< the kernel's letter; 0: it has ended
-  RankEnd end;     ///< how, if it has
+  char state = 0;  ///< the kernel's letter; 0: ended
+  RankEnd end;     ///< valid once it has ended
   RankStatus status;
   double silent_seconds = 0;  ///< since its last heartbeat
 };
 
-struct FailureFacts {
+struct FailureContext {
   Cause cause;
-  int64_t first_rank = 0;  ///< the number of this machine's first rank among all
+  int64_t first_rank = 0;  ///< the global rank of this machine's first rank
   std::string host;
-  std::vector<RankSight> ranks;         ///< of a hang, as they were when it was found
-  std::vector<std::string> last_lines;  ///< that the rank of the cause printed, if not yet shown
-  std::string log_path;                 ///< where the rest of it is; may be empty
-  bool out_of_memory = false;           ///< the kernel ended a process for that
-  std::string go_on_with;               ///< may be empty
+  std::vector<RankSnapshot> ranks;      ///< of a hang, when it was detected
+  std::vector<std::string> last_lines;  ///< output of the failed rank, if not shown yet
+  std::string log_path;                 ///< file with its whole output; may be empty
+  bool out_of_memory = false;           ///< the kernel killed a process
+  std::string resume_command;           ///< may be empty
 };
 
-/// Lines, each with its end, the first of them the cause without "error: " but for a text that a
-/// rank gave with its own place, such as "a.yaml:1:1: error: ...".
-std::string report_text(const FailureFacts& facts);
+/// Lines for the terminal, the cause first: "error: ...", or an error of a rank with its own
+/// position, such as "a.yaml:1:1: error: ...".
+std::string report_text(const FailureContext& context);
 
-/// The same for programs: a line of JSON with severity, message and hint, and where they are known
-/// the rank, what each of the `ranks` did, and the rank's `last_lines`. What a rank gave as JSON
-/// itself stays as it is but for those.
-std::string report_json(const FailureFacts& facts, const char* severity);
+/// The same as a line of JSON: severity, message, hint and, where known, `rank`, the state of the
+/// `ranks` and `last_lines`. These are added to an error that a rank reported as JSON.
+std::string report_json(const FailureContext& context, const char* severity);
 
-/// A line of JSON for something that is no failure.
+/// A warning as a line of JSON.
 std::string warning_json(const std::string& message);
 
-/// Text, but no JSON, as given to BoardWriter::fail(), of `rank` or, for -1, of all ranks alike:
-/// with "error: " in front or after its place, and the line's end.
+/// The text (not JSON) that `rank`, or every rank for -1, gave to BoardWriter::fail(), with
+/// "error: " at its start or after its position.
 std::string rank_error_text(const std::string& text, int64_t rank);
 
 }  // namespace accel

@@ -10,21 +10,19 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
-#include "core/host_name.h"
-#include "core/log.h"
+#include "core/base/environment.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "parallel/rendezvous/launcher_channel.h"
+#include "parallel/rendezvous/rendezvous.h"
 #include "runner/launch/failure_report.h"
-#include "runner/launch/launch_signals.h"
-#include "runner/launch/oom_watch.h"
-#include "runner/launch/rank_link.h"
-#include "runner/launch/rank_output.h"
+#include "runner/launch/memory_limits.h"
 #include "runner/launch/rank_process.h"
-#include "runner/launch/rendezvous.h"
 #include "runner/launch/status_board.h"
 #include "runner/launch/supervisor.h"
 
@@ -39,11 +37,11 @@ int64_t now_ms() {
   return steady_now_ns() / 1'000'000;
 }
 
-[[noreturn]] void system_error(const std::string& what) {
-  throw Error(ExitCode::kOther, "cannot " + what + ": " + std::strerror(errno));
+[[noreturn]] void system_error(const std::string& operation) {
+  throw Error(ExitCode::kOther, text("cannot {}: {}", operation, std::strerror(errno)));
 }
 
-/// A descriptor that a program was started without would be given to the next file it opens.
+/// Opens closed standard descriptors, which the next opened file would replace.
 void open_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd) {
@@ -75,7 +73,7 @@ struct Pipe {
   OwnedFd read, write;
 };
 
-/// This process's environment with some variables replaced; an empty value leaves one out.
+/// This process's environment with some variables replaced; an empty value removes one.
 class RankEnvironment {
  public:
   void set(const std::string& name, const std::string& value) { set_.emplace_back(name, value); }
@@ -104,7 +102,7 @@ struct Generation {
   explicit Generation(int64_t ranks) : board(ranks) {}
 
   Board board;
-  MeetingPoint meeting;
+  Rendezvous meeting;
   std::vector<RankOutput> outputs;
   std::vector<RankProcess> processes;  // ended before their pipes are closed
   std::vector<RankEnd> ends;
@@ -116,7 +114,7 @@ class Launch {
   int run();
 
  private:
-  MeetingPoint meet();
+  Rendezvous meet();
   void start(int64_t generation);
   void start_rank(Generation& to, int64_t local_rank);
   RankEnvironment environment_of(const Generation& generation, int64_t local_rank) const;
@@ -131,7 +129,7 @@ class Launch {
   void tick();
   void obey(const Actions& actions);
   void report(bool restarts);
-  std::vector<RankSight> sights() const;
+  std::vector<RankSnapshot> sights() const;
 
   const LaunchRequest& request_;
   std::string program_, token_;
@@ -141,7 +139,7 @@ class Launch {
   Relay to_stderr_{STDERR_FILENO};
   Supervisor supervisor_;
   std::unique_ptr<Generation> generation_;
-  std::vector<RankSight> captured_;
+  std::vector<RankSnapshot> captured_;
   int64_t next_tick_ms_ = 0;
   std::optional<int> exit_code_;
 };
@@ -161,12 +159,12 @@ Launch::Launch(const LaunchRequest& request)
       token_(random_token()),
       supervisor_(rules_of(request)) {}
 
-/// Ends the launch, with exit_code_ set, when a signal comes while it waits for machine 0.
-MeetingPoint Launch::meet() {
-  if (request_.num_machines == 1) return meet_on_this_machine(request_.main_process_port);
+/// Ends the launch with exit_code_ when a signal arrives during the wait for machine 0.
+Rendezvous Launch::meet() {
+  if (request_.num_machines == 1) return rendezvous_on_this_machine(request_.main_process_port);
   const int64_t port = request_.main_process_port.value_or(0);
-  if (request_.machine_rank == 0) return meet_as_main_machine(request_.main_process_ip, port);
-  MeetingPoint main = {request_.main_process_ip, port, OwnedFd()};
+  if (request_.machine_rank == 0) return rendezvous_as_main_machine(request_.main_process_ip, port);
+  Rendezvous main = {request_.main_process_ip, port, OwnedFd()};
   if (!wait_for_main_machine(main, request_.join_timeout_seconds, signals_.user_fd())) {
     exit_code_ = 128 + signals_.next_of_user().value_or(SIGTERM);
   }
@@ -215,17 +213,17 @@ void Launch::start_rank(Generation& to, int64_t local_rank) {
 
 void Launch::start(int64_t generation) {
   if (generation > 0) {
-    const std::string text = "starting all ranks again, " + std::to_string(generation) +
-                             " of at most " + std::to_string(request_.max_restarts) + " times";
+    const std::string text = accel::text("restarting all ranks ({} of at most {} restarts)",
+                                         generation, request_.max_restarts);
     request_.json ? to_stderr_.add(warning_json(text)) : warn(text);
   }
-  generation_.reset();  // its socket may have the port
+  generation_.reset();  // its socket may hold the port
   auto fresh = std::make_unique<Generation>(request_.local_ranks);
   fresh->meeting = meet();
   if (exit_code_) return;
   fresh->ends.resize(static_cast<size_t>(request_.local_ranks));
   for (int64_t rank = 0; rank < request_.local_ranks; ++rank) start_rank(*fresh, rank);
-  fresh->meeting.listener.reset();  // else nobody would see that rank 0 is gone
+  fresh->meeting.listener.reset();  // else the end of rank 0 would go unnoticed
   generation_ = std::move(fresh);
 }
 
@@ -241,7 +239,7 @@ void Launch::wait_for_events() {
 
 void Launch::take_output() {
   to_stderr_.flush();
-  for (RankOutput& output : generation_->outputs) output.take();
+  for (RankOutput& output : generation_->outputs) output.read();
 }
 
 void Launch::take_signals() {
@@ -254,7 +252,7 @@ void Launch::take_signals() {
   }
 }
 
-/// A terminal's Ctrl-Z reaches this process alone.
+/// Ctrl-Z in a terminal reaches only this process.
 void Launch::suspend() {
   for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGSTOP);
   ::raise(SIGSTOP);
@@ -289,26 +287,28 @@ void Launch::tick() {
   obey(supervisor_.tick(views, now));
 }
 
-std::vector<RankSight> Launch::sights() const {
-  std::vector<RankSight> sights;
+std::vector<RankSnapshot> Launch::sights() const {
+  std::vector<RankSnapshot> sights;
   for (size_t i = 0; i < generation_->processes.size(); ++i) {
     const RankProcess& process = generation_->processes[i];
-    RankSight sight;
-    sight.pid = process.pid();
-    sight.state = process.alive() ? process_state(process.pid()) : '\0';
-    sight.end = generation_->ends[i];
-    sight.status = generation_->board.read(static_cast<int64_t>(i));
-    sight.silent_seconds = static_cast<double>(steady_now_ns() - sight.status.heartbeat_ns) / 1e9;
-    sights.push_back(std::move(sight));
+    RankSnapshot rank_state;
+    rank_state.pid = process.pid();
+    rank_state.state = process.alive() ? process_state(process.pid()) : '\0';
+    rank_state.end = generation_->ends[i];
+    rank_state.status = generation_->board.read(static_cast<int64_t>(i));
+    rank_state.silent_seconds =
+        static_cast<double>(steady_now_ns() - rank_state.status.heartbeat_ns) / 1e9;
+    sights.push_back(std::move(rank_state));
   }
   return sights;
 }
 
-/// What the ranks wrote before they ended; not for ever, should one have left a child that prints.
+/// Reads the remaining output of ended ranks, for a limited time: a child of theirs may still
+/// print.
 void Launch::take_last_output() {
   for (int i = 0; i < 100; ++i) {
     bool more = false;
-    for (RankOutput& output : generation_->outputs) more |= output.take();
+    for (RankOutput& output : generation_->outputs) more |= output.read();
     if (!more) break;
   }
   to_stderr_.finish(2000);
@@ -316,22 +316,22 @@ void Launch::take_last_output() {
 
 void Launch::report(bool restarts) {
   take_last_output();
-  FailureFacts facts;
-  facts.cause = supervisor_.cause();
-  facts.first_rank = request_.machine_rank * request_.local_ranks;
-  facts.host = host_name();
-  const bool ended = facts.cause.kind == CauseKind::kEnded;
-  facts.ranks = facts.cause.code() == ExitCode::kTimeout ? captured_ : sights();
-  const int64_t about = ended ? facts.cause.rank : facts.cause.missing.front();
+  FailureContext context;
+  context.cause = supervisor_.cause();
+  context.first_rank = request_.machine_rank * request_.local_ranks;
+  context.host = host_name();
+  const bool ended = context.cause.kind == CauseKind::kEnded;
+  context.ranks = context.cause.code() == ExitCode::kTimeout ? captured_ : sights();
+  const int64_t about = ended ? context.cause.rank : context.cause.missing.front();
   const RankOutput& output = generation_->outputs[static_cast<size_t>(about)];
-  if (!output.relayed()) facts.last_lines = output.last_lines();
-  if (output.log().written()) facts.log_path = output.log().path();
-  facts.out_of_memory = ended && facts.cause.end.by_signal && facts.cause.end.number == SIGKILL &&
-                        out_of_memory_.killed();
-  if (!restarts) facts.go_on_with = request_.go_on_with;
+  if (!output.relayed()) context.last_lines = output.last_lines();
+  if (output.log().written()) context.log_path = output.log().path();
+  context.out_of_memory = ended && context.cause.end.by_signal &&
+                          context.cause.end.number == SIGKILL && out_of_memory_.killed();
+  if (!restarts) context.resume_command = request_.resume_command;
   constexpr std::string_view kError = "error: ";
   std::string text =
-      request_.json ? report_json(facts, restarts ? "warning" : "error") : report_text(facts);
+      request_.json ? report_json(context, restarts ? "warning" : "error") : report_text(context);
   if (restarts && text.starts_with(kError)) text.replace(0, kError.size(), "warning: ");
   to_stderr_.add(text);
   to_stderr_.finish(2000);

@@ -1,4 +1,4 @@
-// Starts the ranks of this machine as processes and answers for how they end.
+// The launcher: starts the ranks of this machine as processes and supervises them.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,29 @@
 namespace accel {
 
 struct LaunchRequest {
-  std::vector<std::string> argv;  ///< of a rank, its name first; as a rule this process's own
-  std::string program;            ///< what to execute; empty: this executable
-  int64_t local_ranks = 1;        ///< on this machine; as many on every other
+  std::vector<std::string> argv;  ///< of a rank, the program's name first; usually this process's
+  std::string program;            ///< the executable; empty: this one
+  int64_t local_ranks = 1;        ///< on each machine
   int64_t num_machines = 1;
   int64_t machine_rank = 0;
   std::string main_process_ip;               ///< unused on one machine
-  std::optional<int64_t> main_process_port;  ///< none: a free one, on one machine
+  std::optional<int64_t> main_process_port;  ///< none: a free port, on one machine
   int64_t max_restarts = 0;
   int64_t timeout_seconds = 600;
   int64_t join_timeout_seconds = 120;
-  std::string log_dir;     ///< gets rank-<r>.out of ranks that print, once it is there
-  bool json = false;       ///< the report of a failure is for programs
-  std::string go_on_with;  ///< the command that goes on from the last checkpoint, for the hint
+  std::string log_dir;         ///< for rank-<r>.out of ranks with output, once the folder exists
+  bool json = false;           ///< report failures as JSON
+  std::string resume_command;  ///< for the hint of a failure
 };
 
-/// Runs the ranks until the last has ended and returns the exit code: 0, 75 when all were asked to
-/// save and stop, else that of the first cause, which is reported on standard error. SIGINT,
-/// SIGTERM, SIGHUP and SIGUSR1 are passed on once; a second one ends all. No rank outlives this
-/// call, or this process.
+/// Runs the ranks until the last has ended and returns the exit code: 0, 75 after a request to save
+/// and stop, else the code of the first cause, which is reported on standard error. SIGINT,
+/// SIGTERM, SIGHUP and SIGUSR1 are forwarded once; a second one kills all ranks. No rank outlives
+/// this call, or this process.
 ///
-/// A rank finds its place with find_rank(), a board with BoardWriter::open() and the rest with
-/// find_link(). It is in a process group of its own, reads /dev/null, and has those four signals
-/// blocked until it unblocks them. Rank 0 prints to this process's standard output.
+/// A rank calls find_rank(), BoardWriter::open() and find_launcher_channel(). It leads a process
+/// group, reads /dev/null, and starts with those four signals blocked. Rank 0 prints to this
+/// process's standard output.
 ///
 /// Throws Error before any rank is started, or when none can be. Call it from the main thread:
 /// ranks die with the thread that started them.

@@ -13,17 +13,20 @@
 #include <cstring>
 #include <new>
 
-#include "core/error.h"
-#include "runner/launch/rank_link.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/rendezvous/launcher_channel.h"
 
 namespace accel {
 namespace {
 
-/// Marks a slot of this layout.
+/// Identifies a slot of this layout.
 constexpr uint64_t kBoardMark = 0x31726f6262616363u;
 
-/// Text of at most `Words` * 8 - 1 bytes that a reader takes whole or, of a writer that died
-/// halfway, mixed. Relies on no byte beyond it, whatever is in memory.
+}  // namespace
+
+/// Text of at most `Words` * 8 - 1 bytes. A reader reads it whole or, if the writer died halfway,
+/// mixed.
 template <size_t Words>
 class SharedText {
  public:
@@ -55,7 +58,7 @@ class SharedText {
   std::array<std::atomic<uint64_t>, Words> words_;
 };
 
-/// Odd while its writer is at work: what it guards is read again until it was even, and the same,
+/// A sequence lock: odd while its writer is at work; readers retry until it was even and equal
 /// before and after.
 class Version {
  public:
@@ -64,12 +67,12 @@ class Version {
 
   template <typename Read>
   void read(Read read) const {
-    constexpr int kTries = 1000;  // after which the writer is dead, or wrote without a pause
+    constexpr int kTries = 1000;  // then the writer is dead, or writes without a pause
     for (int i = 0; i < kTries; ++i) {
       const uint32_t before = count_.load(std::memory_order_acquire);
       read();
       if (before % 2 == 0 && before == value()) return;
-      if (i % 100 == 99) ::sched_yield();  // the writer may wait for this processor
+      if (i % 100 == 99) ::sched_yield();  // the writer may need this core
     }
   }
 
@@ -84,8 +87,6 @@ constexpr size_t words_for(size_t letters) {
 }
 
 enum FailState : uint32_t { kNoFailure, kFailing, kFailed };
-
-}  // namespace
 
 /// Zeros are an empty slot, so fresh memory needs no set-up: numbers that may be -1 are one higher.
 struct BoardSlot {
@@ -111,11 +112,11 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes cannot shar
 
 namespace {
 
-constexpr size_t kSlotBytes = (sizeof(BoardSlot) + 63) / 64 * 64;  // no cache line for two ranks
+constexpr size_t kSlotBytes = (sizeof(BoardSlot) + 63) / 64 * 64;  // no false sharing between ranks
 
-[[noreturn]] void no_memory(const char* what) {
+[[noreturn]] void no_memory(const char* operation) {
   throw Error(ExitCode::kMemory,
-              std::string("cannot ") + what + " the status board: " + std::strerror(errno));
+              text("cannot {} the status board: {}", operation, std::strerror(errno)));
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ BoardMemory& BoardMemory::operator=(BoardMemory&& from) noexcept {
 }
 
 BoardSlot* BoardMemory::slot(int64_t index) const {
-  // Atomics of zero bytes: what both processes map is already what a constructor would make.
+  // Zeroed memory is a valid initial state of the atomics, in every process that maps it.
   return std::launder(reinterpret_cast<BoardSlot*>(static_cast<char*>(start_) +
                                                    static_cast<size_t>(index) * kSlotBytes));
 }
@@ -155,9 +156,9 @@ BoardSlot* BoardMemory::slot(int64_t index) const {
 BoardWriter::BoardWriter() : memory_(-1, kSlotBytes), slot_(memory_.slot(0)) {}
 
 BoardWriter::BoardWriter(int fd, int64_t local_rank) : shared_(true) {
-  struct stat facts = {};
+  struct stat context = {};
   const auto needed = static_cast<off_t>((local_rank + 1) * static_cast<int64_t>(kSlotBytes));
-  if (local_rank >= 0 && ::fstat(fd, &facts) == 0 && facts.st_size >= needed) {
+  if (local_rank >= 0 && ::fstat(fd, &context) == 0 && context.st_size >= needed) {
     memory_ = BoardMemory(fd, static_cast<size_t>(needed));
     slot_ = memory_.slot(local_rank);
     if (slot_->mark.load() == kBoardMark) {
@@ -167,10 +168,9 @@ BoardWriter::BoardWriter(int fd, int64_t local_rank) : shared_(true) {
     }
   }
   throw Error(ExitCode::kRecipe,
-              "file descriptor " + std::to_string(fd) +
-                  " is no status board with a place for rank " + std::to_string(local_rank) +
-                  " of this machine",
-              std::string("only accel-run's launcher sets '") + kBoardVariable + "': unset it");
+              text("file descriptor {} is not a status board with a slot for local rank {}", fd,
+                   local_rank),
+              text("only accel-run's launcher sets '{}': unset it", kBoardVariable));
 }
 
 BoardWriter BoardWriter::open(const EnvironmentLookup& lookup) {
@@ -223,8 +223,8 @@ void BoardWriter::fail(int exit_code, const char* text) noexcept {
 Board::Board(int64_t slots)
     : fd_(::memfd_create("accel-run-board", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   const size_t bytes = static_cast<size_t>(slots) * kSlotBytes;
-  if (!fd_ || ::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) no_memory("make");
-  // A rank that made it shorter would end the launcher by SIGBUS.
+  if (!fd_ || ::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) no_memory("create");
+  // A rank that truncated it would kill the launcher by SIGBUS.
   ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   memory_ = BoardMemory(fd_.get(), bytes);
   for (int64_t i = 0; i < slots; ++i) memory_.slot(i)->mark.store(kBoardMark);

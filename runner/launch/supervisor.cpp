@@ -18,7 +18,7 @@ bool ended_well(RankEnd end) {
   return is_code(end, ExitCode::kDone) || is_code(end, ExitCode::kInterrupted);
 }
 
-/// What a rank does that lost another one.
+/// Whether the exit code is that of a rank that lost a peer.
 bool maybe_secondary(RankEnd end) {
   return is_code(end, ExitCode::kRank) || is_code(end, ExitCode::kTimeout);
 }
@@ -73,7 +73,7 @@ void Supervisor::kill(Actions& actions) {
 void Supervisor::blame(Cause cause, bool secondary, Actions& actions) {
   cause_ = std::move(cause);
   secondary_ = secondary;
-  // Where some waited for others, what those were doing is seen only while they live.
+  // The state of the awaited ranks is visible only while they live.
   if (cause_.code() == ExitCode::kTimeout) actions.add(ActionKind::kCapture);
   if (state_ != State::kRunning) return;
   state_ = State::kGrace;

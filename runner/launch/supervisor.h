@@ -1,4 +1,4 @@
-// What the launcher decides, apart from processes, signals and clocks: events in, actions out.
+// The launcher's state machine, free of processes, signals and clocks: events in, actions out.
 #pragma once
 
 #include <array>
@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace accel {
 
 struct SupervisorRules {
   int64_t ranks = 1;
-  int64_t timeout_ms = 600'000;       ///< how long ranks wait for one that does not come
-  int64_t join_timeout_ms = 120'000;  ///< the same for one that never came anywhere, if longer
+  int64_t timeout_ms = 600'000;       ///< limit of the wait for a missing rank
+  int64_t join_timeout_ms = 120'000;  ///< the same for a rank without any collective, if longer
   int64_t max_restarts = 0;
 };
 
@@ -24,39 +24,39 @@ struct RankEnd {
   int number = 0;
 };
 
-/// What a tick tells of a rank.
+/// The state of a rank at a tick.
 struct RankView {
-  int64_t sequence = -1;  ///< of the collective that it is in or was in last
+  int64_t sequence = -1;  ///< of the current or last collective
   bool inside = false;
   bool stopped = false;
 };
 
 enum class CauseKind {
   kNone,
-  kEnded,       ///< a rank was killed, or ended with an exit code that is a failure
-  kHang,        ///< ranks did not come to a collective that others wait in
-  kStopped,     ///< ranks were stopped, and nobody waits in a collective that they did not come to
-  kLeftBehind,  ///< ranks run on long after others have ended well
+  kEnded,       ///< a rank was killed or ended with a failure's exit code
+  kHang,        ///< ranks did not reach a collective in which others wait
+  kStopped,     ///< ranks were stopped, and no rank waits for them in a collective
+  kLeftBehind,  ///< ranks still run long after others have succeeded
 };
 
 /// Why the ranks of a generation had to end.
 struct Cause {
   CauseKind kind = CauseKind::kNone;
-  int64_t rank = -1;  ///< which ended; of a hang, which waits
+  int64_t rank = -1;  ///< the rank that ended; of a hang, the waiting one
   RankEnd end;
-  int64_t sequence = -1;         ///< of the collective that is waited in
-  std::vector<int64_t> missing;  ///< the ranks that are waited for
-  int64_t limit_ms = 0;          ///< how long they were waited for
+  int64_t sequence = -1;         ///< of the collective in which ranks wait
+  std::vector<int64_t> missing;  ///< the awaited ranks
+  int64_t limit_ms = 0;          ///< the time they were awaited
 
   ExitCode code() const;
 };
 
 enum class ActionKind {
-  kStart,    ///< all ranks of generation `value`; none of an earlier one is left
+  kStart,    ///< start all ranks of generation `value`; no earlier rank is left
   kForward,  ///< send signal `value` to all ranks
-  kKill,     ///< SIGKILL to all ranks that are left
-  kCapture,  ///< note what every rank is doing: it is part of the report
-  kReport,   ///< the cause; `value` tells whether a restart follows
+  kKill,     ///< send SIGKILL to all remaining ranks
+  kCapture,  ///< take a snapshot of every rank for the report
+  kReport,   ///< report the cause; `value`: whether a restart follows
   kFinish,   ///< return exit code `value`; no rank is left
 };
 
@@ -65,7 +65,7 @@ struct Action {
   int64_t value = 0;
 };
 
-/// The few actions that one event leads to, in order.
+/// The actions of one event, in order.
 class Actions {
  public:
   void add(ActionKind kind, int64_t value = 0) { list_[count_++] = {kind, value}; }
@@ -77,29 +77,30 @@ class Actions {
   size_t count_ = 0;
 };
 
-/// Keeps these rules:
-/// - The first rank that fails is the cause. A rank that ends with exit code 5 or 6 may only have
-///   lost a peer: another that fails by itself within a second takes its place.
+/// Rules:
+/// - The first rank that fails is the cause. A rank with exit code 5 or 6 may only have lost a
+/// peer:
+///   another failure within a second replaces it.
 /// - A second after a failure, or at once after a hang, all ranks are killed.
-/// - After exit codes 5, 6 and 8 all ranks are started anew, `max_restarts` times at most, unless a
-///   user's signal came.
-/// - The first signal of a user is forwarded; the second kills.
+/// - After exit codes 5, 6 and 8 all ranks are restarted, at most `max_restarts` times, unless the
+///   user sent a signal.
+/// - The user's first signal is forwarded; the second kills all ranks.
 ///
-/// Events may come late, twice or not at all, and the clock may jump: time counts only as far as
-/// ticks go by, at most a second for each.
+/// Events may arrive late, twice or not at all, and the clock may jump: each tick advances the time
+/// by at most a second.
 class Supervisor {
  public:
   explicit Supervisor(const SupervisorRules& rules);
 
   Actions start(int64_t now_ms);
-  /// A rank of `generation` is gone.
+  /// A rank of `generation` has ended.
   Actions exited(int64_t generation, int64_t rank, RankEnd end, int64_t now_ms);
   Actions signaled(int signal);
-  /// At least four times a second. `views` has one of each rank.
+  /// Call at least four times a second, with a view of every rank.
   Actions tick(std::span<const RankView> views, int64_t now_ms);
 
   int64_t generation() const { return generation_; }
-  /// What the last kReport is about.
+  /// The cause of the last kReport.
   const Cause& cause() const { return reported_; }
 
  private:
@@ -128,8 +129,8 @@ class Supervisor {
   bool secondary_ = false;
   int64_t living_ = 0, generation_ = 0;
   int64_t last_now_ms_ = 0, clock_ms_ = 0;
-  int64_t act_at_ms_ = 0;       ///< kill at, or again
-  int64_t ended_well_ms_ = -1;  ///< when the first did
+  int64_t act_at_ms_ = 0;       ///< time of the next kill
+  int64_t ended_well_ms_ = -1;  ///< end of the first rank that succeeded
   int first_signal_ = 0, last_signal_ = 0;
 };
 

@@ -4,19 +4,20 @@
 #include <deque>
 #include <fstream>
 
-#include "core/log.h"
-#include "runner/job/torch_setup.h"
-#include "runner/plan/dry_scope.h"
-#include "runner/report/record_line.h"
-#include "runner/track/system_metrics.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "runner/plan/fake_tensor_mode.h"
+#include "runner/report/run_summary.h"
+#include "track/system_metrics.h"
+#include "train/job/torch_setup.h"
 
 namespace accel {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
 
-/// The pace of a run, from its last intervals: a record of millions of steps is read in no time,
-/// since the lines of its steps are passed over.
+/// The step time of a run from its last intervals. Lines of steps are skipped without parsing, so
+/// that long records are fast to read.
 class Pace {
  public:
   explicit Pace(const BatchPlan& batches) : batches_(batches) {}
@@ -31,7 +32,7 @@ class Pace {
     before_ = line->step;
   }
 
-  /// 0: nothing is known.
+  /// 0: unknown.
   double step_seconds() const {
     double seconds = 0;
     int64_t steps = 0;
@@ -70,7 +71,7 @@ class Pace {
 
   const BatchPlan& batches_;
   std::deque<std::pair<double, int64_t>> intervals_;
-  int64_t before_ = 0;  ///< the step that the next interval begins with
+  int64_t before_ = 0;  ///< first step of the next interval
   bool same_ = false;
 };
 
@@ -86,14 +87,14 @@ double known_step_seconds(const std::string& run_dir, const BatchPlan& batches) 
 std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   const std::optional<double> resident = resident_mib();
   const int64_t cores = threads();
-  const DataFacts data{job.data, job.train_samples, job.eval_samples};
+  const DataSchema data{job.data, job.train_samples, job.eval_samples};
   std::optional<Plan> made;
   try {
     constexpr double kMostSeconds = 2;
-    const DryTimeLimit limit(kMostSeconds);
+    const FakeTimeLimit limit(kMostSeconds);
     made = make_plan(job.recipe, job.resolved, job.registry, data, job.batches.world);
   } catch (const std::exception& error) {
-    say(std::string("the run goes without a plan: ") + error.what());
+    say(text("no forecast of the run: {}", error.what()));
   }
   set_threads(cores);
   if (!made) return std::nullopt;
@@ -103,9 +104,9 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   out.flops = plan.flops;
   out.step_seconds = known_step_seconds(run_dir, job.batches);
   if (resident && job.device.is_cpu()) {
-    // The process has what is built already, which is in the plan as well.
+    // The job's tensors are already part of the process and also of the plan.
     const auto process = static_cast<int64_t>(*resident * kMebibyte) - plan.built_bytes;
-    out.memory = std::max<int64_t>(0, process) + kTorchAtWork + plan.memory.total();
+    out.memory = std::max<int64_t>(0, process) + kTorchRuntimeBytes + plan.memory.total();
   }
   return out;
 }

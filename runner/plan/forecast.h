@@ -1,22 +1,22 @@
-// What a run that is about to start will take.
+// Forecast of a run's memory and time at its start.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "runner/loop/plan_check.h"
 #include "runner/plan/plan.h"
+#include "train/loop/plan_check.h"
 
 namespace accel {
 
-/// Of a job that is built and has not begun, by rank 0 of its ranks; neither the job nor the
-/// process is other than before. The memory of a model on a GPU is not foretold. The time of a step
-/// is that of the run in `run_dir`, as far as it got with the same batch and ranks. What cannot be
-/// planned, or not in two seconds, is told, and nothing is returned.
+/// The forecast of a built job before its first step, made by rank 0. Job and process are left
+/// unchanged. GPU memory is not estimated. The step time is that of an earlier run in `run_dir`
+/// with the same batch and ranks. When planning fails or takes over two seconds, prints the reason
+/// and returns nothing.
 std::optional<Forecast> forecast(const Job& job, const std::string& run_dir);
 
-/// As long as a step of the run in this folder took, in its last hundred intervals, where that had
-/// the same batch and ranks; 0: there is no such run.
+/// Mean step time of the last hundred intervals of the run in this folder, if it had the same batch
+/// and ranks; else 0.
 double known_step_seconds(const std::string& run_dir, const BatchPlan& batches);
 
 }  // namespace accel

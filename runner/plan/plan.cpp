@@ -3,51 +3,98 @@
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
-#include "runner/checkpoint/writer.h"
-#include "runner/loop/run_state.h"
-#include "runner/loop/train_step.h"
-#include "runner/plan/dry_scope.h"
-#include "runner/plan/shape_data.h"
+#include "checkpoint/writer.h"
+#include "data/loader/host_batch.h"
+#include "data/loader/loader.h"
+#include "infer/model_texts.h"
+#include "runner/plan/fake_tensor_mode.h"
+#include "train/job/build_job.h"
+#include "train/loop/run_state.h"
+#include "train/step/train_step.h"
 
 namespace accel {
 namespace {
 
-class NothingPending final : public Pending {
- public:
-  void wait() override {}
-};
+Array zeros(DType type, const Shape& shape) {
+  Array array(type, shape);
+  std::fill_n(array.mutable_data(), array.bytes(), std::byte{0});
+  return array;
+}
 
-/// Ranks that are not there: whatever rank 0 asks of them is done.
-class AbsentRanks final : public Communicator {
- public:
-  explicit AbsentRanks(int64_t world) : world_(world) {}
+Shape stacked(int64_t samples, Shape one) {
+  one.insert(one.begin(), samples);
+  return one;
+}
 
-  int64_t rank() const override { return 0; }
-  int64_t world() const override { return world_; }
-  std::unique_ptr<Pending> start_all_reduce(at::Tensor, ReduceOp, const char*) override {
-    return std::make_unique<NothingPending>();
+class ShapeData final : public Dataset {
+ public:
+  ShapeData(DataShape shape, int64_t samples) : shape_(std::move(shape)), samples_(samples) {}
+
+  int64_t size() const override { return samples_; }
+  Sample sample(int64_t) const override {
+    return {zeros(shape_.input_type, shape_.input), zeros(shape_.target_type, shape_.target)};
   }
-  void broadcast(at::Tensor, int64_t, const char*) override {}
-  at::Tensor all_gather(const at::Tensor& tensor, const char*) override {
-    return at::stack(std::vector<at::Tensor>(static_cast<size_t>(world_), tensor));
-  }
-  void barrier(const char*) override {}
+  DataShape shape() const override { return shape_; }
+  std::string fingerprint() const override { return "shape"; }
 
  private:
-  int64_t world_;
+  DataShape shape_;
+  int64_t samples_;
 };
 
-/// Bytes of the tensors, memory that several share once.
-class BytesOf {
+/// A dataset of `samples` zeros of this shape; the component of `like` gives its context.
+DatasetParts shape_data(const DatasetParts& like, const DataShape& shape, int64_t samples) {
+  if (like.parts.empty()) return {};
+  DatasetPart part{like.parts.front().component, {}};
+  part.component.type.clear();  // its samples are already transformed
+  part.component.make = [shape, samples](const DatasetContext&) {
+    return std::make_unique<ShapeData>(shape, samples);
+  };
+  return {{std::move(part)}};
+}
+
+/// `count` micro-batches of rank 0, of zeros, each of the longest sequence length.
+GlobalBatch shape_window(const DataShape& shape, int64_t samples, int64_t count, int64_t world) {
+  GlobalBatch global_batch;
+  global_batch.samples = samples * count * world;
+  global_batch.num_micro_batches = count * world;
+  for (int64_t i = 0; i < count; ++i) {
+    HostBatch batch;
+    batch.inputs = zeros(shape.input_type, stacked(samples, shape.input));
+    batch.targets = zeros(shape.target_type, stacked(samples, shape.target));
+    batch.ids.assign(static_cast<size_t>(samples), 0);
+    batch.micro_batch_index = i * world;
+    if (shape.padding) {
+      const std::vector<int64_t> lengths(static_cast<size_t>(samples), shape.input.front());
+      batch.lengths = Array::of(DType::kI64, {samples}, std::span<const int64_t>(lengths));
+    }
+    if (shape.segments > 0) batch.segments = zeros(DType::kI64, stacked(samples, shape.input));
+    global_batch.micro_batches.push_back(std::move(batch));
+  }
+  return global_batch;
+}
+
+/// Bytes of one sample with its target, as the model takes it.
+int64_t sample_bytes(const DataShape& shape) {
+  const auto bytes = [](DType type, const Shape& part) {
+    return count_of(part) * static_cast<int64_t>(size_of(type));
+  };
+  const int64_t segments = shape.segments > 0 ? bytes(DType::kI64, shape.input) : 0;
+  return bytes(shape.input_type, shape.input) + bytes(shape.target_type, shape.target) + segments;
+}
+
+/// Bytes of tensors; shared storage counts once.
+class StorageBytes {
  public:
   void add(const at::Tensor& tensor) {
     if (!tensor.defined() || !seen_.insert(tensor.storage().unsafeGetStorageImpl()).second) return;
     bytes_ += static_cast<int64_t>(tensor.storage().nbytes());
   }
-  void add(const std::vector<NamedTensor>& list) {
-    for (const NamedTensor& item : list) add(item.tensor);
+  void add(const std::vector<Parameter>& list) {
+    for (const Parameter& item : list) add(item.local);
   }
   int64_t bytes() const { return bytes_; }
 
@@ -57,33 +104,37 @@ class BytesOf {
 };
 
 int64_t optimizer_bytes(const Job& job) {
-  BytesOf sum;
+  StorageBytes sum;
   for (const OptimizerState::Group& group : job.optimizer->state().groups) {
-    for (const OptimizerState::Parameter& parameter : group.parameters) sum.add(parameter.slots);
+    for (const OptimizerState::ParameterState& parameter : group.parameters)
+      sum.add(parameter.slots);
   }
   return sum.bytes();
 }
 
-/// One process whose world is as large as is wanted.
-std::unique_ptr<Job> build_likeness(RecipeOptions recipe, const Node& resolved,
-                                    const Registry& registry, const DataFacts& data,
+/// The job of rank 0 in a fake world of this size.
+std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
+                                    const Registry& registry, const DataSchema& data,
                                     int64_t world) {
+  const DatasetParts& eval = recipe.data.split.eval ? recipe.data.train : recipe.data.eval;
+  recipe.data.eval = shape_data(eval, data.shape, data.eval_samples);
   recipe.data.train = shape_data(recipe.data.train, data.shape, data.train_samples);
-  recipe.data.eval = shape_data(recipe.data.eval, data.shape, data.eval_samples);
+  recipe.data.split = {};
   recipe.data.transform.clear();
-  recipe.data.loader.group_by_length = false;  // all its samples are as long as the longest
+  recipe.data.loader.group_by_length = false;  // all fake samples have the maximum length
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
-  if (world > 1) ranks.group = std::make_shared<AbsentRanks>(world);
-  return build_job(std::move(recipe), resolved, registry, ranks);
+  if (world > 1) ranks.mesh = data_parallel_mesh(std::make_shared<FakeGroup>(world));
+  return build_job(std::move(recipe), resolved, registry, ranks, texts_of);
 }
 
-/// Makes a step of `parts` micro-batches.
-StepResult make_step(Job& job, int64_t step, int64_t parts) {
+/// Runs a step of `micro_batches` micro-batches.
+StepResult run_step(Job& job, int64_t step, int64_t micro_batches) {
   Stopwatch unused;
-  const Window window = shape_window(job.data, job.batches.micro_batch, parts, job.batches.world);
-  return train_step(job, window, {.step = step}, unused);
+  const GlobalBatch global_batch =
+      shape_window(job.data, job.batches.micro_batch, micro_batches, job.batches.world);
+  return train_step(job, global_batch, {.step = step}, unused);
 }
 
 std::vector<std::string> names_logged(const Job& job, const StepResult& step) {
@@ -96,8 +147,8 @@ std::vector<std::string> names_logged(const Job& job, const StepResult& step) {
   return names;
 }
 
-/// Whether a checkpoint may be written while training goes on.
-bool saves_beside_training(const Job& job) {
+/// Whether asynchronous checkpoints are written during training.
+bool saves_asynchronously(const Job& job) {
   const CheckpointSection& section = job.recipe.checkpoint;
   if (!section.async) return false;
   return std::any_of(section.every.begin(), section.every.end(), [&](const Duration& every) {
@@ -108,59 +159,59 @@ bool saves_beside_training(const Job& job) {
 
 void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
   PlannedMemory& memory = plan.memory;
-  BytesOf weights;
+  StorageBytes weights;
   weights.add(job.parameters);
   weights.add(job.buffers);
   memory.weights = weights.bytes();
   memory.optimizer = optimizer_bytes(job);
-  for (const NamedTensor& item : job.parameters) {
-    plan.parameters += item.tensor.numel();
-    if (!item.tensor.requires_grad()) continue;
-    plan.trained += item.tensor.numel();
-    memory.gradients += static_cast<int64_t>(item.tensor.nbytes());
+  for (const Parameter& item : job.parameters) {
+    plan.parameters += item.local.numel();
+    if (!item.local.requires_grad()) continue;
+    plan.trained += item.local.numel();
+    memory.gradients += static_cast<int64_t>(item.local.nbytes());
   }
   memory.others = std::max<int64_t>(0, meter.live_bytes() - memory.weights - memory.optimizer);
   const int64_t held = memory.weights + memory.optimizer + memory.others;
   memory.activations = std::max<int64_t>(0, meter.peak_bytes() - held - memory.gradients);
-  memory.holes = std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes());
+  memory.fragmentation = std::max<int64_t>(0, meter.peak_resident() - meter.peak_bytes());
   memory.packing = meter.packing_bytes();
   const LoaderSection& loader = job.recipe.data.loader;
-  const int64_t windows = 1 + (loader.workers > 0 ? loader.prefetch : 0);
+  const int64_t global_batches = 1 + (loader.workers > 0 ? loader.prefetch : 0);
   memory.loader =
-      windows * job.batches.accumulation * job.batches.micro_batch * sample_bytes(job.data);
-  if (saves_beside_training(job)) memory.copy = held;
+      global_batches * job.batches.accumulation * job.batches.micro_batch * sample_bytes(job.data);
+  if (saves_asynchronously(job)) memory.copy = held;
 }
 
 }  // namespace
 
-DataFacts open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry) {
-  const DryScope scope(std::make_shared<WorkMeter>());
+DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry) {
+  const FakeTensorMode scope(std::make_shared<WorkMeter>());
   RecipeOptions alone = recipe;
   alone.accelerator.num_processes = {};
   alone.accelerator.distributed_type = DistributedType::kAuto;
-  const auto job = build_job(std::move(alone), resolved, registry);
+  const auto job = build_job(std::move(alone), resolved, registry, {}, texts_of);
   return {job->data, job->train_samples, job->eval_samples};
 }
 
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
-               const DataFacts& data, int64_t world) {
+               const DataSchema& data, int64_t world) {
   const auto meter = std::make_shared<WorkMeter>();
-  const DryScope scope(meter);
-  const auto job = build_likeness(recipe, resolved, registry, data, world);
+  const FakeTensorMode scope(meter);
+  const auto job = build_fake_job(recipe, resolved, registry, data, world);
   Plan plan;
   plan.batches = job->batches;
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
-  job->optimizer->reserve();
-  make_step(*job, 1, 1);
+  job->optimizer->preallocate_state();
+  run_step(*job, 1, 1);
   const double first = meter->flops();
-  const int64_t parts = std::min<int64_t>(2, job->batches.accumulation);
-  make_step(*job, 2, parts);
+  const int64_t micro_batches = std::min<int64_t>(2, job->batches.accumulation);
+  run_step(*job, 2, micro_batches);
   const double second = meter->flops() - first;
-  // By now the heap has the holes that it will have.
-  plan.names = names_logged(*job, make_step(*job, 3, parts));
-  const double pass = parts == 2 ? second - first : 0;
-  plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - parts)) *
+  // By now the fragmentation of the heap is stable.
+  plan.names = names_logged(*job, run_step(*job, 3, micro_batches));
+  const double pass = micro_batches == 2 ? second - first : 0;
+  plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - micro_batches)) *
                static_cast<double>(world);
   plan_memory(*job, *meter, plan);
   plan.checkpoint_bytes = checkpoint_bytes(capture(*job, {}, {}));

@@ -3,12 +3,58 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <functional>
 
-#include "runner/loop/progress_bar.h"
+#include "train/loop/progress_bar.h"
 
 namespace accel {
 namespace {
+
+constexpr size_t kMostAdvice = 3;
+
+class Candidates {
+ public:
+  void add(std::string override_text, const char* price) {
+    Advice& advice = all_.emplace_back();
+    advice.overrides.push_back(std::move(override_text));
+    advice.price = price;
+  }
+  std::vector<Advice> take() { return std::move(all_); }
+
+ private:
+  std::vector<Advice> all_;
+};
+
+/// Possible changes and their drawbacks, cheapest first.
+std::vector<Advice> candidates(const RecipeOptions& recipe, const Plan& plan) {
+  Candidates all;
+  if (plan.memory.copy > 0) {
+    all.add("checkpoint.async=false", "training waits while a checkpoint is written");
+  }
+  if (recipe.data.loader.workers > 0 && recipe.data.loader.prefetch > 1) {
+    all.add("data.loader.prefetch=1", "training may wait for samples");
+  }
+  // With a fixed number of micro-batches their size follows.
+  const bool by_number = recipe.train.gradient_accumulation_steps && !recipe.train.micro_batch;
+  const int64_t share = plan.batches.micro_batch * plan.batches.accumulation;
+  for (int64_t size = plan.batches.micro_batch / 2; size > 0; size /= 2) {
+    if (share % size != 0) continue;
+    all.add(by_number ? "train.gradient_accumulation_steps=" + std::to_string(share / size)
+                      : "train.micro_batch=" + std::to_string(size),
+            "the batch is split into more, smaller micro-batches");
+  }
+  if (recipe.accelerator.mixed_precision == MixedPrecision::kNo) {
+    all.add("accelerator.mixed_precision=bf16", "lower numerical precision");
+  }
+  if (recipe.optimizer.type != "adafactor") {
+    all.add("optimizer.type=adafactor", "other updates: tune the learning rate again");
+  }
+  return all.take();
+}
+
+/// Whether the same key is already present at a lower cost.
+bool is_more_of(const Advice& advice, const std::vector<Advice>& present) {
+  return !present.empty() && present.back().price == advice.price;
+}
 
 template <class... Args>
 std::string formatted(const char* pattern, Args... args) {
@@ -28,7 +74,7 @@ std::string with_commas(int64_t value) {
   return text;
 }
 
-/// Three digits and the largest of the units that leaves a whole one.
+/// Three digits with the largest unit below the value.
 std::string scaled(double value, double base, std::initializer_list<const char*> units) {
   const auto* unit = units.begin();
   while (value >= base * 0.9995 && unit + 1 != units.end()) {
@@ -61,18 +107,18 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
   std::vector<TableRow> rows = {
       {"batch = micro x accumulated x ranks", &batch_cell},
       {"steps", &steps_cell},
-      {"steps of an epoch", [](const Plan& p) { return with_commas(p.steps_per_epoch); }},
-      {"compute of a step, all ranks", [](const Plan& p) { return flop_text(p.flops); }},
-      {"memory of a rank", [](const Plan&) { return std::string(); }},
+      {"steps per epoch", [](const Plan& p) { return with_commas(p.steps_per_epoch); }},
+      {"compute per step, all ranks", [](const Plan& p) { return flop_text(p.flops); }},
+      {"memory per rank", [](const Plan&) { return std::string(); }},
       memory("  weights", &PlannedMemory::weights),
       memory("  gradients", &PlannedMemory::gradients),
       memory("  optimizer state", &PlannedMemory::optimizer),
       memory("  activations", &PlannedMemory::activations),
-      memory("  holes in the heap", &PlannedMemory::holes),
-      memory("  copies for products", &PlannedMemory::packing),
+      memory("  fragmentation", &PlannedMemory::fragmentation),
+      memory("  matmul workspace", &PlannedMemory::packing),
       memory("  buckets and averages", &PlannedMemory::others),
-      memory("  samples prepared ahead", &PlannedMemory::loader),
-      memory("  copy for a checkpoint", &PlannedMemory::copy),
+      memory("  prefetched samples", &PlannedMemory::loader),
+      memory("  checkpoint snapshot", &PlannedMemory::copy),
       {"  the process itself", [&](const Plan&) { return bytes_text(page.process); }},
       {"  total", [&](const Plan& p) { return bytes_text(rank_bytes(page, p)); }}};
   if (page.available > 0) {
@@ -112,13 +158,40 @@ std::vector<std::string> table(const PlanPage& page) {
   return lines;
 }
 
-std::string shape_text(const DataFacts& data) {
+std::string shape_text(const DataSchema& data) {
   std::string text = with_commas(data.train_samples) + " samples of " + to_string(data.shape.input);
   if (data.eval_samples > 0) text += ", eval " + with_commas(data.eval_samples);
   return text;
 }
 
 }  // namespace
+
+std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_t process,
+                           int64_t bytes, const Replan& replan) {
+  std::vector<Advice> good;
+  Advice joined;
+  for (Advice& advice : candidates(recipe, plan)) {
+    if (good.size() == kMostAdvice) break;
+    if (is_more_of(advice, good)) continue;
+    const std::optional<Plan> then = replan(advice.overrides);
+    if (!then || then->memory.total() >= plan.memory.total()) continue;
+    advice.bytes = process + then->memory.total();
+    if (advice.bytes <= bytes) {
+      good.push_back(std::move(advice));
+    } else if (good.empty()) {
+      // The later of two micro-batch sizes wins.
+      joined.overrides.insert(joined.overrides.end(), advice.overrides.begin(),
+                              advice.overrides.end());
+      joined.price += (joined.price.empty() || joined.price.ends_with(advice.price) ? "" : "; ");
+      if (!joined.price.ends_with(advice.price)) joined.price += advice.price;
+    }
+  }
+  if (!good.empty() || joined.overrides.empty()) return good;
+  const std::optional<Plan> then = replan(joined.overrides);
+  if (!then || process + then->memory.total() > bytes) return {};
+  joined.bytes = process + then->memory.total();
+  return {joined};
+}
 
 std::string bytes_text(int64_t bytes) {
   return scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
@@ -146,26 +219,24 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   };
   std::string model = page.model + ", " + with_commas(first.parameters) + " parameters";
   if (first.trained != first.parameters) {
-    model += ", " + with_commas(first.trained) + " of them trained";
+    model += ", " + with_commas(first.trained) + " trainable";
   }
   add("model", model);
-  add("data",
-      shape_text(first.data) + "; " + bytes_text(first.dataset_bytes) + " as the model takes them");
+  add("data", shape_text(first.data) + "; " + bytes_text(first.dataset_bytes) + " as model inputs");
   add("checkpoint",
       bytes_text(first.checkpoint_bytes) + ", up to " + std::to_string(first.checkpoints_kept) +
           " at once: " + bytes_text(first.checkpoint_bytes * first.checkpoints_kept) + " of disk");
   if (page.step_seconds > 0 && first.total_steps > 0) {
     add("time", clock_text(page.step_seconds * static_cast<double>(first.total_steps)) +
-                    formatted(", at %.3g s a step as the run in its folder", page.step_seconds));
+                    formatted(", at %.3g s per step as in the earlier run", page.step_seconds));
   }
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
   for (const Plan& plan : page.plans) {
     if (page.available == 0 || rank_bytes(page, plan) <= page.available) continue;
-    lines.push_back("does not fit: one of " + std::to_string(plan.batches.world) +
-                    (plan.batches.world == 1 ? " rank takes " : " ranks takes ") +
-                    bytes_text(rank_bytes(page, plan)) + ", " + bytes_text(page.available) +
-                    " are available");
+    lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available",
+                         plan.batches.world, plan.batches.world == 1 ? "rank" : "ranks",
+                         bytes_text(rank_bytes(page, plan)), bytes_text(page.available)));
   }
   if (page.available > 0 && fits(page)) lines.emplace_back("fits");
   return lines;
@@ -174,10 +245,10 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
 std::vector<std::string> advice_lines(const std::vector<Advice>& advice) {
   if (advice.empty()) {
     return {
-        "no change of batches, precision or optimizer makes it fit: take a smaller model or "
+        "no change of batches, precision or optimizer makes it fit: use a smaller model or "
         "another machine"};
   }
-  std::vector<std::string> lines = {"what makes it fit, cheapest first:"};
+  std::vector<std::string> lines = {"changes that make it fit, cheapest first:"};
   for (const Advice& change : advice) {
     std::string line = " ";
     for (const std::string& text : change.overrides) line.append(" ").append(text);

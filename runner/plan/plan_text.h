@@ -1,14 +1,29 @@
-// A plan for people.
+// Text of a plan for the terminal, and advice for a recipe that does not fit into memory.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runner/plan/advice.h"
 #include "runner/plan/plan.h"
 
 namespace accel {
+
+struct Advice {
+  std::vector<std::string> overrides;  ///< as on a command line
+  std::string price;                   ///< their drawback
+  int64_t bytes = 0;                   ///< memory of a rank with them
+};
+
+/// The plan with these overrides; nothing when the recipe is invalid with them.
+using Replan = std::function<std::optional<Plan>(const std::vector<std::string>& overrides)>;
+
+/// Up to three changes, cheapest first, each of which reduces the memory of a rank to `bytes`,
+/// `process` of them fixed. If no single change suffices, their combination, or nothing.
+std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_t process,
+                           int64_t bytes, const Replan& replan);
 
 /// "512 B", "1.5 MiB", "12 GiB".
 std::string bytes_text(int64_t bytes);
@@ -20,20 +35,20 @@ struct PlanPage {
   std::string name;         ///< the recipe's
   std::string model;        ///< its type
   std::vector<Plan> plans;  ///< by number of ranks
-  int64_t process = 0;      ///< bytes that each rank takes besides
-  int64_t available = 0;    ///< bytes of this machine; 0: not known
-  double step_seconds = 0;  ///< of a step as the first plan has it; 0: not known
+  int64_t process = 0;      ///< bytes of the process of each rank without its tensors
+  int64_t available = 0;    ///< bytes of this machine; 0: unknown
+  double step_seconds = 0;  ///< of a step with the first plan's batches; 0: unknown
 };
 
-/// What a rank takes in all.
+/// Total memory of a rank.
 int64_t rank_bytes(const PlanPage& page, const Plan& plan);
 
-/// Whether this machine holds one rank of each plan.
+/// Whether one rank of each plan fits on this machine.
 bool fits(const PlanPage& page);
 
 std::vector<std::string> plan_lines(const PlanPage& page);
 
-/// Of a plan that does not fit.
+/// For a plan that does not fit.
 std::vector<std::string> advice_lines(const std::vector<Advice>& advice);
 
 }  // namespace accel

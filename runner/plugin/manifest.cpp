@@ -1,13 +1,14 @@
 #include "runner/plugin/manifest.h"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <utility>
 
-#include "core/json_text.h"
-#include "core/parse.h"
-#include "core/plugin_abi.h"
-#include "runner/plugin/reserved_vendor.h"
+#include "core/api/plugin_abi.h"
+#include "core/base/json_text.h"
+#include "core/base/text.h"
+#include "core/recipe/parse.h"
 
 namespace accel {
 
@@ -35,11 +36,11 @@ Rule<std::string> hex_digest() {
           "64 hexadecimal digits", ""};
 }
 
-/// No larger than a recipe: parse_recipe() refuses the rest.
+/// Limited to the size of a recipe by parse_recipe().
 std::string text_of(const std::string& path, const std::string& hint) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    throw Error(ExitCode::kRecipe, "cannot read the manifest '" + path + "'", hint);
+    throw Error(ExitCode::kRecipe, accel::text("cannot read the manifest '{}'", path), hint);
   }
   std::string text(kMaxRecipeBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -58,7 +59,7 @@ T read_toml(const std::string& path, const std::string& hint) {
   return out;
 }
 
-/// Texts are written as JSON, which TOML's are but for what no text here has.
+/// Strings are written as JSON, a subset of TOML's for these values.
 std::string toml_text(const Scalar& scalar) {
   const std::string& text = scalar.text;
   const bool bare = text == "true" || text == "false" ||
@@ -66,7 +67,7 @@ std::string toml_text(const Scalar& scalar) {
   return bare && !scalar.quoted ? text : json_text(text);
 }
 
-/// `table` is the dotted name of the section, empty for the whole.
+/// `table` is the dotted name of the section, empty for the root.
 void append_toml(std::string& out, const std::string& table, const Node::Map& map) {
   for (const Node::Entry& entry : map) {
     const Scalar* scalar = entry.node.scalar();
@@ -87,8 +88,10 @@ std::vector<DescribedOption> described(const std::vector<FieldInfo>& fields) {
   std::vector<DescribedOption> out;
   out.reserve(fields.size());
   for (const FieldInfo& f : fields) {
+    std::vector<DescribedHint> hints;
+    for (const OptionHint& hint : f.hints) hints.push_back({hint.name, hint.value});
     out.push_back({f.name, f.type, f.fallback, f.help, f.rule, f.json, f.kind, f.required, f.change,
-                   f.handled, described(f.fields)});
+                   f.handled, described(f.fields), f.renamed_from, std::move(hints)});
   }
   return out;
 }
@@ -97,13 +100,20 @@ std::vector<FieldInfo> infos_of(const std::vector<DescribedOption>& options) {
   std::vector<FieldInfo> out;
   out.reserve(options.size());
   for (const DescribedOption& o : options) {
+    std::vector<OptionHint> hints;
+    for (const DescribedHint& hint : o.hints) hints.push_back({hint.name, hint.value});
     out.push_back({o.name, o.type, o.fallback, o.help, o.rule, o.json, o.kind, o.required, o.change,
-                   o.handled, infos_of(o.fields)});
+                   o.handled, infos_of(o.fields), o.renamed_from, std::move(hints)});
   }
   return out;
 }
 
-/// Leaves out what says nothing, so that a manifest is short enough to be read.
+std::vector<std::string> split_at_spaces(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+/// Omits empty fields and switches that are off, to keep manifests short.
 void drop_empty(Node& node) {
   if (Node::List* list = node.list()) {
     for (Node& item : *list) drop_empty(item);
@@ -112,7 +122,8 @@ void drop_empty(Node& node) {
     for (Node::Entry& entry : *map) drop_empty(entry.node);
     std::erase_if(*map, [](const Node::Entry& entry) {
       const Scalar* scalar = entry.node.scalar();
-      return scalar ? scalar->text.empty() || scalar->text == "false" : entry.node.list()->empty();
+      if (!scalar) return entry.node.list()->empty();
+      return scalar->text.empty() || (scalar->text == "false" && !scalar->quoted);
     });
   }
 }
@@ -129,35 +140,18 @@ bool is_reserved_vendor(const std::string& vendor) {
   return vendor == "accel";
 }
 
-bool is_vendor_name(const std::string& name) {
-  const auto plain = [](const std::string& part) {
-    const auto in_word = [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9'); };
-    return !part.empty() && in_word(part[0]) && std::all_of(part.begin(), part.end(), [&](char c) {
-      return in_word(c) || c == '_' || c == '-' || c == '.';
-    });
-  };
-  const size_t slash = name.find('/');
-  return name.size() <= 64 && slash != name.npos && plain(name.substr(0, slash)) &&
-         plain(name.substr(slash + 1));
-}
-
-std::string vendor_of(const std::string& name) {
-  return name.substr(0, name.find('/'));
-}
-
 Schema<PluginSource> PluginSource::schema() {
   return Schema<PluginSource>()
       .field("name", &PluginSource::name, "Vendor and name, as 'acme/rms_mlp'.", vendor_name())
       .required()
-      .field("version", &PluginSource::version, "The plugin's own version.", some_text())
+      .field("version", &PluginSource::version, "Version of the plugin.", some_text())
       .required()
-      .field("licence", &PluginSource::licence, "Under what it may be used, such as 'MIT'.",
-             some_text())
+      .field("licence", &PluginSource::licence, "Licence, such as 'MIT'.", some_text())
       .required()
-      .field("api", &PluginSource::api, "The plugin API that the source is written for.",
+      .field("api", &PluginSource::api, "Plugin API version of the source.",
              one_of<int64_t>({kPluginApi}))
       .required()
-      .field("sources", &PluginSource::sources, "The C++ files that it is made of.")
+      .field("sources", &PluginSource::sources, "C++ source files.")
       .required()
       .check(&check_reserved<PluginSource>);
 }
@@ -175,7 +169,16 @@ Schema<DescribedOption> DescribedOption::schema() {
       .field("required", &DescribedOption::required, "As FieldInfo.")
       .field("change", &DescribedOption::change, "As FieldInfo.")
       .field("handled", &DescribedOption::handled, "As FieldInfo.")
-      .field("fields", &DescribedOption::fields, "As FieldInfo.");
+      .field("fields", &DescribedOption::fields, "As FieldInfo.")
+      .field("renamed_from", &DescribedOption::renamed_from, "As FieldInfo.")
+      .field("hints", &DescribedOption::hints, "As FieldInfo.");
+}
+
+Schema<DescribedHint> DescribedHint::schema() {
+  return Schema<DescribedHint>()
+      .field("name", &DescribedHint::name, "As OptionHint.")
+      .required()
+      .field("value", &DescribedHint::value, "As OptionHint.");
 }
 
 Schema<DescribedComponent> DescribedComponent::schema() {
@@ -185,7 +188,9 @@ Schema<DescribedComponent> DescribedComponent::schema() {
       .field("name", &DescribedComponent::name, "Its name.", vendor_name())
       .required()
       .field("summary", &DescribedComponent::summary, "One sentence.")
-      .field("options", &DescribedComponent::options, "Its options.");
+      .field("options", &DescribedComponent::options, "Its options.")
+      .field("renamed_from", &DescribedComponent::renamed_from, "Its deprecated name.")
+      .field("hint_for", &DescribedComponent::hint_for, "Names that others have for it.");
 }
 
 Schema<PluginManifest> PluginManifest::schema() {
@@ -198,9 +203,9 @@ Schema<PluginManifest> PluginManifest::schema() {
       .required()
       .field("api", &PluginManifest::api, "As in plugin.toml.")
       .required()
-      .field("sha256", &PluginManifest::sha256, "Of the plugin's file.", hex_digest())
+      .field("sha256", &PluginManifest::sha256, "SHA-256 of the plugin's file.", hex_digest())
       .required()
-      .field("components", &PluginManifest::components, "What is in it.")
+      .field("components", &PluginManifest::components, "Components of the plugin.")
       .check(&check_reserved<PluginManifest>);
 }
 
@@ -216,7 +221,7 @@ std::string write_plugin_manifest(const PluginManifest& manifest) {
   Node tree = PluginManifest::schema().write(manifest);
   drop_empty(tree);
   std::string out =
-      "# What is in the plugin beside this file; written by 'accel-run plugin build'.\n";
+      "# Components of the plugin next to this file; written by 'accel-run plugin build'.\n";
   append_toml(out, "", *tree.map());
   return out;
 }
@@ -225,14 +230,16 @@ std::vector<DescribedComponent> describe_components(const Registry& registry) {
   std::vector<DescribedComponent> out;
   for (const CatalogIndex* catalog : registry.all()) {
     for (const auto& [name, info] : catalog->items()) {
-      out.push_back({catalog->kind(), name, info.summary, described(info.fields)});
+      out.push_back({catalog->kind(), name, info.summary, described(info.fields), info.renamed_from,
+                     joined(info.hint_for, " ")});
     }
   }
   return out;
 }
 
 ComponentInfo info_of(const DescribedComponent& component) {
-  return {component.name, component.summary, infos_of(component.options)};
+  return {component.name, component.summary, infos_of(component.options), component.renamed_from,
+          split_at_spaces(component.hint_for)};
 }
 
 }  // namespace accel

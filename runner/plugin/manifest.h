@@ -1,15 +1,21 @@
-// The manifests of plugins, TOML: `plugin.toml`, which the author writes, and `FILE.so.toml`, which
-// lies beside the built file and describes what is in it.
+// Manifests of plugins in TOML: `plugin.toml`, written by the author, and `FILE.so.toml`, which
+// describes the components of the built file.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/api/plugin_identity.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 
-/// `plugin.toml`: what the author says of a plugin.
+bool is_reserved_vendor(const std::string& vendor);
+
+inline constexpr auto kReservedVendor = "the vendor 'accel' is reserved for accel-run";
+inline constexpr auto kReservedVendorHint = "use another vendor, such as your company or user name";
+
+/// `plugin.toml`.
 struct PluginSource {
   std::string name;  ///< "vendor/name"
   std::string version;
@@ -19,19 +25,29 @@ struct PluginSource {
   static Schema<PluginSource> schema();
 };
 
-/// An option of a component, as FieldInfo has it.
+/// The fields of OptionHint.
+struct DescribedHint {
+  std::string name, value;
+  static Schema<DescribedHint> schema();
+};
+
+/// An option of a component: the fields of FieldInfo.
 struct DescribedOption {
   std::string name, type, fallback, help, rule, json, kind;
   bool required = false;
   Change change = Change::kConsent;
   bool handled = false;
   std::vector<DescribedOption> fields;
+  std::string renamed_from;
+  std::vector<DescribedHint> hints;
   static Schema<DescribedOption> schema();
 };
 
 struct DescribedComponent {
   std::string kind, name, summary;
   std::vector<DescribedOption> options;
+  std::string renamed_from = {};
+  std::string hint_for = {};  ///< names, separated by spaces
   static Schema<DescribedComponent> schema();
 };
 
@@ -44,20 +60,14 @@ struct PluginManifest {
   static Schema<PluginManifest> schema();
 };
 
-/// Both throw RecipeError with everything wrong, the manifest's file and lines named.
+/// Both throw RecipeError with all errors at their lines of the manifest.
 PluginSource read_plugin_source(const std::string& path);
 PluginManifest read_plugin_manifest(const std::string& path);
 std::string write_plugin_manifest(const PluginManifest& manifest);
 
 /// All components of `registry`, in the order of kinds and names.
 std::vector<DescribedComponent> describe_components(const Registry& registry);
-/// The options as the registry tells of them.
+/// The options as the registry lists them.
 ComponentInfo info_of(const DescribedComponent& component);
-
-/// Whether a plugin or component may have this name: "vendor/name", each part of lower-case
-/// letters, digits, '_', '-' and '.', a letter or digit first.
-bool is_vendor_name(const std::string& name);
-/// "vendor" of "vendor/name".
-std::string vendor_of(const std::string& name);
 
 }  // namespace accel

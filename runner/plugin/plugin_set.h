@@ -1,36 +1,45 @@
-// The plugins of a recipe, and the components there are with them.
+// The plugins of a recipe: checks of their files before any code runs, and their components.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/recipe/registry.h"
 #include "runner/plugin/manifest.h"
 
 namespace accel {
 
-/// What a checkpoint knows a plugin by.
-struct PluginIdentity {
-  std::string name;
-  std::string version;
-  std::string sha256;
-};
+/// The path of the manifest: FILE.so.toml.
+std::string manifest_path(const std::string& plugin);
 
-/// Enters a component that is known by its description alone.
+/// Throws Error (recipe) unless the file is a plugin for this accel-run and this architecture that
+/// only its owner can write.
+void check_plugin_file(const std::string& path);
+
+/// The same, and returns the manifest. Throws Error when it is missing or of another file.
+PluginManifest inspect_plugin(const std::string& path);
+
+/// "accel-run plugin build FOLDER", for hints.
+std::string build_command(const std::string& plugin);
+
+/// The ABI that plugins need: PluginAbi's text of this accel-run.
+std::string abi_here();
+
+/// Registers a described component: enter_described().
 using EnterDescribed = void (*)(const DescribedComponent&, Registry&);
 
 /// Components of this binary and of plugins. A loaded plugin stays in the process.
 class PluginSet {
  public:
-  /// With `describe`, plugins are known by their manifests and none of their code runs; without
-  /// it they are loaded, and libtorch must be there.
+  /// With `describe`, only the manifests of plugins are read; without it they are loaded, which
+  /// needs libtorch.
   explicit PluginSet(Registry built_in, EnterDescribed describe = nullptr)
       : registry_(std::move(built_in)), describe_(describe) {}
 
-  /// Checks a plugin and enters its components. Throws Error (recipe): it is not there, not a
-  /// plugin, built for another accel-run, changed since it was built, refused by the loader, or it
-  /// brings a name that is there already.
+  /// Checks a plugin and registers its components. Throws Error (recipe) when it is missing, not a
+  /// plugin, built for another accel-run, changed since its build, rejected by the loader, or
+  /// registers an existing name.
   void add(const std::string& path);
 
   const Registry& registry() const { return registry_; }
@@ -45,8 +54,8 @@ class PluginSet {
   std::map<std::string, std::string> owners_;  ///< "model acme/net" to the plugin's file
 };
 
-/// Loads a plugin into this process and tells its components. It needs no manifest yet. Throws
-/// Error (recipe).
+/// Loads a plugin, which needs no manifest yet, and describes its components. Throws Error
+/// (recipe).
 std::vector<DescribedComponent> load_and_describe(const std::string& path);
 
 }  // namespace accel

@@ -1,4 +1,4 @@
-// Text as HTML and SVG hold it.
+// HTML of the reports: escaped text, numbers, and a page for screens, phones and print.
 #pragma once
 
 #include <string>
@@ -6,21 +6,28 @@
 
 namespace accel {
 
-/// Escaped for text and for quoted attributes, valid UTF-8, without the control characters that
-/// XML forbids: names and values come from files that anybody may have written.
+/// Escaped for text and quoted attributes, valid UTF-8, without the control characters that XML
+/// forbids: names and values come from untrusted files.
 std::string html_text(std::string_view text);
 
-/// "<name>" around text that is escaped.
+/// "<name>" around the escaped text.
 std::string html_element(const std::string& name, std::string_view text);
 
-/// A number for a person: whole, or of at most `digits` digits, such as "0.01235", "1.5e-07" or
+/// A number for readers: whole, or with at most `digits` digits, such as "0.01235", "1.5e-07" or
 /// "12,345".
 std::string number_words(double value, int digits = 4);
 
-/// A number for a drawing: one decimal at most.
+/// A coordinate with at most one decimal.
 std::string coordinate(double value);
 
 /// "1:02:03", "4:05" or "0.8 s".
 std::string duration_words(double seconds);
+
+/// "2026-01-31 12:00:00" of the UTC time "2026-01-31T12:00:00Z"; other texts are unchanged.
+std::string time_words(const std::string& time);
+
+/// A whole HTML document around `body` with an inline style. Its content security policy forbids
+/// scripts and external resources.
+std::string html_page(const std::string& title, const std::string& body);
 
 }  // namespace accel

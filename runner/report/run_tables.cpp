@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "runner/formats/base64.h"
+#include "core/base/metric_names.h"
+#include "formats/base64.h"
 #include "runner/report/html.h"
 
 namespace accel {
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// At most `limit` bytes of a regular file; empty when it is not there or larger.
+/// A regular file of at most `limit` bytes; empty if missing or larger.
 std::string small_file(const fs::path& path, std::uintmax_t limit) {
   std::error_code unknown;
   if (!fs::is_regular_file(path, unknown) || fs::file_size(path, unknown) > limit) return "";
@@ -44,15 +44,55 @@ std::string section(const std::string& title, const std::string& body) {
 std::string event_row(const RunEvent& event) {
   const bool bad = event.name == "failed";
   return std::string("<tr") + (bad ? " class=\"bad\"" : "") + "><td>" + std::to_string(event.step) +
-         "</td><td class=\"event\">" + html_text(event.name) + "</td><td>" + html_text(event.text) +
-         "</td><td class=\"time\">" + html_text(event.time) + "</td></tr>\n";
+         "</td><td class=\"event\">" + html_text(event.name) + "</td><td class=\"text\">" +
+         html_text(event.text) + "</td><td class=\"time\">" + html_text(time_words(event.time)) +
+         "</td></tr>\n";
 }
 
-/// A line of YAML with the comment at its end set apart: the origin of a value.
+/// A line of YAML with its trailing comment, the origin of the value, marked up.
 std::string yaml_line(const std::string& line) {
   const size_t comment = line.rfind("  # ");
   if (comment == line.npos) return html_text(line) + "\n";
   return html_text(line.substr(0, comment)) + "<i>" + html_text(line.substr(comment)) + "</i>\n";
+}
+
+using TableCells = std::array<std::string, 4>;
+
+double actually(const RunSummary& run, const std::string& key) {
+  const auto found = run.actual.find(key);
+  return found == run.actual.end() ? 0 : found->second;
+}
+
+/// A quantity by its key in the record; 0 is unknown.
+TableCells comparison(const RunSummary& run, const std::string& name, const std::string& key) {
+  const double planned = run.planned(key), actual = actually(run, key);
+  const auto words = [](double value) { return value > 0 ? number_words(value) : std::string(); };
+  return {name, words(planned), words(actual),
+          planned > 0 && actual > 0 ? number_words(actual / planned, 3) : ""};
+}
+
+/// The table with its head; only the head without a plan.
+std::vector<TableCells> plan_cells(const RunSummary& run) {
+  std::vector<TableCells> rows = {{"", "planned", "actual", "actual / planned"}};
+  if (run.planned("parameters") == 0) return rows;
+  rows.push_back(comparison(run, "parameters", "parameters"));
+  for (const auto& [name, key] : {std::pair{"memory of rank 0, MiB", "memory_mib"},
+                                  std::pair{"seconds per step", "step_seconds"}}) {
+    TableCells row = comparison(run, name, key);
+    if (!row[1].empty() || !row[2].empty()) rows.push_back(std::move(row));
+  }
+  const double flops = run.planned("flops"), seconds = actually(run, "step_seconds");
+  const double planned_seconds = run.planned("step_seconds");
+  if (flops > 0) rows.push_back({"GFLOP per step", number_words(flops / 1e9), "", ""});
+  if (flops > 0 && seconds > 0) {
+    TableCells row = {"GFLOP per second", "", number_words(flops / seconds / 1e9), ""};
+    if (planned_seconds > 0) {
+      row[1] = number_words(flops / planned_seconds / 1e9);
+      row[3] = number_words(planned_seconds / seconds, 3);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -74,8 +114,11 @@ std::string headline_cards(const RunSummary& run) {
   }
   for (const auto& [name, curve] : run.logged) {
     if (!name.starts_with("eval/") || curve.empty()) continue;
-    out += card(name, number_words(curve.last()),
-                number_words(curve.low()) + " to " + number_words(curve.high()));
+    const bool lower = lower_is_better(name);
+    out +=
+        card(name, number_words(curve.last()),
+             "best " + number_words(lower ? curve.low() : curve.high()) + " at step " +
+                 number_words(static_cast<double>(lower ? curve.low_step() : curve.high_step())));
   }
   if (const Curve* speed = run.curve("train/samples_per_second")) {
     out += card("samples/s", number_words(speed->last()), "best " + number_words(speed->high()));
@@ -89,12 +132,12 @@ std::string trouble(const RunSummary& run) {
   const RunStanding standing = run.standing();
   if (standing == RunStanding::kFailed) add("failed: " + run.last_event("failed")->text);
   if (standing == RunStanding::kCrashed) {
-    add("ended without a word after step " + std::to_string(run.step) +
-        ", as a killed process or a machine that went down does");
+    add("ended without a final record after step " + std::to_string(run.step) +
+        ", as after a kill or a machine failure");
   }
   if (run.skipped > 0) {
     add(number_words(static_cast<double>(run.skipped)) +
-        " steps updated nothing, as a value was not finite; the first was step " +
+        " steps were skipped because of non-finite values; the first was step " +
         std::to_string(run.first_skipped));
   }
   if (run.loss.not_finite() > 0) {
@@ -103,7 +146,7 @@ std::string trouble(const RunSummary& run) {
   }
   if (run.names_left_out > 0) {
     add(number_words(static_cast<double>(run.names_left_out)) +
-        " values are left out, as there are too many names");
+        " metrics are left out: too many names");
   }
   return out.empty() ? out : "<ul class=\"trouble\">" + out + "</ul>\n";
 }
@@ -135,13 +178,18 @@ std::string time_split(const RunSummary& run) {
 
 std::string event_table(const RunSummary& run) {
   std::string rows;
-  for (const RunEvent& event : run.events) rows += event_row(event);
+  std::string saved;
   if (run.saves > 0) {
     RunEvent saves = run.last_save;
     saves.name = "save";
     saves.text += ", the last of " + number_words(static_cast<double>(run.saves));
-    rows += event_row(saves);
+    saved = event_row(saves);
   }
+  for (size_t i = 0; i < run.events.size(); ++i) {
+    if (i == run.events_before_save) rows += saved;
+    rows += event_row(run.events[i]);
+  }
+  if (run.events_before_save >= run.events.size()) rows += saved;
   if (rows.empty()) return "";
   if (run.events_left_out > 0) {
     rows += "<tr><td colspan=\"4\">" + number_words(static_cast<double>(run.events_left_out)) +
@@ -149,7 +197,7 @@ std::string event_table(const RunSummary& run) {
   }
   return section("Events",
                  "<div class=\"wide\"><table class=\"events\"><thead><tr><th>step</th>"
-                 "<th>event</th><th></th><th>time</th></tr></thead><tbody>" +
+                 "<th>event</th><th></th><th>time, UTC</th></tr></thead><tbody>" +
                      rows + "</tbody></table></div>");
 }
 
@@ -157,7 +205,8 @@ std::string about_table(const RunSummary& run) {
   std::string rows;
   for (const auto& [name, value] : run.about) rows += row(name, value);
   if (rows.empty()) return "";
-  return section("Environment", "<div class=\"wide\"><table>" + rows + "</table></div>");
+  return section("Environment",
+                 "<div class=\"wide\"><table class=\"about\">" + rows + "</table></div>");
 }
 
 std::string recipe_text(const std::string& run_dir) {
@@ -183,6 +232,41 @@ std::string sample_images(const std::string& run_dir) {
     images += "<img alt=\"" + name + "\" src=\"data:image/png;base64," + base64(bytes) + "\">";
   }
   return section("Samples", images.empty() ? "" : "<div class=\"samples\">" + images + "</div>");
+}
+
+std::string plan_table(const RunSummary& run) {
+  const std::vector<TableCells> rows = plan_cells(run);
+  if (rows.size() == 1) return "";
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += "<tr>";
+    for (size_t column = 0; column < rows[i].size(); ++column) {
+      out += html_element(i == 0 || column == 0 ? "th" : "td", rows[i][column]);
+    }
+    out += "</tr>\n";
+  }
+  return "<section><h2>Planned and actual</h2><div class=\"wide\"><table>" + out +
+         "</table></div></section>\n";
+}
+
+std::vector<std::string> plan_table_lines(const RunSummary& run) {
+  const std::vector<TableCells> rows = plan_cells(run);
+  if (rows.size() == 1) return {};
+  std::array<size_t, 4> widths = {};
+  for (const TableCells& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::vector<std::string> lines;
+  for (const TableCells& row : rows) {
+    std::string line = row[0];
+    line.resize(widths[0], ' ');
+    for (size_t i = 1; i < row.size(); ++i) {
+      line.append(2 + widths[i] - row[i].size(), ' ').append(row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace accel

@@ -1,7 +1,8 @@
-// Parts of a report that are not curves.
+// Tables and cards of a report.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner/report/run_summary.h"
 
@@ -10,20 +11,25 @@ namespace accel {
 /// "running", "finished", "crashed", ...
 const char* standing_words(RunStanding standing);
 
-/// The numbers at the top: steps, time, loss, results.
+/// The cards at the top: steps, time, loss, results.
 std::string headline_cards(const RunSummary& run);
-/// What ended the run other than its end, and what went wrong on the way; empty when nothing did.
+/// Failures and warnings of the run; empty without any.
 std::string trouble(const RunSummary& run);
-/// Where the time went, as a bar and a list; empty when the record does not tell.
+/// Time per phase as a bar and a list; empty if not recorded.
 std::string time_split(const RunSummary& run);
 /// Starts, resumes, changes of the recipe, failures, saves.
 std::string event_table(const RunSummary& run);
-/// Versions, machine and what was trained.
+/// Versions, machine, model and data.
 std::string about_table(const RunSummary& run);
-/// The resolved recipe as it lies in the run's folder, with where each value came from; empty when
-/// it is not there.
+/// The resolved recipe in the run's folder with the origin of each value; empty if missing.
 std::string recipe_text(const std::string& run_dir);
-/// The images that the run kept of its data; empty when there are none.
+/// The sample images of the run; empty without any.
 std::string sample_images(const std::string& run_dir);
+
+/// A section of a page; empty without a plan.
+std::string plan_table(const RunSummary& run);
+
+/// The same as aligned lines for a terminal; none without a plan.
+std::vector<std::string> plan_table_lines(const RunSummary& run);
 
 }  // namespace accel

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "runner/report/html.h"
 #include "runner/report/run_tables.h"
 
@@ -24,7 +24,7 @@ int columns_of(const std::string& text) {
   return static_cast<int>(columns);
 }
 
-/// The part of `text` that fits.
+/// `text`, truncated to the width.
 std::string cut(const std::string& text, int columns) {
   int used = 0;
   for (size_t at = 0; at < text.size();) {
@@ -90,13 +90,14 @@ std::string epoch_line(const RunSummary& run) {
     line += "ranks " + number_words(ranks) + "  ";
   }
   if (run.skipped > 0) line += "skipped " + number_words(static_cast<double>(run.skipped)) + "  ";
-  if (const double each = seconds_per_step(run); each > 0) {
+  const double each = seconds_per_step(run);
+  if (each > 0 && run.standing() != RunStanding::kPaused) {
     line += number_words(1 / each, 3) + " steps/s";
   }
   return line;
 }
 
-/// "data 3 %, forward 40 %", of the last interval: as many as fit, the longest first.
+/// "data 3 %, forward 40 %" of the last interval, longest first, as many as fit.
 std::string time_line(const RunSummary& run, int columns) {
   double total = 0;
   for (const auto& [phase, value] : run.last_seconds) total += value;
@@ -130,7 +131,7 @@ std::optional<std::time_t> parsed_time(const std::string& text) {
   return ::timegm(&parts);
 }
 
-/// When the next checkpoint comes, as far as the plan tells; empty when none will.
+/// When the next checkpoint is due according to the plan; empty without one.
 std::string next_save(const RunSummary& run, std::time_t now) {
   if (run.standing() != RunStanding::kRunning) return "";
   std::string words;
@@ -143,7 +144,7 @@ std::string next_save(const RunSummary& run, std::time_t now) {
     }
   }
   if (const double every = run.planned("save_every_seconds"); every > 0) {
-    // Time is counted from the process's start, and anew from each save that it made due.
+    // Time counts from the start of the process and from each save that it triggered.
     const bool saved =
         run.saves > 0 && !run.events.empty() && run.last_save.time > run.events.back().time;
     const std::string since = saved                ? run.last_save.time
@@ -162,12 +163,12 @@ std::string save_line(const RunSummary& run, std::time_t now) {
   if (run.saves > 0) {
     line.append(line.empty() ? "last " : "; last ");
     line.append(run.last_save.text, 0,
-                run.last_save.text.find(' '));  // behind it is how long it took
+                run.last_save.text.find(' '));  // its duration follows
   }
   return line.empty() ? line : name_column("checkpoint") + printable(line);
 }
 
-/// Curves in the order in which people look at them.
+/// Curves in order of interest.
 std::vector<std::pair<std::string, const Curve*>> curves_of(const RunSummary& run) {
   std::vector<std::pair<std::string, const Curve*>> out;
   const auto add = [&](const std::string& name, const Curve* curve) {
@@ -184,8 +185,8 @@ std::vector<std::pair<std::string, const Curve*>> curves_of(const RunSummary& ru
   }
   for (const auto& [name, curve] : run.logged) {
     const bool shown = name.starts_with("eval/") || name.starts_with("train/");
-    const bool told = name == "memory_mib" || name == "system/memory_mib";
-    if (!shown && !told) add(name.substr(name.find('/') + 1), &curve);
+    const bool shown_above = name == "memory_mib" || name == "system/memory_mib";
+    if (!shown && !shown_above) add(name.substr(name.find('/') + 1), &curve);
   }
   return out;
 }
@@ -226,7 +227,7 @@ std::string sparkline(const Curve& curve, int columns) {
   if (means.empty()) return out;
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
   const double bottom = *low, difference = *high - *low;
-  // Means of equal values differ by what rounding leaves.
+  // Means of equal values differ by rounding errors.
   const double largest = std::max(std::fabs(*low), std::fabs(*high));
   const double span = difference > 1e-9 * largest ? difference : 0;
   for (const double mean : means) {
@@ -251,8 +252,9 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
   if (!run.events.empty()) {
     const RunEvent& event = run.events.back();
     std::string text = name_column(event.name) + "at step " + std::to_string(event.step);
-    if (!event.text.empty()) text += ": " + printable(event.text);
-    // Kept in sight where curves do not all fit.
+    const bool repeats = event.text == "at step " + std::to_string(event.step);
+    if (!event.text.empty() && !repeats) text += ": " + printable(event.text);
+    // Shown even if not all curves fit.
     const auto last = std::min(lines.size(), static_cast<size_t>(std::max(2, size.rows - 1)));
     lines.resize(last);
     lines.push_back({text, event.name == "failed" ? Look::kBad : Look::kFaint});

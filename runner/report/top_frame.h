@@ -1,4 +1,4 @@
-// One picture of a run for a terminal.
+// A frame of `accel-run top`.
 #pragma once
 
 #include <ctime>
@@ -20,12 +20,12 @@ struct FrameSize {
   int rows = 24;
 };
 
-/// At most `size.rows` lines of at most `size.columns` columns. `now` is the time of the picture,
-/// `quiet_seconds` how long nothing was written to the record.
+/// At most `size.rows` lines of at most `size.columns` columns. `now` is the time of the frame,
+/// `quiet_seconds` the time since the last write to the record.
 std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::time_t now,
                                  double quiet_seconds);
 
-/// `columns` bars as high as the curve, the newest at the right; shorter when it has fewer values.
+/// Up to `columns` bars of the curve, newest at the right.
 std::string sparkline(const Curve& curve, int columns);
 
 }  // namespace accel

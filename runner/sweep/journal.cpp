@@ -1,23 +1,26 @@
 #include "runner/sweep/journal.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
+
 #include <nlohmann/json.hpp>
 
-#include "core/json_text.h"
+#include "core/base/json_text.h"
+#include "core/base/text.h"
 
 namespace accel {
 namespace {
 
 using Json = nlohmann::json;
 
-/// What has to be the same for a journal to go on: not how many run at once, nor the ranking.
+/// The description that must match on resume: without parallelism and ranking.
 std::string description(const SweepOptions& sweep, const std::vector<Trial>& trials) {
   std::string out = "{\"recipe\":" + json_text(sweep.recipe) + ",\"trials\":[";
   for (const Trial& trial : trials) {
@@ -37,7 +40,7 @@ std::string description(const SweepOptions& sweep, const std::vector<Trial>& tri
     if (!stage.promote) continue;
     const Better mode = stage.promote->mode.value_or(sweep.ranking.mode);
     out += "," + json_text(std::to_string(stage.promote->keep) + " by " +
-                           stage.promote->by.value_or(sweep.ranking.by) +
+                           stage.promote->metric.value_or(sweep.ranking.metric) +
                            (mode == Better::kMin ? " min" : " max"));
   }
   return out + "]}";
@@ -54,7 +57,7 @@ StageResult result_of(const std::string& text, const std::string& path) try {
   result.values = line.at("values").get<std::map<std::string, double>>();
   return result;
 } catch (const Json::exception&) {
-  throw IoError("'" + path + "' has a line that is none of a sweep's: " + text,
+  throw IoError(accel::text("'{}' has a line that is not of a sweep: {}", path, text),
                 "move the sweep's folder away");
 }
 
@@ -63,8 +66,49 @@ std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-[[noreturn]] void cannot(const char* what, const std::string& path) {
-  throw IoError(std::string("cannot ") + what + " '" + path + "': " + std::strerror(errno));
+using TableRow = std::vector<std::string>;
+
+std::vector<std::string> aligned(const std::vector<TableRow>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const TableRow& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::vector<std::string> lines;
+  for (const TableRow& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line.append(i > 0 ? 2 : 0, ' ').append(row[i]).append(widths[i] - row[i].size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+void add_values(TableRow& row, const Trial& trial) {
+  for (const TrialValue& value : trial.values) row.push_back(value_text(value));
+}
+
+void add_keys(TableRow& row, const std::vector<Trial>& trials) {
+  for (const TrialValue& value : trials.front().values) row.push_back(value.key);
+}
+
+std::string metric_text(const SweepOptions& sweep, const StageResult* result) {
+  if (!result) return "";
+  const auto found = result->values.find(sweep.ranking.metric);
+  if (found == result->values.end()) return "";
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.4g", found->second);
+  return text.data();
+}
+
+/// "done", "missed", "failed (7)", "stage 1 of 3", "to come".
+std::string state_text(const SweepProgress& progress, const StageResult* result) {
+  if (!result) return "to come";
+  if (result->failed) return "failed (" + std::to_string(result->code) + ")";
+  if (result->missed()) return "missed";
+  if (result->stage + 1 == progress.stages()) return "done";
+  return "stage " + std::to_string(result->stage + 1) + " of " + std::to_string(progress.stages());
 }
 
 }  // namespace
@@ -79,7 +123,8 @@ SweepJournal::SweepJournal(std::string path, const SweepOptions& sweep,
     const std::string line = text.substr(whole, end - whole);
     if (whole == 0) {
       if (line != first) {
-        throw Error(ExitCode::kRecipe, "'" + path_ + "' is of a sweep with other trials or stages",
+        throw Error(ExitCode::kRecipe,
+                    accel::text("'{}' belongs to a sweep with other trials or stages", path_),
                     "give the sweep another 'name', or move its folder away");
       }
     } else {
@@ -87,13 +132,11 @@ SweepJournal::SweepJournal(std::string path, const SweepOptions& sweep,
     }
     whole = end + 1;
   }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(whole)) != 0) cannot("write", path_);
+  file_.emplace(path_);
+  if (::truncate(path_.c_str(), static_cast<off_t>(whole)) != 0) {
+    throw IoError(accel::text("cannot write '{}': {}", path_, std::strerror(errno)));
+  }
   if (whole == 0) append(first);
-}
-
-SweepJournal::~SweepJournal() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 void SweepJournal::add(const StageResult& result) {
@@ -109,14 +152,31 @@ void SweepJournal::add(const StageResult& result) {
 }
 
 void SweepJournal::append(const std::string& line) {
-  const std::string text = line + "\n";
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = ::write(fd_, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) cannot("write", path_);
-    if (wrote > 0) done += static_cast<size_t>(wrote);
+  file_->append(line + '\n');
+  file_->sync();
+}
+
+std::vector<std::string> trial_lines(const std::vector<Trial>& trials) {
+  std::vector<TableRow> rows = {{"trial"}};
+  add_keys(rows.front(), trials);
+  for (const Trial& trial : trials) {
+    rows.push_back({trial.name});
+    add_values(rows.back(), trial);
   }
-  if (::fsync(fd_) != 0) cannot("write", path_);
+  return aligned(rows);
+}
+
+std::vector<std::string> ranking_lines(const SweepOptions& sweep, const std::vector<Trial>& trials,
+                                       const SweepProgress& progress) {
+  std::vector<TableRow> rows = {{"trial", sweep.ranking.metric, "step", "state"}};
+  add_keys(rows.front(), trials);
+  for (const size_t trial : progress.ranking()) {
+    const StageResult* result = progress.newest(trial);
+    rows.push_back({trials[trial].name, metric_text(sweep, result),
+                    result ? std::to_string(result->step) : "", state_text(progress, result)});
+    add_values(rows.back(), trials[trial]);
+  }
+  return aligned(rows);
 }
 
 }  // namespace accel

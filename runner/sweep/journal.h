@@ -1,26 +1,24 @@
-// What a sweep has done, on the disk: a sweep that was killed goes on from it.
+// Journal of a sweep, from which a killed sweep resumes, and tables of its trials.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runner/sweep/stages.h"
+#include "core/base/append_file.h"
 #include "runner/sweep/trials.h"
 
 namespace accel {
 
-/// `sweep.jsonl`: the first line says what is tried, each other one how a trial ended a stage. A
-/// line is on the disk before add() returns; one that a crash tore is dropped.
+/// `sweep.jsonl`: the first line describes the sweep, each other one the result of a trial in a
+/// stage. add() returns after fsync(); a torn last line is dropped.
 class SweepJournal {
  public:
-  /// Opens the journal, or begins one. Throws Error (recipe) when there is one of other values,
-  /// IoError when it cannot be read or written.
+  /// Opens or creates the journal. Throws Error (recipe) for the journal of another sweep, IoError
+  /// when it cannot be read or written.
   SweepJournal(std::string path, const SweepOptions& sweep, const std::vector<Trial>& trials);
-  ~SweepJournal();
-  SweepJournal(const SweepJournal&) = delete;
-  SweepJournal& operator=(const SweepJournal&) = delete;
 
-  /// What was in the file.
+  /// Results found in the file.
   const std::vector<StageResult>& results() const { return results_; }
   void add(const StageResult& result);
 
@@ -28,8 +26,15 @@ class SweepJournal {
   void append(const std::string& line);
 
   std::string path_;
-  int fd_ = -1;
+  std::optional<AppendFile> file_;
   std::vector<StageResult> results_;
 };
+
+/// One line per trial under a header of the keys.
+std::vector<std::string> trial_lines(const std::vector<Trial>& trials);
+
+/// The same with metric, step and state, best first.
+std::vector<std::string> ranking_lines(const SweepOptions& sweep, const std::vector<Trial>& trials,
+                                       const SweepProgress& progress);
 
 }  // namespace accel

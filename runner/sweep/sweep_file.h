@@ -1,4 +1,4 @@
-// A sweep: a recipe and the values to run it with.
+// Sweep files: a recipe and the values to run it with.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/recipe/diagnostic.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 
-/// Which of two values of a metric is the better one.
+/// Whether lower or higher values of a metric are better.
 enum class Better { kMin, kMax };
 template <>
 struct EnumNames<Better> {
@@ -19,7 +20,7 @@ struct EnumNames<Better> {
                                                                {Better::kMax, "max"}};
 };
 
-/// What a value is drawn from: one of `{uniform: [low, high]}`, `{log_uniform: [low, high]}`,
+/// A distribution: one of `{uniform: [low, high]}`, `{log_uniform: [low, high]}`,
 /// `{int: [low, high]}`, both included, and `{choice: [...]}`.
 struct RandomValue {
   enum class Kind { kUniform, kLogUniform, kInt, kChoice };
@@ -37,14 +38,14 @@ struct RandomSection {
 };
 
 struct RankingSection {
-  std::string by = "eval/loss";
+  std::string metric = "eval/loss";
   Better mode = Better::kMin;
   static Schema<RankingSection> schema();
 };
 
 struct PromoteSection {
   int64_t keep = 1;
-  Auto<std::string> by;  ///< auto: as the sweep's ranking
+  Auto<std::string> metric;  ///< auto: the sweep's ranking
   Auto<Better> mode;
   static Schema<PromoteSection> schema();
 };
@@ -55,40 +56,41 @@ struct StageSection {
   static Schema<StageSection> schema();
 };
 
-/// A whole file.
+/// A sweep file.
 struct SweepOptions {
-  std::string recipe;  ///< a path, from the working folder, or builtin:NAME
-  Span recipe_place;   ///< where the file names it
+  std::string recipe;    ///< a path from the working folder, or builtin:NAME
+  Span recipe_position;  ///< its position in the file
   std::string name;
   std::map<std::string, std::vector<Node>> grid;
   RandomSection random;
   std::map<std::string, std::vector<Node>> paired;
   std::map<std::string, Node> overrides;  ///< for all trials
-  std::vector<StageSection> stages;       ///< none: one, as long as the recipe says
+  std::vector<StageSection> stages;       ///< none: one stage of the recipe's length
   RankingSection ranking;
   int64_t parallel = 1;
-  /// Where the file names each metric that it goes by; a default has no place.
-  std::map<std::string, Span> metric_places;
+  /// Position of each metric named in the file.
+  std::map<std::string, Span> metric_positions;
+  std::vector<Diagnostic> deprecations;  ///< warnings about old names of keys
   static Schema<SweepOptions> schema();
 };
 
-/// Metrics that its stages and its ranking go by.
+/// The rule for SweepOptions::name.
+Rule<std::string> folder_name();
+
+/// Metrics of the stages and the ranking.
 std::vector<std::string> metrics_of(const SweepOptions& sweep);
 
-/// Reads a file; one without a name gets the file's. Throws RecipeError with everything wrong.
-SweepOptions read_sweep(const std::string& path, std::string text);
-
-/// The JSON Schema keywords of a section with these keys, and of the sections in it.
+/// The JSON Schema keywords of a section and its nested sections.
 std::string section_keywords(const std::vector<FieldInfo>& fields);
 
-/// A section as any, whose JSON Schema also tells what is in it: a list's items do not otherwise.
+/// Codec of a section with a complete JSON Schema, for sections in lists.
 template <class S>
-struct TellingSection {
+struct SectionCodec {
   static std::string name() { return "a section"; }
   static std::string json() { return section_keywords(S::schema().info()); }
   static std::optional<S> read(const Node& node, const std::string& name, Reading& reading) {
     if (!node.map()) {
-      reading.wrong_type(node, name, TellingSection::name());
+      reading.wrong_type(node, name, SectionCodec::name());
       return std::nullopt;
     }
     const size_t before = reading.problems.size();
@@ -99,9 +101,9 @@ struct TellingSection {
 };
 
 template <>
-struct Codec<PromoteSection> : TellingSection<PromoteSection> {};
+struct Codec<PromoteSection> : SectionCodec<PromoteSection> {};
 template <>
-struct Codec<StageSection> : TellingSection<StageSection> {};
+struct Codec<StageSection> : SectionCodec<StageSection> {};
 
 template <>
 struct Codec<RandomValue> {
@@ -114,5 +116,8 @@ struct Codec<RandomValue> {
                                          Reading& reading);
   static Node write(const RandomValue& value);
 };
+
+/// Reads a sweep; its default name is the file's. Throws RecipeError with all errors.
+SweepOptions read_sweep(const std::string& path, std::string text);
 
 }  // namespace accel

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/utf8.h"
-#include "runner/formats/format_error.h"
-#include "runner/tokenizers/chat_template.h"
+#include "core/base/format_error.h"
+#include "core/base/utf8.h"
+#include "text/chat/chat_template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto kVariables = nlohmann::ordered_json::parse(

@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/error.h"
-#include "runner/formats/cifar.h"
-#include "runner/formats/tar.h"
+#include "core/base/error.h"
+#include "formats/archive/tar.h"
+#include "formats/records/cifar.h"
 
 namespace accel {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/compiled_model.h"
+#include "formats/program/compiled_model.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/formats/csv.h"
+#include "core/base/error.h"
+#include "formats/records/csv.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/dcp.h"
+#include "formats/tensors/dcp.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

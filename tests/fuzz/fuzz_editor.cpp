@@ -7,10 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "runner/editor/document.h"
 #include "runner/editor/language_server.h"
-#include "runner/editor/message_frames.h"
-#include "runner/editor/recipe_cursor.h"
 #include "tests/unit/core/test_components.h"
 
 namespace {

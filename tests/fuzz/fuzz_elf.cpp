@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/elf.h"
+#include "formats/program/elf.h"
 #include "tests/fuzz/memory_watch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

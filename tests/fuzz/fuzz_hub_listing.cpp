@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/error.h"
-#include "runner/fetch/hub.h"
+#include "core/base/error.h"
+#include "runner/fetch/sources.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

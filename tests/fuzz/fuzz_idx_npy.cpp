@@ -2,10 +2,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/error.h"
-#include "runner/formats/gzip.h"
-#include "runner/formats/idx.h"
-#include "runner/formats/npy.h"
+#include "core/base/error.h"
+#include "formats/archive/compression.h"
+#include "formats/records/idx.h"
+#include "formats/tensors/npy.h"
 
 namespace accel {
 namespace {

@@ -7,17 +7,22 @@
 #include <set>
 #include <string>
 
-#include "runner/importers/import_recipe.h"
+#include "compat/trainers/import_recipe.h"
 
 namespace {
 
 /// Stops the fuzzer when a key at the top was dropped without a word.
 void check_account(const accel::Node& tree, const accel::Imported& imported) {
-  std::set<std::string> told(imported.taken.begin(), imported.taken.end());
-  told.insert(imported.idle.begin(), imported.idle.end());
-  for (const accel::ImportNote& note : imported.left) told.insert(note.key);
+  std::set<std::string> listed;
+  for (const accel::ImportedKey& key : imported.taken) listed.insert(key.key);
+  for (const accel::ImportedKey& key : imported.idle) listed.insert(key.key);
+  for (const accel::ImportNote& note : imported.left) listed.insert(note.key);
   for (const accel::Node::Entry& entry : *tree.map()) {
-    if (told.contains(entry.key)) continue;
+    const auto nested = listed.lower_bound(entry.key + '.');
+    if (listed.contains(entry.key) ||
+        (nested != listed.end() && nested->starts_with(entry.key + '.'))) {
+      continue;
+    }
     std::cerr << "nothing is said of '" << entry.key << "'\n";
     std::abort();
   }
@@ -33,10 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   if (!tree.map()) return 0;
-  for (const accel::ImportPeer& peer : accel::import_peers()) {
+  for (const accel::TrainerFormat& peer : accel::trainer_formats()) {
     const accel::Imported imported = accel::import_recipe(tree, "fuzz.yaml", peer.name);
     check_account(tree, imported);
-    accel::import_account(imported);
+    accel::import_report(imported);
     const std::string text = accel::imported_text(imported);
     if (text.size() < 100'000) accel::parse_recipe("fuzz.yaml", text);
   }

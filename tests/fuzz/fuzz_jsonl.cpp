@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/formats/jsonl.h"
+#include "core/base/error.h"
+#include "formats/records/jsonl.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> text(reinterpret_cast<const std::byte*>(data), size);

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/formats/mds.h"
+#include "core/base/error.h"
+#include "formats/records/mds.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <string>
 
-#include "core/parse.h"
+#include "core/recipe/parse.h"
 #include "tests/unit/core/same_tree.h"
 
 namespace accel {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "runner/formats/pickle.h"
+#include "formats/tensors/pickle.h"
 #include "tests/fuzz/memory_watch.h"
 
 namespace accel {

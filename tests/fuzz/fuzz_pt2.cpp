@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/pt2.h"
+#include "formats/program/pt2.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runner/report/run_page.h"
+#include "runner/report/report.h"
 #include "runner/report/run_summary.h"
 #include "runner/report/top_frame.h"
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/safetensors.h"
+#include "formats/tensors/safetensors.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

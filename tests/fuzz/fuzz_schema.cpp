@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/interpolate.h"
-#include "core/override.h"
-#include "core/parse.h"
+#include "core/recipe/interpolate.h"
+#include "core/recipe/override.h"
+#include "core/recipe/parse.h"
 #include "tests/unit/core/test_components.h"
 
 namespace accel {
@@ -91,7 +91,7 @@ void compose_text(const std::string& text, const Registry& registry) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const accel::Registry registry = accel::test_registry();
   const std::string text(reinterpret_cast<const char*>(data), size);
-  if (text.find("hush-hush") != std::string::npos) return 0;  // the text itself tells the secret
+  if (text.find("hush-hush") != std::string::npos) return 0;  // the text itself has the secret
   try {
     accel::compose_text(text, registry);
   } catch (const accel::RecipeError& error) {

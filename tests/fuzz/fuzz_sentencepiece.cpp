@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/utf8.h"
-#include "runner/formats/format_error.h"
-#include "runner/tokenizers/sentencepiece.h"
+#include "core/base/format_error.h"
+#include "core/base/utf8.h"
 #include "tests/fuzz/memory_watch.h"
+#include "text/sentencepiece.h"
 
 namespace {
 

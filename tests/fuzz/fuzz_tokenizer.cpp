@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/utf8.h"
-#include "runner/formats/format_error.h"
-#include "runner/tokenizers/json_file.h"
-#include "runner/tokenizers/pipeline.h"
+#include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/utf8.h"
 #include "tests/fuzz/memory_watch.h"
+#include "text/json_node.h"
+#include "text/pipeline.h"
 
 namespace {
 
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const accel::MemoryWatch watch(64 * size);
     accel::read_json_text(
-        text, [](const accel::JsonPlace& place, std::string_view) { use(accel::Pipeline(place)); });
+        text, [](const accel::JsonNode& place, std::string_view) { use(accel::Pipeline(place)); });
   } catch (const accel::FormatError&) {
   } catch (const accel::DataError&) {
   }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runner/formats/torch_file.h"
-#include "runner/formats/zip_store.h"
+#include "formats/archive/zip.h"
+#include "formats/tensors/torch_file.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

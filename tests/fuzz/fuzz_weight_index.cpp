@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "runner/formats/bytes.h"
-#include "runner/formats/weight_shards.h"
+#include "core/base/bytes.h"
+#include "formats/tensors/weight_shards.h"
 #include "tests/fuzz/memory_watch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

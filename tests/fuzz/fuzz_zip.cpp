@@ -2,8 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runner/formats/zip_member.h"
-#include "runner/formats/zip_store.h"
+#include "formats/archive/zip.h"
 #include "tests/fuzz/memory_watch.h"
 #include "tests/fuzz/touch.h"
 

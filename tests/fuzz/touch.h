@@ -1,7 +1,7 @@
 // Reads every byte of what a reader gave out, so that a view outside its file shows.
 #pragma once
 
-#include "runner/formats/pickle.h"
+#include "formats/tensors/pickle.h"
 
 namespace accel {
 

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 from transformers.utils.chat_template_utils import render_jinja_template
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests/unit/tokenizers/golden/chat"
+GOLDEN = ROOT / "tests/unit/text/golden/chat"
 TALKS = ROOT / "recipes/tiny/data"
 
 
@@ -50,7 +50,7 @@ def same_tokens(accel_run, chat_template):
         print(f"{chat_template}: exit {done.returncode}: {done.stderr}")
         return False
     ours = [json.loads(line) for line in done.stdout.splitlines()]
-    answers = ["".join(tokenizer.decode([i for i, told in zip(line["ids"], line["answers"]) if told]))
+    answers = ["".join(tokenizer.decode([i for i, is_answer in zip(line["ids"], line["answers"]) if is_answer]))
                for line in ours]
     print(f"{chat_template.name if chat_template else 'its own'}: {answers[0]!r}")
     said = all(message["content"] in answer for row, answer in zip(rows, answers)

@@ -111,7 +111,7 @@ def check_theirs(bench, folder):
 
 
 def check_keys(bench, folder):
-    """A value that no key has is told of each one Accelerate reads; no key is unknown."""
+    """A value that no key has is reported for each key that Accelerate reads; no key is unknown."""
     path = Path(folder) / "key.yaml"
     for field in {*dataclasses.fields(ClusterConfig), *dataclasses.fields(SageMakerConfig)}:
         line = "" if field.name == "distributed_type" else "distributed_type: 'NO'\n"

@@ -23,7 +23,7 @@ GOLDEN = ROOT / "tests/unit/formats/golden"
 
 RECIPE = """
 name: job
-model: {type: gpt, layers: 2, heads: 2, width: 16}
+model: {type: gpt, num_layers: 2, num_heads: 2, hidden_size: 16}
 data: {train: {type: synthetic/addition, length: 64}}
 optimizer: {type: adamw, lr: 0.01, groups: [{match: ["*.bias"], weight_decay: 0}]}
 train: {until: 4 steps, batch: 8}

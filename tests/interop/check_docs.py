@@ -30,7 +30,7 @@ def run(command, folder):
     return done.stdout
 
 
-def carry_over(binary):
+def import_checkpoint(binary):
     train, load = blocks("python")
     (recipe,), (command,) = blocks("yaml"), blocks("console")
     words = command.removeprefix("$ ").split()
@@ -41,7 +41,7 @@ def carry_over(binary):
         (folder / words[1]).write_text(recipe)
         run([sys.executable, "-c", train], folder)
         said = run([binary, *words[1:]], folder)
-        assert "assumed, as Accelerate keeps neither: step 20, as optimizer.bin says" in said, said
+        assert "assumed, since Accelerate saves neither: step 20, from optimizer.bin" in said, said
         script = "\n".join(line for line in train.splitlines() if not line.startswith("accelerator.save_state"))
         run([sys.executable, "-c", f"{script}\n{load}\nassert schedule.scheduler.last_epoch == 40"], folder)
     print("the examples of docs/checkpoint.md work")
@@ -77,7 +77,7 @@ def exported_models(binary):
 
 def main():
     binary = Path(sys.argv[1]).resolve()
-    carry_over(binary)
+    import_checkpoint(binary)
     exported_models(binary)
 
 

@@ -2,7 +2,7 @@
 
 Usage: check_dvclive.py FOLDER
 FOLDER is what tests/unit/track/tracker_interop_test.cpp writes: 120 steps, killed in the middle of a
-row and resumed from step 100, up to step 150. It is copied into a repository of its own.
+row and resumed from step 100, up to step 150. It is copied into a separate repository.
 """
 
 import json

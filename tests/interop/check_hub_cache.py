@@ -32,7 +32,7 @@ def check_dataset(hub, cdn, folder, binary, huggingface_hub):
         huggingface_hub.hf_hub_download("org/theirs", name, repo_type="dataset")
     tokenizer = ROOT / "recipes/tiny/data/reviews_tokenizer.json"
     recipe = folder / "data.yaml"
-    recipe.write_text("name: theirs\nmodel: {type: bert, layers: 1, heads: 2, width: 8}\ndata: {train: {type: hf, path: "
+    recipe.write_text("name: theirs\nmodel: {type: bert, num_layers: 1, num_heads: 2, hidden_size: 8}\ndata: {train: {type: hf, path: "
                       f"'hf:datasets/org/theirs', text: review, target: stars, tokenizer: {tokenizer}}}}}\n"
                       "train: {until: 1 step, batch: 4}\n")
     subprocess.run([binary, recipe], check=True, stdout=subprocess.DEVNULL, cwd=folder)

@@ -126,7 +126,7 @@ def of_swanlab(run, folder):
 
 
 def of_dvclive(run, folder):
-    """As DVCLive itself reads what it is to go on with."""
+    """The state that DVCLive itself resumes from."""
     from dvclive import Live
     from dvclive.utils import parse_metrics
 

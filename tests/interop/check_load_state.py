@@ -80,7 +80,7 @@ def main():
     assert schedule.scheduler.last_epoch == STEP + 1
     assert abs(schedule.get_last_lr()[0] - 0.1 / (2 + STEP)) < 1e-12
     assert all(torch.isfinite(p).all() for p in net.parameters())
-    print(f"Accelerate goes on from accel-run's {kind} checkpoint")
+    print(f"Accelerate resumes from accel-run's {kind} checkpoint")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ CASES = {
     "distilbert": (["q_lin", "v_lin"], ["pre_classifier", "classifier"], {}),
 }
 
-# Of these an exported program goes on from PEFT's adapter, too.
+# Of these an exported program resumes from PEFT's adapter, too.
 EXPORTED = ("gpt2", "llama", "bert")
 
 RECIPE = models.RECIPE.replace("weights: theirs}", "weights: theirs, lora: {adapter: adapter}}")

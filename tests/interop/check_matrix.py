@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checkpoints cross between accel-run and Accelerate, both ways, and training goes on as if at home.
+"""Checkpoints cross between accel-run and Accelerate, both ways, and training continues as before.
 
     check_matrix.py ACCEL_RUN [WORD...]     only jobs whose names have all the words, and the parts
                                             named: tied, fsdp, processes, refused
 
-Each cell of the matrix: one side trains, saves and goes on; the other side loads what was saved and
-goes on as well. The losses of both continuations must be the same.
+Each cell of the matrix: one side trains, saves and continues; the other side loads what was saved and
+continues as well. The losses of both continuations must be the same.
 """
 
 import shutil
@@ -128,7 +128,7 @@ def fsdp(runner):
 
 
 def from_processes(runner):
-    """Folders that two processes wrote: one rank goes on from them, or two do."""
+    """Folders that two processes wrote: one rank resumes from them, or two do."""
     theirs = runner.folder / "theirs"
     theirs.mkdir()
     for name, wanted in matrix_ranks.launch("save", theirs).items():
@@ -137,14 +137,14 @@ def from_processes(runner):
             run = f"resumed{name}-{ranks}"
             found = runner.call(job, run, f"checkpoint.resume={theirs / name}", *step_words(job, processes=2),
                                 f"accelerator.num_processes={ranks}")
-            told = "not used: 'random_states_1.pkl'" in found.stdout
-            good = told if ranks == 1 else found.returncode == 0 and "not used" not in found.stdout
+            output = "not used: 'random_states_1.pkl'" in found.stdout
+            good = output if ranks == 1 else found.returncode == 0 and "not used" not in found.stdout
             fault = "" if good else found.stdout + found.stderr
             yield f"{job.name} to {ranks} of accel-run", fault or compare(wanted, runner.recorded(run), job.tolerance)
 
 
 def to_processes(runner):
-    """Folders that one or two ranks wrote: two processes go on from them."""
+    """Folders that one or two ranks wrote: two processes resume from them."""
     ours = runner.folder / "ours"
     ours.mkdir()
     wanted = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from accelerate import Accelerator
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = {2: ["core/step.h", "core/ranks.h", "core/task.h"], 3: ["accel/accelerator.h", "core/ranks.h", "core/optimizer.h"]}
+OURS = {2: ["core/api/step.h", "core/api/ranks.h", "core/api/task.h"], 3: ["accel/accelerator.h", "core/api/ranks.h", "core/api/optimizer.h"]}
 OF_LIBTORCH = {"named_parameters"}
 
 

@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient  # noqa: E402
 
 RECIPE = """
 name: {name}
-model: {{type: mlp, hidden: [8]}}
+model: {{type: mlp, hidden_sizes: [8]}}
 data: {{train: {{type: synthetic/glyphs, length: 512}}}}
 optimizer: {{type: sgd, lr: 0.1}}
 train: {{until: {steps} steps, batch: 16}}

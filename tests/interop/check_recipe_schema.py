@@ -17,16 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = "data: {train: {type: synthetic/addition}}\n"
 
 GOOD = (
-    "model: {type: auto, weights: gpt2, dropout: 0, attention_dropout: 0.1, tied: true}\n",
-    "model: {type: auto, weights: bert, head: tokens, context: auto, heads: '${vars.heads}'}\n",
-    "model: {type: auto, weights: llama, kv_heads: 2, rope: {theta: 500000}}\n",
+    "model: {type: auto, weights: gpt2, dropout: 0, attention_dropout: 0.1, tie_embeddings: true}\n",
+    "model: {type: auto, weights: bert, head: tokens, max_seq_len: auto, num_heads: '${vars.heads}'}\n",
+    "model: {type: auto, weights: llama, num_kv_heads: 2, rope: {theta: 500000}}\n",
 )
 BAD = (
     "model: auto\n",
     "model: {type: auto, dropout: 0}\n",
     "model: {type: auto, weights: gpt2, dropuot: 0}\n",
     "model: {type: auto, weights: gpt2, dropout: [1, 2]}\n",
-    "model: {type: auto, weights: gpt2, layers: many}\n",
+    "model: {type: auto, weights: gpt2, num_layers: many}\n",
     "model: {type: auto, weights: llama, rope: {tehta: 500000}}\n",
 )
 

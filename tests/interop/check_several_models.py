@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Accelerate's load_state() takes what a task with two models, two optimizers and a state of its own saved.
+"""Accelerate's load_state() takes what a task with two models, two optimizers and its own state saved.
 
     check_several_models.py ACCEL_RUN
 """

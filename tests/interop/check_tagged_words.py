@@ -109,7 +109,7 @@ def check(binary, folder, name):
     theirs = getattr(transformers, class_name)(
         getattr(transformers, config_class)(**{**options, "vocab_size": len(tokenizer)}))
     theirs.save_pretrained(folder / "theirs")
-    train_data = f"{{type: tagged_words, path: words.jsonl, tokenizer: tokenizer.json, max_length: {MAX_LENGTH}, " \
+    train_data = f"{{type: token_classification, path: words.jsonl, tokenizer: tokenizer.json, max_length: {MAX_LENGTH}, " \
                  f"labels: [{', '.join(LABELS)}]}}"
     (folder / "job.yaml").write_text(hf.RECIPE.replace("{type: npy, inputs: inputs.npy, targets: targets.npy}", train_data))
     hf.accel_run(binary, folder, "job.yaml")

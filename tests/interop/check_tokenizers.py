@@ -17,7 +17,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core, as accel-run takes
 from tokenizers import Tokenizer  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests/unit/tokenizers/golden"
+GOLDEN = ROOT / "tests/unit/text/golden"
 PIECES = ["<mask>", "<s>", "</s>", "[MASK]", "<extra_id_0>", "<|begin_of_text|>", "<|endoftext|>", "Word", " ", "  ",
           "\n", "\r\n", "\t", "'s", "'LL", "123", "ﬁ", "▁", "e\u0301", "\u200d", "the", "ing", "-", "...", "<0x41>"]
 # Later characters are in none of the tables, or in those of one side only.

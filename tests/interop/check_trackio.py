@@ -45,7 +45,7 @@ def check_rows():
 
 
 def check_append():
-    """Trackio's own client goes on in the same project."""
+    """Trackio's own client continues the same project."""
     import trackio as package
 
     package.init(project="proj", name="theirs", embed=False)

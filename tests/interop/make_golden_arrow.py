@@ -74,6 +74,13 @@ def tokens():
                                    "label": datasets.ClassLabel(names=["no", "yes"])}))
 
 
+def refused():
+    """Values that no dataset takes: an image without its bytes, and a number beyond 64 bits with a sign."""
+    image = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    return pa.table({"image": pa.array([{"bytes": None, "path": "a.png"}], image),
+                     "ids": pa.array([[7, 2**63]], pa.list_(pa.uint64()))})
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     shutil.rmtree(folder, ignore_errors=True)
@@ -83,6 +90,7 @@ def main():
         sink.write_table(table(), max_chunksize=3)
     without = TEXTS[:5] + [None] + TEXTS[6:]
     pq.write_table(pa.table({"text": without, "label": LABELS}), folder / "nulls.parquet")
+    pq.write_table(refused(), folder / "refused.parquet")
     dataset().save_to_disk(str(folder / "saved"), num_shards=2)
     splits = datasets.DatasetDict({"train": dataset().select(range(6)), "test": dataset().select(range(6, 8))})
     splits.save_to_disk(str(folder / "splits"))

@@ -139,7 +139,7 @@ def losses(model_name, optimizer_name, accumulation):
         data = image_data()
     model = models.BUILD[model_name](options)
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
-    # A generator of its own: else each pass over the loader draws from the one that dropout uses.
+    # A separate generator: else each pass over the loader draws from the one that dropout uses.
     loader = DataLoader(
         data,
         batch_size=BATCH // accumulation,

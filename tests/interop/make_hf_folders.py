@@ -97,7 +97,7 @@ def inputs_of(model, size=2, length=8):
                 "segments": torch.randint(2, (size, length))}
     if model.config.model_type == "roberta":
         tokens = torch.randint(model.config.vocab_size, (size, length))
-        tokens[0, 2] = model.config.pad_token_id  # has a place of its own, also within a text
+        tokens[0, 2] = model.config.pad_token_id  # has its own place, also within a text
         segments = {"segments": torch.randint(2, (size, length))} if model.config.type_vocab_size > 1 else {}
         return {"tokens": tokens, "lengths": lengths, **segments}
     if model.config.model_type == "distilbert":  # of its fill, 0, the embedding is never trained

@@ -1,6 +1,6 @@
 """Writes the small images of tests/unit/formats/golden and prints what Pillow makes of them.
 
-Each printed line is a row of the table in tests/unit/formats/image_test.cpp:
+Each printed line is a row of the table in tests/unit/formats/image/image_test.cpp:
 {file, height, width, crc32 of the RGB pixels, crc32 of the grey pixels}.
 """
 import pathlib

@@ -1,5 +1,5 @@
-"""Writes tests/unit/tokenizers/golden/sentencepiece: small .model files, and golden.json with what SentencePiece makes
-of odd texts by each; with --check tells whether it still does.
+"""Writes tests/unit/text/golden/sentencepiece: small .model files, and golden.json with what SentencePiece makes
+of odd texts by each; with --check compares it with them.
 """
 
 import io
@@ -12,7 +12,7 @@ import unicodedata
 
 import sentencepiece
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/unit/tokenizers/golden/sentencepiece"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/unit/text/golden/sentencepiece"
 
 # Small where those that SentencePiece brings are large: what is replaced, and by what, in hexadecimal.
 RULES = ["FB01\t66 69", "2460\t31", "FF76\t30AB", "FF76 FF9E\t30AC", "3000\t20", "9\t20", "A\t20", "200B\t", "65 301\tE9",

@@ -16,7 +16,7 @@ from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normaliz
                         trainers)
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests/unit/tokenizers/golden"
+GOLDEN = ROOT / "tests/unit/text/golden"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 VOCABULARY = 700

@@ -1,5 +1,5 @@
 """Writes tests/unit/data/golden/truncation.json: what the tokenizers package makes of texts that are too long, for every
-truncation that a tokenizer.json may ask for; with --check tells whether it is still the same.
+truncation that a tokenizer.json may ask for; with --check compares it.
 """
 
 import itertools

@@ -53,10 +53,10 @@ def cases():
     yield "a missing tensor", change_model(lambda t: t.pop("layers.0.bias")), same, [
         "the checkpoint's model has no 'layers.0.bias'"]
     yield "an unexpected tensor", change_model(lambda t: t.update(extra=torch.zeros(1))), same, [
-        "has 'extra', which this model has not"]
+        "has 'extra', which this model lacks"]
     yield "a misshapen tensor", change_model(transpose), same, [
         "'layers.0.weight' is [24, 784] in the model but [784, 24] in the checkpoint"]
-    yield "a spoilt generator", spoil_generator, same, ["random state is none of PyTorch's CPU generator"]
+    yield "a spoilt generator", spoil_generator, same, ["random state does not fit PyTorch's CPU generator"]
     yield "another optimizer", keep, with_recipe(optimizer=("{type: sgd, lr: 0.01, momentum: 0.9}", None)), [
         "is of another optimizer than 'sgd'", "'betas'", "'momentum'"]
     yield "adam for adamw", keep, with_recipe(optimizer=("{type: adam, lr: 0.01}", None)), [
@@ -67,7 +67,7 @@ def cases():
         "optimizer.lr: was 0.01, is 0.02"]
     yield "more groups", keep, with_recipe(
         optimizer=("{type: adamw, lr: 0.01, groups: [{match: '*.bias', weight_decay: 0.01}]}", None)), [
-        "has 1 groups, the recipe makes 2"]
+        "has 1 groups, the recipe has 2"]
     yield "more parameters", keep, with_recipe(model="mlp-deeper"), [
         "optimizer.bin' has 4 parameters, the recipe trains 6"]
     yield "another schedule", keep, with_recipe(schedule=("{type: linear}", None)), [

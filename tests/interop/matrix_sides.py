@@ -1,6 +1,6 @@
 """Both sides of check_matrix.py: one job as an Accelerate script and as a recipe.
 
-Each side trains SAVED steps, saves, and goes on to TOTAL; either can also start from a folder of the
+Each side trains SAVED steps, saves, and continues to TOTAL; either can also start from a folder of the
 other's. All return the losses of the steps that they did themselves.
 """
 
@@ -28,11 +28,11 @@ SAVED = 10
 TOTAL = 22  # an epoch ends between the two
 
 IMAGES = f"train: {{type: idx, images: {HERE}/data/images.idx.gz, labels: {HERE}/data/labels.idx.gz}}"
-TEXT = f"train: {{type: text, path: {HERE}/data/sums.txt, context: {golden.CONTEXT}, limit: {golden.WINDOWS}}}"
+TEXT = f"train: {{type: text, path: {HERE}/data/sums.txt, max_seq_len: {golden.CONTEXT}, head: {golden.WINDOWS}}}"
 
 
 class HeadedGpt(models.Gpt):
-    """A GPT whose head is a module of its own that shares the embedding's weight."""
+    """A GPT whose head is a separate module that shares the embedding's weight."""
 
     def __init__(self, vocab, context, width, **options):
         super().__init__(vocab, context, width=width, **options)
@@ -56,18 +56,18 @@ def text_side(kind, **options):
 
 SIDE = golden.SIDE
 MODELS = {
-    "mlp": ("{type: mlp, hidden: [24]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24]))),
-    "mlp-deeper": ("{type: mlp, hidden: [24, 8]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24, 8]))),
-    "mlp-dropout": ("{type: mlp, hidden: [24], dropout: 0.3}",
+    "mlp": ("{type: mlp, hidden_sizes: [24]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24]))),
+    "mlp-deeper": ("{type: mlp, hidden_sizes: [24, 8]}", image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24, 8]))),
+    "mlp-dropout": ("{type: mlp, hidden_sizes: [24], dropout: 0.3}",
                     image_side(lambda: models.Mlp(SIDE * SIDE, 10, [24], dropout=0.3))),
-    "lenet": ("{type: lenet, filters: [4, 6], hidden: 16, dropout: 0.25}",
+    "lenet": ("{type: lenet, filters: [4, 6], hidden_size: 16, dropout: 0.25}",
               image_side(lambda: models.LeNet([1, SIDE, SIDE], 10, [4, 6], 16, 0.25))),
-    "resnet": ("{type: resnet, depth: 18, width: 4}",
+    "resnet": ("{type: resnet, depth: 18, embedding_size: 4}",
                image_side(lambda: models.ResNet(18, "small", 1, 10, width=4))),
-    "gpt": ("{type: gpt, layers: 1, heads: 2, width: 16}", text_side(models.Gpt)),
-    "gpt-dropout": ("{type: gpt, layers: 1, heads: 2, width: 16, dropout: 0.2}",
+    "gpt": ("{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}", text_side(models.Gpt)),
+    "gpt-dropout": ("{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16, dropout: 0.2}",
                     text_side(models.Gpt, dropout=0.2)),
-    "gpt-head": ("{type: gpt, layers: 1, heads: 2, width: 16}", text_side(HeadedGpt)),
+    "gpt-head": ("{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}", text_side(HeadedGpt)),
 }
 
 
@@ -88,7 +88,7 @@ class Job:
         self.schedule_text, self.make_schedule = schedule or ("constant", None)
         self.accumulation = options.pop("accumulation", 1)
         self.scale = options.pop("scale", None)  # of fp16
-        self.evaluates = options.pop("evaluates", None)  # every so many steps
+        self.evaluates = options.pop("evaluates", None)  # period in steps
         self.binary = options.pop("binary", False)  # pytorch_model.bin
         self.tolerance = options.pop("tolerance", 0.0)
         self.split = options.pop("split", False)  # one batch for all processes
@@ -96,7 +96,7 @@ class Job:
 
     def recipe(self):
         every = f"{self.evaluates} steps" if self.evaluates else "never"
-        eval_data = f"\n  eval: {self.side['data'].removeprefix('train: ')[:-1]}, limit: 16}}" if self.evaluates else ""
+        eval_data = f"\n  eval: {self.side['data'].removeprefix('train: ')[:-1]}, head: 16}}" if self.evaluates else ""
         precision = f", mixed_precision: fp16, grad_scaler: {self.scale}" if self.scale else ""
         return f"""
 seed: {SEED}
@@ -132,7 +132,7 @@ class Script:
         model = job.side["build"](vocab)
         optimizers = job.make_optimizer(list(model.named_parameters()))
         schedules = [job.make_schedule(o) for o in optimizers] if job.make_schedule else []
-        # A generator of its own: else each pass over the loader draws from the one dropout uses.
+        # A separate generator: else each pass over the loader draws from the one dropout uses.
         loader = DataLoader(job.side["load"](), batch_size=BATCH // job.accumulation // ranks, shuffle=True,
                             drop_last=True, generator=torch.Generator())
         self.model, self.loader = self.accelerator.prepare(model, loader)
@@ -187,7 +187,7 @@ class Script:
 
 
 class Runner:
-    """Runs accel-run in a folder of its own."""
+    """Runs accel-run in a separate folder."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder = pathlib.Path(binary).resolve(), pathlib.Path(folder)

@@ -12,10 +12,10 @@ import checkout
 
 HEAVY = re.compile(r"^#include <(torch/(?:torch|types|all|extension)\.h|ATen/(?:ATen|Functions)\.h)>",
                    re.MULTILINE)
-# What may know torch/nn; elsewhere tensors are ATen/core/Tensor.h and single operators.
-HEAVY_LAYERS = ("models/", "runner/tasks/", "runner/metrics/", "runner/optim/", "runner/precision/",
-                "runner/callbacks/", "runner/checkpoint/", "runner/dist/", "tests/", "bench/",
-                "plugins/", "runner/cuda/", "accel/", "kernels/", "runner/loop/step_profile.cpp")
+# What may include torch/nn, torch/optim and torch/csrc; elsewhere tensors are ATen/core/Tensor.h and
+# single operators.
+HEAVY_LAYERS = ("kernels/", "parallel/", "models/", "train/tasks/", "infer/model_texts.cpp",
+                "train/loop/step_profile.cpp", "accel/", "tests/", "bench/", "plugins/")
 MODULES = re.compile(r"^#include <((?:torch/nn|torch/csrc|torch/optim)/[^>]+)>", re.MULTILINE)
 FIRST_INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
 PART_OF_ANOTHER = re.compile(r"^// Included by [\w/.]+; never include it alone\.$", re.MULTILINE)

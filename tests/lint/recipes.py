@@ -18,10 +18,10 @@ MACHINE = {"MACHINE_RANK": "1", "MAIN_ADDRESS": "10.0.0.1"}
 
 
 def is_no_fault(line):
-    told = json.loads(line)
-    message = told["message"]
-    missing = message.endswith(("', which is not there", "', which is not on this machine"))
-    return missing or message.startswith("the data set '") or told["severity"] == "warning"
+    output = json.loads(line)
+    message = output["message"]
+    missing = message.endswith(("', which does not exist", "', which is not on this machine"))
+    return missing or message.startswith("the data set '") or output["severity"] == "warning"
 
 
 def main(binary):
@@ -36,8 +36,8 @@ def main(binary):
         result = subprocess.run([binary, "--error-format", "json", "validate", *words], cwd=checkout.ROOT, text=True,
                                 stdin=subprocess.DEVNULL, capture_output=True, check=False,
                                 env={**os.environ, **MACHINE})
-        told = result.stderr.splitlines()
-        if result.returncode and not (told and all(map(is_no_fault, told))):
+        output = result.stderr.splitlines()
+        if result.returncode and not (output and all(map(is_no_fault, output))):
             problems.append(f"{name}: exit {result.returncode}\n{result.stderr.strip()}")
     checkout.finish(problems)
 

@@ -19,7 +19,7 @@ _PURE = re.compile(r"\)\s*(?:const)?\s*(?:noexcept)?\s*=\s*0\s*;")
 def max_lines(name):
     if name.startswith("tests/"):
         return 600
-    return 200 if name.endswith(".h") else 400
+    return 200 if name.endswith(".h") else 500
 
 
 def closing(text, start, opening="(", ending=")"):

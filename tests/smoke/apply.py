@@ -14,10 +14,10 @@ import sys
 import runs
 
 TABLE = """
-model: {type: mlp, hidden: [16]}
+model: {type: mlp, hidden_sizes: [16]}
 data:
   train: {type: csv, path: data/flowers.csv, target: kind, one_hot: {colour: [red, white, blue]}}
-  eval: {type: csv, path: data/flowers.csv, target: kind, one_hot: {colour: [red, white, blue]}, limit: 48}
+  eval: {type: csv, path: data/flowers.csv, target: kind, one_hot: {colour: [red, white, blue]}, head: 48}
   loader: {workers: 0}
 optimizer: {type: adamw, lr: 0.02}
 train: {until: 30 steps, batch: 16}
@@ -85,11 +85,55 @@ def check_table(scratch, report):
                  errors)
     scratch.call("table.yaml", "name=open", "train.until=2 steps", "data.train.one_hot={colour: []}",
                  "data.eval.one_hot={colour: []}")
-    code, _, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv")
+    code, out, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv")
+    report.check("categories are those of the training data", code == 0 and len(out.splitlines()) == len(rows), errors)
+    code, _, errors = ask(scratch, "predict", "runs/table", "--input", "data/flowers.csv", "--data", "one_hot.colour=[]")
     report.check("categories must be known", code == 2 and "'one_hot' has no values for 'colour'" in errors, errors)
     code, out, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv",
                             "--data", "one_hot.colour=[red, white, blue]")
     report.check("and can be given", code == 0 and len(out.splitlines()) == len(rows), errors)
+
+
+def check_export(scratch, report):
+    """Models that transformers lacks are named at the start; a model of characters has no tokenizer to miss."""
+    code, out, errors = ask(scratch, "export", "runs/rhyme_text", "--to", "rhyme")
+    report.check("a model of bytes is exported without a warning", code == 0 and errors == "", out + errors)
+    small = ("model={type: resnet, embedding_size: 4}", "train.until=2 steps", "log.plan=false", "~eval")
+    code, out, errors = ask(scratch, "job.yaml", "name=small", *small)
+    report.check("a ResNet of small images: reported at the start", code == 0 and
+                 "\n  export     not possible: the ResNet of transformers has the stem 'imagenet', and this one 'cifar'; "
+                 "train with 'model.stem: imagenet'; " in out, out + errors)
+    code, out, errors = ask(scratch, "export", "runs/small", "--to", "small")
+    report.check("and it is so", code == 2 and "has the stem 'imagenet', and this one 'cifar'" in errors, out + errors)
+    code, out, errors = ask(scratch, "job.yaml", "name=large", *small, "model.stem=imagenet")
+    report.check("one with the large stem is not refused", code == 0 and "\n  export " not in out, out + errors)
+    code, out, errors = ask(scratch, "export", "runs/large", "--to", "large")
+    report.check("and is exported", code == 0, out + errors)
+
+
+def check_images(scratch, report):
+    """One image, a folder and standard input; also for models that were trained on another format."""
+    image = scratch.path / "data/bars/lying/0.png"
+    shutil.copy(image, scratch.path / "bar.png")
+    code, one, errors = ask(scratch, "predict", "runs/bars_images", "--input", "bar.png")
+    line = json.loads(one) if code == 0 else {}
+    report.check("a single image", code == 0 and line.get("name") == "bar.png" and line["class"] in ("lying", "upright"),
+                 one + errors)
+    with image.open("rb") as given:
+        done = subprocess.run([scratch.binary, "predict", "runs/bars_images", "--input", "-"], cwd=scratch.path,
+                              stdin=given, env=runs.ENVIRONMENT, capture_output=True, check=False)
+    found = json.loads(done.stdout) if done.returncode == 0 else {}
+    report.check("an image from standard input", found == {key: line[key] for key in line if key != "name"} != {},
+                 done.stdout.decode() + done.stderr.decode())
+    code, _, errors = ask(scratch, "predict", "runs/bars_images", "--input", "data/flowers.csv")
+    report.check("a table is no image", code == 3, errors)
+    code, out, errors = ask(scratch, "predict", "runs/job", "--input", "flat")
+    report.check("a run on drawn digits reads images", code == 0 and len(out.splitlines()) == 2 and errors ==
+                 "reading images: --data type=image_folder --data grayscale=true --data 'size=[28, 28]'\n", out + errors)
+    code, out, errors = ask(scratch, "predict", "runs/job", "--input", "data/flowers.csv")
+    report.check("but no table", (code, errors) == (2,
+                 "error: the dataset 'synthetic/glyphs' of the recipe does not read 'data/flowers.csv'\n"
+                 "  hint: add --data type=... for the format of the input, such as type=csv\n"), errors)
 
 
 def check_tags(scratch, report):
@@ -121,6 +165,7 @@ def check_kinds(scratch, report):
     code, out, errors = ask(scratch, "predict", "runs/reviews_jsonl", "--input", "-", given='{"text": "a fine film"}\n')
     line = json.loads(out) if code == 0 else {}
     report.check("how likely a text is", line.get("tokens", 0) > 1 and line["loss"] > 0, out + errors)
+    check_images(scratch, report)
     check_tags(scratch, report)
     code, out, errors = ask(scratch, "predict", "runs/bars_images", "--input", "data/flowers.csv")
     report.check("images are no table", code == 3, errors)
@@ -133,17 +178,17 @@ def check_hub(scratch, report):
         shutil.copy(scratch.path / f"data/{name}.jsonl", scratch.path / f"hub/data/{split}.jsonl")
     part = "{type: hf, path: hub, target: label, tokenizer: data/reviews_tokenizer.json, max_length: 24"
     (scratch.path / "hub.yaml").write_text(
-        "model: {type: bert, layers: 1, heads: 2, width: 32}\ntask: classification\n"
+        "model: {type: bert, num_layers: 1, num_heads: 2, hidden_size: 32}\ntask: classification\n"
         f"data: {{train: {part}}}, eval: {part}, split: test}}}}\ntrain: {{until: 6 steps, batch: 20}}\n")
     code, errors = scratch.call("hub.yaml")
     report.check("a dataset of the hub trains", code == 0, errors)
-    told = (scratch.path / "data/reviews_eval.jsonl").read_text()
-    rows = [json.loads(line)["text"] for line in told.splitlines()]
+    reported = (scratch.path / "data/reviews_eval.jsonl").read_text()
+    rows = [json.loads(line)["text"] for line in reported.splitlines()]
     (scratch.path / "reviews.tsv").write_text("text\n" + "\n".join(rows) + "\n")
     kept = None
     for name, words, given in (
             ("folder", ["--input", "hub"], ""), ("file", ["--input", "hub/data/test.jsonl"], ""),
-            ("lines", ["--input", "-"], told), ("table", ["--input", "reviews.tsv", "--data", "type=tsv", "--data", "header=true"], "")):
+            ("lines", ["--input", "-"], reported), ("table", ["--input", "reviews.tsv", "--data", "type=tsv", "--data", "header=true"], "")):
         code, out, errors = ask(scratch, "predict", "runs/hub", *words, given=given)
         kept = kept or out
         report.check(f"predict reads a {name}", code == 0 and out == kept and len(out.splitlines()) == len(rows), errors)
@@ -157,33 +202,33 @@ def check_refusals(scratch, report):
         report.check(name, found == code and all(word in errors for word in wanted), f"exit {found}\n{errors}")
 
     refused("nothing is written over", ["predict", "runs/table", "--input", "data/flowers.csv", "--output", "out.jsonl"],
-            2, "'out.jsonl' is there already")
+            2, "'out.jsonl' already exists")
     refused("other columns", ["predict", "runs/table", "--input", "data/flowers.csv", "--data", "features=[petal, colour]",
                               "--output", "x.jsonl"], 3, "but the model was trained on")
     report.check("leave nothing", not list(scratch.path.glob("x.jsonl*")))
     refused("no such input", ["predict", "runs/table", "--input", "data/flowers.cvs"], 3,
-            "error: '--input' is 'data/flowers.cvs', which is not there\n  hint: did you mean 'flowers.csv'?\n")
+            "error: '--input' is 'data/flowers.cvs', which does not exist\n  hint: did you mean 'flowers.csv'?\n")
     refused("a folder for a file", ["predict", "runs/table", "--input", "data"], 3,
-            "error: '--input' is 'data', which is a folder, not a file\n  hint: name a file in it, such as 'flowers.csv'\n")
+            "error: '--input' is 'data', which is a folder, not a file\n  hint: give a file in it, such as 'flowers.csv'\n")
     check_moved(scratch, refused)
     refused("an option that is none", ["evaluate", "runs/table", "--data", "pth=x"], 2, "unknown option 'pth'")
     scratch.call("job.yaml", "name=alone", "train.until=1 step", "~data.eval", "~eval")
     refused("no eval data", ["evaluate", "runs/alone"], 2, "the recipe of 'runs/alone' has no eval data")
-    refused("a folder that is no checkpoint", ["evaluate", "data"], 4, "'data' is no checkpoint of accel-run's")
+    refused("a folder that is no checkpoint", ["evaluate", "data"], 4, "'data' is no checkpoint of accel-run: ")
 
 
 def check_moved(scratch, refused):
     """Data that has gone is asked for by the flag that names it."""
     (scratch.path / "data/flowers.csv").rename(scratch.path / "data/moved.csv")
-    refused("eval data that has gone", ["evaluate", "runs/table"], 3, "error: of the eval data 'path' is "
-            "'data/flowers.csv', which is not there\n  hint: say where it is now: --data path=...\n")
+    refused("eval data that has gone", ["evaluate", "runs/table"], 3, "error: eval data: 'path' is "
+            "'data/flowers.csv', which does not exist\n  hint: give the new path: --data path=...\n")
     (scratch.path / "data/moved.csv").rename(scratch.path / "data/flowers.csv")
     (scratch.path / "data/reviews_tokenizer.json").rename(scratch.path / "data/moved.json")
-    told = "error: 'tokenizer' is 'data/reviews_tokenizer.json', which is not there\n  hint: "
+    reported = "error: 'tokenizer' is 'data/reviews_tokenizer.json', which does not exist\n  hint: "
     refused("a tokenizer that has gone", ["predict", "runs/reviews_jsonl", "--input", "data/reviews.jsonl"], 3,
-            told + "say where it is now: --data tokenizer=...\n")
+            reported + "give the new path: --data tokenizer=...\n")
     refused("of a model that writes too", ["generate", "runs/reviews_jsonl", "--prompt", "a"], 3,
-            told + "name one with --tokenizer\n")
+            reported + "name one with --tokenizer\n")
 
 
 def main():
@@ -192,6 +237,7 @@ def main():
         scratch.recipes = pathlib.Path(sys.argv[2]).resolve()
         shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", ignore=shutil.ignore_patterns("gpt2"))
         check_evaluate(scratch, report)
+        check_export(scratch, report)
         check_table(scratch, report)
         check_kinds(scratch, report)
         check_hub(scratch, report)

@@ -97,7 +97,7 @@ def main():
         code, errors, after, own, own_taken, lines, kept = train(sys.argv[1], steps, f"[{{type: mlflow, uri: '{server.url}'}}]")
         print(f"{name}: {own:.2f} s of the training thread, {own_taken:.2f} s of steps, {after:.1f} s after them")
         report.check(f"a {name} server does not end the run", code == 0 and server.asked > 0, f"{code} {errors}")
-        report.check("it is told of, and not for every line", 1 <= len(re.findall("warning", errors)) <= 4, errors)
+        report.check("it is reported, and not for every line", 1 <= len(re.findall("warning", errors)) <= 4, errors)
         report.check("the numbers are the same", lines == exact)
         report.check("what the server is to get is kept", kept == list(range(1, steps + 1)), f"{len(kept)} lines")
         # It has ten seconds at the end; the rest is for a busy machine.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmarks' short form: every work's first losses are PyTorch's, an odd one is told, and other sections work.
+"""The benchmarks' short form: every work's first losses are PyTorch's, an odd one is reported, and other sections work.
 
     bench_short.py ACCEL_RUN BENCH_FOLDER
 

@@ -27,24 +27,29 @@ def check_whole(scratch, report):
                  and "checkpoint_24  step 24, epoch 6 and 0 steps, 384 samples, eval/" in text
                  and text.count(", whole\n") == 2, text)
     code, text = tell(scratch, "inspect", "runs/job")
-    report.check("inspect tells the newest", code == 0 and text.startswith("runs/job/checkpoints/checkpoint_24\n")
+    report.check("inspect prints the newest", code == 0 and text.startswith("runs/job/checkpoints/checkpoint_24\n")
                  and "step 24, epoch 6" in text and "4 tensors, 19090 values" in text
                  and "model.safetensors 76" in text, text)
     code, text = tell(scratch, "inspect", THEIRS)
-    report.check("inspect tells one of Accelerate's", code == 0
+    report.check("inspect prints one of Accelerate's", code == 0
                  and "  written by   Accelerate, in 1 process; the optimizer counts 3 updates\n" in text
                  and "  optimizer    18 tensors, " in text, text)
+    shutil.copytree(THEIRS, scratch.path / "theirs")
+    (scratch.path / "theirs/notes.txt").write_text("from elsewhere")
+    code, text = tell(scratch, "inspect", "theirs")
+    report.check("inspect names the files that are not read", code == 0 and "  written by   Accelerate, in 1 process; "
+                 "the optimizer counts 3 updates; not read: notes.txt\n" in text, text)
     code, text = tell(scratch, "verify", "runs/job")
     report.check("verify goes through all of a run", code == 0 and text.count(": whole\n") == 2, text)
 
 
 def check_differences(scratch, report):
     code, text = tell(scratch, "diff", "runs/job", "runs/job/checkpoints/checkpoint_24")
-    report.check("a checkpoint equals itself", code == 0 and text == "equal to the last bit\n", text)
+    report.check("a checkpoint equals itself", code == 0 and text == "bit-identical\n", text)
     code, text = tell(scratch, "diff", "runs/job/checkpoints/checkpoint_23", "runs/job")
-    report.check("diff tells numbers and tensors", code == 1 and "progress step is 23 and 24\n" in text
+    report.check("diff prints numbers and tensors", code == 1 and "progress step is 23 and 24\n" in text
                  and "model layers.0.weight differs in " in text, text)
-    scratch.call("job.yaml", "name=other", "model.hidden=[12]")
+    scratch.call("job.yaml", "name=other", "model.hidden_sizes=[12]")
     code, text = tell(scratch, "diff", "runs/job", "runs/other")
     report.check("and shapes", code == 1 and "model layers.0.weight has shape [24, 784] and [12, 784]\n" in text,
                  text)
@@ -60,7 +65,7 @@ def check_damaged(scratch, report):
     report.check("verify finds a flipped bit", code == 4 and "checkpoint_23: whole\n" in text
                  and "'optimizer.bin' has checksum " in text, text)
     code, text = tell(scratch, "list", "runs/damaged")
-    report.check("list tells it too", code == 0 and "NOT whole: " in text, text)
+    report.check("list prints it too", code == 0 and "NOT whole: " in text, text)
     code, text = tell(scratch, "inspect", "runs/damaged")
     report.check("inspect refuses it", code == 4 and "is damaged" in text, text)
     for words in (["list", "runs/none"], ["inspect", "runs/none"], ["verify", "job.yaml"]):
@@ -75,7 +80,7 @@ def check_convert(scratch, report):
     report.check("a target may end in a slash", code == 0 and text.startswith("weights/\n  pytorch_model.bin  "), text)
     report.check("nothing else is touched", (scratch.path / "weights.partial").is_dir())
     code, text = tell(scratch, "merge", "runs/job", "weights")
-    report.check("nothing is written over", code == 2 and "'weights' is there already" in text, text)
+    report.check("nothing is written over", code == 2 and "'weights' already exists" in text, text)
     code, text = tell(scratch, "convert", "runs/job", "", "--to", "bin")
     report.check("a target has a name", code == 2 and "the target has no name" in text, text)
     hub = scratch.path / "hub"
@@ -88,7 +93,7 @@ def check_convert(scratch, report):
     content[len(content) // 2] ^= 1
     (scratch.path / "flipped/pytorch_model.bin").write_bytes(content)
     code, text = tell(scratch, "merge", "flipped", "merged")
-    report.check("a flipped bit is found by the CRC", code == 4 and "is not what its CRC-32 says" in text, text)
+    report.check("a flipped bit is found by the CRC", code == 4 and "its CRC-32 does not match" in text, text)
     report.check("no folder is left", not [path for path in scratch.path.iterdir() if ".new-" in path.name])
 
 

@@ -46,7 +46,7 @@ def expect(report, name, found, wanted):
 def check_layers(binary, report):
     with Home(binary) as home:
         (home.path / "c.yaml").write_text(ALONE)
-        expect(report, "the origin of a value is told", home.ask(
+        expect(report, "the origin of a value is reported", home.ask(
             "why", "accelerator.mixed_precision", "job.yaml", "--config", "c.yaml",
             "accelerator.mixed_precision=no", ACCELERATE_MIXED_PRECISION="fp16"),
             (0, "accelerator.mixed_precision is no\n"
@@ -73,10 +73,10 @@ def check_layers(binary, report):
 def check_errors(binary, report):
     with Home(binary) as home:
         (home.path / "c.yaml").write_text("distributed_type: FSDP\nuse_cpu: 3\nnum_machines: 0\n")
-        expect(report, "all that is wrong with a config is told at once",
+        expect(report, "all that is wrong with a config is reported at once",
                home.ask("validate", "job.yaml", "modle=3", "--config", "c.yaml"),
-               (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not split a"
-                       " model over ranks\n    distributed_type: FSDP\n                      ^\n"
+               (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not shard"
+                       " models\n    distributed_type: FSDP\n                      ^\n"
                        "  hint: write 'distributed_type: MULTI_CPU'\n"
                        "c.yaml:2:10: error: 'use_cpu: 3' is neither true nor false\n    use_cpu: 3\n"
                        "             ^\n"
@@ -87,13 +87,13 @@ def check_errors(binary, report):
         expect(report, "a variable that is not supported is refused",
                home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true"),
                (2, "", "environment ACCELERATE_USE_FSDP: error: 'ACCELERATE_USE_FSDP=true' is not supported:"
-                       " accel-run does not split a model over ranks\n    ACCELERATE_USE_FSDP=true\n"
+                       " accel-run does not shard models\n    ACCELERATE_USE_FSDP=true\n"
                        "                        ^\n  hint: unset it\n"))
-        expect(report, "a variable without effect is told", home.ask("validate", "job.yaml", ACCELERATE_LOG_LEVEL="info"),
+        expect(report, "a variable without effect is reported", home.ask("validate", "job.yaml", ACCELERATE_LOG_LEVEL="info"),
                (0, "job.yaml: valid\n", "warning: environment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info'"
-                                        " changes nothing: accel-run has no levels of logging\n"))
+                                        " has no effect: accel-run has no log levels\n"))
         (home.path / "c.yaml").write_text("distributed_type: MULTI_CPU\nnum_processes: -1\n")
-        unknown = (2, "", "c.yaml:2:16: error: nothing says how many processes there are\n    num_processes: -1\n"
+        unknown = (2, "", "c.yaml:2:16: error: the number of processes is not set\n    num_processes: -1\n"
                           "                   ^\n"
                           "  hint: add accelerator.num_processes=N, or 'num_processes' to this file\n")
         # A batch script has that variable too, and is no rank.
@@ -130,8 +130,8 @@ def check_launch(binary, report):
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
         expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_fsdp", "job.yaml"),
-               (2, "", "argument 2: error: '--use_fsdp' is not supported: accel-run does not split a model over"
-                       " ranks\n    --use_fsdp\n    ^\n  hint: leave it out: ranks train on shares of the batch\n"))
+               (2, "", "argument 2: error: '--use_fsdp' is not supported: accel-run does not shard models\n"
+                       "    --use_fsdp\n    ^\n  hint: remove it: training is data parallel\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")
@@ -147,8 +147,8 @@ def check_questions(binary, report):
         before = home.config.read_text()
         report.check("and what was answered", "num_processes: 2" in before and "'bf16'" in before, before)
         expect(report, "'config default' replaces nothing", home.ask("config", "default"),
-               (2, "", f"error: there is a config already: '{home.config}'\n"
-                       "  hint: 'accel-run config' asks anew and replaces it\n"))
+               (2, "", f"error: there is already a config: '{home.config}'\n"
+                       "  hint: 'accel-run config' asks again and replaces it\n"))
         code, _, errors = home.ask("config", answers="cpu\n")
         report.check("answers that end early write nothing", code == 2 and errors == (
             "error: the answers ended before the last question\n"
@@ -158,9 +158,9 @@ def check_questions(binary, report):
         report.check("a .json file is JSON", code == 0 and made["distributed_type"] == "NO", said)
         home.ask("config", "--config_file", "gpus.yaml", answers="gpu\n1\n2\n\n\n\n")
         code, said, errors = home.ask("validate", "job.yaml", "--config", "gpus.yaml")
-        told = "warning: the recipe wants a GPU, and this machine has none: it is checked for one that has\n"
+        reported_text = "warning: the recipe needs a GPU and this machine has none: it is validated for a machine with one\n"
         has_one = any(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia"))
-        report.check("a config for GPUs is valid without", code == 0 and errors == ("" if has_one else told), said + errors)
+        report.check("a config for GPUs is valid without", code == 0 and errors == ("" if has_one else reported_text), said + errors)
         code, said, _ = home.ask("config", "default", "--config-file=e.yaml", "--mixed_precision", "fp16")
         report.check("'config default' asks nothing", (code, said) == (0, "wrote e.yaml\n")
                      and "mixed_precision: 'fp16'" in (home.path / "e.yaml").read_text(), said)
@@ -187,7 +187,7 @@ def check_env(binary, report):
         words = ("accel-run", "libtorch", "compiler", "kernel", "glibc", "cpu", "cores", "memory", "gpu", "config",
                  f"{home.config}\n  distributed_type: 'NO'\n", "ACCELERATE_USE_CPU", "(set)")
         missing = [word for word in words if word not in said]
-        report.check("'env' tells what a report needs", code == 0 and not missing, f"{missing}\n{said}{errors}")
+        report.check("'env' prints what a report needs", code == 0 and not missing, f"{missing}\n{said}{errors}")
         report.check("and no secret", "hush" not in said, said)
         home.keep_default("distributed_type: [\n")
         code, said, _ = home.ask("env")

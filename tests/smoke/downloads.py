@@ -109,13 +109,15 @@ class User:
 
 def check_model(user, hub, cdn, files, report):
     cdn.breaks["/blob?signature=1"] = [1000, 0, 500]
-    code, told = user.call("download", "hf:org/tiny")
-    report.check("a model is downloaded over a bad line", code == 0, told)
+    code, output = user.call("download", "hf:org/tiny")
+    place = user.folder / "hf/hub/models--org--tiny/snapshots" / COMMIT
+    report.check("a model is downloaded over a bad line", code == 0 and output.endswith(
+        f"all files of 'org/tiny' are in {place}\n"), output)
     ranges = [asked for _, asked, _ in cdn.log]
     report.check("by ranges", ranges == [None, "bytes=1000-", "bytes=1000-", "bytes=1500-"], ranges)
     report.check("the token is for the hub only", {token for _, _, token in cdn.log} == {None}
                  and {token for _, _, token in hub.log} == {f"Bearer {TOKEN}"})
-    report.check("and is never told", TOKEN not in told)
+    report.check("and is never printed", TOKEN not in output)
     model = user.folder / "hf/hub/models--org--tiny"
     snapshot = model / "snapshots" / COMMIT
     report.check("it is in the hub's cache", (model / "refs/main").read_text() == COMMIT
@@ -125,13 +127,13 @@ def check_model(user, hub, cdn, files, report):
     recipe.write_text("model: {type: auto, weights: 'hf:org/tiny'}\n"
                       "data: {train: {type: synthetic/addition, length: 64}}\ntrain: {until: 1 step, batch: 4}\n")
     asked = len(hub.log)
-    code, told = user.call("r.yaml")
-    report.check("a recipe trains from it", code == 0, told)
+    code, output = user.call("r.yaml")
+    report.check("a recipe trains from it", code == 0, output)
     report.check("and asks no server", len(hub.log) == asked)
     recipe.write_text(recipe.read_text().replace("org/tiny", "org/other"))
-    code, told = user.call("validate", "r.yaml")
-    report.check("one that is not here is told", code == 2 and "'weights' is 'hf:org/other', which is not on this machine"
-                 in told and "hint: fetch it first: 'accel-run download hf:org/other'" in told, told)
+    code, output = user.call("validate", "r.yaml")
+    report.check("one that is not here is reported", code == 2 and "'weights' is 'hf:org/other', which is not on this machine"
+                 in output and "hint: fetch it first: 'accel-run download hf:org/other'" in output, output)
 
 
 def dataset_files():
@@ -150,28 +152,29 @@ def check_dataset(user, hub, cdn, tokenizer, report):
     publish(hub, cdn, files, "datasets/org/reviews")
     data = f"{{type: hf, path: 'hf:datasets/org/reviews', text: review, target: stars, tokenizer: {tokenizer}}}"
     recipe = user.folder / "reviews.yaml"
-    recipe.write_text(f"model: {{type: bert, layers: 1, heads: 2, width: 8}}\ndata: {{train: {data}, eval: {data}}}\n"
+    recipe.write_text(f"model: {{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8}}\ndata: {{train: {data}, eval: {data}}}\n"
                       "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
-    code, told = user.call("reviews.yaml")
-    report.check("a dataset that is not here is told", code == 2
-                 and "hint: fetch it first: 'accel-run download hf:datasets/org/reviews'" in told, told)
+    code, output = user.call("reviews.yaml")
+    report.check("a dataset that is not here is reported", code == 2
+                 and "hint: fetch it first: 'accel-run download hf:datasets/org/reviews'" in output, output)
     report.check("and nothing is written", not (user.folder / "runs/reviews").exists())
-    code, told = user.call("download", "hf:datasets/org/reviews", "--files", "en/*")
+    code, output = user.call("download", "hf:datasets/org/reviews", "--files", "en/*")
     snapshot = user.folder / "hf/hub/datasets--org--reviews/snapshots" / COMMIT
     here = sorted(str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file())
     report.check("some files of a dataset are downloaded", code == 0 and here == [
-        "README.md", "en/test.jsonl", "en/train-1.jsonl", "en/train-2.jsonl"], (told, here))
-    code, told = user.call("download", "hf:datasets/org/reviews")
+        "README.md", "en/test.jsonl", "en/train-1.jsonl", "en/train-2.jsonl"]
+        and output.endswith(f"those files of 'org/reviews' are in {snapshot}\n"), (output, here))
+    code, output = user.call("download", "hf:datasets/org/reviews")
     report.check("and all that are data", code == 0 and (snapshot / "de/train.jsonl").read_bytes()
-                 == files["de/train.jsonl"] and not (snapshot / "script.py").exists(), told)
+                 == files["de/train.jsonl"] and not (snapshot / "script.py").exists(), output)
     asked = len(hub.log)
-    code, told = user.call("reviews.yaml")
-    report.check("a recipe trains on it, by its splits", code == 0 and "32 samples" in told and "eval 8" in told, told)
+    code, output = user.call("reviews.yaml")
+    report.check("a recipe trains on it, by its splits", code == 0 and "32 samples" in output and "eval 8" in output, output)
     report.check("and asks no server", len(hub.log) == asked)
-    code, told = user.call("reviews.yaml", "data.train.config=fr", "name=other")
-    report.check("a config that it has not is told", code == 3 and "has the configs 'en', not 'fr'" in told, told)
-    code, told = user.call("download", "mnist", "--files", "x")
-    report.check("other sets come whole", code == 2 and "'--files' is for what is of the hub" in told, told)
+    code, output = user.call("reviews.yaml", "data.train.config=fr", "name=other")
+    report.check("a config that it has not is reported", code == 3 and "has the configs 'en', not 'fr'" in output, output)
+    code, output = user.call("download", "mnist", "--files", "x")
+    report.check("other sets come whole", code == 2 and "'--files' selects files of a hub repository" in output, output)
 
 
 def check_refusals(user, hub, cdn, files, report):
@@ -180,14 +183,14 @@ def check_refusals(user, hub, cdn, files, report):
 
     refused("another model", user.call("download", "hf:org/none"), 2, "the hub has no model 'org/none'")
     hub.pages["/api/models/org/gated/revision/main"] = (403, {"X-Error-Code": "GatedRepo"}, b"")
-    refused("a gated model", user.call("download", "hf:org/gated"), 3, "is given only to those who have asked")
+    refused("a gated model", user.call("download", "hf:org/gated"), 3, "'org/gated' is a gated repository")
     hub.pages["/api/models/org/unknown/revision/main"] = (401, {}, b"")
-    refused("without a good token", user.call("download", "hf:org/unknown"), 3, "does not know who asks")
+    refused("without a good token", user.call("download", "hf:org/unknown"), 3, "the hub rejects the token for 'org/unknown'")
     refused("offline", user.call("download", "hf:org/tiny", HF_HUB_OFFLINE="1"), 7, "HF_HUB_OFFLINE is set")
-    refused("a name that is none", user.call("download", "hf:../x"), 2, "names no model or dataset of the hub")
+    refused("a name that is none", user.call("download", "hf:../x"), 2, "is not a model or dataset of the hub")
     refused("something else", user.call("download", "mnits"), 2, "did you mean 'mnist'?")
     hub.pages["/api/models/org/evil/revision/main"] = listing({"config.json": b"{}", "../../x.json": b"{}"})
-    refused("names that lead elsewhere", user.call("download", "hf:org/evil"), 3, "which would lie elsewhere")
+    refused("names that lead elsewhere", user.call("download", "hf:org/evil"), 3, "which escapes the folder")
     cdn.pages["/blob"] = (200, {}, files["model.safetensors"][:-1] + b"!")
     to = user.folder / "mine"
     refused("other bytes", user.call("download", "hf:org/tiny", "--to", str(to)), 3, "has the checksum")
@@ -232,33 +235,34 @@ def sentences():
 
 
 def check_sets(user, hub, tokenizer, report):
-    """What a download leaves in the cache is found there, and what is not there is told first."""
+    """What a download leaves in the cache is found there, and what is not there is reported first."""
     contents = {"mnist": {**digits("train", 40), **digits("t10k", 20)}, "cifar10": {"cifar-10-binary.tar.gz": archive()},
                 "sst2": {"SST-2.zip": sentences()}}
     asked = len(hub.log)
     for name, files in contents.items():
         recipe = user.folder / f"{name}.yaml"
         text = name == "sst2"
-        model = "{type: bert, layers: 1, heads: 2, width: 8}\ntask: classification" if text else "{type: mlp, hidden: [8]}"
+        model = "{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8}\ntask: classification" if text else "{type: mlp, hidden_sizes: [8]}"
         data = f"{{type: {name}, tokenizer: {tokenizer}}}" if text else name
         recipe.write_text(f"model: {model}\ndata: {{train: {data}, eval: {data}}}\n"
                           "train: {until: 2 steps, batch: 4}\neval: {every: 2 steps}\n")
         for verb in ("run", "validate"):
-            code, told = user.call(verb, recipe.name)
-            report.check(f"{name} that is not here is told by {verb}",
-                         code == 2 and f"{name}.yaml:{3 if text else 2}:" in told and f"'{name}' is not on this machine" in told
-                         and f"hint: fetch it first: 'accel-run download {name}'" in told, told)
+            code, output = user.call(verb, recipe.name)
+            report.check(f"{name} that is not here is reported by {verb}",
+                         code == 2 and f"{name}.yaml:{3 if text else 2}:" in output and f"'{name}' is not on this machine" in output
+                         and f"hint: fetch it first: 'accel-run download {name}'" in output, output)
         report.check("but not by show", user.call("show", recipe.name)[0] == 0)
         report.check("and nothing is written", not (user.folder / "runs" / name).exists())
         folder = user.folder / "cache/accel-run/sets" / name
         folder.mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
             (folder / file).write_bytes(content)
-        code, told = user.call(recipe.name)
-        report.check(f"{name} is trained on and evaluated", code == 0 and (user.folder / "runs" / name).exists(), told)
-        code, told = user.call("download", name)
-        report.check("and is not downloaded again", code == 0 and f"in a recipe they are {{type: {name}}}" in told
-                     and str(folder) in told, told)
+        code, output = user.call(recipe.name)
+        report.check(f"{name} is trained on and evaluated", code == 0 and (user.folder / "runs" / name).exists(), output)
+        code, output = user.call("download", name)
+        wanted = "all files of NAME are in FOLDER; in a recipe they are {type: NAME}\n"
+        report.check("and is not downloaded again", code == 0 and output.endswith(
+            wanted.replace("NAME", name).replace("FOLDER", str(folder))), output)
     report.check("nobody was asked", len(hub.log) == asked)
 
 

@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -42,7 +43,7 @@ class Editor:
         return message.get("result", message.get("error"))
 
     def problems(self, path):
-        """What the server tells next of a file."""
+        """The next message of the server about a file."""
         while True:
             message = self.notices.pop(0) if self.notices else self.receive()
             if message.get("method") == "textDocument/publishDiagnostics":
@@ -84,8 +85,13 @@ def check_editing(binary, folder, report):
     path = folder / "r.yaml"
     editor.open(path, "model: {type: mlp, hiden: [3]}\ndata: {train: synthetic/glyphs}\n")
     (wrong,) = editor.problems(path)
-    report.check("a mistake is told", wrong["message"] == "unknown option 'hiden'\nhint: did you mean 'hidden'?"
+    report.check("a mistake is reported", wrong["message"] == "unknown option 'hiden'\nhint: did you mean 'hidden_sizes'?"
                  and wrong["range"] == {"start": {"line": 0, "character": 19}, "end": {"line": 0, "character": 24}}, wrong)
+    editor.change(path, "model: {type: mlp, hidden: [3]}\ndata: {train: synthetic/glyphs}\n")
+    (old,) = editor.problems(path)
+    report.check("a deprecated name is a warning", (old["severity"], old.get("tags")) == (2, [2]) and old["message"]
+                 == "'hidden' is called 'hidden_sizes' now\nhint: write 'hidden_sizes: [3]'"
+                 and old["range"] == {"start": {"line": 0, "character": 19}, "end": {"line": 0, "character": 25}}, old)
     text = "model: {type: auto, weights: nowhere}\ndata: {train: synthetic/addition}\n"
     editor.change(path, text)
     report.check("also one in what a recipe names", "no file" in editor.problems(path)[0]["message"])
@@ -95,11 +101,15 @@ def check_editing(binary, folder, report):
 
     rest = "\ndata: {train: synthetic/glyphs}\n"
     report.check("models are offered", {"mlp", "gpt", "auto"} <= set(labels("model: {type: |}" + rest)))
-    report.check("and their options", "hidden" in labels("model:\n  type: mlp\n  h|" + rest))
+    report.check("and their options", "hidden_sizes" in labels("model:\n  type: mlp\n  h|" + rest))
     report.check("and values", labels("model: mlp\naccelerator: {mixed_precision: |}" + rest)[0] == "no")
-    report.check("and folders' models' options", "kv_heads" in labels("model: {type: auto, |" + rest))
+    report.check("and folders' models' options", "num_kv_heads" in labels("model: {type: auto, |" + rest))
     shown = editor.ask("hover", path, "model: mlp\noptimizer: {type: adamw, l|r: 0.1}" + rest)
     report.check("what an option means is shown", "**optimizer.lr**: a number" in shown["contents"]["value"], shown)
+    shown = editor.ask("hover", path, "model: {type: gpt, wid|th: 64}" + rest)
+    report.check("also of one by a deprecated name", shown["contents"]["value"].startswith(
+        "**model.width**, which is called `hidden_size` now: a whole number"), shown)
+    report.check("which is not offered again", "hidden_size" not in labels("model:\n  type: gpt\n  width: 64\n  h|" + rest))
     led = editor.ask("definition", path, "include: [builtin:quick|start]" + rest)
     report.check("an include leads to its file", led and led["uri"].endswith("/recipes/quickstart.yaml"), led)
     toml = folder / "r.toml"
@@ -114,9 +124,18 @@ def check_editing(binary, folder, report):
 
 def check_noise(binary, report):
     done = subprocess.run([binary, "lsp"], input=b"hello\n", capture_output=True, check=False)
-    report.check("a person is told what it is", done.returncode == 1 and done.stderr ==
-                 b"error: 'hello' where a message of an editor should start\n"
+    report.check("a terminal user gets an explanation", done.returncode == 1 and done.stderr ==
+                 b"error: 'hello', expected the header of a message\n"
                  b"  hint: 'accel-run lsp' is started by editors: see docs/editors.md\n", done.stderr)
+
+
+def check_input(binary, folder, report):
+    """Input that cannot be read, as that of a folder."""
+    unreadable = os.open(folder, os.O_RDONLY)
+    done = subprocess.run([binary, "lsp"], stdin=unreadable, capture_output=True, text=True, check=False)
+    os.close(unreadable)
+    report.check("input that cannot be read is an error", (done.returncode, done.stderr) ==
+                 (7, "error: cannot read from the editor: Is a directory\n"), f"{done.returncode} {done.stderr}")
 
 
 def main():
@@ -126,6 +145,7 @@ def main():
         check_recipes(binary, recipes, report)
         check_editing(binary, pathlib.Path(folder).resolve(), report)
         check_noise(binary, report)
+        check_input(binary, folder, report)
     return 1 if report.failed else 0
 
 

@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,29 +23,50 @@ def expect(report, name, result, code, *words):
 
 def check_recipes(binary, report):
     with runs.Scratch(binary) as scratch:
-        expect(report, "a wrong override names the argument", scratch.call("job.yaml", "modle.hidden=[3]"), 2,
+        expect(report, "a wrong override names the argument", scratch.call("job.yaml", "modle.hidden_sizes=[3]"), 2,
                "argument 2: error: unknown option 'modle'", "did you mean 'model'?")
         report.check("and nothing was written", not scratch.run.exists())
-        expect(report, "a missing recipe", scratch.call("jib.yaml"), 2, "jib.yaml")
+        expect(report, "a missing recipe", scratch.call("jib.yaml"), 2,
+               "error: cannot read the recipe 'jib.yaml': No such file or directory\n  hint: did you mean 'job.yaml'?\n")
+        expect(report, "a missing recipe like no other", scratch.call("no_such.yaml"), 2,
+               "error: cannot read the recipe 'no_such.yaml': No such file or directory\n"
+               "  hint: give an existing recipe file, or write one with 'accel-run new'\n")
         expect(report, "a verb without what it needs", scratch.call("validate"), 2,
-               "error: recipe is required\n  hint: 'accel-run --help' shows the verbs, ")
+               "error: recipe is required\n  hint: 'accel-run --help' lists the verbs, ")
         expect(report, "a metric that is not measured",
-               scratch.call("job.yaml", "checkpoint.keep={best: 1, by: eval/acuracy}"), 2,
+               scratch.call("job.yaml", "checkpoint.keep={best: 1, metric: eval/acuracy}"), 2,
                "no metric is named 'eval/acuracy'", "did you mean 'eval/accuracy'?")
         expect(report, "a model that does not fit the data", scratch.call("job.yaml", "model.inputs=100"), 2,
                "100", "784")
         report.check("and still nothing was written", not scratch.run.exists())
         expect(report, "no step in an epoch", scratch.call("job.yaml", "train.batch=128", "data.train.length=127",
                                                            "data.loader.drop_last=true"), 2,
-               "argument 4: error: no step is left: ", "has 127 samples for batches of 128",
+               "argument 4: error: 'drop_last' leaves no batch: ", "has 127 samples for batches of 128",
                "hint: lower 'train.batch', or leave 'drop_last' out")
         report.check("nor now", not scratch.run.exists())
         expect(report, "one step in an epoch", scratch.call("job.yaml", "name=few", "train.batch=128", "train.until=1 step",
                                                             "data.train.length=127"), 0,
-               "warning: a batch is 128 samples, and the training data has 127: each step is a whole epoch of 127")
+               "warning: the batch of 128 samples is larger than the training set of 127: each optimizer step takes the whole "
+               "set, one epoch")
         expect(report, "an expectation that is not met", scratch.call("job.yaml", "expect={eval/loss: '< 0'}"), 1)
         expect(report, "errors as JSON", scratch.call("--error-format", "json", "validate", "job.yaml", "modle=3"),
                2, '{"severity": "error", "argument": ')
+
+
+def check_machine(binary, report):
+    """What the program is, and whether it can train here."""
+    with runs.Scratch(binary) as scratch:
+        process = scratch.start("--version")
+        shown, errors = process.communicate()
+        report.check("the version names the commit and libtorch", process.returncode == 0 and not errors and
+                     re.fullmatch(r"accel-run \d+\.\d+\.\d+ \([^ ,]+, libtorch \d+\.\d+\.\d+\)\n", shown), shown)
+        process = scratch.start("test")
+        shown, errors = process.communicate()
+        report.check("the self-test lists its parts", not errors and re.sub(r"\d+ ms", "N ms", shown) ==
+                     "testing 2 processes\n  ok  collectives (N ms)\n  ok  sample order (N ms)\n"
+                     "  ok  same weights on all ranks (N ms)\n  ok  canonical reduction equals one process (N ms)\n"
+                     "  ok  mixed precision (N ms)\n  ok  checkpoint and resume (N ms)\nthis machine is ready\n",
+                     shown + errors)
 
 
 def check_scaler(binary, report):
@@ -53,14 +75,14 @@ def check_scaler(binary, report):
             "job.yaml", "accelerator={mixed_precision: fp16, grad_scaler: {init_scale: 1024}}",
             "train.until=1 steps"), 0)
         manifest = (scratch.run / "checkpoints/checkpoint_1/accel_run.json").read_text()
-        report.check("starts with the scale it is told", '"scale":1024' in manifest.replace(" ", ""))
+        report.check("starts with the scale it is reported", '"scale":1024' in manifest.replace(" ", ""))
 
 
 def check_data(binary, report):
     with runs.Scratch(binary) as scratch:
         expect(report, "missing data",
                scratch.call("job.yaml", "data.train={type: npy, inputs: x.npy, targets: y.npy}"), 2,
-               "argument 2: error: 'inputs' is 'x.npy', which is not there", "'targets' is 'y.npy', which is not there")
+               "argument 2: error: 'inputs' is 'x.npy', which does not exist", "'targets' is 'y.npy', which does not exist")
         report.check("and nothing was written", not scratch.run.exists())
         expect(report, "missing data of a run that is planned", scratch.call("plan", "job.yaml", "data.eval.path=x"), 2)
         (scratch.path / "y.npy").write_bytes(b"")
@@ -79,7 +101,7 @@ def check_divergence(binary, report):
 
 def check_resume(binary, report):
     with runs.Scratch(binary) as scratch:
-        expect(report, "resuming no run", scratch.call("resume", "runs/none"), 2, "'runs/none' is no run folder")
+        expect(report, "resuming no run", scratch.call("resume", "runs/none"), 2, "'runs/none' is not a run folder")
         scratch.call("job.yaml", "train.until=12 steps")
         expect(report, "a changed rate needs consent", scratch.call("job.yaml", "train.until=12 steps", "optimizer.lr=1"),
                4, "optimizer.lr: was 0.01, is 1", "--allow optimizer.lr")
@@ -91,7 +113,7 @@ def check_resume(binary, report):
         expect(report, "an override of resume is consent", scratch.call("resume", "runs/job", "train.until=14 steps"), 0)
         expect(report, "a run that has ended says so", scratch.call("resume", "runs/job"), 0)
         expect(report, "another seed is other synthetic data", scratch.call("resume", "runs/job", "seed=1"), 4,
-               "was made: synthetic data is drawn by 'seed', which was 42 and is 1",
+               "since the checkpoint: synthetic data depends on 'seed', which was 42 and is 1",
                "hint: keep the seed, or add --allow data")
         expect(report, "other data", scratch.call("resume", "runs/job", "seed=1", "data.train.length=80"), 0)
 
@@ -138,7 +160,7 @@ def check_lock(binary, report):
 
 def check_full_disk(binary, report):
     """Needs the right to mount; else there is nothing to fill."""
-    with runs.Scratch(binary, runs.JOB.replace("hidden: [24]", "hidden: [512]")) as scratch:
+    with runs.Scratch(binary, runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [512]")) as scratch:
         disk = scratch.path / "runs"
         disk.mkdir()
         mounted = os.geteuid() == 0 and subprocess.run(
@@ -152,12 +174,12 @@ def check_full_disk(binary, report):
             whole = scratch.checkpoints()
             report.check("the checkpoints before it are kept", len(whole) >= 1)
             report.check("nothing half-written is left", not list((scratch.run / "staging").iterdir()))
-            expect(report, "unless it is to go on", scratch.call(
+            expect(report, "unless it is to resume", scratch.call(
                 "job.yaml", "checkpoint.keep.last=9", "checkpoint.on_error=continue"), 0,
-                "the disk is too full", "training goes on, as 'checkpoint.on_error' says")
+                "too little disk space for a checkpoint", "training continues ('checkpoint.on_error' is continue)")
             report.check("still with the checkpoints before", scratch.checkpoints() == whole)
             subprocess.run(["mount", "-o", "remount,size=60m", disk], check=True)
-            expect(report, "and the run goes on from them",
+            expect(report, "and the run resumes from them",
                    scratch.call("job.yaml", "checkpoint.keep.last=1", f"train.until={whole[-1] + 1} steps",
                                 "--allow", "train.until"), 0)
         finally:

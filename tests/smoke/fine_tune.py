@@ -24,8 +24,8 @@ eval: {every: 8 steps, at_start: true}
 accelerator: {num_cpu_threads_per_process: 1}
 checkpoint: {every: 4 steps}
 """
-# No shape of the adapter's is one of the model's, and no dropout hides where a model goes on.
-LORA = ["model.lora={rank: 3, alpha: 9, targets: '*attn*'}", "model.dropout=0", "model.attention_dropout=0",
+# No shape of the adapter's is one of the model's, and no dropout hides where a model continues.
+LORA = ["model.lora={rank: 3, alpha: 9, target_modules: '*attn*'}", "model.dropout=0", "model.attention_dropout=0",
         "model.embedding_dropout=0"]
 
 
@@ -64,7 +64,7 @@ def check_freezing(scratch, report):
     changed = trained(scratch, "frozen")
     report.check("they stay", changed and not [n for n in changed if ".mlp." in n or ".wte." in n], changed)
     code, errors = scratch.call("job.yaml", "name=x", "train.freeze=['*.mlpp.*']")
-    report.check("a pattern without a match is told where it is", code == 2 and "'*.mlpp.*' matches no parameter" in errors,
+    report.check("a pattern without a match is reported where it is", code == 2 and "'*.mlpp.*' matches no parameter" in errors,
                  errors)
     code, errors = scratch.call("job.yaml", "name=x", "train.freeze='*'")
     report.check("so is one that leaves nothing", code == 2 and "'freeze' leaves no parameter to train" in errors, errors)
@@ -79,7 +79,7 @@ def check_recomputing(scratch, report):
     report.check("of the weights either", weights[0] == weights[1])
     (scratch.path / "mlp.yaml").write_text(runs.JOB)
     code, errors = scratch.call("mlp.yaml", "name=x", "train.activation_checkpointing=blocks")
-    report.check("a model without blocks is told", code == 2 and "the model 'mlp' has no blocks" in errors, errors)
+    report.check("a model without blocks is reported", code == 2 and "the model 'mlp' has no blocks" in errors, errors)
 
 
 def check_adapter(scratch, report):
@@ -95,7 +95,7 @@ def check_adapter(scratch, report):
     report.check("it is exported alone", files == ["adapter_config.json", "adapter_model.safetensors"], (result, files))
     again = [*LORA[1:], "model.lora={adapter: adapter}"]
     scratch.call("job.yaml", "name=again", *again)
-    report.check("and goes on where it ended", evaluations(scratch, "again")[0] == end)
+    report.check("and continues where it ended", evaluations(scratch, "again")[0] == end)
 
     scratch.call("export", "runs/lora", "--to", "merged", "--merge")
     scratch.call("job.yaml", "name=merged", *LORA[1:], "model.weights=merged")
@@ -122,7 +122,7 @@ def check_program(scratch, report):
     (scratch.path / "flowers.yaml").write_text((scratch.recipes / "tiny/exported.yaml").read_text())
     shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", dirs_exist_ok=True)
     words = ["train.until=8 steps", "eval.every=8 steps", "eval.at_start=true", "checkpoint.every=4 steps", "~expect"]
-    result = scratch.call("flowers.yaml", "name=program", "model.lora={rank: 2, alpha: 8, also: 'body.1.*'}", *words)
+    result = scratch.call("flowers.yaml", "name=program", "model.lora={rank: 2, alpha: 8, modules_to_save: 'body.1.*'}", *words)
     report.check("a program's adapter is trained", result == (0, ""), result)
     result = scratch.call("export", "runs/program", "--to", "flowers")
     files = sorted(path.name for path in (scratch.path / "flowers").glob("*"))
@@ -130,11 +130,11 @@ def check_program(scratch, report):
     still = ["optimizer={type: sgd, lr: 1e-30}"]  # changes no bit
     result = scratch.call("flowers.yaml", "name=still", "model.lora={adapter: flowers}", *words, *still)
     one, other = (tensors(checkpoint(scratch, run) / "model.safetensors") for run in ("program", "still"))
-    # The module that is trained besides is there with its statistics, which a step goes on with.
+    # The checkpoint has the additional trained module with its running statistics.
     statistics = ("body.1.running_mean", "body.1.running_var", "body.1.num_batches_tracked")
     differing = [name for name in one if one[name] != other[name] and name not in statistics]
-    report.check("it goes on where it ended", result == (0, "") and not differing, (result, differing))
-    report.check("as its evaluation tells", evaluations(scratch, "still")[0] == evaluations(scratch, "program")[-1])
+    report.check("it continues where it ended", result == (0, "") and not differing, (result, differing))
+    report.check("as its evaluation reports", evaluations(scratch, "still")[0] == evaluations(scratch, "program")[-1])
     scratch.call("flowers.yaml", "name=onward", "model.lora={adapter: flowers}", *words)
     scratch.call("flowers.yaml", "name=halved", "model.lora={adapter: flowers}", *words, "--stop-after", "4")
     result = scratch.call("resume", "runs/halved")
@@ -150,7 +150,7 @@ def check_refusals(scratch, report):
             ("nothing to merge", ["runs/once", "--to", "x", "--merge"], "'--merge' merges an adapter, and this model has none"),
             ("nothing to cut", ["runs/lora", "--to", "x", "--max-shard-size", "1 KB"], "an adapter is one file")):
         code, errors = scratch.call("export", *words)
-        report.check(f"{name} is told", code == 2 and text in errors, errors)
+        report.check(f"{name} is reported", code == 2 and text in errors, errors)
     report.check("nothing is written then", not (scratch.path / "x").exists())
 
 

@@ -13,10 +13,10 @@ import sys
 import runs
 
 JOB = """
-model: {type: gpt, layers: 1, heads: 2, width: 32, dropout: 0.1}
+model: {type: gpt, num_layers: 1, num_heads: 2, hidden_size: 32, dropout: 0.1}
 data:
-  train: {type: text, path: data/rhyme.txt, level: chars, context: 16, stride: 4, to: 0.9}
-  eval: {type: text, path: data/rhyme.txt, level: chars, context: 16, from: 0.9}
+  train: {type: text, path: data/rhyme.txt, level: chars, max_seq_len: 16, stride: 4, to: 0.9}
+  eval: {type: text, path: data/rhyme.txt, level: chars, max_seq_len: 16, from: 0.9}
 optimizer: {type: adamw, lr: 0.01}
 train: {until: 12 steps, batch: 16}
 accelerator: {num_cpu_threads_per_process: 1}
@@ -38,7 +38,7 @@ def texts_of(run):
     return [(event["step"], event["text"]) for event in events]
 
 
-def check_samples(scratch, report):
+def check_sampled_texts(scratch, report):
     """What is written during the training changes nothing of it."""
     report.check("a run trains", scratch.call("job.yaml", "model.dropout=0.2")[0] == 0)
     plain = scratch.exact_lines()
@@ -101,21 +101,21 @@ def check_refusals(scratch, report):
 
     refused("no prompt", ["runs/job"], 2, "there is no prompt", "--prompt-file")
     refused("an empty one", ["runs/job", "--prompt", ""], 2,
-            "an empty prompt gives the model nothing to go on from")
+            "the prompt is empty, and the model has no start token")
     refused("a character that was never seen", ["runs/job", "--prompt", "the \u20ac"], 2,
-            'the model has no token for the character "\u20ac"', "characters of the text it was trained on")
+            'the model has no token for the character "\u20ac"', "characters of its training text")
     refused("a file that is not there", ["runs/job", "--prompt-file", "none.txt"], 3, "cannot read the prompts of 'none.txt'")
-    refused("no run at all", ["nothing", "--prompt", "a"], 2, "'nothing' is no folder")
+    refused("no run at all", ["nothing", "--prompt", "a"], 2, "'nothing' is not a folder")
     refused("a folder without a tokenizer", [scratch.recipes / "tiny/data/gpt2", "--prompt", "a"], 3,
             "has no tokenizer.json", "name one with --tokenizer")
     refused("a temperature below 0", ["runs/job", "--prompt", "a", "--temperature", "-1"], 2, "--temperature")
     (scratch.path / "mlp.yaml").write_text(runs.JOB)
     scratch.call("mlp.yaml", "train.until=1 step")
-    refused("a model of pictures", ["runs/mlp", "--prompt", "a"], 2, "the model of 'runs/mlp' writes no texts")
+    refused("a model of pictures", ["runs/mlp", "--prompt", "a"], 2, "the model of 'runs/mlp' is not a language model")
     (scratch.path / "sums.yaml").write_text((scratch.recipes / "tiny/llama.yaml").read_text())
     scratch.call("sums.yaml", "train.until=1 step", "~expect")
     refused("tokens that nothing explains", ["runs/sums", "--prompt", "a"], 2,
-            "the data that 'runs/sums' was trained on does not tell what its tokens mean")
+            "the training data of 'runs/sums' has no tokenizer")
     code, errors = scratch.call("mlp.yaml", "name=x", "callbacks={type: generate, prompts: [a]}")
     report.check("and such a model in training", code == 2 and "'generate' needs a language model" in errors, errors)
 
@@ -125,7 +125,7 @@ def main():
     with runs.Scratch(sys.argv[1], JOB) as scratch:
         scratch.recipes = pathlib.Path(sys.argv[2]).resolve()
         shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", ignore=shutil.ignore_patterns("gpt2"))
-        samples = check_samples(scratch, report)
+        samples = check_sampled_texts(scratch, report)
         check_run(scratch, report, samples)
         check_tokens(scratch, report)
         check_refusals(scratch, report)

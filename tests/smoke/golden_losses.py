@@ -34,7 +34,7 @@ def words_of(model, optimizer, accumulation, tail=None, precision="no"):
     if tail:
         words += ["accelerator.num_processes=2", "data.loader.even_batches=true", "model.dropout=0.0",
                   f"data.loader.drop_last={str(tail == 'dropped').lower()}",
-                  f"data.train.limit={SAMPLES[tail][model]}", f"accelerator.mixed_precision={precision}"]
+                  f"data.train.head={SAMPLES[tail][model]}", f"accelerator.mixed_precision={precision}"]
     return words
 
 

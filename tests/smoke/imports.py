@@ -27,8 +27,18 @@ learning_rate: 0.001
 adapter: lora
 """
 
+QLORA = AXOLOTL.replace("adapter: lora", "adapter: qlora\nload_in_4bit: true")
+GEMMA = AXOLOTL.replace("./gpt2", "google/gemma-0-270m")
+
+TRL = """model_name_or_path: ./gpt2
+dataset_name: reviews.jsonl
+use_peft: true
+max_steps: 3
+per_device_train_batch_size: 4
+"""
+
 TORCHTUNE = """output_dir: out
-model: {_component_: torchtune.models.gpt2}
+model: {_component_: torchtune.models.llama3_2.llama3_2_1b}
 checkpointer: {_component_: torchtune.training.FullModelHFCheckpointer, checkpoint_dir: ./gpt2}
 tokenizer: {_component_: a.b, max_seq_len: 8}
 dataset: {_component_: torchtune.datasets.text_completion_dataset, data_files: reviews.jsonl, column: text}
@@ -66,22 +76,42 @@ def main():
         (scratch.path / "accelerate.yaml").write_text(ACCELERATE)
 
         done("TrainingArguments", scratch.call("import", "args.json", "--to", "trainer.yaml"),
-             "wrote trainer.yaml\n", "gradient_checkpointing: activations are kept", "still to do:\n", "'model' is missing")
+             "args.json: a config of trainer, recognized by per_device_train_batch_size\n", "wrote trainer.yaml\n",
+             "  args.json:1:1", ": report_to -> trackers\n", ": gradient_checkpointing -> train.activation_checkpointing\n",
+             "missing:\n  'model': TrainingArguments have no model\n", "still to do:\n", "'model' is missing")
         text = (scratch.path / "trainer.yaml").read_text()
         report.check("without the token", "hf_secret" not in text, text)
-        done("with model and data they train", scratch.call("trainer.yaml", "model=mlp", "train.until=2 steps",
+        report.check("gradient_checkpointing is in the recipe", "  activation_checkpointing: blocks " in text, text)
+        model = "model={type: vit, patch: 4, hidden_size: 8, num_layers: 2, num_heads: 2}"
+        done("with model and data they train", scratch.call("trainer.yaml", model, "train.until=2 steps",
                                                             "data.train={type: synthetic/glyphs, length: 32}"))
         shutil.copy(recipes / "tiny/data/reviews_tokenizer.json", scratch.path / "gpt2/tokenizer.json")
-        done("axolotl", scratch.call("import", "axolotl.yaml", "--to", "a.yaml"), "adapter: accel-run trains all weights")
+        done("axolotl", scratch.call("import", "axolotl.yaml", "--to", "a.yaml"),
+             "  axolotl.yaml:1: base_model -> vars.model\n", "  axolotl.yaml:12: adapter\n",
+             "defaults of axolotl:\n", "  model.lora.target_modules: ['*.c_attn'] (lora_target_modules)\n")
+        text = (scratch.path / "a.yaml").read_text()
+        report.check("its adapter is in the recipe", "  lora:\n    rank: 8 " in text and "'*.c_attn'" in text, text)
+        (scratch.path / "qlora.yaml").write_text(QLORA)
+        (scratch.path / "gemma.yaml").write_text(GEMMA)
+        (scratch.path / "trl.yaml").write_text(TRL)
+        for name, words in {"qlora.yaml": ("qlora.yaml:12:1: error: adapter: weights are not quantized",
+                                           "qlora.yaml:13:1: error: load_in_4bit: weights are not quantized"),
+                            "gemma.yaml": ("gemma.yaml:1:1: error: base_model: the name 'google/gemma-0-270m' is that of "
+                                           "a model of type 'gemma', which is not available",)}.items():
+            code, errors = scratch.call("import", name, "--to", "refused.yaml")
+            report.check(f"{name} is refused", code == 2 and all(word in errors for word in words), f"exit {code}\n{errors}")
+            report.check(f"{name}: nothing is written", not (scratch.path / "refused.yaml").exists())
+        done("TRL", scratch.call("import", "trl.yaml", "--to", "trl_recipe.yaml"), "a config of trl, recognized by "
+             "model_name_or_path, dataset_name\n", "data.train")
         done("torchtune", scratch.call("import", "tune.yaml", "--to", "t.yaml"))
-        for name in ("a.yaml", "t.yaml"):
+        for name in ("a.yaml", "t.yaml", "trl_recipe.yaml"):
             done(f"{name} is a recipe", scratch.call("validate", name))
-        done("Accelerate's", scratch.call("import", "accelerate.yaml", "--to", "where.yaml"), "gpu_ids: 'gpu_ids' changes nothing on the CPU")
+        done("Accelerate's", scratch.call("import", "accelerate.yaml", "--to", "where.yaml"), "gpu_ids: 'gpu_ids' has no effect on the CPU")
         done("it is a config", scratch.call("validate", "job.yaml", "--config", "where.yaml"))
         code, errors = scratch.call("import", "axolotl.yaml", "--to", "a.yaml")
-        report.check("nothing is written over", code == 2 and "'a.yaml' exists already" in errors, errors)
+        report.check("nothing is written over", code == 2 and "'a.yaml' already exists" in errors, errors)
         code, errors = scratch.call("import", "job.yaml")
-        report.check("a recipe is no foreign config", code == 2 and "is no config of a trainer" in errors, errors)
+        report.check("a recipe is no foreign config", code == 2 and "is not a config of a known trainer" in errors, errors)
     return 1 if report.failed else 0
 
 

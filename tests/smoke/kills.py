@@ -20,9 +20,9 @@ import time
 import runs
 
 # Large enough that a save takes longer than a step, so that most kills strike inside one.
-TORTURED = runs.JOB.replace("hidden: [24]", "hidden: [768, 768]")
+TORTURED = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [768, 768]")
 KEPT = 2  # as runs.JOB says
-# What staging/ holds tells what a process was at when it died.
+# The contents of staging/ show the phase in which a process died.
 PHASES = {"new": "writing a save", "old": "replacing a save", "trash": "rotating one out"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`plan` and `estimate-memory`: what is told, and how they end.   plans.py BINARY"""
+"""`plan` and `estimate-memory`: output and exit codes.   plans.py BINARY"""
 
 import json
 import re
@@ -47,7 +47,7 @@ def numbers(scratch, name):
 
 
 def check_planned_run(scratch):
-    """A run that is planned tells both, makes the same numbers, and a resume foretells its pace."""
+    """A planned run prints both, with the same numbers, and a resume estimates its pace."""
     for name, *words in (("plain", "log.plan=false"), ("planned",)):
         code, out, errors = tell(scratch, "job.yaml", f"name={name}", "train.until=6 steps", *words)
         check(code == 0, errors)
@@ -77,7 +77,7 @@ def main():
         check(re.search(r"^  weights +74.6 KiB +74.6 KiB +74.6 KiB$", out, re.MULTILINE), out)
         check(not (scratch.path / "runs").exists(), "a plan left a run folder")
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "1,two")
-        check(code == 2 and "error: '--ranks' has 'two', which is no number of ranks" in errors, errors)
+        check(code == 2 and "error: '--ranks' has 'two', which is not a number of ranks" in errors, errors)
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
         check_planned_run(scratch)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Signals and deadlines: the job saves, says so, exits with 75, and its next life goes on exactly.
+"""Signals and deadlines: the job saves, says so, exits with 75, and its next life resumes exactly.
 
     preemption.py ACCEL_RUN
 
@@ -19,7 +19,7 @@ STOPS = (signal.SIGTERM, signal.SIGUSR1)
 ATTEMPTS = 5  # to meet every phase of a run
 # Evaluations that take most of the time, saves longer than steps, and data that takes a while to read.
 SLOW = runs.JOB.replace("eval: {type: synthetic/glyphs, length: 32}", "eval: {type: synthetic/glyphs, length: 2048}")
-SLOW = SLOW.replace("every: 8 steps", "every: 4 steps").replace("hidden: [24]", "hidden: [512, 512]")
+SLOW = SLOW.replace("every: 8 steps", "every: 4 steps").replace("hidden_sizes: [24]", "hidden_sizes: [512, 512]")
 
 
 def handles_signals(process):
@@ -62,8 +62,8 @@ def stop_anywhere(binary, report):
         stop_until_done(binary, report, draw, phases, wanted)
         if every_phase(phases):
             break
-    told = ", ".join(f"{count} x {phase}" for phase, count in phases.items())
-    report.check(f"it was stopped {told}", every_phase(phases))
+    output = ", ".join(f"{count} x {phase}" for phase, count in phases.items())
+    report.check(f"it was stopped {output}", every_phase(phases))
 
 
 def every_phase(phases):
@@ -111,7 +111,7 @@ def hold_inside_a_save(scratch, process):
 
 def stop_in_the_first_step(binary, report):
     # A step that takes a second.
-    slow = runs.JOB.replace("hidden: [24]", "hidden: [2000, 2000]").replace("length: 64", "length: 2048")
+    slow = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [2000, 2000]").replace("length: 64", "length: 2048")
     slow = slow.replace("until: 24 steps, batch: 16", "until: 2 steps, batch: 2048, micro_batch: 1024")
     ends = []
     for number in (None, *STOPS):
@@ -163,7 +163,7 @@ def lose_the_eval_data(binary, report):
         report.check("a job is stopped in its first evaluation", process.returncode == 75
                      and scratch.checkpoints()[-1] == 4 and left_evaluation(scratch), str(scratch.checkpoints()))
         code, errors = scratch.call("resume", "runs/job", "~data.eval", "~eval")
-        report.check("without its eval data it goes on to the end", code == 0 and not left_evaluation(scratch), errors)
+        report.check("without its eval data it resumes to the end", code == 0 and not left_evaluation(scratch), errors)
         report.check("as a run that never had any", (scratch.exact_lines(), scratch.weights()) == wanted)
 
 
@@ -187,15 +187,15 @@ def stop_before_the_deadline(binary, report):
     endless = ["job.yaml", "train.until=1000000 steps", "checkpoint.every=never", "eval.every=never"]
     with runs.Scratch(binary) as scratch:
         code, errors = scratch.call(*endless, "checkpoint.deadline=3 s")
-        said = "its deadline is near" in (scratch.run / "metrics.jsonl").read_text()
+        said = "the deadline is near" in (scratch.run / "metrics.jsonl").read_text()
         report.check("a run ends before its deadline", code == 75 and said, f"{code}: {errors}")
         report.check("with a checkpoint", len(scratch.checkpoints()) == 1)
     with runs.Scratch(binary) as scratch:
         process = scratch.start(*endless, "checkpoint.deadline=0.1 s")
-        told, _ = process.communicate()
+        output, _ = process.communicate()
         report.check("one that is over at the start makes no step and does not claim a save",
                      process.returncode == 75 and not scratch.checkpoints()
-                     and "stopped without a checkpoint, as its deadline is near, at step 0" in told, told)
+                     and "stopped without a checkpoint (the deadline is near) at step 0" in output, output)
     with runs.Scratch(binary) as scratch:
         runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = str(int(time.time()) + 3)
         code, errors = scratch.call(*endless)
@@ -205,13 +205,13 @@ def stop_before_the_deadline(binary, report):
         runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = "soon"
         code, errors = scratch.call(*endless)
         del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
-        report.check("an end that is no time is told before anything is written",
+        report.check("an end that is no time is reported before anything is written",
                      code == 2 and "SLURM_JOB_END_TIME is 'soon'" in errors and not scratch.run.exists(), errors)
 
 
 def stop_at_once(binary, report):
     # A step that takes seconds: the first signal only sets a flag, the second ends the process.
-    slow = runs.JOB.replace("hidden: [24]", "hidden: [3000, 3000]").replace("length: 64", "length: 8192")
+    slow = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [3000, 3000]").replace("length: 64", "length: 8192")
     slow = slow.replace("batch: 16", "batch: 8192, micro_batch: 1024")
     with runs.Scratch(binary, slow) as scratch:
         process = scratch.start("job.yaml")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is wrong with a run's folder is told before anything is read, written or trained.
+"""Faults of a run's folder are reported before anything is read, written or trained.
 
     preflight.py ACCEL_RUN
 
@@ -9,6 +9,7 @@ Read-only, forbidden, too small, held by another job; and whose lock is taken ov
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -17,13 +18,13 @@ import time
 
 import runs
 
-HINT = "\n  hint: run in a folder with free space that you may write to\n"
+HINT = "\n  hint: use a writable folder with free disk space\n"
 # Data that is none: who reads it first ends with 3.
 NO_DATA = "data.train={type: npy, inputs: job.yaml, targets: job.yaml}"
 
 
 def expect(report, name, result, code, text):
-    """The whole of what is told on standard error."""
+    """All output on standard error."""
     report.check(name, result == (code, text), f"exit {result[0]}, wanted {code}\n{result[1]}wanted:\n{text}")
 
 
@@ -47,8 +48,8 @@ def check_read_only(binary, report):
     with runs.Scratch(binary) as scratch, mounted(scratch, "size=1m") as disk:
         if disk:
             subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-            expect(report, "a read-only disk is told before data is read", scratch.call("job.yaml", NO_DATA), 7,
-                   f"error: the run folder 'runs/job' cannot be used: '{disk}' cannot be written to:"
+            expect(report, "a read-only disk is reported before data is read", scratch.call("job.yaml", NO_DATA), 7,
+                   f"error: the run folder 'runs/job' cannot be used: '{disk}' is not writable:"
                    f" Read-only file system{HINT}")
             report.check("and nothing is there", not list(disk.iterdir()))
 
@@ -57,7 +58,7 @@ def check_forbidden(binary, report):
     with runs.Scratch(binary) as scratch:
         (scratch.path / "runs").write_text("")
         expect(report, "a file in the folder's place", scratch.call("job.yaml", NO_DATA), 7,
-               f"error: the run folder 'runs/job' cannot be used: '{scratch.path}/runs' is no folder{HINT}")
+               f"error: the run folder 'runs/job' cannot be used: '{scratch.path}/runs' is not a folder{HINT}")
         (scratch.path / "runs").unlink()
         (scratch.path / "runs").mkdir(mode=0o555)
         scratch.path.chmod(0o755)
@@ -69,25 +70,25 @@ def check_forbidden(binary, report):
             if subprocess.run([scratch.binary, "checkpoint", "list", "runs/none"], **nobody).returncode == 2:
                 done = subprocess.run([scratch.binary, "job.yaml", NO_DATA], **nobody)
                 expect(report, "a folder one may not write to", (done.returncode, done.stderr), 7,
-                       f"error: the run folder 'runs/job' cannot be used: '{scratch.path}/runs' cannot be written"
-                       f" to: Permission denied{HINT}")
+                       f"error: the run folder 'runs/job' cannot be used: '{scratch.path}/runs' is not"
+                       f" writable: Permission denied{HINT}")
                 return
         print("skipped a forbidden folder: this user cannot run as another")
 
 
 def check_small(binary, report):
     # 1.6 MB of parameters, and twice that for AdamW, which has nothing of it before the first step.
-    with runs.Scratch(binary, runs.JOB.replace("hidden: [24]", "hidden: [512]")) as scratch, \
+    with runs.Scratch(binary, runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [512]")) as scratch, \
             mounted(scratch, "size=4m") as disk:
         if disk:
             code, errors = scratch.call("job.yaml")
-            report.check("a disk too small for the first save", code == 7 and errors.startswith(
-                "error: the disk is too full for a checkpoint: it needs 49") and errors.endswith(
-                " are free\n  hint: make room, or give the run another folder\n"), f"{code}: {errors}")
-            report.check("is told before training begins", scratch.exact_lines() == [])
+            report.check("a disk too small for the first save", code == 7 and re.fullmatch(
+                r"error: too little disk space for a checkpoint: 49\d+ bytes needed, \d+ free\n"
+                r"  hint: free disk space, or move the run to another folder\n", errors), f"{code}: {errors}")
+            report.check("is reported before training begins", scratch.exact_lines() == [])
             code, errors = scratch.call("job.yaml", "train.until=1 steps", "checkpoint.on_error=continue")
             report.check("or a warning, as 'checkpoint.on_error' says", code == 0 and
-                         "warning: the disk is too full for a checkpoint: it needs 49" in errors, f"{code}: {errors}")
+                         "warning: too little disk space for a checkpoint: 49" in errors, f"{code}: {errors}")
 
 
 def check_no_inodes(binary, report):
@@ -101,14 +102,14 @@ def check_no_inodes(binary, report):
             report.check("keeps its checkpoints and no litter", present and not scratch.staged(), str(present))
             subprocess.run(["mount", "-o", "remount,nr_inodes=200", disk], check=True)
             code, errors = scratch.call("job.yaml")
-            report.check("and the next life goes on once there is room", code == 0, errors)
+            report.check("and the next life resumes once there is room", code == 0, errors)
 
 
 def check_held(binary, report):
     with runs.Scratch(binary) as scratch:
         first = scratch.start("job.yaml", "train.until=100000 steps", "checkpoint.every=never")
         scratch.wait_for_lock(first)
-        expect(report, "a job in use is told before data is read", scratch.call("job.yaml", NO_DATA), 2,
+        expect(report, "a job in use is reported before data is read", scratch.call("job.yaml", NO_DATA), 2,
                f"error: run folder 'runs/job' is in use by process {first.pid} on host '{socket.gethostname()}'\n"
                "  hint: wait for it, stop it, or give this run another name\n")
         first.send_signal(signal.SIGTERM)
@@ -119,17 +120,17 @@ def check_held(binary, report):
 def check_stale(binary, report):
     boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     here, other = socket.gethostname(), "0c5a8c5e-0000-4000-8000-000000000000"
-    taken = ("warning: run folder 'runs/job' was last held by process 1 on host 'elsewhere', which never let go of"
-             " it and is taken for dead: if it still runs, stop it\n")
+    taken = ("warning: run folder 'runs/job' was locked by process 1 on host 'elsewhere', which did not release"
+             " the lock and is assumed dead: if it still runs, stop it\n")
     with runs.Scratch(binary) as scratch:
-        for name, host, started, told in (
+        for name, host, started, output in (
                 ("a killed process", here, boot, ""),
                 ("one before the machine was restarted", here, other, ""),
                 ("one of another container of this machine", "elsewhere", boot, ""),
                 ("one of another machine", "elsewhere", other, taken)):
             scratch.run.mkdir(parents=True, exist_ok=True)
             (scratch.run / "run.lock").write_text(f"process 1 on host '{host}'\nboot {started}\n")
-            expect(report, f"the lock of {name} is taken over", scratch.call("job.yaml", "train.until=1 steps"), 0, told)
+            expect(report, f"the lock of {name} is taken over", scratch.call("job.yaml", "train.until=1 steps"), 0, output)
 
 
 def check_race(binary, report):
@@ -147,8 +148,8 @@ def check_race(binary, report):
                     job.send_signal(signal.SIGTERM)
             errors = [job.communicate()[1] for job in jobs]
             outcomes.append(sorted(job.returncode for job in jobs))
-            told = sum("is in use by" in text for text in errors)
-            if told != 3:
+            output = sum("is in use by" in text for text in errors)
+            if output != 3:
                 report.check("each loser of a race names the winner", False, "\n".join(errors))
     report.check("of jobs that start at once one runs", outcomes == [[2, 2, 2, 75]] * 5, str(outcomes))
 

@@ -31,7 +31,7 @@ checkpoint: {every: never, at_end: true}
 """
 
 TOKENS = """
-model: {type: gpt, layers: 1, heads: 2, width: 16}
+model: {type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}
 task: causal_lm
 data:
   train: {type: npy, inputs: inputs.npy, targets: targets.npy}
@@ -149,7 +149,7 @@ def check_hooks(report):
 
 
 RESNET = """
-model: {type: resnet, width: 4}
+model: {type: resnet, embedding_size: 4}
 data:
   train: {type: synthetic/glyphs, length: 21}
   loader: {workers: 0}

@@ -11,7 +11,7 @@ import runs
 
 # 88 samples in windows of 16: every epoch ends with one of 8. Micro-batches of 4 suit 1, 2 and 4 ranks.
 JOB = """
-model: {type: mlp, hidden: [24], dropout: 0.3}
+model: {type: mlp, hidden_sizes: [24], dropout: 0.3}
 data:
   train: {type: synthetic/glyphs, length: 88}
   eval: {type: synthetic/glyphs, length: 32}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank is killed at a collective: all end at once, say where, and the next life goes on exactly.
+"""A rank is killed at a collective: all end at once, say where, and the next life resumes exactly.
 
     ranks_deaths.py ACCEL_RUN [all]
 
@@ -26,7 +26,7 @@ FIRST_LINE = re.compile(
     r" (?:at step (?P<step>[123])|before its first step),"
     r" (?P<where>in|(?:in phase '(?:data|training|evaluation|saving)', )?after) collective (?P<sequence>\d+) '(?P<name>[^']+)'"
     r" \(process (?P<pid>\d+) on host '(?P<host>[^']+)'\)$")
-HINT = "  hint: go on from the last checkpoint: accel-run resume runs/job"
+HINT = "  hint: resume with: accel-run resume runs/job"
 
 
 def children_of(process):
@@ -78,15 +78,15 @@ class Death:
         if self.listens or self.temporary:
             yield f"left behind: listens {self.listens}, temporary files {self.temporary}"
         lines = self.errors.splitlines()
-        told = FIRST_LINE.match(lines[0] if lines else "")
-        if not told or lines[1:2] != [HINT]:
-            yield "told otherwise"
+        output = FIRST_LINE.match(lines[0] if lines else "")
+        if not output or lines[1:2] != [HINT]:
+            yield "another report"
             return
-        if (int(told["rank"]), int(told["pid"]), told["host"]) != (self.rank, self.pid, socket.gethostname()):
+        if (int(output["rank"]), int(output["pid"]), output["host"]) != (self.rank, self.pid, socket.gethostname()):
             yield f"names another process than {self.pid}"
         # A little later it may have come out of the collective, and into the next one.
-        where = {"before": told["where"] == "in", "after": told["where"] != "in", "during": True}[self.when]
-        if not where or int(told["sequence"]) - self.sequence not in range(3 if self.when == "during" else 1):
+        where = {"before": output["where"] == "in", "after": output["where"] != "in", "during": True}[self.when]
+        if not where or int(output["sequence"]) - self.sequence not in range(3 if self.when == "during" else 1):
             yield "names another place"
 
 
@@ -158,7 +158,7 @@ def main():
     middle, worst = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
     print(f"{len(seconds)} deaths in {time.monotonic() - start:.0f} s; all gone after {middle:.3f} s (p50),"
           f" {worst:.3f} s (p99), {seconds[-1]:.3f} s (most)")
-    report.check("every one ends all at once, is told, leaves nothing behind and can be gone on from exactly", not faults,
+    report.check("every one ends all at once, is reported, leaves nothing behind and can be resumed exactly", not faults,
                  f"{len(faults)} faults\n" + "\n".join(faults))
     return 1 if report.failed else 0
 

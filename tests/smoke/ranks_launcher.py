@@ -25,10 +25,10 @@ STOPPED = rank_runs.JOB.replace("until: 24 steps", "until: 400 steps").replace("
 TIMEOUT = 3  # seconds, as the recipe's
 GONE_WITHIN = 2
 HANGING = re.compile(
-    r"error: rank (?P<missing>\d) (?:did not come to collective (?P<sequence>\d+) '[^']+' within|has been stopped for) 3 s\n"
+    r"error: rank (?P<missing>\d) (?:did not reach collective (?P<sequence>\d+) '[^']+' within|has been stopped for) 3 s\n"
     r"  rank (?P=missing): (?P<state>stopped|running) [^\n]*\(process (?P<pid>\d+)[^\n]*\)\n"
     r"  rank (?P<other>\d): (?:running at step [^\n]*\(process \d+[^\n]*\)|ended with exit code 6)\n"
-    r"  hint: go on from the last checkpoint: accel-run resume runs/job\n")
+    r"  hint: resume with: accel-run resume runs/job\n")
 
 
 def killed_at_random(scratch, draw):
@@ -51,7 +51,7 @@ def check_orphans(binary, report, kills):
             seconds.append(killed_at_random(scratch, draw))
             scratch.end_all()
         code, errors = scratch.call("job.yaml", "--stop-after", "1")
-        report.check("the next life goes on", code == 75, errors)
+        report.check("the next life resumes", code == 75, errors)
     late = seconds.count(None)
     most = max((taken for taken in seconds if taken is not None), default=0)
     report.check(f"launcher killed {kills} times: all gone after {most:.3f} s at most", not late, f"{late} times not")
@@ -98,10 +98,10 @@ def check_hang(binary, report, draw, how):
         took, left = time.monotonic() - start, scratch.wait_until_gone(GONE_WITHIN)
         scratch.end_all()
         _, errors = process.communicate()
-        told = HANGING.fullmatch(errors)
-        named = told and (int(told["missing"]), int(told["other"]), int(told["pid"])) == (rank, 1 - rank, pid) and (
-            told["state"] == ("stopped" if how == "stopped" else "running"))
-        report.check(f"rank {rank} {how}: told after {took:.2f} s", process.returncode == 6 and named
+        output = HANGING.fullmatch(errors)
+        named = output and (int(output["missing"]), int(output["other"]), int(output["pid"])) == (rank, 1 - rank, pid) and (
+            output["state"] == ("stopped" if how == "stopped" else "running"))
+        report.check(f"rank {rank} {how}: reported after {took:.2f} s", process.returncode == 6 and named
                      and left is not None and took <= TIMEOUT + rank_runs.within(1), f"exit {process.returncode}, left {left}\n{errors}")
 
 
@@ -149,7 +149,7 @@ def check_stops(binary, report, name, count, whom):
 
 def check_second_interrupt(binary, report):
     """A step that takes seconds: the second Ctrl-C does not wait for its end."""
-    slow = LONG.replace("hidden: [24]", "hidden: [3000, 3000]").replace("length: 88", "length: 8192")
+    slow = LONG.replace("hidden_sizes: [24]", "hidden_sizes: [3000, 3000]").replace("length: 88", "length: 8192")
     slow = slow.replace("batch: 16, micro_batch: 4", "batch: 8192, micro_batch: 1024")
     with rank_runs.Scratch(binary, slow) as scratch:
         process = scratch.start("job.yaml")
@@ -179,7 +179,7 @@ def check_restart(binary, report, rank):
         lines = errors.splitlines()
         report.check(f"rank {rank} killed, max_restarts 1: the run comes to its end", process.returncode == 0
                      and len(lines) == 2 and re.match(rf"warning: rank {rank} was killed by signal 9 \(SIGKILL\) at", lines[0])
-                     and lines[1] == "warning: starting all ranks again, 1 of at most 1 times", errors)
+                     and lines[1] == "warning: restarting all ranks (1 of at most 1 restarts)", errors)
         report.check("which is that of a run left alone", scratch.end() == wanted)
 
 

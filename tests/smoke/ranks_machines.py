@@ -122,7 +122,7 @@ def check_same_record(binary, networks, report):
         for machine in (0, 1):
             machines.boot(machine, "optimizer.lr=0.02", "train.until=30 steps", "--allow", "train.until")
         changed = r"error: the recipe has changed since the checkpoint:\n  optimizer.lr: was 0.01, is 0.02\n" \
-                  r"  hint: to go on with the new values add --allow optimizer.lr\n"
+                  r"  hint: to resume with the new values add --allow optimizer.lr\n"
         expect(machines, report, "what one refuses to resume, both tell", {0: (4, changed), 1: (4, changed)}, 10)
 
 
@@ -139,7 +139,7 @@ def check_asked_to_stop(binary, networks, report):
 
 def check_lost_machine(binary, networks, report):
     lost = (r"error: rank {} lost another rank in collective \d+ '[^']+': [A-Z][^\n]+\n"
-            r"  hint: what ended that one is in its own log\n")
+            r"  hint: its own log has the cause\n")
     for victim in (0, 1):
         with Machines(binary, networks) as machines:
             for machine in (0, 1):
@@ -154,8 +154,8 @@ def check_lost_machine(binary, networks, report):
         machines.wait_for_step(machines.started[0], 2)
         name, end = networks[1]
         ip("-n", name, "link", "set", end, "down")
-        silent = (r"error: rank {0} waited for the others for longer than 'accelerator.timeout' in collective \d+ '[^']+'\n"
-                  r"  hint: look for the rank that did not come, or raise the time\n")
+        silent = (r"error: rank {0} waited for other ranks longer than 'accelerator.timeout' in collective \d+ '[^']+'\n"
+                  r"  hint: find the rank that does not respond, or raise the timeout\n")
         expect(machines, report, "the cable breaks", {m: (6, silent.format(m)) for m in (0, 1)}, TIMEOUT + 3)
         ip("-n", name, "link", "set", end, "up")
 
@@ -169,46 +169,46 @@ def check_preflight(binary, networks, report):
             report.check(f"{name}: nothing is written", not (machines.path / "runs").exists())
 
     case("machine 1 never starts", {0: (6, r"error: rank 1 did not join within 3 s\n"
-         r"  hint: look at the machines that did not start, or raise 'accelerator.join_timeout'\n")}, (0, [], {}))
-    case("machine 0 never starts", {1: (6, rf"error: nothing answers at '{ADDRESSES[0]}' port {PORT} after 3 s:"
-         r" Connection refused\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
-         r" 'join_timeout' says how long to wait\n")}, (1, [], {}))
+         r"  hint: check the machines that did not start, or raise 'accelerator.join_timeout'\n")}, (0, [], {}))
+    case("machine 0 never starts", {1: (6, rf"error: no connection to '{ADDRESSES[0]}' port {PORT} within 3 s:"
+         r" Connection refused\n  hint: start accel-run on machine 0 too, and open its port in the firewall;"
+         r" 'join_timeout' is the time to wait\n")}, (1, [], {}))
     other = rf"error: rank 1 \({SELF}\) has another recipe than rank 0 \({SELF}\)\n" \
             r"  hint: start all machines with the same recipe and the same overrides\n"
     case("another recipe", {m: (2, other) for m in (0, 1)}, (0, [], {}), (1, ["optimizer.lr=0.02"], {}))
-    count = rf"error: rank [23] \({SELF}\) wants 4 ranks, rank 0 \({SELF}\) wants 2\n" \
-            r"  hint: give all machines the same 'num_processes' and 'num_machines'\n"
+    count = rf"error: rank [23] \({SELF}\) is configured for 4 ranks, rank 0 \({SELF}\) for 2\n" \
+            r"  hint: set the same 'num_processes' and 'num_machines' on all machines\n"
     case("another number of processes", {0: (2, count)}, (0, [], {}), (1, [rank_runs.on(4)], {}))
-    twice = rf"error: two processes claim to be rank 0: {SELF}, and {SELF}\n" \
-            r"  hint: give each machine its own 'accelerator.machine_rank'\n"
-    not_here = rf"error: 'main_process_ip' is '{ADDRESSES[0]}', not this machine's\n" \
+    twice = rf"error: two processes have rank 0: {SELF}, and {SELF}\n" \
+            r"  hint: set another 'accelerator.machine_rank' on each machine\n"
+    not_here = rf"error: 'main_process_ip' is '{ADDRESSES[0]}', which is not an address of this machine\n" \
                r"  hint: 'machine_rank' is 0 only on the machine with that address\n"
     missing = r"error: rank 1 did not join within 3 s\n" \
-              r"  hint: look at the machines that did not start, or raise 'accelerator.join_timeout'\n"
+              r"  hint: check the machines that did not start, or raise 'accelerator.join_timeout'\n"
     case("machine 0 twice", {0: (6, missing), 1: (2, not_here)}, (0, [], {}), (1, [], {"rank": 0}))
-    case("a name that nobody knows", {0: (2, r"error: 'main_process_ip' is 'nowhere.invalid', which is not known:"
-         r" [^\n]+\n  hint: give the address of machine 0, or a name that all machines know\n")},
+    case("a name that nobody knows", {0: (2, r"error: 'main_process_ip' is 'nowhere.invalid', which cannot be resolved:"
+         r" [^\n]+\n  hint: give the address of machine 0, or a name that all machines resolve\n")},
          (0, [], {"ip": "nowhere.invalid"}))
-    case("an address that no way leads to", {1: (6, rf"error: nothing answers at '192.0.2.1' port {PORT} after 3 s:"
-         r" Network is unreachable\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
-         r" 'join_timeout' says how long to wait\n")}, (1, [], {"ip": "192.0.2.1"}))
-    case("an address that nobody has", {1: (6, rf"error: nothing answers at '10.213.7.77' port {PORT} after 3 s:"
-         r" [^\n]+\n  hint: start accel-run on machine 0 too, and let its port through the firewall;"
-         r" 'join_timeout' says how long to wait\n")}, (1, [], {"ip": "10.213.7.77"}))
+    case("an address that no way leads to", {1: (6, rf"error: no connection to '192.0.2.1' port {PORT} within 3 s:"
+         r" Network is unreachable\n  hint: start accel-run on machine 0 too, and open its port in the firewall;"
+         r" 'join_timeout' is the time to wait\n")}, (1, [], {"ip": "192.0.2.1"}))
+    case("an address that nobody has", {1: (6, rf"error: no connection to '10.213.7.77' port {PORT} within 3 s:"
+         r" [^\n]+\n  hint: start accel-run on machine 0 too, and open its port in the firewall;"
+         r" 'join_timeout' is the time to wait\n")}, (1, [], {"ip": "10.213.7.77"}))
 
 
 def check_twice_on_machine_one(binary, networks, report):
-    """Of three launchers two say that they are machine 1: the one that comes too late is told, or all are."""
+    """Of three launchers two say that they are machine 1: the one that comes too late is reported, or all are."""
     with Machines(binary, networks) as machines:
         machines.boot(0)
         machines.boot(1)
         machines.started["again"] = machines.started.pop(1)
         machines.boot(1)
         found = sorted(machines.ends().values())
-        twice = re.compile(rf"error: two processes claim to be rank 1: {SELF}, and {SELF}\n"
-                           r"  hint: give each machine its own 'accelerator.machine_rank'\n")
-        told = [code == 2 and twice.fullmatch(errors) is not None for code, errors in found]
-        report.check("machine 1 twice", all(told) or (found[:2] == [(0, ""), (0, "")] and told[2]), f"{found}")
+        twice = re.compile(rf"error: two processes have rank 1: {SELF}, and {SELF}\n"
+                           r"  hint: set another 'accelerator.machine_rank' on each machine\n")
+        output = [code == 2 and twice.fullmatch(errors) is not None for code, errors in found]
+        report.check("machine 1 twice", all(output) or (found[:2] == [(0, ""), (0, "")] and output[2]), f"{found}")
 
 
 def check_busy_port(binary, networks, report):
@@ -219,7 +219,7 @@ def check_busy_port(binary, networks, report):
         busy.stdout.readline()
         machines.boot(0)
         expect(machines, report, "a port in use", {0: (2, rf"error: 'main_process_port' {PORT} is in use by process"
-               rf" {busy.pid} \('[^']+'\)\n  hint: stop that, or give all machines another port\n")}, 5)
+               rf" {busy.pid} \('[^']+'\)\n  hint: stop that process, or give all machines another port\n")}, 5)
         busy.kill()
         busy.communicate()
 

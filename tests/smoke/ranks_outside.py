@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -61,8 +62,8 @@ def start(scratch, launcher, *words):
 
 def ends(processes):
     """[(exit code, standard output, standard error)], by rank."""
-    told = [process.communicate(timeout=120) for process in processes]
-    return [(process.returncode, *texts) for process, texts in zip(processes, told)]
+    reported = [process.communicate(timeout=120) for process in processes]
+    return [(process.returncode, *texts) for process, texts in zip(processes, reported)]
 
 
 def check_launcher(binary, report, launcher, wanted):
@@ -94,10 +95,47 @@ def check_death(binary, report, rank):
         killed = time.monotonic()
         code, _, errors = ends(processes)[1 - rank]
         took = time.monotonic() - killed
-        told = re.fullmatch(rf"error: rank {1 - rank} lost another rank in collective \d+ '[^']+': (?!\[)[^\n]+\n"
-                            r"  hint: what ended that one is in its own log\n", errors)
-        report.check(f"rank {rank} dies: the other ends after {took:.2f} s", code == 5 and told is not None and took < rank_runs.within(2),
+        reported = re.fullmatch(rf"error: rank {1 - rank} lost another rank in collective \d+ '[^']+': (?!\[)[^\n]+\n"
+                            r"  hint: its own log has the cause\n", errors)
+        report.check(f"rank {rank} dies: the other ends after {took:.2f} s", code == 5 and reported is not None and took < rank_runs.within(2),
                      f"exit {code}: {errors}")
+
+
+def check_lost_before_training(binary, report):
+    """Rank 0 ends while rank 2 is awaited."""
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        port = free_port()
+        variables = [{name: str(value) for name, value in (torchrun(rank, port) | {"WORLD_SIZE": 3, "LOCAL_WORLD_SIZE": 3}).items()}
+                     for rank in (0, 1)]
+        processes = [scratch.start("job.yaml", "train.batch=24", **each) for each in variables]
+        shown = processes[0].stdout.readline()
+        while shown and not shown.startswith("waiting for rank 2"):
+            shown = processes[0].stdout.readline()
+        processes[0].kill()
+        code, _, errors = ends(processes)[1]
+        report.check("rank 0 dies before training: the other ends", code == 5 and
+                     re.fullmatch(r"error: rank 1 lost rank 0 before training: [^\n]+\n  hint: see the log of rank 0\n", errors)
+                     is not None, f"exit {code}: {errors}")
+
+
+def check_hidden_folder(binary, report):
+    """Rank 1 does not have the folder from which rank 0 resumes, as on a machine with separate disks."""
+    if os.geteuid() != 0:
+        print("skipped a hidden folder: not allowed to mount a tmpfs")
+        return
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        scratch.call("job.yaml")
+        port = free_port()
+        variables = [{name: str(value) for name, value in torchrun(rank, port).items()} for rank in (0, 1)]
+        hidden = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none runs && exec \"$@\"", "sh"]
+        processes = [scratch.start("job.yaml", **variables[0]),
+                     subprocess.Popen([*hidden, scratch.binary, "job.yaml"], cwd=scratch.path, text=True,
+                                      env=scratch.environment(**variables[1]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)]
+        code, _, errors = ends(processes)[1]
+        checkpoint = scratch.path / "runs/job/checkpoints/checkpoint_24"
+        report.check("a rank without the checkpoint names it", (code, errors) == (
+            4, f"error: rank 1 cannot read '{checkpoint}', from which rank 0 resumes\n"
+            "  hint: put the run folder on a file system that all machines share\n"), f"exit {code}: {errors}")
 
 
 def check_stopped(binary, report):
@@ -108,10 +146,20 @@ def check_stopped(binary, report):
         stopped = time.monotonic()
         _, errors = processes[0].communicate(timeout=60)
         took = time.monotonic() - stopped
-        told = re.fullmatch(r"error: rank 0 waited for the others for longer than 'accelerator\.timeout' in collective \d+"
-                            r" '[^']+'\n  hint: look for the rank that did not come, or raise the time\n", errors)
+        reported = re.fullmatch(r"error: rank 0 waited for other ranks longer than 'accelerator\.timeout' in collective \d+"
+                            r" '[^']+'\n  hint: find the rank that does not respond, or raise the timeout\n", errors)
         report.check(f"rank 1 is stopped: the other ends after {took:.2f} s", processes[0].returncode == 6
-                     and told is not None and took < 3 + rank_runs.within(1), f"exit {processes[0].returncode}: {errors}")
+                     and reported is not None and took < 3 + rank_runs.within(1), f"exit {processes[0].returncode}: {errors}")
+
+
+def check_fault(binary, report):
+    """A fault to inject that is none."""
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        process = scratch.start("job.yaml", "accelerator.num_processes=2", ACCEL_RUN_FAULT="jump:0:1:during")
+        _, errors = process.communicate()
+        report.check("a fault that is none is refused", process.returncode == 2 and
+                     "error: ACCEL_RUN_FAULT is 'jump:0:1:during', which is not a fault\n"
+                     "  hint: give ACTION:RANK:SEQUENCE:WHEN, such as kill:1:7:during\n" in errors, errors)
 
 
 def check_alone(binary, report):
@@ -135,7 +183,10 @@ def main():
     for rank in (0, 1):
         check_stop(binary, report, wanted, rank)
         check_death(binary, report, rank)
+    check_lost_before_training(binary, report)
+    check_hidden_folder(binary, report)
     check_stopped(binary, report)
+    check_fault(binary, report)
     check_alone(binary, report)
     print(f"{time.monotonic() - begun:.0f} s")
     return 1 if report.failed else 0

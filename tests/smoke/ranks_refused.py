@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ranks cannot do is told before anything is written, in the same words every time.
+"""What ranks cannot do is reported before anything is written, in the same words every time.
 
     ranks_refused.py ACCEL_RUN
 """
@@ -34,20 +34,20 @@ WORDS = {
                     "'batch' counts the samples of all ranks: make it a multiple")),
     "canonical with 3 ranks": (
         [rank_runs.on(3), "train.batch=12", CANONICAL], 2,
-        at_argument(4, CANONICAL, "canonical", "'reduction' canonical takes 1, 2, 4, 8, ... ranks, not 3",
+        at_argument(4, CANONICAL, "canonical", "'reduction' canonical needs 1, 2, 4, 8, ... ranks, not 3",
                     "use another number of processes, or bucketed")),
     "canonical without micro_batch": (
         [rank_runs.on(2), "train.micro_batch=auto", CANONICAL], 2,
-        at_argument(4, CANONICAL, "canonical", "'reduction' canonical wants 'train.micro_batch'",
-                    "sums are the same for any number of ranks only if micro-batches are")),
+        at_argument(4, CANONICAL, "canonical", "'reduction' canonical needs 'train.micro_batch'",
+                    "sums are independent of the number of ranks only with fixed micro-batches")),
     "canonical with a hook that rounds": (
         [rank_runs.on(2), CANONICAL, "accelerator.ddp.comm_hook=bf16"], 2,
-        at_argument(3, CANONICAL, "canonical", "'reduction' canonical cannot keep its promise with 'ddp.comm_hook'",
+        at_argument(3, CANONICAL, "canonical", "'reduction' canonical does not support 'ddp.comm_hook'",
                     "leave one of the two out")),
     "canonical with running statistics": (
         [rank_runs.on(2), CANONICAL, "model!={type: resnet}"], 2,
-        at_argument(3, CANONICAL, "canonical", "'reduction' canonical cannot keep the running statistics in"
-                    " 'bn1.running_mean' the same for any number of ranks",
+        at_argument(3, CANONICAL, "canonical", "'reduction' canonical does not support the running statistics"
+                    " 'bn1.running_mean', which depend on the number of ranks",
                     "use a model without batch norm, or bucketed")),
     "no processes": (
         [rank_runs.on(0)], 2,
@@ -59,25 +59,25 @@ WORDS = {
     "a machine too many": (
         [*TWO_MACHINES, "accelerator.machine_rank=2"], 2,
         at_argument(5, "accelerator.machine_rank=2", "2", "'machine_rank' is 2, but there are 2 machines",
-                    "machines are counted from 0")),
+                    "machine ranks start at 0")),
     "processes that machines cannot share": (
         [*TWO_MACHINES, rank_runs.on(3)], 2,
-        at_argument(5, rank_runs.on(3), "3", "3 processes cannot be shared alike by 2 machines",
-                    "'num_processes' counts those of all machines")),
+        at_argument(5, rank_runs.on(3), "3", "3 processes cannot be divided evenly among 2 machines",
+                    "'num_processes' is the total over all machines")),
     "machines that cannot meet": (
         ["accelerator.num_machines=2"], 2,
         at_argument(2, "accelerator.num_machines=2", "2", "'main_process_ip' is missing",
                     "give the address of machine 0, the same on all machines")
         + at_argument(2, "accelerator.num_machines=2", "2", "'main_process_port' is missing",
-                      "give a port that is free on machine 0, the same on all machines, such as 29500")),
+                      "give a free port of machine 0, the same on all machines, such as 29500")),
     "an address that nobody uses": (
         ["accelerator.main_process_ip=10.0.0.1"], 2,
-        at_argument(2, "accelerator.main_process_ip=10.0.0.1", "10", "'main_process_ip' changes nothing on one machine",
+        at_argument(2, "accelerator.main_process_ip=10.0.0.1", "10", "'main_process_ip' has no effect on one machine",
                     "leave it out, or set 'num_machines'")),
     "less data than one batch": (
         [rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 2,
         at_argument(4, "data.loader.drop_last=true", "true",
-                    "no step is left: 'drop_last' leaves out an epoch's last, short batch, and the training data has 8"
+                    "'drop_last' leaves no batch: the training data has 8"
                     " samples for batches of 16", "lower 'train.batch', or leave 'drop_last' out")),
 }
 
@@ -85,11 +85,11 @@ WORDS = {
 VARIABLES = {
     "another number of ranks than the launcher's": (
         OF_ONE_OF_TWO, [rank_runs.on(4)], 2,
-        at_argument(2, rank_runs.on(4), "4", "the recipe wants 4 processes, but the launcher started 2",
+        at_argument(2, rank_runs.on(4), "4", "'num_processes' is 4, but the launcher started 2 processes",
                     "leave 'num_processes' at auto under another launcher")),
     "one process where the recipe wants two": (
         {**OF_ONE_OF_TWO, "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}, [rank_runs.on(2)], 2,
-        at_argument(2, rank_runs.on(2), "2", "the recipe wants 2 processes, but the launcher started 1",
+        at_argument(2, rank_runs.on(2), "2", "'num_processes' is 2, but the launcher started 1 processes",
                     "leave 'num_processes' at auto under another launcher")),
     "ranks that share nothing": (
         OF_ONE_OF_TWO, [rank_runs.on("auto"), "accelerator.distributed_type=no"], 2,
@@ -105,11 +105,11 @@ VARIABLES = {
     "a world that is no number": (
         {**OF_ONE_OF_TWO, "WORLD_SIZE": "two"}, [], 2,
         "error: environment variable 'WORLD_SIZE' is 'two', not a whole number from 1 to 16777216\n"
-        "  hint: it must be what torchrun sets\n"),
+        "  hint: it must have the value that torchrun sets\n"),
     "a port that is none": (
         {**OF_ONE_OF_TWO, "MASTER_PORT": "0"}, [], 2,
         "error: environment variable 'MASTER_PORT' is '0', not a whole number from 1 to 65535\n"
-        "  hint: it must be what torchrun sets\n"),
+        "  hint: it must have the value that torchrun sets\n"),
     "Open MPI's rank alone": (
         {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}, [], 2,
         "error: environment variable 'OMPI_COMM_WORLD_RANK' is set, but not 'OMPI_COMM_WORLD_LOCAL_RANK'\n"
@@ -122,22 +122,21 @@ OF_RANKS = {
     "statistics of a model that has none": (
         [rank_runs.on(2), "accelerator.sync_batch_norm=true"], 2,
         at_argument(3, "accelerator.sync_batch_norm=true", "true",
-                    "'sync_batch_norm' changes nothing: the model has no batch norm", "leave it out")),
+                    "'sync_batch_norm' has no effect: the model has no batch norm", "leave it out")),
     "statistics of ranks without samples": (
-        [rank_runs.on(2), "accelerator.sync_batch_norm=true", "model!={type: resnet, width: 4}", "data.train.length=20"], 2,
+        [rank_runs.on(2), "accelerator.sync_batch_norm=true", "model!={type: resnet, embedding_size: 4}", "data.train.length=20"], 2,
         at_argument(3, "accelerator.sync_batch_norm=true", "true",
-                    "'sync_batch_norm' wants samples on all ranks, but the 20 of an epoch leave one without in its last"
-                    " batch", "set 'data.loader.even_batches' or 'drop_last'")),
+                    "'sync_batch_norm' needs samples on all ranks, but the last batch of an epoch of 20 samples leaves a"
+                    " rank without", "set 'data.loader.even_batches' or 'drop_last'")),
     "averages of averages that differ": (
         [rank_runs.on(2), "accelerator.local_sgd={every: 8 steps}", "callbacks=[ema]"], 2,
         at_argument(3, "accelerator.local_sgd={every: 8 steps}", "{",
-                    "'local_sgd' and the callback 'ema': each rank would average other weights in the steps between two"
-                    " averages over ranks", "give 'ema' an 'every' of 8 steps, or a multiple of it")),
+                    "the callback 'ema' cannot average between the synchronizations of 'local_sgd': weights differ by"
+                    " rank", "set 'every' of 'ema' to 8 steps or a multiple of it")),
     "less data than one batch, for programs": (
         [*JSON, rank_runs.on(2), "data.train.length=8", "data.loader.drop_last=true"], 2,
-        '{"severity": "error", "argument": 6, "line": 1, "column": 23, "message": "no step is left: \'drop_last\' leaves'
-        ' out an epoch\'s last, short batch, and the training data has 8 samples for batches of 16", "hint": "lower'
-        ' \'train.batch\', or leave \'drop_last\' out"}\n'),
+        '{"severity": "error", "argument": 6, "line": 1, "column": 23, "message": "\'drop_last\' leaves no batch: the'
+        ' training data has 8 samples for batches of 16", "hint": "lower \'train.batch\', or leave \'drop_last\' out"}\n'),
 }
 
 

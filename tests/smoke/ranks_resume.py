@@ -21,9 +21,9 @@ MIDDLE = 6  # an epoch has 4 steps
 
 
 def check_same(scratch, report, what, one, other):
-    told = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
                           capture_output=True, text=True, check=False)
-    report.check(f"{what} and ends as the run left alone", told.returncode == 0, told.stdout + told.stderr)
+    report.check(f"{what} and ends as the run left alone", output.returncode == 0, output.stdout + output.stderr)
 
 
 def call(scratch, report, what, wanted, *words):
@@ -53,11 +53,11 @@ def check_same_world(scratch, report, count):
     words = [rank_runs.on(count)]
     call(scratch, report, f"{count} ranks train", 0, "name=straight", *words)
     call(scratch, report, f"{count} ranks stop", 75, "name=halved", *words, "--stop-after", str(MIDDLE))
-    call(scratch, report, "the run goes on", 0, "name=halved", *words)
-    check_same(scratch, report, "it goes on at step 6", "straight", "halved")
+    call(scratch, report, "the run resumes", 0, "name=halved", *words)
+    check_same(scratch, report, "it resumes at step 6", "straight", "halved")
     stop_by_signal(scratch, report, random.Random(count), "stopped", *words)
-    call(scratch, report, "it goes on at last", 0, "name=stopped", *words)
-    check_same(scratch, report, "it goes on where signals left it", "straight", "stopped")
+    call(scratch, report, "it resumes at last", 0, "name=stopped", *words)
+    check_same(scratch, report, "it resumes where signals left it", "straight", "stopped")
 
 
 # What ranks hold apart is kept for each of them.
@@ -75,22 +75,22 @@ def check_apart(binary, report):
             name = what.replace(" ", "_")
             call(scratch, report, f"{what}: 2 ranks train", 0, f"name={name}", *words)
             call(scratch, report, f"{what}: 2 ranks stop", 75, f"name={name}_halved", *words, "--stop-after", str(MIDDLE))
-            call(scratch, report, f"{what}: the run goes on", 0, f"name={name}_halved", *words)
-            check_same(scratch, report, f"{what}: it goes on at step 6", name, f"{name}_halved")
-        call(scratch, report, "one rank goes on with what two had in common", 0, "name=local_SGD", rank_runs.on(1),
+            call(scratch, report, f"{what}: the run resumes", 0, f"name={name}_halved", *words)
+            check_same(scratch, report, f"{what}: it resumes at step 6", name, f"{name}_halved")
+        call(scratch, report, "one rank resumes the state that two ranks share", 0, "name=local_SGD", rank_runs.on(1),
              "accelerator.local_sgd.every=none", "train.until=26 steps", "--allow", "train.until", "--allow",
              "accelerator.local_sgd.every")
         code, errors = scratch.call("job.yaml", "name=batches_of_their_own", rank_runs.on(1), "train.until=26 steps",
                                     *APART["batches of their own"], "--allow", "train.until")
         report.check("batches that grow with the ranks are of no other number", (code, errors) == (
-            4, "error: 'data.loader.split_batches' is false, so that a batch of 1 ranks is none of 2, which made the"
-            " checkpoint\n  hint: go on with 'accelerator.num_processes' 2\n"), f"exit {code}: {errors}")
+            4, "error: 'data.loader.split_batches' is false: 1 ranks make another batch than the 2 of the"
+            " checkpoint\n  hint: resume with 'accelerator.num_processes' 2\n"), f"exit {code}: {errors}")
 
 
 def check_stopped_evaluations(binary, report):
     """Ranks that give up an evaluation stop right there: the next life makes it at the same step."""
     slow = JOB.replace("length: 32", "length: 1024").replace("every: 8 steps", "every: 2 steps")
-    slow = slow.replace("until: 24 steps", "until: 12 steps").replace("hidden: [24]", "hidden: [1024, 1024]")
+    slow = slow.replace("until: 24 steps", "until: 12 steps").replace("hidden_sizes: [24]", "hidden_sizes: [1024, 1024]")
     draw, left = random.Random(5), 0
     with rank_runs.Scratch(binary, slow) as scratch:
         call(scratch, report, "2 ranks train", 0, "name=straight")
@@ -107,7 +107,7 @@ def check_stopped_evaluations(binary, report):
             left += '"eval_pending": 1.0' in (newest / "accel_run.json").read_text()
         report.check(f"2 ranks stop, {left} times in an evaluation", left and process.returncode in (0, 75),
                      f"exit {process.returncode}")
-        call(scratch, report, "the run goes on", 0, "name=stopped")
+        call(scratch, report, "the run resumes", 0, "name=stopped")
         check_same(scratch, report, "it makes those evaluations", "straight", "stopped")
 
 

@@ -19,10 +19,10 @@ import rank_runs
 STEPS = 100
 NEARLY = 1e-5  # relative, of two losses
 GPT = """
-model: {type: gpt, layers: 2, heads: 2, width: 32, dropout: 0.1}
+model: {type: gpt, num_layers: 2, num_heads: 2, hidden_size: 32, dropout: 0.1}
 data:
-  train: {type: text, path: "${recipe.dir}/tiny/data/rhyme.txt", context: 16, stride: 1}
-  eval: {type: text, path: "${recipe.dir}/tiny/data/rhyme.txt", context: 16}
+  train: {type: text, path: "${recipe.dir}/tiny/data/rhyme.txt", max_seq_len: 16, stride: 1}
+  eval: {type: text, path: "${recipe.dir}/tiny/data/rhyme.txt", max_seq_len: 16}
   loader: {workers: 0}
 optimizer: {type: adamw, lr: 0.002}
 scheduler: {type: cosine, warmup: 4 steps}
@@ -34,12 +34,12 @@ checkpoint: {every: 12 steps}
 # Without what draws random numbers: every rank of a bucketed run has its own.
 NO_FRILLS = ["train.until=100 steps", "~data.eval", "~eval", "~expect", "checkpoint!={every: never}", "trackers!=[]",
              "accelerator.num_cpu_threads_per_process=1", "model.dropout=0"]
-REAL = {"mnist": ("mnist10k", []), "shakespeare_char": ("tinyshakespeare", ["model.layers=2", "model.width=64"])}
+REAL = {"mnist": ("mnist10k", []), "shakespeare_char": ("tinyshakespeare", ["model.num_layers=2", "model.hidden_size=64"])}
 
 
 def train(scratch, report, recipe, name, *words):
     code, errors = scratch.call(recipe, f"name={name}", *words)
-    report.check(f"{name} trains", code == 0 and not errors, f"exit {code}: {errors}")
+    report.check(f"{name} trains", code == 0 and not rank_runs.runs.besides_overlap(errors), f"exit {code}: {errors}")
 
 
 def check_same_bits(scratch, report, recipe, what, *words):
@@ -47,11 +47,11 @@ def check_same_bits(scratch, report, recipe, what, *words):
     for count in (1, 2, 4):
         train(scratch, report, recipe, f"{what}-{count}", rank_runs.CANONICAL, rank_runs.on(count), *words)
     for count in (2, 4):
-        told = subprocess.run([scratch.binary, "diff", f"runs/{what}-1", f"runs/{what}-{count}"], cwd=scratch.path,
+        output = subprocess.run([scratch.binary, "diff", f"runs/{what}-1", f"runs/{what}-{count}"], cwd=scratch.path,
                               capture_output=True, text=True, check=False)
-        report.check(f"{what}: {count} ranks give the bits of one", told.stdout.splitlines() == [
+        report.check(f"{what}: {count} ranks give the bits of one", output.stdout.splitlines() == [
             f"recipe: name is {what}-1 and {what}-{count}", f"recipe: accelerator.num_processes is 1 and {count}",
-            "equal to the last bit: every step, every evaluation, the checkpoint"], told.stdout + told.stderr)
+            "bit-identical: every step, every evaluation, the checkpoint"], output.stdout + output.stderr)
 
 
 def losses(scratch, name):

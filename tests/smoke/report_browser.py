@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Reports in a real browser: no error, nothing fetched, no wider than a phone.   report_browser.py BINARY
+"""Reports in a real browser: no error, nothing fetched, no wider than a phone, no broken number.
+
+    report_browser.py BINARY
 
 Skipped without Chromium.
 """
@@ -20,7 +22,17 @@ FRAME = """<!DOCTYPE html><iframe id="it" src="{page}" style="width:{width}px;he
   const page = document.getElementById("it").contentDocument;
   const wide = [...page.querySelectorAll("svg")].filter(
     (drawing) => drawing.getBoundingClientRect().height < 20).length;
-  document.title = "width " + page.documentElement.scrollWidth + " drawings " +
+  const broken = [...page.querySelectorAll("td:not(.text), th, .card b")].filter((cell) => {{
+    const text = cell.firstChild;
+    if (text?.nodeType != Node.TEXT_NODE || cell.closest(".about td")) return false;
+    return [...text.data.matchAll(/\S+/g)].some((word) => {{
+      const range = page.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      return new Set([...range.getClientRects()].map((line) => line.top)).size > 1;
+    }});
+  }}).length;
+  document.title = "broken " + broken + " width " + page.documentElement.scrollWidth + " drawings " +
     page.querySelectorAll("svg").length + " flat " + wide +
     " fetched " + page.defaultView.performance.getEntriesByType("resource").length;
 }}</script>"""
@@ -44,9 +56,10 @@ def measured(chromium, folder, page, width):
 
 def check(chromium, report, folder, name, page):
     shutil.copy(page, folder / f"{name}.html")
-    for width in (320, 375, 1280):
+    for width in (320, 400, 1280):
         found, console = measured(chromium, folder, folder / f"{name}.html", width)
         report.check(f"{name} fits {width} pixels", 0 < found.get("width", 0) <= width, f"{found}")
+        report.check("breaks no word or number of a table", found.get("broken") == 0, f"{found}")
         report.check("draws all its curves", found.get("drawings", 0) > 4 and found.get("flat") == 0
                      or name == "both" and found.get("drawings", 0) > 2, f"{found}")
         report.check("fetches nothing and complains of nothing",

@@ -20,7 +20,7 @@ import tempfile
 
 # 44 samples in steps of 16: each epoch ends in a short window, inside an accumulation of 4 too.
 RECIPE = """
-model: {{type: mlp, hidden: [24], dropout: 0.3}}
+model: {{type: mlp, hidden_sizes: [24], dropout: 0.3}}
 data:
   train: {{type: synthetic/glyphs, length: 44}}
   eval: {{type: synthetic/glyphs, length: 32}}

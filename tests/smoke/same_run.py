@@ -23,7 +23,7 @@ def check_verify_resume(scratch, report):
     code, text = tell(scratch, "verify-resume", "job.yaml", "--steps", "6")
     report.check("a killed and resumed run is the straight one", code == 0 and text.splitlines() == [
         "straight: 12 steps", "killed: after the checkpoint at step 6", "resumed: to step 12",
-        "equal to the last bit: every step, every evaluation, the last checkpoint"], text)
+        "bit-identical: every step, every evaluation, the last checkpoint"], text)
     code, text = tell(scratch, "verify-resume", "job.yaml", "--steps", "2", "checkpoint.deadline=1 s")
     report.check("a deadline of the recipe's does not count", code == 0, text)
     report.check("it leaves nothing behind", [path.name for path in scratch.path.iterdir()] == ["job.yaml"])
@@ -50,13 +50,59 @@ def check_interrupted(scratch, report):
                  and not list(temporary.iterdir()), f"{process.returncode} {text}")
 
 
+def with_changed_record(scratch, *words):
+    """(exit code, output) of a command whose straight run is changed while the resumed one trains."""
+    temporary = scratch.path / "changed"
+    temporary.mkdir()
+    process = subprocess.Popen([scratch.binary, *words], cwd=scratch.path, text=True,
+                               env=dict(runs.ENVIRONMENT, TMPDIR=str(temporary)), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+    while process.poll() is None and not list(temporary.glob("*/resumed/metrics.jsonl")):
+        time.sleep(0.002)
+    for record in temporary.glob("*/straight/metrics.jsonl"):
+        lines = [line for line in record.read_text().splitlines(keepends=True) if '"step": 2,' not in line and '"step":2,' not in line]
+        record.write_text("".join(lines))
+    text = process.communicate()[0]
+    temporary.rmdir()
+    return process.returncode, text
+
+
+def check_inexact(scratch, report):
+    """The three commands that resume a run report the first difference."""
+    difference = "step 3 against step 2"
+    for words, message in (
+            (("smoke", "job.yaml"), f"'job.yaml' resumed at step 2 differs from the straight run: {difference} (straight and resumed)"),
+            (("verify-resume", "job.yaml", "--steps", "6"),
+             f"'job.yaml' does not resume exactly: {difference} (straight and resumed)"),
+            (("test",), f"rank 0: a resumed run differs from the straight run: {difference}")):
+        code, text = with_changed_record(scratch, *words)
+        report.check(f"{words[0]} reports a difference", code == 1 and f"error: {message}\n" in text, f"{code} {text}")
+
+
+def check_smoke(scratch, report):
+    code, text = tell(scratch, "smoke", "job.yaml")
+    report.check("smoke reports its steps", code == 0 and text ==
+                 "smoke job.yaml: 4 steps, bit-identical when resumed at step 2\n", text)
+    temporary = scratch.path / "stopped"
+    temporary.mkdir()
+    process = subprocess.Popen([scratch.binary, "smoke", "job.yaml", "train.until=100000 steps"], cwd=scratch.path,
+                               env=dict(runs.ENVIRONMENT, TMPDIR=str(temporary)), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    while not list(temporary.glob("*/straight/metrics.jsonl")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=60)[1]
+    report.check("a signal ends smoke", (process.returncode, errors) == (75, "error: stopped by signal 15\n")
+                 and not list(temporary.iterdir()), f"{process.returncode} {errors}")
+
+
 def check_diff(scratch, report):
     for name, words in {"one": [], "same": [], "other": ["optimizer.lr=0.02"], "short": ["train.until=8 steps"]}.items():
         scratch.call("job.yaml", f"name={name}", *words)
     code, text = tell(scratch, "diff", "runs/one", "runs/same")
     report.check("equal runs", code == 0 and text.splitlines() == [
         "recipe: name is one and same",
-        "equal to the last bit: every step, every evaluation, the checkpoint"], text)
+        "bit-identical: every step, every evaluation, the checkpoint"], text)
     code, text = tell(scratch, "diff", "runs/one", "runs/other")
     report.check("other learning rates", code == 1 and "recipe: optimizer.lr is 0.01 and 0.02\n" in text
                  and "record: step 1: lr is 0.01 and 0.02\n" in text
@@ -64,12 +110,12 @@ def check_diff(scratch, report):
     scratch.call("job.yaml", "name=silent", "log.every=7 steps")
     code, text = tell(scratch, "diff", "runs/one", "runs/silent")
     report.check("another option alone", code == 1 and "recipe: log.every is 10 steps and 7 steps\n" in text
-                 and "equal to the last bit: " in text, text)
+                 and "bit-identical: " in text, text)
     code, text = tell(scratch, "diff", "runs/one", "runs/short")
     report.check("another length", code == 1 and "step 9 and later are only in the first\n" in text
                  and "checkpoint: the two have none of the same step\n" in text, text)
     code, text = tell(scratch, "diff", "runs/one", "runs")
-    report.check("no run folder", code == 2 and "'runs' is no run folder: it has no recipe.yaml\n" in text, text)
+    report.check("no run folder", code == 2 and "'runs' is not a run folder: it has no recipe.yaml\n" in text, text)
 
 
 def main():
@@ -77,6 +123,8 @@ def main():
     with runs.Scratch(sys.argv[1]) as scratch:
         check_verify_resume(scratch, report)
         check_interrupted(scratch, report)
+        check_inexact(scratch, report)
+        check_smoke(scratch, report)
         check_diff(scratch, report)
     return 1 if report.failed else 0
 

@@ -21,7 +21,7 @@ TASKS = {
         "files": ["model_1.safetensors", "optimizer_1.bin", "scheduler_1.bin", "custom_checkpoint_0.pkl"],
     },
     "reinforce": {
-        "words": ["train.until=6 steps", "task.limit=20", "expect.eval/loss='>= 0'"],
+        "words": ["train.until=6 steps", "task.max_episode_steps=20", "expect.eval/loss='>= 0'"],
         "canonical": ["train.micro_batch=4"],
         "files": ["custom_checkpoint_0.pkl"],
     },
@@ -46,7 +46,7 @@ def difference(one, other):
 
 
 def check_carried(scratch, call, wanted, report):
-    """What is converted to Accelerate's layout has all files, and a run goes on from it as from the checkpoint."""
+    """What is converted to Accelerate's layout has all files, and a run resumes from it as from the checkpoint."""
     source = scratch.path / "runs/straight1/checkpoints/checkpoint_6"
     code, errors = scratch.call("checkpoint", "convert", str(source), "theirs", "--to", "accelerate")
     theirs = scratch.path / "theirs"
@@ -54,8 +54,8 @@ def check_carried(scratch, call, wanted, report):
             for file in wanted if (theirs / file).exists()]
     report.check("all models are converted", code == 0 and same == [True] * len(wanted), errors)
     more = ["train.until=8 steps", "accelerator.num_processes=1", "--allow", "train.until"]
-    call("the run goes on", 0, "straight1", *more)
-    call("Accelerate's folder goes on", 0, "carried", "checkpoint.resume=theirs", *more[:2])
+    call("the run resumes", 0, "straight1", *more)
+    call("Accelerate's folder resumes", 0, "carried", "checkpoint.resume=theirs", *more[:2])
     ends = [(scratch.path / "runs" / run / "checkpoints/checkpoint_8") for run in ("straight1", "carried")]
     differing = [name for name in ("model.safetensors", "model_1.safetensors", "optimizer.bin", "optimizer_1.bin")
                  if (ends[0] / name).read_bytes() != (ends[1] / name).read_bytes()]
@@ -72,7 +72,7 @@ def check(binary, recipe, task, report):
             ranks = f"accelerator.num_processes={count}"
             call(f"{count} ranks train", 0, f"straight{count}", ranks)
             call(f"{count} ranks stop", 75, f"halved{count}", ranks, "--stop-after", "3")
-            call("the run goes on", 0, f"halved{count}", ranks)
+            call("the run resumes", 0, f"halved{count}", ranks)
             straight = end_of(scratch, f"straight{count}")
             found = difference(straight, end_of(scratch, f"halved{count}"))
             report.check(f"{recipe.stem}: and ends as the run left alone", not found, found)

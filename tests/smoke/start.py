@@ -35,7 +35,7 @@ def check_reading_verbs(binary, report):
         for words in READING:
             code, taken = opened_libraries(scratch, words)
             report.check(f"'{words[0]}' starts without libtorch",
-                         code == 0 and len(taken) == 1 and "/accel-run-stand-in/" in taken[0],
+                         code == 0 and len(taken) == 1 and "/accel-run-stubs/" in taken[0],
                          f"exit {code}, {taken}")
 
 
@@ -51,15 +51,16 @@ def check_search_path(binary, report):
 
 def check_missing(binary, report):
     with runs.Scratch(binary) as scratch:
-        stand_ins = scratch.binary.parent / "lib/accel-run-stand-in"
+        stub_libraries = scratch.binary.parent / "lib/accel-run-stubs"
         (scratch.path / "lib").mkdir()
-        shutil.copytree(stand_ins, scratch.path / "lib/accel-run-stand-in")
+        shutil.copytree(stub_libraries, scratch.path / "lib/accel-run-stubs")
         shutil.copy(scratch.binary, scratch.path / "alone")
         scratch.binary = scratch.path / "alone"
         code, errors = scratch.call("job.yaml")
         report.check("a tree without libtorch says so",
-                     code == 1 and f"libtorch is not in '{scratch.path}/lib/accel-run'" in errors,
-                     f"exit {code}\n{errors}")
+                     code == 1 and f"libtorch is not in '{scratch.path}/lib/accel-run'\n"
+                     "  hint: reinstall accel-run with its 'lib' folder; beside the wheel: pip install 'torch=="
+                     in errors, f"exit {code}\n{errors}")
 
 
 def main():

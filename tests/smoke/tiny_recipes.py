@@ -13,12 +13,18 @@ import tempfile
 
 import runs
 
+# Their texts have so few words that eval samples are in the training data, of which a run warns.
+REPETITIVE = {"chat", "names", "reviews_bert", "reviews_distilbert", "reviews_grouped", "reviews_jsonl",
+              "reviews_masked", "reviews_shards", "tokens"}
+
 
 def complaint(binary, scratch, *words):
     done = subprocess.run([binary, *words], cwd=scratch, capture_output=True, text=True)
     if done.returncode != 0:
         return f"exit {done.returncode}\n{done.stdout[-600:]}{done.stderr}"
-    return done.stderr
+    expected = pathlib.Path(words[-1]).stem in REPETITIVE
+    return "".join(line for line in done.stderr.splitlines(keepends=True)
+                   if not (expected and " eval samples are in the training data too: " in line))
 
 
 def check_words(binary, report, recipe):
@@ -26,13 +32,14 @@ def check_words(binary, report, recipe):
     for words, code, wanted in (
             ((recipe, recipe, "model.none=1"), 2, "argument 4: error: unknown option 'none'\n"),
             ((recipe, "none.yaml"), 2, "error: cannot read the recipe 'none.yaml': "),
-            (("a=1", recipe), 2, f"error: '{recipe}' comes behind 'a=1'\n  hint: give the recipes first, "),
+            (("a=1", recipe), 2, f"error: '{recipe}' comes after 'a=1'\n  hint: give the recipes first, "),
             (("a=1",), 2, "error: there is no recipe before 'a=1'\n"),
             ((recipe, "train.until=2 steps"), 0, "")):
         with tempfile.TemporaryDirectory() as scratch:
             done = subprocess.run([binary, "smoke", *words], cwd=scratch, capture_output=True, text=True)
             good = done.returncode == code and wanted in done.stderr
-            good = good and ("2 steps, and the same to the last bit" in done.stdout if code == 0 else done.stdout == "")
+            line = f"smoke {recipe}: 2 steps, bit-identical when resumed at step 1\n"
+            good = good and done.stdout == (line if code == 0 else "")
             report.check(f"smoke {' '.join(map(str, words))}", good, done.stdout + done.stderr)
 
 

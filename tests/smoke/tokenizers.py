@@ -17,21 +17,21 @@ import runs
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 REFUSED = (
-    (["encode", "shells"], 2, "error: there is nothing to encode\n  hint: give a text, or --file with a file\n"),
+    (["encode", "shells"], 2, "error: there is no text to encode\n  hint: give a text, or --file with a file\n"),
     (["encode", "shells", "a", "--json-lines"], 2,
-     "error: '--json-lines' is about a file\n  hint: give a text, or --file with a file\n"),
+     "error: '--json-lines' needs a file\n  hint: give a text, or --file with a file\n"),
     (["encode", "shells", "--file", "shells.txt", "--json-lines"], 3,
-     "error: 'shells.txt': line 1 is no JSON string\n"
+     "error: 'shells.txt': line 1 is not a JSON string\n"
      "  hint: write each text in quotes, or leave out --json-lines\n"),
     (["decode", "shells", "268"], 2, "error: there is no token 268\n  hint: ids are from 0 to 267\n"),
-    (["inspect", "nowhere"], 3, "error: there is no 'nowhere'\n  hint: 'accel-run tokenizer train' makes one\n"),
+    (["inspect", "nowhere"], 3, "error: no file 'nowhere'\n  hint: 'accel-run tokenizer train' makes one\n"),
     (["train", "shells.txt", "--out", "shells"], 2,
-     "error: 'shells' exists already\n  hint: give another name; nothing is overwritten\n"),
+     "error: 'shells' already exists\n  hint: give another name; files are never overwritten\n"),
     (["train", "shells.txt", "--cased", "--out", "new"], 2,
      "error: '--cased' is an option of --model wordpiece\n  hint: leave it out: bpe keeps capitals and accents\n"),
-    (["train", "none.txt", "--out", "new"], 3, "error: there is no file 'none.txt'\n  hint: check its name\n"),
+    (["train", "none.txt", "--out", "new"], 3, "error: no file 'none.txt'\n  hint: check its name\n"),
     (["train", "shells.txt", "--vocab-size", "9", "--out", "new"], 2,
-     "error: a vocabulary of 9 is too small: the 258 single characters and special tokens need more\n"
+     "error: a vocabulary of 9 is too small for 258 single characters and special tokens\n"
      "  hint: use --vocab-size 258 or more\n"),
 )
 
@@ -45,7 +45,7 @@ def examples():
 
 
 def check_lengths(scratch, report):
-    """What the file says of lengths is told, and encode does none of it."""
+    """What the file says of lengths is reported, and encode does none of it."""
     asking = json.loads((scratch.path / "shells/tokenizer.json").read_text())
     asking["truncation"] = {"direction": "Left", "max_length": 3, "strategy": "OnlyFirst", "stride": 0}
     asking["padding"] = {"strategy": {"Fixed": 9}, "direction": "Left", "pad_to_multiple_of": 8, "pad_id": 1,
@@ -56,11 +56,11 @@ def check_lengths(scratch, report):
         return subprocess.run([scratch.binary, "tokenizer", *words], cwd=scratch.path, text=True, capture_output=True,
                               check=False).stdout
 
-    told = tokenizer("inspect", "asking.json")
-    report.check("lengths are told", told.endswith(
-        "cut     to 3 tokens, of a pair the first text alone, at the beginning; a recipe's 'max_length' wins\n"
-        "fill    on the left to 9, rounded up to a multiple of 8, with 1 <|pad|>; batches of a recipe are filled on the"
-        " right, and what fills is masked\n"), told)
+    output = tokenizer("inspect", "asking.json")
+    report.check("lengths are reported", output.endswith(
+        "truncation  to 3 tokens, only the first text of a pair, on the left; a recipe's 'max_length' takes precedence\n"
+        "padding     on the left to 9, rounded up to a multiple of 8, with 1 <|pad|>; a recipe pads on the right and"
+        " masks the padding\n"), output)
     report.check("and not done", tokenizer("encode", "asking.json", "she sells shells") == "117 259 261 262 265\n")
 
 

@@ -4,7 +4,7 @@
     trackers.py ACCEL_RUN
 
 No step may be missing or doubled in any tracker's files, wherever the kills struck. A server that is
-not there must neither end nor slow the run, and is told of twice: when it is missed and at the end.
+not there must neither end nor slow the run, and is reported twice: when it is missed and at the end.
 """
 
 import csv
@@ -172,7 +172,7 @@ def dead_server(binary, report):
                     continue
                 report.check("a server that is not there does not end the run", code == 0, errors)
                 lines = errors.splitlines()
-                report.check("it is told of twice", len(lines) == 2 and f"cannot send to {url}" in lines[0]
+                report.check("it is reported twice", len(lines) == 2 and f"cannot send to {url}" in lines[0]
                              and "has not sent" in lines[1], errors)
                 outbox = (scratch.run / "mlflow/outbox.jsonl").read_text()
                 steps = [json.loads(line)["step"] for line in outbox.splitlines() if '"train/loss"' in line]

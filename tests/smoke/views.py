@@ -85,7 +85,7 @@ def check_report(scratch, report):
     report.check("which is one whole page", not problem, problem)
     text = page.read_text()
     titles = Page(text).titles
-    wanted = {"Loss", "Learning rate", "Gradient norm", "Memory, MiB", "train/samples_per_second"}
+    wanted = {"Loss", "Learning rate", "Gradient norm", "Memory, MiB", "Samples per second"}
     report.check("has the curves", wanted <= set(titles), f"{titles}")
     report.check("the time, the samples, the environment and the recipe",
                  all(part in text for part in ("forward ", "data:image/png;base64,", "<th>torch</th>",
@@ -99,7 +99,7 @@ def check_resumed(scratch, report):
     code, errors = scratch.call("resume", "runs/job", "train.until=30 steps", "optimizer.lr=0.02",
                                 "vars.token=none")
     text = (scratch.run / "report.html").read_text()
-    report.check("a resumed run's report tells what has changed",
+    report.check("a resumed run's report lists the changes",
                  code == 0 and "optimizer.lr was 0.01, is 0.02" in text and ">resume<" in text, errors)
 
 
@@ -139,7 +139,7 @@ def check_failed_report(scratch, report):
     (scratch.path / "runs" / "barred" / "report.html" / "inside").mkdir(parents=True)
     code, errors = scratch.call("job.yaml", "name=barred", "train.until=2 steps")
     report.check("a report that cannot be written is a warning",
-                 code == 0 and "warning: there is no report of the run: cannot write" in errors, errors)
+                 code == 0 and "warning: cannot write the report: cannot write" in errors, errors)
 
 
 class Screen:
@@ -186,7 +186,7 @@ def check_top(scratch, report, columns):
     last = pictures(text)[-1] if pictures(text) else [""]
     report.check(f"top fills {columns} columns and no more",
                  columns * 3 // 4 < max(map(len, last)) <= columns and len(last) <= 24, f"{last}")
-    report.check("and tells of the run", last[0].startswith("job  finished")
+    report.check("and shows the run", last[0].startswith("job  finished")
                  and any(line.startswith("loss ") for line in last) and last[-1] == "q quits", f"{last}")
     screen.resize(50, 8)
     text = screen.read_until(lambda shown: pictures(shown) and len(pictures(shown)[-1]) <= 8)
@@ -211,12 +211,12 @@ def check_top_once(scratch, report):
                      and int(columns) * 3 // 4 < widest <= int(columns), done.stdout + done.stderr)
     code, errors = scratch.call("top", "checkpoints")
     report.check("a folder that is no run's is refused", code == 2 and errors ==
-                 "error: 'checkpoints' is no run folder: it has no metrics.jsonl\n"
+                 "error: 'checkpoints' is not a run folder: it has no metrics.jsonl\n"
                  "  hint: give the folder that 'run' printed, such as runs/NAME\n", errors)
     for verb in ("top", "report"):
         code, errors = scratch.call(verb, "job")
         report.check(f"{verb} says which folder was meant", code == 2 and errors ==
-                     "error: 'job' is no run folder: it has no metrics.jsonl\n  hint: did you mean 'runs/job'?\n", errors)
+                     "error: 'job' is not a run folder: it has no metrics.jsonl\n  hint: did you mean 'runs/job'?\n", errors)
 
 
 BASH = """source script.bash

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "core/node.h"
-#include "core/registry.h"
+#include "core/recipe/node.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 

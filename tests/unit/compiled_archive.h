@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "core/build_info.h"
-#include "runner/formats/elf.h"
-#include "runner/formats/safetensors.h"
-#include "runner/formats/zip_store.h"
+#include "core/base/build_info.h"
+#include "formats/archive/zip.h"
+#include "formats/program/elf.h"
+#include "formats/tensors/safetensors.h"
 
 namespace accel {
 

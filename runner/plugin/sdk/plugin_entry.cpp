@@ -1,8 +1,8 @@
-// The part that all plugins have alike: compiled into each, beside its own sources.
+// Entry point of plugins, compiled into each together with its sources.
 #include <accel_sdk.h>
 
-#include "core/plugin_abi.h"
-#include "core/registry.h"
+#include "core/api/plugin_abi.h"
+#include "core/recipe/registry.h"
 
 #if __has_include(<torch/headeronly/version.h>)
 #include <torch/headeronly/version.h>
@@ -16,7 +16,7 @@ constexpr auto kTorch = TORCH_VERSION;
 constexpr auto kTorch = "";
 #endif
 
-/// Read from the file, and never by the program.
+/// Read from the file before it is loaded.
 [[gnu::section(".accel_plugin"), gnu::used]] constexpr accel::PluginAbi kAbi =
     accel::plugin_abi(accel::kSdkDigest, kTorch);
 

@@ -1,5 +1,5 @@
 // Folders that Accelerate's FSDP wrote, read as the state of a run.
-#include "runner/checkpoint/accelerate_folder.h"
+#include "checkpoint/accelerate_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 
 #include <zlib.h>
 
-#include "core/error.h"
-#include "runner/checkpoint/reader.h"
-#include "runner/checkpoint/tensors.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/tensors.h"
+#include "core/base/error.h"
 
-namespace accel {
+namespace accel::accelerate_folder_test {
 namespace {
 
 const std::vector<std::string> kParameters = {"0.weight", "0.bias", "1.weight", "1.bias"};
@@ -47,15 +47,15 @@ TEST(AccelerateFolderTest, WhatFsdpWroteIsReadAsOneProcessWouldHaveIt) {
     options.parameters = kParameters;
     const TrainState state = read_accelerate_checkpoint(files, golden(name), options);
     std::set<std::string> found;
-    for (const auto& [weight, tensor] : state.model) {
-      found.insert(line_of("model." + weight, tensor));
+    for (const Parameter& weight : state.model) {
+      found.insert(line_of("model." + weight.name, weight.local));
     }
     ASSERT_EQ(state.optimizer.groups.size(), 1U) << name;
     std::vector<std::string> order;
     for (const auto& [parameter, slots] : state.optimizer.groups[0].parameters) {
       order.push_back(parameter);
-      for (const auto& [slot, tensor] : slots) {
-        found.insert(line_of("optimizer.state." + parameter + "." + slot, tensor));
+      for (const Parameter& slot : slots) {
+        found.insert(line_of("optimizer.state." + parameter + "." + slot.name, slot.local));
       }
     }
     EXPECT_EQ(found, listed(name)) << name;
@@ -98,7 +98,7 @@ TEST(AccelerateFolderTest, OfFrozenParametersTheStateIsLeftOut) {
     ASSERT_EQ(some[i].slots.size(), 3U);
     for (size_t s = 0; s < 3; ++s) {
       EXPECT_EQ(some[i].slots[s].name, whole.slots[s].name);
-      EXPECT_TRUE(some[i].slots[s].tensor.equal(whole.slots[s].tensor));
+      EXPECT_TRUE(some[i].slots[s].local.equal(whole.slots[s].local));
     }
   }
   EXPECT_EQ(state.accelerate->frozen, (std::vector<std::string>{"0.weight", "1.weight"}));
@@ -121,4 +121,4 @@ TEST(AccelerateFolderTest, AnotherModelsOptimizerIsRefused) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::accelerate_folder_test

@@ -9,12 +9,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <zlib.h>
 
-#include "core/error.h"
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/small_state.h"
 #include "tests/unit/formats/temp_folder.h"
 
-namespace accel {
+namespace accel::accelerate_interop_test {
 namespace {
 
 const std::string kGolden = "tests/unit/checkpoint/golden/";
@@ -35,11 +35,13 @@ std::string tensor_line(const std::string& part, const std::string& name,
 /// The table that make_accelerate_checkpoint.py writes, of what was read.
 std::multiset<std::string> table_of(const TrainState& state) {
   std::multiset<std::string> out;
-  for (const auto& [name, tensor] : state.model) out.insert(tensor_line("model", name, tensor));
+  for (const Parameter& item : state.model) {
+    out.insert(tensor_line("model", item.name, item.local));
+  }
   for (const OptimizerState::Group& group : state.optimizer.groups) {
     for (const auto& [name, slots] : group.parameters) {
-      for (const NamedTensor& slot : slots) {
-        out.insert(tensor_line("optimizer", name + "." + slot.name, slot.tensor));
+      for (const Parameter& slot : slots) {
+        out.insert(tensor_line("optimizer", name + "." + slot.name, slot.local));
       }
     }
   }
@@ -197,7 +199,7 @@ TrainState state_for_python(const std::string& kind) {
     const auto& [name, shape] = shapes[i];
     const auto number = static_cast<float>(i);
     state.model.push_back({name, ramp(shape, number + 1)});
-    OptimizerState::Parameter parameter{name, {}};
+    OptimizerState::ParameterState parameter{name, {}};
     if (kind == "adamw") {
       parameter.slots = {{"step", ramp({}, 5)},
                          {"exp_avg", ramp(shape, number + 10)},
@@ -237,4 +239,4 @@ TEST(AccelerateInteropTest, WhatThisMachinesAccelerateSavesIsRead) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::accelerate_interop_test

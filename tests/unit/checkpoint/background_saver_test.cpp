@@ -1,4 +1,4 @@
-#include "runner/checkpoint/background_saver.h"
+#include "checkpoint/background_saver.h"
 
 #include <gtest/gtest.h>
 
@@ -6,18 +6,18 @@
 
 #include <cerrno>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::background_saver_test {
 namespace {
 
 /// Sets every tensor that an update would change.
 void overwrite(const TrainState& state) {
-  state.model[0].tensor.zero_();
-  state.optimizer.groups[0].parameters[0].slots[1].tensor.zero_();
-  state.parts.at("callbacks/ema").tensors.at("wte.weight").zero_();
+  state.model[0].local.zero_();
+  state.optimizer.groups[0].parameters[0].slots[1].local.zero_();
+  state.sections.at("callbacks/ema").tensors.at("wte.weight").zero_();
   state.rng.zero_();
 }
 
@@ -27,7 +27,7 @@ TEST(SnapshotTest, ACopyIsEqualAndItsOwn) {
   Snapshot memory;
   const TrainState copy = memory.take(state);
   EXPECT_EQ(text_of(copy), before);
-  EXPECT_EQ(copy.model[0].tensor.data_ptr(), copy.model[3].tensor.data_ptr());
+  EXPECT_EQ(copy.model[0].local.data_ptr(), copy.model[3].local.data_ptr());
   overwrite(state);
   EXPECT_EQ(text_of(copy), before);
 }
@@ -35,9 +35,9 @@ TEST(SnapshotTest, ACopyIsEqualAndItsOwn) {
 TEST(SnapshotTest, TheNextCopyTakesTheSameMemory) {
   Snapshot memory;
   const TrainState first = memory.take(small_state(3));
-  const void* place = first.optimizer.groups[0].parameters[0].slots[1].tensor.data_ptr();
+  const void* place = first.optimizer.groups[0].parameters[0].slots[1].local.data_ptr();
   const TrainState second = memory.take(small_state(4));
-  EXPECT_EQ(second.optimizer.groups[0].parameters[0].slots[1].tensor.data_ptr(), place);
+  EXPECT_EQ(second.optimizer.groups[0].parameters[0].slots[1].local.data_ptr(), place);
   EXPECT_EQ(text_of(second), text_of(small_state(4)));
 }
 
@@ -60,7 +60,7 @@ TEST(BackgroundSaverTest, TheStateMayChangeOnceItIsCopied) {
   const TrainState state = small_state(10);
   const std::string before = text_of(state);
   saver.begin(state);
-  saver.wait_until_copied();
+  saver.wait_for_snapshot();
   overwrite(state);
   const auto done = saver.wait();
   ASSERT_TRUE(done);
@@ -100,7 +100,7 @@ TEST(BackgroundSaverTest, AnErrorIsThrownWhereTheSaveIsAskedFor) {
   BackgroundSaver saver(run.store, {.last = 2});
   run.files.fail_call(4, ENOSPC);
   saver.begin(small_state(1));
-  EXPECT_NO_THROW(saver.wait_until_copied());
+  EXPECT_NO_THROW(saver.wait_for_snapshot());
   EXPECT_THROW(saver.wait(), IoError);
   EXPECT_FALSE(saver.wait());
   saver.begin(small_state(2));
@@ -111,9 +111,9 @@ TEST(BackgroundSaverTest, AStateThatCannotBeCopiedHoldsNobodyUp) {
   Disk run;
   BackgroundSaver saver(run.store, {.last = 2});
   TrainState state = small_state(1);
-  state.parts["bad"].tensors["meta"] = at::empty({3}, at::TensorOptions().device(at::kMeta));
+  state.sections["bad"].tensors["meta"] = at::empty({3}, at::TensorOptions().device(at::kMeta));
   saver.begin(state);
-  saver.wait_until_copied();
+  saver.wait_for_snapshot();
   EXPECT_ANY_THROW(saver.wait());
   EXPECT_TRUE(run.store.list().empty());
 }
@@ -136,4 +136,4 @@ TEST(BackgroundSaverTest, TwoAtOnceIsAMistakeOfTheCaller) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::background_saver_test

@@ -1,14 +1,14 @@
-#include "runner/checkpoint/bus_guard.h"
+#include "checkpoint/bus_guard.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "core/error.h"
-#include "runner/checkpoint/folder_reader.h"
+#include "checkpoint/folder_reader.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 
-namespace accel {
+namespace accel::bus_guard_test {
 namespace {
 
 void sum(void* argument) {
@@ -84,4 +84,4 @@ TEST(BusGuardTest, ACheckpointThatTheDiskCannotGiveIsDamaged) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::bus_guard_test

@@ -1,20 +1,21 @@
-#include "runner/checkpoint/convert.h"
+#include "checkpoint/convert.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "core/error.h"
-#include "runner/checkpoint/accelerate_folder.h"
-#include "runner/checkpoint/layout.h"
-#include "runner/checkpoint/reader.h"
-#include "runner/checkpoint/renumber.h"
-#include "runner/checkpoint/store.h"
-#include "runner/formats/torch_file.h"
+#include "checkpoint/accelerate_folder.h"
+#include "checkpoint/file_names.h"
+#include "checkpoint/folder_writer.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/store.h"
+#include "core/base/error.h"
+#include "formats/tensors/torch_file.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::convert_test {
 namespace {
 
 /// A folder with a checkpoint of ours in it.
@@ -132,7 +133,7 @@ TrainState state_with_critic() {
   state.model.push_back({"critic/fc.weight", floats({2, 2}, 3)});
   state.model.push_back({"critic/fc.bias", tied});
   state.model.push_back({"critic/out.bias", tied});
-  state.parts["custom/0"].numbers["loss"] = 0.5;
+  state.sections["custom/0"].numbers["loss"] = 0.5;
   return state;
 }
 
@@ -168,7 +169,7 @@ TEST_F(ConvertTest, AFurtherModelIsLookedAtOrNamedAsNotUsed) {
   const auto names = [&](const LoadOptions& options) {
     std::set<std::string> out;
     const TrainState state = read_accelerate_checkpoint(files_, "/all", options);
-    for (const NamedTensor& item : state.model) out.insert(item.name);
+    for (const Parameter& item : state.model) out.insert(item.name);
     return std::pair(out, state.accelerate->not_used);
   };
   const auto [known, all_used] = names({.models = {"critic"}});
@@ -183,21 +184,20 @@ TEST_F(ConvertTest, AFurtherModelIsLookedAtOrNamedAsNotUsed) {
 TEST_F(ConvertTest, NumbersWithoutNamesStayBehind) {
   convert(ours_, "/all", WeightLayout::kAccelerate);
   EXPECT_EQ(convert("/all", "/shared", WeightLayout::kDistributed),
-            Names{"'optimizer.bin' stays behind: it knows parameters by running numbers alone"});
+            Names{"'optimizer.bin' is not converted: it has parameter ids without names"});
   EXPECT_EQ(names_in("/shared").front(), "pytorch_model_fsdp_0");
 }
 
 TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
   files_.make_dirs("/empty");
   EXPECT_EQ(complaint("/empty", "/x"),
-            "'/empty' is no checkpoint and no model: it has neither 'accel_run.json' nor "
-            "'model.safetensors' nor "
-            "'pytorch_model.bin', no index of these, no 'pytorch_model_fsdp.bin', no "
-            "'pytorch_model_fsdp_0' and no '.metadata'\n"
+            "'/empty' is not a checkpoint or model folder: it has no 'accel_run.json', "
+            "'model.safetensors', 'pytorch_model.bin' or index of these, no "
+            "'pytorch_model_fsdp.bin', 'pytorch_model_fsdp_0' or '.metadata'\n"
             "give a checkpoint, a model folder, or a folder of FSDP's shards");
   EXPECT_EQ(complaint(ours_, "/run"),
             "cannot write '/run': cannot write '/run': File exists\n"
-            "name a folder that is not there yet");
+            "choose a new folder");
   convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
   files_.erase("/shards/model-00001-of-00002.safetensors");
   EXPECT_EQ(first_line(complaint("/shards", "/x")),
@@ -209,13 +209,31 @@ TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
   EXPECT_FALSE(files_.exists("/x"));
 }
 
+TEST_F(ConvertTest, AManifestMustMatchTheModel) {
+  std::string& content = files_.content(ours_ + "/accel_run.json");
+  Manifest manifest = read_manifest(content);
+  manifest.model.push_back("ghost");
+  content = write_manifest(manifest);
+  EXPECT_EQ(first_line(complaint(ours_, "/x")),
+            "checkpoint '" + ours_ + "' is damaged: 'model.safetensors' has no tensor 'ghost'");
+}
+
+TEST_F(ConvertTest, AnOptimizerThatIsNoneIsRefused) {
+  convert(ours_, "/all", WeightLayout::kAccelerate);
+  files_.erase("/all/optimizer.bin");
+  FolderWriter(files_, "/all").add_value("optimizer.bin", Value::Dict{{{"state", Value::Dict()}}});
+  EXPECT_EQ(complaint("/all", "/x", WeightLayout::kAccelerate),
+            "cannot convert '/all': 'param_groups' is not a list\n");
+  EXPECT_FALSE(files_.exists("/x"));
+}
+
 TEST_F(ConvertTest, AnIndexMustBeTrue) {
   convert(ours_, "/shards", WeightLayout::kSafetensors, 24);
   std::string& index = files_.content("/shards/model.safetensors.index.json");
   index.replace(index.find("\"bias\""), 6, "\"bios\"");
   EXPECT_EQ(first_line(complaint("/shards", "/x")),
-            "checkpoint '/shards' is damaged: 'model.safetensors.index.json' lists 3 weights, its "
-            "files hold 2 of them");
+            "checkpoint '/shards' is damaged: 'model.safetensors.index.json' cannot be read: "
+            "it lists 3 weights, its files have 2 of them");
 }
 
 TEST_F(ConvertTest, AFailureLeavesNoTarget) {
@@ -239,39 +257,5 @@ TEST_F(ConvertTest, AFailureLeavesNoTarget) {
   }
 }
 
-Value optimizer_of(const std::vector<Value>& parameters, const Value& with_state) {
-  Value::Dict state, group, out;
-  state.items.emplace_back(with_state, Value::Dict());
-  group.items.emplace_back("lr", 0.5);
-  group.items.emplace_back("params", Value::List{parameters});
-  out.items.emplace_back("state", std::move(state));
-  out.items.emplace_back("param_groups", Value::List{{Value(std::move(group))}});
-  return out;
-}
-
-TEST(RenumberTest, BetweenNamesAndNumbers) {
-  const Value named = optimizer_of({"b", "a"}, "a"), numbered = optimizer_of({0, 1}, 1);
-  EXPECT_EQ(write_pickle(by_running_number(named)), write_pickle(numbered));
-  EXPECT_EQ(write_pickle(by_running_number(numbered)), write_pickle(numbered));
-  const std::vector<std::string> all = {"b", "a", "of another"};
-  std::span<const std::string> names = all;
-  EXPECT_EQ(write_pickle(*by_parameter_name(numbered, names)), write_pickle(named));
-  ASSERT_EQ(names.size(), 1U);
-  EXPECT_FALSE(by_parameter_name(numbered, names));
-  names = {};
-  EXPECT_EQ(write_pickle(*by_parameter_name(named, names)), write_pickle(named));
-}
-
-TEST(RenumberTest, WhatIsNoOptimizerIsRefused) {
-  EXPECT_THROW(by_running_number(Value()), FormatError);
-  EXPECT_THROW(by_running_number(optimizer_of({0, Value()}, 0)), FormatError);
-  try {
-    by_running_number(optimizer_of({"a"}, "b"));
-    FAIL();
-  } catch (const FormatError& error) {
-    EXPECT_STREQ(error.what(), "parameter 'b' has a state but is in no group");
-  }
-}
-
 }  // namespace
-}  // namespace accel
+}  // namespace accel::convert_test

@@ -4,12 +4,12 @@
 #include <random>
 #include <set>
 
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/ordeals.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::crash_states_test {
 namespace {
 
 constexpr int kManyCalls = 1000;
@@ -64,7 +64,7 @@ bool look_at_disks(const Ordeal& ordeal, MemoryFiles files, int n, Disks& disks)
     for (const bool name : kept) names += name ? '1' : '0';
     expect_sound(disk, ordeal.name + std::string(", call ") + std::to_string(n) + ", names " +
                            names + ", seed " + std::to_string(seed));
-    if (testing::Test::HasFailure()) return false;  // one tells enough
+    if (testing::Test::HasFailure()) return false;  // one is enough
   }
   return true;
 }
@@ -124,4 +124,4 @@ TEST(CheckpointCrashTest, APublishedCheckpointSurvivesAPowerLossRightAfter) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::crash_states_test

@@ -4,12 +4,13 @@
 #include <functional>
 #include <random>
 
-#include "core/error.h"
-#include "runner/checkpoint/store.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/store.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::damage_test {
 namespace {
 
 const std::string kFolder = "/run/checkpoints/checkpoint_1";
@@ -55,17 +56,17 @@ TEST(CheckpointDamageTest, EveryFaultIsNamedWithItsFile) {
       {[](Damage& d) { d.files.erase(kFolder + "/model.safetensors"); },
        damaged + "'model.safetensors' is missing"},
       {[](Damage& d) { d.content("model.safetensors") += 'x'; },
-       damaged + "'model.safetensors' holds 281 bytes, 280 expected"},
+       damaged + "'model.safetensors' has 281 bytes, 280 expected"},
       {[](Damage& d) { d.content("scaler.pt").clear(); },
-       damaged + "'scaler.pt' holds 0 bytes, 730 expected"},
+       damaged + "'scaler.pt' has 0 bytes, 730 expected"},
       {[](Damage& d) { d.content("model.safetensors").back() ^= 1; },
        damaged + "'model.safetensors' has checksum 1984c03c78a054e3, e10414049eedc8bb expected"},
       {[](Damage& d) { d.content("accel_run.json").clear(); },
-       damaged + "'accel_run.json' cannot be read: it does not begin with its checksum"},
+       damaged + "'accel_run.json' cannot be read: it does not start with its checksum"},
       {[](Damage& d) {
          d.files.erase(kFolder + "/scheduler.bin"), d.files.make_dirs(kFolder + "/scheduler.bin");
        },
-       damaged + "'scheduler.bin' is no regular file"},
+       damaged + "'scheduler.bin' is not a regular file"},
   };
   for (const Fault& fault : faults) {
     Damage damage;
@@ -75,15 +76,32 @@ TEST(CheckpointDamageTest, EveryFaultIsNamedWithItsFile) {
   }
 }
 
+TEST(CheckpointDamageTest, AManifestMustMatchItsFiles) {
+  const std::pair<void (*)(Manifest&), const char*> faults[] = {
+      {[](Manifest& m) { m.model.push_back("ghost"); },
+       "'model.safetensors' has no tensor 'ghost'"},
+      {[](Manifest& m) { m.state.sections["best"].tensors["ghost"]; },
+       "'accel_run.safetensors' has no tensor 'parts/best/ghost'"},
+      {[](Manifest& m) { m.files.erase("model.safetensors"); },
+       "'accel_run.json' has no file 'model.safetensors'"},
+  };
+  for (const auto& [change, message] : faults) {
+    Damage damage;
+    Manifest manifest = read_manifest(damage.content(kManifestFile));
+    change(manifest);
+    damage.content(kManifestFile) = write_manifest(manifest);
+    EXPECT_EQ(damage.complaint(), "checkpoint '" + kFolder + "' is damaged: " + message);
+  }
+}
+
 TEST(CheckpointDamageTest, AFolderOfOtherThingsIsNoCheckpoint) {
   Damage damage;
   for (const DirEntry& entry : damage.entries()) damage.files.erase(kFolder + "/" + entry.name);
   EXPECT_EQ(damage.complaint(), "'" + kFolder +
-                                    "' is no checkpoint and no model: it has neither "
-                                    "'accel_run.json' nor 'model.safetensors' nor "
-                                    "'pytorch_model.bin', no index of these, no "
-                                    "'pytorch_model_fsdp.bin', no 'pytorch_model_fsdp_0' and no "
-                                    "'.metadata'");
+                                    "' is not a checkpoint or model folder: it has no "
+                                    "'accel_run.json', 'model.safetensors', 'pytorch_model.bin' or "
+                                    "index of these, no 'pytorch_model_fsdp.bin', "
+                                    "'pytorch_model_fsdp_0' or '.metadata'");
 }
 
 TEST(CheckpointDamageTest, AFileBesideTheManifestsOnesIsNoDamage) {
@@ -171,16 +189,16 @@ TEST(CheckpointDamageTest, WithAFlippedBitTheOneBeforeIsTakenAndTheUserTold) {
   const CheckpointStore store(damage.files, "/run");
   CheckpointStore(damage.files, "/run").save(small_state(0));
   each_flip(damage, 1000, [&](const std::string& place) {
-    std::string told;
-    EXPECT_EQ(store.load_newest([&](const std::string& line) { told += line; })->path,
+    std::string reported;
+    EXPECT_EQ(store.load_newest([&](const std::string& line) { reported += line; })->path,
               "/run/checkpoints/checkpoint_0")
         << place;
-    EXPECT_TRUE(told.starts_with("skipped step 1: checkpoint '" + kFolder + "' is damaged: '" +
-                                 place.substr(0, place.find(',')) + "' "))
-        << place << ": " << told;
+    EXPECT_TRUE(reported.starts_with("skipped step 1: checkpoint '" + kFolder + "' is damaged: '" +
+                                     place.substr(0, place.find(',')) + "' "))
+        << place << ": " << reported;
   });
   EXPECT_EQ(store.load_newest()->path, kFolder);
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::damage_test

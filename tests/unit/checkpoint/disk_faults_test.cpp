@@ -1,5 +1,5 @@
 // The real files when the system refuses or shortens a call: the C library's own functions are
-// replaced in this binary, and do as they are told while a fault is armed.
+// replaced in this binary, and follow the test while a fault is armed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,15 +13,17 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/error.h"
-#include "runner/checkpoint/store.h"
+#include "checkpoint/run_lock.h"
+#include "checkpoint/store.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::disk_faults_test {
 namespace {
 
 /// What calls meet from now on.
@@ -62,18 +64,18 @@ size_t shortened(size_t count) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::disk_faults_test
 
 extern "C" {
 
 ssize_t write(int fd, const void* bytes, size_t count) {
-  if (accel::refused(true)) return -1;
-  return syscall(SYS_write, fd, bytes, accel::shortened(count));
+  if (accel::disk_faults_test::refused(true)) return -1;
+  return syscall(SYS_write, fd, bytes, accel::disk_faults_test::shortened(count));
 }
 
 ssize_t read(int fd, void* bytes, size_t count) {
-  if (accel::refused(true)) return -1;
-  return syscall(SYS_read, fd, bytes, accel::shortened(count));
+  if (accel::disk_faults_test::refused(true)) return -1;
+  return syscall(SYS_read, fd, bytes, accel::disk_faults_test::shortened(count));
 }
 
 int open(const char* path, int flags, ...) {
@@ -81,45 +83,52 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  if (accel::refused(true)) return -1;
+  if (accel::disk_faults_test::refused(true)) return -1;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
 int fsync(int /*fd*/) {
-  return accel::refused(false) ? -1 : 0;  // no test here cuts the power: not waiting saves seconds
+  return accel::disk_faults_test::refused(false)
+             ? -1
+             : 0;  // no test here cuts the power: not waiting saves seconds
 }
 
 int close(int fd) {
-  const bool fails = accel::refused(false);
+  const bool fails = accel::disk_faults_test::refused(false);
   const int error = errno;
   const auto result = static_cast<int>(syscall(SYS_close, fd));  // Linux closes it all the same
   errno = error;
   return fails ? -1 : result;
 }
 
+int flock(int fd, int operation) noexcept {
+  if (accel::disk_faults_test::refused(false)) return -1;
+  return static_cast<int>(syscall(SYS_flock, fd, operation));
+}
+
 int rename(const char* from, const char* to) noexcept {
-  if (accel::refused(false)) return -1;
+  if (accel::disk_faults_test::refused(false)) return -1;
   return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  if (accel::refused(false)) return -1;
+  if (accel::disk_faults_test::refused(false)) return -1;
   return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
 
 dirent* readdir(DIR* folder) {
   static const auto real = reinterpret_cast<dirent* (*)(DIR*)>(dlsym(RTLD_NEXT, "readdir"));
-  return accel::refused(false) ? nullptr : real(folder);
+  return accel::disk_faults_test::refused(false) ? nullptr : real(folder);
 }
 
 int unlinkat(int folder, const char* name, int flags) noexcept {
-  if (accel::refused(false)) return -1;
+  if (accel::disk_faults_test::refused(false)) return -1;
   return static_cast<int>(syscall(SYS_unlinkat, folder, name, flags));
 }
 
 }  // extern "C"
 
-namespace accel {
+namespace accel::disk_faults_test {
 namespace {
 
 class DiskFaultTest : public testing::Test {
@@ -184,12 +193,12 @@ TEST_F(DiskFaultTest, EachCallOfAFileTellsThatItFailed) {
     disk_.sync_dir(folder_);
     disk_.remove_tree(folder_ + "/b");
   };
-  const std::pair<const char*, const char*> told[] = {
+  const std::pair<const char*, const char*> reported[] = {
       {"create", "/a"}, {"write", "/a"}, {"sync", "/a"}, {"close", "/a"},
       {"rename", "/a"}, {"sync", ""},    {"sync", ""},
   };
   int n = 0;
-  for (const auto& [action, name] : told) {
+  for (const auto& [action, name] : reported) {
     arm({.fail_at = ++n, .error = EIO});
     std::string text;
     try {
@@ -212,6 +221,18 @@ TEST_F(DiskFaultTest, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
   } catch (const IoError& error) {
     EXPECT_EQ(std::string(error.what()),
               "cannot list '" + folder_ + "/checkpoints': Input/output error");
+  }
+}
+
+TEST_F(DiskFaultTest, AFileSystemWithoutLocksIsAnError) {
+  arm({.fail_at = 2, .error = ENOLCK});  // behind open()
+  try {
+    const RunLock lock(folder_);
+    FAIL() << "locked";
+  } catch (const IoError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "cannot lock '" + folder_ + "/run.lock': No locks available");
+    EXPECT_EQ(error.hint(), "put the run folder on a file system with locks");
   }
 }
 
@@ -242,4 +263,4 @@ TEST_F(DiskFaultTest, AnErrorOfAnyCallIsToldAndCostsNoCheckpoint) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::disk_faults_test

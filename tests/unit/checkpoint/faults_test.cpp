@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/ordeals.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::faults_test {
 namespace {
 
 constexpr int kManyCalls = 1000;
@@ -113,7 +113,7 @@ TEST(CheckpointFaultTest, TheErrorNamesPathReasonNeededAndFreeBytes) {
                 "cannot save checkpoint '/run/checkpoints/checkpoint_30': cannot write "
                 "'/run/staging/new_30/model.safetensors': No space left on device; it needs 76998 "
                 "bytes, 1099511627776 are free");
-      EXPECT_EQ(error.hint(), "older checkpoints are as they were");
+      EXPECT_EQ(error.hint(), "older checkpoints are unchanged");
       return;
     }
   }
@@ -141,4 +141,4 @@ TEST(CheckpointFaultTest, AFileThatFailedToSyncIsNeverSyncedAgain) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::faults_test

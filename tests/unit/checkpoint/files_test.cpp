@@ -1,5 +1,5 @@
 // The real files and their double keep the same promises.
-#include "runner/checkpoint/files.h"
+#include "core/base/files.h"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::files_test {
 namespace {
 
 class FilesTest : public testing::TestWithParam<bool> {
@@ -164,4 +164,4 @@ TEST_P(DiskFilesTest, LinksAreFollowedForReadingAlone) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::files_test

@@ -1,12 +1,12 @@
 // The manifest's text: exact to the bit, and believed only when its checksum holds.
-#include "runner/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 #include <gtest/gtest.h>
 
-#include "runner/formats/checksum.h"
+#include "formats/checksum.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::manifest_test {
 namespace {
 
 /// A text with a right checksum around any body.
@@ -94,11 +94,11 @@ TEST(ManifestTest, ASeedOf64BitsComesBack) {
 }
 
 TEST(ManifestTest, WhatIsNoManifestIsRefused) {
-  EXPECT_EQ(complaint(""), "it does not begin with its checksum");
-  EXPECT_EQ(complaint("{\"checksum\": \"xxh3:0123"), "it does not begin with its checksum");
-  EXPECT_EQ(complaint(sealed("{\"format\": 2}")), "it has format 2, this accel-run reads 1");
-  EXPECT_NE(complaint(sealed("{}")).find("it is not laid out as a manifest"), std::string::npos);
-  EXPECT_NE(complaint(sealed("[1")).find("it is not laid out as a manifest"), std::string::npos);
+  EXPECT_EQ(complaint(""), "it does not start with its checksum");
+  EXPECT_EQ(complaint("{\"checksum\": \"xxh3:0123"), "it does not start with its checksum");
+  EXPECT_EQ(complaint(sealed("{\"format\": 2}")), "it has format 2, this accel-run reads format 1");
+  EXPECT_NE(complaint(sealed("{}")).find("it is not a manifest"), std::string::npos);
+  EXPECT_NE(complaint(sealed("[1")).find("it is not a manifest"), std::string::npos);
 }
 
 TEST(ManifestTest, AChangedContentIsTold) {
@@ -111,7 +111,8 @@ TEST(ManifestTest, FileNamesThatLeaveTheFolderAreRefused) {
   for (const std::string name : {"../x", "/etc/passwd", ".hidden", "", "a/b"}) {
     Manifest manifest;
     manifest.files[name] = {1, 2};
-    EXPECT_EQ(complaint(write_manifest(manifest)), "'" + name + "' is no file of a checkpoint");
+    EXPECT_EQ(complaint(write_manifest(manifest)),
+              "'" + name + "' is not a file name of a checkpoint");
   }
 }
 
@@ -129,4 +130,4 @@ TEST(ManifestTest, AChecksumThatIsNoNumberIsRefused) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::manifest_test

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/checkpoint/files.h"
-#include "runner/formats/checksum.h"
+#include "core/base/files.h"
+#include "formats/checksum.h"
 
 namespace accel {
 

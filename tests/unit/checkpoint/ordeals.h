@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 

@@ -1,11 +1,11 @@
 // Which checkpoints a policy deletes.
-#include "runner/checkpoint/retention.h"
+#include "checkpoint/retention.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace accel {
+namespace accel::retention_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -21,15 +21,15 @@ TEST(RetentionTest, KeepsTheUnionOfLastAndBest) {
   };
   const Case cases[] = {
       {{.last = 0}, {}},
-      {{.last = 0, .best = 1, .by = "m"}, {}},
+      {{.last = 0, .best = 1, .metric = "m"}, {}},
       {{.last = 1}, {1, 2, 3, 4, 5}},
       {{.last = 2}, {1, 2, 3, 4}},
       {{.last = 100}, {}},
-      {{.last = 1, .best = 1, .by = "m", .mode = Mode::kMin}, {1, 3, 4, 5}},
-      {{.last = 1, .best = 2, .by = "m", .mode = Mode::kMin}, {1, 3, 5}},
-      {{.last = 1, .best = 1, .by = "m", .mode = Mode::kMax}, {2, 3, 4, 5}},
-      {{.last = 1, .best = 100, .by = "m", .mode = Mode::kMax}, {3, 5}},
-      {{.last = 1, .best = -1, .by = "m"}, {1, 2, 3, 4, 5}},
+      {{.last = 1, .best = 1, .metric = "m", .mode = Mode::kMin}, {1, 3, 4, 5}},
+      {{.last = 1, .best = 2, .metric = "m", .mode = Mode::kMin}, {1, 3, 5}},
+      {{.last = 1, .best = 1, .metric = "m", .mode = Mode::kMax}, {2, 3, 4, 5}},
+      {{.last = 1, .best = 100, .metric = "m", .mode = Mode::kMax}, {3, 5}},
+      {{.last = 1, .best = -1, .metric = "m"}, {1, 2, 3, 4, 5}},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(steps_to_delete(candidates, c.policy), c.deleted)
@@ -42,4 +42,4 @@ TEST(RetentionTest, NothingToDeleteAmongNothing) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::retention_test

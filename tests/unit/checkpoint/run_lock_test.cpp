@@ -1,5 +1,5 @@
 // One job per run folder, also across processes and after a kill.
-#include "runner/checkpoint/run_lock.h"
+#include "checkpoint/run_lock.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
-namespace accel {
+namespace accel::run_lock_test {
 namespace {
 
 class RunLockTest : public testing::Test {
@@ -87,7 +87,7 @@ TEST_F(RunLockTest, APipeIsNotWaitedFor) {
       take();
       FAIL();
     } catch (const IoError& error) {
-      EXPECT_EQ(std::string(error.what()), "'" + path + "' is no regular file");
+      EXPECT_EQ(std::string(error.what()), "'" + path + "' is not a regular file");
     }
   }
 }
@@ -156,9 +156,9 @@ TEST_F(RunLockTest, AMissingFolderIsAnIoError) {
     FAIL() << "locked nothing";
   } catch (const IoError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "cannot make '" + folder_ + "/none/run.lock': No such file or directory");
+              "cannot create '" + folder_ + "/none/run.lock': No such file or directory");
   }
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::run_lock_test

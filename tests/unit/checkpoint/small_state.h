@@ -6,9 +6,9 @@
 #include <limits>
 #include <string>
 
-#include "runner/checkpoint/tensors.h"
-#include "runner/checkpoint/train_state.h"
-#include "runner/formats/checksum.h"
+#include "checkpoint/tensors.h"
+#include "checkpoint/train_state.h"
+#include "formats/checksum.h"
 
 namespace accel {
 
@@ -42,10 +42,10 @@ inline TrainState small_state(int64_t step) {
                {"norm.num_batches_tracked", whole(step)},
                {"lm_head.weight", embedding}};
   const auto adam = [&](const std::string& name, const Shape& shape) {
-    return OptimizerState::Parameter{name,
-                                     {{"step", floats({}, x)},
-                                      {"exp_avg", floats(shape, x + 1)},
-                                      {"exp_avg_sq", floats(shape, x + 2)}}};
+    return OptimizerState::ParameterState{name,
+                                          {{"step", floats({}, x)},
+                                           {"exp_avg", floats(shape, x + 1)},
+                                           {"exp_avg_sq", floats(shape, x + 2)}}};
   };
   out.optimizer.groups = {{{{"lr", 0.1 / (1 + x)},
                             {"betas", std::vector<double>{0.9, 0.999}},
@@ -63,11 +63,11 @@ inline TrainState small_state(int64_t step) {
   out.scaler =
       StateDict{{{"scale", 65536.0}, {"growth_interval", 2000}, {"_growth_tracker", x}}, {}, {}};
   out.rng = generator_bytes(step);
-  out.parts["callbacks/ema"].tensors["wte.weight"] = floats({3, 2}, x + 3);
-  out.parts["best"].numbers = {
+  out.sections["callbacks/ema"].tensors["wte.weight"] = floats({3, 2}, x + 3);
+  out.sections["best"].numbers = {
       {"value", std::bit_cast<double>(0x7ff8dead0000beefULL)}, {"zero", -0.0}, {"third", 1.0 / 3}};
-  out.parts["trackers"].texts = {{"id", "abc\n\"é\""}};
-  out.facts = {{"torch", "2.11.0"}, {"threads", "2"}};
+  out.sections["trackers"].texts = {{"id", "abc\n\"é\""}};
+  out.provenance = {{"torch", "2.11.0"}, {"threads", "2"}};
   out.metrics = {{"eval/loss", 1.0 / (1 + x)}};
   out.recipe = "model: {type: mlp}\n";
   return out;
@@ -113,7 +113,7 @@ inline std::string text_of(const TrainState& state) {
     out += std::to_string(n) + " ";
   }
   out += "seed " + std::to_string(state.seed) + " rng " + text_of(state.rng) + "\n";
-  for (const auto& [name, tensor] : state.model) out += name + " " + text_of(tensor) + "\n";
+  for (const Parameter& item : state.model) out += item.name + " " + text_of(item.local) + "\n";
   for (const OptimizerState::Group& group : state.optimizer.groups) {
     out += "group\n";
     for (const auto& [key, value] : group.hyper) {
@@ -121,15 +121,15 @@ inline std::string text_of(const TrainState& state) {
     }
     for (const auto& [name, slots] : group.parameters) {
       out += "  parameter " + name + "\n";
-      for (const NamedTensor& s : slots) out += "    " + s.name + " " + text_of(s.tensor) + "\n";
+      for (const Parameter& s : slots) out += "    " + s.name + " " + text_of(s.local) + "\n";
     }
   }
   for (const double lr : state.base_lrs) out += "base_lr " + text_of(lr) + "\n";
   for (const double lr : state.lrs) out += "lr " + text_of(lr) + "\n";
   out += "schedule\n" + text_of(state.schedule);
   if (state.scaler) out += "scaler\n" + text_of(*state.scaler);
-  for (const auto& [name, part] : state.parts) out += "part " + name + "\n" + text_of(part);
-  for (const auto& [name, value] : state.facts) out += "fact " + name + " " + value + "\n";
+  for (const auto& [name, part] : state.sections) out += "part " + name + "\n" + text_of(part);
+  for (const auto& [name, value] : state.provenance) out += "fact " + name + " " + value + "\n";
   for (const auto& [name, value] : state.metrics)
     out += "metric " + name + " " + text_of(value) + "\n";
   return out + state.recipe;

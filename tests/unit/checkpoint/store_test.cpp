@@ -1,15 +1,15 @@
 // What a checkpoint store promises on a healthy disk.
-#include "runner/checkpoint/store.h"
+#include "checkpoint/store.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::store_test {
 namespace {
 
 std::vector<int64_t> steps_of(const CheckpointStore& store) {
@@ -30,7 +30,7 @@ TEST(CheckpointStoreTest, TiedTensorsShareMemoryAgain) {
   MemoryFiles files;
   CheckpointStore store(files, "/run");
   const TrainState state = store.load(store.save(small_state(7)));
-  EXPECT_EQ(state.model[0].tensor.data_ptr(), state.model[3].tensor.data_ptr());
+  EXPECT_EQ(state.model[0].local.data_ptr(), state.model[3].local.data_ptr());
 }
 
 TEST(CheckpointStoreTest, AnEmptyStateIsACheckpointToo) {
@@ -58,7 +58,7 @@ TEST(CheckpointStoreTest, FurtherModelsOptimizersAndRegisteredStateHaveAccelerat
   state.base_lrs.push_back(0.5);
   state.lrs.push_back(0.5);
   state.optimizers = {2, 1};
-  state.parts["custom/0"] = {{{"baseline", 0.1}}, {{"kind", "mean"}}, {{"t", floats({2}, 7)}}};
+  state.sections["custom/0"] = {{{"baseline", 0.1}}, {{"kind", "mean"}}, {{"t", floats({2}, 7)}}};
   MemoryFiles files;
   CheckpointStore store(files, "/run");
   const std::string folder = store.save(state);
@@ -102,13 +102,35 @@ TEST(CheckpointStoreTest, TheSameStateGivesTheSameBytes) {
   }
 }
 
+TEST(CheckpointStoreTest, AFileThatCannotBeRemovedIsAnError) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2}) store.save(small_state(step));
+  const auto complaint = [&](int call, const auto& act) -> std::string {
+    files.fail_call(call, EROFS);
+    try {
+      act();
+    } catch (const IoError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(1, [&] { store.recover(); }),
+            "cannot clean up '/run/staging': cannot list '/run/staging': Read-only file system");
+  // Behind the list of checkpoints and the manifests of both.
+  EXPECT_EQ(
+      complaint(6, [&] { store.retain({.last = 1}, 2); }),
+      "cannot delete an old checkpoint: cannot make the folder '/run/staging': Read-only file "
+      "system");
+}
+
 TEST(CheckpointStoreTest, InspectNeedsNoTensors) {
   MemoryFiles files;
   CheckpointStore store(files, "/run");
   const TrainState state = store.inspect(store.save(small_state(12)));
   EXPECT_EQ(state.progress, small_state(12).progress);
   EXPECT_EQ(state.recipe, small_state(12).recipe);
-  EXPECT_EQ(state.facts, small_state(12).facts);
+  EXPECT_EQ(state.provenance, small_state(12).provenance);
   EXPECT_TRUE(state.model.empty());
 }
 
@@ -153,7 +175,7 @@ TEST(CheckpointStoreTest, ADiskWithTooLittleSpaceIsRefusedBeforeAnythingIsWritte
     EXPECT_EQ(std::string(error.what()),
               "cannot save checkpoint '/run/checkpoints/checkpoint_2': the disk is too full; it "
               "needs 76998 bytes, 1000 are free");
-    EXPECT_EQ(error.hint(), "older checkpoints are as they were");
+    EXPECT_EQ(error.hint(), "older checkpoints are unchanged");
   }
   EXPECT_EQ(steps_of(store), (std::vector<int64_t>{1}));
 }
@@ -180,8 +202,8 @@ TEST(CheckpointStoreTest, NewestValidSkipsDamagedOnesAndSaysWhy) {
   EXPECT_EQ(reports,
             (std::vector<std::string>{
                 "skipped step 3: checkpoint '/run/checkpoints/checkpoint_3' is damaged: "
-                "'optimizer.bin' holds 2716 bytes, 2717 expected",
-                "skipped step 2: '/run/checkpoints/checkpoint_2' is no checkpoint: it has no "
+                "'optimizer.bin' has 2716 bytes, 2717 expected",
+                "skipped step 2: '/run/checkpoints/checkpoint_2' is not a checkpoint: it has no "
                 "'accel_run.json'"}));
 }
 
@@ -193,7 +215,7 @@ TEST(CheckpointStoreTest, RetainKeepsTheLastAndTheBest) {
     state.metrics["eval/loss"] = step == 2 ? 0.1 : 0.5;
     store.save(state);
   }
-  store.retain({.last = 2, .best = 1, .by = "eval/loss"});
+  store.retain({.last = 2, .best = 1, .metric = "eval/loss"});
   EXPECT_EQ(steps_of(store), (std::vector<int64_t>{2, 4, 5}));
   EXPECT_EQ(files.list("/run/staging").size(), 0U);
 }
@@ -233,10 +255,10 @@ TEST(CheckpointStoreTest, ATextThatIsNotUtf8IsRefusedBeforeItIsLost) {
   MemoryFiles files;
   CheckpointStore store(files, "/run");
   TrainState state = small_state(1);
-  state.parts["x"].texts["y"] = "\xff";
+  state.sections["x"].texts["y"] = "\xff";
   EXPECT_THROW(store.save(state), std::invalid_argument);
   EXPECT_EQ(files.list("/run/staging").size(), 0U);
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::store_test

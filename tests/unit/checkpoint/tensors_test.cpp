@@ -1,13 +1,14 @@
 // Tensors to arrays and back.
-#include "runner/checkpoint/tensors.h"
+#include "checkpoint/tensors.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
+#include "core/base/format_error.h"
 #include "tests/unit/checkpoint/small_state.h"
 
-namespace accel {
+namespace accel::tensors_test {
 namespace {
 
 TEST(TensorsTest, EveryTypeGoesThereAndBack) {
@@ -52,5 +53,26 @@ TEST(TensorsTest, AnUndefinedTensorIsABugWithAName) {
   }
 }
 
+TEST(TensorsTest, AComplexTensorIsRefused) {
+  try {
+    array_of(floats({2}, 1).to(at::kComplexFloat), "w");
+    FAIL() << "expected an error";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "the tensor 'w' is ComplexFloat, which checkpoints do not support");
+  }
+}
+
+TEST(TensorsTest, NumbersMayBeZeroDimensionalTensors) {
+  const Value list = Value::List{{Value(1), Value(array_of(whole(2), "x")), Value(0.5)}};
+  EXPECT_EQ(numbers_in(&list, "base_lrs"), (std::vector<double>{1, 2, 0.5}));
+  const Value words = Value::List{{Value("one")}};
+  try {
+    numbers_in(&words, "base_lrs");
+    FAIL() << "expected an error";
+  } catch (const FormatError& error) {
+    EXPECT_STREQ(error.what(), "'base_lrs' is not a list of numbers");
+  }
+}
+
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tensors_test

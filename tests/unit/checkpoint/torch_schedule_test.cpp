@@ -1,15 +1,15 @@
 // The curves of PyTorch's schedulers, from what their state_dicts hold.
-#include "runner/checkpoint/torch_schedule.h"
+#include "checkpoint/torch_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
-#include "runner/checkpoint/accelerate_files.h"
-#include "runner/formats/format_error.h"
+#include "checkpoint/accelerate_files.h"
+#include "core/base/format_error.h"
 
-namespace accel {
+namespace accel::torch_schedule_test {
 namespace {
 
 using Items = std::vector<std::pair<Value, Value>>;
@@ -36,7 +36,7 @@ constexpr GroupRates kGroup = {0.5, 1.0, 0.001};
 std::string curve_text(const Value& value, const std::vector<double>& steps) {
   const TorchSchedule schedule = read_torch_schedule(value);
   std::string out = schedule.type + ":";
-  if (!schedule.curve) return out + " not told";
+  if (!schedule.curve) return out + " not read";
   for (const double step : steps) {
     char text[32];
     std::snprintf(text, sizeof text, " %.6g", schedule.curve(kGroup, step));
@@ -112,18 +112,18 @@ TEST(TorchScheduleTest, PartsOfASequenceCountFromTheirOwnStart) {
   EXPECT_EQ(
       curve_text(state_with({{"_schedulers", list({kLinear, lambda})}, {"_milestones", list({2})}}),
                  {}),
-      "SequentialLR: not told");
+      "SequentialLR: not read");
 }
 
 TEST(TorchScheduleTest, OthersTellNoCurve) {
-  EXPECT_EQ(curve_text(state_with({{"lr_lambdas", list({Value()})}}), {}), "LambdaLR: not told");
+  EXPECT_EQ(curve_text(state_with({{"lr_lambdas", list({Value()})}}), {}), "LambdaLR: not read");
   EXPECT_EQ(curve_text(state_with({{"num_bad_epochs", 1}, {"factor", 0.1}}), {}),
-            "ReduceLROnPlateau: not told");
-  EXPECT_EQ(curve_text(state_with({{"total_size", 4}, {"gamma", 1}}), {}), "CyclicLR: not told");
-  EXPECT_EQ(curve_text(state_with({}), {}), "a scheduler that is not known: not told");
-  EXPECT_TRUE(read_torch_schedule(state_with({})).strange);
-  EXPECT_TRUE(read_torch_schedule(state_with({{"total_size", 4}})).strange);
-  EXPECT_FALSE(read_torch_schedule(state_with({{"lr_lambdas", list({Value()})}})).strange);
+            "ReduceLROnPlateau: not read");
+  EXPECT_EQ(curve_text(state_with({{"total_size", 4}, {"gamma", 1}}), {}), "CyclicLR: not read");
+  EXPECT_EQ(curve_text(state_with({}), {}), "an unknown scheduler: not read");
+  EXPECT_TRUE(read_torch_schedule(state_with({})).unsupported);
+  EXPECT_TRUE(read_torch_schedule(state_with({{"total_size", 4}})).unsupported);
+  EXPECT_FALSE(read_torch_schedule(state_with({{"lr_lambdas", list({Value()})}})).unsupported);
 }
 
 TEST(TorchScheduleTest, ChainedSchedulersStepTogether) {
@@ -131,11 +131,12 @@ TEST(TorchScheduleTest, ChainedSchedulersStepTogether) {
   const TorchSchedule schedule = read_torch_schedule(chained);
   EXPECT_EQ(schedule.type, "ChainedScheduler");
   EXPECT_EQ(schedule.steps, 3);
-  EXPECT_TRUE(schedule.strange);
+  EXPECT_TRUE(schedule.unsupported);
   EXPECT_FALSE(schedule.curve);
-  EXPECT_EQ(complaint(dict({{"_schedulers", list({})}})), "'_schedulers' holds no schedulers");
+  EXPECT_EQ(complaint(dict({{"_schedulers", list({})}})),
+            "'_schedulers' is not a list of schedulers");
   EXPECT_EQ(complaint(dict({{"_schedulers", list({chained})}})),
-            "'_schedulers' holds no schedulers");
+            "'_schedulers' is not a list of schedulers");
 }
 
 TEST(TorchScheduleTest, OneThatLoadedAFileOfOursIsStillTold) {
@@ -148,19 +149,19 @@ TEST(TorchScheduleTest, OneThatLoadedAFileOfOursIsStillTold) {
 TEST(TorchScheduleTest, NumbersThatCannotBeAreRefused) {
   const double infinite = std::numeric_limits<double>::infinity();
   EXPECT_EQ(complaint(dict({})), "'last_epoch' is not a number");
-  EXPECT_EQ(complaint(dict({{"last_epoch", -1}})), "'last_epoch' counts no steps");
-  EXPECT_EQ(complaint(dict({{"last_epoch", 1e18}})), "'last_epoch' counts no steps");
+  EXPECT_EQ(complaint(dict({{"last_epoch", -1}})), "'last_epoch' is not a step count");
+  EXPECT_EQ(complaint(dict({{"last_epoch", 1e18}})), "'last_epoch' is not a step count");
   EXPECT_EQ(complaint(state_with({{"gamma", "x"}})), "'gamma' is not a number");
   EXPECT_EQ(complaint(state_with({{"gamma", infinite}})), "'gamma' is not a number");
   EXPECT_EQ(complaint(state_with({{"T_max", 0}, {"eta_min", 0}})), "'T_max' is not above 0");
   EXPECT_EQ(complaint(state_with({{"T_0", 2}, {"T_mult", 1.01}, {"eta_min", 0}})),
-            "'T_0' or 'T_mult' is not a whole number");
+            "'T_0' or 'T_mult' is not an integer");
   EXPECT_EQ(complaint(state_with({{"milestones", 3}, {"gamma", 1}})), "'milestones' is not a dict");
   EXPECT_EQ(complaint(state_with({{"milestones", dict({{"a", 1}})}, {"gamma", 1}})),
-            "'milestones' holds something but numbers");
+            "'milestones' is not a dict of numbers");
   EXPECT_EQ(complaint(state_with({{"_schedule_phases", list({})}})), "'_schedule_phases' is empty");
   EXPECT_EQ(complaint(state_with({{"_schedule_phases", list({dict({{"end_step", 1}})})}})),
-            "a phase of '_schedule_phases' names no rates");
+            "a phase of '_schedule_phases' has no 'start_lr' or 'end_lr'");
   EXPECT_EQ(complaint(state_with({{"_schedulers", list({kLinear})}, {"_milestones", list({2})}})),
             "there are 1 schedulers for 1 milestones");
 }
@@ -174,7 +175,7 @@ TEST(TorchScheduleTest, WhatWouldTakeForeverIsRefused) {
   std::vector<Value> many(1001, Value(1));
   EXPECT_EQ(complaint(state_with({{"_schedulers", list(std::vector<Value>(1002, kCosine))},
                                   {"_milestones", list(many)}})),
-            "'_milestones' is too long");
+            "'_milestones' has 1001 items, at most 1000 wanted");
 }
 
 /// The numbers of one part of a SequentialLR: its own last_epoch.
@@ -210,4 +211,4 @@ TEST(SchedulerFileTest, StepsThatFp16SkippedAreNotCounted) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::torch_schedule_test

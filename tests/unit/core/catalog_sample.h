@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/registry.h"
-#include "core/wrapped.h"
+#include "core/recipe/registry.h"
+#include "core/recipe/wrapped.h"
 
 namespace accel {
 

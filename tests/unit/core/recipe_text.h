@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "core/node.h"
+#include "core/recipe/node.h"
 
 namespace accel {
 

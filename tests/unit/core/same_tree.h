@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/node.h"
-#include "core/number_text.h"
+#include "core/recipe/node.h"
+#include "core/recipe/number_text.h"
 
 namespace accel {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dataset.h"
-#include "core/registry.h"
+#include "core/api/dataset.h"
+#include "core/recipe/registry.h"
 
 namespace accel {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dataset.h"
+#include "core/api/dataset.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
@@ -52,7 +52,7 @@ class ArrayFilesTest : public testing::Test {
                           options);
   }
 
-  /// A file of its own: datasets made before go on with theirs.
+  /// A separate file: datasets made earlier keep theirs.
   void put(const std::string& name, const std::string& content) {
     std::filesystem::remove(folder_.path(name));
     folder_.write(name, content);

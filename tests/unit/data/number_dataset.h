@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/dataset.h"
+#include "core/api/dataset.h"
 
 namespace accel {
 

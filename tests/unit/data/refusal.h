@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 
 namespace accel {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runner/tokenizers/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace accel {
 

@@ -1,8 +1,8 @@
-#include "runner/formats/base64.h"
+#include "formats/base64.h"
 
 #include <gtest/gtest.h>
 
-namespace accel {
+namespace accel::base64_test {
 namespace {
 
 TEST(Base64Test, AnswersAsTheStandardHasThem) {
@@ -28,4 +28,4 @@ TEST(Base64Test, RefusesAnyOtherText) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::base64_test

@@ -1,13 +1,13 @@
-#include "runner/formats/block_log.h"
+#include "formats/block_log.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace accel {
+namespace accel::block_log_test {
 namespace {
 
-/// Part, length and the bytes behind it of the frame at `at`.
+/// Fragment type, length and data of the frame at `at`.
 struct Frame {
   int part;
   size_t length;
@@ -59,4 +59,4 @@ TEST(BlockLogTest, AnEmptyRecordIsAFrameToo) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::block_log_test

@@ -1,9 +1,9 @@
 // XXH3 against its published vectors, and hashing in pieces.
-#include "runner/formats/checksum.h"
+#include "formats/checksum.h"
 
 #include <gtest/gtest.h>
 
-namespace accel {
+namespace accel::checksum_test {
 namespace {
 
 TEST(ChecksumTest, KnownTextsHaveKnownHashes) {
@@ -27,4 +27,4 @@ TEST(ChecksumTest, HexIsPaddedTo16Digits) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::checksum_test

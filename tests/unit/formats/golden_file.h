@@ -1,4 +1,4 @@
-// Files that other programs wrote, kept with the tests.
+// Golden files, written by other programs.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Where tests find the real data, which is not part of the project.
+// Location of real data sets, which are not part of the repository.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace accel {
 
-/// Path of a file or folder of the real data; "" where there is none.
+/// Path of a file or folder of the real data; "" without it.
 inline std::string real_data(const std::string& name) {
   const char* folder = std::getenv("ACCEL_TEST_DATA");
   const std::string path =

@@ -11,7 +11,7 @@ struct TarMemberKind {
   std::string prefix = {};
 };
 
-/// `header` with the checksum its bytes have.
+/// `header` with its checksum.
 inline std::string with_checksum(std::string header) {
   header.replace(148, 8, 8, ' ');
   unsigned sum = 0;

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone when the test is.
+// Temporary folder of a test.
 #pragma once
 
 #include <cstdlib>

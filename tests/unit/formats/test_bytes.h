@@ -1,6 +1,7 @@
-// Texts as bytes and the errors they lead to, for tests of formats.
+// Test inputs as bytes and error messages, for tests of formats.
 #pragma once
 
+#include <concepts>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -8,8 +9,8 @@
 
 #include <zlib.h>
 
-#include "core/error.h"
-#include "runner/formats/mapped_file.h"
+#include "core/base/error.h"
+#include "core/base/mapped_file.h"
 
 namespace accel {
 
@@ -17,12 +18,12 @@ inline std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// `text` as a file in memory, aligned as maps are. `text` must live on.
+/// `text` as a file in memory, aligned as a map. `text` must outlive it.
 inline SharedBytes shared_bytes(const std::string& text) {
   return {bytes_of(text), nullptr};
 }
 
-/// `text` as big-endian 32-bit numbers are in files.
+/// Big-endian 32-bit numbers.
 inline std::string big_endian_32(uint32_t value) {
   std::string out;
   for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 0xff);
@@ -48,8 +49,8 @@ inline std::string gzip_of(const std::string& text) {
   return out;
 }
 
-/// What() and the hint, on two lines, of the Error that `act` throws; "" when it throws none.
-template <class Act>
+/// what() and hint(), on two lines, of the Error that `act` throws; "" without one.
+template <std::invocable Act>
 std::string complaint(const Act& act) {
   try {
     act();

@@ -1,14 +1,13 @@
-#include "runner/formats/tfevents.h"
+#include "formats/tfevents.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "runner/formats/crc32c.h"
-#include "runner/formats/tf_histogram.h"
+#include "formats/checksum.h"
 
-namespace accel {
+namespace accel::tfevents_test {
 namespace {
 
 std::string hex_of(const std::string& bytes) {
@@ -50,7 +49,7 @@ TEST(ProtoMessageTest, TextIsMadeValidUtf8) {
             "a\xef\xbf\xbd");
 }
 
-// Bytes as Python's tensorboard package writes the same events.
+// Bytes of the same events from Python's tensorboard package.
 TEST(TfEventsTest, EventsAreByteForByteThoseOfTensorBoard) {
   EXPECT_EQ(hex_of(tf_version_event(1.5)),
             "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c");
@@ -95,4 +94,4 @@ TEST(TfHistogramTest, ValuesThatAreNotFiniteAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tfevents_test

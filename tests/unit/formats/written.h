@@ -1,15 +1,15 @@
-// What a writer gives to its sink, and texts as files, for the tests of byte formats.
+// Output of writers and files in memory, for tests of byte formats.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "runner/formats/bytes.h"
-#include "runner/formats/mapped_file.h"
+#include "core/base/bytes.h"
+#include "core/base/mapped_file.h"
 
 namespace accel {
 
-/// The bytes that `write`, given a sink, writes.
+/// The bytes that `write` passes to its sink.
 template <class Write>
 std::string written(Write write) {
   std::string out;
@@ -23,7 +23,7 @@ inline SharedBytes file_of(std::string text) {
   return {as_bytes(*owner), owner};
 }
 
-/// The message of the FormatError that `act` throws, "" when it throws none.
+/// The message of the FormatError that `act` throws, "" without one.
 template <class Act>
 std::string format_fault(Act act) {
   try {

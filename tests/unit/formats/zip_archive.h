@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "runner/formats/bytes.h"
+#include "core/base/bytes.h"
 
 namespace accel {
 
@@ -58,7 +58,7 @@ inline std::string zip_archive(const std::vector<std::pair<std::string, std::str
   return out;
 }
 
-/// `archive`, which has none, with a comment at its end.
+/// `archive` with a comment at its end.
 inline std::string with_zip_comment(std::string archive, const std::string& comment) {
   archive.resize(archive.size() - 2);
   put_little(archive, static_cast<uint16_t>(comment.size()));

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
 
-namespace accel {
+namespace accel::adam_test {
 namespace {
 
 constexpr AdamRule kRule = {.lr = 0.01,
@@ -129,4 +129,4 @@ TEST(AdamKernelTest, WhatItDoesNotTakeIsTheReferences) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::adam_test

@@ -18,10 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "core/array.h"
-#include "kernels/kernels.h"
+#include "core/base/array.h"
+#include "kernels/cpu_operators.h"
+#include "tests/unit/kernels/reference_kernels.h"
 
-namespace accel {
+namespace accel::attention_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -318,4 +319,4 @@ INSTANTIATE_TEST_SUITE_P(Of, AttentionRowsTest, testing::Bool(), [](const auto& 
 });
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::attention_test

@@ -15,11 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "core/array.h"
-#include "kernels/kernels.h"
-#include "kernels/widening.h"
+#include "core/base/array.h"
+#include "kernels/cpu/upcast.h"
+#include "kernels/cpu_operators.h"
+#include "tests/unit/kernels/reference_kernels.h"
 
-namespace accel {
+namespace accel::convolution_test {
 namespace {
 
 struct ConvolutionCase {
@@ -97,7 +98,7 @@ TEST_P(ConvolutionTest, OfBfloat16IsRounded) {
   for (at::Tensor& each : in) each = each.to(at::kBFloat16);
   const std::vector<int64_t> dilation = {1, 1};
   EXPECT_EQ(convolves_by_products(in[0], in[1], {of.stride, of.padding, dilation}),
-            !widens(at::kBFloat16));
+            !upcasts(at::kBFloat16));
   const std::vector<at::Tensor> found = passes(of, in);
   const ReferenceKernels reference;
   for (at::Tensor& each : in) each = each.detach().to(at::kFloat);
@@ -152,4 +153,4 @@ TEST(ConvolutionChoiceTest, ByProductsWhereWindowsAreFewForTheWeights) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::convolution_test

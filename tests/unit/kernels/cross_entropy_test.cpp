@@ -11,10 +11,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
 #include "tests/unit/memory_meter.h"
 
-namespace accel {
+namespace accel::cross_entropy_test {
 namespace {
 
 constexpr int64_t kIgnored = -100;
@@ -113,4 +113,4 @@ TEST_F(CrossEntropyTest, OtherTypesAndLayoutsAreTheReferences) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::cross_entropy_test

@@ -13,9 +13,10 @@
 
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
+#include "tests/unit/kernels/reference_kernels.h"
 
-namespace accel {
+namespace accel::gelu_test {
 namespace {
 
 class GeluTest : public testing::Test {
@@ -115,4 +116,4 @@ TEST_F(GeluTest, AGradientThatIsNotContiguous) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::gelu_test

@@ -1,4 +1,4 @@
-#include "kernels/linear_gelu.h"
+#include "kernels/gelu.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -17,9 +17,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
+#include "tests/unit/kernels/reference_kernels.h"
 
-namespace accel {
+namespace accel::linear_gelu_test {
 namespace {
 
 class LinearGeluTest : public testing::Test {
@@ -160,4 +161,4 @@ TEST_F(LinearGeluTest, OtherwiseItIsTheReference) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::linear_gelu_test

@@ -13,9 +13,9 @@
 
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
 
-namespace accel {
+namespace accel::max_pool_test {
 namespace {
 
 class MaxPoolTest : public testing::TestWithParam<PoolSizes> {
@@ -104,4 +104,4 @@ TEST_F(MaxPoolTest, WhatTheKernelDoesNotTakeIsTheReferences) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::max_pool_test

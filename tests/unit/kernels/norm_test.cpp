@@ -10,9 +10,9 @@
 
 #include <limits>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu_operators.h"
 
-namespace accel {
+namespace accel::norm_test {
 namespace {
 
 class NormTest : public testing::Test {
@@ -57,4 +57,4 @@ TEST_F(NormTest, OtherTypesAreTheReferences) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::norm_test

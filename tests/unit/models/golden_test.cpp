@@ -13,11 +13,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/model.h"
-#include "core/task.h"
+#include "core/api/model.h"
+#include "core/api/task.h"
 #include "tests/unit/build_component.h"
 
-namespace accel {
+namespace accel::golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -147,4 +147,4 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenModelTest, testing::ValuesIn(case_names()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::golden_test

@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "core/model.h"
-#include "models/module_state.h"
+#include "core/api/model.h"
+#include "models/layers/module_state.h"
 #include "tests/unit/build_component.h"
 
-namespace accel {
+namespace accel::initial_weights_test {
 namespace {
 
 constexpr double kDeviation = 0.02;  // initializer_range
@@ -22,11 +22,12 @@ struct FreshModel {
 };
 
 constexpr FreshModel kFreshModels[] = {
-    {"Vit", "{type: vit, layers: 1, width: 64, classes: 10}", true, 0},
-    {"Bert", "{type: bert, layers: 1, width: 64, head: tokens}", false, 7},
-    {"BertClasses", "{type: bert, layers: 1, width: 64, head: classes, classes: 4}", false, 7},
-    {"DistilBert", "{type: distilbert, layers: 1, width: 64, head: tokens}", false, 7},
-    {"Roberta", "{type: roberta, layers: 1, width: 64, head: tokens, pad: 3}", false, 3},
+    {"Vit", "{type: vit, num_layers: 1, hidden_size: 64, num_classes: 10}", true, 0},
+    {"Bert", "{type: bert, num_layers: 1, hidden_size: 64, head: tokens}", false, 7},
+    {"BertClasses", "{type: bert, num_layers: 1, hidden_size: 64, head: classes, num_classes: 4}",
+     false, 7},
+    {"DistilBert", "{type: distilbert, num_layers: 1, hidden_size: 64, head: tokens}", false, 7},
+    {"Roberta", "{type: roberta, num_layers: 1, hidden_size: 64, head: tokens, pad: 3}", false, 3},
 };
 
 std::shared_ptr<Model> fresh(const FreshModel& item) {
@@ -44,9 +45,9 @@ class FreshModelTest : public testing::TestWithParam<FreshModel> {};
 
 TEST_P(FreshModelTest, WeightsAreNormalNormsOnesAndTheRestZero) {
   const std::shared_ptr<Model> model = fresh(GetParam());
-  for (const NamedTensor& item : parameters_of(*model)) {
+  for (const Parameter& item : parameters_of(*model)) {
     const std::string& name = item.name;
-    const at::Tensor weight = item.tensor.detach();
+    const at::Tensor weight = item.local.detach();
     if (name.ends_with("bias")) {
       EXPECT_EQ(weight.abs().max().item<double>(), 0.0) << name;
     } else if (weight.dim() == 1) {
@@ -77,11 +78,11 @@ double normal_cdf(double x) {
 
 TEST(VitWeightsTest, PositionsFollowTheFormulaOfTruncatedNormals) {
   const std::shared_ptr<Model> model = fresh(kFreshModels[0]);
-  for (const NamedTensor& item : parameters_of(*model)) {
+  for (const Parameter& item : parameters_of(*model)) {
     if (!item.name.ends_with("position_embeddings")) continue;
     // Back to what was drawn: uniform within the bounds' values of the function.
     const at::Tensor drawn =
-        item.tensor.detach().to(at::kDouble).div(kDeviation * std::sqrt(2.0)).erf();
+        item.local.detach().to(at::kDouble).div(kDeviation * std::sqrt(2.0)).erf();
     const double low = 2 * normal_cdf(-2 / kDeviation) - 1;
     EXPECT_GE(drawn.min().item<double>(), low);
     EXPECT_LE(drawn.max().item<double>(), -low);
@@ -97,4 +98,4 @@ TEST(VitWeightsTest, PositionsFollowTheFormulaOfTruncatedNormals) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::initial_weights_test

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
-#include "core/model.h"
+#include "core/api/model.h"
 #include "tests/unit/build_component.h"
 
-namespace accel {
+namespace accel::models_test {
 namespace {
 
 ModelContext images(Shape input, int64_t classes) {
@@ -45,20 +45,21 @@ TEST(ModelTest, AutoSizesComeFromTheData) {
   EXPECT_EQ(parameter_count("linear", numbers(4, {})), 4 + 1);
   EXPECT_EQ(parameter_count("linear", numbers(4, {3})), 4 * 3 + 3);
   EXPECT_EQ(parameter_count("mlp", images({1, 2, 2}, 3)), 4 * 128 + 128 + 128 * 3 + 3);
-  EXPECT_EQ(parameter_count("{type: mlp, hidden: []}", images({1, 2, 2}, 3)), 4 * 3 + 3);
+  EXPECT_EQ(parameter_count("{type: mlp, hidden_sizes: []}", images({1, 2, 2}, 3)), 4 * 3 + 3);
   EXPECT_EQ(parameter_count("lenet", images({1, 28, 28}, 10)), 431080);
   EXPECT_EQ(parameter_count("resnet", images({3, 224, 224}, 1000)), 11689512);
-  EXPECT_EQ(parameter_count("{type: gpt, layers: 1, width: 4, heads: 2}", tokens(8, 5)),
-            5 * 4 + 8 * 4 + 3 * 8 + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 16 + 16) + (16 * 4 + 4));
+  EXPECT_EQ(
+      parameter_count("{type: gpt, num_layers: 1, hidden_size: 4, num_heads: 2}", tokens(8, 5)),
+      5 * 4 + 8 * 4 + 3 * 8 + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 16 + 16) + (16 * 4 + 4));
 }
 
 TEST(ModelTest, ResNetsOfAllDepthsHaveTheSizesOfTransformers) {
   const std::pair<int, int64_t> sizes[] = {{18, 11575}, {26, 15163},  {34, 21671},
                                            {50, 25175}, {101, 45303}, {152, 61975}};
   for (const auto& [depth, count] : sizes) {
-    EXPECT_EQ(parameter_count(
-                  "{type: resnet, stem: imagenet, width: 2, depth: " + std::to_string(depth) + "}",
-                  images({3, 32, 32}, 5)),
+    EXPECT_EQ(parameter_count("{type: resnet, stem: imagenet, embedding_size: 2, depth: " +
+                                  std::to_string(depth) + "}",
+                              images({3, 32, 32}, 5)),
               count)
         << depth;
   }
@@ -66,22 +67,23 @@ TEST(ModelTest, ResNetsOfAllDepthsHaveTheSizesOfTransformers) {
 
 TEST(ModelTest, AVisionTransformerWantsSquareImagesOfWholePatches) {
   const auto complaint_of = [](const std::string& options, Shape input) {
-    return complaint<Model>("{type: vit, width: 8, heads: 2, layers: 1" + options + "}",
-                            images(std::move(input), 3));
+    return complaint<Model>(
+        "{type: vit, hidden_size: 8, num_heads: 2, num_layers: 1" + options + "}",
+        images(std::move(input), 3));
   };
   EXPECT_EQ(complaint_of("", {1, 8, 8}), "");
-  EXPECT_EQ(complaint_of("", {1, 8, 12}), "the model 'vit' wants square images, not [1, 8, 12]");
-  EXPECT_EQ(complaint_of(", patch: 3", {1, 8, 8}),
-            "an image's side of 8 is no multiple of 'patch' 3");
+  EXPECT_EQ(complaint_of("", {1, 8, 12}), "the model 'vit' requires square images, not [1, 8, 12]");
+  EXPECT_EQ(complaint_of(", patch_size: 3", {1, 8, 8}),
+            "an image's side of 8 is not a multiple of 'patch_size' 3");
 }
 
 TEST(ModelTest, TheStemFollowsTheImageSize) {
   const auto first = [](const std::string& yaml, const ModelContext& context) {
     return build<Model>(yaml, context)->module().parameters()[0].size(2);
   };
-  EXPECT_EQ(first("{type: resnet, width: 2}", images({3, 64, 64}, 2)), 3);
-  EXPECT_EQ(first("{type: resnet, width: 2}", images({3, 65, 65}, 2)), 7);
-  EXPECT_EQ(first("{type: resnet, width: 2, stem: imagenet}", images({3, 32, 32}, 2)), 7);
+  EXPECT_EQ(first("{type: resnet, embedding_size: 2}", images({3, 64, 64}, 2)), 3);
+  EXPECT_EQ(first("{type: resnet, embedding_size: 2}", images({3, 65, 65}, 2)), 7);
+  EXPECT_EQ(first("{type: resnet, embedding_size: 2, stem: imagenet}", images({3, 32, 32}, 2)), 7);
 }
 
 TEST(ModelTest, TheDefaultTaskFollowsTheTargets) {
@@ -131,38 +133,39 @@ TEST(ModelTest, WhatDoesNotFitTheDataIsNamed) {
        "'inputs' of the model 'mlp' is 100, but the data has 784"},
       {"{type: mlp, outputs: 5}", images({1, 28, 28}, 10),
        "'outputs' of the model 'mlp' is 5, but the data has 10"},
-      {"linear", {}, "'inputs' of the model 'linear' is auto, but the data does not tell it"},
+      {"linear", {}, "'inputs' of the model 'linear' is auto, but the data does not determine it"},
       {"linear", tokens(8, 65),
-       "the model 'linear' wants F32 numbers, but a sample of the data is I64 [8]"},
+       "the model 'linear' requires F32 numbers, but a sample of the data is I64 [8]"},
       {"{type: lenet, image: [3, 32, 32]}", images({1, 28, 28}, 10),
        "'image' of the model 'lenet' is [3, 32, 32], but the data has [1, 28, 28]"},
-      {"lenet", {}, "'image' of the model 'lenet' is auto, but the data does not tell it"},
+      {"lenet", {}, "'image' of the model 'lenet' is auto, but the data does not determine it"},
       {"lenet", images({1, 15, 28}, 10),
-       "the model 'lenet' wants images of at least 16 x 16 pixels, not 15 x 28"},
-      {"{type: resnet, classes: 5}", images({3, 32, 32}, 10),
-       "'classes' of the model 'resnet' is 5, but the data has 10"},
+       "the model 'lenet' requires images of at least 16 x 16 pixels, not 15 x 28"},
+      {"{type: resnet, num_classes: 5}", images({3, 32, 32}, 10),
+       "'num_classes' of the model 'resnet' is 5, but the data has 10"},
       {"resnet", numbers(4, {}),
-       "the model 'resnet' wants F32 images [channels, height, width], but a sample of the data "
+       "the model 'resnet' requires F32 images [channels, height, width], but a sample of the data "
        "is F32 [4]"},
-      {"{type: resnet, channels: 3, classes: 10}",
+      {"{type: resnet, channels: 3, num_classes: 10}",
        {},
-       "'stem' of the model 'resnet' is auto, but the data does not tell it"},
-      {"{type: gpt, vocab: 50}", tokens(64, 65),
-       "'vocab' of the model 'gpt' is 50, but the data needs 65"},
-      {"{type: gpt, context: 32}", tokens(64, 65),
-       "'context' of the model 'gpt' is 32, but the data needs 64"},
+       "'stem' of the model 'resnet' is auto, but the data does not determine it"},
+      {"{type: gpt, vocab_size: 50}", tokens(64, 65),
+       "'vocab_size' of the model 'gpt' is 50, but the data needs 65"},
+      {"{type: gpt, max_seq_len: 32}", tokens(64, 65),
+       "'max_seq_len' of the model 'gpt' is 32, but the data needs 64"},
       {"gpt", images({1, 28, 28}, 10),
-       "the model 'gpt' wants I64 token ids [context], but a sample of the data is F32 "
-       "[1, 28, 28]"}};
+       "the model 'gpt' requires I64 token ids [context], but a sample of the data is F32 [1, 28, "
+       "28]"}};
   for (const Misfit& misfit : cases) {
     EXPECT_EQ(complaint<Model>(misfit.yaml, misfit.context), misfit.message);
   }
 }
 
 TEST(ModelTest, OptionsThatContradictEachOtherAreRefused) {
-  EXPECT_EQ(complaint<Model>("{type: gpt, width: 130}", tokens(64, 65)),
-            "recipe.yaml:1:1: error: 'width' must be a multiple of 'heads', but 130 is not one of "
-            "4\n    {type: gpt, width: 130}\n    ^\n");
+  EXPECT_EQ(complaint<Model>("{type: gpt, hidden_size: 130}", tokens(64, 65)),
+            "recipe.yaml:1:1: error: 'hidden_size' must be a multiple of 'num_heads', but 130 is "
+            "not one of "
+            "4\n    {type: gpt, hidden_size: 130}\n    ^\n");
   EXPECT_EQ(complaint<Model>("{type: lenet, filters: [6]}", images({1, 28, 28}, 10)),
             "recipe.yaml:1:1: error: 'filters' must be two numbers, not 1\n"
             "    {type: lenet, filters: [6]}\n    ^\n");
@@ -195,8 +198,8 @@ TEST(DcganTest, BatchNormIsAChoiceAndTakesThePlaceOfABias) {
 TEST(DcganTest, SidesMustBeMultiplesOfFour) {
   EXPECT_EQ(
       complaint<Model>("dcgan_generator", images({1, 10, 8}, 0)),
-      "the model 'dcgan_generator' wants images with sides that are multiples of 4, not 10 x 8");
+      "the model 'dcgan_generator' requires images with sides that are multiples of 4, not 10 x 8");
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::models_test

@@ -2,13 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/formats/png_writer.h"
-#include "runner/formats/zip_store.h"
+#include "formats/archive/zip.h"
+#include "formats/image/image.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::clearml_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -135,4 +135,4 @@ TEST_F(ClearmlTrackerTest, LostEventsStartAnotherSession) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::clearml_test

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/formats/zip_store.h"
+#include "formats/archive/zip.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::comet_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -83,4 +83,4 @@ TEST_F(CometTrackerTest, LostMessagesStartAnotherExperiment) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::comet_test

@@ -1,11 +1,11 @@
-#include "runner/track/config_value.h"
+#include "track/values.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace accel {
+namespace accel::config_value_test {
 namespace {
 
 TEST(ConfigValueTest, OptionsHaveTheTypesTheyRead) {
@@ -31,4 +31,4 @@ TEST(ConfigValueTest, NumbersThatAreNotFiniteAreWhatPythonWrites) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::config_value_test

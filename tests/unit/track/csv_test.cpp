@@ -4,13 +4,13 @@
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/track/csv_text.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/run_in.h"
+#include "track/values.h"
 
-namespace accel {
+namespace accel::csv_test {
 namespace {
 
 using Values = std::vector<Measurement>;
@@ -95,9 +95,9 @@ TEST_F(CsvTrackerTest, ForeignTableIsRefused) {
     FAIL() << "the table was taken";
   } catch (const IoError& error) {
     EXPECT_EQ(error.what(), "'" + table() +
-                                "' exists and is no table of metrics: its first column is "
-                                "'sentence', not 'step'");
-    EXPECT_EQ(error.hint(), "give the csv tracker another 'path'");
+                                "' exists and is not a metrics table: its first column is "
+                                "'sentence', 'step' wanted");
+    EXPECT_EQ(error.hint(), "set another 'path' for the csv tracker");
   }
   EXPECT_EQ(file_content(table()), "sentence,label\nfine,1\n");
 }
@@ -112,12 +112,12 @@ TEST_F(CsvTrackerTest, WhatIsNoFileIsRefusedAndAnEmptyFirstLineToo) {
     return std::string("none");
   };
   ASSERT_EQ(::mkfifo(table().c_str(), 0600), 0);  // would be read from for ever
-  EXPECT_EQ(complaint(), "'" + table() + "' exists and is no file");
+  EXPECT_EQ(complaint(), "'" + table() + "' exists and is not a regular file");
   std::filesystem::remove(table());
   folder_.write("metrics.csv", "\nnotes\n");
   EXPECT_EQ(complaint(), "'" + table() +
-                             "' exists and is no table of metrics: its first column is '', not "
-                             "'step'");
+                             "' exists and is not a metrics table: its first column is '', 'step' "
+                             "wanted");
   EXPECT_EQ(file_content(table()), "\nnotes\n");
 }
 
@@ -147,4 +147,4 @@ TEST(CsvTextTest, OnlyFieldsThatNeedQuotesGetThem) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::csv_test

@@ -2,10 +2,10 @@
 
 #include <thread>
 
-#include "runner/track/transport.h"
 #include "tests/unit/track/tiny_server.h"
+#include "track/remote_tracker.h"
 
-namespace accel {
+namespace accel::curl_transport_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -69,4 +69,4 @@ TEST(CurlTransportTest, WakeEndsAWait) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::curl_transport_test

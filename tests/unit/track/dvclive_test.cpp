@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::dvclive_test {
 namespace {
 
 using Values = std::vector<Measurement>;
@@ -80,4 +80,4 @@ TEST_F(DvcliveTrackerTest, AFolderThatCannotBeMadeIsAnIoError) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::dvclive_test

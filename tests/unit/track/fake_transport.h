@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/track/transport.h"
+#include "track/remote_tracker.h"
 
 namespace accel {
 

@@ -1,10 +1,10 @@
-#include "runner/track/git_state.h"
+#include "track/git_state.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/unit/formats/temp_folder.h"
 
-namespace accel {
+namespace accel::git_state_test {
 namespace {
 
 constexpr auto kCommit = "0123456789abcdef0123456789abcdef01234567";
@@ -56,4 +56,4 @@ TEST(GitStateTest, OutsideOfACheckoutNothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::git_state_test

@@ -4,15 +4,16 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/error.h"
-#include "runner/track/mlflow_sink.h"
-#include "runner/track/tracker_thread.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/fake_mlflow.h"
 #include "tests/unit/track/resumed_run.h"
+#include "track/mlflow_sink.h"
+#include "track/tracker_thread.h"
 
-namespace accel {
+namespace accel::mlflow_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,7 +35,7 @@ class MlflowServerTest : public testing::Test {
                                                    resumed_context(folder_.path(), step, ids)));
     TrackerThread::Limits limits;
     limits.retry = {milliseconds(1), milliseconds(4)};
-    limits.goodbye = goodbye_;
+    limits.finish_timeout = goodbye_;
     return std::make_unique<TrackerThread>(
         std::move(trackers), [this](const std::string& line) { warnings_.push_back(line); },
         transport_to(server_), limits);
@@ -94,7 +95,7 @@ TEST_F(MlflowServerTest, RequestsKeepMlflowsLimits) {
   down_ = true;
   const auto run = thread();
   log(*run, 1, 2500);
-  run->settle();
+  run->drain();
   down_ = false;
   run->finish(RunStatus::kInterrupted);
   EXPECT_EQ(mlflow_.metrics["loss"].size(), 2500u);
@@ -123,7 +124,7 @@ TEST_F(MlflowServerTest, ACrashPastTheCheckpointDoublesAndLosesNothing) {
     const auto run = thread();
     run->config({{"optimizer.lr", "0.1"}});
     log(*run, 1, 10);
-    run->settle();
+    run->drain();
     ids = run->ids().at(0).second;
     log(*run, 11, 15);
     run->finish(RunStatus::kInterrupted);  // all of it was sent
@@ -151,7 +152,7 @@ TEST_F(MlflowServerTest, WhatWasOnItsWayIsSentAgainAsItWas) {
     };
     const auto run = thread();
     log(*run, 1, 5);
-    run->settle();
+    run->drain();
     ids = run->ids().at(0).second;
     while (calls().empty() || !calls().back().ends_with("log-batch")) std::this_thread::yield();
   }
@@ -172,15 +173,15 @@ TEST_F(MlflowServerTest, AServerThatWasAwayForAWholeLifeGetsAllLater) {
   {
     const auto run = thread();
     log(*run, 1, 10);
-    run->settle();
+    run->drain();
     ids = run->ids().at(0).second;
     run->finish(RunStatus::kFinished);
   }
   EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' cannot send to http://far:5000: Couldn't "
-                              "connect to server; it is tried again while the run lasts",
-                              "the tracker 'mlflow' has not sent 11 entries; they are kept in '" +
-                                  folder_.path("mlflow/outbox.jsonl") +
-                                  "' and sent when the run is resumed"}));
+                              "connect to server; retrying until the run ends",
+                              text("the tracker 'mlflow' has not sent 11 entries; they are kept in "
+                                   "'{}' and sent when the run is resumed",
+                                   folder_.path("mlflow/outbox.jsonl"))}));
   down_ = false;
   goodbye_ = milliseconds(20000);
   const auto run = thread(10, ids);
@@ -188,6 +189,34 @@ TEST_F(MlflowServerTest, AServerThatWasAwayForAWholeLifeGetsAllLater) {
   run->finish(RunStatus::kFinished);
   EXPECT_EQ(mlflow_.metrics["loss"].size(), 12u);
   EXPECT_EQ(mlflow_.status, "FINISHED");
+}
+
+TEST_F(MlflowServerTest, AnOutboxThatLostEntriesIsNotSent) {
+  down_ = true;
+  const auto run = thread();
+  log(*run, 1, 3);
+  run->drain();
+  const std::string outbox = folder_.path("mlflow/outbox.jsonl");
+  fs::resize_file(outbox, 0);
+  down_ = false;
+  run->finish(RunStatus::kInterrupted);
+  const std::string wanted =
+      text("the tracker 'mlflow' stops sending: '{}' lacks unsent entries", outbox);
+  EXPECT_EQ(std::count(warnings_.begin(), warnings_.end(), wanted), 1) << warnings_.at(0);
+  EXPECT_EQ(mlflow_.metrics.size(), 0u);
+}
+
+TEST_F(MlflowServerTest, ARunThatTheServerDeletedIsNotSent) {
+  server_.answer = [&](const HttpRequest& request) {
+    if (!request.url.ends_with("log-batch")) return mlflow_.answer(request);
+    return HttpReply{
+        404, R"({"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Run not found"})", ""};
+  };
+  const auto run = thread();
+  log(*run, 1, 3);
+  run->finish(RunStatus::kFinished);
+  EXPECT_EQ(warnings_.at(0),
+            "the tracker 'mlflow' cannot find its run on http://far:5000: Run not found");
 }
 
 TEST_F(MlflowServerTest, TwoTrackersKeepWhatTheySendApart) {
@@ -215,8 +244,8 @@ TEST_F(MlflowServerTest, OneRefusedEntryTakesNoOtherAlong) {
   run->log(1, Values{{"a", 1}, {"bad", 2}, {"c", 3}});
   run->finish(RunStatus::kFinished);
   EXPECT_EQ(mlflow_.metrics.size(), 2u);
-  EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' was refused an entry: not that",
-                              "the tracker 'mlflow' has not sent 1 that the server refused"}));
+  EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' had an entry rejected: not that",
+                              "the tracker 'mlflow' has not sent 1 rejected entries"}));
 }
 
 TEST_F(MlflowServerTest, AServerThatLetsNobodyInIsNotAskedAgain) {
@@ -226,7 +255,7 @@ TEST_F(MlflowServerTest, AServerThatLetsNobodyInIsNotAskedAgain) {
   run->finish(RunStatus::kFinished);
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_EQ(warnings_.at(0),
-            "the tracker 'mlflow' is not let in by http://far:5000 (401); set "
+            "the tracker 'mlflow' was denied access by http://far:5000: HTTP status 401; set "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN");
 }
 
@@ -240,7 +269,7 @@ TEST_F(MlflowServerTest, AnAnswerOfAnotherKindOfServerIsNamed) {
     log(*run, 1, 1);
     run->finish(RunStatus::kFinished);
     EXPECT_TRUE(warnings_.at(0).starts_with(
-        "the tracker 'mlflow' gets no run from http://far:5000: it answered 200"))
+        "the tracker 'mlflow' cannot open a run on http://far:5000: HTTP status 200"))
         << warnings_.at(0);
   }
 }
@@ -343,15 +372,15 @@ TEST_F(MlflowFilesTest, TheEnvironmentSaysWhereWhenTheRecipeDoesNot) {
   EXPECT_TRUE(fs::exists(folder_.path("shared/.trash")));
   ::setenv("MLFLOW_TRACKING_URI", "http://far:5000", 1);
   const auto sending = tracker();
-  EXPECT_TRUE(dynamic_cast<Uplink&>(*sending).talks());
+  EXPECT_TRUE(dynamic_cast<RemoteTracker&>(*sending).is_online());
   ::setenv("MLFLOW_TRACKING_URI", "sqlite:///x.db", 1);
   try {
     tracker();
     FAIL() << "a database was taken";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "MLFLOW_TRACKING_URI is 'sqlite:///x.db', which the tracker 'mlflow' cannot "
-                 "write to");
+                 "MLFLOW_TRACKING_URI is 'sqlite:///x.db', which the tracker 'mlflow' does "
+                 "not support");
   }
   ::unsetenv("MLFLOW_TRACKING_URI");
 }
@@ -377,4 +406,4 @@ TEST(MlflowOptionsTest, AServerAndAFolderExcludeEachOther) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::mlflow_test

@@ -1,12 +1,12 @@
-#include "runner/track/outbox.h"
+#include "track/outbox.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 
-namespace accel {
+namespace accel::outbox_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -46,6 +46,14 @@ TEST_F(OutboxTest, LinesLeaveInOrderOnceTheyAreOnTheDisk) {
   EXPECT_EQ(outbox->unsent(), 0u);
   EXPECT_FALSE(outbox->ready());
   EXPECT_EQ(file_content(path()), "1 a\n2 b\n");
+}
+
+TEST_F(OutboxTest, OffsetsThatCannotBeSyncedAreAnError) {
+  std::filesystem::create_symlink("/dev/null", path() + ".sent");
+  const auto outbox = open();
+  outbox->append("1 a");
+  EXPECT_EQ(complaint([&] { outbox->flush(Flush::kDurable); }),
+            "cannot sync '" + path() + ".sent': Invalid argument");
 }
 
 TEST_F(OutboxTest, ALaterLifeGoesOnWhereTheServerIs) {
@@ -98,4 +106,4 @@ TEST_F(OutboxTest, AFreshRunStartsEmpty) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::outbox_test

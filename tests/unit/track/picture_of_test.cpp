@@ -1,14 +1,14 @@
-#include "runner/track/picture_of.h"
+#include "track/values.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "runner/formats/image.h"
+#include "formats/image/image.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 
-namespace accel {
+namespace accel::picture_of_test {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -53,4 +53,4 @@ TEST(PictureOfTest, WhatIsNoImageHasNoPicture) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::picture_of_test

@@ -1,11 +1,11 @@
-#include "runner/track/record_diff.h"
+#include "track/record.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 
-namespace accel {
+namespace accel::record_diff_test {
 namespace {
 
 constexpr auto kStep1 =
@@ -56,7 +56,7 @@ TEST_F(RecordDiffTest, NamesTheFirstCause) {
            {kStep1, "\"step\":1", "\"step\":3", "step 1 against step 3"},
            {kEval, "0.5", "0.75", "step 2: eval/accuracy is 0.5 and 0.75"},
            {kEval, "\"eval/loss\":1.25", "\"eval/f1\":1", "step 2: eval/loss is 1.25 and missing"},
-           {kEval, "1.25", "1.25,\"eval/f1\":1", "step 2: another set of values"}}) {
+           {kEval, "1.25", "1.25,\"eval/f1\":1", "step 2: the sets of values differ"}}) {
     EXPECT_EQ(difference({line}, {replaced(line, from, to)}), expected);
   }
   // Other samples make another loss: the samples are named.
@@ -73,4 +73,4 @@ TEST_F(RecordDiffTest, OneThatEndsEarlierDiffers) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::record_diff_test

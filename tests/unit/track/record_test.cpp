@@ -1,18 +1,16 @@
-#include "runner/track/record.h"
+#include "track/record.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 
-namespace accel {
+namespace accel::record_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -199,66 +197,5 @@ TEST(RunRecordTest, FolderThatIsAFileIsNamed) {
             "cannot make the folder '" + folder.path("occupied") + "': Not a directory");
 }
 
-TEST(AppendFileTest, WhatAFailedWriteLeftIsWrittenByTheNext) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
-  AppendFile file("/dev/full");
-  file.append("kept");
-  EXPECT_THROW(file.flush(), IoError);
-  EXPECT_THROW(file.flush(), IoError);  // still there
-}
-
-/// A disk on which files may not grow, while it lives.
-class FullDisk {
- public:
-  FullDisk() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit none = {0, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &none);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_ = {};
-  void (*handler_)(int);
-};
-
-TEST(AppendFileTest, OnlySoMuchWaitsForADiskWithRoom) {
-  const TempFolder folder;
-  AppendFile file(folder.path("log"));
-  const std::string megabyte(1 << 20, 'x');
-  int refused = 0;
-  {
-    const FullDisk full;
-    for (int i = 0; i < 20; ++i) {
-      try {
-        file.append(megabyte);
-      } catch (const IoError&) {
-        ++refused;
-      }
-    }
-  }
-  EXPECT_EQ(refused, 20) << "each is told";
-  file.append("end");
-  file.flush();
-  const std::string content = file_content(folder.path("log"));
-  EXPECT_EQ(content.size(), AppendFile::kMostWaiting + 3);
-  EXPECT_TRUE(content.ends_with("xend"));
-}
-
-TEST(ReplaceFileTest, FailureWhileFillingLeavesTheOldFile) {
-  const TempFolder folder;
-  folder.write("table", "old");
-  EXPECT_THROW(replace_file(folder.path("table"),
-                            [](AppendFile& file) {
-                              file.append("ne");
-                              throw IoError("the disk is full");
-                            }),
-               IoError);
-  EXPECT_EQ(file_content(folder.path("table")), "old");
-}
-
 }  // namespace
-}  // namespace accel
+}  // namespace accel::record_test

@@ -1,9 +1,9 @@
-// The run that a test's tracker is told of.
+// The run of a test's tracker.
 #pragma once
 
 #include <string>
 
-#include "core/tracker.h"
+#include "core/api/tracker.h"
 #include "tests/unit/build_component.h"
 
 namespace accel {

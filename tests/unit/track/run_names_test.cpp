@@ -1,8 +1,8 @@
-#include "runner/track/run_names.h"
+#include "track/run_names.h"
 
 #include <gtest/gtest.h>
 
-namespace accel {
+namespace accel::run_names_test {
 namespace {
 
 TEST(RunNamesTest, NamesOfMetricsBecomePathsThatStayInTheirFolder) {
@@ -24,4 +24,4 @@ TEST(RunNamesTest, RandomNamesDiffer) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::run_names_test

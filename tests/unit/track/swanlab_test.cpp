@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "runner/formats/png_writer.h"
-#include "runner/formats/sha256.h"
+#include "core/base/digest.h"
+#include "formats/image/image.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/block_log_reader.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::swanlab_test {
 namespace {
 
 using Values = std::vector<Measurement>;
@@ -89,8 +89,8 @@ TEST_F(SwanlabTrackerTest, ImagesAndTextsAreFilesThatRecordsName) {
   swanlab->finish(RunStatus::kFinished);
   const std::string png = encode_png({1, 2}, 3, std::vector<uint8_t>{0, 1, 2, 253, 254, 255});
   const std::string said = "\xc3\xa9 \xef\xbf\xbd";
-  const std::string image = "007-" + sha256_of(as_bytes(png)).substr(0, 8) + ".png";
-  const std::string text = "1234-" + sha256_of(as_bytes(said)).substr(0, 8) + ".txt";
+  const std::string image = "007-" + digest_of(Digest::Kind::kSha256, png).substr(0, 8) + ".png";
+  const std::string text = "1234-" + digest_of(Digest::Kind::kSha256, said).substr(0, 8) + ".txt";
   const std::string media = run_folder(swanlab->ids()) + "/media/";
   EXPECT_EQ(file_content(media + "image/" + image), png);
   EXPECT_EQ(file_content(media + "text/" + text), said);
@@ -98,7 +98,7 @@ TEST_F(SwanlabTrackerTest, ImagesAndTextsAreFilesThatRecordsName) {
   ASSERT_EQ(found.size(), 6u);  // the start, a column and a medium of each, the end
   EXPECT_TRUE(holds(found[1], "samples"));
   EXPECT_TRUE(is_kind(found[2], kMediaTag));
-  EXPECT_TRUE(holds(found[2], image) && holds(found[2], sha256_of(as_bytes(png))));
+  EXPECT_TRUE(holds(found[2], image) && holds(found[2], digest_of(Digest::Kind::kSha256, png)));
   EXPECT_TRUE(is_kind(found[4], kMediaTag));
   EXPECT_TRUE(holds(found[4], text));
 }
@@ -149,4 +149,4 @@ TEST_F(SwanlabTrackerTest, ALostFileStartsAnotherRun) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::swanlab_test

@@ -1,4 +1,4 @@
-#include "runner/track/system_metrics.h"
+#include "track/system_metrics.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-namespace accel {
+namespace accel::system_metrics_test {
 namespace {
 
 std::map<std::string, double> measured(SystemMetrics& system) {
@@ -48,4 +48,4 @@ TEST(SystemMetricsTest, AFolderThatIsGoneIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::system_metrics_test

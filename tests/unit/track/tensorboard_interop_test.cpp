@@ -9,10 +9,10 @@
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/run_in.h"
 
-namespace accel {
+namespace accel::tensorboard_interop_test {
 namespace {
 
-void log_steps(Tracker& tracker, int64_t first, int64_t last, double scale) {
+void log_tensorboard_steps(Tracker& tracker, int64_t first, int64_t last, double scale) {
   for (int64_t step = first; step <= last; ++step) {
     tracker.log(step, std::vector<Measurement>{{"train/loss", scale / static_cast<double>(step)}});
   }
@@ -38,12 +38,12 @@ void write_resumed_run(const std::string& run_dir) {
     for (int i = 0; i < 1000; ++i) weights.push_back(static_cast<float>((i - 300) * 0.01));
     tracker->image(1, "sample", {2, 3, 1, {0, 50, 100, 150, 200, 250}});
     tracker->histogram(1, "weights", weights);
-    log_steps(*tracker, 1, 120, 1.0);
+    log_tensorboard_steps(*tracker, 1, 120, 1.0);
   }
   tear_last_record(run_dir + "/tensorboard");
   const auto tracker = build<Tracker>("tensorboard", run_in(run_dir, 100));
   tracker->config(config);
-  log_steps(*tracker, 101, 150, 2.0);
+  log_tensorboard_steps(*tracker, 101, 150, 2.0);
   tracker->finish(RunStatus::kFinished);
 }
 
@@ -58,4 +58,4 @@ TEST(TensorboardInteropTest, TensorBoardShowsAResumedRunAsOne) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tensorboard_interop_test

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/error.h"
-#include "runner/formats/tfevents.h"
+#include "core/base/error.h"
+#include "formats/tfevents.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/run_in.h"
 
-namespace accel {
+namespace accel::tensorboard_test {
 namespace {
 
 /// Names of the event files in a folder, in the order readers take them.
@@ -64,8 +64,8 @@ TEST(TensorboardTrackerTest, NameMovesTheRunsFolder) {
 
 TEST(TensorboardTrackerTest, NameMayNotLeadOutOfTheFolder) {
   EXPECT_EQ(complaint<Tracker>("type: tensorboard\nname: a/../b", run_in("")),
-            "recipe.yaml:2:7: error: 'name' must be folder names with '/' between them, none of "
-            "them '.' or '..', not 'a/../b'\n"
+            "recipe.yaml:2:7: error: 'name' must be a relative path without '.' and '..', not "
+            "'a/../b'\n"
             "    name: a/../b\n"
             "          ^\n");
 }
@@ -106,4 +106,4 @@ TEST(TensorboardTrackerTest, FolderThatCannotBeMadeIsAnIoError) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tensorboard_test

@@ -7,7 +7,7 @@
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::tracker_interop_test {
 namespace {
 
 /// Python that has the packages; null skips the test.
@@ -108,4 +108,4 @@ TEST(TrackerInteropTest, SwanlabUploadsAResumedRunAsOne) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tracker_interop_test

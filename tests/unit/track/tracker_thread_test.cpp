@@ -1,20 +1,20 @@
-#include "runner/track/tracker_thread.h"
+#include "track/tracker_thread.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/track/fake_transport.h"
 #include "tests/unit/track/run_in.h"
 
-namespace accel {
+namespace accel::tracker_thread_test {
 namespace {
 
 using Lines = std::vector<std::string>;
 using std::chrono::milliseconds;
 
-/// Writes down what it is told; a test can make it slow or let it fail.
+/// Records its calls; a test can make it slow or let it fail.
 class NoteTracker : public Tracker {
  public:
   explicit NoteTracker(Lines& notes) : notes_(notes) {}
@@ -51,7 +51,7 @@ class NoteTracker : public Tracker {
 };
 
 /// Sends each logged step to a server.
-class SendingTracker final : public NoteTracker, public Uplink {
+class SendingTracker final : public NoteTracker, public RemoteTracker {
  public:
   using NoteTracker::NoteTracker;
   void log(int64_t step, std::span<const Measurement>) override { steps_.push_back(step); }
@@ -61,10 +61,10 @@ class SendingTracker final : public NoteTracker, public Uplink {
   }
   Verdict replied(const HttpReply& reply) override {
     steps_.pop_front();
-    if (reply.status == 401) return {"is not let in", true};
+    if (reply.status == 401) return {"was denied access", true};
     return {};
   }
-  std::string left_over() const override {
+  std::string unsent_summary() const override {
     return steps_.empty() ? "" : std::to_string(steps_.size()) + " steps";
   }
 
@@ -75,7 +75,7 @@ class SendingTracker final : public NoteTracker, public Uplink {
 TrackerThread::Limits quick() {
   TrackerThread::Limits limits;
   limits.retry = {milliseconds(1), milliseconds(4)};
-  limits.goodbye = milliseconds(100);
+  limits.finish_timeout = milliseconds(100);
   return limits;
 }
 
@@ -113,7 +113,7 @@ TEST_F(TrackerThreadTest, TrackersGetEverythingInOrderBeforeSettleReturns) {
   thread->text(1, "note", "hello");
   thread->histogram(2, "weights", std::vector<float>{1, 2, 3});
   thread->image(2, "sample", {1, 2, 1, {0, 255}});
-  thread->settle();
+  thread->drain();
   EXPECT_EQ(notes_, (Lines{"config lr=0.1", "log 1 loss", "text note hello",
                            "histogram weights of 3", "image sample of 2", "durable"}));
   EXPECT_EQ(thread->ids(), (TrackerIds{{"note", {{"notes", "6"}}}}));
@@ -130,12 +130,12 @@ TEST_F(TrackerThreadTest, AFailingTrackerIsWarnedOfOnceAndFedOn) {
   };
   const auto thread = thread_of(std::move(tracker));
   for (int step = 1; step <= 3; ++step) log(*thread, step);
-  thread->settle();
+  thread->drain();
   EXPECT_EQ(warnings_, (Lines{"the tracker 'note' failed: cannot write 'x': No space left on "
-                              "device; training goes on"}));
+                              "device; training continues"}));
   EXPECT_EQ(notes_, (Lines{"log 3 loss", "durable"}));
   thread->finish(RunStatus::kFinished);
-  EXPECT_EQ(warnings_.back(), "the tracker 'note' failed 2 times; metrics.jsonl has all numbers");
+  EXPECT_EQ(warnings_.back(), "the tracker 'note' failed 2 times; metrics.jsonl has all metrics");
 }
 
 TEST_F(TrackerThreadTest, AFullQueueWaitsForTheFilesAndLosesNothing) {
@@ -155,8 +155,8 @@ TEST_F(TrackerThreadTest, AFullQueueWaitsForTheFilesAndLosesNothing) {
   thread->finish(RunStatus::kFinished);
   ASSERT_EQ(notes_.size(), 21u);
   EXPECT_EQ(notes_[19], "log 20 loss");
-  EXPECT_EQ(warnings_, (Lines{"training waits for the trackers' files: the disk is slower than "
-                              "what is logged"}));
+  EXPECT_EQ(warnings_, (Lines{"training waits for the trackers: the disk is slower than "
+                              "logging"}));
 }
 
 TEST_F(TrackerThreadTest, AnEventLargerThanTheQueueIsTakenAlone) {
@@ -164,14 +164,14 @@ TEST_F(TrackerThreadTest, AnEventLargerThanTheQueueIsTakenAlone) {
   limits.queued_bytes = 10;
   const auto thread = thread_of(std::make_unique<NoteTracker>(notes_), limits);
   thread->histogram(1, "weights", std::vector<float>(1000));
-  thread->settle();
+  thread->drain();
   EXPECT_EQ(notes_.front(), "histogram weights of 1000");
 }
 
 TEST_F(TrackerThreadTest, NoTrackersNeedNoThread) {
   TrackerThread thread({}, [](const std::string&) {});
   log(thread, 1);
-  thread.settle();
+  thread.drain();
   thread.finish(RunStatus::kFinished);
   EXPECT_EQ(thread.ids(), TrackerIds{});
 }
@@ -193,16 +193,16 @@ TEST_F(TrackerThreadTest, AServerThatComesBackGetsEverything) {
     return HttpReply{200, "", ""};
   };
   TrackerThread::Limits limits = quick();
-  limits.goodbye = milliseconds(5000);
+  limits.finish_timeout = milliseconds(5000);
   const auto thread = thread_of(std::make_unique<SendingTracker>(notes_), limits);
   log(*thread, 1);
   log(*thread, 2);
   thread->finish(RunStatus::kFinished);
   EXPECT_EQ(bodies(), (Lines{"1", "1", "1", "2"}));
   EXPECT_EQ(warnings_, (Lines{"the tracker 'note' cannot send to http://far.example:8: Couldn't "
-                              "connect to server; it is tried again while the run lasts",
-                              "the tracker 'note' cannot send to http://far.example:8: it "
-                              "answered 503; it is tried again while the run lasts"}));
+                              "connect to server; retrying until the run ends",
+                              "the tracker 'note' cannot send to http://far.example:8: HTTP "
+                              "status 503; retrying until the run ends"}));
 }
 
 TEST_F(TrackerThreadTest, ADeadServerIsWarnedOfOnceAndItsRestIsCounted) {
@@ -216,14 +216,14 @@ TEST_F(TrackerThreadTest, ADeadServerIsWarnedOfOnceAndItsRestIsCounted) {
   thread->finish(RunStatus::kFinished);
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(3));
   EXPECT_EQ(warnings_, (Lines{"the tracker 'note' cannot send to http://far.example:8: "
-                              "Connection refused; it is tried again while the run lasts",
+                              "Connection refused; retrying until the run ends",
                               "the tracker 'note' has not sent 50 steps"}));
 }
 
 TEST_F(TrackerThreadTest, AServerKnownToBeAwayDelaysTheEndByOneTryOnly) {
   server_.answer = [](const HttpRequest&) { return HttpReply{0, "", "Connection refused"}; };
   TrackerThread::Limits limits = quick();
-  limits.retry.most = limits.goodbye = milliseconds(60000);
+  limits.retry.most = limits.finish_timeout = milliseconds(60000);
   const auto thread = thread_of(std::make_unique<SendingTracker>(notes_), limits);
   log(*thread, 1);
   while (bodies().size() < 5) std::this_thread::sleep_for(milliseconds(1));
@@ -240,7 +240,7 @@ TEST_F(TrackerThreadTest, ASilentServerHoldsUpNeitherStepsNorFilesNorTheEnd) {
   const auto before = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) {
     thread->text(1, "note", "x");
-    thread->settle();
+    thread->drain();
   }
   EXPECT_EQ(notes_.size(), 40u);
   thread->finish(RunStatus::kFinished);
@@ -254,8 +254,8 @@ TEST_F(TrackerThreadTest, ARefusalEndsTheSending) {
   for (int step = 1; step <= 3; ++step) log(*thread, step);
   thread->finish(RunStatus::kFinished);
   EXPECT_EQ(bodies(), (Lines{"1"}));
-  EXPECT_EQ(warnings_,
-            (Lines{"the tracker 'note' is not let in", "the tracker 'note' has not sent 2 steps"}));
+  EXPECT_EQ(warnings_, (Lines{"the tracker 'note' was denied access",
+                              "the tracker 'note' has not sent 2 steps"}));
 }
 
 TEST_F(TrackerThreadTest, AThreadThatIsDroppedWritesWhatItHas) {
@@ -274,4 +274,4 @@ TEST(AimTest, TheRefusalSaysWhyAndWhatElse) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::tracker_thread_test

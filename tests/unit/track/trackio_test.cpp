@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::trackio_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -120,4 +120,4 @@ TEST_F(TrackioTrackerTest, ProjectsAreNamedAsFilesAre) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::trackio_test

@@ -2,13 +2,13 @@
 
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/block_log_reader.h"
 #include "tests/unit/track/resumed_run.h"
 
-namespace accel {
+namespace accel::wandb_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,4 +116,4 @@ TEST_F(WandbTrackerTest, AHistogramOfNothingFiniteIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::wandb_test

@@ -1,0 +1,10 @@
+// SIGBUS handling: failed reads of mapped files as errors.
+#pragma once
+
+namespace accel {
+
+/// Runs `read(argument)`. False after SIGBUS: the disk failed, or a mapped file has shrunk. `read`
+/// is left by siglongjmp() without destructors, so it must own no resources.
+bool survives_bus_error(void (*read)(void* argument), void* argument);
+
+}  // namespace accel

@@ -1,0 +1,245 @@
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+#include <set>
+
+#include "checkpoint/accelerate_files.h"
+#include "checkpoint/accelerate_folder.h"
+#include "checkpoint/folder_reader.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/tensors.h"
+#include "checkpoint/torch_schedule.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
+
+Manifest manifest_in(Files& files, const std::string& folder,
+                     const std::map<std::string, DirEntry>& entries) {
+  const auto found = entries.find(kManifestFile);
+  if (found == entries.end()) {
+    throw CheckpointError(text("'{}' is not a checkpoint: it has no '{}'", folder, kManifestFile));
+  }
+  if (found->second.kind != DirEntry::Kind::kFile || found->second.bytes > kMaxManifestBytes) {
+    throw_damaged(folder, kManifestFile, "is not a manifest");
+  }
+  const SharedBytes file = FolderReader(files, folder).bytes(kManifestFile);
+  return guarded(folder, kManifestFile, [&] { return read_manifest(as_text(file.view)); });
+}
+
+/// "optimizer.bin" and the existing files of "optimizer_1.bin", ...
+template <class Map>
+std::vector<std::string> numbered(const std::string& name, const Map& files) {
+  std::vector<std::string> out = {name};
+  while (files.contains(numbered_file(name, out.size()))) {
+    out.push_back(numbered_file(name, out.size()));
+  }
+  return out;
+}
+
+std::map<std::string, at::Tensor> by_name(const std::vector<NamedArray>& arrays) {
+  std::map<std::string, at::Tensor> out;
+  for (const auto& [name, array] : arrays) out[name] = tensor_of(array);
+  return out;
+}
+
+void read_model(const std::string& folder, const Manifest& manifest, const FolderReader& reader,
+                TrainState& state) {
+  std::map<std::string, std::string> files = {{"", kModelFile}};
+  for (const std::string& model : further_models(manifest.model)) {
+    files.emplace(model, numbered_file(kModelFile, files.size()));
+  }
+  std::map<std::string, std::map<std::string, at::Tensor>> tensors;
+  for (const auto& [model, file] : files) tensors[model] = by_name(reader.tensors(file));
+  for (const std::string& name : manifest.model) {
+    const auto tied = manifest.tied.find(name);
+    const auto [model, own_name] = split_name(tied == manifest.tied.end() ? name : tied->second);
+    const auto found = tensors[model].find(own_name);
+    if (found == tensors[model].end()) {
+      throw_damaged(folder, files[model], text("has no tensor '{}'", own_name));
+    }
+    state.model.push_back({name, found->second});
+  }
+}
+
+void read_sections(const std::string& folder, const std::map<std::string, at::Tensor>& tensors,
+                   TrainState& state) {
+  for (const auto& [prefix, section] : sections_of(state)) {
+    for (auto& [name, tensor] : section->tensors) {
+      const auto found = tensors.find(prefix + name);
+      if (found == tensors.end()) {
+        throw_damaged(folder, kStateFile, text("has no tensor '{}{}'", prefix, name));
+      }
+      tensor = found->second;
+    }
+  }
+}
+
+/// Whether the file has ids for frozen parameters too. Only with one group is their order known.
+bool has_frozen_ids(const Value& optimizer, const LoadOptions& options) {
+  return options.with_frozen.size() > options.parameters.size() &&
+         count_parameters(optimizer) == options.with_frozen.size() &&
+         items_of(optimizer.find("param_groups"), "param_groups").size() == 1;
+}
+
+/// Drops frozen parameters. Returns those with state.
+std::vector<std::string> drop_frozen(const LoadOptions& options, OptimizerState& optimizer) {
+  const std::set<std::string> trained(options.parameters.begin(), options.parameters.end());
+  std::vector<std::string> out;
+  for (OptimizerState::Group& group : optimizer.groups) {
+    std::erase_if(group.parameters, [&](const OptimizerState::ParameterState& parameter) {
+      if (trained.contains(parameter.name)) return false;
+      if (!parameter.slots.empty()) out.push_back(parameter.name);
+      return true;
+    });
+  }
+  return out;
+}
+
+/// Ids are valid only for the same parameters.
+void check_parameters(const std::string& folder, const Value& optimizer, size_t wanted) {
+  const size_t count = count_parameters(optimizer);
+  if (count == wanted) return;
+  throw CheckpointError(text("'{}/{}' has {} parameters, the recipe trains {}", folder,
+                             kOptimizerFile, count, wanted),
+                        "train the model of the checkpoint");
+}
+
+void read_schedulers(const std::vector<Value>& values, TrainState& state, AccelerateNotes& notes) {
+  std::vector<TorchSchedule> schedules;
+  for (const Value& value : values) schedules.push_back(read_torch_schedule(value));
+  notes.schedule = join_schedules(schedules);
+  read_scheduler(values.front(), state);
+  state.base_lrs = notes.schedule->base_lrs;
+  state.lrs = notes.schedule->last_lrs;
+}
+
+/// Further models by their names, or 'model_1' and so on with LoadOptions::numbered. Skips models
+/// without a name.
+void add_models(const AccelerateFolder& content, const LoadOptions& options, TrainState& state) {
+  for (const auto& [name, array] : content.model) state.model.push_back({name, tensor_of(array)});
+  for (size_t i = 0; i < content.further_models.size(); ++i) {
+    std::string model = options.numbered ? "model_" + std::to_string(i + 1) : "";
+    if (i < options.models.size()) model = options.models[i];
+    if (model.empty()) break;
+    for (const auto& [name, array] : content.further_models[i]) {
+      state.model.push_back({std::string(model).append("/").append(name), tensor_of(array)});
+    }
+  }
+}
+
+/// Lists missing and unused files.
+void note_files(Files& files, const std::string& folder, const LoadOptions& options,
+                const AccelerateFolder& content, AccelerateNotes& notes) {
+  if (content.schedulers.empty()) notes.absent.emplace_back(kSchedulerFile);
+  if (content.optimizers.empty() && !options.parameters.empty()) {
+    notes.absent.emplace_back(kOptimizerFile);
+  }
+  if (!content.scaler) notes.absent.emplace_back(kScalerFile);
+  if (!content.random_states.contains(0)) notes.absent.emplace_back(kRandomStatesFile);
+  std::set<std::string> used = content.files;
+  for (size_t i = options.models.size(); !options.numbered && i < content.further_files.size();
+       ++i) {
+    for (const std::string& file : content.further_files[i]) used.erase(file);
+  }
+  int next = 1;
+  for (const auto& [rank, states] : content.random_states) {
+    if (rank == 0) continue;
+    // The rank of files after a gap is unknown.
+    if (rank != next++) used.erase(random_states_file(static_cast<size_t>(rank)));
+    ++notes.processes;
+  }
+  for (const auto& [name, entry] : entries_of(files, folder)) {
+    if (!used.contains(name) && !options.without.contains(name)) notes.not_used.push_back(name);
+  }
+}
+
+}  // namespace
+
+bool has_manifest(Files& files, const std::string& folder) {
+  return entries_of(files, folder).contains(kManifestFile);
+}
+
+Manifest inspect_checkpoint(Files& files, const std::string& folder) {
+  const std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  Manifest manifest = manifest_in(files, folder, entries);
+  for (const auto& [name, record] : manifest.files) {
+    const auto found = entries.find(name);
+    if (found == entries.end()) throw_damaged(folder, name, "is missing");
+    if (found->second.kind != DirEntry::Kind::kFile)
+      throw_damaged(folder, name, "is not a regular file");
+    require_size(folder, name, found->second.bytes, record.bytes);
+  }
+  return manifest;
+}
+
+void verify_checkpoint(Files& files, const std::string& folder) {
+  for (const auto& [name, record] : inspect_checkpoint(files, folder).files) {
+    verified_file(files, folder, name, record);
+  }
+}
+
+TrainState read_checkpoint(Files& files, const std::string& folder) {
+  Manifest manifest = inspect_checkpoint(files, folder);
+  TrainState state = manifest.state;
+  const FolderReader reader(files, folder, manifest);
+  read_model(folder, manifest, reader, state);
+  read_sections(folder, by_name(reader.tensors(kStateFile)), state);
+  reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
+    read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);
+  });
+  reader.value(kRandomStatesFile, [&](const Value& value) { read_random_states(value, 0, state); });
+  for (size_t rank = 1; manifest.files.contains(random_states_file(rank)); ++rank) {
+    reader.value(random_states_file(rank),
+                 [&](const Value& value) { read_random_states(value, rank, state); });
+  }
+  return state;
+}
+
+TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
+                                      const LoadOptions& options) {
+  const AccelerateFolder content = read_accelerate_folder(files, folder, options.without);
+  TrainState state;
+  AccelerateNotes notes;
+  add_models(content, options, state);
+  if (!content.schedulers.empty()) {
+    guarded(folder, kSchedulerFile, [&] { read_schedulers(content.schedulers, state, notes); });
+  }
+  if (!content.optimizers.empty() && (options.numbered || !options.parameters.empty())) {
+    guarded(folder, kOptimizerFile, [&] {
+      const Value joined = join_optimizers(content.optimizers);
+      std::vector<std::string> names = options.parameters;
+      for (size_t i = 0; options.numbered && i < count_parameters(joined); ++i) {
+        names.push_back(std::to_string(i));
+      }
+      const bool frozen = has_frozen_ids(joined, options);
+      if (frozen) names = options.with_frozen;
+      check_parameters(folder, joined, names.size());
+      read_optimizer(joined, names, state);
+      if (frozen) notes.frozen = drop_frozen(options, state.optimizer);
+      notes.updates = updates_in(state.optimizer);
+    });
+  }
+  if (content.scaler) {
+    guarded(folder, kScalerFile, [&] { state.scaler = read_scaler(*content.scaler); });
+    // A disabled scaler has an empty state.
+    if (state.scaler->numbers.empty()) state.scaler.reset();
+  }
+  if (content.random_states.contains(0)) {
+    guarded(folder, kRandomStatesFile,
+            [&] { read_random_states(content.random_states.at(0), 0, state); });
+  }
+  for (int rank = 1; content.random_states.contains(rank); ++rank) {
+    const auto number = static_cast<size_t>(rank);
+    guarded(folder, random_states_file(number),
+            [&] { read_random_states(content.random_states.at(rank), number, state); });
+  }
+  note_files(files, folder, options, content, notes);
+  state.accelerate = std::move(notes);
+  return state;
+}
+
+}  // namespace accel

@@ -1,0 +1,50 @@
+// Reads checkpoints, after verifying their files.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/train_state.h"
+#include "core/base/files.h"
+
+namespace accel {
+
+/// Receives a warning as one line.
+using Report = std::function<void(const std::string&)>;
+
+struct LoadOptions {
+  /// Names of the trained parameters by id, for folders of Accelerate, whose optimizer.bin has only
+  /// ids.
+  std::vector<std::string> parameters = {};
+  /// Names of all parameters in the model's order, with frozen ones: a Python script may have
+  /// passed all of them to its optimizer, which then has ids for all and state for the trained
+  /// ones.
+  std::vector<std::string> with_frozen = {};
+  /// Names of further models, in the order of their files.
+  std::vector<std::string> models = {};
+  /// Use the ids as names, to inspect a folder without a recipe.
+  bool numbered = false;
+  /// Files of Accelerate to ignore.
+  std::set<std::string> without = {};
+};
+
+/// False for a folder of Accelerate.
+bool has_manifest(Files& files, const std::string& folder);
+
+/// Reads the manifest and compares it with the sizes of all files. Throws CheckpointError.
+Manifest inspect_checkpoint(Files& files, const std::string& folder);
+
+/// As inspect_checkpoint(), with the checksums of all files. Throws CheckpointError.
+void verify_checkpoint(Files& files, const std::string& folder);
+
+/// Verifies and reads a folder with a manifest. Throws CheckpointError.
+TrainState read_checkpoint(Files& files, const std::string& folder);
+
+/// Reads a folder of Accelerate's save_state(). Throws CheckpointError.
+TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
+                                      const LoadOptions& options);
+
+}  // namespace accel

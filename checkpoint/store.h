@@ -1,0 +1,81 @@
+// Checkpoint store of a run: atomic saves, verified loads, retention.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/reader.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/train_state.h"
+#include "core/base/files.h"
+
+namespace accel {
+
+struct CheckpointEntry {
+  int64_t step = 0;
+  std::string path;
+};
+
+struct LoadedCheckpoint {
+  std::string path;
+  TrainState state;
+};
+
+/// `run_dir`/checkpoints/checkpoint_<step>/ in Accelerate's layout, staged in `run_dir`/staging.
+/// One writer at a time: hold the RunLock. Readers need no lock.
+class CheckpointStore {
+ public:
+  /// Accesses no files. `files` must outlive the store.
+  CheckpointStore(Files& files, std::string run_dir);
+
+  /// Removes the remains of a killed save or rotation from staging/, and restores a checkpoint
+  /// whose replacement was interrupted. Call once at start. Throws IoError.
+  void recover();
+
+  /// Writes and publishes a checkpoint; returns its folder. Replaces one of the same step. After an
+  /// IoError (exit 7) older checkpoints are unchanged.
+  std::string save(const TrainState& state);
+
+  /// Bytes of a checkpoint, and free bytes of its disk.
+  struct Space {
+    int64_t needed = 0;
+    int64_t free = 0;
+  };
+  /// Throws IoError.
+  Space space(const TrainState& state) const;
+
+  /// Published checkpoints by ascending step, unverified.
+  std::vector<CheckpointEntry> list() const;
+
+  /// Compares every file with the manifest. Throws CheckpointError with the file and both values.
+  void verify(const std::string& path) const;
+
+  /// The state without tensors, from the manifest. Throws CheckpointError.
+  TrainState inspect(const std::string& path) const;
+
+  /// Verifies, then reads. A folder without a manifest gives the model, optimizer, learning rates
+  /// and generator states of Accelerate; TrainState::accelerate lists the missing files. Throws
+  /// CheckpointError.
+  TrainState load(const std::string& path, const LoadOptions& options = {}) const;
+
+  /// The newest valid checkpoint. Reports the error of each newer one.
+  std::optional<LoadedCheckpoint> load_newest(const Report& report = {}) const;
+
+  /// Deletes checkpoints by the policy. Ignores damaged ones, those of Accelerate and those after
+  /// step `newest`: a run that has resumed before a damaged checkpoint must not delete its new ones
+  /// in favour of later steps. Throws IoError.
+  void retain(const KeepPolicy& policy, int64_t newest = std::numeric_limits<int64_t>::max());
+
+ private:
+  std::string published(int64_t step) const;
+  void publish(const std::string& staged, int64_t step);
+
+  Files& files_;
+  std::string run_dir_;
+  std::string staging_;
+  std::string checkpoints_;
+};
+
+}  // namespace accel

@@ -1,0 +1,133 @@
+#include "checkpoint/tensors.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+constexpr std::array<std::pair<at::ScalarType, DType>, 13> kTypes = {{
+    {at::ScalarType::Bool, DType::kBool},
+    {at::ScalarType::Byte, DType::kU8},
+    {at::ScalarType::Char, DType::kI8},
+    {at::ScalarType::Short, DType::kI16},
+    {at::ScalarType::UInt16, DType::kU16},
+    {at::ScalarType::Half, DType::kF16},
+    {at::ScalarType::BFloat16, DType::kBF16},
+    {at::ScalarType::Int, DType::kI32},
+    {at::ScalarType::UInt32, DType::kU32},
+    {at::ScalarType::Float, DType::kF32},
+    {at::ScalarType::Long, DType::kI64},
+    {at::ScalarType::UInt64, DType::kU64},
+    {at::ScalarType::Double, DType::kF64},
+}};
+
+Array aligned(const Array& array) {
+  if (reinterpret_cast<uintptr_t>(array.data()) % size_of(array.type()) == 0) return array;
+  Array copy(array.type(), array.shape());
+  std::memcpy(copy.mutable_data(), array.data(), array.bytes());
+  return copy;
+}
+
+}  // namespace
+
+Array array_of(const at::Tensor& tensor, const std::string& name) {
+  if (!tensor.defined()) throw std::invalid_argument(text("the tensor '{}' is undefined", name));
+  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& pair) {
+    return pair.first == tensor.scalar_type();
+  });
+  if (type == kTypes.end()) {
+    throw std::invalid_argument(text("the tensor '{}' is {}, which checkpoints do not support",
+                                     name, c10::toString(tensor.scalar_type())));
+  }
+  const auto plain = std::make_shared<at::Tensor>(tensor.detach().cpu().contiguous());
+  return {type->second, plain->sizes().vec(), static_cast<const std::byte*>(plain->data_ptr()),
+          plain};
+}
+
+at::Tensor tensor_of(const Array& array) {
+  const auto held = std::make_shared<Array>(aligned(array));
+  const auto type = std::find_if(kTypes.begin(), kTypes.end(),
+                                 [&](const auto& pair) { return pair.second == held->type(); });
+  return at::from_blob(
+      const_cast<std::byte*>(held->data()), held->shape(), [held](void*) {},
+      at::TensorOptions().dtype(type->first));
+}
+
+at::Tensor host_copy(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  const at::Tensor plain = tensor.detach();
+  return plain.is_cpu() ? plain.clone() : plain.cpu();
+}
+
+void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
+                  const std::vector<Parameter>& from) {
+  std::map<std::string, at::Tensor> saved;
+  for (const Parameter& item : from) saved[item.name] = item.local;
+  const c10::NoGradGuard no_grad;
+  for (const auto* list : {&parameters, &buffers}) {
+    for (const Parameter& item : *list) {
+      const auto found = saved.find(item.name);
+      if (found == saved.end()) {
+        throw CheckpointError(text("the checkpoint's model has no '{}'", item.name));
+      }
+      if (found->second.sizes() != item.local.sizes()) {
+        throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
+                                   to_string(item.local.sizes().vec()),
+                                   to_string(found->second.sizes().vec())));
+      }
+      item.local.copy_(found->second);
+      saved.erase(found);
+    }
+  }
+  if (!saved.empty()) {
+    throw CheckpointError(
+        text("the checkpoint's model has '{}', which this model lacks", saved.begin()->first));
+  }
+}
+
+const std::vector<Value>& items_of(const Value* value, const char* what) {
+  if (value) {
+    if (const auto* list = value->as<Value::List>()) return list->items;
+    if (const auto* tuple = value->as<Value::Tuple>()) return tuple->items;
+  }
+  throw FormatError(text("'{}' is not a list", what));
+}
+
+const Value::Dict& dict_in(const Value* value, const char* what) {
+  const auto* dict = value ? value->as<Value::Dict>() : nullptr;
+  if (!dict) throw FormatError(text("'{}' is not a dict", what));
+  return *dict;
+}
+
+std::optional<double> number_in(const Value& value) {
+  if (const auto* flag = value.as<bool>()) return *flag ? 1.0 : 0.0;
+  if (const auto* whole = value.as<int64_t>()) return static_cast<double>(*whole);
+  if (const auto* number = value.as<double>()) return *number;
+  const auto* array = value.as<Array>();
+  if (array && array->count() == 1) return tensor_of(*array).item().toDouble();
+  return std::nullopt;
+}
+
+std::vector<double> numbers_in(const Value* value, const char* what) {
+  std::vector<double> out;
+  for (const Value& item : items_of(value, what)) {
+    const std::optional<double> number = number_in(item);
+    if (!number) throw FormatError(text("'{}' is not a list of numbers", what));
+    out.push_back(*number);
+  }
+  return out;
+}
+
+}  // namespace accel

@@ -1,0 +1,74 @@
+// Training state for a bit-exact resume.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/torch_schedule.h"
+#include "core/api/batch.h"
+#include "core/api/optimizer.h"
+
+namespace accel {
+
+/// Progress of a run, at optimizer steps.
+struct Progress {
+  int64_t step = 0;           ///< optimizer steps done
+  int64_t epoch = 0;          ///< completed passes over the data
+  int64_t step_in_epoch = 0;  ///< optimizer steps done in this epoch
+  int64_t samples = 0;        ///< consumed since the start, over all ranks
+  int64_t tokens = 0;
+
+  bool operator==(const Progress&) const = default;
+};
+
+/// Further content of a checkpoint of Accelerate, which has no step count.
+struct AccelerateNotes {
+  int64_t processes = 1;           ///< by the files of random states
+  std::optional<int64_t> updates;  ///< by the optimizer's `step`, if any
+  std::optional<TorchSchedule> schedule;
+  std::vector<std::string> absent;    ///< missing files
+  std::vector<std::string> not_used;  ///< files without effect
+  std::vector<std::string> frozen;    ///< frozen parameters with optimizer state
+};
+
+struct TrainState {
+  Progress progress;
+  uint64_t seed = 0;
+
+  /// Parameters and persistent buffers in the model's order. Tied ones may have all their names: a
+  /// file has one tensor for them, and loading restores the names with shared memory.
+  /// "critic/fc.weight" belongs to a further model 'critic' with a separate file.
+  std::vector<Parameter> model;
+  OptimizerState optimizer;
+  std::vector<double> base_lrs;  ///< per parameter group
+  std::vector<double> lrs;       ///< per parameter group, at the last step
+  StateDict schedule;
+  std::optional<StateDict> scaler;     ///< with the names of PyTorch's GradScaler
+  at::Tensor rng;                      ///< CPU generator state of rank 0, uint8 [5056]
+  std::vector<at::Tensor> other_rngs;  ///< of ranks 1, 2, ...
+  /// Per rank, the generator states of its visible GPUs, uint8 [GPUs, bytes]; empty on the CPU.
+  std::vector<at::Tensor> device_rngs;
+
+  /// Sections of further state by name: "callbacks/ema", "best", "trackers".
+  std::map<std::string, StateDict> sections;
+  /// Provenance, to check a resume: versions, threads, data fingerprint, recipe hash.
+  std::map<std::string, std::string> provenance;
+  /// Results of the last evaluation, for KeepPolicy::metric.
+  std::map<std::string, double> metrics;
+  std::string recipe;  ///< resolved, as YAML
+
+  /// Number of `optimizer`'s groups per torch.optim optimizer; empty: one optimizer. Not restored.
+  std::vector<size_t> optimizers;
+  /// Updates at which the schedule's phases start, the first at 0, and the end of the last one. For
+  /// scheduler.bin; not restored.
+  std::vector<int64_t> curves;
+  /// Optimizer updates: steps without those skipped by fp16. For scheduler.bin; not restored, since
+  /// `sections` has it.
+  std::optional<int64_t> updates;
+  std::optional<AccelerateNotes> accelerate;  ///< null with a manifest
+};
+
+}  // namespace accel

@@ -1,0 +1,350 @@
+#include "compat/accelerate/config_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/recipe/parse.h"
+#include "core/recipe/scalar.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Effect = CompatKey::Effect;
+
+constexpr CompatKey kConfigKeys[] = {
+    {"compute_environment", Effect::kRefused, reasons::kSageMaker, "local_machine",
+     "write LOCAL_MACHINE"},
+    {"distributed_type", Effect::kPlain},
+    {"num_processes", Effect::kPlain},
+    {"mixed_precision", Effect::kPrecision, "accelerator.mixed_precision"},
+    {"fp16", Effect::kPlain},
+    {"use_cpu", Effect::kTurnsOn, "accelerator.device=cpu"},
+    {"debug", Effect::kTurnsOn, "accelerator.debug=collectives"},
+    {"num_machines", Effect::kSets, "accelerator.num_machines"},
+    {"machine_rank", Effect::kSets, "accelerator.machine_rank"},
+    {"main_process_ip", Effect::kSets, "accelerator.main_process_ip"},
+    {"main_process_port", Effect::kSets, "accelerator.main_process_port", "0"},
+    {"gradient_accumulation_steps", Effect::kSets, "train.gradient_accumulation_steps", "auto"},
+    {"gradient_clipping", Effect::kSets, "train.max_grad_norm", "auto none"},
+    {"gpu_ids", Effect::kSets, "accelerator.gpu_ids", "all"},
+    {"rdzv_backend", Effect::kIdle, reasons::kRendezvous, "static"},
+    {"same_network", Effect::kIdle, reasons::kRendezvous, "true yes on 1 false no off 0"},
+    {"main_training_function", Effect::kIdle, reasons::kNoScript, "main"},
+    {"enable_cpu_affinity", Effect::kRefused, reasons::kAffinity, kOff, "write false"},
+    {"downcast_bf16", Effect::kRefused, reasons::kTpu, kOff, "write 'no'"},
+    {"mpirun_config", Effect::kPlain},
+    {"dynamo_config", Effect::kPlain},
+    {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
+    {"fp8_config", Effect::kRefused, reasons::kFp8},
+    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed},
+    {"fsdp_config", Effect::kRefused, reasons::kSplit},
+    {"megatron_lm_config", Effect::kRefused, reasons::kMegatron},
+    {"parallelism_config", Effect::kRefused, reasons::kSplit},
+    {"tpu_name", Effect::kRefused, reasons::kTpu},
+    {"tpu_zone", Effect::kRefused, reasons::kTpu},
+    {"tpu_use_cluster", Effect::kRefused, reasons::kTpu, kOff},
+    {"tpu_use_sudo", Effect::kRefused, reasons::kTpu, kOff},
+    {"tpu_vm", Effect::kRefused, reasons::kTpu},
+    {"tpu_env", Effect::kRefused, reasons::kTpu},
+    {"command_file", Effect::kRefused, reasons::kTpu},
+    {"commands", Effect::kRefused, reasons::kTpu},
+    {"ec2_instance_type", Effect::kRefused, reasons::kSageMaker},
+    {"iam_role_name", Effect::kRefused, reasons::kSageMaker},
+    {"image_uri", Effect::kRefused, reasons::kSageMaker},
+    {"profile", Effect::kRefused, reasons::kSageMaker},
+    {"region", Effect::kRefused, reasons::kSageMaker},
+    {"base_job_name", Effect::kRefused, reasons::kSageMaker},
+    {"pytorch_version", Effect::kRefused, reasons::kSageMaker},
+    {"transformers_version", Effect::kRefused, reasons::kSageMaker},
+    {"py_version", Effect::kRefused, reasons::kSageMaker},
+    {"sagemaker_inputs_file", Effect::kRefused, reasons::kSageMaker},
+    {"sagemaker_metrics_file", Effect::kRefused, reasons::kSageMaker},
+    {"additional_args", Effect::kRefused, reasons::kSageMaker},
+};
+
+constexpr CompatKey kDynamoKeys[] = {
+    {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
+    {"dynamo_mode", Effect::kDetail},
+    {"dynamo_use_fullgraph", Effect::kDetail},
+    {"dynamo_use_dynamic", Effect::kDetail},
+    {"dynamo_use_regional_compilation", Effect::kDetail},
+};
+
+constexpr CompatKey kMpirunKeys[] = {
+    {"mpirun_hostfile", Effect::kRefused, reasons::kMpi, "", reasons::kMpiHint},
+    {"mpirun_ccl", Effect::kIdle, "accel-run does not use oneCCL", "0 1"},
+};
+
+const std::vector<std::string>& piece_keys() {
+  static const std::vector<std::string> keys = {"accelerator", "checkpoint", "log", "vars"};
+  return keys;
+}
+
+/// Top-level keys of recipes.
+const std::vector<std::string>& recipe_keys() {
+  static const std::vector<std::string> keys = {
+      "recipe",    "name",      "include", "seed", "plugins",   "model",    "task",   "data",
+      "optimizer", "scheduler", "train",   "eval", "callbacks", "trackers", "expect", "smoke"};
+  return keys;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_note(const std::string& key) {
+  return key.starts_with("x-");
+}
+
+[[noreturn]] void unreadable(const std::string& path, const std::string& reason) {
+  throw RecipeError({{{}, text("cannot read the config '{}': {}", path, reason), {}}});
+}
+
+ConfigLayer read_piece(Node tree, Diagnostics& problems) {
+  ConfigLayer layer;
+  for (Node::Entry& entry : *tree.map()) {
+    if (is_note(entry.key) || entry.key == "recipe") continue;
+    if (contains(piece_keys(), entry.key)) {
+      layer.tree.map()->push_back(std::move(entry));
+    } else if (contains(recipe_keys(), entry.key)) {
+      problems.error(entry.where, text("'{}' does not belong in a config", entry.key),
+                     "write it into the recipe; a config has 'accelerator', 'checkpoint', 'log' "
+                     "and 'vars'");
+    } else {
+      problems.error(entry.where, text("unknown option '{}'", entry.key),
+                     did_you_mean(entry.key, piece_keys()));
+    }
+  }
+  return layer;
+}
+
+/// Converts a config of Accelerate to a layer.
+class AccelerateConfig {
+ public:
+  AccelerateConfig(const Node& tree, bool on_cpu, Diagnostics& problems)
+      : tree_(tree), layer_(problems), on_cpu_(on_cpu || flag("use_cpu")) {}
+
+  ConfigLayer read() {
+    for (const Node::Entry& entry : *tree_.map()) read_key(entry, config_keys(), {});
+    read_distributed_type();
+    read_fp16();
+    ConfigLayer layer;
+    layer.processes_wanted = processes_wanted();
+    layer.tree = layer_.take();
+    layer.warnings = layer_.take_warnings();
+    return layer;
+  }
+
+ private:
+  const Node* value(std::string_view key) const {
+    const Node::Entry* entry = tree_.find(key);
+    return entry && !is_neutral(entry->node, {}) ? &entry->node : nullptr;
+  }
+
+  /// Errors are reported when the key is read.
+  bool flag(std::string_view key) const {
+    Diagnostics ignored;
+    const Node* found = value(key);
+    return found && read_bool(*found, "", ignored).value_or(false);
+  }
+
+  /// `prefix` of the keys of a section is optional.
+  void read_key(const Node::Entry& entry, std::span<const CompatKey> words,
+                const std::string& prefix) {
+    const CompatKey* key = find_compat_key(words, entry.key);
+    if (!key && !prefix.empty()) key = find_compat_key(words, prefix + entry.key);
+    if (!key) {
+      layer_.problems().error(entry.where, text("unknown option '{}'", entry.key),
+                              did_you_mean(entry.key, key_names(words)));
+      return;
+    }
+    const std::span<const CompatKey> inner = config_section_keys(entry.key);
+    if (inner.empty()) {
+      if (entry.key == "gpu_ids" && on_cpu_ && !is_neutral(entry.node, "all")) {
+        layer_.warn(entry.node.where, "'gpu_ids' has no effect on the CPU");
+        return;
+      }
+      Node value = entry.node;
+      if (!value.scalar()) value.where = entry.where;  // sections are located by their key
+      layer_.apply(*key, value, key_with_value(entry.key, ": ", value));
+    } else if (const Node::Map* section = entry.node.map()) {
+      const std::string inner_prefix = entry.key.substr(0, entry.key.find('_') + 1);
+      for (const Node::Entry& item : *section) read_key(item, inner, inner_prefix);
+    } else if (!entry.node.null()) {
+      layer_.problems().error(
+          entry.node.where, text("'{}' wants a section, not {}", entry.key, entry.node.describe()));
+    }
+  }
+
+  void read_distributed_type() {
+    const Node* type = value("distributed_type");
+    if (!type) {
+      layer_.problems().error(tree_.where, "'distributed_type' is missing",
+                              "write 'distributed_type: NO', or MULTI_CPU or MULTI_GPU");
+      return;
+    }
+    const std::string text = type->scalar() ? type->scalar()->text : "";
+    const std::string shown = key_with_value("distributed_type", ": ", *type);
+    if (is_neutral(*type, kOff)) {
+      check_single_process();
+    } else if (!contains(config_distributed_types(), text)) {
+      layer_.problems().error(
+          type->where,
+          accel::text(
+              "'distributed_type' wants NO, MULTI_CPU, MULTI_GPU or another type of Accelerate, "
+              "not {}",
+              type->describe()),
+          did_you_mean(text, config_distributed_types()));
+    } else if (text == "MULTI_CPU" || (text.starts_with("MULTI_") && on_cpu_)) {
+      layer_.set("accelerator.distributed_type", scalar_node("multi_cpu", false, type->where));
+      layer_.set("accelerator.device", scalar_node("cpu", false, type->where));
+    } else if (text == "MULTI_GPU") {
+      layer_.set("accelerator.distributed_type", scalar_node("multi_gpu", false, type->where));
+    } else {
+      refuse_type(*type, text, shown);
+    }
+  }
+
+  void refuse_type(const Node& type, const std::string& text, const std::string& shown) {
+    const bool gpus = text.starts_with("MULTI_");
+    const std::string_view reason = gpus                    ? reasons::kDevice
+                                    : text == "DEEPSPEED"   ? reasons::kDeepSpeed
+                                    : text == "FSDP"        ? reasons::kSplit
+                                    : text == "MEGATRON_LM" ? reasons::kMegatron
+                                                            : reasons::kTpu;
+    layer_.refuse(type.where, shown, reason,
+                  gpus ? "write 'use_cpu: true' for the same number of ranks on the CPU"
+                       : "write 'distributed_type: MULTI_CPU'");
+  }
+
+  /// `distributed_type: NO` is one process. It is not set, so that a recipe or a flag can set
+  /// several.
+  void check_single_process() {
+    const Node* count = value("num_processes");
+    const auto number = count && count->scalar() ? parse_integer(*count->scalar()).value : 1;
+    if (number.value_or(1) < 2) return;
+    layer_.problems().error(count->where,
+                            text("'distributed_type' is NO, but 'num_processes' is {}", *number),
+                            "write 'distributed_type: MULTI_CPU', or 'num_processes: 1'");
+  }
+
+  Span processes_wanted() {
+    const Node* count = value("num_processes");
+    const Node* type = value("distributed_type");
+    if (count && !is_neutral(*count, "-1")) {
+      layer_.set("accelerator.num_processes", *count);
+      return {};
+    }
+    if (count) return count->where;
+    const bool several = type && type->scalar() && type->scalar()->text.starts_with("MULTI_");
+    return several ? type->where : Span{};
+  }
+
+  /// `fp16` is the old name of `mixed_precision`.
+  void read_fp16() {
+    const Node* old = value("fp16");
+    if (!old) return;
+    const std::string shown = key_with_value("fp16", ": ", *old);
+    if (!read_bool(*old, shown, layer_.problems()).value_or(false)) return;
+    const Node* precision = value("mixed_precision");
+    if (!precision) {
+      layer_.set("accelerator.mixed_precision", scalar_node("fp16", false, old->where));
+    } else if (!is_neutral(*precision, "fp16")) {
+      layer_.problems().error(old->where,
+                              text("'fp16: true' and '{}' contradict each other",
+                                   key_with_value("mixed_precision", ": ", *precision)),
+                              "remove 'fp16', the old name of 'mixed_precision'");
+    }
+  }
+
+  const Node& tree_;
+  CompatLayer layer_;
+  bool on_cpu_;
+};
+
+}  // namespace
+
+std::span<const CompatKey> config_keys() {
+  return kConfigKeys;
+}
+
+std::span<const CompatKey> config_section_keys(std::string_view name) {
+  if (name == "dynamo_config") return kDynamoKeys;
+  if (name == "mpirun_config") return kMpirunKeys;
+  return {};
+}
+
+std::vector<std::string> config_distributed_types() {
+  return {"NO",         "MULTI_CPU",  "MULTI_GPU",   "MULTI_NPU", "MULTI_MLU",
+          "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",   "MULTI_HPU", "MULTI_NEURON",
+          "DEEPSPEED",  "FSDP",       "MEGATRON_LM", "XLA"};
+}
+
+std::string default_config_path(const EnvironmentLookup& environment) {
+  const auto home_in = [&](std::string path) {
+    const std::string home = environment("HOME").value_or("");
+    if (path == "~" || path.starts_with("~/")) path = home.empty() ? "" : home + path.substr(1);
+    return path;
+  };
+  std::string folder = environment("HF_HOME").value_or("");
+  if (folder.empty()) {
+    const std::string cache = environment("XDG_CACHE_HOME").value_or("");
+    folder = (cache.empty() ? "~/.cache" : cache) + "/huggingface";
+  }
+  folder = home_in(folder);
+  return folder.empty() ? "" : folder + "/accelerate/default_config.yaml";
+}
+
+std::string find_default_config(const EnvironmentLookup& environment) {
+  const std::string yaml = default_config_path(environment);
+  if (yaml.empty()) return {};
+  std::error_code error;
+  if (fs::is_regular_file(yaml, error)) return yaml;
+  const std::string json = fs::path(yaml).replace_extension(".json").string();
+  return fs::is_regular_file(json, error) ? json : "";
+}
+
+std::string config_file_text(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) unreadable(path, "it is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) unreadable(path, std::strerror(errno));
+  // One byte over the limit, so that parse_recipe() reports files that are too large.
+  std::string text(kMaxRecipeBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) unreadable(path, "the disk failed");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+Node parse_config(const std::string& path) {
+  Node tree = parse_recipe(path, config_file_text(path));
+  if (tree.map()) return tree;
+  throw RecipeError({{tree.where,
+                      tree.null() ? "the config is empty"
+                                  : text("a config is a section, not {}", tree.describe()),
+                      {}}});
+}
+
+bool is_recipe_piece(const Node& tree) {
+  if (tree.find("compute_environment") || tree.find("distributed_type")) return false;
+  return std::any_of(tree.map()->begin(), tree.map()->end(), [](const Node::Entry& entry) {
+    return is_note(entry.key) || contains(piece_keys(), entry.key) ||
+           contains(recipe_keys(), entry.key);
+  });
+}
+
+ConfigLayer read_config(const std::string& path, bool on_cpu, Diagnostics& problems) {
+  Node tree = parse_config(path);
+  if (is_recipe_piece(tree)) return read_piece(std::move(tree), problems);
+  return AccelerateConfig(tree, on_cpu, problems).read();
+}
+
+}  // namespace accel

@@ -1,0 +1,301 @@
+#include "compat/accelerate/launch_flags.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+using Effect = CompatKey::Effect;
+
+constexpr bool kSwitch = false;  ///< for LaunchFlag::takes_value
+
+constexpr std::string_view kDataParallel = "remove it: training is data parallel";
+constexpr std::string_view kNoModule = "a recipe is a file, not a Python module";
+constexpr std::string_view kRankLogs = "only rank 0 prints to the terminal";
+constexpr std::string_view kLogHint = "the run's folder has the logs";
+constexpr std::string_view kNoRoles = "all ranks have the same role";
+constexpr std::string_view kNoRendezvousConf = "the rendezvous has no further options";
+constexpr std::string_view kJoin = "set 'accelerator.join_timeout' or 'accelerator.timeout'";
+constexpr std::string_view kNoPolling = "the launcher does not poll";
+
+constexpr LaunchFlag kFlags[] = {
+    {{"help", Effect::kPlain}, kSwitch},
+    {{"h", Effect::kPlain}, kSwitch},
+    {{"config_file", Effect::kPlain}},
+    {{"config", Effect::kPlain}},
+    {{"cpu", Effect::kTurnsOn, "accelerator.device=cpu"}, kSwitch},
+    {{"mixed_precision", Effect::kPrecision, "accelerator.mixed_precision"}},
+    {{"num_processes", Effect::kSets, "accelerator.num_processes"}},
+    {{"num_machines", Effect::kSets, "accelerator.num_machines"}},
+    {{"machine_rank", Effect::kSets, "accelerator.machine_rank"}},
+    {{"main_process_ip", Effect::kSets, "accelerator.main_process_ip"}},
+    {{"main_process_port", Effect::kSets, "accelerator.main_process_port", "0"}},
+    {{"num_cpu_threads_per_process", Effect::kSets, "accelerator.num_cpu_threads_per_process"}},
+    {{"max_restarts", Effect::kSets, "accelerator.max_restarts"}},
+    {{"gradient_accumulation_steps", Effect::kSets, "train.gradient_accumulation_steps", "auto"}},
+    {{"gradient_clipping", Effect::kSets, "train.max_grad_norm", "auto none"}},
+    {{"debug", Effect::kTurnsOn, "accelerator.debug=collectives"}, kSwitch},
+    // The only behavior.
+    {{"quiet", Effect::kPlain}, kSwitch},
+    {{"q", Effect::kPlain}, kSwitch},
+    {{"no_python", Effect::kPlain}, kSwitch},
+    {{"same_network", Effect::kPlain}, kSwitch},
+    {{"no_tpu_cluster", Effect::kPlain}, kSwitch},
+
+    {{"module", Effect::kRefused, kNoModule}, kSwitch},
+    {{"m", Effect::kRefused, kNoModule}, kSwitch},
+    {{"multi_gpu", Effect::kTurnsOn, "accelerator.distributed_type=multi_gpu"}, kSwitch},
+    {{"gpu_ids", Effect::kSets, "accelerator.gpu_ids", "all"}},
+    {{"enable_cpu_affinity", Effect::kRefused, reasons::kAffinity}, kSwitch},
+    {{"tee", Effect::kRefused, kRankLogs, "0", kLogHint}},
+    {{"t", Effect::kRefused, kRankLogs, "0", kLogHint}},
+    {{"log_dir", Effect::kRefused, kRankLogs, "", kLogHint}},
+    {{"role", Effect::kRefused, kNoRoles, "default"}},
+    {{"rdzv_backend", Effect::kRefused, reasons::kRendezvous, "static"}},
+    {{"rdzv_conf", Effect::kRefused, kNoRendezvousConf, "", kJoin}},
+    {{"monitor_interval", Effect::kRefused, kNoPolling, "0.1"}},
+    {{"main_training_function", Effect::kRefused, reasons::kNoScript, "main"}},
+    {{"mpirun_hostfile", Effect::kRefused, reasons::kMpi, "", reasons::kMpiHint}},
+    {{"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff}},
+    {{"dynamo_mode", Effect::kRefused, reasons::kCompile, "default"}},
+    {{"dynamo_use_fullgraph", Effect::kRefused, reasons::kCompile}, kSwitch},
+    {{"dynamo_use_dynamic", Effect::kRefused, reasons::kCompile}, kSwitch},
+    {{"dynamo_use_regional_compilation", Effect::kRefused, reasons::kCompile}, kSwitch},
+    {{"tpu", Effect::kRefused, reasons::kTpu}, kSwitch},
+    {{"tpu_cluster", Effect::kRefused, reasons::kTpu}, kSwitch},
+    {{"tpu_use_sudo", Effect::kRefused, reasons::kTpu}, kSwitch},
+    {{"downcast_bf16", Effect::kRefused, reasons::kTpu}, kSwitch},
+    {{"vm", Effect::kRefused, reasons::kTpu}},
+    {{"env", Effect::kRefused, reasons::kTpu}},
+    {{"aws_access_key_id", Effect::kRefused, reasons::kSageMaker}},
+    {{"aws_secret_access_key", Effect::kRefused, reasons::kSageMaker}},
+    {{"use_deepspeed", Effect::kRefused, reasons::kDeepSpeed, "", kDataParallel}, kSwitch},
+    {{"use_fsdp", Effect::kRefused, reasons::kSplit, "", kDataParallel}, kSwitch},
+    {{"use_megatron_lm", Effect::kRefused, reasons::kMegatron, "", kDataParallel}, kSwitch},
+    {{"use_parallelism_config", Effect::kRefused, reasons::kSplit, "", kDataParallel}, kSwitch},
+    {{"fp8_use_autocast_during_eval", Effect::kRefused, reasons::kFp8}, kSwitch},
+};
+
+/// Flags of unsupported features, with a value.
+struct RefusedFlags {
+  std::string_view reason;
+  std::string_view prefix;
+  std::string_view names;  ///< between spaces
+};
+
+constexpr RefusedFlags kRefusedFlags[] = {
+    {reasons::kDeepSpeed, "",
+     "zero_stage offload_optimizer_device offload_param_device offload_optimizer_nvme_path "
+     "offload_param_nvme_path zero3_init_flag zero3_save_16bit_model"},
+    {reasons::kDeepSpeed, "deepspeed_",
+     "config_file hostfile exclusion_filter inclusion_filter multinode_launcher "
+     "moe_layer_cls_names"},
+    {reasons::kSplit, "fsdp_",
+     "version offload_params min_num_params sharding_strategy reshard_after_forward "
+     "auto_wrap_policy transformer_layer_cls_to_wrap backward_prefetch state_dict_type "
+     "forward_prefetch use_orig_params cpu_ram_efficient_loading sync_module_states "
+     "activation_checkpointing activation_checkpointing_offload"},
+    {reasons::kFp8, "fp8_",
+     "backend margin interval format amax_history_len amax_compute_algo "
+     "override_linear_precision opt_level enable_fsdp_float8_all_gather pad_inner_dim"},
+    {reasons::kSplit, "parallelism_config_",
+     "dp_replicate_size dp_shard_size tp_size cp_size cp_backend cp_comm_strategy sp_size "
+     "sp_backend sp_seq_length sp_seq_length_is_variable sp_attn_implementation"},
+    {reasons::kMegatron, "megatron_lm_",
+     "tp_degree pp_degree num_micro_batches sequence_parallelism recompute_activations "
+     "recompute_granularity recompute_method recompute_num_layers use_distributed_optimizer "
+     "gradient_clipping use_custom_fsdp no_load_optim no_save_optim eod_mask_loss "
+     "optimizer_cpu_offload overlap_cpu_optimizer_d2h_h2d use_precision_aware_optimizer "
+     "decoder_last_pipeline_num_layers attention_backend expert_model_parallel_size "
+     "context_parallel_size attention_dropout hidden_dropout attention_softmax_in_fp32 "
+     "expert_tensor_parallel_size calculate_per_token_loss use_rotary_position_embeddings"},
+};
+
+/// `names` owns the names of the flags.
+struct FlagTable {
+  std::vector<std::string> names;
+  std::vector<LaunchFlag> flags;
+};
+
+FlagTable make_table() {
+  FlagTable table;
+  std::vector<std::string_view> family_reasons;
+  for (const RefusedFlags& family : kRefusedFlags) {
+    for (size_t begin = 0; begin < family.names.size();) {
+      const size_t end = std::min(family.names.find(' ', begin), family.names.size());
+      table.names.push_back(std::string(family.prefix));
+      table.names.back().append(family.names.substr(begin, end - begin));
+      family_reasons.push_back(family.reason);
+      begin = end + 1;
+    }
+  }
+  table.flags.assign(std::begin(kFlags), std::end(kFlags));
+  for (size_t i = 0; i < family_reasons.size(); ++i) {
+    table.flags.push_back(
+        {{table.names[i], Effect::kRefused, family_reasons[i], "", kDataParallel}});
+  }
+  return table;
+}
+
+/// A parsed flag.
+struct FlagWord {
+  std::string name;                  ///< with underscores, without dashes
+  std::optional<std::string> value;  ///< after '='
+};
+
+FlagWord parse_flag(const std::string& word) {
+  const size_t equals = word.find('=');
+  FlagWord out;
+  out.name = word.substr(0, equals);
+  out.name.erase(0, out.name.starts_with("--") ? 2 : 1);
+  std::replace(out.name.begin(), out.name.end(), '-', '_');
+  if (equals != word.npos) out.value = word.substr(equals + 1);
+  return out;
+}
+
+class LaunchReader {
+ public:
+  LaunchReader(const std::vector<std::string>& words, int first, Diagnostics& problems)
+      : words_(words), first_(first), layer_(problems) {}
+
+  LaunchLine read() {
+    while (at_ < words_.size() && words_[at_].starts_with('-')) read_flag();
+    if (at_ < words_.size()) {
+      line_.recipe = words_[at_++];
+      line_.first_override = first_ + static_cast<int>(at_);
+      line_.overrides.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
+      check_overrides();
+    } else if (!line_.help) {
+      layer_.problems().error({}, "'launch' wants a recipe",
+                              "write: accel-run launch [flags] RECIPE [key=value ...]");
+    }
+    line_.flags = layer_.take();
+    line_.warnings = layer_.take_warnings();
+    return std::move(line_);
+  }
+
+ private:
+  /// The location of a flag or its value.
+  Span location(size_t index, const std::string& text, size_t column) const {
+    const int number = first_ + static_cast<int>(index);
+    const auto source =
+        std::make_shared<const Source>(Source{text, text, Source::Kind::kArgument, number});
+    return {source, 1, static_cast<int>(column)};
+  }
+
+  void read_flag() {
+    const size_t index = at_++;
+    const std::string& written = words_[index];
+    FlagWord word = parse_flag(written);
+    const LaunchFlag* flag = find_launch_flag(word.name);
+    if (!flag || written.starts_with("--") != (word.name.size() > 1)) {
+      const std::string near = closest(word.name, launch_flag_names());
+      layer_.problems().error(location(index, written, 1),
+                              accel::text("'launch' has no flag '{}'", written),
+                              near.empty() ? "" : accel::text("did you mean '--{}'?", near));
+      return;
+    }
+    std::string text = written;
+    if (flag->takes_value && !word.value) {
+      if (at_ == words_.size() || words_[at_].starts_with("--")) {
+        layer_.problems().error(location(index, written, 1),
+                                accel::text("'{}' wants a value", written));
+        return;
+      }
+      word.value = words_[at_++];
+      text += " " + *word.value;
+    } else if (!flag->takes_value && word.value) {
+      layer_.problems().error(
+          location(index, written, 1),
+          accel::text("'{}' takes no value", written.substr(0, written.find('='))));
+      return;
+    }
+    if (word.name.starts_with("aws_")) text = written.substr(0, written.find('='));  // a secret
+    const size_t column = flag->takes_value && text != written.substr(0, written.find('='))
+                              ? text.size() - word.value->size() + 1
+                              : 1;
+    take(*flag, scalar_node(word.value.value_or("true"), false, location(index, text, column)),
+         text);
+  }
+
+  void take(const LaunchFlag& flag, const Node& value, const std::string& text) {
+    const std::string_view name = flag.word.name;
+    if (name == "config_file" || name == "config") {
+      line_.config_file = value.scalar()->text;
+    } else if (name == "help" || name == "h") {
+      line_.help = true;
+    } else {
+      if (name == "cpu") line_.on_cpu = true;
+      layer_.apply(flag.word, value, text);
+    }
+  }
+
+  void check_overrides() {
+    for (size_t i = at_; i < words_.size(); ++i) {
+      if (!words_[i].starts_with('-')) continue;
+      layer_.problems().error(location(i, words_[i], 1),
+                              text("'{}' is after the recipe", words_[i]),
+                              "write flags of 'launch' before the recipe, 'key=value' after it");
+    }
+  }
+
+  const std::vector<std::string>& words_;
+  int first_;
+  size_t at_ = 0;
+  CompatLayer layer_;
+  LaunchLine line_;
+};
+
+}  // namespace
+
+std::span<const LaunchFlag> launch_flags() {
+  static const FlagTable table = make_table();
+  return table.flags;
+}
+
+const LaunchFlag* find_launch_flag(std::string_view name) {
+  const auto flags = launch_flags();
+  const auto found = std::find_if(flags.begin(), flags.end(),
+                                  [&](const LaunchFlag& flag) { return flag.word.name == name; });
+  return found == flags.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> launch_flag_names() {
+  std::vector<std::string> names;
+  for (const LaunchFlag& flag : launch_flags()) {
+    if (flag.word.name.size() > 1) names.emplace_back(flag.word.name);
+  }
+  return names;
+}
+
+LaunchLine read_launch_line(const std::vector<std::string>& words, int first,
+                            Diagnostics& problems) {
+  return LaunchReader(words, first, problems).read();
+}
+
+std::string launch_help() {
+  std::string out =
+      "accel-run launch [flags] RECIPE [key=value ...]\n\n"
+      "Trains as 'accel-run RECIPE', with the flags of 'accelerate launch' in hyphens or\n"
+      "underscores. Flags override the recipe, which overrides the config file; default: the\n"
+      "file of 'accelerate config'.\n\n"
+      "  --config_file FILE                     a config of Accelerate or accel-run\n";
+  for (const LaunchFlag& flag : launch_flags()) {
+    using Effect = CompatKey::Effect;
+    const Effect effect = flag.word.effect;
+    if (effect != Effect::kSets && effect != Effect::kTurnsOn && effect != Effect::kPrecision) {
+      continue;
+    }
+    std::string line = "  --" + std::string(flag.word.name) + (flag.takes_value ? " VALUE" : "");
+    line.append(line.size() < 41 ? 41 - line.size() : 1, ' ');
+    out.append(line).append(flag.word.target).append("\n");
+  }
+  return out + "\nOther flags of Accelerate are refused with the reason.\n";
+}
+
+}  // namespace accel

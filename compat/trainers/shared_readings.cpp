@@ -1,0 +1,401 @@
+#include "compat/trainers/shared_readings.h"
+
+#include <cctype>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/recipe/interpolate.h"
+#include "core/recipe/number_text.h"
+#include "core/recipe/scalar.h"
+#include "core/recipe/units.h"
+
+namespace accel {
+namespace {
+
+struct Translation {
+  const char* theirs;
+  const char* ours;
+};
+
+constexpr Translation kOptimizers[] = {
+    {"adamw_torch", "adamw"},
+    {"adamw_torch_fused", "adamw"},
+    {"adamw_hf", "adamw"},
+    {"paged_adamw_32bit", "adamw"},
+    {"paged_adamw", "adamw"},
+    {"adafactor", "adafactor"},
+    {"sgd", "sgd"},
+    {"rmsprop", "rmsprop"},
+    {"adagrad", "adagrad"},
+    {"lion_32bit", "lion"},
+    {"muon", "muon"},
+    {"paged_lion_32bit", "lion"},
+    {"rmsprop_bnb", "rmsprop"},
+    {"rmsprop_bnb_32bit", "rmsprop"},
+};
+
+/// The same update with its state in fewer bits.
+constexpr Translation kShortStates[] = {
+    {"adamw_bnb_8bit", "adamw"},   {"adamw_8bit", "adamw"},         {"paged_adamw_8bit", "adamw"},
+    {"adamw_torch_8bit", "adamw"}, {"adamw_torch_4bit", "adamw"},   {"lion_8bit", "lion"},
+    {"paged_lion_8bit", "lion"},   {"rmsprop_bnb_8bit", "rmsprop"},
+};
+
+/// Classes of torch.optim and bitsandbytes.
+constexpr Translation kOptimizerClasses[] = {
+    {"AdamW", "adamw"},          {"Adam", "adam"},       {"SGD", "sgd"},
+    {"Adagrad", "adagrad"},      {"RMSprop", "rmsprop"}, {"PagedAdamW", "adamw"},
+    {"PagedAdamW8bit", "adamw"}, {"AdamW8bit", "adamw"}, {"Adafactor", "adafactor"},
+};
+
+constexpr Translation kSchedules[] = {
+    {"linear", "linear"},
+    {"cosine", "cosine"},
+    {"cosine_with_min_lr", "cosine"},
+    {"constant", "constant"},
+    {"constant_with_warmup", "constant"},
+    {"polynomial", "polynomial"},
+    {"inverse_sqrt", "inverse_sqrt"},
+    {"reduce_lr_on_plateau", "plateau"},
+    {"warmup_stable_decay", "wsd"},
+};
+
+/// lr_scheduler_kwargs by the recipe's type; `ours` begins with the type.
+constexpr Translation kScheduleOptions[] = {
+    {"cosine.min_lr_rate", "to"},     {"cosine.min_lr", "min_lr"},
+    {"cosine.num_cycles", "cycles"},  {"polynomial.power", "power"},
+    {"polynomial.lr_end", "min_lr"},  {"plateau.factor", "factor"},
+    {"plateau.patience", "patience"}, {"plateau.threshold", "threshold"},
+    {"plateau.cooldown", "cooldown"}, {"plateau.min_lr", "min_lr"},
+    {"wsd.min_lr_ratio", "to"},       {"wsd.decay_type", "decay_type"},
+};
+
+constexpr Translation kTrackers[] = {
+    {"tensorboard", "tensorboard"}, {"wandb", "wandb"},     {"mlflow", "mlflow"},
+    {"comet_ml", "comet"},          {"dvclive", "dvclive"}, {"trackio", "trackio"},
+    {"clearml", "clearml"},         {"swanlab", "swanlab"},
+};
+
+template <size_t N>
+const char* translation(const Translation (&table)[N], const std::string& word) {
+  for (const Translation& row : table) {
+    if (word == row.theirs) return row.ours;
+  }
+  return nullptr;
+}
+
+std::string steps_text(double steps) {
+  return to_string(Duration{steps, Duration::Unit::kSteps});
+}
+
+constexpr TrainerKey kOptimizerClassKeys[] = {
+    {"lr", TrainerKey::Use::kCopy, "optimizer.lr"},
+    {"weight_decay", TrainerKey::Use::kCopy, "optimizer.weight_decay"},
+    {"fused", TrainerKey::Use::kCopy, "optimizer.fused"},
+    {"eps", TrainerKey::Use::kCopy, "optimizer.eps"},
+    {"momentum", TrainerKey::Use::kCopy, "optimizer.momentum"},
+    {"dampening", TrainerKey::Use::kCopy, "optimizer.dampening"},
+    {"nesterov", TrainerKey::Use::kCopy, "optimizer.nesterov"},
+    {"amsgrad", TrainerKey::Use::kCopy, "optimizer.amsgrad"},
+    {"maximize", TrainerKey::Use::kCopy, "optimizer.maximize"},
+    {"alpha", TrainerKey::Use::kCopy, "optimizer.alpha"},
+    {"centered", TrainerKey::Use::kCopy, "optimizer.centered"},
+    {"lr_decay", TrainerKey::Use::kCopy, "optimizer.lr_decay"},
+    {"betas", TrainerKey::Use::kRead},
+    {"foreach", TrainerKey::Use::kIdle},
+    {"capturable", TrainerKey::Use::kIdle},
+    {"differentiable", TrainerKey::Use::kIdle, "", "false"},
+};
+
+/// Trainer passes the betas of Adam to Lion as well.
+void read_betas(TrainerConfig& config, const std::string& type) {
+  const auto first = config.text("adam_beta1"), second = config.text("adam_beta2");
+  if ((type == "adamw" || type == "lion") && (first || second)) {
+    const Node::List betas = {scalar_node(first.value_or("0.9")),
+                              scalar_node(second.value_or("0.999"))};
+    config.set("optimizer.betas", {betas, {}}, first ? "adam_beta1" : "adam_beta2");
+    if (first && second) config.set("optimizer.betas", {betas, {}}, "adam_beta2");
+  }
+  if (const auto epsilon = config.text("adam_epsilon"); epsilon && type == "adamw") {
+    config.set_text("optimizer.eps", *epsilon, "adam_epsilon");
+  }
+  for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) config.ignore(key);
+}
+
+/// The type in the recipe; "" if the optimizer is refused.
+std::string read_optimizer_name(TrainerConfig& config, const char* key, const char* fallback) {
+  const std::string name = config.text(key).value_or(fallback);
+  if (const char* ours = translation(kOptimizers, name)) {
+    config.set_text("optimizer.type", ours, key);
+    return ours;
+  }
+  if (const char* ours = translation(kShortStates, name)) {
+    config.set_text("optimizer.type", ours, key);
+    config.remark(
+        text("{}: '{}' stores its state in another precision, '{}' in 32 bits", key, name, ours));
+    return ours;
+  }
+  config.refuse(key, text("the optimizer '{}' is not available", name),
+                "'accel-run list' shows the optimizers");
+  return {};
+}
+
+void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaults& defaults) {
+  const std::string type = read_optimizer_name(config, key, defaults.optimizer);
+  if (type.empty()) return;
+  const std::string rate = config.text("learning_rate").value_or(defaults.lr);
+  if (rate.empty()) {
+    config.miss("'optimizer.lr': the config has no learning_rate");
+  } else {
+    config.set_text("optimizer.lr", rate, "learning_rate");
+  }
+  const auto decay = config.text("weight_decay");
+  if (decay || type == "adamw" || type == "muon") {
+    config.set_text("optimizer.weight_decay", decay.value_or("0"), "weight_decay");
+  }
+  if (config.number("weight_decay").value_or(0) > 0) {
+    config.remark(
+        "weight_decay: Trainer excludes biases and norms; write 'optimizer.groups' for that");
+  }
+  if (type == "muon") {
+    config.remark(
+        "optim: Muons scale the learning rate by the matrix differently: see "
+        "'optimizer.adjust_lr_fn'");
+  }
+  read_betas(config, type);
+}
+
+/// lr_scheduler_kwargs, a section or JSON text of one.
+void read_schedule_options(TrainerConfig& config, const std::string& type) {
+  constexpr auto kKey = "lr_scheduler_kwargs";
+  const Node::Entry* options = config.find(kKey);
+  if (!options) return;
+  if (!options->node.map()) return config.skip(kKey, "it is no section of options");
+  config.close(kKey);
+  TrainerConfig inner(options->node, config.out(), config.program(), std::string(kKey) + '.');
+  for (const Node::Entry& entry : *options->node.map()) {
+    const char* ours = translation(kScheduleOptions, type + '.' + entry.key);
+    const bool steps = type == "wsd" && entry.key == "num_decay_steps" && entry.node.scalar();
+    if (ours && entry.node.scalar()) {
+      inner.set_text(std::string("scheduler.") + ours, entry.node.scalar()->text, entry.key);
+    } else if (steps) {
+      inner.set_text("scheduler.decay", entry.node.scalar()->text + " steps", entry.key);
+    } else {
+      inner.skip(entry.key, text("'scheduler' of type {} has no such option", type));
+    }
+  }
+}
+
+void read_schedule(TrainerConfig& config, const char* key, const ArgumentDefaults& defaults) {
+  const std::string name = config.text(key).value_or(defaults.schedule);
+  const char* ours = translation(kSchedules, name);
+  if (!ours) {
+    return config.refuse(key, text("the schedule '{}' is not available", name),
+                         "'accel-run list' shows the schedulers");
+  }
+  config.set_text("scheduler.type", ours, key);
+  bool warms = false;
+  for (const char* warmup : {"warmup_ratio", "warmup_steps"}) {  // the second wins
+    const auto value = config.number(warmup);
+    if (!value) continue;
+    warms = true;
+    if (*value <= 0) continue;
+    const std::string length =
+        warmup == std::string("warmup_ratio") && *value >= 1 ? "100%" : interval_text(*value);
+    config.set_text("scheduler.warmup", length, warmup);
+  }
+  if (!warms && *defaults.warmup) config.set_text("scheduler.warmup", defaults.warmup, "warmup");
+  read_schedule_options(config, ours);
+  if (ours == std::string("polynomial") && !config.has("scheduler.min_lr")) {
+    config.set_text("scheduler.min_lr", "1e-07", "lr_scheduler_kwargs.lr_end");
+  }
+}
+
+/// Trainer's batch sizes are per device.
+void read_batches(TrainerConfig& config, const ArgumentNames& words, double fallback) {
+  const double micro = config.number(words.batch).value_or(fallback);
+  const double steps = config.number("gradient_accumulation_steps").value_or(1);
+  config.set_text("train.batch", show_number(micro * steps), words.batch);
+  if (config.flag("auto_find_batch_size")) {
+    config.set_text("train.micro_batch", "auto", "auto_find_batch_size");
+  } else {
+    config.set_text("train.micro_batch", show_number(micro), words.batch);
+  }
+  config.put("data.loader.split_batches", "false");
+  if (config.find("gradient_accumulation_steps")) {
+    config.set_text("train.batch", show_number(micro * steps), "gradient_accumulation_steps");
+  }
+  if (const auto eval = config.text(words.eval_batch)) {
+    config.set_text("eval.batch", *eval, words.eval_batch);
+  }
+}
+
+void read_length(TrainerConfig& config, const char* epochs, double fallback) {
+  const double steps = config.number("max_steps").value_or(-1);
+  if (steps > 0) {
+    config.set_text("train.until", steps_text(steps), "max_steps");
+    return config.ignore(epochs);
+  }
+  const double count = config.number(epochs).value_or(fallback);
+  config.set_text("train.until", to_string(Duration{count, Duration::Unit::kEpochs}), epochs);
+}
+
+/// An interval of "steps", "epoch" or "no". `fallback` holds without a strategy and a number.
+struct IntervalKeys {
+  std::string strategy;
+  std::string steps;
+  std::string target;
+  std::string fallback;
+  std::string fallback_steps;  ///< for the strategy "steps" without a number
+};
+
+void read_interval(TrainerConfig& config, const IntervalKeys& keys) {
+  const auto steps = config.number(keys.steps);
+  const auto strategy = config.text(keys.strategy);
+  const bool counts = steps && *steps > 0;
+  if (strategy && *strategy != "steps" && *strategy != "epoch" && *strategy != "no") {
+    config.skip(keys.strategy, text("the strategy '{}' is not available", *strategy));
+  } else if (strategy && *strategy != "steps") {
+    config.set_text(keys.target, *strategy == "epoch" ? "1 epoch" : "never", keys.strategy);
+    config.ignore(keys.steps);
+  } else if (counts) {
+    config.set_text(keys.target, interval_text(*steps), keys.steps);
+    if (strategy) config.set_text(keys.target, interval_text(*steps), keys.strategy);
+  } else if (const std::string& length = strategy ? keys.fallback_steps : keys.fallback;
+             !length.empty()) {
+    config.set_text(keys.target, length, keys.strategy);
+  }
+}
+
+void read_intervals(TrainerConfig& config, const ArgumentDefaults& defaults) {
+  const double logging = config.number("logging_steps").value_or(0);
+  const std::string log = logging > 0 ? interval_text(logging) : defaults.log;
+  const bool renamed = !config.find("eval_strategy") && config.find("evaluation_strategy");
+  const char* strategy = renamed ? "evaluation_strategy" : "eval_strategy";
+  if (config.find(strategy) || defaults.steps_evaluate) {
+    read_interval(config, {strategy, "eval_steps", "eval.every", "never", log});
+  } else {
+    config.set_text("eval.every", "never", strategy);
+    config.ignore("eval_steps");
+  }
+  read_interval(config,
+                {"save_strategy", "save_steps", "checkpoint.every", defaults.save, "500 steps"});
+  read_interval(config,
+                {"logging_strategy", "logging_steps", "log.every", defaults.log, defaults.log});
+}
+
+void read_keeping(TrainerConfig& config, const char* fallback) {
+  const auto limit = config.text("save_total_limit");
+  if (limit || *fallback) {
+    config.set_text("checkpoint.keep.last", limit.value_or(fallback), "save_total_limit");
+  }
+  if (!config.flag("load_best_model_at_end")) return;
+  std::string metric = config.text("metric_for_best_model").value_or("loss");
+  if (metric.starts_with("eval_")) metric.erase(0, 5);
+  config.set_text("checkpoint.keep.best", "1", "load_best_model_at_end");
+  config.set_text("checkpoint.keep.metric", "eval/" + metric, "metric_for_best_model");
+  if (config.find("greater_is_better")) {
+    const char* mode = config.flag("greater_is_better") ? "max" : "min";
+    config.set_text("checkpoint.keep.mode", mode, "greater_is_better");
+  }
+}
+
+void read_trackers(TrainerConfig& config) {
+  const Node::Entry* entry = config.find("report_to");
+  if (!entry) return;
+  const Node::List one = {entry->node};
+  Node::List trackers;
+  std::vector<std::string> unknown;
+  for (const Node& item : entry->node.list() ? *entry->node.list() : one) {
+    const std::string name = item.scalar() ? item.scalar()->text : "";
+    if (name.empty() || name == "none" || name == "all") continue;
+    if (const char* ours = translation(kTrackers, name)) {
+      trackers.push_back(scalar_node(ours));
+    } else {
+      unknown.push_back(name);
+    }
+  }
+  if (!trackers.empty()) config.set("trackers", {trackers, {}}, "report_to");
+  if (!unknown.empty())
+    config.skip("report_to", text("these trackers are not available: {}", quoted_list(unknown)));
+}
+
+}  // namespace
+
+void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
+                             const ArgumentDefaults& defaults) {
+  read_optimizer(config, words.optimizer, defaults);
+  read_schedule(config, words.schedule, defaults);
+  read_batches(config, words, defaults.batch);
+  read_length(config, words.epochs, defaults.epochs);
+  read_intervals(config, defaults);
+  read_keeping(config, defaults.keep);
+  read_trackers(config);
+  for (const char* key : {"gradient_checkpointing", "activation_checkpointing"}) {
+    const std::string value = config.text(key).value_or("");
+    const bool unset = value.empty() && defaults.activation_checkpointing &&
+                       key == std::string("gradient_checkpointing");
+    if (config.flag(key) || value.starts_with("offload") || unset) {
+      config.set_text("train.activation_checkpointing", "blocks", key);
+    }
+  }
+  const bool none = !config.find(words.precision_bf16) && !config.flag(words.precision_fp16);
+  if (config.flag(words.precision_bf16) || (none && defaults.bf16)) {
+    config.set_text("accelerator.mixed_precision", "bf16", words.precision_bf16);
+  } else if (config.flag(words.precision_fp16)) {
+    config.set_text("accelerator.mixed_precision", "fp16", words.precision_fp16);
+  }
+  const std::string norm = config.text("max_grad_norm").value_or("1.0");
+  if (parse_number({norm}).value.value_or(0) > 0) {
+    config.set_text("train.max_grad_norm", norm, "max_grad_norm");
+  } else {
+    config.ignore("max_grad_norm");
+  }
+}
+
+void read_optimizer_class(TrainerConfig& config, const std::string& key, const std::string& name) {
+  const char* ours = translation(kOptimizerClasses, name);
+  if (!ours) {
+    return config.refuse(key, text("the optimizer '{}' is not available", name),
+                         "'accel-run list' shows the optimizers");
+  }
+  config.set_text("optimizer.type", ours, key);
+  if (name.ends_with("8bit")) {
+    config.remark(
+        text("{}: '{}' stores its state in another precision, '{}' in 32 bits", key, name, ours));
+  }
+  if (const Node::Entry* betas = config.find("betas"); betas && betas->node.list()) {
+    config.set("optimizer.betas", betas->node, "betas");
+  }
+}
+
+void set_class_decay(TrainerConfig& config, const std::string& name) {
+  // bitsandbytes has torch's AdamW default; that of every other class is 0, as here.
+  if (name.find("AdamW") != name.npos && !config.has("optimizer.weight_decay")) {
+    config.set_text("optimizer.weight_decay", "0.01", "weight_decay");
+  }
+}
+
+std::span<const TrainerKey> optimizer_class_keys() {
+  return kOptimizerClassKeys;
+}
+
+void refuse_label_smoothing(TrainerConfig& config, const char* key) {
+  if (config.number(key).value_or(0) > 0) config.refuse_lacking(key, "label smoothing");
+}
+
+std::string interval_text(double value) {
+  if (value > 0 && value < 1) return show_number(value * 100) + '%';
+  return steps_text(std::floor(value));
+}
+
+std::string valid_run_name(std::string text) {
+  text = text.substr(text.find_last_of('/') + 1).substr(0, 64);
+  for (char& c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_';
+    if (!plain) c = '-';
+  }
+  return text == "." || text == ".." ? "" : text;
+}
+
+}  // namespace accel

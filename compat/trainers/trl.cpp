@@ -1,0 +1,201 @@
+// Configs of TRL's command line, `trl sft --config FILE`, and of scripts with TRL's arguments.
+#include "compat/trainers/data_readings.h"
+#include "compat/trainers/import_recipe.h"
+#include "compat/trainers/shared_readings.h"
+#include "compat/trainers/trainer.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+using Use = TrainerKey::Use;
+
+constexpr auto kTrlTemplate = "write a file of the template in 'data.train.chat_template'";
+
+constexpr TrainerKey kTrlKeys[] = {
+    {"model_name_or_path", Use::kRead},
+    {"model_revision", Use::kNot, "download this revision of the model", "main"},
+    {"model_init_kwargs", Use::kNot, "the model's folder has its config"},
+    {"tokenizer_name_or_path", Use::kNot, "write its folder in 'data.train.tokenizer'"},
+    {"trust_remote_code", Use::kNot, import_reasons::kRemoteCode, "false"},
+    {"dtype", Use::kIdle},
+    {"torch_dtype", Use::kIdle},
+    {"attn_implementation", Use::kIdle},
+    {"use_liger", Use::kIdle},
+    {"use_peft", Use::kRead, "", "false"},
+    {"lora_r", Use::kIdle},
+    {"lora_alpha", Use::kIdle},
+    {"lora_dropout", Use::kIdle},
+    {"lora_target_modules", Use::kIdle},
+    {"lora_modules_to_save", Use::kIdle},
+    {"lora_task_type", Use::kIdle},
+    {"lora_target_parameters", Use::kOther, "lora of parameters"},
+    {"use_rslora", Use::kIdle},
+    {"use_dora", Use::kOther, "dora", "false"},
+    {"load_in_8bit", Use::kOther, "quantization", "false"},
+    {"load_in_4bit", Use::kOther, "quantization", "false"},
+    {"bnb_4bit_quant_type", Use::kIdle},
+    {"use_bnb_nested_quant", Use::kIdle},
+    {"spectrum_config_path", Use::kRead},
+    {"unfrozen_parameters", Use::kRead},
+    {"dataset_name", Use::kRead},
+    {"dataset_id_or_path", Use::kRead},
+    {"dataset_config", Use::kRead},
+    {"dataset_mixture", Use::kRead},
+    {"dataset_mixer", Use::kRead},
+    {"datasets", Use::kRead},
+    {"dataset_splits", Use::kIdle},
+    {"dataset_train_split", Use::kIdle},
+    {"dataset_test_split", Use::kNot, "write it in 'data.eval'", "test"},
+    {"dataset_text_field", Use::kRead},
+    {"dataset_kwargs", Use::kNot, "the dataset adds no tokens to those of the template"},
+    {"dataset_num_proc", Use::kIdle},
+    {"dataset_streaming", Use::kNot, "write a local file in 'data.train'", "false"},
+    {"shuffle_dataset", Use::kIdle},
+    {"chat_template", Use::kNot, kTrlTemplate},
+    {"chat_template_path", Use::kNot, kTrlTemplate},
+    {"eos_token", Use::kLack, "custom tokens"},
+    {"pad_token", Use::kIdle},
+    {"max_length", Use::kRead},
+    {"max_seq_length", Use::kRead},
+    {"truncation_mode", Use::kNot, "a text is cut at its end", "keep_start"},
+    {"packing", Use::kRead, "", "false"},
+    {"packing_strategy", Use::kIdle},
+    {"eval_packing", Use::kIdle},
+    {"padding_free", Use::kIdle},
+    {"pad_to_multiple_of", Use::kRead},
+    {"assistant_only_loss", Use::kRead, "", "false"},
+    {"completion_only_loss", Use::kNot, "the columns decide: answers are those of the chat format"},
+    {"activation_offloading", Use::kLack, "offloading", "false"},
+    {"router_aux_loss_coef", Use::kOther, "mixture of experts"},
+    {"loss_type", Use::kRead, "", "nll"},
+    {"beta", Use::kRead},
+    {"max_prompt_length", Use::kRead},
+    {"max_completion_length", Use::kRead},
+    {"num_generations", Use::kRead},
+    {"reward_funcs", Use::kRead},
+    {"reward_weights", Use::kIdle},
+    {"use_vllm", Use::kIdle},
+    {"temperature", Use::kIdle},
+    {"log_completions", Use::kIdle},
+    {"system_prompt", Use::kNot, "write it as the first message of each conversation"},
+    {"hub_model_revision", Use::kIdle},
+    {"wandb_entity", Use::kNot, "write a tracker of type wandb with this 'entity'"},
+    {"wandb_project", Use::kNot, "write a tracker of type wandb with this 'project'"},
+    {"callbacks", Use::kNot, import_reasons::kPython},
+    {"benchmarks", Use::kNot, import_reasons::kPython},
+};
+
+std::string trl_shown_by(const Node& tree) {
+  if (!tree.find("model_name_or_path")) return {};
+  for (const char* key : {"dataset_name", "dataset_mixture", "dataset_mixer", "dataset_id_or_path",
+                          "dataset_text_field", "use_peft", "max_prompt_length", "reward_funcs"}) {
+    if (tree.find(key)) return std::string("model_name_or_path, ") + key;
+  }
+  return {};
+}
+
+/// The method is in the name of TRL's command, and shows in the keys of its trainer.
+void check_trl_method(TrainerConfig& config) {
+  for (const char* key : {"reward_funcs", "num_generations", "max_completion_length"}) {
+    if (config.find(key)) return config.refuse_lacking(key, "rl");
+  }
+  for (const char* key : {"beta", "max_prompt_length", "desirable_weight"}) {
+    if (config.find(key)) return config.refuse_lacking(key, "preference");
+  }
+  const std::string loss = config.text("loss_type").value_or("nll");
+  if (loss == "dft") return config.refuse_lacking("loss_type", "other loss");
+  if (loss != "nll" && loss != "chunked_nll") config.refuse_lacking("loss_type", "preference");
+  config.ignore("loss_type");
+  for (const char* key : {"spectrum_config_path", "unfrozen_parameters"}) {
+    if (!config.find(key)) continue;
+    config.refuse(key, "it trains a part of the parameters",
+                  "write patterns of the other parameters in 'train.freeze'");
+  }
+}
+
+void read_trl_data(TrainerConfig& config) {
+  const char* key = config.find("dataset_name") ? "dataset_name" : "dataset_id_or_path";
+  const auto name = config.text(key);
+  if (!name) {
+    for (const char* list : {"dataset_mixture", "dataset_mixer", "datasets"}) {
+      if (config.find(list)) {
+        config.skip(list, "write each dataset in the list 'data.train', as type chat or jsonl");
+      }
+    }
+    return config.miss("'data': the recipe has none");
+  }
+  const auto length = config.text(config.find("max_length") ? "max_length" : "max_seq_length");
+  DataFile file;
+  file.path = *name;
+  file.split = config.text("dataset_train_split").value_or("");
+  file.max_length = length.value_or("1024");
+  file.answers_only = config.flag("assistant_only_loss");
+  const std::string found = is_local_path(*name) ? field_of_file(*name) : "";
+  const auto field = config.text("dataset_text_field");
+  if (field || found == "text") {
+    file.kind = config.flag("packing") ? DataFile::Kind::kWindows : DataFile::Kind::kDocuments;
+    file.field = field.value_or("text");
+  } else if (found == "messages") {
+    file.pack = config.flag("packing");
+  } else {
+    config.miss("'data': the recipe has none");
+    return config.skip(key,
+                       "its columns are not in the config: write 'data.train' of type chat "
+                       "for messages, or of type jsonl for texts");
+  }
+  set_datasets(config, "data.train", {file}, key);
+  const char* limit = config.find("max_length") ? "max_length" : "max_seq_length";
+  config.set_text(length_key(file), file.max_length, limit);
+  for (const char* used : {"dataset_text_field", "packing", "assistant_only_loss", "max_length",
+                           "max_seq_length", "dataset_config"}) {
+    config.take(used);
+  }
+}
+
+void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
+  TrainerConfig config(tree, out, program);
+  check_trl_method(config);
+  const std::string type = read_model_folder(config, "model_name_or_path");
+  if (config.flag("use_peft")) {
+    config.take("use_peft");
+    read_lora(config,
+              {.rank = "lora_r",
+               .alpha = "lora_alpha",
+               .dropout = "lora_dropout",
+               .targets = "lora_target_modules",
+               .saved = "lora_modules_to_save",
+               .rslora = "use_rslora",
+               .default_rank = 16,
+               .default_alpha = 32,
+               .default_dropout = "0.05",
+               .regex = true},
+              type);
+  }
+  read_trl_data(config);
+  read_training_arguments(config, {},
+                          {.lr = "2e-05",
+                           .log = "10 steps",
+                           .bf16 = true,
+                           .activation_checkpointing = !config.find("gradient_checkpointing")});
+  read_trainer_options(config);
+  refuse_label_smoothing(config, "label_smoothing_factor");
+  if (config.flag("group_by_length")) {
+    config.set_text("data.loader.group_by_length", "true", "group_by_length");
+  }
+  for (const char* key : {"max_length", "max_seq_length", "packing", "assistant_only_loss",
+                          "dataset_text_field", "dataset_config", "pad_to_multiple_of"}) {
+    if (config.find(key) && !config.has("data.train")) {
+      config.skip(key, "write it in 'data.train'");
+    }
+  }
+  std::vector<TrainerKey> keys(std::begin(kTrlKeys), std::end(kTrlKeys));
+  keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());
+  config.apply_table(keys);
+}
+
+}  // namespace
+
+const TrainerFormat kTrl = {"trl", "a config of TRL", &trl_shown_by, &read_trl};
+
+}  // namespace accel

@@ -1,0 +1,62 @@
+// Optimizers and their state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/api/batch.h"
+
+namespace accel {
+
+/// The trainable parameters, in the order of the model.
+struct OptimizerContext {
+  std::vector<Parameter> parameters;
+};
+
+/// A hyperparameter as Python's param_groups holds it; monostate is None, the pair a tuple (betas).
+using HyperValue =
+    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<double>>;
+
+/// torch.optim's state_dict, with names instead of parameter ids.
+struct OptimizerState {
+  struct ParameterState {
+    std::string name;
+    std::vector<Parameter> slots;  ///< "step", "exp_avg", ... as PyTorch names them; empty: fresh
+  };
+  struct Group {
+    std::vector<std::pair<std::string, HyperValue>> hyper;  ///< "lr", "betas", ...
+    std::vector<ParameterState> parameters;
+  };
+  std::vector<Group> groups;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// One update from the current gradients. Parameters without a gradient are skipped.
+  virtual void step() = 0;
+  /// Sets all gradients to none.
+  virtual void zero_grad() = 0;
+  /// The recipe's learning rate of each group, which schedules scale.
+  virtual std::vector<double> base_lrs() const = 0;
+  /// Sets the learning rate of each group for the next steps.
+  virtual void set_lrs(std::span<const double> lrs) = 0;
+  /// The parameters of all groups, in the groups' order.
+  virtual std::vector<Parameter> parameters() const = 0;
+  /// One group for each of base_lrs(). Shares the tensors: copy them before the next step().
+  virtual OptimizerState state() const = 0;
+  /// Bytes that the first step() will add to state(), as far as they are known before.
+  virtual int64_t pending_state_bytes() const = 0;
+  /// Throws CheckpointError when names, shapes or slots do not match.
+  virtual void load(const OptimizerState& state) = 0;
+  /// Allocates the memory of the state before the first step(), which avoids fragmentation by
+  /// activations. Optional; state() is unchanged.
+  virtual void preallocate_state() {}
+};
+
+}  // namespace accel

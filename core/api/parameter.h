@@ -1,0 +1,39 @@
+// Tensors of a model as a rank holds them. The only headers of core that include libtorch are this
+// one and those that include it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/array.h"
+
+namespace accel {
+
+/// The axes of a mesh of ranks, outermost first.
+enum class Axis { kPipeline, kData, kShard, kContext, kTensor };
+
+/// A dimension of a tensor divided over the ranks of an axis, as torch.chunk divides it: equal
+/// parts of ceil(size / ranks), the last one shorter, those after it empty.
+struct Placement {
+  Axis axis;
+  int64_t dim;
+
+  bool operator==(const Placement&) const = default;
+};
+
+/// A tensor of a model or of an optimizer's state and its name in checkpoints.
+struct Parameter {
+  std::string name;
+  at::Tensor local;  ///< this rank's share: all of it where there are no placements
+  /// Shape of the whole tensor; empty: that of `local`.
+  Shape global = {};
+  /// Outermost first: a later one divides the share of an earlier one. Empty: replicated.
+  std::vector<Placement> placements = {};
+
+  bool is_replicated() const { return placements.empty(); }
+};
+
+}  // namespace accel

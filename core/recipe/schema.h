@@ -1,0 +1,171 @@
+// Schema: the declaration of a component's options, from which parsing, validation, reference docs,
+// JSON Schema and resolved recipes follow.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/recipe/rules.h"
+#include "core/recipe/schema_fields.h"
+
+namespace accel {
+
+namespace detail {
+
+template <class M>
+struct OptionTypeOf {
+  static FieldInfo describe();
+  static Node write(const void* value) { return Codec<M>::write(*static_cast<const M*>(value)); }
+  static void read(void* out, const void* rule, const Node& node, const std::string& name,
+                   Reading& reading);
+  static constexpr OptionType kType = {&describe, &write, &read};
+};
+
+}  // namespace detail
+
+/// A cheap value: a component's static schema() builds one per call.
+template <class T>
+class Schema {
+ public:
+  using Options = T;
+
+  /// Declares the option `name`. Its default is the member's initialiser.
+  template <class M>
+  Schema&& field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
+
+  /// Declares a key that is consumed before this section is read: accepted and documented only.
+  Schema&& handled(std::string name, std::string type, std::string help) && {
+    fields_.add_handled(std::move(name), std::move(type), std::move(help));
+    return std::move(*this);
+  }
+
+  /// The last declared option has no default.
+  Schema&& required() && {
+    fields_.last().required = true;
+    return std::move(*this);
+  }
+  /// Effect of changing the last declared option on resume. Default: Change::kConsent.
+  Schema&& on_resume(Change change) && {
+    fields_.last().change = change;
+    return std::move(*this);
+  }
+  /// The deprecated name of the last declared option: accepted, with a warning.
+  Schema&& renamed_from(std::string old_name) && {
+    fields_.last().renamed_from = std::move(old_name);
+    return std::move(*this);
+  }
+  /// Names of other trainers for the last declared option: refused, with the hint to write `value`,
+  /// in which `{}` is the given value.
+  Schema&& hint_for(const std::vector<std::string>& names, const std::string& value = "{}") && {
+    fields_.add_hints(names, value);
+    return std::move(*this);
+  }
+  /// A rule over several options, checked when each is valid.
+  Schema&& check(std::function<void(const T&, const Node&, Reading&)> rule) && {
+    checks_.push_back(std::move(rule));
+    return std::move(*this);
+  }
+
+  /// Reads a section over `out`'s values; the key `type` is the caller's. Reports to `reading`.
+  T read(const Node& node, Reading& reading, T out = {}) const {
+    const size_t before = reading.problems.size();
+    const Node given = fields_.with_current_names(node, reading);
+    fields_.read(given, &out, reading);
+    if (reading.problems.size() == before) {
+      for (const auto& check : checks_) check(out, given, reading);
+    }
+    return out;
+  }
+
+  /// The section with all options; positions come from `given` where it has the key.
+  Node write(const T& options, const Node* given = nullptr) const {
+    return fields_.write(&options, given);
+  }
+
+  std::vector<FieldInfo> info() const { return fields_.info(); }
+
+ private:
+  T defaults_{};
+  detail::SchemaFields fields_;
+  std::vector<std::function<void(const T&, const Node&, Reading&)>> checks_;
+};
+
+/// A section: any struct with a static schema() can be an option of another.
+template <class S>
+requires requires {
+  typename decltype(S::schema())::Options;
+} && std::same_as<typename decltype(S::schema())::Options, S>
+struct Codec<S> {
+  static std::string name() { return "a section"; }
+  static std::string json() { return "\"type\": \"object\""; }
+  static std::optional<S> read(const Node& node, const std::string& name, Reading& reading) {
+    if (!node.map() && !node.null()) {
+      reading.wrong_type(node, name, Codec::name(),
+                         detail::wrong_section_hint(node, name, S::schema().info(), reading));
+      return std::nullopt;
+    }
+    const size_t before = reading.problems.size();
+    S out = S::schema().read(node, reading);
+    return reading.problems.size() == before ? std::optional(std::move(out)) : std::nullopt;
+  }
+  static Node write(const S& value) { return S::schema().write(value); }
+};
+
+namespace detail {
+template <class M>
+std::shared_ptr<const void> shared_rule(Rule<M> rule);
+}
+
+template <class T>
+template <class M>
+Schema<T>&& Schema<T>::field(std::string name, M T::*member, std::string help, Rule<M> rule) && {
+  const M& fallback = defaults_.*member;
+  const size_t offset = static_cast<size_t>(reinterpret_cast<const char*>(&fallback) -
+                                            reinterpret_cast<const char*>(&defaults_));
+  FieldInfo info;
+  info.name = std::move(name);
+  info.help = std::move(help);
+  info.rule = rule.words;
+  info.json = rule.json;
+  fields_.add(detail::OptionTypeOf<M>::kType, std::move(info), offset, &fallback,
+              detail::shared_rule(std::move(rule)));
+  return std::move(*this);
+}
+
+namespace detail {
+
+template <class M>
+std::shared_ptr<const void> shared_rule(Rule<M> rule) {
+  if (!rule.holds) return nullptr;
+  return std::make_shared<const Rule<M>>(std::move(rule));
+}
+
+template <class M>
+FieldInfo OptionTypeOf<M>::describe() {
+  FieldInfo info;
+  info.type = Codec<M>::name();
+  info.json = Codec<M>::json();
+  if constexpr (requires { M::schema().info(); }) info.fields = M::schema().info();
+  if constexpr (requires { Codec<M>::kind(); }) info.kind = Codec<M>::kind();
+  if constexpr (requires { Codec<M>::extra_fields(); }) info.fields = Codec<M>::extra_fields();
+  return info;
+}
+
+template <class M>
+void OptionTypeOf<M>::read(void* out, const void* erased_rule, const Node& node,
+                           const std::string& name, Reading& reading) {
+  std::optional<M> value = Codec<M>::read(node, name, reading);
+  if (!value) return;
+  const auto* rule = static_cast<const Rule<M>*>(erased_rule);
+  if (rule && !rule->holds(*value)) {
+    const auto item = rule->culprit ? std::optional(rule->culprit(*value)) : std::nullopt;
+    report_broken_rule(culprit_of(node, item), name, rule->words, Codec<M>::write(*value), reading);
+    return;
+  }
+  *static_cast<M*>(out) = std::move(*value);
+}
+
+}  // namespace detail
+}  // namespace accel

@@ -1,0 +1,147 @@
+#include "core/recipe/schema_fields.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/text.h"
+#include "core/recipe/deprecated_names.h"
+#include "core/recipe/key_hints.h"
+
+namespace accel {
+namespace {
+
+void report_missing(const FieldInfo& field, const Span& where, Reading& reading) {
+  reading.problems.error(where, text("'{}' is missing", field.name),
+                         text("add '{}': {}", field.name, field.help));
+}
+
+void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading& reading) {
+  if (node.scalar() || node.list()) {
+    reading.problems.error(node.where, text("expected a section, not {}", node.describe()));
+    return;
+  }
+  const auto has = [&fields](const std::string& key) {
+    return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.name == key; });
+  };
+  static const Node::Map kNone;
+  for (const Node::Entry& entry : node.map() ? *node.map() : kNone) {
+    if (entry.key.starts_with("x-")) continue;
+    if (has(entry.key)) continue;
+    reading.problems.error(entry.where, text("unknown option '{}'", entry.key),
+                           unknown_key_hint(entry, fields, reading));
+  }
+  for (const FieldInfo& field : fields) {
+    if (field.required && !node.find(field.name)) {
+      report_missing(field, node.where, reading);
+    }
+  }
+}
+
+/// Whether a `~key` removed the value, which is then null on purpose.
+bool is_removed(const Node& node) {
+  const Source* source = node.where.source.get();
+  if (!node.null() || !source || node.where.line < 1) return false;
+  size_t at = 0;
+  for (int line = 1; line < node.where.line; ++line) at = source->text.find('\n', at) + 1;
+  at += static_cast<size_t>(node.where.column) - 1;
+  const auto letter = [&](size_t i) { return i < source->text.size() ? source->text[i] : ' '; };
+  if (letter(at) == '\'' || letter(at) == '"') ++at;
+  return letter(at) == '~' && std::isalpha(static_cast<unsigned char>(letter(at + 1)));
+}
+
+Node with_places(Node written, const Node* given) {
+  if (!given) return written;
+  written.where = given->where;
+  if (!written.map()) return written;
+  for (Node::Entry& entry : *written.map()) {
+    if (const Node::Entry* source = given->find(entry.key)) {
+      entry.where = source->where;
+      entry.node = with_places(std::move(entry.node), &source->node);
+    }
+  }
+  return written;
+}
+
+}  // namespace
+
+namespace detail {
+
+const Node& culprit_of(const Node& node, std::optional<size_t> item) {
+  return item && node.list() && *item < node.list()->size() ? (*node.list())[*item] : node;
+}
+
+void report_broken_rule(const Node& node, const std::string& name, const std::string& words,
+                        const Node& value, Reading& reading) {
+  reading.problems.error(node.where,
+                         text("'{}' must be {}, not {}", name, words, inline_text(value)));
+}
+
+void SchemaFields::add(const OptionType& type, FieldInfo info, size_t offset, const void* fallback,
+                       std::shared_ptr<const void> rule) {
+  FieldInfo of_type = type.describe();
+  info.type = std::move(of_type.type);
+  info.kind = std::move(of_type.kind);
+  info.fields = std::move(of_type.fields);
+  info.json = of_type.json + (of_type.json.empty() || info.json.empty() ? "" : ", ") + info.json;
+  info.fallback = inline_text(type.write(fallback));
+  fields_.push_back({std::move(info), &type, offset, std::move(rule)});
+}
+
+void SchemaFields::add_handled(std::string name, std::string type, std::string help) {
+  FieldInfo info;
+  info.name = std::move(name);
+  info.type = std::move(type);
+  info.help = std::move(help);
+  info.handled = true;
+  fields_.push_back({std::move(info), nullptr, 0, nullptr});
+}
+
+void SchemaFields::add_hints(const std::vector<std::string>& names, const std::string& value) {
+  for (const std::string& name : names) last().hints.push_back({name, value});
+}
+
+Node SchemaFields::with_current_names(const Node& node, Reading& reading) const {
+  Node out = node;
+  DeprecatedNames(info(), reading.registry).replace(out, reading.problems);
+  return out;
+}
+
+void SchemaFields::read(const Node& node, void* out, Reading& reading) const {
+  check_keys(node, info(), reading);
+  for (const Field& field : fields_) {
+    const Node::Entry* entry = node.find(field.info.name);
+    if (!entry || !field.type) continue;
+    const auto read = [&](Reading& into) {
+      field.type->read(static_cast<char*>(out) + field.offset, field.rule.get(), entry->node,
+                       field.info.name, into);
+    };
+    // A removed value keeps its default where the type has no null value.
+    Diagnostics unsaid;
+    Reading trial{unsaid, reading.registry, reading.recipe};
+    const size_t before = reading.problems.size();
+    read(is_removed(entry->node) ? trial : reading);
+    const bool nothing = entry->node.null() || (entry->node.list() && entry->node.list()->empty());
+    if (field.info.required && nothing && reading.problems.size() == before) {
+      report_missing(field.info, entry->node.where, reading);
+    }
+  }
+}
+
+Node SchemaFields::write(const void* options, const Node* given) const {
+  Node::Map map;
+  for (const Field& field : fields_) {
+    if (!field.type) continue;
+    const void* value = static_cast<const char*>(options) + field.offset;
+    map.push_back({field.info.name, {}, field.type->write(value)});
+  }
+  return with_places({std::move(map), {}}, given);
+}
+
+std::vector<FieldInfo> SchemaFields::info() const {
+  std::vector<FieldInfo> out;
+  for (const Field& field : fields_) out.push_back(field.info);
+  return out;
+}
+
+}  // namespace detail
+}  // namespace accel

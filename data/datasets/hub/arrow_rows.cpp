@@ -1,0 +1,253 @@
+#include "data/datasets/hub/arrow_rows.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/shared_library.h"
+#include "core/base/text.h"
+#include "formats/strict_json.h"
+#include "formats/untrusted.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kMaxDepth = 32;
+
+json read_json(const fs::path& path) {
+  const SharedBytes file = map_file(path.string());
+  const std::string_view text(reinterpret_cast<const char*>(file.view.data()), file.view.size());
+  try {
+    MemoryBudget budget(text.size(), path.string());
+    return parse_strict_json(text, single_quoted(path.string()), kMaxDepth, budget);
+  } catch (const FormatError& error) {
+    throw DataError(error.what(), "save the dataset again");
+  }
+}
+
+/// Throws unless `split` is one of several.
+void require_split(const std::string& path, const std::set<std::string>& splits,
+                   const std::string& split) {
+  if (splits.contains(split)) return;
+  const std::string splits_of_path = text("'{}' holds the splits {}", path, quoted_list(splits));
+  throw DataError(split.empty() ? splits_of_path : text("{}, not '{}'", splits_of_path, split),
+                  "name one of them with 'split'");
+}
+
+/// The splits of a saved DatasetDict; empty for other folders.
+std::set<std::string> saved_splits(const fs::path& folder) {
+  const fs::path path = folder / "dataset_dict.json";
+  if (!fs::exists(path)) return {};
+  const json info = read_json(path);
+  std::set<std::string> splits;
+  if (info.contains("splits") && info["splits"].is_array()) {
+    for (const json& split : info["splits"]) {
+      if (split.is_string() && is_plain_file_name(split.get_ref<const std::string&>())) {
+        splits.insert(split.get<std::string>());
+      }
+    }
+  }
+  if (splits.empty()) {
+    throw DataError(text("'{}' names no splits", path.string()), "save the dataset again");
+  }
+  return splits;
+}
+
+/// The file names under `key` in the state of a saved dataset.
+std::vector<std::string> listed_files(const fs::path& folder, const json& state, const char* key) {
+  const fs::path path = folder / "state.json";
+  std::vector<std::string> files;
+  const json list = state.value(key, json());
+  if (!list.is_array()) return files;
+  for (const json& file : list) {
+    const json name = file.is_object() ? file.value("filename", json()) : json();
+    if (!name.is_string() || !is_plain_file_name(name.get_ref<const std::string&>())) {
+      throw DataError(text("'{}' does not name its files", path.string()));
+    }
+    files.push_back(folder / name.get<std::string>());
+  }
+  return files;
+}
+
+/// The files of a saved dataset; with indices if it was shuffled, sorted or selected.
+ArrowFiles saved_files(const fs::path& folder) {
+  const fs::path path = folder / "state.json";
+  const json state = read_json(path);
+  ArrowFiles files = {listed_files(folder, state, "_data_files"),
+                      listed_files(folder, state, "_indices_files")};
+  if (files.data.empty()) throw DataError(text("'{}' does not name its files", path.string()));
+  return files;
+}
+
+/// "train" of "train-00000-of-00002.parquet"; else empty.
+std::string split_of(const std::string& name) {
+  const size_t of = name.find("-of-");
+  const size_t dash = of == std::string::npos || of == 0 ? of : name.rfind('-', of - 1);
+  return dash == std::string::npos ? "" : name.substr(0, dash);
+}
+
+std::vector<std::string> plain_files(const fs::path& folder, const std::string& split,
+                                     const std::string& extension) {
+  std::vector<std::string> names;
+  std::set<std::string> splits;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() != extension || !entry.is_regular_file()) continue;
+    names.push_back(name);
+    splits.insert(split_of(name));
+  }
+  if (names.empty()) throw DataError(text("no '*{}' files in '{}'", extension, folder.string()));
+  if (splits.size() > 1 || !split.empty()) require_split(folder.string(), splits, split);
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    if (split.empty() || split_of(name) == split) files.push_back(folder / name);
+  }
+  return files;
+}
+
+}  // namespace
+
+ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format) {
+  if (!fs::is_directory(path)) {
+    if (!split.empty()) {
+      throw DataError(text("'split' requires a folder, and '{}' is a file", path));
+    }
+    return {{path}, {}};
+  }
+  fs::path folder = path;
+  bool chosen = false;
+  if (const auto splits = saved_splits(folder); !splits.empty()) {
+    require_split(path, splits, split);
+    folder /= split;
+    chosen = true;
+  }
+  if (format == ArrowFormat::kIpc && fs::exists(folder / "state.json")) {
+    if (!split.empty() && !chosen) {
+      throw DataError(text("'{}' is one dataset without splits", path), "leave out 'split'");
+    }
+    return saved_files(folder);
+  }
+  const char* const extension = format == ArrowFormat::kParquet ? ".parquet" : ".arrow";
+  return {plain_files(folder, chosen ? "" : split, extension), {}};
+}
+
+namespace {
+
+constexpr auto kArrowLibrary = "libaccel_arrow.so";
+constexpr auto kIndexField = "indices";
+
+ArrowFunction load_arrow(const std::string& path) {
+  SharedLibrary library(kArrowLibrary);
+  ArrowFunction open = nullptr;
+  if (library.find(kArrowSymbol, open)) return open;
+  throw DataError(
+      text("'{}' requires the reader of Parquet and Arrow files: {}", path, library.error()),
+      "run 'tools/bootstrap.sh arrow' and build accel-run again");
+}
+
+}  // namespace
+
+void require_arrow(const std::string& path) {
+  load_arrow(path);
+}
+
+/// Selects rows by indices, in their order.
+class ArrowRows::Selected final : public RecordReader {
+ public:
+  Selected(const ArrowRows& rows, ArrowRequest request) : all_(rows) {
+    request.any_order = true;
+    for (const File& file : all_.files_) {
+      readers_.push_back(all_.open_file(file, request));
+      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + readers_.back()->rows());
+    }
+    open_indices();
+  }
+
+  bool next(std::vector<std::string_view>& fields) override {
+    std::vector<std::string_view> index;
+    while (!indices_->next(index)) {
+      if (at_ == all_.indices_.size()) return false;
+      open_indices();
+    }
+    int64_t row = -1;
+    std::from_chars(index[0].data(), index[0].data() + index[0].size(), row);
+    const auto end = std::upper_bound(ends_.begin(), ends_.end(), row);
+    if (row < 0 || end == ends_.end()) {
+      throw Error(ExitCode::kData,
+                  text("{} names row {}, but the dataset has {}", indices_->location(), index[0],
+                       ends_.back()),
+                  "save the dataset again");
+    }
+    reader_ = readers_[static_cast<size_t>(end - ends_.begin())].get();
+    reader_->seek(row - (*end - reader_->rows()));
+    return reader_->next(fields);
+  }
+  std::string location() const override { return (reader_ ? *reader_ : *indices_).location(); }
+
+ private:
+  void open_indices() {
+    indices_ =
+        all_.open_file(all_.indices_[at_++], {.file = {}, .name = {}, .wanted = {kIndexField}});
+  }
+
+  const ArrowRows& all_;
+  std::vector<std::unique_ptr<ArrowRecords>> readers_;  // one per file
+  std::vector<int64_t> ends_;                           // cumulative number of rows
+  std::unique_ptr<ArrowRecords> indices_;
+  size_t at_ = 0;
+  ArrowRecords* reader_ = nullptr;
+};
+
+ArrowRows::ArrowRows(const ArrowFiles& files, ArrowFormat format)
+    : open_(load_arrow(files.data.front())), format_(format) {
+  for (const std::string& path : files.data) files_.push_back({path, map_file(path)});
+  for (const std::string& path : files.indices) indices_.push_back({path, map_file(path)});
+}
+
+std::unique_ptr<ArrowRecords> ArrowRows::open_file(const File& file, ArrowRequest request) const {
+  request.file = file.bytes.view;
+  request.format = format_;
+  request.name = file.path;
+  std::unique_ptr<ArrowRecords> out;
+  open_(request, out);
+  return out;
+}
+
+std::unique_ptr<RecordReader> ArrowRows::open(const std::vector<std::string>& wanted,
+                                              const std::vector<ArrowField>& kinds) const {
+  ArrowRequest request;
+  request.wanted = wanted;
+  request.kinds = kinds;
+  if (indices_.empty()) {
+    return std::make_unique<ChainedReader>(
+        files_.size(), [this, request](size_t i) { return open_file(files_[i], request); });
+  }
+  return std::make_unique<Selected>(*this, std::move(request));
+}
+
+FileContents ArrowRows::contents() const {
+  FileContents all;
+  for (const auto* files : {&files_, &indices_}) {
+    for (const File& file : *files) all.push_back(file.bytes.view);
+  }
+  return all;
+}
+
+std::vector<std::string> ArrowRows::class_names(const std::string& field) const {
+  ArrowRequest request;
+  request.wanted = {field};
+  return open_file(files_.front(), request)->class_names(field);
+}
+
+}  // namespace accel

@@ -1,0 +1,56 @@
+// Rows of Parquet and Arrow files, read through libaccel_arrow.so.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/mapped_file.h"
+#include "data/datasets/text/text_columns.h"
+#include "formats/arrow/arrow_records.h"
+
+namespace accel {
+
+struct ArrowFiles {
+  std::vector<std::string> data;     ///< in row order
+  std::vector<std::string> indices;  ///< if not empty: row numbers into `data`, in order
+};
+
+/// The files of a dataset: a single file, or the files of a folder sorted by name. The folder may
+/// be written by Hugging Face's `save_to_disk`, with one or several splits; `split` selects one,
+/// also by hub file names such as "train-00000-of-00002.parquet". Throws DataError without files,
+/// and if `split` is empty and there are several splits.
+ArrowFiles arrow_files(const std::string& path, const std::string& split, ArrowFormat format);
+
+/// Throws DataError naming `path` if this build lacks libaccel_arrow.so.
+void require_arrow(const std::string& path);
+
+/// The concatenated rows of all files, or the rows selected by index files.
+class ArrowRows {
+ public:
+  /// Throws DataError for a missing file, and as require_arrow().
+  ArrowRows(const ArrowFiles& files, ArrowFormat format);
+
+  /// `kinds` as in ArrowRequest. This object must outlive the reader.
+  std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted,
+                                     const std::vector<ArrowField>& kinds = {}) const;
+  /// The bytes of all files.
+  FileContents contents() const;
+  std::vector<std::string> class_names(const std::string& field) const;
+  ArrowFormat format() const { return format_; }
+
+ private:
+  struct File {
+    std::string path;
+    SharedBytes bytes;
+  };
+  class Selected;
+
+  std::unique_ptr<ArrowRecords> open_file(const File& file, ArrowRequest request) const;
+
+  ArrowFunction open_;
+  ArrowFormat format_;
+  std::vector<File> files_, indices_;
+};
+
+}  // namespace accel

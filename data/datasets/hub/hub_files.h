@@ -1,0 +1,61 @@
+// Selection of the files of a dataset repository by config and split, with the rules of Hugging
+// Face's `datasets`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/recipe/schema.h"
+#include "data/datasets/hub/arrow_rows.h"
+
+namespace accel {
+
+struct HubChoice {
+  std::string config;              ///< a config of README.md; empty: the default config
+  std::string split;               ///< empty: train, or for evaluation validation, else test
+  std::vector<std::string> files;  ///< patterns that replace config and split
+  bool train = true;
+};
+
+/// The files, sorted by pattern and name, with one extension of readable_extensions(). `folder` is
+/// a snapshot or a folder with a repository's layout. Sources in order of precedence: README.md;
+/// names such as data/train-00000-of-00002.parquet; the split's name in folder or file names;
+/// otherwise all files are the split train. Throws DataError without files, and if a config or
+/// split must be named.
+std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice);
+
+/// ".parquet", ".jsonl", ...
+const std::vector<std::string>& readable_extensions();
+
+struct HubChoiceOptions {
+  std::string config;
+  std::string split;
+  std::vector<std::string> files;
+};
+
+/// The selection by the options and by training or evaluation.
+HubChoice choice_of(const HubChoiceOptions& options, bool train);
+
+/// Reports `files` together with `config` or `split`, which it replaces.
+void check_hub_choice(const HubChoiceOptions& options, const Node& node, Reading& reading);
+
+/// The columns at `path`: a Parquet or Arrow file, a folder of `save_to_disk`, or a folder with the
+/// layout of a hub repository. Throws DataError, also for other file types.
+ArrowRows open_columns(const std::string& path, const HubChoice& choice);
+
+/// Adds HubChoiceOptions, a base of `Options`, to a schema.
+template <class Options>
+Schema<Options> with_hub_choice(Schema<Options> schema) {
+  return std::move(schema)
+      .field("config", static_cast<std::string Options::*>(&Options::config),
+             "Which of the configs that its README.md names; empty: the default one.")
+      .field("split", static_cast<std::string Options::*>(&Options::split),
+             "Which split; empty: train, and to evaluate validation, else test.")
+      .field("files", static_cast<std::vector<std::string> Options::*>(&Options::files),
+             "Patterns of the files to read, such as `en/*.parquet`; replaces config and split.")
+      .check([](const Options& options, const Node& node, Reading& reading) {
+        check_hub_choice(options, node, reading);
+      });
+}
+
+}  // namespace accel

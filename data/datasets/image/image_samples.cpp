@@ -1,0 +1,67 @@
+#include "data/datasets/image/image_samples.h"
+
+#include "data/datasets/rows.h"
+#include "data/transforms/image_ops.h"
+#include "data/transforms/resample.h"
+
+namespace accel {
+namespace {
+
+constexpr int64_t kSizeProbes = 256;  // number of headers read at startup
+
+/// u8 [height, width, channels] as f32 [channels, height, width] in [0, 1].
+Array planes_of(const Array& pixels) {
+  const Array unit = to_unit_range(pixels);
+  const int64_t channels = pixels.shape()[2];
+  const int64_t count = pixels.shape()[0] * pixels.shape()[1];
+  Array out(DType::kF32, {channels, pixels.shape()[0], pixels.shape()[1]});
+  const float* from = unit.as<float>().data();
+  float* to = out.mutable_as<float>().data();
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = 0; i < count; ++i) *to++ = from[i * channels + c];
+  }
+  return out;
+}
+
+}  // namespace
+
+Rule<std::vector<int64_t>> optional_image_size_rule() {
+  Rule<std::vector<int64_t>> size = image_size_rule();
+  const auto given = size.holds;
+  size.holds = [given](const std::vector<int64_t>& v) { return v.empty() || given(v); };
+  size.json = "\"maxItems\": 2";
+  return size;
+}
+
+Array image_sample(std::span<const std::byte> file, Channels channels,
+                   const std::vector<int64_t>& size, const std::string& name) {
+  Array pixels = decode_image(file, channels, name);
+  if (!size.empty()) {
+    const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
+    pixels = resample_bytes(pixels, resized(own, size), Interpolation::kBilinear);
+  }
+  return planes_of(pixels);
+}
+
+ImageSize common_image_size(int64_t count, const std::vector<int64_t>& size,
+                            const std::function<ImageSize(int64_t index)>& size_of) {
+  if (size.size() == 2) return exact_size(size);
+  ImageSize common;
+  bool first = true;
+  probe(count, kSizeProbes, [&](int64_t i) {
+    ImageSize found = size_of(i);
+    if (!size.empty()) found = resized(found, size);
+    if (first) common = found;
+    if (found != common) common = {};
+    first = false;
+  });
+  return common;
+}
+
+DataShape image_shape(Channels channels, ImageSize size, const LabelMap& classes) {
+  return {.input = {channels == Channels::kRgb ? 3 : 1, size.height, size.width},
+          .classes = classes.count(),
+          .labels = classes.names()};
+}
+
+}  // namespace accel

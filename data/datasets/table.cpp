@@ -1,0 +1,363 @@
+#include "data/datasets/table.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "data/datasets/fingerprint.h"
+#include "data/datasets/rows.h"
+#include "data/datasets/table_check.h"
+#include "data/datasets/table_columns.h"
+#include "data/datasets/table_numbers.h"
+#include "data/datasets/table_text.h"
+#include "data/datasets/text/text_columns.h"
+
+namespace accel {
+namespace {
+
+using Fields = std::vector<std::string_view>;
+
+/// The position of the target, and whether rows without one are left out.
+TargetColumn target_of(const TableOptions& options, const DatasetContext& context,
+                       const ColumnNames& names) {
+  TargetColumn target{.classes = options.target_type == TargetType::kClasses};
+  if (!context.targets) return target;
+  target.position = names.find(options.target, "target");
+  const auto drops = [](const FillRule& rule) { return rule.kind == FillRule::Kind::kDrop; };
+  target.drop = options.fill.all && drops(*options.fill.all);
+  for (const auto& [name, rule] : options.fill.columns) {
+    target.drop = target.drop || (names.look_up(name) == target.position && drops(rule));
+  }
+  return target;
+}
+
+std::vector<FeatureColumn> columns_of(const TableOptions& options, const DatasetContext& context,
+                                      const ColumnNames& names) {
+  if (!options.text.empty()) return {};
+  const std::optional<size_t> target =
+      context.targets ? names.find(options.target, "target") : names.look_up(options.target);
+  return feature_columns(options, names, target);
+}
+
+}  // namespace
+
+/// A table's text with everything that decides on its records; it can be read again.
+class TableReading {
+ public:
+  TableReading(const TableOptions& options, const DatasetContext& context, CsvDialect dialect,
+               SharedBytes content)
+      : text(options, dialect, std::move(content)),
+        names(text.columns()),
+        target(target_of(options, context, names)),
+        columns(columns_of(options, context, names)),
+        check(options, names, columns, target),
+        train(context.train),
+        on_bad_sample_(options.on_bad_sample) {}
+
+  /// Calls `use` with the reader and the fields of each record in use. The same records go to `bad`
+  /// in each pass.
+  template <class Use>
+  void each(BadSamples& bad, const Use& use) const {
+    CsvReader reader = text.records();
+    Fields fields;
+    for (bool more = true; more;) {
+      bool good = false;
+      try {
+        more = reader.next(fields);
+        good = more && !check.drops(fields);
+        if (good && bad.skips()) check.require_good(reader, fields);
+      } catch (const DataError& error) {
+        bad.leave_out(error);
+        continue;
+      }
+      if (good) use(reader, fields);
+    }
+  }
+
+  /// A pass after the first one.
+  template <class Use>
+  void each(const Use& use) const {
+    BadSamples counted_before(on_bad_sample_, text.path());
+    each(counted_before, use);
+  }
+
+  /// First pass: reports all faults, counts rows and collects labels and categories.
+  void scan(BadSamples& bad, ColumnFits& fits) {
+    TableFaults faults;
+    std::vector<TextSet> seen(columns.size());
+    each(bad, [&](const CsvReader& reader, const Fields& fields) {
+      ++rows;
+      bool good = true;
+      check.each_fault(fields, [&](size_t column, FieldFault fault) {
+        good = false;
+        faults.add(reader, column, fields[column], fault);
+      });
+      if (!good) return;
+      for (size_t i = 0; i < columns.size(); ++i) meet(columns[i], fields, seen[i]);
+      if (target.position) meet(fields[*target.position], labels);
+      fits.add(fields);
+    });
+    count_dropped();
+    faults.check(check, text.path(), rows + dropped_rows);
+    for (size_t i = 0; i < columns.size(); ++i) {
+      FeatureColumn& column = columns[i];
+      if (column.kind != ColumnKind::kCategory || column.listed) continue;
+      const bool constant = column.rule && column.rule->kind == FillRule::Kind::kConstant;
+      if (constant) seen[i].insert(column.rule->constant);
+      column.categories = LabelMap::given({seen[i].begin(), seen[i].end()}, "one_hot");
+    }
+  }
+
+  TableText text;
+  ColumnNames names;
+  TargetColumn target;
+  std::vector<FeatureColumn> columns;
+  RecordCheck check;
+  bool train;
+  int64_t rows = 0;
+  TextSet labels;
+  int64_t dropped_rows = 0;
+  std::map<size_t, int64_t> dropped;  ///< missing values by column of the rows left out
+
+ private:
+  static void meet(std::string_view value, TextSet& seen) {
+    if (!seen.contains(value)) seen.emplace(value);
+  }
+  void meet(const FeatureColumn& column, const Fields& fields, TextSet& seen) const {
+    if (column.kind != ColumnKind::kCategory) return;
+    if (!check.is_missing(column, fields[column.position])) meet(fields[column.position], seen);
+  }
+
+  /// Rows that a rule leaves out; unreadable ones are counted elsewhere.
+  void count_dropped() {
+    if (!target.drop && std::none_of(columns.begin(), columns.end(), [](const auto& column) {
+          return column.rule && column.rule->kind == FillRule::Kind::kDrop;
+        })) {
+      return;
+    }
+    CsvReader reader = text.records();
+    Fields fields;
+    for (bool more = true; more;) {
+      try {
+        more = reader.next(fields);
+      } catch (const DataError&) {
+        continue;
+      }
+      if (more && check.drops(fields, [&](size_t column) { ++dropped[column]; })) ++dropped_rows;
+    }
+  }
+
+  OnBadSample on_bad_sample_;
+};
+
+namespace {
+
+class NumberInputs final : public TableInputs {
+ public:
+  NumberInputs(std::vector<FeatureColumn> columns, const RecordCheck& check, int64_t rows)
+      : table_(std::move(columns), check) {
+    table_.begin(rows);
+  }
+
+  void add(const CsvReader& reader, const Fields& fields) override { table_.add(reader, fields); }
+  void finish() override {}
+  int64_t size() const override { return table_.features().shape()[0]; }
+  int64_t row(int64_t index) const override { return index; }
+  Sample sample(int64_t index) const override { return {row_of(table_.features(), index), {}}; }
+  std::optional<int64_t> length(int64_t) const override { return std::nullopt; }
+  DataShape described(DataShape shape) const override {
+    shape.input = {table_.width()};
+    return shape;
+  }
+  std::string identity() const override { return ""; }
+
+  FeatureTable& table() { return table_; }
+
+ private:
+  FeatureTable table_;
+};
+
+class TextInputs final : public TableInputs {
+ public:
+  TextInputs(const TableOptions& options, const TableText& table, const ColumnNames& names,
+             BadSamples& bad)
+      : bad_(bad),
+        first_(names.find(options.text.front(), "text")),
+        second_(names.find(options.text.back(), "text")),
+        texts_(options, load_tokenizer(options.tokenizer.text), {table.bytes()},
+               table.reading() + std::to_string(first_) + "," + std::to_string(second_) +
+                   left_out_by(options)) {}
+
+  void add(const CsvReader& reader, const Fields& fields) override {
+    texts_.add({fields[first_], fields[second_], reader.location()}, bad_);
+  }
+  void finish() override { texts_.finish(bad_); }
+  int64_t size() const override { return texts_.size(); }
+  int64_t row(int64_t index) const override { return texts_.row(index); }
+  Sample sample(int64_t index) const override { return texts_.sample(index); }
+  std::optional<int64_t> length(int64_t index) const override { return texts_.length(index); }
+  DataShape described(DataShape shape) const override { return texts_.described(std::move(shape)); }
+  std::string identity() const override { return texts_.identity(); }
+
+ private:
+  /// The check that decides on skipped rows, if rows may be skipped.
+  static std::string left_out_by(const TableOptions& options) {
+    if (!options.on_bad_sample.most) return "";
+    std::string out = " skip ";
+    out.append(options.target);
+    out.append(options.target_type == TargetType::kClasses ? " classes" : " number");
+    for (const std::string& label : options.labels) out.append(1, '\0').append(label);
+    if (options.na_values == default_na_values()) return out;
+    out.append(" missing");
+    for (const std::string& value : options.na_values) out.append(1, '\0').append(value);
+    return out;
+  }
+
+  BadSamples& bad_;  // owned by the table
+  size_t first_;
+  size_t second_;  // second text of a pair; equal to the first for single texts, and not read
+  TextColumns texts_;
+};
+
+}  // namespace
+
+Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect)
+    : Table(options, context, dialect, map_file(options.path.text)) {}
+
+Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect,
+             SharedBytes content)
+    : bad_(options.on_bad_sample, options.path.text),
+      reading_(std::make_unique<TableReading>(options, context, dialect, std::move(content))) {
+  TableReading& reading = *reading_;
+  ColumnFits fits(reading.columns, reading.check);
+  reading.scan(bad_, fits);
+  if (reading.rows == 0 && reading.dropped_rows > 0) {
+    throw DataError(accel::text("all {} rows of '{}' are left out: each lacks a value",
+                                reading.dropped_rows, reading.text.path()),
+                    "give 'fill' another rule than drop");
+  }
+  if (reading.rows == 0 && bad_.count() == 0) {
+    throw DataError(accel::text("'{}' has a header line, but no rows", reading.text.path()),
+                    "if its line is a row, write 'header: false'");
+  }
+  if (options.text.empty()) {
+    auto inputs = std::make_unique<NumberInputs>(reading.columns, reading.check, reading.rows);
+    numbers_ = &inputs->table();
+    inputs_ = std::move(inputs);
+  } else {
+    inputs_ = std::make_unique<TextInputs>(options, reading.text, reading.names, bad_);
+  }
+  const TargetColumn& target = reading.target;
+  const LabelMap labels = options.labels.empty() ? LabelMap::found(reading.labels)
+                                                 : LabelMap::given(options.labels, "labels");
+  targets_ = Array(target.classes ? DType::kI64 : DType::kF32, {reading.rows});
+  std::fill_n(targets_.mutable_data(), targets_.bytes(), std::byte{0});
+  size_t row = 0;
+  reading.each([&](const CsvReader& reader, const Fields& fields) {
+    inputs_->add(reader, fields);
+    const size_t at = row++;
+    if (!target.position) return;
+    const std::string_view field = fields[*target.position];
+    if (target.classes) {
+      targets_.mutable_as<int64_t>()[at] = labels.find(field).value();
+    } else {
+      targets_.mutable_as<float>()[at] =
+          static_cast<float>(parse_field_number(field, reading.check.decimal()).value());
+    }
+  });
+  inputs_->finish();
+  if (numbers_) numbers_->fill(fits, /*partial=*/!reading.train);
+  bad_.tell(Table::size());
+  if (target.classes && target.position) {
+    classes_ = labels.count();
+    labels_ = labels.names();
+  }
+  Fingerprint fingerprint;
+  fingerprint.add_content(reading.text.bytes());
+  if (const std::string identity = inputs_->identity(); !identity.empty())
+    fingerprint.add(identity);
+  fingerprint_ = fingerprint.text();
+}
+
+Table::~Table() = default;
+
+Sample Table::sample(int64_t index) const {
+  Sample sample = inputs_->sample(index);
+  sample.target = row_of(targets_, inputs_->row(index));
+  return sample;
+}
+
+DataShape Table::shape() const {
+  return inputs_->described(
+      {.target_type = targets_.type(), .classes = classes_, .labels = labels_});
+}
+
+int64_t Table::class_of(int64_t index) const {
+  return targets_.as<int64_t>()[static_cast<size_t>(inputs_->row(index))];
+}
+
+std::vector<uint64_t> Table::row_keys(const std::string& column) const {
+  const size_t position = reading_->names.find(column, "group");
+  std::vector<uint64_t> of_rows;
+  reading_->each([&](const CsvReader&, const Fields& fields) {
+    of_rows.push_back(Fingerprint().add(fields[position]).value());
+  });
+  std::vector<uint64_t> keys;
+  for (int64_t i = 0; i < size(); ++i) {
+    keys.push_back(of_rows[static_cast<size_t>(inputs_->row(i))]);
+  }
+  return keys;
+}
+
+/// Makes the features again, after the categories have changed.
+void Table::encode() {
+  numbers_->begin(reading_->rows);
+  reading_->each(
+      [this](const CsvReader& reader, const Fields& fields) { numbers_->add(reader, fields); });
+}
+
+void Table::fit(std::span<const int64_t> rows) {
+  if (!numbers_) return;
+  ColumnFits fits(reading_->columns, reading_->check);
+  if (!fits.needed()) return;
+  int64_t row = 0;
+  reading_->each([&](const CsvReader&, const Fields& fields) {
+    const bool wanted = !rows.empty() && rows.front() == row++;
+    if (!wanted) return;
+    rows = rows.subspan(1);
+    fits.add(fields);
+  });
+  numbers_->fill(fits, /*partial=*/false);
+}
+
+std::string Table::fitted() const {
+  return numbers_ ? numbers_->fitted() : "";
+}
+
+void Table::use_fitted(const std::string& values) {
+  if (!numbers_) return;
+  if (numbers_->take_fitted(values)) encode();
+  numbers_->apply();
+}
+
+std::vector<std::string> Table::fitted_notes() const {
+  std::vector<std::string> notes;
+  const int64_t records = reading_->rows + reading_->dropped_rows;
+  for (const auto& [column, count] : reading_->dropped) {
+    notes.push_back(accel::text("{}: {} of {} missing, rows left out", reading_->names.name(column),
+                                count, records));
+  }
+  if (!numbers_) return notes;
+  for (size_t i = 0; i < numbers_->columns().size(); ++i) {
+    const FeatureColumn& column = numbers_->columns()[i];
+    if (numbers_->missing(i) == 0) continue;
+    const bool constant = column.rule->kind == FillRule::Kind::kConstant;
+    notes.push_back(accel::text(
+        "{}: {} of {} missing, filled with {}{}", column.name, numbers_->missing(i), records,
+        constant ? "" : accel::text("the {} ", to_string(*column.rule)), numbers_->value_text(i)));
+  }
+  return notes;
+}
+
+}  // namespace accel

@@ -1,0 +1,66 @@
+// Rows of conversations in the shapes of common datasets, converted to messages.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/recipe/schema.h"
+
+namespace accel {
+
+/// The fields of a row that form a conversation.
+struct ChatFields {
+  std::string messages = "messages";
+  std::string role_key = "role";
+  std::string content_key = "content";
+  std::map<std::string, std::string> roles;
+  std::string system;
+  std::vector<std::string> prompt;
+  std::string completion;
+
+  /// Whether rows have a prompt and a completion in place of messages. Recipes resolved by version
+  /// 0.1.0 have an empty text as prompt.
+  bool has_prompt() const { return !prompt.empty() && prompt != std::vector<std::string>{""}; }
+  /// What differs from the defaults, for fingerprints; empty for messages of {role, content}.
+  std::string identity() const;
+};
+
+/// Adds ChatFields, a base of `Options`, to a schema.
+template <class Options>
+Schema<Options> with_chat_fields(Schema<Options> schema) {
+  using Map = std::map<std::string, std::string>;
+  return std::move(schema)
+      .field("messages", static_cast<std::string Options::*>(&Options::messages),
+             "Field of the messages, a list of {role, content}.")
+      .hint_for({"conversations", "field_messages"})
+      .field("role_key", static_cast<std::string Options::*>(&Options::role_key),
+             "Key of a message's role: `from` in ShareGPT's format.")
+      .hint_for({"message_field_role", "role_tag"})
+      .field("content_key", static_cast<std::string Options::*>(&Options::content_key),
+             "Key of a message's text: `value` in ShareGPT's format.")
+      .hint_for({"message_field_content", "content_tag"})
+      .field("roles", static_cast<Map Options::*>(&Options::roles),
+             "The template's role for each role of the file that has another name, such as "
+             "{human: user, gpt: assistant}.")
+      .field("system", static_cast<std::string Options::*>(&Options::system),
+             "Field of a system message, which comes first; left out in rows without it.")
+      .field("prompt", static_cast<std::vector<std::string> Options::*>(&Options::prompt),
+             "Given, with 'completion': field of a text, which is a user's message, or fields that "
+             "are joined by an empty line, such as [instruction, input]. A field that is empty in "
+             "a row is left out. Or field of a list of messages.")
+      .field("completion", static_cast<std::string Options::*>(&Options::completion),
+             "Field of the assistant's answer to the prompt.")
+      .check([](const Options& options, const Node& node, Reading& reading) {
+        if (options.has_prompt() != options.completion.empty()) return;
+        reading.problems.error(node.where, "'prompt' and 'completion' go together",
+                               "name both fields, or neither for 'messages'");
+      });
+}
+
+/// The row with a list `messages` of {role, content}. Throws DataError, without the place, for a
+/// row that lacks a field; its hint names the fields that the row has.
+nlohmann::ordered_json with_messages(nlohmann::ordered_json row, const ChatFields& fields);
+
+}  // namespace accel

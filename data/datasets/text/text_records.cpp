@@ -1,0 +1,313 @@
+#include "data/datasets/text/text_records.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "data/datasets/fingerprint.h"
+#include "data/datasets/rows.h"
+#include "data/datasets/table_columns.h"
+
+namespace accel {
+namespace {
+
+/// The part of the cache key beyond the content.
+std::string reading_of(const TextRecordOptions& options, const std::string& format) {
+  std::string out = accel::text("{} {},{}", format, options.text.front(), options.text.back());
+  if (!options.on_bad_sample.most) return out;
+  out.append(" skip ").append(options.target);
+  out.append(options.target_type == TargetType::kClasses ? " classes" : " number");
+  for (const std::string& label : options.labels) out.append(1, '\0').append(label);
+  return out;
+}
+
+/// Without targets if the context does not request them.
+TextRecordOptions for_context(TextRecordOptions options, const DatasetContext& context) {
+  if (!context.targets) options.target.clear();
+  return options;
+}
+
+[[noreturn]] void refuse(const RecordReader& reader, const std::string& field,
+                         std::string_view value, const std::string& problem) {
+  throw DataError(accel::text("{}: field '{}' holds '{}', {}", reader.location(), field,
+                              value.substr(0, 60), problem));
+}
+
+}  // namespace
+
+TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& context,
+                         std::unique_ptr<RecordSource> source)
+    : options_(for_context(std::move(options), context)),
+      source_(std::move(source)),
+      bad_(options_.on_bad_sample, options_.path.text),
+      texts_(options_, load_tokenizer(options_.tokenizer.text), source_->contents(),
+             reading_of(options_, source_->format())) {
+  const bool classes = options_.target_type == TargetType::kClasses;
+  const LabelMap names = labels();
+  each_record(
+      bad_,
+      [&](const RecordReader& reader, const Fields& fields) { take_target(reader, fields, names); },
+      [&](const RecordReader& reader, const Fields& fields, int64_t number) {
+        if (bad_.skips()) accepted_.push_back(number);
+        texts_.add({fields[0], fields[1], reader.location()}, bad_);
+      });
+  texts_.finish(bad_);
+  bad_.tell(TextRecords::size());
+  if (TextRecords::size() == 0) {
+    throw DataError(accel::text("'{}' has no {}", options_.path.text, source_->record_name()));
+  }
+  if (!options_.target.empty() && classes) {
+    targets_ = Array::of<int64_t>(DType::kI64, {rows()}, classes_);
+  } else if (!options_.target.empty()) {
+    targets_ = Array::of<float>(DType::kF32, {rows()}, numbers_);
+  }
+  shape_ = texts_.described({.target_type = classes ? DType::kI64 : DType::kF32,
+                             .classes = names.count(),
+                             .labels = names.names()});
+  if (options_.target.empty()) shape_.target = shape_.input;
+  Fingerprint print;
+  for (const auto& part : source_->contents()) print.add_content(part);
+  fingerprint_ = print.add(texts_.identity()).add(options_.target).text();
+}
+
+Sample TextRecords::sample(int64_t index) const {
+  Sample sample = texts_.sample(index);
+  sample.target = targets_.empty() ? following(sample.input) : row_of(targets_, texts_.row(index));
+  return sample;
+}
+
+/// Number of records read, including those without tokens.
+int64_t TextRecords::rows() const {
+  return static_cast<int64_t>(std::max(classes_.size(), numbers_.size()));
+}
+
+std::vector<std::string> TextRecords::wanted() const {
+  std::vector<std::string> fields = {options_.text.front(), options_.text.back()};
+  if (!options_.target.empty()) fields.push_back(options_.target);
+  return fields;
+}
+
+/// Calls `check` with the reader and the fields of each record, and `use` also with the record's
+/// number. Records that cannot be read or fail the check go to `bad`.
+template <class Check, class Use>
+void TextRecords::each_record(BadSamples& bad, const Check& check, const Use& use) const {
+  const std::unique_ptr<RecordReader> reader = source_->open(wanted());
+  Fields fields;
+  int64_t number = 0;
+  for (bool more = true; more; ++number) {
+    try {
+      more = reader->next(fields);
+      if (more) check(*reader, fields);
+    } catch (const DataError& error) {
+      bad.leave_out(error);
+      continue;
+    }
+    if (more) use(*reader, fields, number);
+  }
+}
+
+std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
+  std::vector<std::string> fields = wanted();
+  fields.push_back(column);
+  const std::unique_ptr<RecordReader> reader = source_->open(fields);
+  std::vector<uint64_t> of_records;
+  Fields values;
+  int64_t number = 0;
+  for (bool more = true; more; ++number) {
+    const bool is_kept = !bad_.skips() || (of_records.size() < accepted_.size() &&
+                                           accepted_[of_records.size()] == number);
+    try {
+      more = reader->next(values);
+    } catch (const DataError&) {
+      if (is_kept) throw;
+      continue;
+    }
+    if (more && is_kept) of_records.push_back(Fingerprint().add(values.back()).value());
+  }
+  std::vector<uint64_t> keys;
+  for (int64_t i = 0; i < size(); ++i) {
+    keys.push_back(of_records[static_cast<size_t>(texts_.row(i))]);
+  }
+  return keys;
+}
+
+LabelMap TextRecords::labels() const {
+  if (options_.target.empty() || options_.target_type == TargetType::kNumber) return {};
+  if (!options_.labels.empty()) return LabelMap::given(options_.labels, "labels");
+  const std::vector<std::string> named = source_->class_names(options_.target);
+  if (!named.empty()) return LabelMap::given(named, "labels");
+  TextSet seen;
+  BadSamples counted_later(options_.on_bad_sample, options_.path.text);
+  each_record(
+      counted_later, [](const RecordReader&, const Fields&) {},
+      [&](const RecordReader&, const Fields& fields, int64_t) { seen.emplace(fields[2]); });
+  return LabelMap::found(seen);
+}
+
+void TextRecords::take_target(const RecordReader& reader, const Fields& fields,
+                              const LabelMap& labels) {
+  if (options_.target.empty()) return;
+  if (options_.target_type == TargetType::kClasses) {
+    const std::optional<int64_t> label = labels.find(fields[2]);
+    if (!label) refuse(reader, options_.target, fields[2], "none of the labels of the recipe");
+    classes_.push_back(*label);
+  } else {
+    const std::optional<float> number = field_number(fields[2]);
+    if (!number) refuse(reader, options_.target, fields[2], "not a number");
+    numbers_.push_back(*number);
+  }
+}
+
+namespace {
+
+constexpr auto kLineField = "text";
+
+[[noreturn]] void no_column(const std::string& path, const std::string& field,
+                            const std::vector<std::string>& columns) {
+  throw DataError(accel::text("'{}' has no column '{}'", path, field),
+                  accel::text("it has {}", quoted_list(columns)));
+}
+
+class DelimitedReader final : public RecordReader {
+ public:
+  DelimitedReader(SharedBytes file, const CsvDialect& dialect, const std::string& path,
+                  const std::vector<std::string>& wanted)
+      : file_(std::move(file)), reader_(file_.view, dialect, path) {
+    std::vector<std::string_view> header;
+    reader_.next(header);
+    const std::vector<std::string> columns(header.begin(), header.end());
+    for (const std::string& field : wanted) {
+      const auto found = std::find(columns.begin(), columns.end(), field);
+      if (found == columns.end()) no_column(path, field, columns);
+      places_.push_back(static_cast<size_t>(found - columns.begin()));
+    }
+  }
+
+  bool next(std::vector<std::string_view>& fields) override {
+    if (!reader_.next(all_)) return false;
+    fields.clear();
+    for (const size_t place : places_) fields.push_back(all_[place]);
+    return true;
+  }
+  std::string location() const override { return reader_.location(); }
+
+ private:
+  SharedBytes file_;
+  CsvReader reader_;
+  std::vector<size_t> places_;
+  std::vector<std::string_view> all_;
+};
+
+class DelimitedSource final : public RecordSource {
+ public:
+  DelimitedSource(const std::string& path, const CsvDialect& dialect)
+      : path_(path), dialect_(dialect), file_(map_file(path)) {}
+
+  std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
+    return std::make_unique<DelimitedReader>(file_, dialect_, path_, wanted);
+  }
+  FileContents contents() const override { return {file_.view}; }
+  std::string format() const override {
+    return accel::text("delimited by {}", std::string(1, dialect_.delimiter));
+  }
+
+ private:
+  std::string path_;
+  CsvDialect dialect_;
+  SharedBytes file_;
+};
+
+class LineReader final : public RecordReader {
+ public:
+  LineReader(SharedBytes file, std::string path, size_t fields)
+      : file_(std::move(file)),
+        text_(reinterpret_cast<const char*>(file_.view.data()), file_.view.size()),
+        path_(std::move(path)),
+        fields_(fields) {}
+
+  bool next(std::vector<std::string_view>& fields) override {
+    while (at_ < text_.size()) {
+      const size_t end = std::min(text_.find('\n', at_), text_.size());
+      std::string_view line = text_.substr(at_, end - at_);
+      at_ = end + 1;
+      ++line_;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (line.find_first_not_of(" \t") == line.npos) continue;
+      fields.assign(fields_, line);
+      return true;
+    }
+    return false;
+  }
+  std::string location() const override { return path_ + ":" + std::to_string(line_); }
+
+ private:
+  SharedBytes file_;
+  std::string_view text_;
+  std::string path_;
+  size_t fields_;
+  size_t at_ = 0;
+  int64_t line_ = 0;
+};
+
+class LineSource final : public RecordSource {
+ public:
+  explicit LineSource(const std::string& path) : path_(path), file_(map_file(path)) {}
+
+  std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
+    for (const std::string& field : wanted) {
+      if (field != kLineField) no_column(path_, field, {kLineField});
+    }
+    return std::make_unique<LineReader>(file_, path_, wanted.size());
+  }
+  FileContents contents() const override { return {file_.view}; }
+  std::string format() const override { return "lines"; }
+
+ private:
+  std::string path_;
+  SharedBytes file_;
+};
+
+using Sources = std::vector<std::unique_ptr<RecordSource>>;
+
+class ChainedSource final : public RecordSource {
+ public:
+  explicit ChainedSource(Sources sources) : sources_(std::move(sources)) {}
+
+  std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
+    return std::make_unique<ChainedReader>(
+        sources_.size(), [this, wanted](size_t i) { return sources_[i]->open(wanted); });
+  }
+  FileContents contents() const override {
+    FileContents all;
+    for (const auto& source : sources_) {
+      for (const auto& part : source->contents()) all.push_back(part);
+    }
+    return all;
+  }
+  std::string format() const override { return sources_.front()->format(); }
+  const char* record_name() const override { return sources_.front()->record_name(); }
+  std::vector<std::string> class_names(const std::string& field) const override {
+    return sources_.front()->class_names(field);
+  }
+
+ private:
+  Sources sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDialect dialect) {
+  return std::make_unique<DelimitedSource>(path, dialect);
+}
+
+std::unique_ptr<RecordSource> lines_source(const std::string& path) {
+  return std::make_unique<LineSource>(path);
+}
+
+std::unique_ptr<RecordSource> chained_source(Sources sources) {
+  return std::make_unique<ChainedSource>(std::move(sources));
+}
+
+}  // namespace accel

@@ -1,0 +1,135 @@
+// Datasets of records with text fields, and their record sources.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/api/dataset.h"
+#include "core/api/input_path.h"
+#include "core/api/row_values.h"
+#include "core/recipe/schema.h"
+#include "data/datasets/hub/arrow_rows.h"
+#include "data/datasets/label_map.h"
+#include "data/datasets/skipped_samples.h"
+#include "data/datasets/table_columns.h"
+#include "data/datasets/text/text_columns.h"
+#include "data/loader/epoch_order.h"
+#include "formats/arrow/arrow_records.h"
+#include "formats/records/csv.h"
+#include "formats/records/records.h"
+
+namespace accel {
+
+struct TextRecordOptions : TextColumnOptions {
+  TextRecordOptions() { text = {"text"}; }
+
+  InputPath path;
+  std::string target;
+  TargetType target_type = TargetType::kClasses;
+  std::vector<std::string> labels;
+  OnBadSample on_bad_sample;
+};
+
+/// Adds TextRecordOptions without the path, a base of `Options`, to a schema.
+template <class Options>
+Schema<Options> with_record_columns(Schema<Options> schema) {
+  return with_bad_samples(with_text_columns(
+      std::move(schema)
+          .field("target", static_cast<std::string Options::*>(&Options::target),
+                 "Field of the target; empty: of each token, the one that follows it.")
+          .field("target_type", static_cast<TargetType Options::*>(&Options::target_type),
+                 "classes: class labels. number: for regression.")
+          .field("labels", static_cast<std::vector<std::string> Options::*>(&Options::labels),
+                 "Class labels in the order of their numbers; empty: the labels found, sorted. "
+                 "Labels that are integers from 0 are their own numbers.")));
+}
+
+/// Adds the path too; `path` documents it.
+template <class Options>
+Schema<Options> with_text_records(Schema<Options> schema, const char* path) {
+  return with_record_columns(
+      std::move(schema)
+          .field("path", static_cast<InputPath Options::*>(&Options::path), path)
+          .required());
+}
+
+/// A source of records.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+
+  /// Starts at the first record; the source must outlive the reader.
+  virtual std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const = 0;
+  /// The bytes of all files.
+  virtual FileContents contents() const = 0;
+  /// The format's name: "jsonl".
+  virtual std::string format() const = 0;
+  /// The plural noun for records in messages.
+  virtual const char* record_name() const { return "lines"; }
+  /// Class names that the source defines for a field, by number.
+  virtual std::vector<std::string> class_names(const std::string& /*field*/) const { return {}; }
+};
+
+/// A record dataset, read once and tokenized.
+class TextRecords : public Dataset,
+                    public SkipsSamples,
+                    public KnowsLengths,
+                    public ClassLabels,
+                    public RowKeys {
+ public:
+  /// Throws DataError with the location of the error.
+  TextRecords(TextRecordOptions options, const DatasetContext& context,
+              std::unique_ptr<RecordSource> source);
+
+  int64_t size() const override { return texts_.size(); }
+  Sample sample(int64_t index) const override;
+  DataShape shape() const override { return shape_; }
+  std::string fingerprint() const override { return fingerprint_; }
+  int64_t left_out() const override { return bad_.count(); }
+  int64_t length(int64_t index) const override { return texts_.length(index); }
+  int64_t class_of(int64_t index) const override {
+    return classes_[static_cast<size_t>(texts_.row(index))];
+  }
+  std::vector<uint64_t> row_keys(const std::string& column) const override;
+
+ private:
+  using Fields = std::vector<std::string_view>;
+
+  int64_t rows() const;
+  std::vector<std::string> wanted() const;
+  template <class Check, class Use>
+  void each_record(BadSamples& bad, const Check& check, const Use& use) const;
+  LabelMap labels() const;
+  void take_target(const RecordReader& reader, const Fields& fields, const LabelMap& labels);
+
+  TextRecordOptions options_;
+  std::unique_ptr<RecordSource> source_;
+  BadSamples bad_;
+  TextColumns texts_;
+  std::vector<int64_t> classes_;
+  std::vector<float> numbers_;
+  std::vector<int64_t> accepted_;  ///< number of each record among all, if records may be skipped
+  Array targets_;                  ///< [rows()], i64 classes or f32 numbers; empty: next tokens
+  DataShape shape_;
+  std::string fingerprint_;
+};
+
+/// One JSON object per line.
+std::unique_ptr<RecordSource> json_lines_source(const std::string& path);
+
+/// The concatenated rows of files of one format. Throws DataError if this build lacks
+/// libaccel_arrow.so.
+std::unique_ptr<RecordSource> arrow_source(const ArrowFiles& files, ArrowFormat format);
+
+/// Delimited records; the first one names the columns.
+std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDialect dialect);
+
+/// Non-blank lines, as the field `text`.
+std::unique_ptr<RecordSource> lines_source(const std::string& path);
+
+/// Concatenates at least one source; all have the same kind.
+std::unique_ptr<RecordSource> chained_source(std::vector<std::unique_ptr<RecordSource>> sources);
+
+}  // namespace accel

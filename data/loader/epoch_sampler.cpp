@@ -1,0 +1,65 @@
+#include "data/loader/epoch_sampler.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "data/loader/epoch_order.h"
+
+namespace accel {
+namespace {
+
+constexpr size_t kKept = 2;  // prefetching reaches into the next epoch
+
+}  // namespace
+
+EpochSampler::EpochSampler(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
+                           int64_t group_by_length)
+    : dataset_(std::move(dataset)),
+      seed_(seed),
+      shuffle_(shuffle),
+      group_by_length_(group_by_length) {
+  if (group_by_length_ == 0) return;
+  lengths_ = lengths_of(*dataset_);
+  if (lengths_.empty() && dataset_->size() > 0) {
+    throw DataError("'group_by_length' requires data with known sample lengths",
+                    "leave it out, or use texts, such as jsonl, csv or parquet");
+  }
+}
+
+int64_t EpochSampler::size() const {
+  const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
+  return ordered ? ordered->epoch_size() : dataset_->size();
+}
+
+std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
+  const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
+  return ordered ? ordered->draws(seed_, epoch, shuffle_)
+                 : epoch_permutation(dataset_->size(), seed_, epoch);
+}
+
+SampleOrder EpochSampler::make(int64_t epoch) const {
+  const bool ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
+  if (!ordered && !shuffle_) return SampleOrder();
+  if (group_by_length_ == 0) return SampleOrder(order(epoch));
+  return SampleOrder(grouped_by_length(order(epoch), lengths_, group_by_length_));
+}
+
+SampleOrder EpochSampler::of(int64_t epoch) {
+  std::shared_future<SampleOrder> draws;
+  {
+    const std::lock_guard lock(mutex_);
+    auto found = kept_.find(epoch);
+    if (found == kept_.end()) {
+      // Deferred: computed by the first caller outside the lock; others wait only for this epoch.
+      auto made = std::async(std::launch::deferred, [this, epoch] { return make(epoch); });
+      found = kept_.emplace(epoch, made.share()).first;
+    }
+    draws = found->second;
+    while (kept_.size() > kKept) {
+      kept_.erase(kept_.begin()->first == epoch ? std::prev(kept_.end()) : kept_.begin());
+    }
+  }
+  return draws.get();
+}
+
+}  // namespace accel

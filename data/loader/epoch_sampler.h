@@ -1,0 +1,56 @@
+// Sample orders of the epochs in use, shared by threads.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/api/dataset.h"
+
+namespace accel {
+
+/// The draws of an epoch (EpochOrder::draws), in order.
+class SampleOrder {
+ public:
+  /// 0, 1, 2, ...
+  SampleOrder() = default;
+  explicit SampleOrder(std::vector<int64_t> table)
+      : table_(std::make_shared<const std::vector<int64_t>>(std::move(table))) {}
+
+  int64_t operator[](int64_t position) const {
+    return table_ ? (*table_)[static_cast<size_t>(position)] : position;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<int64_t>> table_;
+};
+
+/// Computes an epoch's order on first use and caches two epochs. Thread-safe.
+class EpochSampler {
+ public:
+  /// `group_by_length` > 0 is the batch size of length groups; throws DataError if the dataset does
+  /// not know lengths.
+  EpochSampler(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
+               int64_t group_by_length = 0);
+
+  /// Draws per epoch.
+  int64_t size() const;
+  SampleOrder of(int64_t epoch);
+
+ private:
+  SampleOrder make(int64_t epoch) const;
+  std::vector<int64_t> order(int64_t epoch) const;
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const uint64_t seed_;
+  const bool shuffle_;
+  const int64_t group_by_length_;
+  std::vector<int64_t> lengths_;  // of samples, with group_by_length
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_future<SampleOrder>> kept_;
+};
+
+}  // namespace accel

@@ -1,0 +1,47 @@
+// Interface of libaccel_arrow.so, the reader of Parquet and Arrow files; loaded at first use.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/records/records.h"
+
+namespace accel {
+
+enum class ArrowFormat { kParquet, kIpc };  ///< kIpc: file or stream
+
+/// The type that a field is read as.
+enum class ArrowField {
+  kText,     ///< a string, number or boolean, as text
+  kBytes,    ///< binary, or an Image of Hugging Face datasets
+  kNumbers,  ///< a list of integers, as packed int64
+};
+
+struct ArrowRequest {
+  std::span<const std::byte> file;  ///< must outlive the reader
+  ArrowFormat format = ArrowFormat::kParquet;
+  std::string name;                    ///< for messages
+  std::vector<std::string> wanted;     ///< fields; duplicates are allowed
+  std::vector<ArrowField> kinds = {};  ///< of `wanted`; empty: all kText
+  bool any_order = false;              ///< random access: rows() and seek(); keeps all batches
+};
+
+class ArrowRecords : public RecordReader {
+ public:
+  /// Class names of a ClassLabel field of Hugging Face datasets, by number; empty for other fields.
+  /// The values of such a field are read as names.
+  virtual std::vector<std::string> class_names(const std::string& field) const = 0;
+  virtual int64_t rows() const = 0;
+  /// The next call of next() reads this row, from 0. Throws DataError beyond the last row.
+  virtual void seek(int64_t row) = 0;
+};
+
+constexpr auto kArrowSymbol = "accel_arrow_records";
+/// Stores the reader in `out`. Throws DataError for a missing field and for a field of another
+/// type, and, as next(), Error (kData) for a damaged file.
+using ArrowFunction = void (*)(const ArrowRequest& request, std::unique_ptr<ArrowRecords>& out);
+
+}  // namespace accel

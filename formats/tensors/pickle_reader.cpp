@@ -1,0 +1,374 @@
+// First half of pickle reading: a stack machine that builds the graph of nodes.
+#include <bit>
+
+#include "core/base/text.h"
+#include "formats/checksum.h"
+#include "formats/tensors/pickle_nodes.h"
+
+namespace accel {
+namespace {
+
+constexpr size_t kMaxStack = 100'000;
+// Memory per value: a node, and an id in a growing vector during reallocation.
+constexpr size_t kNodeBytes = sizeof(PickleNode) + 2 * sizeof(void*);
+constexpr size_t kChildBytes = 3 * sizeof(PickleId);
+
+class PickleReader {
+ public:
+  PickleReader(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget)
+      : in_(bytes, "the pickle"), rules_(rules), budget_(budget) {}
+
+  Value read() {
+    while (!done_) step(in_.little<uint8_t>());
+    if (in_.left() != 0) throw FormatError("the pickle has bytes after its end");
+    if (stack_.size() != 1 || !marks_.empty()) {
+      throw FormatError("the pickle ends with unused values");
+    }
+    Value out = pickle_tree(nodes_, stack_.back(), budget_);
+    budget_.give_back(taken_);
+    return out;
+  }
+
+ private:
+  void step(uint8_t opcode) {
+    if (step_plain(opcode) || step_container(opcode) || step_object(opcode)) return;
+    if (rules_.protocol == 4 && step_protocol_4(opcode)) return;
+    throw FormatError(
+        text("the pickle has the unsupported opcode 0x{}", hex_text(opcode).substr(14)));
+  }
+
+  /// False for an opcode of another group.
+  bool step_plain(uint8_t opcode) {
+    switch (opcode) {
+      case 'N':
+        push(Value::None());
+        break;
+      case 0x88:
+        push(true);
+        break;
+      case 0x89:
+        push(false);
+        break;
+      case 'K':
+        push(int64_t{in_.little<uint8_t>()});
+        break;
+      case 'M':
+        push(int64_t{in_.little<uint16_t>()});
+        break;
+      case 'J':
+        push(int64_t{in_.little<int32_t>()});
+        break;
+      case 0x8a:
+        push(long_integer());
+        break;
+      case 'G':
+        push(big_endian_double());
+        break;
+      case 'X':
+        push(as_text(in_.take(in_.little<uint32_t>())));
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  bool step_container(uint8_t opcode) {
+    switch (opcode) {
+      case ']':
+        push(PickleNode::List());
+        break;
+      case '}':
+        push(PickleNode::Dict());
+        break;
+      case ')':
+        push(PickleNode::Tuple());
+        break;
+      case '(':
+        mark();
+        break;
+      case 't':
+        push(PickleNode::Tuple(), pop_marked());
+        break;
+      case 0x85:
+        push(PickleNode::Tuple(), pop(1));
+        break;
+      case 0x86:
+        push(PickleNode::Tuple(), pop(2));
+        break;
+      case 0x87:
+        push(PickleNode::Tuple(), pop(3));
+        break;
+      case 'a':
+        append(pop(1));
+        break;
+      case 'e':
+        append(pop_marked());
+        break;
+      case 's':
+        set_items(pop(2));
+        break;
+      case 'u':
+        set_items(pop_marked());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  bool step_object(uint8_t opcode) {
+    switch (opcode) {
+      case 0x80:
+        check_protocol(in_.little<uint8_t>());
+        break;
+      case 'c': {
+        const std::string_view module = line();
+        push_global({module, line()});
+        break;
+      }
+      case 'R':
+        call(pop(2));
+        break;
+      case 'b':
+        set_state(pop(1)[0]);
+        break;
+      case 'Q':
+        push(PickleNode::Persistent(), {arguments(pop(1)[0])});
+        break;
+      case 'q':
+        remember(in_.little<uint8_t>());
+        break;
+      case 'r':
+        remember(in_.little<uint32_t>());
+        break;
+      case 'h':
+        recall(in_.little<uint8_t>());
+        break;
+      case 'j':
+        recall(in_.little<uint32_t>());
+        break;
+      case '.':
+        done_ = true;
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  bool step_protocol_4(uint8_t opcode) {
+    switch (opcode) {
+      case 0x81:
+        call(pop(2));  // NEWOBJ: the class is called without its __init__
+        break;
+      case 0x8c:
+      case 'C':
+        push(as_text(in_.take(in_.little<uint8_t>())));
+        break;
+      case 'B':
+        push(as_text(in_.take(in_.little<uint32_t>())));
+        break;
+      case 0x8d:
+      case 0x8e:
+        push(as_text(in_.take(in_.little<uint64_t>())));
+        break;
+      case 0x93:
+        push_named(pop(2));
+        break;
+      case 0x94:
+        remember(static_cast<uint32_t>(memo_.size()));
+        break;
+      case 0x95:
+        check_frame(in_.little<uint64_t>());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
+
+  void check_protocol(uint8_t protocol) const {
+    if (protocol != rules_.protocol) {
+      throw FormatError(text("the pickle has protocol {}, {} wanted", protocol, rules_.protocol));
+    }
+  }
+
+  void check_frame(uint64_t bytes) const {
+    if (bytes > in_.left()) throw FormatError("the pickle has a frame beyond its end");
+  }
+
+  void charge(size_t bytes) {
+    budget_.take(bytes);
+    taken_ += bytes;
+  }
+
+  template <class T>
+  void push(T data, std::vector<PickleId> children = {}) {
+    charge(kNodeBytes + children.size() * sizeof(PickleId));
+    nodes_.push_back({data, std::move(children)});
+    push_id(static_cast<PickleId>(nodes_.size() - 1));
+  }
+
+  void mark() {
+    if (marks_.size() >= kMaxStack) throw FormatError("the pickle exceeds the stack limit");
+    marks_.push_back(stack_.size());
+  }
+
+  void push_id(PickleId id) {
+    if (stack_.size() >= kMaxStack) throw FormatError("the pickle exceeds the stack limit");
+    stack_.push_back(id);
+  }
+
+  std::vector<PickleId> pop_from(size_t start) {
+    std::vector<PickleId> taken(stack_.begin() + static_cast<ptrdiff_t>(start), stack_.end());
+    stack_.resize(start);
+    return taken;
+  }
+
+  /// The topmost values above the last mark.
+  std::vector<PickleId> pop(size_t count) {
+    if (stack_.size() - floor() < count) throw FormatError("the pickle pops from an empty stack");
+    return pop_from(stack_.size() - count);
+  }
+
+  std::vector<PickleId> pop_marked() {
+    if (marks_.empty()) throw FormatError("the pickle pops a missing mark");
+    const size_t start = marks_.back();
+    marks_.pop_back();
+    return pop_from(start);
+  }
+
+  size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  PickleNode& top() {
+    if (stack_.size() == floor()) throw FormatError("the pickle pops from an empty stack");
+    return nodes_[stack_.back()];
+  }
+
+  int64_t long_integer() {
+    const ByteSpan raw = in_.take(in_.little<uint8_t>());
+    if (raw.size() > sizeof(int64_t)) throw FormatError("the pickle has a number beyond 64 bits");
+    uint64_t value = 0;
+    for (size_t i = 0; i < raw.size(); ++i) value |= std::to_integer<uint64_t>(raw[i]) << (8 * i);
+    const bool negative = !raw.empty() && (raw.back() & std::byte{0x80}) != std::byte{0};
+    if (negative && raw.size() < sizeof value) value |= ~uint64_t{0} << (8 * raw.size());
+    return static_cast<int64_t>(value);
+  }
+
+  double big_endian_double() {
+    return std::bit_cast<double>(__builtin_bswap64(in_.little<uint64_t>()));
+  }
+
+  void add_children(PickleNode& target, const std::vector<PickleId>& items) {
+    charge(items.size() * kChildBytes);
+    target.children.insert(target.children.end(), items.begin(), items.end());
+  }
+
+  void append(const std::vector<PickleId>& items) {
+    PickleNode& target = top();
+    if (!target.as<PickleNode::List>())
+      throw FormatError("the pickle appends to a value that is not a list");
+    add_children(target, items);
+  }
+
+  void set_items(const std::vector<PickleId>& items) {
+    PickleNode& target = top();
+    if (!target.as<PickleNode::Dict>())
+      throw FormatError("the pickle sets items of a value that is not a dict");
+    if (items.size() % 2 != 0) throw FormatError("the pickle has a key without a value");
+    add_children(target, items);
+  }
+
+  void set_state(PickleId state) {
+    PickleNode& target = top();
+    if (!rules_.keep_state || !target.as<PickleNode::Call>()) return;
+    target.children.resize(2);
+    add_children(target, {state});
+  }
+
+  std::string_view line() {
+    const std::byte* first = in_.take(0).data();
+    size_t length = 0;
+    while (in_.little<uint8_t>() != '\n') ++length;
+    return as_text({first, length});
+  }
+
+  void push_global(PickleNode::Global global) {
+    const Value::Global named = {std::string(global.module), std::string(global.name)};
+    if (!rules_.allowed(named)) {
+      throw FormatError(text("the pickle names '{}.{}', which is not an allowed class",
+                             named.module, named.name));
+    }
+    push(global);
+  }
+
+  void push_named(const std::vector<PickleId>& taken) {
+    const auto* module = nodes_[taken[0]].as<std::string_view>();
+    const auto* name = nodes_[taken[1]].as<std::string_view>();
+    if (!module || !name) {
+      throw FormatError("the pickle names a class by a value that is not a string");
+    }
+    push_global({*module, *name});
+  }
+
+  /// The node, which must be a tuple.
+  PickleId arguments(PickleId id) const {
+    if (!nodes_[id].as<PickleNode::Tuple>()) {
+      throw FormatError("the pickle has arguments that are not a tuple");
+    }
+    return id;
+  }
+
+  void call(const std::vector<PickleId>& taken) {
+    const PickleId tuple = arguments(taken[1]);
+    const auto* callable = nodes_[taken[0]].as<PickleNode::Global>();
+    if (!callable) throw FormatError("the pickle calls a value that is not a class");
+    if (callable->module != "collections" || callable->name != "OrderedDict") {
+      return push(PickleNode::Call(), {taken[0], tuple});
+    }
+    if (!nodes_[tuple].children.empty()) {
+      throw FormatError("the pickle builds an OrderedDict from arguments");
+    }
+    push(PickleNode::Dict());
+  }
+
+  void remember(uint32_t slot) {
+    // pickle numbers slots in order; a jump ahead could allocate gigabytes.
+    if (slot > memo_.size()) throw FormatError("the pickle's memo skips ahead");
+    top();
+    if (slot == memo_.size()) {
+      charge(kChildBytes);
+      memo_.push_back(0);
+    }
+    memo_[slot] = stack_.back();
+  }
+
+  void recall(uint32_t slot) {
+    if (slot >= memo_.size()) throw FormatError("the pickle reads an empty memo slot");
+    push_id(memo_[slot]);
+  }
+
+  ByteReader in_;
+  const PickleRules& rules_;
+  MemoryBudget& budget_;
+  size_t taken_ = 0;  ///< charged for the graph, which is temporary
+  PickleNodes nodes_;
+  std::vector<PickleId> stack_;
+  std::vector<size_t> marks_;
+  std::vector<PickleId> memo_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+Value read_pickle(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget) {
+  return PickleReader(bytes, rules, budget).read();
+}
+
+Value read_pickle(ByteSpan bytes, const PickleRules& rules) {
+  MemoryBudget budget(bytes.size(), "the pickle");
+  return read_pickle(bytes, rules, budget);
+}
+
+}  // namespace accel

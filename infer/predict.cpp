@@ -1,0 +1,302 @@
+#include "infer/predict.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include <c10/core/GradMode.h>
+#include <nlohmann/json.hpp>
+
+#include "core/api/targets.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/recipe/codec.h"
+#include "core/recipe/deprecated_names.h"
+#include "core/recipe/override.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/memory/caching_allocator.h"
+#include "models/layers/input_spec.h"
+#include "models/layers/module_state.h"
+#include "train/job/build_data.h"
+#include "train/job/build_job.h"
+#include "train/job/build_strategy.h"
+#include "train/job/model_fit.h"
+#include "train/job/torch_setup.h"
+#include "train/step/device_batches.h"
+
+namespace accel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Null for a missing or empty section.
+const Node* first_in(const Node& recipe, const char* section) {
+  const Node::Entry* data = recipe.find("data");
+  const Node::Entry* parts = data ? data->node.find(section) : nullptr;
+  if (!parts || parts->node.null()) return nullptr;
+  const Node::List* list = parts->node.list();
+  if (!list) return &parts->node;
+  return list->empty() ? nullptr : &list->front();
+}
+
+void drop(Node& section, std::initializer_list<const char*> keys) {
+  std::erase_if(*section.map(), [&](const Node::Entry& entry) {
+    return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return entry.key == key; });
+  });
+}
+
+/// Drops options that select a part of the data, such as split and limit.
+void take_whole(Node& dataset, const Node& path) {
+  drop(dataset, {"from", "to", "limit", "head", "weight"});
+  std::error_code none;
+  const bool is_file = path.scalar() && std::filesystem::is_regular_file(path.scalar()->text, none);
+  if (is_file) drop(dataset, {"config", "split", "files"});
+  // A folder of new images need not have the splits of the training data.
+  const Node::Entry *type = dataset.find("type"), *split = dataset.find("split");
+  const bool images = type && type->node.scalar() && type->node.scalar()->text == "image_folder";
+  if (!images || !path.scalar() || !split || !split->node.scalar()) return;
+  const auto inner = std::filesystem::path(path.scalar()->text) / split->node.scalar()->text;
+  if (!std::filesystem::is_directory(inner, none)) drop(dataset, {"split"});
+}
+
+/// Drops the options that the type does not have; an unknown type is reported later.
+void change_type(Node& dataset, const Node& type, const Registry& registry) {
+  const auto& items = registry.of<Dataset>().items();
+  const auto found = type.scalar() ? items.find(type.scalar()->text) : items.end();
+  if (found == items.end()) return;
+  const std::vector<FieldInfo>& fields = found->second.fields;
+  std::erase_if(*dataset.map(), [&](const Node::Entry& entry) {
+    return std::none_of(fields.begin(), fields.end(),
+                        [&](const FieldInfo& field) { return field.name == entry.key; });
+  });
+  dataset.map()->insert(dataset.map()->begin(), {"type", {}, type});
+}
+
+/// Fixes labels that a dataset would otherwise collect from the new data.
+void fix_labels(Node& dataset, const DataShape& trained) {
+  Node::Entry* labels = dataset.find("labels");
+  const bool open =
+      labels && (labels->node.null() || (labels->node.list() && labels->node.list()->empty()));
+  if (open && trained.classes > 0 && !trained.labels.empty()) {
+    labels->node = Codec<std::vector<std::string>>::write(trained.labels);
+  }
+}
+
+constexpr auto kClassification = "classification";
+constexpr auto kRegression = "regression";
+constexpr auto kCausalLm = "causal_lm";
+constexpr auto kTokenClassification = "token_classification";
+
+std::string class_name(const DataShape& data, int64_t number) {
+  return data.labels.empty() ? std::to_string(number) : data.labels.at(static_cast<size_t>(number));
+}
+
+/// The shortest text of a float, not of the double it converts to.
+Json number_json(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.begin(), text.end(), static_cast<float>(value)).ptr;
+  return Json::parse(text.begin(), end);
+}
+
+void add_class(const DataShape& data, const at::Tensor& logits, bool all, Json& line) {
+  const at::Tensor chances = logits.softmax(0);
+  const int64_t best = chances.argmax().item<int64_t>();
+  if (data.labels.empty()) {
+    line["class"] = best;
+  } else {
+    line["class"] = class_name(data, best);
+  }
+  line["probability"] = number_json(chances[best].item<double>());
+  if (!all) return;
+  Json each = Json::object();
+  for (int64_t i = 0; i < chances.size(0); ++i) {
+    each[class_name(data, i)] = number_json(chances[i].item<double>());
+  }
+  line["probabilities"] = std::move(each);
+}
+
+/// The label of each word, from the `scores` of a text's tokens where `targets` are unmasked.
+void add_tags(const DataShape& data, const at::Tensor& scores, const at::Tensor& targets,
+              Json& line) {
+  const at::Tensor best = scores.argmax(-1);
+  Json tags = Json::array();
+  for (int64_t i = 0; i < targets.size(0); ++i) {
+    if (targets[i].item<int64_t>() == kIgnoredTarget) continue;
+    const int64_t label = best[i].item<int64_t>();
+    data.labels.empty() ? tags.push_back(label) : tags.push_back(class_name(data, label));
+  }
+  line["tags"] = std::move(tags);
+}
+
+void add_numbers(const at::Tensor& output, Json& line) {
+  const at::Tensor flat = output.flatten();
+  Json list = Json::array();
+  for (int64_t i = 0; i < flat.size(0); ++i) list.push_back(number_json(flat[i].item<double>()));
+  line["prediction"] = list.size() == 1 ? list[0] : list;
+}
+
+/// `output` and `targets` of one sample.
+void add_output(const TrainedModel& trained, const at::Tensor& output, const at::Tensor& targets,
+                const PredictOptions& options, Json& line) {
+  if (trained.recipe.task.type == kTokenClassification) {
+    add_tags(trained.data, output, targets, line);
+  } else if (trained.recipe.task.type == kClassification) {
+    add_class(trained.data, output, options.probabilities, line);
+  } else {
+    add_numbers(output, line);
+  }
+}
+
+/// Perplexity per text: a batch is one sample.
+void add_loss(const Evaluation& result, double tokens, Json& line) {
+  const double loss = result.loss.item<double>();
+  line["loss"] = number_json(loss);
+  line["perplexity"] = number_json(std::exp(loss));
+  line["tokens"] = static_cast<int64_t>(tokens);
+}
+
+void check_same_samples(const DataShape& trained, const DataShape& given) {
+  const bool lengths_vary = trained.padding.has_value() && given.padding.has_value();
+  if (trained.input_type == given.input_type && (lengths_vary || trained.input == given.input) &&
+      given.vocab <= trained.vocab) {
+    return;
+  }
+  const auto words = [](const DataShape& shape) {
+    return std::string(name_of(shape.input_type)) + " " + to_string(shape.input) +
+           (shape.vocab > 0 ? " of " + std::to_string(shape.vocab) + " tokens" : "");
+  };
+  throw DataError(
+      text("a sample of the input is {}, but the model was trained on {}", words(given),
+           words(trained)),
+      "give it data of the same columns, size or tokenizer; --data changes options of the dataset");
+}
+
+LoaderOptions loader_options(const TrainedModel& trained, bool one_by_one) {
+  const RecipeOptions& recipe = trained.recipe;
+  const BatchPlan plan = plan_batches(shared_train(recipe, trained.world), trained.world);
+  LoaderOptions options;
+  options.micro_batch = one_by_one ? 1 : recipe.eval.batch.value_or(plan.micro_batch);
+  options.batch = options.micro_batch;
+  options.workers = recipe.data.loader.workers;
+  options.prefetch = recipe.data.loader.prefetch;
+  options.shuffle = options.repeat = options.even_batches = false;
+  options.seed = static_cast<uint64_t>(recipe.seed);
+  return options;
+}
+
+}  // namespace
+
+Node dataset_with(const Node& recipe, const std::vector<std::string>& words,
+                  const DataShape& trained, const Registry& registry) {
+  const Node* eval = first_in(recipe, "eval");
+  const Node* found = eval ? eval : first_in(recipe, "train");
+  Node dataset = found && found->map() ? *found : Node{Node::Map{}, {}};
+  Diagnostics problems;
+  History history;
+  const auto names = DeprecatedNames::of_component("dataset", registry);
+  Merging merging{history, problems, &names};
+  std::vector<Override> overrides;
+  int number = 0;
+  for (const std::string& word : words) {
+    overrides.push_back(parse_override(word, ++number, problems));
+    names.replace(overrides.back(), problems, {&dataset});
+    const std::vector<std::string>& path = overrides.back().path;
+    if (path.size() != 1) continue;
+    if (path[0] == "path") take_whole(dataset, overrides.back().value);
+    if (path[0] == "type") change_type(dataset, overrides.back().value, registry);
+  }
+  problems.check();
+  fix_labels(dataset, trained);
+  apply_overrides(dataset, std::move(overrides), merging);
+  problems.check();
+  print_warnings(problems.warnings());
+  return dataset;
+}
+
+Node with_eval_data(Node recipe, Node dataset) {
+  Node* data = &recipe.find("data")->node;
+  if (Node::Entry* eval = data->find("eval")) {
+    eval->node = std::move(dataset);
+  } else {
+    data->map()->push_back({"eval", {}, std::move(dataset)});
+  }
+  drop(*data, {"split"});
+  return recipe;
+}
+
+std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& registry) {
+  auto job = std::make_unique<Job>();
+  job->recipe = std::move(parts.recipe);
+  job->resolved = std::move(parts.resolved);
+  job->watch = World{}.watch;
+  job->batches = plan_batches(shared_train(job->recipe, parts.world), parts.world);
+  use_caching_allocator();
+  use_kernels(job->recipe.accelerator.kernels);
+  set_threads(threads_of(job->recipe.accelerator, 1));
+  set_deterministic(job->recipe.train.deterministic);
+  job->data = std::move(parts.data);
+  job->fitted_values = std::move(parts.fitted_values);
+  job->data_fingerprint = std::move(parts.data_fingerprint);
+  open_eval_data(*job);
+  job->model = std::move(parts.model);
+  job->parameters = parameters_of(*job->model);
+  job->buffers = buffers_of(*job->model);
+  job->task = build(job->recipe.task, TaskContext{job->data});
+  job->task_models = job->task->models();
+  check_eval_data_fits(*job);
+  job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
+                                  job->recipe.accelerator.grad_scaler);
+  job->trainable_models = {job->model.get()};
+  job->optimizers.push_back({kRecipeOptimizer, {}, make_single(), nullptr});
+  build_metrics(*job, registry);
+  return job;
+}
+
+void check_predicts(const TrainedModel& trained) {
+  const std::string& task = trained.recipe.task.type;
+  for (const char* known : {kClassification, kRegression, kCausalLm, kTokenClassification}) {
+    if (task == known) return;
+  }
+  throw Error(
+      ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
+      "it supports classification, regression, causal_lm and token_classification; use 'evaluate'");
+}
+
+void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset,
+             const PredictOptions& options, const std::function<void(const std::string&)>& line) {
+  const bool texts = trained.recipe.task.type == kCausalLm;
+  Loader loader(dataset,
+                build_transforms(trained.recipe.data.transform, dataset->shape(), /*train=*/false),
+                loader_options(trained, texts));
+  check_same_samples(trained.data, loader.shape());
+  validate_input(*trained.model, loader.shape());
+  const auto precision =
+      make_precision(trained.recipe.accelerator.mixed_precision, at::kCPU, ScalerOptions{});
+  const auto task = build(trained.recipe.task, TaskContext{trained.data});
+  const c10::NoGradGuard no_grad;
+  while (loader.has_next()) {
+    const GlobalBatch global_batch = loader.next();
+    const DeviceBatches batches(global_batch);
+    for (const Batch& batch : batches.list()) {
+      const AutocastScope casts = precision->autocast();
+      const Evaluation result = texts ? task->evaluate(*trained.model, batch)
+                                      : Evaluation{{}, trained.model->forward_batch(batch)};
+      for (int64_t i = 0; i < batch.size(); ++i) {
+        const int64_t row = batch.ids[static_cast<size_t>(i)];
+        Json out = {{"row", row}};
+        if (const std::string name = dataset->name(row); !name.empty()) out["name"] = name;
+        if (texts) {
+          add_loss(result, task->weight(batch), out);
+        } else {
+          add_output(trained, result.output[i].to(at::kFloat), batch.targets[i], options, out);
+        }
+        line(out.dump(-1, ' ', false, Json::error_handler_t::replace));
+      }
+    }
+  }
+}
+
+}  // namespace accel

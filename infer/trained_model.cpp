@@ -1,0 +1,125 @@
+#include "infer/trained_model.h"
+
+#include "checkpoint/reader.h"
+#include "checkpoint/tensors.h"
+#include "core/api/callback.h"
+#include "core/base/text.h"
+#include "models/hf/hf_family.h"
+#include "models/layers/module_state.h"
+#include "train/job/data_schema.h"
+#include "train/job/job.h"
+#include "train/loop/run_state.h"
+#include "train/recipe/saved_recipe.h"
+
+namespace accel {
+namespace {
+
+/// The recipe without the folder of initial weights, whose options it has already.
+Node without_start(Node recipe) {
+  Node::Entry* model = recipe.find("model");
+  const Node::Entry* type = model ? model->node.find("type") : nullptr;
+  if (!type || !type->node.scalar() || !HfFamily::of_component(type->node.scalar()->text)) {
+    return recipe;
+  }
+  std::erase_if(*model->node.map(),
+                [](const Node::Entry& entry) { return entry.key == "weights"; });
+  return recipe;
+}
+
+/// Whether a tensor belongs to a model of the task, by its name's prefix.
+bool is_of_task(const Parameter& item) {
+  return item.name.find('/') != item.name.npos;
+}
+
+DataShape data_of(const TrainState& state) {
+  const auto part = state.sections.find(kDataSection);
+  if (part == state.sections.end()) return shape_of_text("");
+  const auto text = part->second.texts.find(kDataShape);
+  return shape_of_text(text == part->second.texts.end() ? "" : text->second);
+}
+
+std::string fitted_of(const TrainState& state) {
+  const auto part = state.sections.find(kDataSection);
+  if (part == state.sections.end()) return {};
+  const auto text = part->second.texts.find(kFittedValues);
+  return text == part->second.texts.end() ? "" : text->second;
+}
+
+/// Swaps in the weights of callbacks such as `ema`.
+void put_evaluated_weights(const TrainState& state, const std::vector<Parameter>& parameters,
+                           const std::vector<Parameter>& buffers, TrainedModel& to) {
+  for (size_t i = 0; i < to.recipe.callbacks.size(); ++i) {
+    const auto part = state.sections.find(callback_section(to.recipe.callbacks, i));
+    if (part == state.sections.end() || part->second.tensors.empty()) continue;
+    const auto callback = build(to.recipe.callbacks[i], CallbackContext{parameters, buffers, {}});
+    callback->load(part->second);
+    callback->before_eval();
+  }
+}
+
+void check_plugins(const TrainState& state, const std::vector<PluginIdentity>& plugins) {
+  for (const auto& [name, found] : plugin_provenance(plugins)) {
+    const auto then = state.provenance.find(name);
+    if (then == state.provenance.end() || then->second == found) continue;
+    throw CheckpointError(text("the plugin '{}' is {}; the checkpoint was made with {}",
+                               name.substr(kPluginKey.size()), found, then->second),
+                          "restore the old file");
+  }
+}
+
+}  // namespace
+
+TrainedModel load_trained(Files& files, const std::string& folder, const RegistryOf& registry_of) {
+  if (!has_manifest(files, folder)) {
+    throw CheckpointError(
+        text("'{}' is no checkpoint of accel-run: it has no accel_run.json", folder),
+        "give a run folder or one of its checkpoints");
+  }
+  const TrainState state = read_checkpoint(files, folder);
+  TrainedModel out;
+  out.folder = folder;
+  out.step = state.progress.step;
+  out.data = data_of(state);
+  out.fitted_values = fitted_of(state);
+  const auto fingerprint = state.provenance.find("data");
+  if (fingerprint != state.provenance.end()) out.data_fingerprint = fingerprint->second;
+  out.world = static_cast<int64_t>(state.other_rngs.size()) + 1;
+  const Node saved = parse_recipe("checkpoint.yaml", state.recipe);
+  std::vector<PluginIdentity> plugins;
+  out.registry = registry_of(saved, plugins);
+  const Node tree = without_start(with_current_names(saved, *out.registry));
+  check_plugins(state, plugins);
+  Diagnostics problems;
+  Reading reading{problems, *out.registry};
+  out.recipe = read_recipe(tree, "checkpoint", reading);
+  out.recipe.plugin_identities = std::move(plugins);
+  out.resolved = resolve_recipe(out.recipe, tree);
+  out.model = build(out.recipe.model, ModelContext{out.data});
+  const std::vector<Parameter> parameters = parameters_of(*out.model);
+  const std::vector<Parameter> buffers = buffers_of(*out.model);
+  std::vector<Parameter> weights;
+  for (const Parameter& item : state.model) {
+    (is_of_task(item) ? out.task_weights : weights).push_back(item);
+  }
+  copy_weights(parameters, buffers, weights);
+  put_evaluated_weights(state, parameters, buffers, out);
+  set_training(*out.model, false);
+  return out;
+}
+
+void load_task_models(Job& job, const std::vector<Parameter>& task_weights) {
+  std::vector<Parameter> parameters, buffers;
+  const auto add = [](const TaskModel& item, std::vector<Parameter> from,
+                      std::vector<Parameter>& to) {
+    for (Parameter& named : from) to.push_back({item.name + "/" + named.name, named.local});
+  };
+  for (const TaskModel& item : job.task_models) {
+    set_training(*item.model, false);
+    if (!item.in_checkpoints) continue;
+    add(item, parameters_of(*item.model), parameters);
+    add(item, buffers_of(*item.model), buffers);
+  }
+  copy_weights(parameters, buffers, task_weights);
+}
+
+}  // namespace accel

@@ -1,0 +1,33 @@
+// Matrix products of raw memory, without tensors.
+#pragma once
+
+#include <cstdint>
+
+namespace accel {
+
+/// Row-major float32 with row stride `step`; transposed if `turned`.
+struct MatrixPart {
+  const float* data;
+  int64_t step;
+  bool turned = false;
+};
+
+/// [rows, inner] x [inner, columns].
+struct ProductShape {
+  int64_t rows, columns, inner;
+};
+
+struct ProductTarget {
+  float* data;
+  int64_t step;
+  bool add = false;  ///< adds to the target; otherwise it is not read
+};
+
+/// Whether libtorch's BLAS is available.
+bool has_matrix_product();
+/// Writes a * b to `to`. Inside at::parallel_for it uses one thread, and its bits are those of one
+/// thread. There is no scale factor, because with one they would not be.
+void matrix_product(const MatrixPart& a, const MatrixPart& b, const ProductShape& shape,
+                    const ProductTarget& to);
+
+}  // namespace accel

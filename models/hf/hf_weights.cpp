@@ -1,0 +1,355 @@
+// Mapping and loading of weights.
+#include "models/hf/hf_weights.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "core/api/model.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "formats/checksum.h"
+#include "formats/tensors/torch_file.h"
+#include "formats/tensors/weight_shards.h"
+#include "models/layers/module_state.h"
+
+namespace accel {
+namespace {
+
+constexpr WeightFormat kFormats[] = {WeightFormat::kSafetensors, WeightFormat::kTorch};
+
+/// The weight files: one, or several with an index.
+struct WeightFiles {
+  std::string index_file;  ///< empty: none
+  WeightIndex index;
+  std::set<std::string> files;
+};
+
+[[noreturn]] void throw_unreadable(const std::string& path, const std::string& why) {
+  throw DataError(accel::text("cannot read the weights '{}': {}", path, why));
+}
+
+WeightFiles find_weights(const std::string& folder) {
+  WeightFiles out;
+  std::error_code error;
+  for (const WeightFormat format : kFormats) {
+    const std::string index_file = weight_index_name(format);
+    const std::string single = index_file.substr(0, index_file.find(".index.json"));
+    if (std::filesystem::exists(folder + "/" + single, error)) {
+      out.files = {single};
+      return out;
+    }
+    const std::string path = folder + "/" + index_file;
+    if (!std::filesystem::exists(path, error)) continue;
+    const SharedBytes text = map_file(path);
+    try {
+      out.index = read_weight_index(as_text(text.view));
+    } catch (const FormatError& fault) {
+      throw_unreadable(path, fault.what());
+    }
+    out.index_file = index_file;
+    out.files = out.index.shards();
+    return out;
+  }
+  throw DataError(accel::text("'{}' has no weights: neither 'model.safetensors' nor "
+                              "'pytorch_model.bin', nor an index of these",
+                              folder),
+                  "name a folder of save_pretrained() or of a hub repository");
+}
+
+std::vector<NamedArray> torch_tensors(const SharedBytes& file) {
+  check_torch_file(file);
+  return state_dict_tensors(read_torch_file(file));
+}
+
+template <class T>
+void transpose(const Array& from, Array& to) {
+  const auto rows = static_cast<size_t>(from.shape()[0]);
+  const auto columns = static_cast<size_t>(from.shape()[1]);
+  const auto in = from.as<T>();
+  const auto out = to.mutable_as<T>();
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      out[column * rows + row] = in[row * columns + column];
+    }
+  }
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches_hf_pattern(name, pattern); });
+}
+
+bool is_float(DType type) {
+  return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32 || type == DType::kF64;
+}
+
+/// Renames the norm weights of converted TensorFlow checkpoints.
+std::string todays_name(std::string name) {
+  for (const auto& [old, today] : {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")}) {
+    if (name.ends_with(std::string("LayerNorm").append(old))) {
+      return name.substr(0, name.rfind('.')) + today;
+    }
+  }
+  return name;
+}
+
+/// "'a', 'b' and 3 more"
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kMostListed = 20;
+  if (names.size() <= kMostListed) return quoted_list(names);
+  return accel::text("{} and {} more", quoted_list(std::span(names).first(kMostListed)),
+                     names.size() - kMostListed);
+}
+
+/// Mismatches between a folder's weights and the model's.
+struct WeightProblems {
+  std::vector<std::string> missing, unexpected, twice;
+  std::string misfits;
+
+  void misfit(const std::string& name, const WantedWeight& wanted, const Array& found) {
+    misfits += accel::text("; '{}' is {} of {}, not {} of {}", name, to_string(found.shape()),
+                           name_of(found.type()), to_string(wanted.shape), name_of(wanted.type));
+  }
+
+  void check(const std::string& folder, const std::string& model) const {
+    std::string text;
+    if (!missing.empty()) text += accel::text("; missing are {}", listed(missing));
+    if (!unexpected.empty()) text += accel::text("; not known are {}", listed(unexpected));
+    if (!twice.empty()) text += accel::text("; there twice are {}", listed(twice));
+    text += misfits;
+    if (text.empty()) return;
+    throw DataError(accel::text("the weights in '{}' do not fit the model '{}': {}", folder, model,
+                                text.substr(2)));
+  }
+};
+
+}  // namespace
+
+bool matches_hf_pattern(const std::string& name, const std::string& pattern) {
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return name == pattern;
+}
+
+HfWeights::HfWeights(const std::string& folder) : folder_(folder) {
+  const WeightFiles found = find_weights(folder);
+  if (found.index_file.empty()) {
+    tensors_ = open(*found.files.begin());
+    return;
+  }
+  try {
+    tensors_ = read_weight_shards(found.index, [&](const std::string& file) { return open(file); });
+  } catch (const FormatError& fault) {
+    throw_unreadable(folder + "/" + found.index_file, fault.what());
+  }
+}
+
+HfWeights::HfWeights(const std::string& folder, const std::string& file, const std::string& prefix)
+    : folder_(folder) {
+  tensors_ = open(file);
+  for (NamedArray& tensor : tensors_) {
+    if (!tensor.name.starts_with(prefix)) {
+      throw_unreadable(folder + "/" + file,
+                       accel::text("'{}' does not begin with '{}'", tensor.name, prefix));
+    }
+    tensor.name.erase(0, prefix.size());
+  }
+}
+
+std::vector<NamedArray> HfWeights::open(const std::string& name) {
+  const std::string path = folder_ + "/" + name;
+  const SharedBytes file = map_file(path);
+  std::vector<NamedArray> out;
+  try {
+    out = name.ends_with(".safetensors") ? read_safetensors(file).tensors : torch_tensors(file);
+  } catch (const FormatError& fault) {
+    throw_unreadable(path, fault.what());
+  }
+  files_.push_back(file);
+  forget(file.view);
+  return out;
+}
+
+void HfWeights::forget(ByteSpan bytes) const {
+  for (const SharedBytes& file : files_) forget_pages(file, bytes);
+}
+
+std::string hf_weights_fingerprint(const std::string& folder) {
+  constexpr size_t kPieceBytes = size_t{16} << 20;
+  Checksum sum;
+  for (const std::string& name : find_weights(folder).files) {
+    const SharedBytes file = map_file(folder + "/" + name);
+    for (ByteSpan left = file.view; !left.empty();) {
+      const ByteSpan piece = left.first(std::min(left.size(), kPieceBytes));
+      sum.update(piece);
+      forget_pages(file, piece);
+      left = left.subspan(piece.size());
+    }
+  }
+  return hex_text(sum.value());
+}
+
+WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights& weights,
+                        const HfNames& names, const std::string& model) {
+  std::map<std::string, size_t> places;
+  std::vector<std::string> known;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    known.push_back(names.stored_name(wanted[i].name));
+    places[known[i]] = i;
+  }
+  WeightProblems problems;
+  WeightPlan plan;
+  std::set<size_t> had;
+  for (const auto& [stored, array] : weights.tensors()) {
+    std::string name = todays_name(stored);
+    if (!places.contains(name) && places.contains(names.base + name)) name.insert(0, names.base);
+    const auto place = places.find(name);
+    if (place == places.end()) {
+      if (!matches_any(name, names.unused)) problems.unexpected.push_back(stored);
+      continue;
+    }
+    const WantedWeight& want = wanted[place->second];
+    const bool transposed = matches_any(name, names.transposed);
+    Shape shape = array.shape();
+    if (transposed) std::reverse(shape.begin(), shape.end());
+    if (!had.insert(place->second).second) problems.twice.push_back(name);
+    const bool fits = array.type() == want.type || (is_float(array.type()) && is_float(want.type));
+    if (!fits || shape != want.shape) problems.misfit(name, want, array);
+    plan.placed.push_back({place->second, array, transposed});
+  }
+  std::set<std::string> beheaded;  // patterns of heads that the folder lacks
+  for (const std::string& head : names.heads) {
+    const auto fits = [&](size_t i) { return matches_hf_pattern(known[i], head); };
+    if (std::none_of(had.begin(), had.end(), fits)) beheaded.insert(head);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (had.contains(i)) continue;
+    const auto fits = [&](const std::string& head) { return matches_hf_pattern(known[i], head); };
+    const bool fresh = std::any_of(beheaded.begin(), beheaded.end(), fits);
+    (fresh ? plan.fresh : problems.missing).push_back(known[i]);
+  }
+  problems.check(weights.folder(), model);
+  return plan;
+}
+
+NamedArray stored_weight(const NamedArray& weight, const HfNames& names) {
+  const Shape& shape = weight.array.shape();
+  const std::string name = names.stored_name(weight.name);
+  if (shape.size() != 2 || !matches_any(name, names.transposed)) return {name, weight.array};
+  Array out(weight.array.type(), {shape[1], shape[0]});
+  switch (size_of(weight.array.type())) {
+    case 1:
+      transpose<uint8_t>(weight.array, out);
+      break;
+    case 2:
+      transpose<uint16_t>(weight.array, out);
+      break;
+    case 4:
+      transpose<uint32_t>(weight.array, out);
+      break;
+    default:
+      transpose<uint64_t>(weight.array, out);
+  }
+  return {name, std::move(out)};
+}
+
+namespace {
+
+/// Pages of the file are released after each piece of this size.
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
+
+constexpr std::array<std::pair<at::ScalarType, DType>, 8> kWeightTypes = {{
+    {at::ScalarType::Float, DType::kF32},
+    {at::ScalarType::Half, DType::kF16},
+    {at::ScalarType::BFloat16, DType::kBF16},
+    {at::ScalarType::Double, DType::kF64},
+    {at::ScalarType::Long, DType::kI64},
+    {at::ScalarType::Int, DType::kI32},
+    {at::ScalarType::Bool, DType::kBool},
+    {at::ScalarType::Byte, DType::kU8},
+}};
+
+DType type_of(const at::Tensor& tensor) {
+  const auto found = std::find_if(kWeightTypes.begin(), kWeightTypes.end(), [&](const auto& pair) {
+    return pair.first == tensor.scalar_type();
+  });
+  return found->second;
+}
+
+at::Tensor view_of(const std::byte* data, DType type, const Shape& shape) {
+  const auto found = std::find_if(kWeightTypes.begin(), kWeightTypes.end(),
+                                  [&](const auto& pair) { return pair.second == type; });
+  return at::from_blob(const_cast<std::byte*>(data), shape,
+                       at::TensorOptions().dtype(found->first));
+}
+
+/// Rows [begin, end) of the first dimension as a tensor.
+at::Tensor rows_of(const Array& array, int64_t begin, int64_t end, Array& aligned) {
+  Shape shape = array.shape();
+  const size_t row = array.bytes() / static_cast<size_t>(shape[0]);
+  shape[0] = end - begin;
+  const std::byte* data = array.data() + row * static_cast<size_t>(begin);
+  if (reinterpret_cast<uintptr_t>(data) % size_of(array.type()) != 0) {
+    aligned = Array(array.type(), shape);
+    std::memcpy(aligned.mutable_data(), data, aligned.bytes());
+    data = aligned.data();
+  }
+  return view_of(data, array.type(), shape);
+}
+
+void fill(const at::Tensor& weight, const PlacedWeight& from, const HfWeights& weights) {
+  const Array& array = from.array;
+  if (array.count() == 0) return;
+  Array aligned;
+  if (array.shape().empty()) {
+    Array one(array.type(), {1}, array.data(), array.owner());
+    weight.view({1}).copy_(rows_of(one, 0, 1, aligned));
+    return;
+  }
+  const at::Tensor to = from.transposed ? weight.t() : weight;
+  const int64_t rows = array.shape()[0];
+  const auto row_bytes = static_cast<int64_t>(array.bytes()) / rows;
+  const int64_t step = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const int64_t end = std::min(rows, begin + step);
+    to.narrow(0, begin, end - begin).copy_(rows_of(array, begin, end, aligned));
+    weights.forget(
+        {array.data() + begin * row_bytes, static_cast<size_t>(row_bytes * (end - begin))});
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> load_weights(const std::vector<Parameter>& into, const HfWeights& weights,
+                                      const HfNames& names, const std::string& model) {
+  std::vector<WantedWeight> wanted;
+  for (const Parameter& item : into) {
+    wanted.push_back({item.name, type_of(item.local), item.local.sizes().vec()});
+  }
+  WeightPlan plan = plan_weights(wanted, weights, names, model);
+  const at::NoGradGuard no_grad;
+  for (const PlacedWeight& placed : plan.placed) fill(into[placed.wanted].local, placed, weights);
+  return std::move(plan.fresh);
+}
+
+void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
+                     const std::string& name) {
+  std::vector<Parameter> own = parameters_of(model);
+  for (Parameter& buffer : buffers_of(model)) own.push_back(std::move(buffer));
+  const std::vector<std::string> fresh = load_weights(own, HfWeights(folder), names, name);
+  if (!fresh.empty()) warn(accel::text("not in '{}' and new: {}", folder, quoted_list(fresh)));
+}
+
+}  // namespace accel

@@ -1,0 +1,36 @@
+// Linear layer with an optional low-rank adapter.
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+
+#include "models/lora/lora_options.h"
+
+namespace accel {
+
+/// A projects to the rank; B, initially zero, projects back.
+struct AdapterPair {
+  torch::nn::Linear a, b;
+};
+
+/// Initializes A with the same random numbers as PEFT.
+AdapterPair make_adapter(int64_t inputs, int64_t outputs, int64_t rank);
+
+/// torch::nn::Linear plus scale * B(A(dropout(x))) of its adapter. Both have PEFT's parameter
+/// names.
+class AdaptedLinearImpl : public torch::nn::LinearImpl {
+ public:
+  using torch::nn::LinearImpl::LinearImpl;
+
+  at::Tensor forward(const at::Tensor& x);
+  /// At most once.
+  void adapt(const LoraOptions& lora);
+  bool is_adapted() const { return !lora_a_.is_empty(); }
+
+ private:
+  torch::nn::Linear lora_a_{nullptr}, lora_b_{nullptr};
+  double dropout_ = 0;
+  double scale_ = 0;
+};
+TORCH_MODULE(AdaptedLinear);
+
+}  // namespace accel

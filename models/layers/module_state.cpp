@@ -1,0 +1,98 @@
+#include "models/layers/module_state.h"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/api/model.h"
+#include "core/base/text.h"
+#include "core/recipe/name_pattern.h"
+
+namespace accel {
+namespace {
+
+template <class Dict>
+std::vector<Parameter> once_each(const Dict& tensors) {
+  std::vector<Parameter> out;
+  std::set<const void*> seen;
+  for (const auto& item : tensors) {
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      out.push_back({item.key(), item.value()});
+    }
+  }
+  return out;
+}
+
+bool is_frozen_batch_norm(torch::nn::Module& module) {
+  const bool is_norm = module.as<torch::nn::BatchNorm1d>() || module.as<torch::nn::BatchNorm2d>() ||
+                       module.as<torch::nn::BatchNorm3d>();
+  if (!is_norm || module.parameters(false).empty()) return false;
+  for (const at::Tensor& parameter : module.parameters(false)) {
+    if (parameter.requires_grad()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Parameter> parameters_of(Model& model) {
+  return once_each(model.module().named_parameters());
+}
+
+std::vector<Parameter> buffers_of(Model& model) {
+  return once_each(model.module().named_buffers());
+}
+
+void move_to(Model& model, at::Device device) {
+  model.module().to(device);
+}
+
+void set_training(Model& model, bool training) {
+  model.module().train(training);
+  if (!training) return;
+  for (const auto& module : model.module().modules(false)) {
+    if (is_frozen_batch_norm(*module)) module->eval();
+  }
+}
+
+namespace {
+
+std::vector<std::string> unfrozen_names(const std::vector<Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const Parameter& item : parameters) names.push_back(item.name);
+  return names;
+}
+
+}  // namespace
+
+void freeze_parameters(Model& model, const std::vector<std::string>& patterns, const Span& where) {
+  if (patterns.empty()) return;
+  const std::vector<Parameter> parameters = parameters_of(model);
+  std::vector<at::Tensor> frozen;
+  Diagnostics problems;
+  for (const std::string& pattern : patterns) {
+    const size_t before = frozen.size();
+    for (const Parameter& item : parameters) {
+      if (name_matches(pattern, item.name)) frozen.push_back(item.local);
+    }
+    if (frozen.size() > before) continue;
+    const UnmatchedPattern unmatched = {pattern, "parameter", unfrozen_names(parameters)};
+    problems.error(where, unmatched.message(), unmatched.hint());
+  }
+  problems.check();
+  const bool some_left = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+    const auto same = [&](const at::Tensor& tensor) { return tensor.is_same(item.local); };
+    return item.local.requires_grad() && std::none_of(frozen.begin(), frozen.end(), same);
+  });
+  if (!some_left) {
+    throw RecipeError({{where, "'freeze' leaves no parameter to train",
+                        text("narrow its patterns so that some of the {} parameters stay out",
+                             parameters.size())}});
+  }
+  for (const at::Tensor& tensor : frozen) tensor.set_requires_grad(false);
+  set_training(model, true);
+}
+
+}  // namespace accel

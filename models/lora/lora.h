@@ -1,0 +1,29 @@
+// Low-rank adapters (LoRA) of models.
+#pragma once
+
+#include "core/recipe/node.h"
+#include "models/hf/hf_weights.h"
+#include "models/lora/lora_options.h"
+
+namespace accel {
+
+class Model;
+
+/// Properties of the model's family.
+struct LoraPlace {
+  HfNames names;
+  bool generates;  ///< language model: the head is not trained by default
+  Node section;    ///< the recipe's section, for errors
+};
+
+/// Adds adapters to the linear layers that match `target_modules`, loads their weights if `lora`
+/// names a folder, and freezes all other parameters except `modules_to_save`. Throws RecipeError
+/// for patterns without a match, DataError for mismatched weights.
+void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place);
+
+/// `modules_to_save` as parameter patterns; by default the heads, unless the model is a language
+/// model.
+std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& names,
+                                      bool generates);
+
+}  // namespace accel

@@ -1,0 +1,53 @@
+// PEFT adapter folders: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "models/hf/hf_config.h"
+#include "models/hf/hf_weights.h"
+#include "models/lora/lora_options.h"
+
+namespace accel {
+
+inline constexpr auto kAdapterConfig = "adapter_config.json";
+inline constexpr auto kAdapterWeights = "adapter_model.safetensors";
+/// PEFT's prefix of parameter names.
+inline constexpr auto kAdapterPrefix = "base_model.model.";
+/// Suffixes of the two matrices of a layer's adapter.
+inline constexpr auto kLoraA = ".lora_A.weight";
+inline constexpr auto kLoraB = ".lora_B.weight";
+
+/// Whether a parameter belongs to an adapter.
+bool is_of_adapter(const std::string& name);
+
+/// Throws DataError.
+HfConfig read_adapter_config(const std::string& folder);
+
+/// The weights by the model's names. Throws DataError.
+HfWeights read_adapter_weights(const std::string& folder);
+
+struct AdapterParts {
+  std::vector<std::string> targets;  ///< linear layers with an adapter
+  std::vector<std::string> others;   ///< other weights in the folder
+};
+
+/// The layers and weights of an adapter folder, by the model's names. Throws DataError.
+AdapterParts read_adapter_parts(const std::string& folder, const HfNames& names);
+
+/// `given` completed by the options of the PEFT adapter that it names; unchanged without one.
+/// `node` is its section, at which errors and conflicts are reported.
+LoraOptions with_adapter(const LoraOptions& given, const HfNames& names, const Node& node,
+                         Reading& reading);
+
+/// The adapter's weights among a model's, by the model's names.
+std::vector<NamedArray> adapter_weights(const std::vector<NamedArray>& weights,
+                                        const LoraOptions& lora);
+
+/// adapter_config.json of an adapter with these weights. `base` is the folder of the base model, or
+/// "".
+nlohmann::json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adapter,
+                              const HfNames& names, const std::string& base);
+
+}  // namespace accel

@@ -1,0 +1,247 @@
+#include "parallel/c10d_group.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <algorithm>
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+/// The first line of c10d's message, without the source location before it.
+std::string plain_text(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
+  return place == line.npos ? line : line.substr(place + 2);
+}
+
+bool tells_of_time(const std::string& text) {
+  for (const char* words : {"timed out", "Timed out", "timeout", "Timeout"}) {
+    if (text.find(words) != text.npos) return true;
+  }
+  return false;
+}
+
+c10d::ReduceOp::RedOpType c10d_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::kMax:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::kMin:
+      return c10d::ReduceOp::MIN;
+  }
+  throw std::logic_error("unknown reduction");
+}
+
+class C10dGroup final : public Communicator {
+ public:
+  C10dGroup(const StorePtr& store, const GroupOptions& options)
+      : Communicator(options.rank, options.world),
+        options_(options),
+        store_(store),
+        host_(make_gloo_backend(prefixed("gloo"), options)) {
+    if (options.device_backend) device_ = options.device_backend(prefixed("device"), options);
+  }
+
+  std::unique_ptr<Pending> start_messages(const std::vector<Message>& messages,
+                                          const char* purpose) override {
+    if (messages.empty())
+      return std::make_unique<Messages>(std::vector<std::unique_ptr<Pending>>());
+    c10d::Backend& backend = backend_of(messages.front().tensor);
+    // NCCL runs the messages of a coalesced group concurrently; Gloo's are concurrent anyhow.
+    const bool coalesced = backend.supportsCoalescing();
+    std::vector<std::unique_ptr<Pending>> started;
+    if (coalesced) backend.startCoalescing();
+    for (const Message& message : messages) {
+      std::unique_ptr<Pending> pending = begin(purpose, [&] {
+        std::vector<at::Tensor> tensors = {message.tensor};
+        const auto peer = static_cast<int>(message.peer);
+        return message.kind == Message::Kind::kSend ? backend.send(tensors, peer, kMessageTag)
+                                                    : backend.recv(tensors, peer, kMessageTag);
+      });
+      if (!coalesced) started.push_back(std::move(pending));
+    }
+    if (coalesced) started.push_back(begin(purpose, [&] { return backend.endCoalescing(); }));
+    return std::make_unique<Messages>(std::move(started));
+  }
+
+  std::unique_ptr<Pending> start_all_reduce(at::Tensor tensor, ReduceOp op,
+                                            const char* purpose) override {
+    return begin(purpose, [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::AllreduceOptions wanted;
+      wanted.reduceOp = c10d_op(op);
+      return backend_of(tensor).allreduce(tensors, wanted);
+    });
+  }
+
+  void broadcast(at::Tensor tensor, int64_t root, const char* purpose) override {
+    begin(purpose, [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::BroadcastOptions wanted;
+      wanted.rootRank = root;
+      return backend_of(tensor).broadcast(tensors, wanted);
+    })->wait();
+  }
+
+  std::unique_ptr<Pending> start_all_gather(at::Tensor out, const at::Tensor& in,
+                                            const char* purpose) override {
+    return begin(purpose, [&] {
+      at::Tensor all = out.view({-1}), own = in.reshape({-1});
+      return backend_of(in)._allgather_base(all, own);
+    });
+  }
+
+  std::unique_ptr<Pending> start_reduce_scatter(at::Tensor out, const at::Tensor& in, ReduceOp op,
+                                                const char* purpose) override {
+    return begin(purpose, [&] {
+      at::Tensor own = out.view({-1}), all = in.view({-1});
+      c10d::ReduceScatterOptions wanted;
+      wanted.reduceOp = c10d_op(op);
+      return backend_of(in)._reduce_scatter_base(own, all, wanted);
+    });
+  }
+
+  std::unique_ptr<Pending> start_all_to_all(at::Tensor out, const at::Tensor& in,
+                                            const std::vector<int64_t>& out_rows,
+                                            const std::vector<int64_t>& in_rows,
+                                            const char* purpose) override {
+    return begin(purpose, [&] {
+      at::Tensor to = out, from = in;
+      std::vector<int64_t> out_sizes = out_rows, in_sizes = in_rows;
+      return backend_of(in).alltoall_base(to, from, out_sizes, in_sizes);
+    });
+  }
+
+  void barrier(const char* purpose) override {
+    begin(purpose, [&] { return host_->barrier(); })->wait();
+  }
+
+  std::unique_ptr<Communicator> split(const Partition& partition) override {
+    const std::vector<int64_t>& ranks = own_group(partition);
+    GroupOptions options = options_;
+    options.world = static_cast<int64_t>(ranks.size());
+    options.rank = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+    const std::string name = accel::text("split {}/{}", splits_++, ranks.front());
+    return std::make_unique<C10dGroup>(prefixed(name), options);
+  }
+
+ private:
+  /// Of every message: a pair's messages are matched in the order of their calls.
+  static constexpr int kMessageTag = 0;
+
+  class Messages final : public Pending {
+   public:
+    explicit Messages(std::vector<std::unique_ptr<Pending>> started)
+        : started_(std::move(started)) {}
+    void wait() override {
+      for (const std::unique_ptr<Pending>& message : started_) message->wait();
+    }
+
+   private:
+    std::vector<std::unique_ptr<Pending>> started_;
+  };
+
+  class InFlight final : public Pending {
+   public:
+    InFlight(C10dGroup& group, WorkPtr work, const char* purpose, int64_t sequence)
+        : group_(group), work_(std::move(work)), purpose_(purpose), sequence_(sequence) {}
+
+    void wait() override {
+      RECORD_FUNCTION(std::string("wait for ") + purpose_, {});
+      if (group_.options_.watch) group_.options_.watch->entered(purpose_, sequence_);
+      group_.guarded(purpose_, sequence_, [this] { work_->wait(); });
+      if (group_.options_.watch) group_.options_.watch->left();
+    }
+
+   private:
+    C10dGroup& group_;
+    WorkPtr work_;
+    const char* purpose_;
+    int64_t sequence_;
+  };
+
+  StorePtr prefixed(const std::string& name) const {
+    return c10::make_intrusive<c10d::PrefixStore>(name, store_);
+  }
+
+  c10d::Backend& backend_of(const at::Tensor& tensor) const {
+    if (tensor.is_cpu()) return *host_;
+    if (!device_) throw std::logic_error("the group has no backend for " + tensor.device().str());
+    return *device_;
+  }
+
+  template <class Start>
+  std::unique_ptr<Pending> begin(const char* purpose, Start start) {
+    RECORD_FUNCTION(std::string("start ") + purpose, {});
+    const int64_t sequence = ++sequence_;
+    if (options_.watch) options_.watch->entered(purpose, sequence);
+    WorkPtr work;
+    guarded(purpose, sequence, [&] { work = start(); });
+    if (options_.watch) options_.watch->left();
+    return std::make_unique<InFlight>(*this, std::move(work), purpose, sequence);
+  }
+
+  /// Runs a call of a collective; converts c10d's exceptions to Error.
+  template <class Part>
+  void guarded(const char* purpose, int64_t sequence, Part part) {
+    try {
+      part();
+    } catch (const std::exception& error) {
+      const std::string place = accel::text("in collective {} '{}'", sequence, purpose);
+      if (tells_of_time(error.what())) {
+        throw Error(
+            ExitCode::kTimeout,
+            accel::text("rank {} waited for other ranks longer than 'accelerator.timeout' {}",
+                        options_.global_rank, place),
+            "find the rank that does not respond, or raise the timeout");
+      }
+      throw Error(ExitCode::kRank,
+                  accel::text("rank {} lost another rank {}: {}", options_.global_rank, place,
+                              plain_text(error.what())),
+                  "its own log has the cause");
+    }
+  }
+
+  GroupOptions options_;
+  StorePtr store_;
+  BackendPtr host_;
+  BackendPtr device_;  ///< null on the CPU
+  int64_t sequence_ = 0;
+  int64_t splits_ = 0;
+};
+
+}  // namespace
+
+BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options) {
+  try {
+    auto gloo = c10d::ProcessGroupGloo::Options::create(
+        std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1e3)));
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.host));
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.rank),
+                                                       static_cast<int>(options.world), gloo);
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::kRank,
+                text("rank {} cannot connect to the others from '{}': {}", options.global_rank,
+                     options.host, plain_text(error.what())),
+                "allow connections between the machines on all ports");
+  }
+}
+
+std::unique_ptr<Communicator> make_c10d_group(const StorePtr& store, const GroupOptions& options) {
+  return std::make_unique<C10dGroup>(store, options);
+}
+
+}  // namespace accel

@@ -1,0 +1,49 @@
+// Communicator over c10d, PyTorch's collectives: Gloo on the CPU, another backend on devices.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace accel {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+
+struct GroupOptions;
+
+/// Makes the backend of a device, by rendezvous in the store.
+using BackendMaker = std::function<BackendPtr(const StorePtr&, const GroupOptions&)>;
+
+struct GroupOptions {
+  int64_t rank = 0;
+  int64_t world = 1;
+  int64_t global_rank = 0;  ///< in the group of all ranks, for error messages
+  double timeout = 600;     ///< of a collective, in seconds
+  RankWatch* watch = nullptr;
+  std::string host;                  ///< this machine's address for the other ranks
+  BackendMaker device_backend = {};  ///< for tensors on devices; null: CPU only
+};
+
+/// Makes the Gloo backend by rendezvous in the store. Throws Error.
+BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options);
+
+/// Connects the ranks by rendezvous in the store: Gloo for CPU tensors, `device_backend` for
+/// others. Throws Error.
+std::unique_ptr<Communicator> make_c10d_group(const StorePtr& store, const GroupOptions& options);
+
+/// Verifies before each collective that all ranks call the same one, with an additional small
+/// collective. Ranks that differ in operation, purpose, type or shape all throw Error (kRank) with
+/// every rank's call; without the check they would hang or mix up data.
+std::unique_ptr<Communicator> make_checked(std::unique_ptr<Communicator> group);
+
+}  // namespace accel

@@ -1,0 +1,48 @@
+// Joins independently started processes to a group of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/environment.h"
+#include "parallel/c10d_group.h"
+#include "parallel/communicator.h"
+#include "parallel/rendezvous/launcher_channel.h"
+#include "parallel/rendezvous/rank_info.h"
+
+namespace accel {
+
+struct JoinRequest {
+  int64_t rank = 0;
+  int64_t world = 1;
+  std::string address = "127.0.0.1";  ///< of rank 0's store
+  int port = 0;
+  std::optional<int> listen_fd;  ///< rank 0's listening socket, if already open; owned
+  bool external_store = false;   ///< served by another process, such as torchrun
+  std::string group;             ///< distinguishes successive groups in one store
+  double join_timeout = 120;     ///< seconds for all ranks to join
+  double timeout = 600;          ///< of a collective, in seconds
+  std::string recipe;            ///< must be the same on all ranks
+  std::string build;             ///< must be the same on all ranks
+  bool checked = false;          ///< make_checked()
+  std::function<void(const std::string&)> report_waiting =
+      {};                            ///< called with a line every 5 s of waiting
+  RankWatch* watch = nullptr;        ///< outlives the group; may be null
+  BackendMaker device_backend = {};  ///< for tensors on devices; null: CPU only
+};
+
+/// The request of a rank that accel-run's launcher (`channel`), torchrun, mpirun or srun has
+/// started. Without a launcher or torchrun, which serve the store, rank 0 listens at the main
+/// address. Throws Error.
+JoinRequest join_request(const RankInfo& rank, const std::optional<LauncherChannel>& channel,
+                         const EnvironmentLookup& lookup);
+
+/// Joins the other ranks; returns when all have joined with the same run. Throws Error: kTimeout
+/// with the missing ranks, kRecipe when ranks differ in number of ranks, recipe or build, or two
+/// processes have the same rank.
+std::unique_ptr<Communicator> join(const JoinRequest& request);
+
+}  // namespace accel

@@ -1,0 +1,121 @@
+#include "parallel/mesh.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace accel {
+namespace {
+
+/// Rows of each rank but the last ones, of `rows` divided over `ranks`.
+int64_t rows_per_rank(int64_t rows, int64_t ranks) {
+  return (rows + ranks - 1) / ranks;
+}
+
+/// First row and number of rows of a rank.
+std::pair<int64_t, int64_t> rows_of(int64_t rows, const Communicator& group) {
+  const int64_t each = rows_per_rank(rows, group.world());
+  const int64_t first = std::min(rows, each * group.rank());
+  return {first, std::min(rows - first, each)};
+}
+
+/// The tensors of all ranks along `dim`, of `rows` rows together. Padding is at the end, since only
+/// the last ranks have fewer rows than the others.
+at::Tensor gather_along(Communicator& group, const at::Tensor& share, int64_t dim, int64_t rows) {
+  const at::Tensor own = share.movedim(dim, 0);
+  std::vector<int64_t> shape = own.sizes().vec();
+  shape.front() = rows_per_rank(rows, group.world());
+  const at::Tensor padded = share.new_zeros(shape);
+  padded.narrow(0, 0, own.size(0)).copy_(own);
+  return group.all_gather(padded, "shares of a tensor")
+      .flatten(0, 1)
+      .narrow(0, 0, rows)
+      .movedim(0, dim);
+}
+
+/// The ranks that differ along one axis alone, `stride` apart, for every combination of the others.
+Partition groups_along(int64_t world, int64_t stride, int64_t size) {
+  Partition groups;
+  for (int64_t first = 0; first < world; ++first) {
+    if (first / stride % size != 0) continue;
+    std::vector<int64_t>& group = groups.emplace_back();
+    for (int64_t i = 0; i < size; ++i) group.push_back(first + i * stride);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Communicator& Mesh::along(Axis axis) const {
+  switch (axis) {
+    case Axis::kPipeline:
+      return *pipeline;
+    case Axis::kData:
+      return *data;
+    case Axis::kShard:
+      return *shard;
+    case Axis::kContext:
+      return *context;
+    case Axis::kTensor:
+      return *tensor;
+  }
+  throw std::logic_error("unknown axis");
+}
+
+Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
+  Mesh mesh;
+  mesh.world = std::move(world);
+  const std::array axes = {std::pair(&mesh.tensor, sizes.tensor),
+                           std::pair(&mesh.context, sizes.context),
+                           std::pair(&mesh.shard, sizes.shard), std::pair(&mesh.data, sizes.data),
+                           std::pair(&mesh.pipeline, sizes.pipeline)};
+  int64_t product = 1;
+  for (const auto& axis : axes) product *= axis.second;
+  const int64_t ranks = mesh.world->world();
+  if (product != ranks) throw std::logic_error("the sizes of a mesh do not match its ranks");
+  int64_t stride = 1;
+  for (const auto& [group, size] : axes) {
+    if (size == ranks) {
+      *group = mesh.world;
+    } else if (size > 1) {
+      *group = mesh.world->split(groups_along(ranks, stride, size));
+    }
+    stride *= size;
+  }
+  return mesh;
+}
+
+Mesh data_parallel_mesh(std::shared_ptr<Communicator> world) {
+  const int64_t ranks = world->world();
+  return make_mesh(std::move(world), {.data = ranks});
+}
+
+at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
+  if (parameter.is_replicated()) return parameter.local;
+  Shape shape = parameter.global;
+  std::vector<int64_t> rows;  // along each placement's dimension, before it divides them
+  for (const Placement& placement : parameter.placements) {
+    int64_t& size = shape.at(static_cast<size_t>(placement.dim));
+    rows.push_back(size);
+    size = rows_of(size, mesh.along(placement.axis)).second;
+  }
+  at::Tensor whole = parameter.local.detach();
+  for (size_t i = rows.size(); i-- > 0;) {
+    const Placement& placement = parameter.placements[i];
+    whole = gather_along(mesh.along(placement.axis), whole, placement.dim, rows[i]);
+  }
+  return whole.contiguous();
+}
+
+at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& placements,
+                    const Mesh& mesh) {
+  at::Tensor share = whole;
+  for (const Placement& placement : placements) {
+    const auto [first, rows] = rows_of(share.size(placement.dim), mesh.along(placement.axis));
+    share = share.narrow(placement.dim, first, rows);
+  }
+  return share;
+}
+
+}  // namespace accel

@@ -1,0 +1,51 @@
+// The mesh of ranks: how a model, its optimizer state and its data are divided over processes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/api/parameter.h"
+#include "parallel/communicator.h"
+
+namespace accel {
+
+/// This rank's communicator for each axis, outermost first; an axis of size 1 is a SingleProcess.
+/// Batch arithmetic, the loader, metrics and random streams go by `data`; what all ranks agree on,
+/// such as the end of a run or a checkpoint, goes by `world`.
+struct Mesh {
+  std::shared_ptr<Communicator> world = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> pipeline = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> shard = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> context = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> tensor = std::make_shared<SingleProcess>();
+
+  Communicator& along(Axis axis) const;
+};
+
+/// Number of ranks along each axis.
+struct MeshSizes {
+  int64_t pipeline = 1;
+  int64_t data = 1;
+  int64_t shard = 1;
+  int64_t context = 1;
+  int64_t tensor = 1;
+};
+
+/// Divides the ranks of `world`; their product is its number of ranks. Ranks are numbered with the
+/// innermost axis fastest, so that the ranks that communicate most are neighbours. All ranks call
+/// it. Throws std::logic_error when the product differs.
+Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes);
+
+/// All ranks of `world` hold the whole model and share the batch.
+Mesh data_parallel_mesh(std::shared_ptr<Communicator> world);
+
+/// The whole tensor on every rank, contiguous; `local` itself where it is replicated. All ranks of
+/// the parameter's axes call it.
+at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh);
+
+/// This rank's share of a whole tensor: a view.
+at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& placements,
+                    const Mesh& mesh);
+
+}  // namespace accel

@@ -1,0 +1,26 @@
+#include "parallel/strategy.h"
+
+#include "parallel/gradients.h"
+
+namespace accel {
+namespace {
+
+class Single final : public Strategy {};
+
+}  // namespace
+
+at::Tensor Strategy::gradient_norm(std::span<const Parameter> parameters) const {
+  return accel::gradient_norm(parameters);
+}
+
+at::Tensor Strategy::clip_grad_norm(std::span<const Parameter> parameters, double max_norm) const {
+  at::Tensor norm = gradient_norm(parameters);
+  scale_to_norm(parameters, norm, max_norm);
+  return norm;
+}
+
+std::unique_ptr<Strategy> make_single() {
+  return std::make_unique<Single>();
+}
+
+}  // namespace accel

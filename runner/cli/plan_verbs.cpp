@@ -1,0 +1,180 @@
+// plan and estimate-memory.
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "formats/tensors/weight_shards.h"
+#include "models/hf/hf_weights.h"
+#include "runner/cli/cli.h"
+#include "runner/cli/load_recipe.h"
+#include "runner/launch/memory_limits.h"
+#include "runner/plan/forecast.h"
+#include "runner/plan/plan_text.h"
+#include "track/system_metrics.h"
+
+namespace accel {
+namespace {
+
+/// Of "1,2,8". Throws Error.
+std::vector<int64_t> ranks_of(const std::string& list) {
+  std::vector<int64_t> ranks;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    const std::optional<int64_t> number = parse_integer({word}).value;
+    constexpr int64_t kMost = 1 << 20;
+    if (!number || *number < 1 || *number > kMost) {
+      throw Error(ExitCode::kRecipe,
+                  text("'--ranks' has '{}', which is not a number of ranks", word),
+                  "give numbers such as '--ranks 1,2,8'");
+    }
+    ranks.push_back(*number);
+  }
+  if (ranks.empty()) {
+    throw Error(ExitCode::kRecipe, "'--ranks' is empty", "give numbers such as '--ranks 1,2,8'");
+  }
+  return ranks;
+}
+
+std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRecipe& loaded,
+                               const PlanPage& page, const Plan& plan) {
+  const Replan replan = [&](const std::vector<std::string>& overrides) -> std::optional<Plan> {
+    RecipeArguments changed = arguments;
+    changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
+    try {
+      const LoadedRecipe other = load_recipe(changed);
+      return make_plan(other.options, other.resolved, components(), plan.data, plan.batches.world);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  return advise(loaded.options, plan, page.process, page.available, replan);
+}
+
+ExitCode print_metric_names(const LoadedRecipe& loaded) {
+  const DataSchema data = open_data(loaded.options, loaded.resolved, components());
+  const int64_t world = loaded.options.accelerator.num_processes.value_or(1);
+  const Plan plan = make_plan(loaded.options, loaded.resolved, components(), data, world);
+  for (const std::string& name : plan.names) say(name);
+  if (!loaded.options.log.system) return ExitCode::kDone;
+  for (const auto& [name, value] : SystemMetrics(".").measure()) say(name);
+  return ExitCode::kDone;
+}
+
+ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks, bool names) {
+  const LoadedRecipe loaded = load_runnable(arguments);
+  if (names) return print_metric_names(loaded);
+  report_layers(arguments, loaded);
+  const auto processes = loaded.options.accelerator.num_processes;
+  const std::vector<int64_t> worlds =
+      ranks.empty() ? std::vector<int64_t>{processes.value_or(1)} : ranks_of(ranks);
+  const DataSchema data = open_data(loaded.options, loaded.resolved, components());
+  PlanPage page;
+  page.name = arguments.path;
+  page.model = loaded.options.model.type;
+  page.process = static_cast<int64_t>(resident_mib().value_or(0) * (1 << 20)) + kTorchRuntimeBytes;
+  page.available = available_memory();
+  for (const int64_t world : worlds) {
+    page.plans.push_back(make_plan(loaded.options, loaded.resolved, components(), data, world));
+  }
+  page.step_seconds = known_step_seconds("runs/" + loaded.options.name, page.plans.front().batches);
+  for (const std::string& line : plan_lines(page)) say(line);
+  if (fits(page)) return ExitCode::kDone;
+  for (const Plan& plan : page.plans) {
+    if (rank_bytes(page, plan) <= page.available) continue;
+    for (const std::string& line : advice_lines(advice_for(arguments, loaded, page, plan))) {
+      say(line);
+    }
+    break;
+  }
+  return ExitCode::kMemory;
+}
+
+/// Bytes of a parameter, and of its training state with Adam; 0: not trainable in this type.
+struct NumberType {
+  double stored;
+  double trained;
+};
+
+/// As Accelerate counts: for float32 weights, gradients and two moments; for float16 only the
+/// largest item, the moments in float32.
+const std::map<std::string, NumberType>& number_types() {
+  static const std::map<std::string, NumberType> kTypes = {
+      {"float32", {4, 16}}, {"float16", {2, 8}}, {"int8", {1, 0}}, {"int4", {0.5, 0}}};
+  return kTypes;
+}
+
+std::string size_cell(double bytes) {
+  constexpr std::array kUnits = {"bytes", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.2f %s", bytes, kUnits[unit]);
+  return text.data();
+}
+
+void print_row(const std::array<std::string, 4>& cells) {
+  std::array<char, 128> line;
+  std::snprintf(line.data(), line.size(), "%-8s  %14s  %12s  %19s\n", cells[0].c_str(),
+                cells[1].c_str(), cells[2].c_str(), cells[3].c_str());
+  std::cout << line.data();
+}
+
+std::vector<std::string> estimate_types() {
+  return {"float32", "float16", "int8", "int4"};
+}
+
+ExitCode estimate_verb(const std::string& folder, const std::vector<std::string>& types) {
+  const HfWeights weights(folder);
+  const ModelSizes sizes = model_sizes(weights.tensors());
+  std::cout << "memory for '" << folder << "': " << sizes.total
+            << " numbers, the largest layer is '" << sizes.largest_layer << "'\n";
+  print_row({"dtype", "largest layer", "total size", "training using Adam"});
+  for (const std::string& name : types.empty() ? estimate_types() : types) {
+    const NumberType& type = number_types().at(name);
+    const auto total = static_cast<double>(sizes.total);
+    print_row({name, size_cell(static_cast<double>(sizes.largest) * type.stored),
+               size_cell(total * type.stored),
+               type.trained > 0 ? size_cell(total * type.trained) : "N/A"});
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_plan_verb(VerbTable& verbs) {
+  struct PlanArguments {
+    RecipeArguments recipe;
+    std::string ranks;
+    bool names = false;
+  };
+  const auto to = std::make_shared<PlanArguments>();
+  CLI::App& verb =
+      verbs.add("plan", "estimate memory and compute without training",
+                verbs.with_torch([to] { return plan_verb(to->recipe, to->ranks, to->names); }));
+  verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
+  verb.add_flag("--names", to->names, "only print the names of the metrics that the run logs");
+  verbs.add_recipe(verb, to->recipe, "a recipe");
+  add_config(verb, to->recipe.config);
+}
+
+void add_estimate_verb(VerbTable& verbs) {
+  struct EstimateArguments {
+    std::string folder;
+    std::vector<std::string> types;
+  };
+  const auto to = std::make_shared<EstimateArguments>();
+  CLI::App& verb = verbs.add("estimate-memory", "estimate the memory of a Hugging Face model",
+                             [to] { return estimate_verb(to->folder, to->types); });
+  verb.add_option("model", to->folder, "a model folder")->required();
+  verb.add_option("--dtypes", to->types, "float32, float16, int8, int4; default: all")
+      ->check(CLI::IsMember(estimate_types()));
+}
+
+}  // namespace accel

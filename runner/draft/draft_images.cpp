@@ -1,0 +1,228 @@
+// Drafts for images: class folders, a .tar of them, and IDX files.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "data/datasets/image/image_files.h"
+#include "formats/image/image.h"
+#include "formats/records/idx.h"
+#include "runner/draft/recipe_draft.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kImagesToOpen = 20;
+constexpr size_t kClassesToPrint = 12;
+constexpr int64_t kLargestSide = 64;
+
+/// Statistics of a folder or .tar of images.
+struct SniffedImages {
+  std::string train;                       ///< folder of the training split; empty: everything
+  std::string eval;                        ///< folder of the eval split; empty: none
+  std::map<std::string, int64_t> classes;  ///< training images by class
+  int64_t count = 0;                       ///< of training images
+  int64_t opened = 0;
+  std::optional<ImageSize> first_size;
+  int64_t side = 0;       ///< longest side of the opened images
+  bool same_size = true;  ///< of the opened images
+};
+
+/// Null without images in that folder.
+std::unique_ptr<ImageFiles> images_in(const std::string& path, const std::string& split) {
+  if (fs::is_directory(path) && !fs::is_directory(fs::path(path) / split)) return nullptr;
+  try {
+    return open_image_files(path, split);
+  } catch (const DataError&) {
+    if (split.empty()) throw;
+    return nullptr;
+  }
+}
+
+/// The first of `names` that is a folder with images, or "".
+std::string first_with_images(const std::string& path, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (images_in(path, name)) return name;
+  }
+  return "";
+}
+
+/// Images by the first folder of their path. Throws DataError for images outside of folders.
+std::map<std::string, int64_t> count_by_class(const ImageFiles& images, const std::string& path) {
+  std::map<std::string, int64_t> classes;
+  for (const ImageFile& file : images.files()) {
+    const size_t slash = file.path.find('/');
+    if (slash == std::string::npos) {
+      throw DataError(text("the images in '{}' are not in class folders", path),
+                      "use one folder per class: cat/1.jpg, dog/1.jpg");
+    }
+    ++classes[file.path.substr(0, slash)];
+  }
+  return classes;
+}
+
+void read_sizes(const ImageFiles& images, SniffedImages& found) {
+  const auto count = static_cast<int64_t>(images.files().size());
+  const int64_t step = std::max<int64_t>(1, count / kImagesToOpen);
+  for (int64_t i = 0; i < count; i += step) {
+    const ImageSize size = image_size(images.read(i).view, images.name(i));
+    if (!found.first_size) found.first_size = size;
+    ++found.opened;
+    found.same_size = found.same_size && size == *found.first_size;
+    found.side = std::max({found.side, size.height, size.width});
+  }
+}
+
+SniffedImages sniff_images(const std::string& path) {
+  SniffedImages found;
+  found.train = first_with_images(path, {"train", "training"});
+  if (!found.train.empty()) {
+    found.eval = first_with_images(path, {"val", "valid", "validation", "test", "dev", "eval"});
+  }
+  const std::unique_ptr<ImageFiles> images = images_in(path, found.train);
+  found.classes = count_by_class(*images, path);
+  found.count = static_cast<int64_t>(images->files().size());
+  if (found.classes.size() < 2) {
+    throw DataError(
+        text("'{}' has images of one class only, '{}'", path, found.classes.begin()->first),
+        "use one folder per class, at least two: cat/1.jpg, dog/1.jpg");
+  }
+  read_sizes(*images, found);
+  if (!found.eval.empty()) read_sizes(*images_in(path, found.eval), found);
+  return found;
+}
+
+bool is_resized(const SniffedImages& images) {
+  return !images.same_size || images.side > kLargestSide;
+}
+
+std::string classes_text(const std::map<std::string, int64_t>& classes) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : classes) {
+    if (parts.size() == kClassesToPrint) {
+      parts.push_back(text("and {} more", classes.size() - kClassesToPrint));
+      break;
+    }
+    parts.push_back(text("'{}' {}", printable(name), count));
+  }
+  return joined(parts);
+}
+
+/// Names the eval split, and the classes by which it differs.
+void note_eval_images(const std::string& path, const SniffedImages& images, RecipeDraft& draft) {
+  const std::unique_ptr<ImageFiles> files = images_in(path, images.eval);
+  const std::map<std::string, int64_t> classes = count_by_class(*files, path);
+  draft.findings.push_back(
+      text("eval: the {} images of folder '{}'", files->files().size(), images.eval));
+  for (const auto& [name, count] : classes) {
+    if (images.classes.contains(name)) continue;
+    throw DataError(text("folder '{}' has the class '{}', which has no training images",
+                         images.eval, printable(name)),
+                    "move its images, or add some to the training folder");
+  }
+}
+
+void add_image_findings(const fs::path& path, const SniffedImages& images, RecipeDraft& draft) {
+  draft.findings.push_back(
+      text("{} images by class: {}", images.count, classes_text(images.classes)));
+  draft.findings.push_back(
+      images.same_size ? text("sizes of {} opened images: equal, up to {} pixels a side",
+                              images.opened, images.side)
+                       : text("sizes of {} opened images: different, up to {} pixels a side",
+                              images.opened, images.side));
+  if (is_resized(images)) {
+    draft.findings.push_back(
+        "images are resized to 64 x 64, because all must have one size; 224 x 224 shows more and "
+        "is "
+        "slower");
+  }
+  if (images.train.empty()) {
+    hold_out(draft, images.count);
+  } else if (images.eval.empty()) {
+    draft.findings.push_back(text("training images: folder '{}'", images.train));
+    hold_out(draft, images.count);
+  } else {
+    note_eval_images(path.string(), images, draft);
+  }
+}
+
+std::vector<std::string> image_lines(const fs::path& path, const std::string& split,
+                                     const SniffedImages& images) {
+  const bool archive = fs::is_regular_file(path);
+  std::vector<std::string> lines = {
+      "type: image_folder",
+      "path: " + (archive ? in_data(path.filename().string()) : std::string("\"${vars.data}\""))};
+  if (!split.empty()) lines.push_back("split: " + split);
+  if (is_resized(images)) lines.push_back("size: [64, 64]  # all images must have one size");
+  return lines;
+}
+
+std::vector<std::string> idx_lines(const std::string& images) {
+  std::string labels = images;
+  labels.replace(labels.find("images"), 6, "labels").replace(labels.find("idx3"), 4, "idx1");
+  return {"type: idx", "images: " + in_data(images), "labels: " + in_data(labels)};
+}
+
+}  // namespace
+
+std::string no_images_reason(const fs::path& path) {
+  try {
+    open_image_files(path.string(), "");
+    return "";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+RecipeDraft draft_images(const fs::path& path) {
+  const SniffedImages images = sniff_images(path.string());
+  RecipeDraft draft;
+  draft.title = text("Classifies images into {} classes, from {} examples.", images.classes.size(),
+                     images.count);
+  draft.folder = fs::is_regular_file(path) ? folder_of(path) : path;
+  draft.model = {"type: resnet", "depth: 18", "embedding_size: 16  # 64 is standard, and slower"};
+  draft.task = "classification";
+  draft.metric = "accuracy";
+  add_image_findings(path, images, draft);
+  draft.train = image_lines(path, images.train, images);
+  if (!images.eval.empty()) draft.eval = image_lines(path, images.eval, images);
+  draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
+  draft.batch = batch_for(images.count, 64);
+  draft.others.push_back(
+      "fine-tuning a pretrained model: 'model: {type: auto, weights: FOLDER}' with a ResNet or ViT "
+      "of Hugging Face");
+  return draft;
+}
+
+bool is_idx_images(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.find("images") != std::string::npos && name.find("idx3") != std::string::npos;
+}
+
+RecipeDraft draft_idx(const fs::path& train) {
+  RecipeDraft draft;
+  const std::string name = train.filename().string();
+  draft.title = text("Classifies the images in {}.", printable(name));
+  draft.folder = folder_of(train);
+  draft.model = {"type: lenet", "dropout: 0.25"};
+  draft.task = "classification";
+  draft.metric = "accuracy";
+  draft.train = idx_lines(name);
+  const fs::path other = eval_file(train);
+  if (other.empty()) {
+    hold_out(draft, read_idx(train.string()).shape().front());
+  } else {
+    draft.eval = idx_lines(other.filename().string());
+    draft.findings.push_back(text("eval: the images of {}", printable(other.filename().string())));
+  }
+  draft.transform = {"- {type: normalize, mean: [0.13], std: [0.31]}"};
+  draft.until = "6 epochs";
+  return draft;
+}
+
+}  // namespace accel

@@ -1,0 +1,310 @@
+// Drafts for JSON rows: conversations, prompts with completions, labelled texts, documents, tagged
+// words.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "runner/draft/recipe_draft.h"
+#include "runner/draft/rows_plan.h"
+#include "runner/draft/text_model.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kTemplateTokens = 32;  ///< around the texts of a sample
+constexpr int64_t kBytesPerToken = 3;    ///< of a tokenizer trained on little text
+
+std::string field_type(const RowField& field) {
+  if (field.rows == 0) return "empty";
+  if (field.is(&RowField::texts)) {
+    const size_t distinct = field.values.counts.size();
+    const bool few = field.values.complete && static_cast<int64_t>(distinct) * 2 <= field.rows;
+    return few ? text("text, {} values", distinct) : "text";
+  }
+  if (field.is(&RowField::integers)) return "integer";
+  if (field.is(&RowField::numbers)) return "number";
+  if (field.is(&RowField::booleans)) return "boolean";
+  if (field.is(&RowField::lists_of_objects)) {
+    return text("list of objects: {}",
+                joined(field.keys, ", ", [](const auto& key) { return key.first; }));
+  }
+  if (field.is(&RowField::lists_of_texts)) return "list of texts";
+  if (field.is(&RowField::lists_of_integers)) return "list of integers";
+  return field.is(&RowField::objects) ? "object" : "mixed";
+}
+
+void add_row_findings(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const std::string name = printable(fs::path(rows.path).filename().string());
+  std::string seen = text("{}: {} rows{}", name, rows.rows, rows.array ? " in an array" : "");
+  seen += rows.looked_at == rows.rows
+              ? ", all looked at"
+              : text(", {} of them looked at, spread over the file", rows.looked_at);
+  draft.findings.push_back(std::move(seen));
+  std::vector<std::vector<std::string>> table = {{"field", "type", "missing", "use"}};
+  for (const RowField& field : rows.fields) {
+    const auto use = plan.uses.find(field.name);
+    table.push_back({printable(field.name), printable(field_type(field)),
+                     std::to_string(rows.readable() - field.rows),
+                     use == plan.uses.end() ? "not used" : use->second});
+  }
+  for (std::string& line : aligned_rows(table)) draft.findings.push_back("  " + line);
+  draft.findings.push_back(plan.reason);
+}
+
+/// Rows that the dataset refuses, among those looked at.
+int64_t refused_rows(const SniffedRows& rows, const RowsPlan& plan) {
+  std::vector<std::string> required = {plan.messages};
+  if (!plan.texts.empty()) required.push_back(plan.texts.front());
+  if (plan.kind != RowsKind::kText) required.push_back(plan.target);
+  int64_t missing = 0;
+  for (const std::string& name : required) {
+    const RowField* field = rows.find(name);
+    if (field) missing = std::max(missing, rows.readable() - field->rows + field->empty_texts);
+  }
+  return rows.unreadable + missing;
+}
+
+/// `on_bad_sample`, where rows that cannot be used were seen.
+void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const int64_t refused = refused_rows(rows, plan);
+  if (refused == 0) return;
+  if (!rows.first_unreadable.empty()) draft.findings.push_back(rows.first_unreadable);
+  if (plan.kind == RowsKind::kTagged) {
+    draft.findings.push_back(
+        text("{} rows lack words or tags or are not JSON: remove them, they end the run", refused));
+    return;
+  }
+  // The rows that were not looked at may have as many, and by chance more.
+  const int64_t most =
+      rows.looked_at == rows.rows ? refused : 2 * refused * rows.rows / rows.looked_at;
+  draft.findings.push_back(
+      text("{} rows lack a field or a text or are not JSON: up to {} are skipped and counted",
+           refused, most));
+  const std::string line = text("on_bad_sample: skip({})", most);
+  draft.train.push_back(line);
+  const bool same_file = plan.kind == RowsKind::kText && eval_file(rows.path).empty();
+  if (same_file) draft.eval.push_back(line);
+}
+
+int64_t power_of_two(int64_t value, int64_t least, int64_t most) {
+  int64_t power = least;
+  while (power < value && power < most) power *= 2;
+  return power;
+}
+
+std::string length_line(const SniffedRows& rows, const RowsPlan& plan, int64_t most) {
+  int64_t bytes = 0;
+  for (const auto& [name, use] : plan.uses) {
+    if (use != "target") bytes += rows.find(name)->longest;
+  }
+  return text("max_length: {}  # tokens; longer ones are cut",
+              power_of_two(bytes / kBytesPerToken + kTemplateTokens, 64, most));
+}
+
+/// Every value but the default.
+void append_option(std::vector<std::string>& lines, const char* name, const std::string& value,
+                   const char* usual) {
+  if (!value.empty() && value != usual) lines.push_back(text("{}: {}", name, yaml_text(value)));
+}
+
+std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& plan) {
+  std::vector<std::string> lines;
+  append_option(lines, "messages", plan.messages, "messages");
+  append_option(lines, "role_key", plan.role_key, "role");
+  append_option(lines, "content_key", plan.content_key, "content");
+  std::vector<std::string> roles;
+  for (const auto& [from, to] : plan.roles) {
+    if (from != to) roles.push_back(yaml_key(from) + ": " + to);
+  }
+  if (!roles.empty()) lines.push_back("roles: {" + joined(roles) + "}");
+  append_option(lines, "system", plan.system, "");
+  if (plan.kind == RowsKind::kPair) {
+    append_lines(lines, list_lines("prompt", yaml_texts(plan.texts)));
+    append_option(lines, "completion", plan.target, "");
+  }
+  if (plan.last_answer) lines.push_back("answers: last  # earlier ones belong to the prompt");
+  lines.push_back(length_line(rows, plan, 1024));
+  return lines;
+}
+
+/// The keys whose texts train a tokenizer.
+std::vector<std::string> tokenizer_fields(const RowsPlan& plan) {
+  std::vector<std::string> fields = plan.texts;
+  if (!plan.content_key.empty()) fields = {plan.content_key};
+  if (plan.kind == RowsKind::kPair && plan.content_key.empty()) fields.push_back(plan.target);
+  if (!plan.system.empty()) fields.push_back(plan.system);
+  return fields;
+}
+
+std::vector<std::string> label_lines(const RowsPlan& plan) {
+  std::vector<std::string> lines = list_lines("text", yaml_texts(plan.texts));
+  lines.push_back("target: " + yaml_text(plan.target));
+  if (plan.is_number) lines.push_back("target_type: number");
+  return lines;
+}
+
+/// The labels that were seen; the dataset finds them anew, in this order.
+void note_labels(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const RowField& label = *rows.find(plan.target);
+  if (plan.is_number) {
+    draft.findings.push_back(text("predicts '{}' as a number", plan.target));
+    return;
+  }
+  constexpr size_t kPrinted = 10;
+  std::vector<std::string> parts;
+  for (const auto& [value, count] : label.values.counts) {
+    if (parts.size() < kPrinted) parts.push_back(text("'{}' {}", printable(value), count));
+  }
+  if (label.values.counts.size() > kPrinted) parts.push_back("...");
+  draft.findings.push_back(text("predicts '{}' as one of {} classes: {}", plan.target,
+                                label.values.counts.size(), joined(parts)));
+  if (label.values.counts.size() < 2) {
+    throw DataError(text("field '{}' of '{}' has one value, '{}': there is nothing to tell apart",
+                         plan.target, rows.path, label.values.counts.begin()->first),
+                    "name another field with --target, or use '--as text'");
+  }
+}
+
+bool has_entity_tags(const RowField& tags) {
+  return std::all_of(tags.items.counts.begin(), tags.items.counts.end(), [](const auto& item) {
+    return item.first == "O" || item.first.starts_with("B-") || item.first.starts_with("I-");
+  });
+}
+
+/// Documents are concatenated, so that nothing is cut; the last tenth is held out.
+void draft_documents(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const RowField& field = *rows.find(plan.texts.front());
+  const int64_t bytes = field.words * 5 / std::max<int64_t>(1, rows.looked_at) * rows.rows;
+  const int64_t window = power_of_two(bytes / kBytesPerToken / 40, 8, 128);
+  draft.train = {"type: text",    "path: " + in_data(fs::path(rows.path).filename().string()),
+                 "level: tokens", "json_field: " + yaml_text(field.name),
+                 kTokenizerLine,  text("max_seq_len: {}  # tokens of context", window)};
+  draft.findings.push_back("the texts are concatenated, so that none is cut");
+}
+
+void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  switch (plan.kind) {
+    case RowsKind::kChat:
+    case RowsKind::kPair:
+    case RowsKind::kText:
+      draft.task = "causal_lm";
+      draft.metric = "perplexity";
+      return;
+    case RowsKind::kLabel:
+      draft.task = plan.is_number ? "regression" : "classification";
+      draft.metric = plan.is_number ? "mae" : "accuracy";
+      return;
+    case RowsKind::kTagged:
+      draft.task = "token_classification";
+      draft.metric = has_entity_tags(*rows.find(plan.target)) ? "entity_f1, accuracy" : "accuracy";
+  }
+}
+
+std::string title_of(const RowsPlan& plan, const std::string& name) {
+  switch (plan.kind) {
+    case RowsKind::kChat:
+      return text("Trains on the assistant's answers in the conversations of {}.", name);
+    case RowsKind::kPair:
+      return text("Trains on the answers to the prompts of {}.", name);
+    case RowsKind::kText:
+      return text("Language model of the texts of {}.", name);
+    case RowsKind::kLabel:
+      return text("Predicts '{}' from the texts of {}.", plan.target, name);
+    case RowsKind::kTagged:
+      return text("Tags the words of {}.", name);
+  }
+  return "";
+}
+
+/// Lines of the dataset beside type, path and tokenizer.
+std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& plan) {
+  if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair) return chat_lines(rows, plan);
+  std::vector<std::string> lines;
+  if (plan.kind == RowsKind::kLabel) {
+    lines = label_lines(plan);
+    lines.push_back(length_line(rows, plan, 256));
+    return lines;
+  }
+  append_option(lines, "words", plan.texts.front(), "tokens");
+  append_option(lines, "tags", plan.target, "ner_tags");
+  lines.push_back("max_length: 128");
+  return lines;
+}
+
+void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const fs::path path = rows.path, other = eval_file(path);
+  const bool chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
+  const char* const type = chat                             ? "type: chat"
+                           : plan.kind == RowsKind::kTagged ? "type: token_classification"
+                                                            : "type: jsonl";
+  if (plan.kind == RowsKind::kText) {
+    draft_documents(rows, plan, draft);
+  } else {
+    draft.train = {type, "path: " + in_data(path.filename().string()), kTokenizerLine};
+    append_lines(draft.train, kind_lines(rows, plan));
+  }
+  if (!other.empty()) {
+    draft.eval = draft.train;
+    draft.eval[1] = "path: " + in_data(other.filename().string());
+    draft.findings.push_back(text("eval: the rows of {}", printable(other.filename().string())));
+  } else if (plan.kind == RowsKind::kText) {
+    draft.eval = draft.train;
+    draft.train.push_back("to: 0.9");
+    draft.eval.push_back("from: 0.9  # the last tenth of the texts");
+    draft.findings.push_back("eval: the last tenth of the texts, because there is no eval data");
+  } else {
+    hold_out(draft, rows.rows);
+  }
+  skip_refused_rows(rows, plan, draft);
+}
+
+void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  const bool chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
+  if (chat) {
+    draft.others.push_back("'answers_only: false' trains on the prompts too");
+    draft.others.push_back("'pack: true' puts several conversations into one sample");
+  }
+  if (plan.kind == RowsKind::kLabel) {
+    draft.others.push_back("a language model of the texts: --as text");
+    draft.others.push_back("another label: --target FIELD");
+  }
+  if (plan.kind == RowsKind::kText && rows.fields.size() > 1) {
+    draft.others.push_back("a classifier: --as classification --target FIELD");
+  }
+}
+
+}  // namespace
+
+RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
+  const std::string extension = ascii_lower(path.extension().string());
+  if (extension == ".parquet" || extension == ".arrow") {
+    throw DataError(
+        text("'{}' is a {} file, and no recipe is drafted for its columns", path.string(),
+             extension.substr(1)),
+        "write the recipe by hand: {type: parquet, path: FILE, text: COLUMN, target: COLUMN, "
+        "tokenizer: DIR}, or 'hf_images' or 'hf_tokens': docs/data.md");
+  }
+  const SniffedRows rows = sniff_rows(path.string());
+  const RowsPlan plan = plan_rows(rows, request);
+  RecipeDraft draft;
+  draft.title = title_of(plan, printable(path.filename().string()));
+  draft.folder = folder_of(path);
+  add_row_findings(rows, plan, draft);
+  if (plan.kind == RowsKind::kLabel) note_labels(rows, plan, draft);
+  const bool encoder = plan.kind == RowsKind::kLabel || plan.kind == RowsKind::kTagged;
+  choose_text_model(draft, request,
+                    {.kind = encoder ? TextModelKind::kEncoder : TextModelKind::kDecoder,
+                     .file = path,
+                     .fields = tokenizer_fields(plan),
+                     .chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair,
+                     .samples = rows.rows});
+  choose_task(rows, plan, draft);
+  draft_dataset(rows, plan, draft);
+  add_alternatives(rows, plan, draft);
+  return draft;
+}
+
+}  // namespace accel

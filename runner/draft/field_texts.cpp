@@ -1,0 +1,108 @@
+#include "runner/draft/field_texts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "data/datasets/text/chat_encoder.h"
+#include "formats/records/csv_dialect.h"
+#include "formats/records/jsonl.h"
+
+namespace accel {
+namespace {
+
+using FieldJson = nlohmann::ordered_json;
+
+/// Collects the texts of a value: a text, or texts in lists.
+void append_value(const FieldJson& value, std::vector<std::string>& texts) {
+  if (value.is_string()) texts.push_back(value.get<std::string>());
+  if (!value.is_array()) return;
+  for (const FieldJson& item : value) append_value(item, texts);
+}
+
+/// The fields to collect, and those seen.
+struct WantedFields {
+  const std::vector<std::string>& names;
+  std::set<std::string> seen = {};
+
+  bool has(const std::string& name) {
+    const bool wanted = std::find(names.begin(), names.end(), name) != names.end();
+    if (wanted) seen.insert(name);
+    return wanted;
+  }
+  void check(const std::string& path) const {
+    for (const std::string& name : names) {
+      if (!seen.contains(name)) throw DataError(text("'{}' has no field '{}'", path, name));
+    }
+  }
+};
+
+void append_json(const FieldJson& value, WantedFields& fields, std::vector<std::string>& texts) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      if (fields.has(key)) append_value(inner, texts);
+      append_json(inner, fields, texts);
+    }
+  } else if (value.is_array()) {
+    for (const FieldJson& item : value) append_json(item, fields, texts);
+  }
+}
+
+void append_rows(const std::string& path, WantedFields& fields, std::vector<std::string>& texts) {
+  const SharedBytes file = map_file(path);
+  int64_t skipped = 0, first = 0;
+  each_json_row(as_text(file.view), [&](std::string_view row, int64_t line) {
+    try {
+      append_json(read_chat_row(row), fields, texts);
+    } catch (const FormatError&) {
+      if (skipped++ == 0) first = line;
+    }
+  });
+  if (skipped == 0) return;
+  warn(text("{} rows of '{}' are not JSON objects and are left out, first in line {}", skipped,
+            path, first));
+}
+
+void append_columns(const std::string& path, bool tab, WantedFields& fields,
+                    std::vector<std::string>& texts) {
+  const SharedBytes file = map_file(path);
+  const CsvDialect usual = {tab ? '\t' : ',', !tab};
+  CsvReader reader(file.view, detect_dialect(file.view, usual).dialect, path);
+  std::vector<std::string_view> record;
+  if (!reader.next(record)) throw DataError(text("'{}' is empty", path));
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < record.size(); ++i) {
+    const bool named = fields.has(std::string(record[i]));
+    if (!named && !fields.has(std::to_string(i))) continue;
+    if (!named) texts.emplace_back(record[i]);  // a number is a column of a table without header
+    columns.push_back(i);
+  }
+  while (reader.next(record)) {
+    for (const size_t column : columns) texts.emplace_back(record[column]);
+  }
+}
+
+}  // namespace
+
+void append_field_texts(const std::string& path, const std::vector<std::string>& fields,
+                        std::vector<std::string>& texts) {
+  const std::string extension = ascii_lower(std::filesystem::path(path).extension().string());
+  WantedFields wanted{fields};
+  if (extension == ".json" || extension == ".jsonl") {
+    append_rows(path, wanted, texts);
+  } else if (extension == ".csv" || extension == ".tsv") {
+    append_columns(path, extension == ".tsv", wanted, texts);
+  } else {
+    throw DataError(text("'--fields' is for .jsonl, .json, .csv and .tsv, not '{}'", path),
+                    "leave it out: a text file is trained on as it is");
+  }
+  wanted.check(path);
+}
+
+}  // namespace accel

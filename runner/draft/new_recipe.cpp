@@ -1,0 +1,171 @@
+#include "runner/draft/new_recipe.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "runner/draft/recipe_draft.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+RecipeDraft glyphs_draft() {
+  RecipeDraft draft;
+  draft.title = "Classifies synthetic digits without a download: one or two minutes on two cores.";
+  draft.model = {"type: lenet", "dropout: 0.1"};
+  draft.task = "classification";
+  draft.train = {"type: synthetic/glyphs", "length: 12000"};
+  draft.eval = {"type: synthetic/glyphs", "length: 2000"};
+  draft.until = "4 epochs";
+  draft.lr = "0.002";
+  draft.metric = "accuracy";
+  return draft;
+}
+
+[[noreturn]] void throw_unknown_format(const fs::path& path, const std::string& reason) {
+  throw DataError(text("unknown format of '{}'", path.string()),
+                  text("{}; {}", reason, known_formats()));
+}
+
+enum class DataKind { kTable, kRows, kIdx, kImages, kText };
+
+DataKind kind_of_file(const fs::path& path) {
+  const std::string extension = ascii_lower(path.extension().string());
+  if (extension == ".csv" || extension == ".tsv") return DataKind::kTable;
+  if (extension == ".jsonl" || extension == ".json" || extension == ".parquet" ||
+      extension == ".arrow") {
+    return DataKind::kRows;
+  }
+  if (is_idx_images(path)) return DataKind::kIdx;
+  if (extension == ".tar") {
+    const std::string reason = no_images_reason(path);
+    if (reason.empty()) return DataKind::kImages;
+    throw_unknown_format(path, reason);
+  }
+  return DataKind::kText;
+}
+
+/// Refuses wishes that the kind of data does not have.
+void check_wishes(const fs::path& path, DataKind kind, const DraftRequest& request) {
+  if (kind == DataKind::kTable || kind == DataKind::kRows) return;
+  const std::pair<const char*, const std::string&> wishes[] = {{"--as", request.as},
+                                                               {"--target", request.target},
+                                                               {"--tokenizer", request.tokenizer},
+                                                               {"--model", request.model}};
+  for (const auto& [name, value] : wishes) {
+    if (value.empty()) continue;
+    throw Error(ExitCode::kRecipe,
+                text("'{}' is for tables and JSON rows, and '{}' is neither", name, path.string()),
+                "leave it out");
+  }
+}
+
+RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
+  const DataKind kind = kind_of_file(path);
+  check_wishes(path, kind, request);
+  switch (kind) {
+    case DataKind::kTable:
+      return draft_table(path, request);
+    case DataKind::kRows:
+      return draft_rows(path, request);
+    case DataKind::kIdx:
+      return draft_idx(path);
+    case DataKind::kImages:
+      return draft_images(path);
+    case DataKind::kText:
+      return draft_text(path);
+  }
+  return {};
+}
+
+/// Files of a folder, sorted by name, those for training first.
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const bool hidden = entry.path().filename().string().starts_with('.');
+    if (entry.is_regular_file() && !hidden) files.push_back(entry.path().lexically_normal());
+  }
+  std::sort(files.begin(), files.end());
+  std::stable_partition(files.begin(), files.end(), [](const fs::path& path) {
+    return path.filename().string().find("train") != std::string::npos;
+  });
+  return files;
+}
+
+/// Names the file that was chosen and those that are not read.
+void note_choice(const std::vector<fs::path>& files, const fs::path& chosen, RecipeDraft& draft) {
+  const fs::path eval = eval_file(chosen);
+  std::vector<std::string> others;
+  for (const fs::path& file : files) {
+    if (file != chosen && file != eval) others.push_back(printable(file.filename().string()));
+  }
+  const size_t count = others.size();
+  if (count == 0) return;
+  if (count > 5) others.resize(5);
+  std::string line =
+      text("read: {}; not read: {}", printable(chosen.filename().string()), joined(others));
+  if (count > others.size()) line += text(", and {} more", count - others.size());
+  draft.findings.insert(draft.findings.begin(), std::move(line));
+}
+
+RecipeDraft draft_folder(const fs::path& folder, const DraftRequest& request) {
+  const std::vector<fs::path> files = files_in(folder);
+  for (const fs::path& file : files) {
+    if (is_idx_images(file)) return draft_file(file, request);
+  }
+  const std::string reason = no_images_reason(folder);
+  if (reason.empty()) {
+    check_wishes(folder, DataKind::kImages, request);
+    RecipeDraft draft = draft_images(folder);
+    note_choice(files, folder, draft);
+    return draft;
+  }
+  for (const char* extension :
+       {".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".tar", ".txt"}) {
+    for (const fs::path& file : files) {
+      if (file.extension() != extension) continue;
+      RecipeDraft draft = draft_file(file, request);
+      note_choice(files, file, draft);
+      return draft;
+    }
+  }
+  throw_unknown_format(folder, reason);
+}
+
+}  // namespace
+
+void check_new_file(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return;
+  throw Error(ExitCode::kRecipe, text("'{}' already exists", path.string()),
+              "give another name; nothing is overwritten");
+}
+
+void write_new_file(const std::filesystem::path& path, const std::string& contents) {
+  check_new_file(path);
+  std::ofstream out(path);
+  out << contents;
+  out.close();
+  if (!out) throw IoError(text("cannot write '{}'", path.string()));
+}
+
+NewRecipe new_recipe(const DraftRequest& request) {
+  RecipeDraft draft;
+  if (request.data.empty()) {
+    check_wishes("the built-in data", DataKind::kText, request);
+    draft = glyphs_draft();
+  } else {
+    fs::path path = fs::path(request.data).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+    if (!fs::exists(path)) throw DataError(text("'{}' does not exist", request.data));
+    draft = fs::is_directory(path) ? draft_folder(path, request) : draft_file(path, request);
+  }
+  NewRecipe out{recipe_text(draft, request), draft.findings, draft.first_command};
+  for (const std::string& other : draft.others) out.lines.push_back("also possible: " + other);
+  return out;
+}
+
+}  // namespace accel

@@ -1,0 +1,396 @@
+#include "runner/draft/rows_plan.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+using Names = std::initializer_list<const char*>;
+
+constexpr size_t kMostLabelNumbers = 20;  ///< a label with more integers is a number
+constexpr size_t kMostLabels = 200;
+
+/// A field that most rows have, with values of one kind; null if there is none.
+const RowField* usable(const SniffedRows& rows, const std::string& name,
+                       std::initializer_list<int64_t RowField::*> kinds) {
+  const RowField* field = rows.find(name);
+  if (!field || field->rows * 2 < rows.readable()) return nullptr;
+  const bool fits = std::any_of(kinds.begin(), kinds.end(),
+                                [&](int64_t RowField::*kind) { return field->is(kind); });
+  return fits ? field : nullptr;
+}
+
+const RowField* first_usable(const SniffedRows& rows, Names names,
+                             std::initializer_list<int64_t RowField::*> kinds) {
+  for (const char* name : names) {
+    if (const RowField* field = usable(rows, name, kinds)) return field;
+  }
+  return nullptr;
+}
+
+const RowField* text_field_of(const SniffedRows& rows, Names names) {
+  return first_usable(rows, names, {&RowField::texts});
+}
+
+// --- conversations
+
+/// The template's role for a role of the file; empty for an unknown one.
+std::string usual_role(const std::string& role) {
+  static const std::map<std::string, std::string> kRoles = {
+      {"user", "user"},           {"human", "user"},          {"prompter", "user"},
+      {"assistant", "assistant"}, {"gpt", "assistant"},       {"chatgpt", "assistant"},
+      {"bot", "assistant"},       {"model", "assistant"},     {"ai", "assistant"},
+      {"system", "system"},       {"developer", "developer"}, {"tool", "tool"},
+      {"function", "function"}};
+  const auto found = kRoles.find(ascii_lower(role));
+  return found == kRoles.end() ? "" : found->second;
+}
+
+/// The first of `names` that is a text in every message.
+std::string message_key(const RowField& field, Names names) {
+  for (const char* name : names) {
+    const auto found = field.key_rows.find(name);
+    if (found != field.key_rows.end() && found->second * 10 >= field.messages * 9) return name;
+  }
+  return "";
+}
+
+/// Whether the field is a list of messages; fills the keys and roles of `plan`.
+bool read_messages(const RowField& field, RowsPlan& plan) {
+  if (!field.is(&RowField::lists_of_objects)) return false;
+  plan.role_key = message_key(field, {"role", "from", "speaker", "author"});
+  plan.content_key = message_key(field, {"content", "value", "text", "message"});
+  if (plan.role_key.empty() || plan.content_key.empty()) return false;
+  plan.roles.clear();
+  for (const auto& [role, count] : field.keys.at(plan.role_key).counts) {
+    const std::string usual = usual_role(role);
+    plan.roles[role] = usual.empty() ? role : usual;
+  }
+  return true;
+}
+
+/// Throws unless a role is the assistant's.
+void require_assistant(const RowsPlan& plan, const SniffedRows& rows) {
+  std::vector<std::string> names;
+  for (const auto& [role, usual] : plan.roles) {
+    if (usual == "assistant") return;
+    names.push_back(role);
+  }
+  throw DataError(
+      text("the conversations of '{}' have no assistant: their roles are {}", rows.path,
+           quoted_list(names)),
+      "write the recipe by hand with 'roles: {NAME: assistant, OTHER: user}': see docs/chat.md");
+}
+
+std::optional<RowsPlan> chat_plan(const SniffedRows& rows) {
+  RowsPlan plan;
+  plan.kind = RowsKind::kChat;
+  for (const RowField& field : rows.fields) {
+    if (field.name == "prompt" || field.name == "completion") continue;  // see pair_plan()
+    if (!usable(rows, field.name, {&RowField::lists_of_objects}) || !read_messages(field, plan)) {
+      continue;
+    }
+    require_assistant(plan, rows);
+    plan.messages = field.name;
+    plan.uses[field.name] = "conversation";
+    plan.reason = text("the messages of '{}' have a '{}' and a '{}'", field.name, plan.role_key,
+                       plan.content_key);
+    if (const RowField* system = text_field_of(rows, {"system", "system_prompt"})) {
+      plan.system = system->name;
+      plan.uses[system->name] = "system message";
+    }
+    return plan;
+  }
+  return std::nullopt;
+}
+
+RowsPlan pair_of(std::vector<const RowField*> prompts, const RowField& answer) {
+  RowsPlan plan;
+  plan.kind = RowsKind::kPair;
+  std::vector<std::string> names;
+  for (const RowField* prompt : prompts) {
+    names.push_back(prompt->name);
+    plan.uses[prompt->name] = "prompt";
+  }
+  plan.texts = names;
+  plan.target = answer.name;
+  plan.uses[answer.name] = "answer";
+  names.push_back(answer.name);
+  plan.reason = text("the fields {} are a prompt and its answer", quoted_list(names));
+  return plan;
+}
+
+std::optional<RowsPlan> pair_plan(const SniffedRows& rows) {
+  static constexpr std::pair<const char*, const char*> kPairs[] = {
+      {"instruction", "output"}, {"instruction", "response"}, {"prompt", "completion"},
+      {"prompt", "response"},    {"prompt", "output"},        {"prompt", "answer"},
+      {"question", "answer"},    {"question", "response"},    {"query", "response"},
+      {"query", "answer"},       {"input", "output"},         {"problem", "solution"},
+      {"user", "assistant"},     {"human", "assistant"}};
+  for (const auto& [prompt_name, answer_name] : kPairs) {
+    const RowField* prompt = text_field_of(rows, {prompt_name});
+    const RowField* answer = text_field_of(rows, {answer_name});
+    if (!prompt || !answer) continue;
+    std::vector<const RowField*> prompts = {prompt};
+    if (prompt->name == "instruction") {
+      for (const char* name : {"input", "context"}) {
+        const RowField* input = rows.find(name);
+        if (input && (input->rows == 0 || input->is(&RowField::texts))) prompts.push_back(input);
+      }
+    }
+    RowsPlan plan = pair_of(prompts, *answer);
+    if (const RowField* system = text_field_of(rows, {"system", "system_prompt"})) {
+      plan.system = system->name;
+      plan.uses[system->name] = "system message";
+    }
+    return plan;
+  }
+  // Lists of messages, as in TRL's conversational format.
+  RowsPlan plan;
+  const RowField* prompt = usable(rows, "prompt", {&RowField::lists_of_objects});
+  const RowField* answer = usable(rows, "completion", {&RowField::lists_of_objects});
+  if (!prompt || !answer || !read_messages(*prompt, plan)) return std::nullopt;
+  RowsPlan out = pair_of({prompt}, *answer);
+  std::swap(out.role_key, plan.role_key);
+  std::swap(out.content_key, plan.content_key);
+  out.last_answer = true;
+  return out;
+}
+
+// --- preferences
+
+/// The chosen answers of preference pairs as conversations, or as documents.
+std::optional<RowsPlan> chosen_plan(const SniffedRows& rows, bool as_chat) {
+  const RowField* chosen = rows.find("chosen");
+  const RowField* prompt = text_field_of(rows, {"prompt", "question", "instruction", "input"});
+  RowsPlan plan;
+  if (as_chat && chosen && read_messages(*chosen, plan)) {
+    plan.kind = RowsKind::kChat;
+    plan.messages = chosen->name;
+    plan.uses[chosen->name] = "conversation";
+    plan.reason = "'--as chat': the conversations that were chosen";
+    require_assistant(plan, rows);
+    return plan;
+  }
+  if (!chosen || !chosen->is(&RowField::texts)) return std::nullopt;
+  if (as_chat && prompt) {
+    RowsPlan pair = pair_of({prompt}, *chosen);
+    pair.reason = "'--as chat': the prompts with the answers that were chosen";
+    return pair;
+  }
+  if (as_chat) return std::nullopt;
+  plan.kind = RowsKind::kText;
+  plan.texts = {chosen->name};
+  plan.uses[chosen->name] = "text";
+  plan.reason = "'--as text': the texts that were chosen";
+  return plan;
+}
+
+void refuse_preferences(const SniffedRows& rows) {
+  const RowField* label = usable(rows, "label", {&RowField::booleans});
+  if (label && rows.find("prompt") && rows.find("completion")) {
+    throw DataError(
+        text("the rows of '{}' are answers with a verdict, true or false (KTO), and there is no "
+             "training on preferences",
+             rows.path),
+        "nearest: '--as chat' trains on all answers, also those judged false");
+  }
+  if (!rows.find("chosen") || !rows.find("rejected")) return;
+  const bool chat = chosen_plan(rows, true).has_value();
+  throw DataError(
+      text("the rows of '{}' are preference pairs, 'chosen' and 'rejected', and there is no "
+           "training on preferences (DPO)",
+           rows.path),
+      chat ? "nearest: '--as chat' trains on the chosen answers and ignores the rejected ones"
+           : "nearest: '--as text' trains a language model on the chosen texts and ignores the "
+             "rejected ones");
+}
+
+// --- words, token ids, texts and labels
+
+std::optional<RowsPlan> tagged_plan(const SniffedRows& rows) {
+  const RowField* words = first_usable(rows, {"tokens", "words"}, {&RowField::lists_of_texts});
+  const RowField* tags =
+      first_usable(rows, {"ner_tags", "tags", "labels", "pos_tags", "chunk_tags", "upos"},
+                   {&RowField::lists_of_texts, &RowField::lists_of_integers});
+  if (!words || !tags) return std::nullopt;
+  RowsPlan plan;
+  plan.kind = RowsKind::kTagged;
+  plan.texts = {words->name};
+  plan.target = tags->name;
+  plan.uses = {{words->name, "words"}, {tags->name, "tags"}};
+  plan.reason = text("'{}' has a tag for each word of '{}'", tags->name, words->name);
+  return plan;
+}
+
+const RowField* longest_text(const SniffedRows& rows) {
+  const RowField* best = nullptr;
+  for (const RowField& field : rows.fields) {
+    if (!usable(rows, field.name, {&RowField::texts}) || field.words < 3 * field.texts) continue;
+    if (!best || field.words * best->texts > best->words * field.texts) best = &field;
+  }
+  return best;
+}
+
+/// The fields of a text or of two texts that belong together.
+std::vector<std::string> find_texts(const SniffedRows& rows, const std::string& target) {
+  static constexpr std::pair<const char*, const char*> kTwo[] = {
+      {"premise", "hypothesis"},   {"sentence1", "sentence2"}, {"question1", "question2"},
+      {"text1", "text2"},          {"question", "sentence"},   {"question", "passage"},
+      {"sentence_a", "sentence_b"}};
+  for (const auto& [first, second] : kTwo) {
+    if (text_field_of(rows, {first}) && text_field_of(rows, {second})) return {first, second};
+  }
+  const RowField* text = text_field_of(
+      rows, {"text", "sentence", "review", "content", "body", "comment", "tweet", "document",
+             "article", "abstract", "description", "message", "passage", "utterance", "story"});
+  if (!text) text = longest_text(rows);
+  return text && text->name != target ? std::vector<std::string>{text->name}
+                                      : std::vector<std::string>{};
+}
+
+bool is_label(const RowField& field) {
+  if (field.is(&RowField::numbers) || field.is(&RowField::booleans)) return true;
+  const bool repeats =
+      field.rows < 10 || static_cast<int64_t>(field.values.counts.size()) * 2 <= field.rows;
+  return field.is(&RowField::texts) && field.values.complete &&
+         field.values.counts.size() <= kMostLabels && repeats;
+}
+
+void refuse_label_lists(const SniffedRows& rows, const RowField& field) {
+  const int64_t lists = field.lists_of_integers + field.lists_of_texts + field.other_lists;
+  if (lists == 0) return;
+  throw DataError(text("field '{}' of '{}' is a list of labels, and a text has one label here",
+                       field.name, rows.path),
+                  "keep one label per row, or name another field with --target");
+}
+
+/// The label: the wished field, or the first with a usual name.
+const RowField* find_label(const SniffedRows& rows, const DraftRequest& request) {
+  if (!request.target.empty()) {
+    const RowField* field = rows.find(request.target);
+    if (field) return field;
+    throw Error(ExitCode::kRecipe, text("'{}' has no field '{}'", rows.path, request.target),
+                text("it has the fields {}", quoted_list([&] {
+                       std::vector<std::string> names;
+                       for (const RowField& each : rows.fields) names.push_back(each.name);
+                       return names;
+                     }())));
+  }
+  for (const char* name : {"label", "labels", "target", "class", "category", "sentiment", "stars",
+                           "rating", "score", "intent", "emotion", "topic"}) {
+    const RowField* field = rows.find(name);
+    if (field && field->rows * 2 >= rows.readable()) return field;
+  }
+  return nullptr;
+}
+
+std::optional<RowsPlan> label_plan(const SniffedRows& rows, const DraftRequest& request) {
+  const RowField* label = find_label(rows, request);
+  if (!label) return std::nullopt;
+  const std::vector<std::string> texts = find_texts(rows, label->name);
+  if (texts.empty()) return std::nullopt;
+  refuse_label_lists(rows, *label);
+  if (!is_label(*label)) {
+    if (request.target.empty() && request.as.empty()) return std::nullopt;
+    throw DataError(text("field '{}' of '{}' is not a label: a number, or at most {} texts that "
+                         "repeat, are wanted",
+                         label->name, rows.path, kMostLabels),
+                    "name another field with --target");
+  }
+  RowsPlan plan;
+  plan.kind = RowsKind::kLabel;
+  plan.texts = texts;
+  plan.target = label->name;
+  for (const std::string& name : texts) plan.uses[name] = "text";
+  plan.uses[label->name] = "target";
+  const bool many = label->values.counts.size() > kMostLabelNumbers;
+  plan.is_number = label->is(&RowField::numbers) && (many || !label->is(&RowField::integers));
+  plan.reason = text("'{}' is a label of {}", label->name, quoted_list(texts));
+  return plan;
+}
+
+std::optional<RowsPlan> text_plan(const SniffedRows& rows) {
+  const std::vector<std::string> texts = find_texts(rows, "");
+  if (texts.empty()) return std::nullopt;
+  RowsPlan plan;
+  plan.texts = {texts.front()};
+  plan.uses[texts.front()] = "text";
+  plan.reason = text("'{}' is text, and no field has the name of a label", texts.front());
+  return plan;
+}
+
+[[noreturn]] void refuse_unknown(const SniffedRows& rows) {
+  if (const RowField* ids = first_usable(rows, {"input_ids", "ids", "token_ids", "tokens"},
+                                         {&RowField::lists_of_integers})) {
+    throw DataError(
+        text("field '{}' of '{}' holds token ids, which are read from Parquet and Arrow files only",
+             ids->name, rows.path),
+        "write the rows as a Parquet file, for the dataset 'hf_tokens': "
+        "pandas.read_json(FILE, lines=True).to_parquet('ids.parquet')");
+  }
+  std::vector<std::string> names;
+  bool flat = true;
+  for (const RowField& field : rows.fields) {
+    names.push_back(field.name);
+    flat = flat && (field.is(&RowField::numbers) || field.is(&RowField::booleans) ||
+                    field.is(&RowField::texts));
+  }
+  if (flat) {
+    throw DataError(
+        text("the rows of '{}' are numbers and categories, which are read from tables only",
+             rows.path),
+        "write them as a table: pandas.read_json(FILE, lines=True).to_csv('rows.csv', "
+        "index=False); then 'accel-run new RECIPE rows.csv'");
+  }
+  throw DataError(
+      text("cannot tell what the rows of '{}' are: they have the fields {}", rows.path,
+           quoted_list(names)),
+      "known are 'messages', 'conversations', prompt and completion, text and label, text, tokens "
+      "and tags; rename the fields, or write the recipe by hand: docs/data.md");
+}
+
+/// The plan for `--as`, or Error(kRecipe).
+RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
+  std::optional<RowsPlan> plan;
+  const bool preferences = rows.find("chosen") && rows.find("rejected");
+  if (request.as == "chat") {
+    plan = preferences ? chosen_plan(rows, true) : chat_plan(rows);
+    if (!plan && !preferences) plan = pair_plan(rows);
+  } else if (request.as == "text") {
+    plan = preferences ? chosen_plan(rows, false) : text_plan(rows);
+    if (plan && !preferences) plan->reason = "'--as text'";
+  } else if (request.as == "classification") {
+    plan = label_plan(rows, request);
+  } else if (request.as == "tags") {
+    plan = tagged_plan(rows);
+  }
+  if (plan) return *plan;
+  throw Error(ExitCode::kRecipe,
+              text("the rows of '{}' are not read as '{}'", rows.path, request.as),
+              "leave out '--as': it prints what the rows are");
+}
+
+}  // namespace
+
+RowsPlan plan_rows(const SniffedRows& rows, const DraftRequest& request) {
+  if (!request.as.empty()) return wished_plan(rows, request);
+  refuse_preferences(rows);
+  if (!request.target.empty()) {
+    if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
+  }
+  if (std::optional<RowsPlan> plan = chat_plan(rows)) return *plan;
+  if (std::optional<RowsPlan> plan = tagged_plan(rows)) return *plan;
+  if (std::optional<RowsPlan> plan = pair_plan(rows)) return *plan;
+  if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
+  if (std::optional<RowsPlan> plan = text_plan(rows)) return *plan;
+  refuse_unknown(rows);
+}
+
+}  // namespace accel

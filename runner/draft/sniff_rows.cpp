@@ -1,0 +1,160 @@
+#include "runner/draft/sniff_rows.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "data/datasets/text/chat_encoder.h"
+#include "formats/records/jsonl.h"
+
+namespace accel {
+namespace {
+
+using RowJson = nlohmann::ordered_json;
+
+constexpr size_t kMostValues = 1000;
+constexpr size_t kLongestValue = 256;  ///< longer texts are not labels
+constexpr int64_t kFirstRows = 100;    ///< are all looked at
+constexpr int64_t kSpreadRows = 900;   ///< of the rest
+
+template <class Test>
+bool all_of_list(const RowJson& list, const Test& test) {
+  return std::all_of(list.begin(), list.end(), test);
+}
+
+void add_text(RowField& field, const std::string& value) {
+  ++field.texts;
+  field.empty_texts += trimmed(value).empty();
+  field.words += std::count(value.begin(), value.end(), ' ') + 1;
+  field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
+  field.values.add(value);
+}
+
+void add_objects(RowField& field, const RowJson& list) {
+  ++field.lists_of_objects;
+  int64_t bytes = 0;
+  for (const RowJson& object : list) {
+    ++field.messages;
+    for (const auto& [key, value] : object.items()) {
+      if (!value.is_string()) continue;
+      const auto& text = value.get_ref<const std::string&>();
+      field.keys[key].add(text);
+      ++field.key_rows[key];
+      bytes += static_cast<int64_t>(text.size());
+    }
+  }
+  field.longest = std::max(field.longest, bytes);
+}
+
+void add_list(RowField& field, const RowJson& list) {
+  if (!list.empty() && all_of_list(list, [](const RowJson& item) { return item.is_object(); })) {
+    add_objects(field, list);
+  } else if (!list.empty() &&
+             all_of_list(list, [](const RowJson& item) { return item.is_string(); })) {
+    ++field.lists_of_texts;
+    for (const RowJson& item : list) field.items.add(item.get_ref<const std::string&>());
+  } else if (!list.empty() &&
+             all_of_list(list, [](const RowJson& item) { return item.is_number_integer(); })) {
+    ++field.lists_of_integers;
+    for (const RowJson& item : list) field.items.add(item.dump());
+  } else {
+    ++field.other_lists;
+  }
+}
+
+void add_value(RowField& field, const RowJson& value) {
+  if (value.is_null()) return;
+  ++field.rows;
+  if (value.is_string()) {
+    add_text(field, value.get_ref<const std::string&>());
+  } else if (value.is_boolean()) {
+    ++field.booleans;
+    field.values.add(value.dump());
+  } else if (value.is_number()) {
+    ++field.numbers;
+    field.integers += value.is_number_integer();
+    field.values.add(value.dump());
+  } else if (value.is_array()) {
+    add_list(field, value);
+  } else {
+    ++field.objects;
+  }
+}
+
+void add_row(SniffedRows& found, const RowJson& row) {
+  for (const auto& item : row.items()) {
+    const std::string& name = item.key();
+    auto field = std::find_if(found.fields.begin(), found.fields.end(),
+                              [&](const RowField& each) { return each.name == name; });
+    if (field == found.fields.end()) {
+      field = found.fields.emplace(found.fields.end());
+      field->name = name;
+    }
+    add_value(*field, item.value());
+  }
+}
+
+[[noreturn]] void throw_no_rows(const SniffedRows& found, std::string_view content) {
+  const size_t first = content.find_first_not_of(" \t\r\n");
+  const bool object = first != content.npos && content[first] == '{';
+  const char* const hint =
+      object ? "an object in each line is wanted, or an array of objects: this is one object over "
+               "several lines"
+             : "an object in each line is wanted, or an array of objects";
+  throw DataError(found.first_unreadable, hint);
+}
+
+}  // namespace
+
+void ValueCounts::add(const std::string& value) {
+  if (value.size() > kLongestValue) {
+    complete = false;
+    return;
+  }
+  const auto found = counts.find(value);
+  if (found != counts.end()) {
+    ++found->second;
+  } else if (counts.size() < kMostValues) {
+    counts.emplace(value, 1);
+  } else {
+    complete = false;
+  }
+}
+
+const RowField* SniffedRows::find(const std::string& name) const {
+  for (const RowField& field : fields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+SniffedRows sniff_rows(const std::string& path) {
+  const SharedBytes file = map_file(path);
+  const std::string_view content = as_text(file.view);
+  SniffedRows found;
+  found.path = path;
+  found.array = JsonRows(content).is_array();
+  each_json_row(content, [&](std::string_view, int64_t) { ++found.rows; });
+  if (found.rows == 0) throw DataError(text("'{}' has no rows", path));
+  const int64_t step = std::max<int64_t>(1, (found.rows - kFirstRows) / kSpreadRows);
+  int64_t index = 0;
+  each_json_row(content, [&](std::string_view row, int64_t line) {
+    const int64_t at = index++;
+    if (at >= kFirstRows && at % step != 0 && at + 1 != found.rows) return;
+    ++found.looked_at;
+    try {
+      add_row(found, read_chat_row(row));
+    } catch (const FormatError& error) {
+      if (found.unreadable++ == 0) {
+        found.first_unreadable = text("{}:{}: {}", path, line, error.what());
+      }
+      if (at == 0) throw_no_rows(found, content);
+    }
+  });
+  return found;
+}
+
+}  // namespace accel

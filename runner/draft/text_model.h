@@ -1,0 +1,34 @@
+// Choice of tokenizer and model in drafts for text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/draft/recipe_draft.h"
+
+namespace accel {
+
+enum class TextModelKind {
+  kDecoder,  ///< predicts next tokens
+  kEncoder,  ///< classifies texts or words
+};
+
+/// The data that a text model is drafted for.
+struct TextNeeds {
+  TextModelKind kind = TextModelKind::kDecoder;
+  std::filesystem::path file;
+  std::vector<std::string> fields;  ///< with the text
+  bool chat = false;                ///< a chat template is needed
+  int64_t samples = 0;
+};
+
+/// The option of a dataset.
+constexpr auto kTokenizerLine = "tokenizer: \"${vars.tokenizer}\"";
+
+/// Sets model, tokenizer, learning rate, duration, batch and the command that comes first, with
+/// findings. Throws Error(kRecipe) for folders of the request that do not fit.
+void choose_text_model(RecipeDraft& draft, const DraftRequest& request, const TextNeeds& needs);
+
+}  // namespace accel

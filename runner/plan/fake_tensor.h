@@ -1,0 +1,60 @@
+// Fake tensors: shape, type and storage size without memory, and the meter of their work.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/memory/caching_allocator.h"
+#include "kernels/memory/free_list.h"
+
+namespace accel {
+
+/// Memory and FLOPs of the operators in a FakeTensorMode.
+class WorkMeter {
+ public:
+  /// Current and peak bytes of the mode's storages.
+  int64_t live_bytes() const { return live_; }
+  int64_t peak_bytes() const { return peak_; }
+  /// Peak memory that the process holds for them, including fragmentation.
+  int64_t peak_resident() const { return small_.extent() + large_.extent(); }
+
+  /// Floating-point operations of matrix products, convolutions and attention; a multiply-add
+  /// counts as two. Others are negligible.
+  double flops() const { return flops_; }
+  void add_flops(double flops) { flops_ += flops; }
+
+  /// Packing buffers of matrix products.
+  int64_t packing_bytes() const;
+  /// Records a product of [m, k] and [k, n] with elements of `bytes` bytes.
+  void multiply(int64_t m, int64_t k, int64_t n, int64_t bytes);
+
+  FreeList::Block take(int64_t bytes);
+  void give_back(FreeList::Block block, int64_t bytes);
+
+ private:
+  FreeList& heap_of(int64_t bytes) { return bytes < kLeastTensorBlock ? small_ : large_; }
+
+  FreeList small_, large_;  // as use_caching_allocator() makes them
+  std::vector<int64_t> packing_;
+  int64_t live_ = 0;
+  int64_t peak_ = 0;
+  double flops_ = 0;
+};
+
+/// The meter of this thread's innermost FakeTensorMode; null outside.
+std::shared_ptr<WorkMeter>& meter_of_thread();
+
+/// A CPU tensor of zeros whose pages take no memory until written. The mode's meter counts its
+/// bytes while it lives. Only within a FakeTensorMode.
+at::Tensor fake_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
+
+/// With the layout of `like`.
+at::Tensor fake_like(const at::Tensor& like);
+
+/// A contiguous fake tensor.
+at::Tensor fake_empty(at::IntArrayRef sizes, at::ScalarType type);
+
+}  // namespace accel

@@ -1,0 +1,433 @@
+#include "runner/report/report.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/metric_names.h"
+#include "core/base/text.h"
+#include "core/recipe/diagnostic.h"
+#include "core/recipe/flat_values.h"
+#include "formats/records/csv.h"
+#include "runner/report/chart.h"
+#include "runner/report/html.h"
+#include "runner/report/run_tables.h"
+#include "train/recipe/saved_recipe.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Fields = std::vector<std::string_view>;
+
+constexpr const char* kTable = "rank_0_operators.csv";
+
+double number_in(std::string_view text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// Calls `take` with each record after the header. Ignores a missing file and other tables.
+void each_record(const fs::path& path, size_t columns,
+                 const std::function<void(const Fields&)>& take) try {
+  std::error_code unknown;
+  constexpr std::uintmax_t kMost = 64 << 20;
+  if (!fs::is_regular_file(path, unknown) || fs::file_size(path, unknown) > kMost) return;
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  CsvReader reader(std::as_bytes(std::span(text)), {}, path.string());
+  Fields fields;
+  if (!reader.next(fields) || fields.size() != columns) return;
+  while (reader.next(fields)) take(fields);
+} catch (const Error&) {
+  return;  // unreadable profiles are left out
+}
+
+std::string operator_table(const fs::path& path) {
+  constexpr int kMost = 25;
+  constexpr size_t kColumns = 6;
+  double all = 0;
+  int count = 0;
+  std::string rows;
+  each_record(path, kColumns, [&](const Fields& record) { all += number_in(record[4]); });
+  each_record(path, kColumns, [&](const Fields& record) {
+    if (++count > kMost) return;
+    rows += "<tr>" + html_element("th", record[0]);
+    for (const std::string_view text : {record[1], record[2], record[3]}) {
+      rows += html_element("td", text);
+    }
+    const double own = number_in(record[4]);
+    rows += html_element("td", number_words(own)) +
+            html_element("td", all > 0 ? number_words(100 * own / all, 3) : "") +
+            html_element("td", number_words(number_in(record[5]))) + "</tr>\n";
+  });
+  if (rows.empty()) return "";
+  std::string head;
+  for (const char* name :
+       {"operator", "device", "shapes", "calls", "self, ms", "self, %", "total, ms"}) {
+    head += html_element("th", name);
+  }
+  return "<div class=\"wide\"><table><tr>" + head + "</tr>\n" + rows + "</table></div>";
+}
+
+std::string memory_chart(const fs::path& path) {
+  constexpr size_t kColumns = 3;
+  constexpr double kMebibyte = 1 << 20;
+  std::map<std::string, Curve> curves;
+  each_record(path, kColumns, [&](const Fields& record) {
+    constexpr size_t kMostDevices = 8;
+    const std::string device(record[1]);
+    if (curves.size() >= kMostDevices && !curves.contains(device)) return;
+    curves[device].add(static_cast<int64_t>(number_in(record[0])),
+                       number_in(record[2]) / kMebibyte);
+  });
+  Chart chart{.title = "MiB since the profile's start", .lines = {}, .along = "\u00b5s"};
+  for (const auto& [device, curve] : curves) {
+    const auto color = static_cast<int>(chart.lines.size());
+    chart.lines.push_back({device, &curve, color, false, false});
+  }
+  return has_values(chart) ? "<div class=\"charts\">" + chart_figure(chart) + "</div>" : "";
+}
+
+/// Folders of profiles with a table of rank 0, latest first.
+std::vector<fs::path> profiles_in(const fs::path& folder) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const auto written = fs::last_write_time(entry.path() / kTable, none);
+    if (!none) found.emplace_back(written, entry.path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> windows;
+  for (auto& [written, path] : found) windows.push_back(std::move(path));
+  return windows;
+}
+
+/// "steps 5 to 8" of the folder "steps_5_to_8".
+std::string words_of(const fs::path& window) {
+  std::string words = window.filename().string();
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::vector<ChartMark> marks_of(const RunSummary& run) {
+  std::vector<ChartMark> marks;
+  for (const RunEvent& event : run.events) {
+    const bool bad = event.name == "failed";
+    if (bad || event.name == "resume" || event.name == "interrupted") {
+      marks.push_back({event.step, event.name + " at step " + std::to_string(event.step), bad});
+    }
+  }
+  return marks;
+}
+
+BestValue best_value(const std::string& metric) {
+  return lower_is_better(metric) ? BestValue::kLowest : BestValue::kHighest;
+}
+
+/// Charts of a run; each metric is in one of them.
+class RunCharts {
+ public:
+  explicit RunCharts(const RunSummary& run) : run_(run), marks_(marks_of(run)) {}
+
+  void add_loss() {
+    Chart chart{.title = "Loss", .lines = {}, .marks = marks_, .may_be_logarithmic = true};
+    const Curve* means = take("train/loss");
+    // With one value per step, values equal means.
+    const bool both = means && means->pieces().size() < run_.loss.pieces().size();
+    chart.lines.push_back({"each step", &run_.loss, 0, both, false});
+    if (both) chart.lines.push_back({"mean of a log interval", means, 0, false, false});
+    if (const Curve* eval = take("eval/loss")) {
+      chart.lines.push_back({"eval/loss", eval, 1, false, true, BestValue::kLowest});
+    }
+    draw(chart);
+  }
+
+  void add(const std::string& title, const Curve& curve, bool may_be_logarithmic) {
+    draw({title, {{"", &curve, 0, false, false}}, marks_, may_be_logarithmic});
+  }
+
+  /// One chart per curve whose name begins with `start`.
+  void add_all(const std::string& start, int color) {
+    for (const auto& [name, curve] : run_.logged) {
+      if (!name.starts_with(start) || !taken_.insert(name).second) continue;
+      const bool results = start == "eval/";
+      draw({metric_title(name),
+            {{"", &curve, color, false, results, results ? best_value(name) : BestValue::kNone}},
+            marks_,
+            false});
+    }
+  }
+
+  /// Excludes a metric that another curve already shows.
+  const Curve* take(const std::string& name) {
+    taken_.insert(name);
+    return run_.curve(name);
+  }
+
+  std::string html() const {
+    return charts_.empty() ? "" : "<section class=\"charts\">\n" + charts_ + "</section>\n";
+  }
+
+ private:
+  void draw(const Chart& chart) { charts_ += chart_figure(chart); }
+
+  const RunSummary& run_;
+  std::vector<ChartMark> marks_;
+  std::set<std::string> taken_;
+  std::string charts_;
+};
+
+std::string charts_of(const RunSummary& run) {
+  RunCharts charts(run);
+  charts.add_loss();
+  charts.add_all("eval/", 1);
+  charts.add(metric_title("train/lr"), run.lr, false);
+  charts.add(metric_title("train/grad_norm"), run.grad_norm, true);
+  for (const char* name : {"train/lr", "train/grad_norm", "train/epoch", "system/memory_mib"})
+    charts.take(name);
+  charts.add_all("train/", 2);
+  if (const Curve* memory = charts.take("memory_mib")) {
+    charts.add(metric_title("memory_mib"), *memory, false);
+  }
+  charts.add_all("", 5);
+  return charts.html();
+}
+
+using Values = std::map<std::string, std::string>;
+using CurveOf = std::function<const Curve*(const RunSummary&)>;
+
+/// Labels of the runs: the folder's name, or the path if names repeat.
+std::vector<std::string> labels_of(const std::vector<RunSummary>& runs) {
+  std::vector<std::string> labels;
+  for (const RunSummary& run : runs) {
+    const auto same = std::count_if(
+        runs.begin(), runs.end(), [&](const RunSummary& other) { return other.name == run.name; });
+    labels.push_back(same > 1 ? run.folder : run.name);
+  }
+  return labels;
+}
+
+std::string compared(const std::string& name, const std::vector<RunSummary>& runs,
+                     const CurveOf& curve_of) {
+  const std::vector<std::string> labels = labels_of(runs);
+  Chart chart{.title = metric_title(name), .lines = {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Curve* curve = curve_of(runs[i]);
+    if (curve) chart.lines.push_back({labels[i], curve, static_cast<int>(i), false, false});
+  }
+  chart.may_be_logarithmic = name.find("loss") != name.npos || name == "train/grad_norm";
+  return chart_figure(chart);
+}
+
+std::set<std::string> names_of(const std::vector<RunSummary>& runs) {
+  std::set<std::string> names;
+  for (const RunSummary& run : runs) {
+    for (const auto& [name, curve] : run.logged) names.insert(name);
+  }
+  return names;
+}
+
+std::string charts_of(const std::vector<RunSummary>& runs) {
+  std::string out = compared("train/loss", runs, [](const RunSummary& run) {
+    const Curve* means = run.curve("train/loss");  // the values of single steps are too noisy
+    return means ? means : &run.loss;
+  });
+  for (const std::string& name : names_of(runs)) {
+    if (name == "train/loss" || name == "train/epoch") continue;
+    out += compared(name, runs, [&](const RunSummary& run) { return run.curve(name); });
+  }
+  return "<section class=\"charts\">\n" + out + "</section>\n";
+}
+
+std::string cells(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += html_element("td", text);
+  return out;
+}
+
+/// A row with the last value of each run, and its best one if that differs. The best of all runs is
+/// marked.
+std::string result_row(const std::string& name, const std::vector<RunSummary>& runs,
+                       const CurveOf& curve_of) {
+  const bool lower = lower_is_better(name);
+  const auto best = [&](const Curve& curve) { return lower ? curve.low() : curve.high(); };
+  std::vector<double> values;
+  for (const RunSummary& run : runs) {
+    const Curve* curve = curve_of(run);
+    if (curve && !curve->empty()) values.push_back(best(*curve));
+  }
+  std::sort(values.begin(), values.end());
+  const bool differ = !values.empty() && values.front() < values.back();
+  std::string out = "<tr><th>" + html_text(metric_title(name)) + "</th>";
+  for (const RunSummary& run : runs) {
+    const Curve* curve = curve_of(run);
+    if (!curve || curve->empty()) {
+      out += "<td></td>";
+      continue;
+    }
+    const std::string last = number_words(curve->last()), most = number_words(best(*curve));
+    const bool marked = differ && best(*curve) == (lower ? values.front() : values.back());
+    out += std::string("<td") + (marked ? " class=\"best\"" : "") + ">" +
+           html_text(last == most ? last : last + " (best " + most + ")") + "</td>";
+  }
+  return out + "</tr>\n";
+}
+
+/// A row with `show` of each run.
+std::string row_of(const std::string& name, const std::vector<RunSummary>& runs,
+                   const std::function<std::string(const RunSummary&)>& show) {
+  std::vector<std::string> texts;
+  for (const RunSummary& run : runs) texts.push_back(show(run));
+  return "<tr><th>" + html_text(name) + "</th>" + cells(texts) + "</tr>\n";
+}
+
+std::string heading(const std::vector<RunSummary>& runs) {
+  const std::vector<std::string> labels = labels_of(runs);
+  std::string out = "<thead><tr><th></th>";
+  for (size_t i = 0; i < labels.size(); ++i) {
+    out +=
+        "<th class=\"key c" + std::to_string(i % 8) + "\"><i></i>" + html_text(labels[i]) + "</th>";
+  }
+  return out + "</tr></thead>\n";
+}
+
+std::string results(const std::vector<RunSummary>& runs) {
+  std::string rows = row_of("standing", runs, [](const RunSummary& run) {
+    return std::string(standing_words(run.standing()));
+  });
+  rows += row_of("steps", runs,
+                 [](const RunSummary& run) { return number_words(static_cast<double>(run.step)); });
+  rows += row_of("time", runs,
+                 [](const RunSummary& run) { return duration_words(run.total_seconds()); });
+  rows += result_row("train/loss", runs, [](const RunSummary& run) { return &run.loss; });
+  for (const std::string& name : names_of(runs)) {
+    if (!name.starts_with("eval/") && !name.ends_with("_per_second")) continue;
+    rows += result_row(name, runs, [&](const RunSummary& run) { return run.curve(name); });
+  }
+  return "<section><h2>Results</h2><div class=\"wide\"><table>" + heading(runs) + rows +
+         "</table></div></section>\n";
+}
+
+/// Every component of this binary.
+const Registry& known_components() {
+  static const Registry registry = [] {
+    Registry made;
+    Registration::enter_all(made);
+    return made;
+  }();
+  return registry;
+}
+
+/// The options of a run's resolved recipe; none when it cannot be read.
+Values recipe_values(const RunSummary& run) {
+  const std::string path = run.folder + "/recipe.yaml";
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  try {
+    const auto flat = flat_values(parse_saved_recipe(path, text, known_components()));
+    return {flat.begin(), flat.end()};
+  } catch (const RecipeError&) {
+    return {};  // the other sections are still useful
+  }
+}
+
+std::string recipe_differences(const std::vector<RunSummary>& runs) {
+  std::vector<Values> recipes;
+  std::set<std::string> keys;
+  for (const RunSummary& run : runs) {
+    recipes.push_back(recipe_values(run));
+    for (const auto& [key, value] : recipes.back()) keys.insert(key);
+  }
+  std::string rows;
+  for (const std::string& key : keys) {
+    std::vector<std::string> texts;
+    for (const Values& values : recipes) {
+      const auto found = values.find(key);
+      texts.push_back(found == values.end() ? "" : found->second);
+    }
+    const bool same = std::all_of(texts.begin(), texts.end(),
+                                  [&](const std::string& text) { return text == texts[0]; });
+    if (!same) rows += "<tr><th>" + html_text(key) + "</th>" + cells(texts) + "</tr>\n";
+  }
+  const std::string body =
+      rows.empty() ? "<p>The recipes are the same.</p>"
+                   : "<div class=\"wide\"><table>" + heading(runs) + rows + "</table></div>";
+  return "<section><h2>Recipes</h2>" + body + "</section>\n";
+}
+
+}  // namespace
+
+std::string profile_section(const std::string& run_dir) {
+  std::vector<std::string> others;
+  std::string section;
+  for (const fs::path& profile : profiles_in(fs::path(run_dir) / "profile")) {
+    const std::string table = operator_table(profile / kTable);
+    if (table.empty()) continue;
+    if (section.empty()) {
+      section = html_element("h2", "Profile of " + words_of(profile)) + table +
+                memory_chart(profile / "rank_0_memory.csv");
+    } else {
+      others.push_back(words_of(profile));
+    }
+  }
+  if (section.empty()) return "";
+  if (!others.empty()) {
+    section += html_element("p", "Earlier profiles in profile/: " + joined(others));
+  }
+  return "<section>" + section + "</section>\n";
+}
+
+std::string run_page(const RunSummary& run) {
+  const std::string standing = standing_words(run.standing());
+  std::string body = "<header><h1>" + html_text(run.name) + "</h1><span class=\"badge " + standing +
+                     "\">" + standing + "</span><p>" + html_text(run.folder);
+  if (!run.events.empty() && !run.events.front().time.empty()) {
+    body += html_text(" · " + time_words(run.events.front().time) + " to " +
+                      time_words(run.events.back().time) + " UTC");
+  }
+  body += "</p></header>\n";
+  body += headline_cards(run) + trouble(run) + charts_of(run) + time_split(run) + plan_table(run);
+  body += profile_section(run.folder);
+  body += sample_images(run.folder) + event_table(run) + recipe_text(run.folder);
+  body += about_table(run);
+  return html_page(run.name + " · accel-run", body);
+}
+
+std::string compare_page(const std::vector<RunSummary>& runs) {
+  const std::string title = joined(labels_of(runs));
+  return html_page(title + " · accel-run", "<header><h1>" + html_text(title) + "</h1></header>\n" +
+                                               results(runs) + charts_of(runs) +
+                                               recipe_differences(runs));
+}
+
+void write_own_report(const std::string& run_dir) {
+  RunSummary run = read_run(run_dir);
+  run.pulse = RunPulse::kNobody;
+  write_file_atomically(run_dir + "/report.html", run_page(run));
+}
+
+std::string write_report(const std::vector<std::string>& run_dirs, const std::string& path) {
+  if (run_dirs.size() > 1 && path.empty()) {
+    throw Error(ExitCode::kRecipe, "a report on several runs needs an output file",
+                "give one: --output FILE.html");
+  }
+  std::vector<RunSummary> runs;
+  for (const std::string& run_dir : run_dirs) runs.push_back(read_run(run_dir));
+  const std::string target = path.empty() ? run_dirs.front() + "/report.html" : path;
+  write_file_atomically(target, runs.size() == 1 ? run_page(runs.front()) : compare_page(runs));
+  return target;
+}
+
+}  // namespace accel

@@ -1,0 +1,90 @@
+#include "runner/startup/lazy_torch.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "core/base/build_info.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/rendezvous/rank_info.h"
+#include "runner/startup/torch_folder.h"
+
+/// Defined only by the stub libraries.
+extern "C" __attribute__((weak)) const char accel_torch_stub;
+
+namespace accel {
+namespace {
+
+constexpr const char* kSearchPath = "LD_LIBRARY_PATH";
+/// The user's search path, between the two executions.
+constexpr const char* kUsersSearchPath = "ACCEL_RUN_LD_LIBRARY_PATH";
+
+/// The installation: the folder above lib/accel-run-stubs.
+std::filesystem::path prefix_of_stub() {
+  Dl_info info = {};
+  if (dladdr(&accel_torch_stub, &info) == 0 || !info.dli_fname) return {};
+  return std::filesystem::weakly_canonical(info.dli_fname)
+      .parent_path()
+      .parent_path()
+      .parent_path();
+}
+
+/// Child processes must not inherit the search path of libtorch.
+void restore_search_path() {
+  const std::optional<std::string> users = environment_variable(kUsersSearchPath);
+  if (!users) return;
+  if (users->empty()) {
+    unsetenv(kSearchPath);
+  } else {
+    setenv(kSearchPath, users->c_str(), 1);
+  }
+  unsetenv(kUsersSearchPath);
+}
+
+}  // namespace
+
+bool torch_is_there() {
+  if (&accel_torch_stub != nullptr) return false;
+  restore_search_path();
+  return true;
+}
+
+void require_torch(const std::vector<std::string>& argv) {
+  const bool re_executed = environment_variable(kUsersSearchPath).has_value();
+  if (torch_is_there()) return;
+  const std::filesystem::path prefix = prefix_of_stub();
+  const std::string version(build_info().torch);
+  const std::optional<std::string> found = find_torch_folder(prefix, version, environment_variable);
+  if (re_executed || !found) {
+    throw Error(
+        ExitCode::kOther,
+        text("libtorch is not in '{}'", found.value_or((prefix / "lib/accel-run").string())),
+        text("reinstall accel-run with its 'lib' folder; beside the wheel: pip install "
+             "'torch=={}.*'",
+             minor_version(version)));
+  }
+  const std::string& folder = *found;
+  const std::string users = environment_variable(kSearchPath).value_or("");
+  setenv(kUsersSearchPath, users.c_str(), 1);
+  // Callers report errors of collectives; the status board replaces the flight recorder.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  setenv("KINETO_LOG_LEVEL", "5", 0);  // silences errors about missing GPUs
+  setenv(kSearchPath, (users.empty() ? folder : folder + ":" + users).c_str(), 1);
+
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  // The real path: `ps` and `top` would show /proc/self/exe.
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  execv(program.c_str(), words.data());
+  throw Error(ExitCode::kOther, text("cannot start '{}': {}", program, std::strerror(errno)));
+}
+
+}  // namespace accel

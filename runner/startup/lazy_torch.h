@@ -1,0 +1,19 @@
+// Lazy loading of libtorch, which takes half a second. The executable starts with stub libraries
+// that only define the symbols it refers to: enough for every verb that does not compute. See
+// cmake/StubLibraries.cmake.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace accel {
+
+/// Whether libtorch itself is loaded. If so, restores the user's environment: removes the search
+/// path of libtorch.
+bool torch_is_there();
+
+/// Re-executes this program with libtorch; returns if it is already loaded. Call it before any use
+/// of tensors and before any side effect. Throws Error without libtorch.
+void require_torch(const std::vector<std::string>& argv);
+
+}  // namespace accel

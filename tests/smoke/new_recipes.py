@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""'accel-run new' on messy data: what it prints, and that the drafted recipe is valid and trains.
+
+    new_recipes.py ACCEL_RUN
+
+Nothing of the data may be dropped silently: every column and field is in the printed table.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import zlib
+
+import runs
+
+RECIPES = pathlib.Path(__file__).resolve().parents[2] / "recipes"
+
+
+def png(side, shade):
+    """A grey image."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes([shade]) * side for _ in range(side))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def table(header, rows, delimiter=","):
+    return "".join(delimiter.join(map(str, row)) + "\n" for row in ([header] if header else []) + rows)
+
+
+def jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def customers(i):
+    return [f"C{i:04}", "" if i % 9 == 0 else 20 + i % 50, ("basic", "gold", "pro")[i % 3],
+            f"2024-{1 + i % 12:02}-{1 + i % 28:02}", ("", "NA", "n/a")[i % 3] if i % 10 == 0 else 9999 if i == 55 else i % 40 / 2,
+            ("TRUE", "FALSE")[i % 2], f'"called, wrote {i}"', ("yes", "no")[i % 4 == 0]]
+
+
+CUSTOMERS = table(["Customer ID", "Age (years)", "Plan type", "Signup date", "Monthly spend $", "Autopay", "Notes",
+                   "Churned"], [customers(i) for i in range(120)])
+WORDS = "good fine bad poor film plot cast music scene story".split()
+
+
+def sentence(i):
+    return " ".join(WORDS[(i * 7 + k * 3) % len(WORDS)] for k in range(6 + i % 4))
+
+
+def talk(i, role="role", content="content", user="user", assistant="assistant"):
+    return [{role: user, content: f"Is the {sentence(i)}?"}, {role: assistant, content: f"The {sentence(i + 1)}."}]
+
+
+MESSAGES = [{"messages": talk(i)} for i in range(60)]
+SHAREGPT = [{"id": str(i), "conversations": talk(i, "from", "value", "human", "gpt")} for i in range(60)]
+ALPACA = [{"instruction": f"Judge {sentence(i)}", "input": sentence(i) if i % 2 else "", "output": sentence(i + 2)}
+          for i in range(60)]
+REVIEWS = [{"text": sentence(i), "label": ("neg", "pos")[i % 2], "id": i} for i in range(80)]
+TAGGED = [{"tokens": ["Ada", "lives", "in", "Lima"], "ner_tags": ["B-PER", "O", "O", "B-LOC"]}] * 60
+DPO = [{"prompt": sentence(i), "chosen": sentence(i + 1), "rejected": sentence(i + 2)} for i in range(60)]
+
+
+class Case:
+    """Files, the arguments after the recipe, the exit code, what is printed, and what is done with the recipe."""
+
+    def __init__(self, name, files, words, printed=(), code=0, recipe=(), absent=(), train=False):
+        self.name, self.files, self.words, self.printed, self.code = name, files, words, printed, code
+        self.recipe, self.absent, self.train = recipe, absent, train
+
+
+TABLES = [
+    Case("customers", {"customers.csv": CUSTOMERS}, ["customers.csv"],
+         ["customers.csv: 120 rows, 8 columns, delimiter ',', names in the first line",
+          "column           type                  missing  use",
+          "Customer ID      id                    0        left out: another value in each row",
+          "Age (years)      integer               14       feature; missing values: mean",
+          "Plan type        category, 3 values    0        feature, one-hot",
+          "Signup date      date                  0        feature: year, month, day, weekday",
+          "Monthly spend $  number                12       feature; missing values: median, as there are outliers",
+          "Autopay          boolean               0        feature, 1 for true and 0 for false",
+          "Notes            text                  0        left out: free text, such as 'called, wrote 0'",
+          "Churned          boolean               0        target, by its name",
+          "missing values are written as '', 'NA', 'n/a'",
+          "predicts 'Churned' as one of 2 classes",
+          "eval: 10% of the samples are held out, about 12, because there is no eval data",
+          "also possible: another target: --target COLUMN",
+          "also possible: the texts of column 'Notes' as input: --as classification"],
+         recipe=['data: "."', 'na_values: ["", "NA", "n/a"]', '"Age (years)": mean  # 14 missing',
+                 '"Monthly spend $": median  # 12 missing', 'booleans: ["Autopay"]',
+                 '"Signup date": [year, month, day, weekday]', "split: {eval: 10%, seed: 0}"],
+         train=True),
+    Case("another target", {"customers.csv": CUSTOMERS}, ["customers.csv", "--target", "Plan type"],
+         ["target, given by --target", "predicts 'Plan type' as one of 3 classes"], train=True),
+    Case("no such target", {"customers.csv": CUSTOMERS}, ["customers.csv", "--target", "Plan"],
+         ["'customers.csv' has no column 'Plan'", "it has the columns 'Customer ID', 'Age (years)'"], code=2),
+    Case("a target that is free text", {"customers.csv": CUSTOMERS}, ["customers.csv", "--target", "Notes"],
+         ["column 'Notes' of 'customers.csv' cannot be predicted: it is of type 'text'",
+          "numbers, or 2 to 1000 classes, can be: name the column with --target"], code=3),
+    Case("the texts of a table", {"customers.csv": CUSTOMERS}, ["customers.csv", "--as", "classification"],
+         ["Notes            text                0        text", "left out: the text is the input"],
+         recipe=["# Predicts 'Churned' from the texts of column 'Notes' of customers.csv."], train=True),
+    Case("texts with holes", {"t.tsv": table(["text", "label"], [["" if i == 5 else f"{sentence(i)} {i} times", "" if i == 9 else "ab"[i % 2]]
+                                                                 for i in range(60)], "\t")}, ["t.tsv"],
+         recipe=["on_bad_sample: skip(2)  # rows without text or target"], train=True),
+    Case("semicolons, decimal commas and a byte order mark",
+         {"excel.csv": "\ufeff" + table(["Maß (cm)", "Preis"], [[f"{i},5", f"{i * 2},25"] for i in range(60)], ";")},
+         ["excel.csv"],
+         ["excel.csv: 60 rows, 2 columns, delimiter ';', names in the first line, decimal commas, a byte order mark",
+          "Maß (cm)  number  0        feature", "predicts 'Preis' as a number"],
+         recipe=['delimiter: ";"', 'decimal: ","'], train=True),
+    Case("tabs in a .csv", {"tabs.csv": table(["a", "b", "y"], [[i, i % 7, i % 2] for i in range(60)], "\t")}, ["tabs.csv"],
+         ["delimiter tab"], recipe=["type: tsv"]),
+    Case("bars", {"bars.csv": table(["a", "b", "y"], [[i, i % 7, i * 1.5] for i in range(60)], "|")}, ["bars.csv"],
+         ["delimiter '|'", "predicts 'y' as a number"]),
+    Case("commas in a .tsv", {"t.tsv": table(["a", "b", "y"], [[i, i % 7, i * 1.5] for i in range(60)])}, ["t.tsv"],
+         ["delimiter ','"], recipe=["type: csv"]),
+    Case("target with missing values",
+         {"t.csv": table(["a", "b", "label"], [[i, i % 7, "" if i % 10 == 3 else "xy"[i % 2]] for i in range(80)])}, ["t.csv"],
+         ["label   category, 2 values  8        target, by its name; rows without it are left out"],
+         recipe=['"label": drop  # 8 rows without a target are left out'], train=True),
+    Case("dashes and None in numbers",
+         {"t.csv": table(["a", "b", "y"], [["-" if i % 8 == 0 else i, "None" if i % 9 == 0 else i % 7, i * 1.5] for i in range(60)])},
+         ["t.csv"], ["a       integer  8        feature; missing values: mean", "missing values are written as '-', 'None'"]),
+    Case("None as a category",
+         {"t.csv": table(["kind", "y"], [[("None", "Mild", "Bad")[i % 3], i * 1.5] for i in range(60)])}, ["t.csv"],
+         ["column 'kind': 'None' is kept as a value; if it means missing, add it to 'na_values'"]),
+    Case("missing categories",
+         {"t.csv": table(["kind", "n", "y"], [[("", "Mild", "Bad", "?")[i % 4], i % 5, i * 1.5] for i in range(60)])}, ["t.csv"],
+         ["kind    category, 2 values  30       feature, one-hot; missing values: mode"], recipe=['"kind": mode'], train=True),
+    Case("spellings",
+         {"t.csv": table(["kind", "y"], [[("Gold", "gold ", "pro")[i % 3], i * 1.5] for i in range(60)])}, ["t.csv"],
+         ["column 'kind': 'Gold', 'gold ' differ only in case or spaces, and are separate values"]),
+    Case("classes in several spellings",
+         {"t.csv": table(["n", "y"], [[i, ("Yes", "yes", "NO")[i % 3]] for i in range(60)])}, ["t.csv"],
+         ["column 'y' of 't.csv' spells its classes in several ways: 'NO', 'Yes', 'yes'", "make them the same in the file"], code=3),
+    Case("constant, empty and many-valued columns",
+         {"t.csv": table(["same", "none", "city", "unit", "y"],
+                         [["x", "", f"city{i % 40}", f"{i} kg", i * 1.5] for i in range(400)])}, ["t.csv"],
+         ["'t.csv' has no column of numbers or categories as features", "left out: the same value in every row, 'x'",
+          "left out: it has no value", "left out: 40 values, more than 32", "left out: free text, such as '0 kg'"],
+         code=3),
+    Case("almost numbers", {"t.csv": table(["n", "m", "y"], [["unknown" if i == 9 else i, i % 3, i * 1.5] for i in range(60)])},
+         ["t.csv"], ["left out: 59 of 60 values are numbers, but not 'unknown'"]),
+    Case("other dates", {"t.csv": table(["when", "m", "y"], [[f"{1 + i % 28}/12/2024", i % 3, i * 1.5] for i in range(60)])},
+         ["t.csv"], ["left out: dates such as '1/12/2024' are not in the form 2024-12-31"]),
+    Case("dates with time and missing ones",
+         {"t.csv": table(["when", "y"], [["" if i % 6 == 0 else f"2024-03-{1 + i % 28:02}T{i % 24:02}:30:00", i * 1.5] for i in range(60)])},
+         ["t.csv"], ["when    date    10       feature: year, month, day, weekday, hour; missing values: median"], train=True),
+    Case("no header", {"t.csv": table(None, [[i, i % 7, i * 1.5] for i in range(60)])}, ["t.csv"],
+         ["no header, so columns are numbered from 0", "2       number   0        target, the last column"]),
+    Case("few rows", {"t.csv": table(["a", "y"], [[i, i * 1.5] for i in range(12)])}, ["t.csv"],
+         ["eval: about 2 of 12 samples are held out, too few to trust the metric: add data, or remove 'split' and 'eval'"]),
+    Case("three rows", {"t.csv": table(["a", "y"], [[i, i * 1.5] for i in range(3)])}, ["t.csv"],
+         ["eval: none, because 3 samples are too few to hold any out"], recipe=["# eval:"]),
+    Case("train and test", {"train.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)]),
+                            "test.csv": table(["a", "y"], [[i, i * 1.5] for i in range(9)])}, ["train.csv"],
+         ["eval: the rows of test.csv"], absent=["split:"]),
+    Case("a test file without target", {"train.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)]),
+                                        "test.csv": table(["a"], [[i] for i in range(9)])}, ["train.csv"],
+         ["test.csv has no column 'y', so it is not used as eval data"], recipe=["split:"]),
+    Case("ragged rows", {"t.csv": "a,b\n1,2\n1,2,3\n"}, ["t.csv"], ["t.csv:3: has 3 fields, the first line has 2"], code=3),
+    Case("header only", {"t.csv": "a,b\n"}, ["t.csv"], ["'t.csv' has one line, and no rows of data"], code=3),
+    Case("one column", {"t.csv": "a\n1\n2\n3\n"}, ["t.csv"],
+         ["'t.csv' has one column", "a target and at least one other column are needed"], code=3),
+    Case("Latin-1", {"t.csv": "a,b\n1,2\n1,\xe9\n".encode("latin-1")}, ["t.csv"], ["t.csv:3 is not UTF-8"], code=3),
+    Case("wishes for a table", {"t.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)])}, ["t.csv", "--as", "chat"],
+         ["'--as chat' is not for tables", "'--as classification' classifies the texts of a column"], code=2),
+    Case("a tokenizer for numbers", {"t.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)])},
+         ["t.csv", "--tokenizer", "."], ["'--tokenizer' and '--model' are for texts, and 't.csv' is a table of features"], code=2),
+    Case("no text to classify", {"t.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)])},
+         ["t.csv", "--as", "classification"], ["'t.csv' has no column of free text"], code=2),
+]
+
+ROWS = [
+    Case("chats", {"talks.jsonl": jsonl(MESSAGES)}, ["talks.jsonl"],
+         ["talks.jsonl: 60 rows, all looked at", "messages  list of objects: content, role  0        conversation",
+          "the messages of 'messages' have a 'role' and a 'content'",
+          "a tokenizer is trained on the data first: accel-run tokenizer train talks.jsonl --fields content --chatml --out draft-tokenizer",
+          "also possible: an existing tokenizer: --tokenizer FOLDER",
+          "eval: 10% of the samples are held out, about 6"],
+         recipe=["# Trains on the assistant's answers in the conversations of talks.jsonl.", "type: chat",
+                 'tokenizer: "${vars.tokenizer}"', "max_length: 128  # tokens; longer ones are cut"], absent=["level: chars", "role_key"], train=True),
+    Case("ShareGPT in one array", {"share.json": json.dumps(SHAREGPT, indent=1)}, ["share.json"],
+         ["share.json: 60 rows in an array, all looked at", "the messages of 'conversations' have a 'from' and a 'value'",
+          "id             text                          0        not used"],
+         recipe=['messages: "conversations"', 'role_key: "from"', 'content_key: "value"',
+                 'roles: {"gpt": assistant, "human": user}'], train=True),
+    Case("alpaca", {"alpaca.json": json.dumps(ALPACA)}, ["alpaca.json"],
+         ["the fields 'instruction', 'input', 'output' are a prompt and its answer"],
+         recipe=["# Trains on the answers to the prompts of alpaca.json.", 'prompt: ["instruction", "input"]',
+                 'completion: "output"'], train=True),
+    Case("prompt and completion", {"p.jsonl": jsonl([{"prompt": sentence(i), "completion": sentence(i + 1)} for i in range(60)])},
+         ["p.jsonl"], ["the fields 'prompt', 'completion' are a prompt and its answer",
+                       "also possible: 'answers_only: false' trains on the prompts too",
+                       "also possible: 'pack: true' puts several conversations into one sample"], train=True),
+    Case("messages as prompt", {"p.jsonl": jsonl([{"prompt": talk(i)[:1], "completion": talk(i)[1:]} for i in range(60)])},
+         ["p.jsonl"], ["the fields 'prompt', 'completion' are a prompt and its answer"], recipe=["answers: last"], train=True),
+    Case("conversations without an assistant",
+         {"t.jsonl": jsonl([{"messages": talk(i, user="ann", assistant="bob")} for i in range(60)])}, ["t.jsonl"],
+         ["the conversations of 't.jsonl' have no assistant: their roles are 'ann', 'bob'"], code=3),
+    Case("preference pairs", {"dpo.jsonl": jsonl(DPO)}, ["dpo.jsonl"],
+         ["the rows of 'dpo.jsonl' are preference pairs, 'chosen' and 'rejected', and there is no training on preferences (DPO)",
+          "nearest: '--as chat' trains on the chosen answers and ignores the rejected ones"], code=3),
+    Case("chosen answers", {"dpo.jsonl": jsonl(DPO)}, ["dpo.jsonl", "--as", "chat"],
+         ["'--as chat': the prompts with the answers that were chosen", "0 not used"],
+         recipe=['completion: "chosen"'], train=True),
+    Case("chosen conversations",
+         {"dpo.jsonl": jsonl([{"chosen": talk(i), "rejected": talk(i + 1)} for i in range(60)])}, ["dpo.jsonl", "--as", "chat"],
+         ["'--as chat': the conversations that were chosen"], recipe=['messages: "chosen"']),
+    Case("chosen texts", {"dpo.jsonl": jsonl([{"chosen": sentence(i), "rejected": sentence(i + 1)} for i in range(60)])},
+         ["dpo.jsonl"], ["nearest: '--as text' trains a language model on the chosen texts and ignores the rejected ones"], code=3),
+    Case("chosen texts as text", {"dpo.jsonl": jsonl([{"chosen": sentence(i), "rejected": sentence(i + 1)} for i in range(60)])},
+         ["dpo.jsonl", "--as", "text"], ["'--as text': the texts that were chosen"]),
+    Case("verdicts", {"kto.jsonl": jsonl([{"prompt": "a b c", "completion": "d e f", "label": True}] * 20)}, ["kto.jsonl"],
+         ["the rows of 'kto.jsonl' are answers with a verdict, true or false (KTO), and there is no training on preferences",
+          "nearest: '--as chat' trains on all answers, also those judged false"], code=3),
+    Case("labelled texts", {"reviews.jsonl": jsonl(REVIEWS)}, ["reviews.jsonl"],
+         ["label  text, 2 values  0        target", "id     integer         0        not used",
+          "'label' is a label of 'text'", "predicts 'label' as one of 2 classes: 'neg' 40, 'pos' 40",
+          "the model is small and begins without knowledge; --model FOLDER fine-tunes a pretrained one",
+          "also possible: a language model of the texts: --as text", "also possible: another label: --target FIELD"],
+         recipe=["# Predicts 'label' from the texts of reviews.jsonl.", "type: jsonl", "type: bert"], absent=["level: chars"], train=True),
+    Case("scores", {"s.jsonl": jsonl([{"review": sentence(i), "score": i / 7} for i in range(60)])}, ["s.jsonl"],
+         ["predicts 'score' as a number"], recipe=["target_type: number"], train=True),
+    Case("pairs of texts",
+         {"s.jsonl": jsonl([{"premise": sentence(i), "hypothesis": sentence(i + 1), "label": i % 3} for i in range(60)])}, ["s.jsonl"],
+         ["'label' is a label of 'premise', 'hypothesis'"], recipe=['text: ["premise", "hypothesis"]'], train=True),
+    Case("an unnamed label", {"s.jsonl": jsonl([{"text": sentence(i), "source": ("web", "book")[i % 2]} for i in range(60)])},
+         ["s.jsonl", "--as", "classification", "--target", "source"], ["predicts 'source' as one of 2 classes"]),
+    Case("no such field", {"s.jsonl": jsonl(REVIEWS)}, ["s.jsonl", "--target", "stars"],
+         ["'s.jsonl' has no field 'stars'", "it has the fields 'text', 'label', 'id'"], code=2),
+    Case("a label that is not one", {"s.jsonl": jsonl([{"text": sentence(i), "label": f"x{i} {i}"} for i in range(60)])},
+         ["s.jsonl", "--as", "classification"],
+         ["field 'label' of 's.jsonl' is not a label: a number, or at most 200 texts that repeat, are wanted", "name another field with --target"], code=3),
+    Case("one label only", {"s.jsonl": jsonl([{"text": sentence(i), "label": "x"} for i in range(60)])}, ["s.jsonl"],
+         ["field 'label' of 's.jsonl' has one value, 'x': there is nothing to tell apart"], code=3),
+    Case("several labels", {"s.jsonl": jsonl([{"text": sentence(i), "labels": ["a", "b"]} for i in range(60)])}, ["s.jsonl"],
+         ["field 'labels' of 's.jsonl' is a list of labels, and a text has one label here", "keep one label per row, or name another field with --target"], code=3),
+    Case("documents", {"docs.jsonl": jsonl([{"text": " ".join(sentence(i + k) for k in range(9)), "url": f"u{i}"} for i in range(60)])},
+         ["docs.jsonl"],
+         ["'text' is text, and no field has the name of a label", "the texts are concatenated, so that none is cut",
+          "eval: the last tenth of the texts, because there is no eval data",
+          "also possible: a classifier: --as classification --target FIELD"],
+         recipe=["# Language model of the texts of docs.jsonl.", "level: tokens", 'json_field: "text"',
+                 "max_seq_len: 128  # tokens of context"], train=True),
+    Case("tagged words", {"ner.jsonl": jsonl(TAGGED)}, ["ner.jsonl"],
+         ["'ner_tags' has a tag for each word of 'tokens'"],
+         recipe=["# Tags the words of ner.jsonl.", "type: token_classification", "metrics: [entity_f1, accuracy]"], train=True),
+    Case("numbered tags", {"ner.jsonl": jsonl([{"words": ["a", "b", "c"], "labels": [0, 1, 0]}] * 60)}, ["ner.jsonl"],
+         ["'labels' has a tag for each word of 'words'"], recipe=['words: "words"', 'tags: "labels"', "metrics: [accuracy]"],
+         train=True),
+    Case("tags with missing rows", {"ner.jsonl": jsonl(TAGGED + [{"tokens": ["x"]}])}, ["ner.jsonl"],
+         ["1 rows lack words or tags or are not JSON: remove them, they end the run"]),
+    Case("token ids", {"ids.jsonl": jsonl([{"input_ids": [1, 2, 3]}] * 9)}, ["ids.jsonl"],
+         ["field 'input_ids' of 'ids.jsonl' holds token ids, which are read from Parquet and Arrow files only"], code=3),
+    Case("numbers as rows", {"n.jsonl": jsonl([{"x": i, "y": i * 2.5, "kind": "a"} for i in range(9)])}, ["n.jsonl"],
+         ["the rows of 'n.jsonl' are numbers and categories, which are read from tables only"], code=3),
+    Case("unknown rows", {"n.jsonl": jsonl([{"x": {"y": 1}}] * 9)}, ["n.jsonl"],
+         ["cannot tell what the rows of 'n.jsonl' are: they have the fields 'x'"], code=3),
+    Case("a wish that does not fit", {"n.jsonl": jsonl(REVIEWS)}, ["n.jsonl", "--as", "tags"],
+         ["the rows of 'n.jsonl' are not read as 'tags'"], code=2),
+    Case("one object over lines", {"n.json": json.dumps({"data": [1, 2]}, indent=1)}, ["n.json"],
+         ["is not a JSON object", "this is one object over several lines"], code=3),
+    Case("damaged rows", {"r.jsonl": jsonl(REVIEWS) + "{\n" + jsonl([{"text": "no label here"}])}, ["r.jsonl"],
+         ["r.jsonl:81: is not a JSON object", "2 rows lack a field or a text or are not JSON: up to 2 are skipped and counted"],
+         recipe=["on_bad_sample: skip(2)"], train=True),
+    Case("many rows", {"r.jsonl": jsonl([{"text": sentence(i), "label": i % 3} for i in range(5000)])}, ["r.jsonl"],
+         ["r.jsonl: 5000 rows, 1081 of them looked at, spread over the file"]),
+    Case("no rows", {"r.jsonl": "\n"}, ["r.jsonl"], ["'r.jsonl' has no rows"], code=3),
+    Case("Parquet", {"r.parquet": b"PAR1"}, ["r.parquet"], ["'r.parquet' is a parquet file, and no recipe is drafted for its columns"], code=3),
+    Case("train and validation rows", {"train.jsonl": jsonl(REVIEWS), "validation.jsonl": jsonl(REVIEWS[:9])}, ["."],
+         ["eval: the rows of validation.jsonl"], absent=["split:"]),
+]
+
+GREY = {f"pics/{kind}/{i}.png": png(12, shade + i) for kind, shade in (("red cats", 20), ("blue dogs", 200)) for i in range(30)}
+IMAGES = [
+    Case("images without a val folder", GREY, ["pics"],
+         ["60 images by class: 'blue dogs' 30, 'red cats' 30", "sizes of 20 opened images: equal, up to 12 pixels a side",
+          "eval: 10% of the samples are held out, about 6"], recipe=["split: {eval: 10%, seed: 0}"], train=True),
+    Case("images with a val folder",
+         {**{"pics/train/" + name[5:]: data for name, data in GREY.items()}, "pics/val/red cats/1.png": png(30, 9),
+          "pics/val/blue dogs/1.png": png(12, 9)}, ["pics"],
+         ["eval: the 2 images of folder 'val'", "sizes of 22 opened images: different"], absent=["split: {eval"]),
+    Case("a class of val alone", {**{"pics/train/" + name[5:]: data for name, data in GREY.items()}, "pics/val/fish/1.png": png(12, 9)},
+         ["pics"], ["folder 'val' has the class 'fish', which has no training images"], code=3),
+    Case("train without val", {"pics/train/" + name[5:]: data for name, data in GREY.items()}, ["pics"],
+         ["training images: folder 'train'"], recipe=["split: train", "split: {eval: 10%"]),
+    Case("mixed sizes and a stray file", {**GREY, "pics/red cats/big.png": png(90, 7), "pics/notes.txt": "x"}, ["pics"],
+         ["sizes of 21 opened images: different, up to 90 pixels a side", "images are resized to 64 x 64, because all must have one size",
+          "read: pics; not read: notes.txt"], recipe=["size: [64, 64]"]),
+    Case("one class", {name: data for name, data in GREY.items() if "cats" in name}, ["pics"],
+         ["'pics' has images of one class only, 'red cats'"], code=3),
+    Case("images without folders", {"pics/1.png": png(12, 9), "pics/2.png": png(12, 9)}, ["pics"],
+         ["the images in 'pics' are not in class folders"], code=3),
+    Case("another image format", {"pics/a/1.gif": b"GIF89a"}, ["pics"],
+         ["unknown format of 'pics'", "'a/1.gif' is neither a JPEG nor a PNG image; known are"], code=3),
+    Case("a broken image", {**GREY, "pics/blue dogs/0.png": b"\x89PNG\r\n\x1a\n"}, ["pics"], ["0.png"], code=3),
+    Case("several files in a folder", {"d/b.csv": "x,y\n" * 3, "d/a.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)]),
+                                       "d/readme.md": "x"}, ["d"], ["read: a.csv; not read: b.csv, readme.md"]),
+    Case("an empty folder", {"d/.keep": ""}, ["d"], ["unknown format of 'd'"], code=3),
+    Case("plain text", {"poem.txt": "roses are red, violets are blue\n" * 60}, ["poem.txt"],
+         ["poem.txt: plain text of 1920 bytes, read as UTF-8 characters", "eval: the last tenth of the file",
+          "also possible: tokens in place of characters: accel-run tokenizer train poem.txt --out tokenizer, then "
+          "'level: tokens' and 'tokenizer'"], train=True),
+    Case("a wish for plain text", {"poem.txt": "roses are red, violets are blue\n" * 60}, ["poem.txt", "--as", "chat"],
+         ["'--as' is for tables and JSON rows, and 'poem.txt' is neither"], code=2),
+    Case("no data", {}, ["nothing.csv"], ["'nothing.csv' does not exist"], code=3),
+]
+
+
+def write_files(folder, files):
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def call(binary, folder, *words):
+    """(exit code, standard output and error)."""
+    result = subprocess.run([binary, *words], cwd=folder, text=True, env=runs.ENVIRONMENT, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return result.returncode, result.stdout
+
+
+def same_but_spaces(text):
+    return re.sub(r" +", " ", text)
+
+
+def check_drafted(case, binary, folder, printed, report):
+    """The recipe has what was printed, is valid, and trains where that is asked for."""
+    recipe = (folder / "draft.yaml").read_text()
+    for wanted in case.recipe:
+        report.check(f"{case.name}: the recipe has '{wanted}'", wanted in recipe, recipe)
+    for other in case.absent:
+        report.check(f"{case.name}: the recipe has no '{other}'", other not in recipe, recipe)
+    first = re.search(r"first run: accel-run (.*)", printed)
+    if "tokenizer:" in recipe:
+        report.check(f"{case.name}: says what comes first", "wrote draft.yaml; first run: accel-run tokenizer train" in printed
+                     and "then: accel-run draft.yaml" in printed, printed)
+    if first:
+        code, output = call(binary, folder, *shlex.split(first.group(1)))
+        report.check(f"{case.name}: the command that comes first", code == 0, output)
+    code, output = call(binary, folder, "validate", "draft.yaml")
+    report.check(f"{case.name}: the recipe is valid", code == 0, output + recipe)
+    if not case.train:
+        return
+    code, output = call(binary, folder, "draft.yaml", "train.until=2 steps", "accelerator.num_cpu_threads_per_process=1",
+                        "eval.every=2 steps", "~trackers")
+    report.check(f"{case.name}: it trains", code == 0, output + recipe)
+    report.check(f"{case.name}: it evaluates", "eval at step 2" in output, output)
+
+
+def check_case(case, binary, report):
+    with runs.Scratch(binary) as scratch:
+        folder = scratch.path / "work"
+        folder.mkdir()
+        write_files(folder, case.files)
+        code, printed = call(scratch.binary, folder, "new", "draft.yaml", *case.words)
+        report.check(f"{case.name}: exit {case.code}", code == case.code, printed)
+        for line in case.printed:
+            report.check(f"{case.name}: prints '{line}'", same_but_spaces(line) in same_but_spaces(printed), printed)
+        drafted = (folder / "draft.yaml").exists()
+        report.check(f"{case.name}: a recipe is {'written' if case.code == 0 else 'not written'}", drafted == (code == 0))
+        if drafted and code == 0:
+            check_drafted(case, scratch.binary, folder, printed, report)
+
+
+def check_folders(binary, report):
+    """--model and --tokenizer, and a recipe that is moved with its data."""
+    with runs.Scratch(binary) as scratch:
+        folder = scratch.path
+        write_files(folder, {"talks.jsonl": jsonl(MESSAGES), "reviews.jsonl": jsonl(REVIEWS), "empty/x": "",
+                             "bad/config.json": "{}", "bert/config.json": '{"model_type": "bert"}',
+                             "gpt/config.json": '{"model_type": "gpt2"}'})
+        gpt2, talks = RECIPES / "tiny/data/gpt2", RECIPES / "tiny/data/talks"
+        for words, code, line in (
+                (["talks.jsonl", "--tokenizer", talks], 0, "eval: 10% of the samples"),
+                (["talks.jsonl", "--tokenizer", "empty"], 2, "there is no 'tokenizer.json' in 'empty'"),
+                (["talks.jsonl", "--model", "empty"], 2, "'--model empty': there is no 'empty/config.json'"),
+                (["talks.jsonl", "--model", "bad"], 3, "'bad/config.json' has no 'model_type'"),
+                (["talks.jsonl", "--model", "bert"], 2, "'bert' is a bert model, which does not predict next tokens"),
+                (["reviews.jsonl", "--model", gpt2], 2, "' is a gpt2 model, which does not classify"),
+                (["reviews.jsonl", "--model", "gpt"], 2, "'gpt' is a gpt2 model, which does not classify"),
+                (["reviews.jsonl", "--model", "gpt"], 2,
+                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert"),
+                (["reviews.jsonl", "--as", "text", "--model", gpt2, "--tokenizer", talks], 0, "'--as text'"),
+                (["talks.jsonl", "--tokenizer", RECIPES / "tiny/data/reviews_tokenizer.json"], 2, "tokenizer.json' has no chat template")):
+            made = folder / "made.yaml"
+            made.unlink(missing_ok=True)
+            got, printed = call(scratch.binary, folder, "new", "made.yaml", *words)
+            name = " ".join(map(str, words))
+            report.check(f"{name}: exit {code}", got == code, printed)
+            report.check(f"{name}: prints '{line}'", line in printed, printed)
+            report.check(f"{name}: {'a' if code == 0 else 'no'} recipe", made.exists() == (code == 0))
+            if code == 0:
+                got, printed = call(scratch.binary, folder, "validate", "made.yaml")
+                report.check(f"{name}: valid", got == 0, printed + made.read_text())
+        (folder / "sub").mkdir()
+        write_files(folder, {"sub/data/t.csv": CUSTOMERS})
+        call(scratch.binary, folder, "new", "sub/t.yaml", "--data", "sub/data/t.csv")
+        os.rename(folder / "sub", folder / "moved")
+        got, printed = call(scratch.binary, folder, "moved/t.yaml", "train.until=1 steps", "~trackers")
+        report.check("a recipe is moved with its data", got == 0, printed)
+        got, printed = call(scratch.binary, folder, "new", "moved/t.yaml", "moved/data/t.csv")
+        report.check("nothing is overwritten", got == 2 and "already exists" in printed, printed)
+
+
+def check_tokenizers(binary, report):
+    """--fields and --chatml of 'tokenizer train'."""
+    with runs.Scratch(binary) as scratch:
+        write_files(scratch.path, {"r.jsonl": jsonl(REVIEWS), "t.csv": CUSTOMERS, "bad.jsonl": "{\n", "x.txt": "a b"})
+        for words, code, line in (
+                (["r.jsonl", "--fields", "text"], 0, "made: "),
+                (["t.csv", "--fields", "Notes,Plan type"], 0, "made: "),
+                (["r.jsonl", "--fields", "body"], 3, "'r.jsonl' has no field 'body'"),
+                (["t.csv", "--fields", "body"], 3, "'t.csv' has no field 'body'"),
+                (["bad.jsonl", "--fields", "text"], 3,
+                 "1 rows of 'bad.jsonl' are not JSON objects and are left out, first in line 1"),
+                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv and .tsv, not 'x.txt'"),
+                (["r.jsonl", "--model", "wordpiece", "--chatml"], 2, "'--chatml' is an option of --model bpe")):
+            subprocess.run(["rm", "-rf", "made"], cwd=scratch.path, check=True)
+            got, printed = call(scratch.binary, scratch.path, "tokenizer", "train", *words, "--out", "made")
+            report.check("tokenizer train " + " ".join(words), got == code and line in printed, printed)
+
+
+def main():
+    report = runs.Report()
+    wanted = sys.argv[2:]
+    for case in TABLES + ROWS + IMAGES:
+        if not wanted or case.name in wanted:
+            check_case(case, sys.argv[1], report)
+    if not wanted:
+        check_folders(sys.argv[1], report)
+        check_tokenizers(sys.argv[1], report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+#include "compat/accelerate/accelerate_keys.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "tests/unit/core/recipe_text.h"
+
+namespace accel::environment_layer_test {
+namespace {
+
+/// The layer as one line with warnings below, or what is wrong.
+std::string layer(const Variables& variables) {
+  std::string out;
+  const std::string problems = complaint([&](Diagnostics& diagnostics) {
+    const EnvironmentLayer read = environment_layer(variables, diagnostics);
+    out = outline(read.tree);
+    for (const std::string& warning : read.warnings) out += "\n" + warning;
+  });
+  return problems.empty() ? out : problems;
+}
+
+TEST(EnvironmentLayerTest, VariablesBecomeOptions) {
+  EXPECT_EQ(layer({{"ACCELERATE_DEBUG_MODE", "true"},
+                   {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4"},
+                   {"ACCELERATE_GRADIENT_CLIPPING", "1.0"},
+                   {"ACCELERATE_MIXED_PRECISION", "bf16"},
+                   {"ACCELERATE_USE_CPU", "1"}}),
+            "{accelerator: {debug: collectives, mixed_precision: bf16, device: cpu}, "
+            "train: {gradient_accumulation_steps: 4, max_grad_norm: 1.0}}");
+}
+
+TEST(EnvironmentLayerTest, WhatAccelerateItselfSetsIsTaken) {
+  EXPECT_EQ(layer({{"ACCELERATE_DYNAMO_BACKEND", "NO"},
+                   {"ACCELERATE_DYNAMO_MODE", "default"},
+                   {"ACCELERATE_DYNAMO_USE_DYNAMIC", "False"},
+                   {"ACCELERATE_DYNAMO_USE_FULLGRAPH", "False"},
+                   {"ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION", "False"},
+                   {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", ""},
+                   {"ACCELERATE_MIXED_PRECISION", "no"},
+                   {"ACCELERATE_USE_CPU", "False"},
+                   {"ACCELERATE_USE_FSDP", "false"}}),
+            "{accelerator: {mixed_precision: no}}");
+}
+
+TEST(EnvironmentLayerTest, APlaceNamesTheVariable) {
+  Diagnostics problems;
+  const EnvironmentLayer read =
+      environment_layer({{"ACCELERATE_MIXED_PRECISION", "bf16"}}, problems);
+  const Span where = read.tree.find("accelerator")->node.find("mixed_precision")->node.where;
+  EXPECT_EQ(
+      render({where, "no", ""}),
+      "environment ACCELERATE_MIXED_PRECISION: error: no\n    ACCELERATE_MIXED_PRECISION=bf16\n"
+      "                               ^\n");
+}
+
+TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
+  const std::map<std::string, std::string> refused = {
+      {"USE_FSDP", "accel-run does not shard models"},
+      {"USE_DEEPSPEED", "DeepSpeed is a Python library"},
+      {"USE_MEGATRON_LM", "Megatron-LM is a Python library"},
+      {"USE_PARALLELISM_CONFIG", "accel-run does not shard models"},
+      {"USE_SAGEMAKER", "accel-run does not support Amazon SageMaker"},
+      {"IN_TPU_POD", "accel-run does not support TPUs"},
+      {"DOWNCAST_BF16", "accel-run does not support TPUs"},
+      {"CPU_AFFINITY", "accel-run does not bind processes to the cores of a GPU"},
+      {"DYNAMO_BACKEND", "libtorch has no torch.compile"},
+      {"FP8_BACKEND", "this build has no fp8"},
+  };
+  for (const auto& [name, reason] : refused) {
+    const std::string all = "ACCELERATE_" + name;
+    EXPECT_EQ(layer({{all, "true"}}), "environment " + all + ": error: '" + all +
+                                          "=true' is not supported: " + reason + "\n    " + all +
+                                          "=true\n" + std::string(all.size() + 5, ' ') +
+                                          "^\n  hint: unset it\n");
+    EXPECT_EQ(layer({{all, "False"}}), "{}");
+  }
+  EXPECT_EQ(layer({{"ACCELERATE_TORCH_DEVICE", "cuda"}}), "{accelerator: {device: cuda}}");
+  EXPECT_EQ(layer({{"ACCELERATE_USE_CPU", "perhaps"}}),
+            "environment ACCELERATE_USE_CPU: error: 'ACCELERATE_USE_CPU=perhaps' is neither true "
+            "nor false\n    ACCELERATE_USE_CPU=perhaps\n                       ^\n");
+}
+
+TEST(EnvironmentLayerTest, WhatChangesNothingIsTold) {
+  EXPECT_EQ(layer({{"ACCELERATE_LOG_LEVEL", "info"}}),
+            "{}\nenvironment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info' has no effect: "
+            "accel-run has no log levels");
+  EXPECT_EQ(layer({{"ACCELERATE_MIXED_PRECISON", "bf16"}}),
+            "{}\nenvironment ACCELERATE_MIXED_PRECISON: 'ACCELERATE_MIXED_PRECISON' has "
+            "no effect: Accelerate has no such variable; did you mean "
+            "'ACCELERATE_MIXED_PRECISION'?");
+}
+
+TEST(EnvironmentLayerTest, OnlyAcceleratesVariablesAreLookedAt) {
+  setenv("ACCELERATE_TEST_ONLY", "a=b", 1);
+  setenv("NOT_ACCELERATE_TEST_ONLY", "1", 1);
+  bool found = false;
+  for (const auto& [name, value] : accelerate_variables()) {
+    EXPECT_TRUE(name.starts_with("ACCELERATE_")) << name;
+    found = found || (name == "ACCELERATE_TEST_ONLY" && value == "a=b");
+  }
+  EXPECT_TRUE(found);
+  unsetenv("ACCELERATE_TEST_ONLY");
+}
+
+}  // namespace
+}  // namespace accel::environment_layer_test

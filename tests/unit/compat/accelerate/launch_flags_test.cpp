@@ -1,0 +1,185 @@
+#include "compat/accelerate/launch_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/core/recipe_text.h"
+
+namespace accel::launch_flags_test {
+namespace {
+
+LaunchLine line;
+
+/// What the words say, as one line with warnings below, or what is wrong. The first is argument 2.
+std::string read(const std::vector<std::string>& words) {
+  std::string out;
+  const std::string problems = complaint([&](Diagnostics& diagnostics) {
+    line = read_launch_line(words, 2, diagnostics);
+    out = outline(line.flags);
+    for (const std::string& warning : line.warnings) out += "\n" + warning;
+  });
+  return problems.empty() ? out : problems;
+}
+
+TEST(LaunchFlagsTest, FlagsBecomeOptionsInEitherSpelling) {
+  const char* expected =
+      "{accelerator: {device: cpu, mixed_precision: bf16, num_processes: 4, num_machines: 2, "
+      "machine_rank: 1, main_process_ip: 10.0.0.1, main_process_port: 29500, "
+      "num_cpu_threads_per_process: 3, max_restarts: 5, debug: collectives}, "
+      "train: {gradient_accumulation_steps: 2, max_grad_norm: 0.5}}";
+  EXPECT_EQ(read({"--cpu",
+                  "--mixed_precision",
+                  "bf16",
+                  "--num_processes=4",
+                  "--num_machines",
+                  "2",
+                  "--machine_rank",
+                  "1",
+                  "--main_process_ip",
+                  "10.0.0.1",
+                  "--main_process_port",
+                  "29500",
+                  "--num_cpu_threads_per_process",
+                  "3",
+                  "--max_restarts=5",
+                  "--debug",
+                  "--gradient_accumulation_steps",
+                  "2",
+                  "--gradient_clipping",
+                  "0.5",
+                  "r.yaml"}),
+            expected);
+  EXPECT_TRUE(line.on_cpu);
+  EXPECT_EQ(read({"--cpu", "--mixed-precision=bf16", "--num-processes", "4", "--num-machines=2",
+                  "--machine-rank=1", "--main-process-ip=10.0.0.1", "--main-process-port=29500",
+                  "--num-cpu-threads-per-process=3", "--max-restarts", "5", "--debug",
+                  "--gradient-accumulation-steps=2", "--gradient-clipping=0.5", "r.yaml"}),
+            expected);
+}
+
+TEST(LaunchFlagsTest, TheRecipeAndWhatFollowsItAreApart) {
+  EXPECT_EQ(read({"--num_processes", "2", "r.yaml", "optimizer.lr=1", "~trackers"}),
+            "{accelerator: {num_processes: 2}}");
+  EXPECT_EQ(line.recipe, "r.yaml");
+  EXPECT_EQ(line.overrides, (std::vector<std::string>{"optimizer.lr=1", "~trackers"}));
+  EXPECT_EQ(line.first_override, 5);
+  const Span where = line.flags.find("accelerator")->node.find("num_processes")->node.where;
+  EXPECT_EQ(render({where, "no", ""}),
+            "argument 2: error: no\n    --num_processes 2\n                    ^\n");
+}
+
+TEST(LaunchFlagsTest, TheLastOfTwoWins) {
+  EXPECT_EQ(read({"--num_processes=2", "--num_processes=3", "r.yaml"}),
+            "{accelerator: {num_processes: 3}}");
+}
+
+TEST(LaunchFlagsTest, WhatIsSoAnywayIsTakenSilently) {
+  EXPECT_EQ(read({"-q",
+                  "--quiet",
+                  "--no_python",
+                  "--same_network",
+                  "--no_tpu_cluster",
+                  "--role",
+                  "default",
+                  "--rdzv_backend",
+                  "static",
+                  "--tee",
+                  "0",
+                  "-t",
+                  "0",
+                  "--monitor_interval=0.1",
+                  "--gpu_ids=all",
+                  "--dynamo_backend",
+                  "no",
+                  "--dynamo_mode=default",
+                  "--main_training_function",
+                  "main",
+                  "--main_process_port",
+                  "0",
+                  "r.yaml"}),
+            "{}");
+  EXPECT_FALSE(line.on_cpu);
+}
+
+TEST(LaunchFlagsTest, TheConfigIsNamed) {
+  EXPECT_EQ(read({"--config-file", "c.yaml", "r.yaml"}), "{}");
+  EXPECT_EQ(line.config_file, "c.yaml");
+  EXPECT_EQ(read({"--config=d.yaml", "r.yaml"}), "{}");
+  EXPECT_EQ(line.config_file, "d.yaml");
+}
+
+TEST(LaunchFlagsTest, WhatIsNotSupportedIsRefusedWithTheReason) {
+  EXPECT_EQ(read({"--use-fsdp", "--dynamo_backend", "inductor", "-m", "r.yaml"}),
+            "argument 2: error: '--use-fsdp' is not supported: accel-run does not shard "
+            "models\n    --use-fsdp\n    ^\n"
+            "  hint: remove it: training is data parallel\n"
+            "argument 3: error: '--dynamo_backend inductor' is not supported: libtorch has no "
+            "torch.compile\n    --dynamo_backend inductor\n                     ^\n"
+            "argument 5: error: '-m' is not supported: a recipe is a file, not a Python module\n"
+            "    -m\n    ^\n");
+  EXPECT_EQ(read({"--mixed_precision=fp8", "r.yaml"}),
+            "argument 2: error: '--mixed_precision=fp8' is not supported: this build has no fp8\n"
+            "    --mixed_precision=fp8\n                      ^\n  hint: use bf16\n");
+}
+
+TEST(LaunchFlagsTest, ASecretIsNotRepeated) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--aws_secret_access_key", "hush", "r.yaml"},
+        std::vector<std::string>{"--aws-secret-access-key=hush", "r.yaml"}}) {
+    const std::string reported = read(words);
+    EXPECT_EQ(reported.find("hush"), std::string::npos) << reported;
+    EXPECT_NE(reported.find("accel-run does not support Amazon SageMaker"), std::string::npos)
+        << reported;
+  }
+}
+
+TEST(LaunchFlagsTest, WhatIsNoFlagIsTold) {
+  EXPECT_EQ(read({"--num_proceses", "r.yaml"}),
+            "argument 2: error: 'launch' has no flag '--num_proceses'\n    --num_proceses\n    ^\n"
+            "  hint: did you mean '--num_processes'?\n");
+  EXPECT_EQ(read({"-cpu", "r.yaml"}),
+            "argument 2: error: 'launch' has no flag '-cpu'\n    -cpu\n    ^\n"
+            "  hint: did you mean '--cpu'?\n");
+  EXPECT_EQ(read({"--cpu=1", "r.yaml"}),
+            "argument 2: error: '--cpu' takes no value\n    --cpu=1\n    ^\n");
+  EXPECT_EQ(read({"--num_processes", "--cpu", "r.yaml"}),
+            "argument 2: error: '--num_processes' wants a value\n    --num_processes\n    ^\n");
+  EXPECT_EQ(read({"r.yaml", "--cpu"}),
+            "argument 3: error: '--cpu' is after the recipe\n    --cpu\n    ^\n"
+            "  hint: write flags of 'launch' before the recipe, 'key=value' after it\n");
+  EXPECT_EQ(read({"--cpu"}),
+            "error: 'launch' wants a recipe\n"
+            "  hint: write: accel-run launch [flags] RECIPE [key=value ...]\n");
+}
+
+TEST(LaunchFlagsTest, NoFlagIsIgnored) {
+  const std::set<std::string> plain = {"help",          "h", "config_file", "config",
+                                       "quiet",         "q", "no_python",   "same_network",
+                                       "no_tpu_cluster"};
+  size_t seen = 0;
+  for (const LaunchFlag& flag : launch_flags()) {
+    const std::string name(flag.word.name);
+    if (plain.contains(name)) continue;
+    ++seen;
+    const std::string word = (name.size() > 1 ? "--" : "-") + name;
+    EXPECT_NE(read(flag.takes_value ? std::vector<std::string>{word, "strange", "r.yaml"}
+                                    : std::vector<std::string>{word, "r.yaml"}),
+              "{}")
+        << word;
+  }
+  EXPECT_EQ(launch_flags().size(), seen + plain.size());
+}
+
+TEST(LaunchFlagsTest, HelpNamesWhatIsSupported) {
+  EXPECT_EQ(read({"--help"}), "{}");
+  EXPECT_TRUE(line.help);
+  const std::string help = launch_help();
+  EXPECT_NE(help.find("  --num_processes VALUE                  accelerator.num_processes\n"),
+            std::string::npos)
+      << help;
+  EXPECT_EQ(help.find("fsdp"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace accel::launch_flags_test

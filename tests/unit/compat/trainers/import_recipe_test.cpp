@@ -1,0 +1,324 @@
+#include "compat/trainers/import_recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "compat/trainers/trainer.h"
+#include "core/base/error.h"
+
+namespace accel::import_recipe_test {
+namespace {
+
+Imported imported(const std::string& text, const std::string& peer = "") {
+  return import_recipe(parse_recipe("c.yaml", text), "c.yaml", peer);
+}
+
+FieldInfo section(const std::string& name, std::vector<FieldInfo> fields = {}) {
+  FieldInfo info;
+  info.name = name;
+  info.fields = std::move(fields);
+  return info;
+}
+
+/// The recipe without the places, and the account.
+std::string reported(const std::string& path, const std::string& text) {
+  const Imported result = import_recipe(parse_recipe(path, text), path, "");
+  return result.peer + ", recognized by " + result.detected_by + "\n" + to_yaml(result.recipe) +
+         "--\n" + import_report(result);
+}
+
+std::string golden(const std::string& name) {
+  const std::string folder = std::getenv("ACCEL_SOURCE_DIR");
+  std::ifstream file(folder + "/tests/unit/compat/trainers/golden/" + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// golden/NAME.yaml is what one peer may say, NAME.expect what becomes of it.
+class ImportGoldenTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ImportGoldenTest, BecomesARecipeAndAnAccount) {
+  const std::string name = GetParam(), type = name == "torchtitan" ? ".toml" : ".yaml";
+  const std::string config = golden(name + type);
+  ASSERT_NE(config, "");
+  EXPECT_EQ(reported("c" + type, config), golden(name + ".expect"));
+}
+
+INSTANTIATE_TEST_SUITE_P(ImportRecipe, ImportGoldenTest,
+                         testing::Values("trainer", "axolotl", "llama_factory", "torchtune", "trl",
+                                         "lightning", "torchtitan"));
+
+TEST(ImportRecipeTest, EveryKeyIsAccountedFor) {
+  for (const char* text :
+       {"base_model: x\na: 1\nb: {c: 2}\ndatasets: []\n",
+        "model_name_or_path: x\nstage: dpo\ntemplate: llama3\ndataset: alpaca\na: [1]\n",
+        "model: {_component_: a.b}\nprofiler: {enabled: true}\na: ~\noptimizer: {x: 1}\n",
+        "num_train_epochs: {a: 1}\nlearning_rate: [1, 2]\noptim: 7\nreport_to: {a: b}\n"}) {
+    const Node tree = parse_recipe("c.yaml", text);
+    const Imported result = import_recipe(tree, "c.yaml", "");
+    for (const Node::Entry& entry : *tree.map()) {
+      const auto about = [&](const std::string& key) {
+        return key == entry.key || key.starts_with(entry.key + '.');
+      };
+      const auto listed = [&](const auto& keys) {
+        return std::any_of(keys.begin(), keys.end(),
+                           [&](const auto& key) { return about(key.key); });
+      };
+      EXPECT_TRUE(listed(result.taken) || listed(result.idle) || listed(result.left))
+          << entry.key << " of " << text;
+    }
+  }
+}
+
+TEST(ImportRecipeTest, KeysInTablesAreThereOnce) {
+  std::vector<std::string> names;
+  for (const TrainerKey& key : trainer_keys()) names.emplace_back(key.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(ImportRecipeTest, AFileOfNobodyIsRefused) {
+  for (const char* text : {"model: mlp\n", "[1, 2]\n"}) {
+    try {
+      imported(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "'c.yaml' is not a config of a known trainer");
+      EXPECT_EQ(error.hint(),
+                "name its format with '--from': torchtune, torchtitan, lightning, axolotl, "
+                "llama-factory, trl, trainer or accelerate");
+    }
+  }
+  EXPECT_EQ(imported("model: mlp\n", "trainer").left.at(0).key, "model");
+}
+
+/// The first refusal of a config, with its position, and the hint.
+std::string refusal(const std::string& text, const ProgramIndex& program = {}) {
+  const Imported result = import_recipe(parse_recipe("c.yaml", text), "c.yaml", "", program);
+  if (result.refusals.empty()) return "";
+  const Diagnostic& first = result.refusals.front();
+  return std::to_string(first.where.line) + ": " + first.message +
+         (first.hint.empty() ? "" : " | " + first.hint);
+}
+
+TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
+  const std::string axolotl = "base_model: ./x\n",
+                    factory = "model_name_or_path: ./x\nstage: sft\n";
+  EXPECT_EQ(refusal(axolotl + "load_in_4bit: true\n"),
+            "2: load_in_4bit: weights are not quantized");
+  EXPECT_EQ(refusal(axolotl + "adapter: qlora\n"), "2: adapter: weights are not quantized");
+  EXPECT_EQ(refusal(axolotl + "adapter: ia3\n"), "2: adapter: the only adapter is LoRA");
+  EXPECT_EQ(refusal(axolotl + "rl: dpo\n"),
+            "2: rl: preference and reward training are not available");
+  EXPECT_EQ(refusal(axolotl + "rl: grpo\n"),
+            "2: rl: reinforcement learning of language models is not available");
+  EXPECT_EQ(refusal(axolotl + "plugins: [axolotl.integrations.kd.KDPlugin]\n"),
+            "2: plugins: the plugin 'axolotl.integrations.kd.KDPlugin' changes the training");
+  EXPECT_EQ(refusal(axolotl + "optimizer: schedule_free_radam\n"),
+            "2: optimizer: the optimizer 'schedule_free_radam' is not available | 'accel-run list' "
+            "shows the optimizers");
+  EXPECT_EQ(refusal(axolotl + "lr_scheduler: rex\n"),
+            "2: lr_scheduler: the schedule 'rex' is not available | 'accel-run list' shows the "
+            "schedulers");
+  EXPECT_EQ(refusal(axolotl + "adapter: lora\n"),
+            "1: lora_target_modules: the layers that PEFT adapts by default depend on the model's "
+            "type, which is unknown here | list the layers' names, or import where the model's "
+            "folder is");
+  EXPECT_EQ(
+      refusal(axolotl + "adapter: lora\nlora_target_modules: 'model.(q|v)_proj'\n"),
+      "3: lora_target_modules: it is a regular expression of layers | list the layers' names, "
+      "which become 'model.lora.target_modules'");
+  EXPECT_EQ(refusal(factory + "label_smoothing_factor: 0.1\n"),
+            "3: label_smoothing_factor: the loss of language models has no label smoothing");
+  EXPECT_EQ(refusal(factory + "use_adam_mini: true\n"),
+            "3: use_adam_mini: the optimizer 'adam_mini' is not available");
+  EXPECT_EQ(refusal("num_train_epochs: 1\noptim: adopt\n"),
+            "2: optim: the optimizer 'adopt' is not available | 'accel-run list' shows the "
+            "optimizers");
+  EXPECT_EQ(refusal("model_name_or_path: ./x\ndataset_name: y\nbeta: 0.1\n"),
+            "3: beta: preference and reward training are not available");
+  EXPECT_EQ(refusal("model: {_component_: torchtune.models.flux.flux_1}\n"
+                    "optimizer: {_component_: torch.optim.AdamW}\n",
+                    ProgramIndex({}, {}, [](const std::string&) { return false; })),
+            "1: model: 'flux_1' is a model of type 'flux', which is not available | 'accel-run "
+            "explain model auto' shows the models of Hugging Face folders");
+  EXPECT_EQ(refusal("model: {_component_: my.own.model}\n"
+                    "optimizer: {_component_: torch.optim.AdamW}\n"),
+            "1: model: the model 'model' is not available | 'accel-run explain model auto' shows "
+            "the models of Hugging Face folders");
+  EXPECT_EQ(refusal("model: {_component_: torchtune.models.llama3.llama3_8b}\n"
+                    "optimizer: {_component_: torch.optim.AdamW}\nloss: {_component_: a.MyLoss}\n"),
+            "3: loss: the loss 'MyLoss' is not available");
+  EXPECT_EQ(refusal("model: {name: flux, flavor: dev}\ntraining: {steps: 1}\n"),
+            "1: model.name: the model 'flux' is not available | 'accel-run list' shows the models");
+  EXPECT_EQ(refusal("model: {name: llama3, flavor: 9B}\ntraining: {steps: 1}\n"),
+            "1: model.flavor: the sizes of 'llama3' 9B are unknown here | write them as options of "
+            "the model 'llama'");
+  EXPECT_EQ(refusal("trainer: {max_epochs: 9}\nlr_scheduler: {class_path: a.CosineAnnealingLR, "
+                    "init_args: {T_max: 3}}\n"),
+            "2: lr_scheduler.class_path: its period is not the length of the run | 'accel-run "
+            "list' shows the schedulers");
+}
+
+TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
+  const auto reasons = [](const std::string& text) {
+    std::string all;
+    for (const ImportNote& note : imported(text).left) all += note.key + ": " + note.reason + '\n';
+    return all;
+  };
+  EXPECT_EQ(reasons("base_model: ./x\nsequence_len: 8\nval_set_size: 0.1\n"
+                    "datasets: [{path: x.jsonl, type: alpaca}]\n"),
+            "datasets: 'x.jsonl' is of type 'alpaca': write its conversations in 'data.train' as "
+            "type chat\nsequence_len: write it in 'data.train'\n"
+            "val_set_size: write a dataset of held-out samples in 'data.eval'\n");
+  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.parquet, type: completion}]\n"),
+            "datasets: 'x.parquet' is no file of JSON Lines\n");
+  EXPECT_EQ(reasons("trainer: {max_epochs: 1, precision: 64-true, limit_val_batches: 0.5}\n"),
+            "trainer.limit_val_batches: write 'limit' of the dataset for it\n"
+            "trainer.precision: the precision '64-true' is not available\n");
+  EXPECT_EQ(reasons("model_name_or_path: ./x\nstage: sft\ndataset: a.jsonl\ntemplate: llama3\n"),
+            "template: the chat template is that of the tokenizer, which can differ from "
+            "'llama3'\n");
+  EXPECT_EQ(reasons("model: {_component_: torchtune.models.llama3.llama3_8b}\n"
+                    "optimizer: {_component_: torch.optim.AdamW}\n"
+                    "dataset: {_component_: torchtune.datasets.alpaca_dataset}\n"),
+            "dataset: alpaca_dataset: write its conversations in 'data.train' as type chat\n");
+  EXPECT_EQ(reasons("num_train_epochs: 1\nlr_scheduler_kwargs: 5\nseed: [1]\n"),
+            "lr_scheduler_kwargs: it is no section of options\n"
+            "seed: its value [1] has no counterpart\n");
+}
+
+TEST(ImportRecipeTest, AModelOfAMissingTypeIsRefusedByItsName) {
+  const ProgramIndex llamas({}, {}, [](const std::string& type) { return type == "llama"; });
+  EXPECT_EQ(refusal("base_model: google/gemma-2-2b\n", llamas),
+            "1: base_model: the name 'google/gemma-2-2b' is that of a model of type 'gemma2', "
+            "which is not available | if it has another type, import where its folder is: its "
+            "config.json shows the type");
+  for (const char* name : {"tiiuae/Falcon3-1B-Base", "codellama/CodeLlama-7b-hf", "acme/unknown"}) {
+    EXPECT_EQ(refusal(std::string("base_model: ") + name + "\n", llamas), "") << name;
+  }
+  EXPECT_EQ(refusal("base_model: google/gemma-2-2b\n"), "") << "an index that knows no models";
+}
+
+TEST(ImportRecipeTest, ASentenceOnAMissingFeatureFollowsTheProgram) {
+  EXPECT_EQ(lack_of("compilation", {}), "models are not compiled");
+  const std::vector<FieldInfo> sections = {
+      section("train", {section("compile_model"), section("often")})};
+  const ProgramIndex program(sections, {}, {});
+  EXPECT_EQ(lack_of("compilation", program),
+            "accel-run has 'train.compile_model', which the import does not write");
+  EXPECT_EQ(lack_of("adapter", program), "the only adapter is LoRA") << "'often' is no 'oft'";
+  EXPECT_TRUE(program.has_key("train.often"));
+  EXPECT_FALSE(program.lacks_model("llama"));
+  EXPECT_THROW(lack_of("no feature", {}), std::logic_error);
+}
+
+TEST(ImportRecipeTest, LoraOfEachFormatBecomesASection) {
+  const auto lora = [](const std::string& text) {
+    const std::string yaml = to_yaml(imported(text).recipe);
+    const size_t begin = yaml.find("  lora:\n");
+    return yaml.substr(begin, yaml.find("\ntask") - begin);
+  };
+  EXPECT_EQ(lora("base_model: ./x\nadapter: lora\nlora_r: 16\nlora_alpha: 32\nlora_dropout: 0.05\n"
+                 "lora_target_modules: [q_proj, v_proj]\nlora_modules_to_save: [lm_head]\n"
+                 "datasets: [{path: a.jsonl, type: completion}]\n"),
+            "  lora:\n    rank: 16\n    alpha: 32\n    dropout: 0.05\n"
+            "    target_modules: ['*.q_proj', '*.v_proj']\n    modules_to_save: ['*lm_head.*']");
+  EXPECT_EQ(lora("model_name_or_path: ./x\nstage: pt\nlora_target: 'q_proj, v_proj'\n"
+                 "dataset: a.txt\nuse_rslora: true\n"),
+            "  lora:\n    rank: 8\n    alpha: 16\n    dropout: 0\n    rslora: true\n"
+            "    target_modules: ['*.q_proj', '*.v_proj']");
+  EXPECT_EQ(lora("model: {_component_: a.lora_llama3, lora_attn_modules: [q_proj, output_proj], "
+                 "apply_lora_to_mlp: True}\ncheckpointer: {_component_: b, checkpoint_dir: ./x}\n"
+                 "dataset: {_component_: c.text_completion_dataset, data_files: a.txt}\n"),
+            "  lora:\n    rank: 8\n    alpha: 16\n    target_modules: ['*.q_proj', '*.o_proj', "
+            "'*.gate_proj', '*.up_proj', '*.down_proj']");
+}
+
+TEST(ImportRecipeTest, AFileOfConversationsBecomesAChatDataset) {
+  const Imported result = imported(
+      "base_model: ./x\nsequence_len: 512\nsample_packing: true\ntrain_on_inputs: true\n"
+      "datasets: [{path: a.jsonl, type: chat_template, field_messages: talk}]\n"
+      "val_set_size: 0.1\ngradient_checkpointing: true\n");
+  const std::string yaml = to_yaml(result.recipe);
+  EXPECT_NE(yaml.find("  train:\n    type: chat\n    path: 'a.jsonl'\n    tokenizer: "
+                      "'${vars.model}'\n    messages: 'talk'\n    max_length: 512\n    pack: true\n"
+                      "    answers_only: false\n"),
+            std::string::npos)
+      << yaml;
+  EXPECT_NE(yaml.find("activation_checkpointing: blocks\n"), std::string::npos) << yaml;
+  EXPECT_EQ(result.left.at(0).reason, "write a dataset of held-out samples in 'data.eval'");
+}
+
+TEST(ImportRecipeTest, HeldOutSamplesBecomeASplitWhereTheProgramHasIt) {
+  const std::vector<FieldInfo> sections = {
+      section("data", {section("split", {section("eval")}), section("train", {section("head")})})};
+  const ProgramIndex program(sections, {}, {});
+  const std::string text =
+      "model_name_or_path: ./x\nstage: sft\nfinetuning_type: full\ndataset: a.jsonl\n"
+      "max_samples: 10\nval_size: 0.1\n";
+  const Imported result = import_recipe(parse_recipe("c.yaml", text), "c.yaml", "", program);
+  const std::string yaml = to_yaml(result.recipe);
+  EXPECT_NE(yaml.find("    head: 10\n  split:\n    eval: 10%\n"), std::string::npos) << yaml;
+  const std::string today = to_yaml(imported(text).recipe);
+  EXPECT_NE(today.find("    limit: 10\n"), std::string::npos) << today;
+}
+
+TEST(ImportRecipeTest, DatasetsOfTheHubAreMissingFiles) {
+  const Imported result = imported(
+      "base_model: org/m\nlearning_rate: 1e-4\ndatasets:\n"
+      "  - {path: org/talks, type: chat_template, split: 'train[:5%]'}\n"
+      "  - {path: org/texts, type: completion}\n");
+  EXPECT_EQ(result.missing,
+            (std::vector<std::string>{
+                "./org/m: accel-run download hf:org/m --to ./org/m",
+                "./talks.jsonl: split 'train[:5%]' of the dataset 'org/talks' as JSON Lines with "
+                "the field 'messages'",
+                "hf:datasets/org/texts: accel-run download hf:datasets/org/texts"}));
+}
+
+TEST(ImportRecipeTest, UnsetKeysTakeTheTrainersDefaults) {
+  const auto defaults = [](const std::string& text) {
+    std::string all;
+    for (const std::string& each : imported(text).defaults) all += each + '\n';
+    return all;
+  };
+  EXPECT_EQ(defaults("base_model: ./x\nlearning_rate: 1e-4\n"),
+            "optimizer.type: adamw (optimizer)\noptimizer.weight_decay: 0 (weight_decay)\n"
+            "scheduler.type: cosine (lr_scheduler)\nscheduler.warmup: 3% (warmup)\n"
+            "train.batch: 1 (micro_batch_size)\ntrain.micro_batch: 1 (micro_batch_size)\n"
+            "train.until: 1 epoch (num_epochs)\neval.every: never (eval_strategy)\n"
+            "checkpoint.every: 1 epoch (save_strategy)\n"
+            "checkpoint.keep.last: 4 (save_total_limit)\n"
+            "accelerator.mixed_precision: bf16 (bf16)\ntrain.max_grad_norm: 1.0 (max_grad_norm)\n");
+  const Imported axolotl = imported("base_model: ./x\n");
+  EXPECT_EQ(axolotl.missing.back(), "'optimizer.lr': the config has no learning_rate");
+  const std::string trl = defaults("model_name_or_path: ./x\ndataset_name: org/y\n");
+  EXPECT_NE(trl.find("optimizer.lr: 2e-05 (learning_rate)\n"), std::string::npos) << trl;
+  const std::string lightning = defaults("trainer: {max_steps: -1}\nseed_everything: 1\n");
+  EXPECT_NE(lightning.find("train.until: 1000 epochs (trainer.max_epochs)\n"), std::string::npos)
+      << lightning;
+}
+
+TEST(ImportRecipeTest, KeysOnOneLineHaveColumns) {
+  const std::string report =
+      import_report(imported("{num_train_epochs: 3, seed: 5, fp16: false}\n"));
+  EXPECT_NE(report.find("in the recipe: 2 of 3 keys (67 %)\n  c.yaml:1:2: num_train_epochs -> "
+                        "train.until\n  c.yaml:1:23: seed -> seed\n"
+                        "no effect here: 1 of 3 keys (33 %)\n  c.yaml:1:32: fp16\n"
+                        "not in the recipe: 0 of 3 keys (0 %)\ndefaults of trainer:\n"),
+            std::string::npos)
+      << report;
+}
+
+TEST(ImportRecipeTest, ValuesSayWhereTheyComeFrom) {
+  const std::string text = imported_text(imported("num_train_epochs: 3\nseed: 5\n"));
+  const size_t end = text.find('\n');
+  EXPECT_TRUE(text.starts_with("seed: 5 ")) << text;
+  EXPECT_TRUE(text.substr(0, end).ends_with("  # c.yaml:2")) << text;
+}
+
+}  // namespace
+}  // namespace accel::import_recipe_test

@@ -1,0 +1,168 @@
+// A second forward pass in place of memory: the same gradients to the last bit, random numbers,
+// autocast and running statistics included.
+#include "models/layers/activation_checkpoint.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include "core/api/model.h"
+#include "models/layers/module_state.h"
+#include "tests/unit/build_component.h"
+
+namespace accel::activation_checkpoint_test {
+namespace {
+
+ModelContext tokens() {
+  ModelContext context;
+  context.data.input = {6};
+  context.data.input_type = DType::kI64;
+  context.data.target = {6};
+  context.data.vocab = 11;
+  return context;
+}
+
+ModelContext pictures() {
+  ModelContext context;
+  context.data.input = {3, 8, 8};
+  context.data.classes = 3;
+  return context;
+}
+
+/// bfloat16 while it lives.
+class Autocast {
+ public:
+  explicit Autocast(bool on) {
+    at::autocast::set_autocast_enabled(at::kCPU, on);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+};
+
+struct Pass {
+  std::vector<Parameter> results;  ///< loss, gradients, buffers, and what is drawn afterwards
+  int64_t blocks = 0;
+};
+
+Pass pass_of(const std::string& yaml, bool images, bool autocast, bool again) {
+  at::manual_seed(3);
+  const auto model = build<Model>(yaml, images ? pictures() : tokens());
+  Pass out;
+  if (again) out.blocks = checkpoint_blocks(*model);
+  Batch batch;
+  batch.inputs = images ? at::randn({4, 3, 8, 8}) : at::randint(11, {4, 6}, at::kLong);
+  if (yaml.find("bert") != yaml.npos) batch.lengths = at::arange(3, 7, at::kLong);
+  at::Tensor loss;
+  {
+    const Autocast casts(autocast);
+    loss = model->forward_batch(batch).to(at::kFloat).square().mean();
+  }
+  loss.backward();
+  out.results.push_back({"loss", loss.detach()});
+  for (const Parameter& item : parameters_of(*model)) {
+    out.results.push_back({item.name, item.local.grad()});
+  }
+  for (const Parameter& item : buffers_of(*model)) out.results.push_back(item);
+  out.results.push_back({"drawn", at::rand({4})});
+  return out;
+}
+
+struct Case {
+  const char* yaml;
+  bool images;
+  int64_t blocks;
+};
+
+TEST(RecomputeTest, EveryBitIsThatOfOnePass) {
+  const Case cases[] = {
+      {"{type: gpt, num_layers: 3, hidden_size: 8, num_heads: 2, dropout: 0.2}", false, 3},
+      {"{type: llama, num_layers: 2, hidden_size: 8, num_heads: 2, num_kv_heads: 1, "
+       "attention_dropout: 0.2}",
+       false, 2},
+      {"{type: bert, num_layers: 2, hidden_size: 8, num_heads: 2, dropout: 0.2}", false, 2},
+      {"{type: resnet, embedding_size: 4}", true, 8},
+  };
+  for (const Case& item : cases) {
+    for (const bool autocast : {false, true}) {
+      SCOPED_TRACE(std::string(item.yaml) + (autocast ? ", bf16" : ""));
+      const Pass once = pass_of(item.yaml, item.images, autocast, false);
+      const Pass twice = pass_of(item.yaml, item.images, autocast, true);
+      EXPECT_EQ(twice.blocks, item.blocks);
+      ASSERT_EQ(once.results.size(), twice.results.size());
+      for (size_t i = 0; i < once.results.size(); ++i) {
+        const at::Tensor &a = once.results[i].local, &b = twice.results[i].local;
+        ASSERT_EQ(a.defined(), b.defined()) << once.results[i].name;
+        EXPECT_TRUE(!a.defined() || a.equal(b)) << once.results[i].name;
+      }
+    }
+  }
+}
+
+TEST(RecomputeTest, WhatIsComputedIsForgottenAndComputedOnceMore) {
+  const at::Tensor x = at::ones({3}).requires_grad_();
+  int calls = 0, finished = 0;
+  auto middle = x.storage().getWeakStorageImpl();
+  const at::Tensor y = checkpoint([&] {
+    ++calls;
+    const at::Tensor squared = x.square();
+    middle = squared.storage().getWeakStorageImpl();
+    const at::Tensor cubed = squared.mul(x);
+    ++finished;
+    return cubed.sum();
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(is_recomputing());
+  EXPECT_TRUE(middle.expired());
+  y.backward();
+  EXPECT_TRUE(x.grad().equal(at::full({3}, 3.0)));
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(finished, 1) << "the second call ends with the last tensor that is wanted";
+}
+
+TEST(RecomputeTest, OneWithinAnotherIsComputedByEach) {
+  const at::Tensor x = at::full({1}, 2.0).requires_grad_();
+  int inner = 0;
+  const at::Tensor y = checkpoint([&] {
+    const at::Tensor square = checkpoint([&] {
+      ++inner;
+      return x.mul(x).mul(x);
+    });
+    return square.mul(x);
+  });
+  y.backward();
+  EXPECT_EQ(x.grad().item().toDouble(), 32);
+  EXPECT_EQ(inner, 3);
+}
+
+TEST(RecomputeTest, WithoutGradientsNothingIsKeptOrCalledAgain) {
+  const at::NoGradGuard no_grad;
+  int calls = 0;
+  EXPECT_EQ(checkpoint([&] {
+              ++calls;
+              return at::ones({1});
+            })
+                .item()
+                .toDouble(),
+            1);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(RecomputeTest, ABlockThatComputesSomethingElseIsABug) {
+  const at::Tensor x = at::ones({1}).requires_grad_();
+  int calls = 0;
+  const at::Tensor y =
+      checkpoint([&] { return ++calls == 1 ? x.square().square() : x.add(1).sum(); });
+  EXPECT_THROW(y.backward(), std::logic_error);
+}
+
+TEST(RecomputeTest, AModelWithoutBlocksHasNone) {
+  EXPECT_EQ(checkpoint_blocks(*build<Model>("mlp", pictures())), 0);
+}
+
+}  // namespace
+}  // namespace accel::activation_checkpoint_test

@@ -1,0 +1,298 @@
+// Low-rank adapters: what is trained, what they add, the folders of PEFT, and what is refused.
+#include "models/lora/lora.h"
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/api/model.h"
+#include "kernels/cpu_operators.h"
+#include "models/layers/module_state.h"
+#include "models/lora/lora_folder.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/formats/temp_folder.h"
+
+namespace accel::lora_test {
+namespace {
+
+constexpr auto kGpt = "type: gpt, num_layers: 1, hidden_size: 4, num_heads: 2";
+
+ModelContext tokens() {
+  ModelContext context;
+  context.data.input = {5};
+  context.data.input_type = DType::kI64;
+  context.data.target = {5};
+  context.data.vocab = 7;
+  return context;
+}
+
+ModelContext texts() {
+  ModelContext context = tokens();
+  context.data.target = {};
+  context.data.classes = 3;
+  return context;
+}
+
+std::unique_ptr<Model> gpt_with(const std::string& more) {
+  return build<Model>("{" + std::string(kGpt) + more + "}", tokens());
+}
+
+std::string trained(Model& model) {
+  std::string out;
+  for (const Parameter& item : parameters_of(model)) {
+    if (item.local.requires_grad()) out += (out.empty() ? "" : " ") + item.name;
+  }
+  return out;
+}
+
+at::Tensor named(Model& model, const std::string& name) {
+  for (const Parameter& item : parameters_of(model)) {
+    if (item.name == name) return item.local.detach();
+  }
+  throw std::logic_error("no '" + name + "'");
+}
+
+/// With an activation the layer may be computed together, without one that is adapted.
+TEST(LoraTest, AnAdapterCountsBehindWhichAnActivationFollows) {
+  for (const Kernels kind : {Kernels::kReference, Kernels::kFused}) {
+    use_kernels(kind);
+    const auto model = build<Model>(
+        "{type: bert, num_layers: 1, hidden_size: 4, num_heads: 2, dropout: 0, lora: {rank: 2, "
+        "target_modules: "
+        "['*intermediate.dense']}}",
+        texts());
+    const at::Tensor input = at::zeros({1, 5}, at::kLong);
+    const at::Tensor before = model->forward(input).detach().clone();
+    named(*model, "bert.encoder.layer.0.intermediate.dense.lora_B.weight").fill_(1);
+    EXPECT_FALSE(model->forward(input).detach().equal(before));
+  }
+  use_kernels(Kernels::kReference);
+}
+
+TEST(LoraTest, OnlyTheAdaptersOfTheTargetsAreTrained) {
+  const std::string a = ".lora_A.weight", b = ".lora_B.weight";
+  const std::string attn = "transformer.h.0.attn.c_attn", fc = "transformer.h.0.mlp.c_fc";
+  EXPECT_EQ(trained(*gpt_with(", lora: {rank: 2, target_modules: ['*c_attn', '*.mlp.c_fc']}")),
+            attn + a + " " + attn + b + " " + fc + a + " " + fc + b);
+  EXPECT_EQ(trained(*gpt_with(
+                ", lora: {rank: 2, target_modules: '*c_attn', modules_to_save: '*.ln_f.*'}")),
+            attn + a + " " + attn + b + " transformer.ln_f.weight transformer.ln_f.bias");
+}
+
+TEST(LoraTest, ByDefaultAllLayersOfBlocksHaveOneAndAClassifiersHeadIsTrained) {
+  const auto bert = build<Model>(
+      "{type: bert, num_layers: 1, hidden_size: 4, num_heads: 2, lora: {rank: 1}}", texts());
+  int64_t adapters = 0;
+  std::string others;
+  for (const Parameter& item : parameters_of(*bert)) {
+    const bool is_adapter = item.name.find(".lora_") != item.name.npos;
+    adapters += is_adapter;
+    if (item.local.requires_grad() && !is_adapter) others += item.name + " ";
+  }
+  EXPECT_EQ(adapters, 2 * 6);
+  EXPECT_EQ(others,
+            "bert.pooler.dense.weight bert.pooler.dense.bias classifier.weight classifier.bias ");
+  const auto llama = build<Model>(
+      "{type: llama, num_layers: 1, hidden_size: 8, num_heads: 2, lora: {rank: 1}}", tokens());
+  EXPECT_EQ(trained(*llama).find("lm_head"), std::string::npos);
+}
+
+TEST(LoraTest, AFreshAdapterChangesNothingNotEvenTheWeightsThatAreDrawn) {
+  const at::Tensor batch = at::arange(5).view({1, 5});
+  at::manual_seed(1);
+  const at::Tensor plain = gpt_with("")->forward(batch);
+  at::manual_seed(1);
+  EXPECT_TRUE(gpt_with(", lora: {rank: 2}")->forward(batch).equal(plain));
+}
+
+struct Scale {
+  const char* options;
+  double factor;
+};
+
+TEST(LoraTest, AnAdapterAddsItsScaledProduct) {
+  const Scale cases[] = {{"rank: 4", 1},
+                         {"rank: 4, alpha: 2", 0.5},
+                         {"rank: 4, alpha: 2, rslora: true", 1},
+                         {"rank: 4, alpha: 2, dropout: 0.9", 0.5}};
+  const std::string layer = "transformer.h.0.attn.c_attn";
+  const at::Tensor batch = at::arange(5).view({1, 5});
+  for (const Scale& item : cases) {
+    const auto model = gpt_with(", lora: {" + std::string(item.options) + "}");
+    model->module().eval();
+    const at::Tensor up = named(*model, layer + kLoraB), down = named(*model, layer + kLoraA);
+    up.normal_();
+    const at::Tensor with = model->forward(batch);
+    named(*model, layer + ".weight").add_(up.mm(down).mul(item.factor));
+    up.zero_();
+    const at::Tensor merged = model->forward(batch);
+    EXPECT_LT(merged.sub(with).abs().max().item<double>(), 1e-5) << item.options;
+  }
+}
+
+TEST(LoraTest, DropoutIsOfTrainingOnly) {
+  const auto model = gpt_with(", lora: {rank: 2, dropout: 0.5}");
+  named(*model, std::string("transformer.h.0.mlp.c_fc") + kLoraB).normal_();
+  const at::Tensor batch = at::arange(5).view({1, 5});
+  EXPECT_FALSE(model->forward(batch).equal(model->forward(batch)));
+  model->module().eval();
+  EXPECT_TRUE(model->forward(batch).equal(model->forward(batch)));
+}
+
+struct BadLora {
+  const char* options;
+  const char* error;
+};
+
+TEST(LoraTest, MistakesAreToldWhereTheyAre) {
+  const BadLora cases[] = {
+      {"alpha: 2",
+       "recipe.yaml:1:64: error: 'lora' has no 'rank'\n"
+       "    {type: gpt, num_layers: 1, hidden_size: 4, num_heads: 2, lora: {alpha: 2}}\n"
+       "                                                                   ^\n"
+       "  hint: add 'rank: 8', or leave the section out\n"},
+      {"rank: 2, target_modules: [c_attn]",
+       "recipe.yaml:1:90: error: 'c_attn' matches no linear layer\n"
+       "    {type: gpt, num_layers: 1, hidden_size: 4, num_heads: 2, lora: {rank: 2, "
+       "target_modules: [c_attn]}}\n"
+       "                                                                                           "
+       "  ^\n"
+       "  hint: did you mean '*c_attn'?\n"},
+      {"rank: 2, modules_to_save: '*.wpe.wieght'",
+       "recipe.yaml:1:91: error: '*.wpe.wieght' matches no parameter\n"
+       "    ... gpt, num_layers: 1, hidden_size: 4, num_heads: 2, lora: {rank: 2, "
+       "modules_to_save: '*.wpe.wieght'}}\n"
+       "                                                                                           "
+       "^\n"
+       "  hint: did you mean '*.wpe.weight'?\n"},
+      {"rank: -1",
+       "recipe.yaml:1:71: error: 'rank' must be at least 0, not -1\n"
+       "    {type: gpt, num_layers: 1, hidden_size: 4, num_heads: 2, lora: {rank: -1}}\n"
+       "                                                                          ^\n"},
+  };
+  for (const BadLora& bad : cases) {
+    EXPECT_EQ(
+        complaint<Model>("{" + std::string(kGpt) + ", lora: {" + bad.options + "}}", tokens()),
+        bad.error);
+  }
+}
+
+const nlohmann::json kNoChanges = nlohmann::json::object();
+
+/// An adapter of one layer, as PEFT writes it, with keys of its config changed.
+void write_adapter(const TempFolder& folder, const nlohmann::json& changes,
+                   const std::string& layer = "transformer.h.0.attn.c_attn", int64_t rank = 2) {
+  nlohmann::json config = {{"peft_type", "LORA"},  {"r", rank},      {"lora_alpha", 3},
+                           {"lora_dropout", 0.25}, {"bias", "none"}, {"rank_pattern", kNoChanges}};
+  config.update(changes);
+  std::ofstream(folder.path(kAdapterConfig)) << config;
+  const std::vector<float> ones(static_cast<size_t>(12 * rank), 1.0F);
+  const auto down = std::span(ones).first(static_cast<size_t>(4 * rank));
+  const std::string name = kAdapterPrefix + layer;
+  const std::vector<NamedArray> weights = {
+      {name + kLoraA, Array::of<float>(DType::kF32, {rank, 4}, down)},
+      {name + kLoraB, Array::of<float>(DType::kF32, {12, rank}, ones)}};
+  std::ofstream file(folder.path(kAdapterWeights), std::ios::binary);
+  write_safetensors(weights, [&](ByteSpan bytes) {
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  });
+}
+
+TEST(LoraTest, AnAdapterOfPeftGivesItsOptionsAndWeights) {
+  for (const char* layer : {"transformer.h.0.attn.c_attn", "h.0.attn.c_attn"}) {
+    const TempFolder folder;
+    write_adapter(folder, kNoChanges, layer);
+    const auto model = gpt_with(", lora: {adapter: '" + folder.path() + "'}");
+    const std::string name = "transformer.h.0.attn.c_attn";
+    EXPECT_EQ(trained(*model), name + kLoraA + " " + name + kLoraB);
+    EXPECT_TRUE(named(*model, name + kLoraB).equal(at::ones({12, 2})));
+    EXPECT_TRUE(named(*model, name + kLoraA).equal(at::ones({2, 4})));
+  }
+}
+
+TEST(LoraTest, AnAdaptersOptionsAreWrittenIntoTheResolvedRecipe) {
+  const TempFolder folder;
+  write_adapter(folder, {{"use_rslora", true}});
+  Registry registry;
+  Registration::enter_all(registry);
+  Diagnostics problems;
+  Reading reading{problems, registry};
+  const Node node = parse_recipe("r.yaml", "{" + std::string(kGpt) + ", lora: {adapter: '" +
+                                               folder.path() + "', dropout: 0.5}}");
+  const Ref<Model> ref = registry.of<Model>().prepare(node, reading);
+  problems.check();
+  const std::optional<LoraOptions> lora = lora_of(ref.resolved);
+  ASSERT_TRUE(lora);
+  EXPECT_EQ(lora->rank, 2);
+  EXPECT_EQ(*lora->alpha, 3);
+  EXPECT_TRUE(lora->rslora);
+  EXPECT_EQ(lora->dropout, 0.5);
+  EXPECT_EQ(lora->target_modules, std::vector<std::string>{"transformer.h.0.attn.c_attn"});
+  EXPECT_FALSE(lora_of({Node::Map{}, {}}));
+}
+
+struct BadAdapter {
+  nlohmann::json changes;
+  const char* options;
+  const char* error;  ///< DIR is the folder
+};
+
+TEST(LoraTest, AnAdapterThatDoesNotFitIsRefused) {
+  const BadAdapter cases[] = {
+      {{{"peft_type", "IA3"}}, "", "'DIR/adapter_config.json' is of a 'IA3', not of a 'LORA'"},
+      {{{"use_dora", true}},
+       "",
+       "'DIR/adapter_config.json' has true for 'use_dora', which this program does not do"},
+      {kNoChanges, ", rank: 4", "'rank' is 4 here and 2 in the adapter"},
+      {kNoChanges, ", alpha: 4", "'alpha' is 4 here and 3 in the adapter"},
+      {kNoChanges, ", targets: '*'", ""},
+      {kNoChanges, ", targets: '*c_fc'",
+       "'target_modules' is ['*c_fc'] here and ['transformer.h.0.attn.c_attn'] in the adapter"},
+  };
+  for (const BadAdapter& bad : cases) {
+    const TempFolder folder;
+    write_adapter(folder, bad.changes);
+    std::string found = complaint<Model>(
+        "{" + std::string(kGpt) + ", lora: {adapter: '" + folder.path() + "'" + bad.options + "}}",
+        tokens());
+    std::string wanted = bad.error;
+    if (const size_t at = wanted.find("DIR"); at != wanted.npos) {
+      wanted.replace(at, 3, folder.path());
+    }
+    EXPECT_NE(found.find(wanted), found.npos) << found;
+    EXPECT_EQ(found.empty(), wanted.empty()) << found;
+  }
+}
+
+TEST(LoraTest, WeightsWithoutALayerAreRefused) {
+  const TempFolder folder;
+  write_adapter(folder, kNoChanges);
+  std::string bytes;
+  write_safetensors({}, [&](ByteSpan some) { bytes += as_text(some); });
+  folder.write(kAdapterWeights, bytes);
+  const std::string found = complaint<Model>(
+      "{" + std::string(kGpt) + ", lora: {adapter: '" + folder.path() + "'}}", tokens());
+  EXPECT_NE(
+      found.find("'" + folder.path() + "/adapter_model.safetensors' has no 'lora_A' of any layer"),
+      found.npos)
+      << found;
+}
+
+TEST(LoraTest, WeightsOfAnotherShapeAreRefused) {
+  const TempFolder folder;
+  write_adapter(folder, {{"r", 3}});
+  const std::string found = complaint<Model>(
+      "{" + std::string(kGpt) + ", lora: {adapter: '" + folder.path() + "'}}", tokens());
+  EXPECT_NE(found.find("do not fit the model 'lora': "
+                       "'transformer.h.0.attn.c_attn.lora_A.weight' is [2, 4] of F32, not [3, 4] "
+                       "of F32"),
+            found.npos)
+      << found;
+}
+
+}  // namespace
+}  // namespace accel::lora_test

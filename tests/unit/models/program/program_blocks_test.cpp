@@ -1,0 +1,113 @@
+// Blocks of exported programs that are computed again in the backward pass.
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "models/program/aten_graph.h"
+
+namespace accel::program_blocks_test {
+namespace {
+
+Pt2Argument slot_of(size_t index) {
+  return {Pt2Slot{index}};
+}
+
+/// {y + s, s} where s = sin(dropout(x)) and y = s * w; slot 0 is x and slot 1 is w.
+Pt2Graph layered(const std::vector<std::string>& modules) {
+  Pt2Graph graph;
+  graph.inputs = {slot_of(0), slot_of(1)};
+  graph.nodes = {
+      {"dropped",
+       "torch.ops.aten.dropout.default",
+       modules.at(0),
+       {{"input", slot_of(0)}, {"p", {0.5}}, {"train", {true}}},
+       {slot_of(2)}},
+      {"sin", "torch.ops.aten.sin.default", modules.at(1), {{"self", slot_of(2)}}, {slot_of(3)}},
+      {"mul",
+       "torch.ops.aten.mul.Tensor",
+       modules.at(2),
+       {{"self", slot_of(3)}, {"other", slot_of(1)}},
+       {slot_of(4)}},
+      {"add",
+       "torch.ops.aten.add.Tensor",
+       modules.at(3),
+       {{"self", slot_of(4)}, {"other", slot_of(3)}},
+       {slot_of(5)}}};
+  graph.outputs = {slot_of(5), slot_of(3)};
+  graph.slots = 6;
+  return graph;
+}
+
+const std::vector<std::string> kInOneLayer = {"h.0", "h.0.attn", "h.0.mlp.2", ""};
+
+struct Gradients {
+  at::Tensor output, x, w;
+};
+
+Gradients gradients_of(const AtenGraph& graph) {
+  const at::Tensor x = at::full({64}, 0.3).requires_grad_();
+  const at::Tensor w = at::full({64}, 1.7).requires_grad_();
+  at::manual_seed(11);
+  const auto made = graph.run({x, w});
+  at::Tensor output = made.at(0).toTensor();
+  output.sum().add(made.at(1).toTensor().pow(2).sum()).backward();
+  return {output, x.grad(), w.grad()};
+}
+
+TEST(ProgramBlocksTest, GradientsAreThoseOfOneForwardPassToTheBit) {
+  AtenGraph plain(layered(kInOneLayer)), again(layered(kInOneLayer));
+  const auto blocks = again.find_blocks();
+  ASSERT_EQ(blocks.size(), 1U);
+  blocks[0]->set_checkpointed(true);
+  const Gradients wanted = gradients_of(plain), got = gradients_of(again);
+  EXPECT_TRUE(got.output.equal(wanted.output));
+  EXPECT_TRUE(got.x.equal(wanted.x));
+  EXPECT_TRUE(got.w.equal(wanted.w));
+  EXPECT_GT(got.x.ne(0).sum().item<int64_t>(), 0);
+  EXPECT_LT(got.x.ne(0).sum().item<int64_t>(), 64);
+}
+
+TEST(ProgramBlocksTest, WhatABlockMadeIsNotKept) {
+  const auto backward_after_a_change = [](bool recomputed) {
+    AtenGraph graph(layered(kInOneLayer));
+    for (const auto& block : graph.find_blocks()) block->set_checkpointed(recomputed);
+    const at::Tensor x = at::full({64}, 0.3).requires_grad_();
+    const at::Tensor w = at::full({64}, 1.7).requires_grad_();
+    const auto made = graph.run({x, w});
+    {
+      const at::NoGradGuard no_grad;
+      made.at(1).toTensor().zero_();  // the sine, which the gradient of w needs
+    }
+    made.at(0).toTensor().sum().backward();
+    return w.grad().abs().sum().item<double>();
+  };
+  EXPECT_THROW(backward_after_a_change(false), c10::Error);
+  EXPECT_GT(backward_after_a_change(true), 0);
+}
+
+TEST(ProgramBlocksTest, ABlockIsALayerOfAListAndNotASingleCall) {
+  const auto count = [](const std::vector<std::string>& modules) {
+    AtenGraph graph(layered(modules));
+    return graph.find_blocks().size();
+  };
+  EXPECT_EQ(count({"h.0", "h.0", "h.1", "h.1.2"}), 2U);
+  EXPECT_EQ(count({"h.0", "h.1", "h.2", "h.3"}), 0U);
+  EXPECT_EQ(count({"attn", "attn", "attn", "attn"}), 0U);
+  EXPECT_EQ(count({"0", "0", "0", "0"}), 0U);
+}
+
+TEST(ProgramBlocksTest, WhatChangesItsInputIsNoBlock) {
+  Pt2Graph graph = layered(kInOneLayer);
+  graph.nodes[0].target = "torch.ops.aten.dropout_.default";
+  graph.nodes[0].arguments[0].first = "self";
+  EXPECT_TRUE(AtenGraph(graph).find_blocks().empty());
+  // What was made in the block may be changed there.
+  graph = layered(kInOneLayer);
+  graph.nodes[1].target = "torch.ops.aten.sin_.default";
+  EXPECT_EQ(AtenGraph(graph).find_blocks().size(), 1U);
+}
+
+}  // namespace
+}  // namespace accel::program_blocks_test

@@ -1,0 +1,75 @@
+#include "parallel/mesh.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+
+#include "tests/unit/parallel/ranks.h"
+
+namespace accel::mesh_test {
+namespace {
+
+TEST(MeshTest, TheInnermostAxisHasNeighbours) {
+  on_ranks(4, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.data = 2, .tensor = 2});
+    EXPECT_EQ(mesh.data->rank(), group.rank() / 2);
+    EXPECT_EQ(mesh.tensor->rank(), group.rank() % 2);
+    EXPECT_EQ(mesh.shard->world(), 1);
+    const at::Tensor own = at::full({}, group.rank(), at::kLong);
+    const int64_t first = group.rank() / 2 * 2;
+    EXPECT_TRUE(at::equal(mesh.tensor->all_gather(own, "test"), at::arange(first, first + 2)));
+    EXPECT_TRUE(at::equal(mesh.along(Axis::kData).all_gather(own, "test"),
+                          at::arange(group.rank() % 2, 4, 2)));
+  });
+}
+
+TEST(MeshTest, OneAxisOfAllRanksIsTheirGroup) {
+  const auto world = std::make_shared<FakeGroup>(6);
+  const Mesh mesh = data_parallel_mesh(world);
+  EXPECT_EQ(mesh.data, mesh.world);
+  EXPECT_EQ(mesh.tensor->world(), 1);
+  EXPECT_EQ(make_mesh(world, {.pipeline = 3, .context = 2}).pipeline->world(), 3);
+  EXPECT_THROW(make_mesh(world, {.data = 4}), std::logic_error);
+}
+
+/// Gathers the shares of [7, 3] numbers.
+void check_shares(const std::vector<Placement>& placements) {
+  on_ranks(4, [&](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.shard = 2, .tensor = 2});
+    const at::Tensor whole = at::arange(21).view({7, 3});
+    Parameter parameter{.name = "weight",
+                        .local = share_of(whole, placements, mesh).clone(),
+                        .global = {7, 3},
+                        .placements = placements};
+    EXPECT_TRUE(at::equal(gather_whole(parameter, mesh), whole));
+  });
+}
+
+TEST(GatherWholeTest, SharesOfAnyPlacementAreJoined) {
+  check_shares({{Axis::kShard, 0}});
+  check_shares({{Axis::kTensor, 1}});
+  check_shares({{Axis::kShard, 0}, {Axis::kTensor, 1}});
+  check_shares({{Axis::kShard, 0}, {Axis::kTensor, 0}});
+}
+
+TEST(GatherWholeTest, SharesAreTorchChunks) {
+  on_ranks(4, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.shard = 4});
+    // torch.chunk of five rows into four: 2, 2, 1, and none.
+    const std::vector<int64_t> rows = {2, 2, 1, 0};
+    const at::Tensor share = share_of(at::arange(5), {{Axis::kShard, 0}}, mesh);
+    EXPECT_EQ(share.numel(), rows[static_cast<size_t>(group.rank())]);
+    EXPECT_TRUE(
+        at::equal(gather_whole({"bias", share, {5}, {{Axis::kShard, 0}}}, mesh), at::arange(5)));
+  });
+}
+
+TEST(GatherWholeTest, AReplicatedTensorIsItself) {
+  const Parameter parameter{"bias", at::arange(3)};
+  EXPECT_TRUE(gather_whole(parameter, Mesh()).is_same(parameter.local));
+}
+
+}  // namespace
+}  // namespace accel::mesh_test

@@ -1,0 +1,32 @@
+#include "runner/cli/error_text.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace accel::error_text_test {
+namespace {
+
+TEST(ErrorTextTest, WhatIsNoErrorOfOursIsToldAlike) {
+  const std::runtime_error torch("shape\nException raised from here\nframe #0: there");
+  EXPECT_EQ(error_text(torch), "error: shape\n");
+  EXPECT_EQ(error_text(torch, true), "{\"severity\": \"error\", \"message\": \"shape\"}\n");
+  EXPECT_EQ(error_text(std::bad_alloc()),
+            "error: out of memory\n  hint: lower 'train.micro_batch' or the size of the model\n");
+  EXPECT_EQ(error_text(std::bad_alloc(), true),
+            "{\"severity\": \"error\", \"message\": \"out of memory\", \"hint\": \"lower "
+            "'train.micro_batch' or the size of the model\"}\n");
+}
+
+TEST(ErrorTextTest, LinesThatDoNotFitAreLeftOut) {
+  const std::string two = "{\"a\": 1}\n{\"b\": 2}\n";
+  EXPECT_EQ(whole_lines(two, two.size()), two);
+  EXPECT_EQ(whole_lines(two, two.size() - 1), "{\"a\": 1}\n");
+  EXPECT_EQ(whole_lines("{\"message\": \"" + std::string(500, 'x') + "\"}\n", 80),
+            "{\"severity\": \"error\", \"message\": \"an error message is too long; it begins with "
+            "{\\\"message\\\": \\\"xxxxxxx\"}\n");
+}
+
+}  // namespace
+}  // namespace accel::error_text_test

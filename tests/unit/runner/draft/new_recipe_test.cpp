@@ -1,0 +1,254 @@
+#include "runner/draft/new_recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "core/api/dataset.h"
+#include "core/base/error.h"
+#include "core/recipe/compose.h"
+#include "runner/draft/recipe_draft.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/formats/tar_writer.h"
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/formats/test_bytes.h"
+
+namespace accel::new_recipe_test {
+namespace {
+
+/// For a recipe that lies elsewhere, so that its paths are absolute.
+NewRecipe draft_for(const std::string& path) {
+  return new_recipe({.data = path, .recipe = "/elsewhere/recipes/new.yaml"});
+}
+
+/// The recipe for what lies at `path`, with its references filled in.
+Node recipe_for(const TempFolder& work, const std::string& path) {
+  const std::string file = work.write("recipes/new.yaml", draft_for(path).text);
+  ComposeRequest request;
+  request.recipe = file;
+  Diagnostics problems;
+  Node recipe = compose(request, problems).recipe;
+  problems.check();
+  return recipe;
+}
+
+/// Whether the recipe for what lies at `path` has a comment.
+bool has_comment(const std::string& path, const std::string& comment) {
+  return draft_for(path).text.find("# " + comment + '\n') != std::string::npos;
+}
+
+const Node& at(const Node& tree, const std::string& key) {
+  const Node* node = &tree;
+  for (size_t begin = 0; begin <= key.size();) {
+    const size_t end = std::min(key.find('.', begin), key.size());
+    const Node::Entry* entry = node->find(key.substr(begin, end - begin));
+    if (!entry) throw std::out_of_range(key);
+    node = &entry->node;
+    begin = end + 1;
+  }
+  return *node;
+}
+
+std::string text_at(const Node& tree, const std::string& key) {
+  return at(tree, key).scalar()->text;
+}
+
+/// Builds the dataset that a recipe declares.
+std::unique_ptr<Dataset> dataset_at(const Node& tree, const std::string& key) {
+  return build<Dataset>(to_yaml(at(tree, key)));
+}
+
+/// What the first sample of a recipe's training data is after its transforms.
+Sample first_sample(const Node& tree) {
+  const auto data = dataset_at(tree, "data.train");
+  Sample sample = data->sample(0);
+  TransformContext context{data->shape(), true};
+  SampleRng rng(1, 2, 3);
+  for (const Node& item : *at(tree, "data.transform").list()) {
+    const auto transform = build<Transform>(to_yaml(item), context);
+    sample = transform->apply(std::move(sample), rng);
+    context.shape = transform->shape();
+  }
+  return sample;
+}
+
+std::string complaint_about(const std::string& path) {
+  try {
+    new_recipe({.data = path, .recipe = "new.yaml"});
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(NewRecipeTest, NoDataMeansDrawnDigits) {
+  const TempFolder work;
+  const Node recipe = recipe_for(work, "");
+  EXPECT_EQ(text_at(recipe, "model.type"), "lenet");
+  EXPECT_EQ(dataset_at(recipe, "data.train")->size(), 12000);
+  EXPECT_EQ(dataset_at(recipe, "data.eval")->size(), 2000);
+}
+
+TEST(NewRecipeTest, TableOfCategoriesAndNumbersIsClassified) {
+  const TempFolder work;
+  const std::string table = work.write("my $data/train-1.csv",
+                                       "id,width,color,remark,species\n"
+                                       "1,2.0,red,\"a, b\",setosa\n"
+                                       "2,4.0,blue,,virginica\n");
+  work.write("my $data/test-1.csv", "id,width,color,remark,species\n9,1,blue,x,setosa\n");
+  const Node recipe = recipe_for(work, table);
+  EXPECT_EQ(text_at(recipe, "task"), "classification");
+  EXPECT_EQ(text_at(recipe, "data.train.target"), "species");
+  EXPECT_TRUE(has_comment(table, "Predicts 'species' from the 2 rows of train-1.csv."));
+  EXPECT_EQ(at(recipe, "data.train.features").list()->size(), 2u);
+  EXPECT_EQ(dataset_at(recipe, "data.eval")->size(), 1);
+  const Sample sample = first_sample(recipe);
+  const auto values = sample.input.as<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{-1, 0, 1}));
+}
+
+TEST(NewRecipeTest, TableOfNumbersIsARegression) {
+  const TempFolder work;
+  std::string table;
+  for (int i = 0; i < 50; ++i) {
+    table += std::to_string(i) + "," + (i < 40 ? std::to_string(i % 5) : "") + "," +
+             std::to_string(i * 0.5) + '\n';
+  }
+  const Node recipe = recipe_for(work, work.write("house.csv", table));
+  EXPECT_EQ(text_at(recipe, "task"), "regression");
+  EXPECT_EQ(text_at(recipe, "data.train.target"), "2");
+  EXPECT_EQ(text_at(recipe, "data.train.header"), "false");
+  EXPECT_EQ(text_at(recipe, "data.train.fill.1"), "mean");
+  EXPECT_FALSE(at(recipe, "data").find("eval"));
+  EXPECT_EQ(text_at(recipe, "data.split.eval"), "10%");
+  EXPECT_EQ(dataset_at(recipe, "data.train")->shape().input, (Shape{2}));
+  // Mean of the 40 values that are present.
+  EXPECT_EQ(
+      at(recipe, "data.transform").list()->front().find("mean")->node.list()->at(1).scalar()->text,
+      "2");
+}
+
+TEST(NewRecipeTest, TableWithoutFeaturesIsRefused) {
+  const TempFolder work;
+  const std::string path = work.write("t.csv", "id,label\n1,x\n2,y\n");
+  EXPECT_EQ(complaint_about(path),
+            "'" + path + "' has no column of numbers or categories as features");
+}
+
+TEST(NewRecipeTest, TextsAndLabelsOfATableAreClassified) {
+  const TempFolder work;
+  std::string table = "text\tlabel\n";
+  for (int i = 0; i < 40; ++i) {
+    table += "a sentence with number " + std::to_string(i) + (i % 2 ? "\t1\n" : "\t0\n");
+  }
+  const std::string path = work.write("train.tsv", table);
+  const NewRecipe draft = draft_for(path);
+  EXPECT_EQ(draft.first_command, "accel-run tokenizer train " + path +
+                                     " --fields text --model wordpiece --out " +
+                                     "/elsewhere/recipes/new-tokenizer");
+  const Node recipe = recipe_for(work, path);
+  EXPECT_EQ(text_at(recipe, "data.train.type"), "tsv");
+  EXPECT_EQ(text_at(recipe, "data.train.text"), "text");
+  EXPECT_EQ(text_at(recipe, "model.type"), "bert");
+}
+
+TEST(NewRecipeTest, RowsWithoutATargetAreDropped) {
+  const TempFolder work;
+  const Node recipe = recipe_for(work, work.write("t.csv", "a,label\n1,x\n2,\n3,y\n4,x\n"));
+  EXPECT_EQ(text_at(recipe, "data.train.fill.label"), "drop");
+  EXPECT_EQ(dataset_at(recipe, "data.train")->size(), 3);
+}
+
+TEST(NewRecipeTest, PathsAreRelativeBelowAndBesideTheRecipe) {
+  EXPECT_EQ(path_in_recipe("/a/b/data", "/a/b/new.yaml"), "data");
+  EXPECT_EQ(path_in_recipe("/a/b", "/a/b/new.yaml"), ".");
+  EXPECT_EQ(path_in_recipe("/a/data/x", "/a/b/new.yaml"), "../data/x");
+  EXPECT_EQ(path_in_recipe("/c/data", "/a/b/new.yaml"), "/c/data");
+  EXPECT_EQ(path_in_recipe("/c", "/a/new.yaml"), "/c");
+}
+
+TEST(NewRecipeTest, IdxFilesAreFoundInTheirFolder) {
+  const TempFolder work;
+  const auto write_pair = [&](const std::string& start, uint32_t count) {
+    work.write(start + "-images-idx3-ubyte", std::string("\0\0\x08\x03", 4) + big_endian_32(count) +
+                                                 big_endian_32(2) + big_endian_32(2) +
+                                                 std::string(count * 4, 'x'));
+    work.write(start + "-labels-idx1-ubyte",
+               std::string("\0\0\x08\x01", 4) + big_endian_32(count) + std::string(count, '\1'));
+  };
+  write_pair("mnist/t10k", 2);
+  write_pair("mnist/train", 3);
+  const Node recipe = recipe_for(work, work.path("mnist/"));
+  EXPECT_TRUE(
+      has_comment(work.path("mnist/"), "Classifies the images in train-images-idx3-ubyte."));
+  EXPECT_TRUE(has_comment(work.path("mnist/"), "  eval: the images of t10k-images-idx3-ubyte"));
+  EXPECT_EQ(dataset_at(recipe, "data.train")->size(), 3);
+  EXPECT_EQ(dataset_at(recipe, "data.eval")->size(), 2);
+  EXPECT_EQ(first_sample(recipe).input.shape(), (Shape{1, 2, 2}));
+}
+
+/// A PNG of one grey pixel.
+std::string tiny_png() {
+  const unsigned char bytes[] = {0x89, 'P', 'N',  'G',  0x0d, 0x0a, 0x1a, 0x0a, 0,    0, 0, 13,
+                                 'I',  'H', 'D',  'R',  0,    0,    0,    1,    0,    0, 0, 1,
+                                 8,    0,   0,    0,    0,    0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0,
+                                 10,   'I', 'D',  'A',  'T',  0x78, 0x9c, 0x63, 0x68, 0, 0, 0,
+                                 0x82, 0,   0x81, 0x77, 0xcd, 0x72, 0xb6, 0,    0,    0, 0, 'I',
+                                 'E',  'N', 'D',  0xae, 0x42, 0x60, 0x82};
+  return {reinterpret_cast<const char*>(bytes), sizeof bytes};
+}
+
+TEST(NewRecipeTest, ClassFoldersOfImagesAreClassifiedInFolderAndTar) {
+  const TempFolder work;
+  std::string archive;
+  for (const char* name :
+       {"train/cat/1.png", "train/dog/1.png", "val/cat/1.png", "val/dog/1.png"}) {
+    work.write(std::string("pets/") + name, tiny_png());
+    archive += tar_member(std::string("pets/") + name, tiny_png());
+  }
+  work.write("pets.tar", archive + tar_end());
+  for (const char* name : {"pets", "pets.tar"}) {
+    const Node recipe = recipe_for(work, work.path(name));
+    EXPECT_TRUE(has_comment(work.path(name), "Classifies images into 2 classes, from 2 examples."));
+    EXPECT_EQ(text_at(recipe, "data.train.split"), "train");
+    EXPECT_EQ(text_at(recipe, "data.eval.split"), "val");
+    EXPECT_EQ(dataset_at(recipe, "data.train")->shape().classes, 2);
+    EXPECT_EQ(first_sample(recipe).input.shape(), (Shape{3, 1, 1}));
+  }
+}
+
+TEST(NewRecipeTest, ImagesWithoutClassFoldersAreRefused) {
+  const TempFolder work;
+  work.write("pets/1.png", tiny_png());
+  EXPECT_EQ(complaint_about(work.path("pets")),
+            "the images in '" + work.path("pets") + "' are not in class folders");
+}
+
+TEST(NewRecipeTest, PlainTextIsWrittenOn) {
+  const TempFolder work;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "to be or not to be\n";
+  const Node recipe = recipe_for(work, work.write("hamlet", text));
+  EXPECT_EQ(text_at(recipe, "model.type"), "gpt");
+  EXPECT_EQ(text_at(recipe, "data.train.level"), "chars");
+  EXPECT_TRUE(has_comment(work.path("hamlet"), "Character-level language model of hamlet."));
+  EXPECT_GT(dataset_at(recipe, "data.train")->size(), 4000);
+  EXPECT_GT(dataset_at(recipe, "data.eval")->size(), 1);
+  EXPECT_EQ(text_at(recipe_for(work, work.write("latin.txt", text + "\xe9")), "data.train.level"),
+            "bytes");
+}
+
+TEST(NewRecipeTest, WhatIsNotKnownIsRefused) {
+  const TempFolder work;
+  EXPECT_EQ(complaint_about(work.path("nowhere")), "'" + work.path("nowhere") + "' does not exist");
+  EXPECT_EQ(complaint_about(work.write("core", std::string(5000, '\0'))),
+            "unknown format of '" + work.path("core") + "'");
+  EXPECT_EQ(complaint_about(work.write("short.txt", "hello")),
+            "'" + work.path("short.txt") + "' has 5 bytes, at least 1000 are needed to train");
+  std::filesystem::create_directory(work.path("empty"));
+  EXPECT_EQ(complaint_about(work.path("empty")), "unknown format of '" + work.path("empty") + "'");
+}
+
+}  // namespace
+}  // namespace accel::new_recipe_test

@@ -1,0 +1,208 @@
+#include "runner/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "core/recipe/diagnostic.h"
+#include "runner/plan/plan_text.h"
+#include "tests/unit/train/job/read_text.h"
+#include "train/job/build_job.h"
+#include "train/step/train_step.h"
+
+namespace accel::plan_test {
+namespace {
+
+struct Loaded {
+  Registry registry = all_components();
+  RecipeOptions recipe;
+  Node resolved;
+};
+
+Loaded load(const std::string& text) {
+  Loaded loaded;
+  Diagnostics problems;
+  Reading reading{problems, loaded.registry};
+  const Node tree = parse_recipe("r.yaml", text);
+  loaded.recipe = read_recipe(tree, "r", reading);
+  loaded.resolved = resolve_recipe(loaded.recipe, tree);
+  return loaded;
+}
+
+Plan plan_of_text(const std::string& text, int64_t world = 1) {
+  const Loaded loaded = load(text);
+  const DataSchema data = open_data(loaded.recipe, loaded.resolved, loaded.registry);
+  return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data, world);
+}
+
+constexpr auto kMlp =
+    "model: {type: mlp, hidden_sizes: [8]}\n"
+    "data: {train: {type: synthetic/glyphs, length: 320}, loader: {workers: 1, prefetch: 3}}\n"
+    "train: {until: 2 epochs, batch: 32}\n";
+
+TEST(PlanTest, ASmallPerceptronWrittenOut) {
+  const Plan plan = plan_of_text(kMlp);
+  constexpr int64_t kWeights = 784 * 8 + 8 + 8 * 10 + 10;
+  EXPECT_EQ(plan.parameters, kWeights);
+  EXPECT_EQ(plan.trained, kWeights);
+  EXPECT_EQ(plan.memory.weights, 4 * kWeights);
+  EXPECT_EQ(plan.memory.gradients, 4 * kWeights);
+  EXPECT_EQ(plan.memory.optimizer, 8 * kWeights + 4 * 4);  // and each parameter's count of steps
+  EXPECT_EQ(plan.memory.loader, (1 + 3) * 32 * (784 * 4 + 8));
+  EXPECT_EQ(plan.memory.copy, plan.memory.weights + plan.memory.optimizer);
+  // Of the first layer nothing but the weights has a gradient.
+  EXPECT_EQ(plan.flops, 2.0 * 32 * (2 * 784 * 8 + 3 * 8 * 10));
+  EXPECT_EQ(plan.total_steps, 20);
+  EXPECT_EQ(plan.steps_per_epoch, 10);
+  EXPECT_EQ(plan.dataset_bytes, 320 * (784 * 4 + 8));
+  EXPECT_EQ(plan.checkpoints_kept, 3);
+  EXPECT_GT(plan.checkpoint_bytes, 12 * kWeights);
+  EXPECT_LT(plan.checkpoint_bytes, 12 * kWeights + 100'000);
+}
+
+TEST(PlanTest, MicroBatchesChangeTheMemoryAndNotTheWork) {
+  const std::string images =
+      "model: {type: resnet, embedding_size: 2}\n"
+      "data: {train: {type: synthetic/glyphs, length: 320}}\n"
+      "train: {until: 2 epochs, batch: 32}\n";
+  const Plan whole = plan_of_text(images);
+  for (const int parts : {2, 4, 8}) {
+    std::string text = images;
+    text.insert(text.rfind('}'), ", gradient_accumulation_steps: " + std::to_string(parts));
+    const Plan plan = plan_of_text(text);
+    EXPECT_EQ(plan.flops, whole.flops) << parts;
+    EXPECT_EQ(plan.batches.micro_batch, 32 / parts);
+    EXPECT_LT(plan.memory.activations, whole.memory.activations) << parts;
+  }
+}
+
+TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
+  const Plan alone = plan_of_text(kMlp), four = plan_of_text(kMlp, 4);
+  EXPECT_EQ(four.batches.micro_batch, 8);
+  EXPECT_EQ(four.flops, alone.flops);
+  EXPECT_EQ(four.total_steps, alone.total_steps);
+  EXPECT_EQ(alone.memory.others, 0);
+  EXPECT_NEAR(four.memory.others, four.memory.gradients, 64);
+  EXPECT_EQ(four.memory.optimizer, alone.memory.optimizer);
+}
+
+/// What a forecast does not count a second time.
+TEST(PlanTest, WhatIsThereBeforeTheFirstStep) {
+  const std::string text(kMlp);
+  for (const Plan& plan : {plan_of_text(text), plan_of_text(text, 4),
+                           plan_of_text(text + "callbacks: [{type: ema}]\n")}) {
+    EXPECT_EQ(plan.built_bytes, plan.memory.weights + plan.memory.others);
+  }
+  const Plan averaged = plan_of_text(text + "callbacks: [{type: ema}]\n");
+  EXPECT_EQ(averaged.memory.others, averaged.memory.weights);
+}
+
+/// What an optimizer, precision or model really keeps after a step is what was planned.
+TEST(PlanTest, OptimizersKeepWhatWasPlanned) {
+  for (const std::string& name : all_components().of<Optimizer>().names()) {
+    const std::string text = std::string(kMlp) + "optimizer: {type: " + name + ", lr: 0.001}\n";
+    const Plan plan = plan_of_text(text);
+    Loaded loaded = load(text);
+    const auto job = build_job(loaded.recipe, loaded.resolved, loaded.registry);
+    Stopwatch watch;
+    train_step(*job, job->train_loader->next(), {.step = 1}, watch);
+    int64_t bytes = 0;
+    for (const OptimizerState::Group& group : job->optimizer->state().groups) {
+      for (const OptimizerState::ParameterState& parameter : group.parameters) {
+        for (const Parameter& slot : parameter.slots) {
+          bytes += static_cast<int64_t>(slot.local.nbytes());
+        }
+      }
+    }
+    EXPECT_EQ(plan.memory.optimizer, bytes) << name;
+  }
+}
+
+TEST(PlanTest, PrecisionsAndModelsArePlanned) {
+  for (const std::string precision : {"no", "bf16", "fp16"}) {
+    const Plan plan =
+        plan_of_text(std::string(kMlp) + "accelerator: {mixed_precision: '" + precision + "'}\n");
+    EXPECT_EQ(plan.memory.optimizer, 8 * plan.trained + 4 * 4) << precision;
+  }
+  const Plan images = plan_of_text(
+      "model: {type: resnet, embedding_size: 4}\n"
+      "data: {train: {type: synthetic/glyphs, length: 64}}\n"
+      "train: {until: 1 epochs, batch: 16}\n");
+  EXPECT_GT(images.memory.weights, 4 * images.parameters);  // with running statistics
+  const std::string sums =
+      "data: {train: {type: synthetic/addition}}\n"
+      "train: {until: 1 epochs, batch: 16}\n";
+  for (const std::string model : {"gpt", "llama"}) {
+    EXPECT_GT(plan_of_text("model: " + model + "\n" + sums).flops, 1e6) << model;
+  }
+}
+
+TEST(PlanTest, AModelThatNoMachineHolds) {
+  const Plan plan = plan_of_text(
+      "model: {type: gpt, num_layers: 96, num_heads: 96, hidden_size: 12288}\n"
+      "data: {train: {type: synthetic/addition}}\n"
+      "train: {until: 1 epochs, batch: 16}\n");
+  EXPECT_GT(plan.parameters, 170'000'000'000);
+  EXPECT_EQ(plan.memory.weights, 4 * plan.parameters);
+}
+
+TEST(PlanTest, APlanLeavesTheRandomStateAlone) {
+  const Loaded loaded = load(kMlp);
+  const auto draw = [&](bool plans) {
+    const auto job = build_job(loaded.recipe, loaded.resolved, loaded.registry);
+    if (plans) make_plan(loaded.recipe, loaded.resolved, loaded.registry, {job->data, 320, 0}, 1);
+    Stopwatch watch;
+    return train_step(*job, job->train_loader->next(), {.step = 1}, watch).loss;
+  };
+  EXPECT_EQ(draw(false), draw(true));
+}
+
+/// Answers by a table: the bytes of the plan with these overrides.
+Replan table(std::map<std::string, int64_t> bytes) {
+  return [bytes](const std::vector<std::string>& overrides) -> std::optional<Plan> {
+    std::string key;
+    for (const std::string& text : overrides) key += (key.empty() ? "" : " ") + text;
+    const auto found = bytes.find(key);
+    if (found == bytes.end()) return std::nullopt;
+    Plan plan;
+    plan.memory.weights = found->second;
+    return plan;
+  };
+}
+
+std::vector<std::string> advised(const std::map<std::string, int64_t>& bytes) {
+  Plan plan;
+  plan.memory.weights = 900;
+  plan.memory.copy = 100;
+  plan.batches = {.batch = 8, .micro_batch = 8, .accumulation = 1, .world = 1};
+  std::vector<std::string> texts;
+  for (const Advice& advice : advise(load(kMlp).recipe, plan, 50, 550, table(bytes))) {
+    std::string text = std::to_string(advice.bytes) + ":";
+    for (const std::string& item : advice.overrides) text += " " + item;
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+TEST(AdviceTest, TheCheapestThatFitAlone) {
+  const std::map<std::string, int64_t> bytes = {
+      {"checkpoint.async=false", 900},  {"data.loader.prefetch=1", 500},
+      {"train.micro_batch=4", 600},     {"train.micro_batch=2", 450},
+      {"train.micro_batch=1", 400},     {"accelerator.mixed_precision=bf16", 300},
+      {"optimizer.type=adafactor", 200}};
+  const std::vector<std::string> wanted = {"550: data.loader.prefetch=1",
+                                           "500: train.micro_batch=2",
+                                           "350: accelerator.mixed_precision=bf16"};
+  EXPECT_EQ(advised(bytes), wanted);
+}
+
+TEST(AdviceTest, SeveralTogetherWhenNoneIsEnoughAlone) {
+  const std::string both = "checkpoint.async=false accelerator.mixed_precision=bf16";
+  EXPECT_EQ(advised({{"checkpoint.async=false", 900},
+                     {"accelerator.mixed_precision=bf16", 600},
+                     {both, 500}}),
+            std::vector<std::string>{"550: " + both});
+  EXPECT_TRUE(advised({{"checkpoint.async=false", 900}}).empty());
+  EXPECT_TRUE(advised({}).empty());
+}
+
+}  // namespace
+}  // namespace accel::plan_test

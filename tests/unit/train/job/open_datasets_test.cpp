@@ -1,0 +1,183 @@
+// The data of a job: held-out samples, selected samples, and values fitted to the training samples.
+#include "train/job/open_datasets.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/unit/formats/temp_folder.h"
+#include "tests/unit/train/job/make_job.h"
+
+namespace accel::open_datasets_test {
+namespace {
+
+/// The folder with the data is the working folder meanwhile.
+class OpenDatasetsTest : public testing::Test {
+ protected:
+  OpenDatasetsTest() : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder_.path());
+    std::string lines = "id,user,age,kind\n";
+    for (int i = 0; i < 100; ++i) {
+      lines += std::to_string(i) + "," + std::to_string(i / 5) + "," +
+               (i % 10 == 0 ? "" : std::to_string(i % 7)) + "," + (i % 4 == 0 ? "yes" : "no") +
+               "\n";
+    }
+    folder_.write("t.csv", lines);
+    folder_.write("letters.txt", std::string(800, 'a'));
+  }
+  ~OpenDatasetsTest() override { std::filesystem::current_path(before_); }
+
+  static std::string recipe(const std::string& data) {
+    return "model: {type: mlp, hidden_sizes: [4]}\ndata:\n" + data +
+           "train: {until: 1 step, batch: 4}\n";
+  }
+
+  static std::string complaint(const std::string& data) {
+    try {
+      make_job(recipe(data));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  /// Values of the column `id`, the first feature.
+  static std::vector<int64_t> ids(const Loader& loader) {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < loader.dataset().size(); ++i) {
+      out.push_back(static_cast<int64_t>(loader.dataset().sample(i).input.as<float>()[0]));
+    }
+    return out;
+  }
+
+  TempFolder folder_;
+
+ private:
+  std::filesystem::path before_;
+};
+
+constexpr auto kTable =
+    "  train: {type: csv, path: t.csv, target: kind, features: [id, age], fill: mean}\n";
+
+TEST_F(OpenDatasetsTest, HeldOutSamplesAreNotTrainedOn) {
+  const auto job = make_job(recipe(std::string(kTable) + "  split: {eval: 10%}\n"));
+  EXPECT_EQ(job->train_samples, 90);
+  EXPECT_EQ(job->eval_samples, 10);
+  EXPECT_EQ(job->held_out, "10 % (stratified by class, seed 0)");
+  std::vector<int64_t> all = ids(*job->train_loader), held_out = ids(*job->eval_loader);
+  all.insert(all.end(), held_out.begin(), held_out.end());
+  std::sort(all.begin(), all.end());
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(all[static_cast<size_t>(i)], i);
+  // The seed of the recipe does not matter, that of the split does.
+  const std::string split = "  split: {eval: 10, seed: ";
+  EXPECT_EQ(ids(*make_job("seed: 3\n" + recipe(kTable + split + "0}\n"))->eval_loader), held_out);
+  EXPECT_NE(ids(*make_job(recipe(kTable + split + "1}\n"))->eval_loader), held_out);
+  EXPECT_NE(make_job(recipe(kTable + split + "1}\n"))->data_fingerprint, job->data_fingerprint);
+}
+
+TEST_F(OpenDatasetsTest, ValuesAreFittedToTheTrainingSamples) {
+  const auto job = make_job(recipe(std::string(kTable) + "  split: {eval: 20%}\n"));
+  const Dataset& train = job->train_loader->dataset();
+  double sum = 0, count = 0;
+  for (int64_t i = 0; i < train.size(); ++i) {
+    const Sample sample = train.sample(i);
+    if (static_cast<int64_t>(sample.input.as<float>()[0]) % 10 == 0) continue;
+    sum += static_cast<double>(sample.input.as<float>()[1]);
+    ++count;
+  }
+  for (const Loader* loader : {job->train_loader.get(), job->eval_loader.get()}) {
+    for (int64_t i = 0; i < loader->dataset().size(); ++i) {
+      const Sample sample = loader->dataset().sample(i);
+      if (static_cast<int64_t>(sample.input.as<float>()[0]) % 10 != 0) continue;
+      EXPECT_EQ(sample.input.as<float>()[1], static_cast<float>(sum / count));
+    }
+  }
+  EXPECT_TRUE(job->fitted_values.starts_with("{\"fill\":{\"id\":")) << job->fitted_values;
+  ASSERT_EQ(job->fill_notes.size(), 1u);
+  EXPECT_TRUE(job->fill_notes[0].starts_with("age: 10 of 100 missing, filled with the mean "));
+}
+
+TEST_F(OpenDatasetsTest, ASeparateFileTakesTheValuesOfTheTrainingData) {
+  folder_.write("e.csv", "id,user,age,kind\n1,1,,no\n2,2,1000,yes\n");
+  const auto job = make_job(
+      recipe(std::string(kTable) +
+             "  eval: {type: csv, path: e.csv, target: kind, features: [id, age], fill: mean}\n"));
+  const float filled = job->eval_loader->dataset().sample(0).input.as<float>()[1];
+  EXPECT_EQ(filled, job->train_loader->dataset().sample(0).input.as<float>()[1]);
+  EXPECT_LT(filled, 7);
+  ASSERT_EQ(job->fill_notes.size(), 2u);
+  EXPECT_TRUE(job->fill_notes[1].starts_with("eval: age: 1 of 2 missing, filled with the mean "));
+}
+
+TEST_F(OpenDatasetsTest, GroupsStayTogether) {
+  const auto job = make_job(recipe(std::string(kTable) + "  split: {eval: 20%, group: user}\n"));
+  EXPECT_EQ(job->held_out, "20 % (whole groups of 'user', seed 0)");
+  EXPECT_EQ(job->eval_samples, 20);
+  const std::vector<int64_t> held_out = ids(*job->eval_loader);
+  for (const int64_t id : held_out) {
+    EXPECT_TRUE(std::binary_search(held_out.begin(), held_out.end(), id / 5 * 5));
+  }
+}
+
+TEST_F(OpenDatasetsTest, EachDatasetOfAListIsSplit) {
+  const std::string part = "{type: csv, path: t.csv, target: kind, features: [id]";
+  const auto job = make_job(recipe("  train:\n    - " + part + ", weight: 3}\n    - " + part +
+                                   ", head: 40, weight: 1}\n  split: {eval: 14}\n"));
+  EXPECT_EQ(job->train_samples, 126);
+  EXPECT_EQ(job->eval_samples, 14);
+  const std::vector<int64_t> held_out = ids(*job->eval_loader);
+  EXPECT_EQ(
+      std::count_if(held_out.begin() + 10, held_out.end(), [](int64_t id) { return id < 40; }), 4);
+}
+
+TEST_F(OpenDatasetsTest, ALimitIsASpreadSampleAndHeadTheFirst) {
+  const std::string part = "  train: {type: csv, path: t.csv, target: kind, features: [id], ";
+  const auto head = make_job(recipe(part + "head: 8}\n"));
+  EXPECT_EQ(ids(*head->train_loader), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_TRUE(head->data_fingerprint.ends_with("[:8]"));
+  const auto spread = make_job(recipe(part + "limit: 8}\n"));
+  const std::vector<int64_t> drawn = ids(*spread->train_loader);
+  ASSERT_EQ(drawn.size(), 8u);
+  EXPECT_GT(drawn.back(), 50);
+  EXPECT_EQ(std::count_if(drawn.begin(), drawn.end(), [](int64_t id) { return id % 4 == 0; }), 2);
+  EXPECT_NE(ids(*make_job("seed: 3\n" + recipe(part + "limit: 8}\n"))->train_loader), drawn);
+  EXPECT_EQ(ids(*make_job(recipe(part + "limit: 800}\n"))->train_loader).size(), 100u);
+}
+
+TEST_F(OpenDatasetsTest, WindowsOfATextAreSplitWithoutOverlap) {
+  const std::string rest =
+      "data:\n  train: {type: text, path: letters.txt, level: bytes, max_seq_len: 8, stride: 1}\n"
+      "  split: {eval: 100}\ntrain: {until: 1 step, batch: 2}\n";
+  const auto job =
+      make_job("model: {type: gpt, num_layers: 1, num_heads: 1, hidden_size: 8}\n" + rest);
+  EXPECT_EQ(job->train_samples, 792 - 100 - 8);
+  EXPECT_EQ(job->eval_samples, 100);
+  EXPECT_EQ(job->held_out, "100 samples (the last windows, 8 overlapping unused)");
+}
+
+TEST_F(OpenDatasetsTest, RefusalsNameThePlace) {
+  EXPECT_EQ(complaint("  train: {type: synthetic/glyphs, length: 90}\n"
+                      "  split: {eval: 10%, group: user}\n"),
+            "r.yaml:4:29: error: 'group' names a column, but the dataset 'synthetic/glyphs' has no "
+            "columns\n"
+            "      split: {eval: 10%, group: user}\n"
+            "                                ^\n"
+            "  hint: tables and JSON Lines have them; leave 'group' out\n");
+  EXPECT_EQ(complaint("  train: {type: csv, path: t.csv, target: age, target_type: number, fill: "
+                      "{age: drop}, features: [id]}\n"
+                      "  split: {eval: 10%, stratify: true}\n"),
+            "r.yaml:4:32: error: 'stratify' is true, but the dataset 'csv' has no class labels\n"
+            "      split: {eval: 10%, stratify: true}\n"
+            "                                   ^\n"
+            "  hint: leave 'stratify' out: auto stratifies where there are classes\n");
+  EXPECT_EQ(complaint(std::string(kTable) + "  split: {eval: 100}\n"),
+            "r.yaml:4:17: error: 'split' holds out 100 of 100 samples, which leaves none to train "
+            "on\n"
+            "      split: {eval: 100}\n"
+            "                    ^\n"
+            "  hint: lower 'eval' of 'split'\n");
+}
+
+}  // namespace
+}  // namespace accel::open_datasets_test

@@ -1,0 +1,83 @@
+#include "train/loop/report.h"
+
+#include <gtest/gtest.h>
+
+#include "train/loop/async_checkpointer.h"
+#include "train/loop/data_use.h"
+#include "train/loop/progress_bar.h"
+#include "train/step/stopwatch.h"
+
+namespace accel::report_test {
+namespace {
+
+TEST(ReportTest, AnEvaluationIsOneLine) {
+  Progress progress;
+  progress.step = 100;
+  const std::vector<Measurement> values = {{"eval/accuracy", 0.97}, {"eval/loss", 0.12345}};
+  EXPECT_EQ(eval_line(progress, values), "eval at step 100  accuracy 0.9700  loss 0.1235");
+}
+
+TEST(ReportTest, WhatWasDrawnOfTheDataIsOneLine) {
+  Progress progress;
+  progress.epoch = 1;
+  progress.step_in_epoch = 3;
+  EXPECT_EQ(data_use_line(progress, {{"data/share_1", 0.701}, {"data/share_2", 0.299}}),
+            "data of epoch 2  dataset 1 70.1 %  dataset 2 29.9 %");
+  progress.step_in_epoch = 0;  // the epoch is over
+  EXPECT_EQ(data_use_line(progress, {{"data/left_out", 3}}), "data of epoch 1  3 skipped");
+}
+
+TEST(ReportTest, ABatchLargerThanTheDataIsTold) {
+  Job job;
+  job.batches.batch = 2560;
+  job.train_samples = 2560;
+  EXPECT_EQ(few_samples_warning(job), "");
+  job.train_samples = 2559;
+  EXPECT_EQ(
+      few_samples_warning(job),
+      "the batch of 2,560 samples is larger than the training set of 2,559: each optimizer step "
+      "takes the whole set, one epoch");
+}
+
+TEST(ReportTest, EachExpectationIsToldWithWhatWasFound) {
+  Job job;
+  job.recipe.expect = {{"eval/accuracy", {Expectation::Op::kAtLeast, 0.9}},
+                       {"eval/loss", {Expectation::Op::kLess, 0.5}},
+                       {"train/loss", {Expectation::Op::kLess, 2}}};
+  RunState state;
+  state.evaluation = {{"eval/accuracy", 0.85}};
+  state.last_loss = 1.5;
+  const ExpectReport report = check_expectations(job, state);
+  EXPECT_FALSE(report.met);
+  EXPECT_EQ(report.lines,
+            (std::vector<std::string>{"expect eval/accuracy >= 0.9: NOT met, it is 0.8500",
+                                      "expect eval/loss < 0.5: NOT met, not measured",
+                                      "expect train/loss < 2: met, it is 1.5000"}));
+}
+
+TEST(ReportTest, TheMetricSaysWhichValueIsBetterUnlessTheRecipeDoes) {
+  Job job;
+  job.metric_names = {{"eval/loss", false}, {"eval/accuracy", true}};
+  EXPECT_FALSE(more_is_better(job));
+  job.recipe.checkpoint.keep.metric = "eval/accuracy";
+  EXPECT_TRUE(more_is_better(job));
+  job.recipe.checkpoint.keep.mode = BestMode::kMin;
+  EXPECT_FALSE(more_is_better(job));
+}
+
+TEST(ReportTest, TimesReadAsClocks) {
+  EXPECT_EQ(clock_text(5), "0:05");
+  EXPECT_EQ(clock_text(3723.9), "1:02:03");
+  EXPECT_EQ(clock_text(-1), "0:00");
+}
+
+TEST(StopwatchTest, NamesOnlyThePhasesThatTookTime) {
+  Stopwatch watch;
+  watch.lap(Phase::kForward);
+  EXPECT_EQ(watch.summary(), "forward 100 %");
+  EXPECT_GT(watch.seconds(Phase::kForward), 0);
+  EXPECT_EQ(watch.seconds(Phase::kSave), 0);
+}
+
+}  // namespace
+}  // namespace accel::report_test

@@ -1,0 +1,255 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "text/pattern.h"
+
+#include <pcre2.h>
+
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "text/unicode.h"
+
+namespace accel {
+namespace {
+
+// PCRE2 counts U+180E as white space, and no marks as word characters.
+constexpr std::string_view kWhite =
+    "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
+    "\\x{3000}";
+constexpr std::string_view kWord =
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
+    "\\x{1f170}-\\x{1f189}";
+
+class PatternReader {
+ public:
+  explicit PatternReader(std::string_view text) : text_(text) {}
+
+  std::string translate() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '\\') {
+        escape();
+      } else if (c == '[') {
+        character_class();
+      } else if (c == '(') {
+        group();
+      } else if (c == '{' && text_.substr(at_ + 1, 1) == ",") {
+        refuse("{,");
+      } else {
+        copy(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void copy(size_t count) {
+    out_.append(text_.substr(at_, count));
+    at_ += count;
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw FormatError(text("has '{}', which is not supported", printable(what)));
+  }
+
+  void escape() {
+    if (at_ + 1 >= text_.size()) refuse("\\");
+    const char c = text_[at_ + 1];
+    const bool negated = c == 'S' || c == 'W';
+    if (c == 's' || c == 'S' || c == 'w' || c == 'W') {
+      if (in_class_ && negated) refuse(accel::text("\\{} in [...]", std::string(1, c)));
+      const std::string_view set = c == 's' || c == 'S' ? kWhite : kWord;
+      if (!in_class_) out_ += negated ? "[^" : "[";
+      out_ += set;
+      if (!in_class_) out_ += ']';
+      at_ += 2;
+      return;
+    }
+    if (c == 'p' || c == 'P') return property();
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool digit = c >= '0' && c <= '9';
+    if (digit || (letter && std::string_view("dDrntfvxAz").find(c) == std::string_view::npos)) {
+      refuse(text_.substr(at_, 2));
+    }
+    copy(static_cast<unsigned char>(c) < 0x80 ? 2 : 1);
+  }
+
+  void property() {
+    const size_t end = text_.find('}', at_);
+    if (text_.substr(at_ + 2, 1) != "{" || end == text_.npos) refuse(text_.substr(at_, 2));
+    copy(end + 1 - at_);
+  }
+
+  void character_class() {
+    in_class_ = true;
+    copy(1);
+    if (text_.substr(at_, 1) == "^") copy(1);
+    if (text_.substr(at_, 1) == "]") refuse("[]");
+    while (at_ < text_.size() && text_[at_] != ']') {
+      if (text_[at_] == '\\') {
+        escape();
+      } else if (text_[at_] == '[') {
+        refuse("[ in [...]");
+      } else if (text_.substr(at_, 2) == "&&") {
+        refuse("&&");
+      } else {
+        copy(1);
+      }
+    }
+    in_class_ = false;
+    copy(1);
+  }
+
+  void group() {
+    static constexpr std::string_view kKnown[] = {"(?:", "(?=",  "(?!",  "(?<=", "(?<!",
+                                                  "(?>", "(?i:", "(?i)", "(?-i:"};
+    if (text_.substr(at_, 2) == "(*") refuse("(*");
+    if (text_.substr(at_, 2) != "(?") return copy(1);
+    for (const std::string_view known : kKnown) {
+      if (text_.substr(at_, known.size()) == known) return copy(known.size());
+    }
+    refuse(text_.substr(at_, 3));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  bool in_class_ = false;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string pcre_pattern(const std::string& expression) {
+  if (!is_utf8(expression)) throw FormatError("is not UTF-8");
+  return PatternReader(expression).translate();
+}
+
+namespace {
+
+constexpr size_t kMaxExpression = 8192;
+constexpr uint32_t kMaxNesting = 50;
+constexpr uint32_t kMatchLimit = 1'000'000;  ///< steps from one start position
+constexpr uint32_t kHeapLimitKiB = 64 << 10;
+
+PCRE2_SPTR units(std::string_view text) {
+  return reinterpret_cast<PCRE2_SPTR>(text.data());
+}
+
+std::string reason(int code) {
+  unsigned char text[256] = {};
+  pcre2_get_error_message(code, text, sizeof text);
+  return reinterpret_cast<const char*>(text);
+}
+
+}  // namespace
+
+template <auto Free>
+struct FreeWith {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+
+using MatchData = std::unique_ptr<pcre2_match_data, FreeWith<pcre2_match_data_free>>;
+
+struct Pattern::Compiled {
+  std::unique_ptr<pcre2_code, FreeWith<pcre2_code_free>> code;
+  std::unique_ptr<pcre2_match_context, FreeWith<pcre2_match_context_free>> limits;
+  std::string shown;
+};
+
+Pattern Pattern::regex(const std::string& expression) {
+  if (expression.size() > kMaxExpression) {
+    throw FormatError(accel::text("has more than {} bytes", kMaxExpression));
+  }
+  const std::string translated = pcre_pattern(expression);
+  auto compiled = std::make_shared<Compiled>();
+  const std::unique_ptr<pcre2_compile_context, FreeWith<pcre2_compile_context_free>> context(
+      pcre2_compile_context_create(nullptr));
+  compiled->limits.reset(pcre2_match_context_create(nullptr));
+  if (!context || !compiled->limits) throw std::bad_alloc();
+  pcre2_set_parens_nest_limit(context.get(), kMaxNesting);
+  int error = 0;
+  size_t offset = 0;
+  // Lines begin and end at line feeds anywhere, as in Oniguruma.
+  compiled->code.reset(
+      pcre2_compile(units(translated), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                    &offset, context.get()));
+  if (!compiled->code)
+    throw FormatError(accel::text("is not a regular expression: {}", reason(error)));
+  pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);  // optional: only speed
+  pcre2_set_match_limit(compiled->limits.get(), kMatchLimit);
+  pcre2_set_heap_limit(compiled->limits.get(), kHeapLimitKiB);
+  compiled->shown = printable(expression);
+  Pattern pattern;
+  pattern.compiled_ = std::move(compiled);
+  return pattern;
+}
+
+Pattern Pattern::literal(std::string text) {
+  Pattern pattern;
+  pattern.literal_ = std::move(text);
+  return pattern;
+}
+
+Pattern Pattern::read(const JsonNode& node) {
+  if (!node.find("String").is_null()) {
+    node.only({"String"});
+    return literal(node.at("String").text());
+  }
+  node.only({"Regex"});
+  const JsonNode expression = node.at("Regex");
+  try {
+    return regex(expression.text());
+  } catch (const FormatError& error) {
+    expression.refuse(error.what());
+  }
+}
+
+void Pattern::find(std::string_view text, std::vector<TextSpan>& matches) const {
+  if (!compiled_) {
+    if (literal_.empty()) return;
+    for (size_t at = text.find(literal_); at != text.npos;
+         at = text.find(literal_, at + literal_.size())) {
+      matches.push_back({at, at + literal_.size()});
+    }
+    return;
+  }
+  const MatchData data(pcre2_match_data_create(1, nullptr));
+  if (!data) throw std::bad_alloc();
+  const size_t* const found = pcre2_get_ovector_pointer(data.get());
+  size_t last_end = text.size() + 1;
+  for (size_t at = 0; at <= text.size();) {
+    const int result = pcre2_match(compiled_->code.get(), units(text), text.size(), at,
+                                   PCRE2_NO_UTF_CHECK, data.get(), compiled_->limits.get());
+    if (result == PCRE2_ERROR_NOMATCH) return;
+    if (result < 0) {
+      throw DataError(accel::text("the tokenizer's pattern '{}' fails on a text: {}",
+                                  compiled_->shown, reason(result)),
+                      "use a pattern with less backtracking");
+    }
+    // An empty match at the end of the previous one does not count.
+    if (found[0] != found[1] || found[0] != last_end) matches.push_back({found[0], found[1]});
+    last_end = found[1];
+    at = found[1];
+    if (found[0] == found[1]) at += at < text.size() ? character_at(text, at).bytes : 1;
+  }
+}
+
+std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content) {
+  std::vector<TextSpan> matches;
+  pattern.find(text, matches);
+  std::string out;
+  size_t kept = 0;
+  for (const TextSpan& match : matches) {
+    out.append(text.substr(kept, match.begin - kept)).append(content);
+    kept = match.end;
+  }
+  return out.append(text.substr(kept));
+}
+
+}  // namespace accel

@@ -1,0 +1,47 @@
+// Regular expressions of tokenizers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/json_node.h"
+
+namespace accel {
+
+/// Spells out the escapes that the engines read differently: \s, \w and their negations. Throws
+/// FormatError for syntax without a counterpart and for syntax that could do more than match.
+std::string pcre_pattern(const std::string& expression);
+
+/// Bytes [begin, end) of a text.
+struct TextSpan {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+/// Immutable and thread-safe.
+class Pattern {
+ public:
+  /// A regular expression in the common subset of Oniguruma and PCRE2. Throws FormatError for
+  /// unsupported syntax.
+  static Pattern regex(const std::string& expression);
+  static Pattern literal(std::string text);
+  /// {"Regex": ...} or {"String": ...}.
+  static Pattern read(const JsonNode& node);
+
+  /// Appends all non-overlapping matches in `text`, which must be valid UTF-8. Throws DataError
+  /// when the match limit is exceeded.
+  void find(std::string_view text, std::vector<TextSpan>& matches) const;
+
+ private:
+  struct Compiled;
+  std::shared_ptr<const Compiled> compiled_;  ///< null: search for `literal_`
+  std::string literal_;
+};
+
+/// `text` with each match replaced by the literal `content`.
+std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content);
+
+}  // namespace accel

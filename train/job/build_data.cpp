@@ -1,0 +1,144 @@
+#include "train/job/build_data.h"
+
+#include "core/base/text.h"
+#include "train/job/open_datasets.h"
+
+namespace accel {
+namespace {
+
+LoaderOptions train_options(const Job& job) {
+  LoaderOptions options;
+  options.batch = job.batches.batch;
+  options.micro_batch = job.batches.micro_batch;
+  options.workers = job.recipe.data.loader.workers;
+  options.prefetch = job.recipe.data.loader.prefetch;
+  options.shuffle = job.recipe.data.loader.shuffle;
+  options.group_by_length = job.recipe.data.loader.group_by_length;
+  options.drop_last = job.recipe.data.loader.drop_last;
+  options.seed = static_cast<uint64_t>(job.recipe.seed);
+  options.rank = job.mesh.data->rank();
+  options.world = job.mesh.data->world();
+  options.sharing = job.recipe.data.loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches;
+  options.even_batches = job.recipe.data.loader.even_batches;
+  return options;
+}
+
+LoaderOptions eval_options(const Job& job) {
+  LoaderOptions options = train_options(job);
+  options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
+  options.batch = options.micro_batch * options.world;
+  options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
+  options.sharing = Sharing::kBatches;
+  options.even_batches = false;  // evaluates each sample once
+  return options;
+}
+
+/// Refuses a `drop_last` that drops the whole epoch, at its position in the recipe.
+void check_drop_last(const Job& job, int64_t samples) {
+  const LoaderSection& loader = job.recipe.data.loader;
+  const int64_t batch = job.batches.batch;
+  if (!loader.drop_last || samples == 0 || samples >= batch) return;
+  const Node& data = job.resolved.find("data")->node;
+  throw RecipeError(
+      {{data.find("loader")->node.find("drop_last")->node.where,
+        text("'drop_last' leaves no batch: the training data has {} samples for batches of {}",
+             samples, batch),
+        "lower 'train.batch', or leave 'drop_last' out"}});
+}
+
+std::unique_ptr<Loader> open_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
+                                    bool train) {
+  auto transforms = build_transforms(job.recipe.data.transform, dataset->shape(), train);
+  return std::make_unique<Loader>(std::move(dataset), std::move(transforms),
+                                  train ? train_options(job) : eval_options(job));
+}
+
+std::string list_text(const std::vector<std::string>& labels) {
+  return detail::inline_text(Codec<std::vector<std::string>>::write(labels));
+}
+
+/// The model is built for the training data. Texts may have other lengths, and images other heights
+/// and widths, which validate_input() checks.
+void check_same_shape(const DataShape& train, const DataShape& eval) {
+  if (train.vocab != 0 || train.input == eval.input) return;
+  const bool images = train.input.size() == 3 && eval.input.size() == 3;
+  if (images && train.input[0] == eval.input[0]) return;
+  throw DataError(text("samples of the training data have the shape {}, those of the eval data {}",
+                       to_string(train.input), to_string(eval.input)),
+                  "give both the same sizes");
+}
+
+/// Labels are numbered per dataset: training and eval data must number them the same.
+void check_same_meaning(const DataShape& train, const DataShape& eval) {
+  if (!train.labels.empty() && !eval.labels.empty() && train.labels != eval.labels) {
+    throw DataError(text("the training data has the labels {}, the eval data {}",
+                         list_text(train.labels), list_text(eval.labels)),
+                    "give both the same 'labels', in the same order");
+  }
+  if (eval.classes > train.classes || eval.vocab > train.vocab) {
+    const bool tokens = eval.vocab > train.vocab;
+    throw DataError(text("the eval data has {} {}, which the training data lacks",
+                         tokens ? "token" : "class", (tokens ? eval.vocab : eval.classes) - 1),
+                    tokens ? "give both the same 'vocab_size'" : "give both the same 'labels'");
+  }
+}
+
+void check_one_size(const DataShape& shape) {
+  for (const int64_t size : shape.input) {
+    if (size != 0) continue;
+    throw DataError("the samples have different sizes and cannot be stacked",
+                    "add a transform such as {type: resize, size: [32, 32]}");
+  }
+}
+
+void set_eval_data(Job& job, std::shared_ptr<const Dataset> dataset) {
+  job.eval_samples = dataset->size();
+  job.eval_loader = open_loader(job, std::move(dataset), false);
+  check_one_size(job.eval_loader->shape());
+  check_same_shape(job.data, job.eval_loader->shape());
+  check_same_meaning(job.data, job.eval_loader->shape());
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transform>> build_transforms(const std::vector<Ref<Transform>>& refs,
+                                                         DataShape shape, bool train) {
+  std::vector<std::unique_ptr<Transform>> transforms;
+  for (const Ref<Transform>& ref : refs) {
+    transforms.push_back(build(ref, TransformContext{shape, train}));
+    shape = transforms.back()->shape();
+  }
+  return transforms;
+}
+
+void build_data(Job& job) {
+  OpenedData opened = open_training_data(job);
+  job.train_samples = opened.train->size();
+  job.data_fingerprint = opened.train->fingerprint();
+  job.held_out = std::move(opened.held_out);
+  job.fitted_values = std::move(opened.fitted);
+  job.fill_notes = std::move(opened.notes);
+  check_drop_last(job, job.train_samples);
+  job.train_loader = open_loader(job, std::move(opened.train), true);
+  job.data = job.train_loader->shape();
+  check_one_size(job.data);
+  if (opened.eval) {
+    set_eval_data(job, std::move(opened.eval));
+  } else if (!job.recipe.data.eval.parts.empty()) {
+    open_eval_data(job);
+  }
+}
+
+void open_eval_data(Job& job) {
+  if (!job.recipe.data.split.eval) return set_eval_data(job, open_separate_data(job));
+  OpenedData opened = open_training_data(job);
+  if (!job.data_fingerprint.empty() && opened.train->fingerprint() != job.data_fingerprint) {
+    throw DataError(
+        "the training data has changed since the checkpoint: other samples would be "
+        "held out than in training",
+        "restore the old data, or name a file with --data path=...");
+  }
+  set_eval_data(job, std::move(opened.eval));
+}
+
+}  // namespace accel

@@ -1,0 +1,170 @@
+#include "train/job/build_optimizers.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "core/base/text.h"
+#include "models/hf/hf_family.h"
+#include "models/layers/module_state.h"
+#include "models/layers/skip_init.h"
+#include "train/job/build_strategy.h"
+#include "train/job/torch_setup.h"
+#include "train/optim/joined_optimizer.h"
+
+namespace accel {
+namespace {
+
+/// Appends the tensors with `prefix` before their names.
+void add_named(std::vector<Parameter>& out, const std::string& prefix,
+               const std::vector<Parameter>& tensors) {
+  for (const Parameter& item : tensors) out.push_back({prefix + item.name, item.local});
+}
+
+std::string prefix_of(const TaskModel& model) {
+  return model.name + "/";
+}
+
+void check_model_names(const Job& job) {
+  std::set<std::string> seen;
+  for (const TaskModel& item : job.task_models) {
+    const bool plain = !item.name.empty() && item.name.find('/') == item.name.npos;
+    if (plain && seen.insert(item.name).second) continue;
+    throw std::logic_error(
+        text("the task '{}' has a model '{}': names must be unique and without '/'",
+             job.recipe.task.type, item.name));
+  }
+}
+
+const TaskModel& model_named(const Job& job, const std::string& name) {
+  const auto found = std::find_if(job.task_models.begin(), job.task_models.end(),
+                                  [&](const TaskModel& item) { return item.name == name; });
+  if (found != job.task_models.end()) return *found;
+  throw std::logic_error(text("the task '{}' has no model '{}'", job.recipe.task.type, name));
+}
+
+/// The parameters and buffers of one optimizer.
+StrategyContext context_of(const Job& job, const std::vector<std::string>& models) {
+  StrategyContext out{{}, {}, job.mesh.data.get()};
+  for (const std::string& name : models) {
+    const TaskModel& item = model_named(job, name);
+    add_named(out.parameters, prefix_of(item), parameters_of(*item.model));
+    add_named(out.buffers, prefix_of(item), buffers_of(*item.model));
+  }
+  return out;
+}
+
+void keep_trained(std::vector<Parameter>& parameters) {
+  std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+}
+
+/// Freezes the task's models that no optimizer trains.
+void freeze_others(Job& job, const std::set<std::string>& trained) {
+  job.trainable_models = {job.model.get()};
+  for (const TaskModel& item : job.task_models) {
+    if (trained.contains(item.name)) {
+      job.trainable_models.push_back(item.model);
+      continue;
+    }
+    set_training(*item.model, false);
+    for (const Parameter& parameter : parameters_of(*item.model)) {
+      parameter.local.set_requires_grad(false);
+    }
+  }
+}
+
+bool holds_component(const Node& node) {
+  if (node.list()) return std::any_of(node.list()->begin(), node.list()->end(), &holds_component);
+  if (!node.map()) return false;
+  return std::any_of(node.map()->begin(), node.map()->end(), [](const Node::Entry& entry) {
+    return entry.node.find("type") != nullptr || holds_component(entry.node);
+  });
+}
+
+/// Whether the initialization of weights can be skipped because a checkpoint replaces them: with
+/// one rank, no plugin component, which may keep random numbers, and no other model, which would
+/// use the random numbers after this one's.
+bool can_skip_init(const Job& job) {
+  return job.num_ranks == 1 && job.recipe.plugin_identities.empty() &&
+         !holds_component(job.recipe.task.resolved);
+}
+
+/// The recipe's model, without initialization of weights that a checkpoint will replace.
+std::unique_ptr<Model> built_model(const Job& job) {
+  std::optional<SkipInit> skip;
+  if (job.weights_uninitialized) skip.emplace();
+  return build(job.recipe.model, ModelContext{job.data});
+}
+
+}  // namespace
+
+void build_models(Job& job, const Registry& registry) {
+  seed_generator(static_cast<uint64_t>(job.recipe.seed));
+  job.weights_fingerprint = at_place(job.recipe.model.resolved.where, [&] {
+    return weights_fingerprint(job.recipe.model.resolved) +
+           weights_fingerprint(job.recipe.task.resolved);
+  });
+  job.weights_uninitialized = job.weights_uninitialized && can_skip_init(job);
+  job.model = built_model(job);
+  // After the initialization, which is the same for every device.
+  if (!job.device.is_cpu()) move_to(*job.model, job.device);
+  if (!job.recipe.task) {
+    Diagnostics problems;
+    Reading reading{problems, registry};
+    job.recipe.task = registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
+    problems.check();
+  }
+  job.task = build(job.recipe.task, TaskContext{job.data});
+  job.task_models = job.task->models();
+  check_model_names(job);
+  for (const TaskModel& item : job.task_models) {
+    if (!job.device.is_cpu()) move_to(*item.model, job.device);
+  }
+  add_named(job.parameters, "", parameters_of(*job.model));
+  add_named(job.buffers, "", buffers_of(*job.model));
+  for (const TaskModel& item : job.task_models) {
+    if (!item.in_checkpoints) continue;
+    add_named(job.parameters, prefix_of(item), parameters_of(*item.model));
+    add_named(job.buffers, prefix_of(item), buffers_of(*item.model));
+  }
+}
+
+void build_trained(Job& job) {
+  job.precision = make_precision(job.recipe.accelerator.mixed_precision, job.device,
+                                 job.recipe.accelerator.grad_scaler);
+  prepare_sharing(job);
+  std::vector<std::unique_ptr<Optimizer>> optimizers;
+  const auto add = [&](const std::string& name, StrategyContext context,
+                       const Ref<Optimizer>& component) {
+    keep_trained(context.parameters);
+    auto strategy = build_strategy(job, context, job.optimizers.size());
+    optimizers.push_back(build(component, OptimizerContext{context.parameters}));
+    job.optimizers.push_back(
+        {name, std::move(context.parameters), std::move(strategy), optimizers.back().get()});
+  };
+  add(kRecipeOptimizer, {parameters_of(*job.model), buffers_of(*job.model), job.mesh.data.get()},
+      job.recipe.optimizer);
+  std::set<std::string> trained;
+  for (const TaskOptimizer& item : job.task->optimizers()) {
+    for (const std::string& name : item.models) {
+      if (trained.insert(name).second) continue;
+      throw std::logic_error(
+          text("two optimizers of the task '{}' train the model '{}'", job.recipe.task.type, name));
+    }
+    add(item.name, context_of(job, item.models), item.component);
+  }
+  freeze_others(job, trained);
+  job.optimizer = std::make_unique<JoinedOptimizer>(std::move(optimizers));
+}
+
+void rebuild_optimizer(Job& job) {
+  OptimizerBinding& binding = job.optimizers.front();
+  const OptimizerState state = job.optimizer->state();
+  auto fresh = build(job.recipe.optimizer, OptimizerContext{binding.parameters});
+  binding.optimizer = fresh.get();
+  job.optimizer->replace(0, std::move(fresh));
+  job.optimizer->load(state);
+}
+
+}  // namespace accel

@@ -1,0 +1,200 @@
+#include "train/job/build_strategy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "core/api/sample_rng.h"
+#include "core/base/error.h"
+#include "core/base/parallel.h"
+#include "core/base/text.h"
+#include "data/loader/shard.h"
+#include "models/layers/share_batch_norm.h"
+#include "train/job/torch_setup.h"
+
+namespace accel {
+namespace {
+
+Span place_in(const Node& resolved, const char* section_name, const char* key) {
+  const Node::Entry* section = resolved.find(section_name);
+  const Node::Entry* entry = section ? section->node.find(key) : nullptr;
+  return entry ? entry->node.where : section ? section->node.where : resolved.where;
+}
+
+[[noreturn]] void refuse(const Node& resolved, const char* key, const std::string& message,
+                         const std::string& hint) {
+  throw RecipeError({{place_in(resolved, "accelerator", key), message, hint}});
+}
+
+void check_canonical(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
+  if (!std::has_single_bit(static_cast<uint64_t>(world))) {
+    refuse(resolved, "reduction",
+           text("'reduction' canonical needs 1, 2, 4, 8, ... ranks, not {}", world),
+           "use another number of processes, or bucketed");
+  }
+  if (!recipe.train.micro_batch) {
+    refuse(resolved, "reduction", "'reduction' canonical needs 'train.micro_batch'",
+           "sums are independent of the number of ranks only with fixed micro-batches");
+  }
+  const LoaderSection& loader = recipe.data.loader;
+  if (loader.split_batches && !loader.dispatch_batches) return;
+  const std::string key = loader.split_batches ? "dispatch_batches" : "split_batches";
+  refuse(resolved, "reduction",
+         text("'reduction' canonical does not support 'data.loader.{}', which divides samples "
+              "differently by the number of ranks",
+              key),
+         text("leave '{}' out, or use bucketed", key));
+}
+
+std::optional<at::ScalarType> comm_dtype(CommHook hook) {
+  switch (hook) {
+    case CommHook::kNo:
+    case CommHook::kPowerSgd:
+      return std::nullopt;
+    case CommHook::kFp16:
+      return at::kHalf;
+    case CommHook::kBf16:
+      return at::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+/// Whether the last round of an epoch has a micro-batch for each rank.
+bool all_ranks_have_samples(const Job& job) {
+  const LoaderSection& loader = job.recipe.data.loader;
+  if (loader.drop_last || loader.even_batches) return true;
+  const ShardPlan plan{.samples = job.train_loader->samples_per_epoch(),
+                       .micro_batch = job.batches.micro_batch,
+                       .world = job.mesh.data->world(),
+                       .sharing = loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches,
+                       .even_batches = false};
+  return round_of(plan, rounds_of(plan) - 1).batches == plan.world;
+}
+
+void sync_batch_norm(const Job& job) {
+  std::function<void(const at::Tensor&)> sum;
+  if (job.mesh.data->world() > 1) {
+    sum = [group = job.mesh.data](const at::Tensor& numbers) {
+      group->all_reduce(numbers, ReduceOp::kSum, "batch norm");
+    };
+  }
+  const int64_t found = at_place(place_in(job.resolved, "accelerator", "sync_batch_norm"), [&] {
+    int64_t norms = share_batch_norm(*job.model, sum);
+    for (const TaskModel& item : job.task_models) norms += share_batch_norm(*item.model, sum);
+    return norms;
+  });
+  if (found == 0) {
+    refuse(job.resolved, "sync_batch_norm",
+           "'sync_batch_norm' has no effect: the model has no batch norm", "leave it out");
+  }
+  if (!all_ranks_have_samples(job)) {
+    refuse(job.resolved, "sync_batch_norm",
+           text("'sync_batch_norm' needs samples on all ranks, but the last batch of an epoch of "
+                "{} samples leaves a rank without",
+                job.train_loader->samples_per_epoch()),
+           "set 'data.loader.even_batches' or 'drop_last'");
+  }
+}
+
+/// EMA needs weights that are the same on all ranks: those after an average over ranks.
+void check_local_sgd(const Job& job) {
+  const Duration every = *job.recipe.accelerator.local_sgd.every;
+  for (const Ref<Callback>& callback : job.recipe.callbacks) {
+    if (callback.type != "ema") continue;
+    const Scalar* steps = callback.resolved.find("every")->node.scalar();
+    const std::optional<Duration> ema = parse_duration(*steps).value;
+    if (ema && std::fmod(ema->value, every.value) == 0) continue;
+    refuse(job.resolved, "local_sgd",
+           "the callback 'ema' cannot average between the synchronizations of 'local_sgd': weights "
+           "differ by rank",
+           text("set 'every' of 'ema' to {} or a multiple of it", to_string(every)));
+  }
+}
+
+std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
+  const DdpSection& ddp = recipe.accelerator.ddp;
+  if (ddp.comm_hook != CommHook::kPowerSgd) return std::nullopt;
+  return PowerSgdOptions{.rank = ddp.power_sgd.rank,
+                         .start = static_cast<int64_t>(ddp.power_sgd.start.value),
+                         .min_compression_rate = ddp.power_sgd.min_compression_rate,
+                         .seed = static_cast<uint64_t>(recipe.seed)};
+}
+
+}  // namespace
+
+TrainSection shared_train(const RecipeOptions& recipe, int64_t world) {
+  TrainSection train = recipe.train;
+  if (!recipe.data.loader.split_batches) train.batch *= world;
+  return train;
+}
+
+void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
+  const AcceleratorSection& section = recipe.accelerator;
+  if (section.num_processes && *section.num_processes != world) {
+    refuse(resolved, "num_processes",
+           text("'num_processes' is {}, but the launcher started {} processes",
+                *section.num_processes, world),
+           "leave 'num_processes' at auto under another launcher");
+  }
+  if (section.distributed_type == DistributedType::kNo && world > 1) {
+    refuse(resolved, "distributed_type",
+           text("'distributed_type' is no, but the launcher started {} processes", world),
+           "leave it at auto");
+  }
+  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
+  at_place(place_in(resolved, "train", "batch"),
+           [&] { return plan_batches(shared_train(recipe, world), world); });
+}
+
+int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
+  if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
+  if (section.reduction == Reduction::kCanonical) return 1;
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(usable_cores()) / std::max<int64_t>(1, local_world));
+}
+
+void seed_rank(const Job& job, int64_t step) {
+  const int64_t rank = job.mesh.data->rank();
+  if (rank == 0) return;
+  SampleRng rng(static_cast<uint64_t>(job.recipe.seed), static_cast<uint64_t>(step),
+                static_cast<uint64_t>(rank));
+  seed_generator(rng.next());
+}
+
+void prepare_sharing(const Job& job) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.sync_batch_norm) sync_batch_norm(job);
+  if (section.local_sgd.every) check_local_sgd(job);
+  if (section.reduction != Reduction::kCanonical) return;
+  for (const Parameter& buffer : job.buffers) {
+    if (!buffer.name.ends_with("running_mean")) continue;
+    refuse(job.resolved, "reduction",
+           text("'reduction' canonical does not support the running statistics '{}', which depend "
+                "on the number of ranks",
+                buffer.name),
+           "use a model without batch norm, or bucketed");
+  }
+}
+
+std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
+                                         size_t index) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
+  if (section.reduction == Reduction::kCanonical) {
+    // Each optimizer's passes have another random stream.
+    return make_canonical(context, {.bucket_bytes = bucket_bytes,
+                                    .seed = static_cast<uint64_t>(job.recipe.seed) + index});
+  }
+  if (job.mesh.data->world() == 1) return make_single();
+  if (section.local_sgd.every) {
+    return make_local_sgd(context, static_cast<int64_t>(section.local_sgd.every->value));
+  }
+  return make_ddp(context, {.bucket_bytes = bucket_bytes,
+                            .broadcast_buffers = section.ddp.broadcast_buffers,
+                            .comm_dtype = comm_dtype(section.ddp.comm_hook),
+                            .power_sgd = power_sgd(job.recipe)});
+}
+
+}  // namespace accel

@@ -1,0 +1,32 @@
+// Distributed training of a job by the recipe's `accelerator` section.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "train/job/job.h"
+
+namespace accel {
+
+/// Throws RecipeError when the recipe cannot run on `world` ranks.
+void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world);
+
+/// The `train` section for `world` ranks: with `split_batches: false` the batch is per rank.
+TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
+
+/// Threads of each of `local_world` ranks on this machine. One for a canonical reduction: sums over
+/// several threads depend on their number.
+int64_t threads_of(const AcceleratorSection& section, int64_t local_world);
+
+/// Seeds the random stream of this rank, for dropout, from seed, rank and `step`. Rank 0 continues
+/// the stream that initialized the weights.
+void seed_rank(const Job& job, int64_t step);
+
+/// Sets up sync batch norm. Throws RecipeError for models that do not fit the recipe's strategy.
+void prepare_sharing(const Job& job);
+
+/// The strategy for `context`'s parameters, those of optimizer `index`.
+std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
+                                         size_t index);
+
+}  // namespace accel

@@ -1,0 +1,60 @@
+#include "train/job/job.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace accel {
+
+Span recipe_place(const Node& tree, const std::string& path) {
+  const Node* node = &tree;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const Node::Entry* entry = node->find(path.substr(begin, end - begin));
+    if (!entry) break;
+    node = &entry->node;
+    begin = end + 1;
+  }
+  return node->where;
+}
+
+BatchPlan plan_batches(const TrainSection& train, int64_t world) {
+  const std::string ranks = std::to_string(world) + (world == 1 ? " rank" : " ranks");
+  BatchPlan plan;
+  plan.batch = train.batch;
+  plan.world = world;
+  if (train.micro_batch && train.gradient_accumulation_steps) {
+    plan.micro_batch = *train.micro_batch;
+    plan.accumulation = *train.gradient_accumulation_steps;
+    if (plan.micro_batch * plan.accumulation * world == plan.batch) return plan;
+    throw Error(ExitCode::kRecipe,
+                text("batch {} is not {} micro x {} accumulated x {}", plan.batch, plan.micro_batch,
+                     plan.accumulation, ranks),
+                "leave one of the three out: it follows from the others");
+  }
+  const int64_t given = train.micro_batch.value_or(train.gradient_accumulation_steps.value_or(1));
+  if (plan.batch % (given * world) != 0) {
+    std::string by = ranks;
+    if (train.micro_batch) by += text(" of micro_batch {}", given);
+    if (train.gradient_accumulation_steps) by += text(" with {} accumulated", given);
+    throw Error(ExitCode::kRecipe, text("batch {} cannot be shared by {}", plan.batch, by),
+                "'batch' counts the samples of all ranks: make it a multiple");
+  }
+  const int64_t other = plan.batch / (given * world);
+  plan.micro_batch = train.micro_batch ? given : other;
+  plan.accumulation = train.micro_batch ? other : given;
+  return plan;
+}
+
+bool syncs_gradients(const Job& job) {
+  return job.optimizers.front().strategy->syncs_gradients();
+}
+
+std::vector<std::string> names_of(const std::vector<std::pair<std::string, bool>>& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, higher] : metrics) names.push_back(name);
+  return names;
+}
+
+}  // namespace accel

@@ -1,0 +1,116 @@
+#include "train/job/model_fit.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/api/packed_sequences.h"
+#include "core/api/plugin_identity.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "models/layers/input_spec.h"
+
+namespace accel {
+namespace {
+
+struct TaskDemand {
+  const char* task;
+  TextOutput output;
+};
+
+constexpr std::array kTaskDemands = {
+    TaskDemand{"causal_lm", TextOutput::kNextToken},
+    TaskDemand{"masked_lm", TextOutput::kHiddenToken},
+    TaskDemand{"token_classification", TextOutput::kLabels},
+    TaskDemand{"classification", TextOutput::kWhole},
+    TaskDemand{"regression", TextOutput::kWhole},
+    TaskDemand{"distill", TextOutput::kWhole},
+};
+
+const char* prediction_text(TextOutput output) {
+  switch (output) {
+    case TextOutput::kNextToken:
+      return "predicts the next token";
+    case TextOutput::kHiddenToken:
+      return "predicts masked tokens";
+    case TextOutput::kLabels:
+      return "labels each token";
+    case TextOutput::kWhole:
+      return "predicts one output per text";
+    case TextOutput::kUnknown:
+      break;
+  }
+  return "has another output";
+}
+
+[[noreturn]] void refuse_at(const Job& job, const std::string& path, const std::string& message,
+                            std::string hint) {
+  throw RecipeError({{recipe_place(job.resolved, path), message, std::move(hint)}});
+}
+
+/// Whether a training dataset has next tokens as targets; `npy` files and plugins may have masked
+/// ones.
+bool gives_next_tokens(const RecipeOptions& recipe) {
+  constexpr std::array kTypes = {"arrow",   "chat", "csv",    "hf",  "jsonl",     "mds",
+                                 "parquet", "text", "tokens", "tsv", "webdataset"};
+  const auto& parts = recipe.data.train.parts;
+  return std::any_of(parts.begin(), parts.end(), [&](const DatasetPart& part) {
+    return std::find(kTypes.begin(), kTypes.end(), part.component.type) != kTypes.end();
+  });
+}
+
+void check_hidden_tokens(const Job& job) {
+  const auto& transforms = job.recipe.data.transform;
+  const bool hides =
+      std::any_of(transforms.begin(), transforms.end(),
+                  [](const Ref<Transform>& ref) { return ref.type == "mask_tokens"; });
+  const std::string& task = job.recipe.task.type;
+  if (task == "causal_lm" && hides) {
+    refuse_at(
+        job, "data.transform",
+        "the transform 'mask_tokens' is for the task 'masked_lm', but the task is 'causal_lm'",
+        "leave it out, or change the task");
+  }
+  const auto is_foreign = [](const Ref<Transform>& ref) { return is_vendor_name(ref.type); };
+  const bool others = std::any_of(transforms.begin(), transforms.end(), is_foreign);
+  if (task == "masked_lm" && !hides && !others && gives_next_tokens(job.recipe)) {
+    refuse_at(job, "data", "the task 'masked_lm' has no targets: no token is masked",
+              "add 'transform: [mask_tokens]'");
+  }
+}
+
+}  // namespace
+
+void check_task_fits(const Job& job) {
+  const std::string& task = job.recipe.task.type;
+  const auto demand = std::find_if(kTaskDemands.begin(), kTaskDemands.end(),
+                                   [&](const TaskDemand& item) { return item.task == task; });
+  const TextOutput given = text_output(*job.model);
+  if (demand != kTaskDemands.end() && given != TextOutput::kUnknown && given != demand->output) {
+    refuse_at(job, "task",
+              text("the task '{}' needs a model that {}, but the model '{}' {}", task,
+                   prediction_text(demand->output), job.recipe.model.type, prediction_text(given)),
+              text("with these options its task is '{}'", job.model->default_task()));
+  }
+  if (is_packed(job.data) && !dynamic_cast<const PackedSequences*>(job.model.get())) {
+    refuse_at(job, "data",
+              text("the model '{}' does not support packed sequences", job.recipe.model.type),
+              "leave out 'pack', or use a model such as 'gpt' or 'llama'");
+  }
+  check_hidden_tokens(job);
+}
+
+void check_eval_data_fits(const Job& job) {
+  if (!job.eval_loader) return;
+  at_place(recipe_place(job.resolved, "data.eval"), [&] {
+    const DataShape shape = job.eval_loader->shape();
+    if (is_packed(shape) && !is_packed(job.data)) {
+      throw Error(ExitCode::kRecipe, "the eval data is packed, the training data is not",
+                  "add 'pack' to the training data, or leave it out of the eval data");
+    }
+    validate_input(*job.model, shape);
+    for (const TaskModel& item : job.task_models) validate_input(*item.model, shape);
+    return 0;
+  });
+}
+
+}  // namespace accel

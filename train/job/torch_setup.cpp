@@ -1,0 +1,105 @@
+#include "train/job/torch_setup.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/ops/stack.h>
+#include <cpuid.h>
+#include <torch/version.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/parallel.h"
+
+namespace accel {
+namespace {
+
+/// "GenuineIntel 6": MKL and oneDNN select kernels by vendor and family, even among processors of
+/// one capability. Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID leaves 0
+/// and 1.
+std::string processor() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return "unknown";
+  std::string maker;
+  for (const unsigned part : {b, d, c}) {
+    for (unsigned shift = 0; shift < 32; shift += 8) maker += static_cast<char>(part >> shift);
+  }
+  __get_cpuid(1, &a, &b, &c, &d);
+  constexpr unsigned kExtended = 15;
+  const unsigned family = a >> 8U & 15U;
+  return maker + " " + std::to_string(family == kExtended ? family + (a >> 20U & 255U) : family);
+}
+
+}  // namespace
+
+void set_threads(int64_t threads) {
+  at::set_num_threads(threads > 0 ? static_cast<int>(threads) : static_cast<int>(usable_cores()));
+}
+
+int64_t threads() {
+  return at::get_num_threads();
+}
+
+void set_deterministic(bool on) {
+  at::globalContext().setDeterministicAlgorithms(on, false);
+}
+
+void seed_generator(uint64_t seed) {
+  at::manual_seed(seed);
+}
+
+at::Tensor generator_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_generator_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+std::vector<at::Tensor> gather_generator_states(Communicator& world) {
+  std::vector<at::Tensor> states;
+  for (const at::Tensor& state : world.all_gather(generator_state(), "generators").unbind()) {
+    states.push_back(state.clone());
+  }
+  return states;
+}
+
+at::Tensor device_generator_states(at::DeviceType type) {
+  if (type == at::kCPU) return {};
+  const at::DeviceIndex devices =
+      at::globalContext().getAcceleratorHooksInterface(type).deviceCount();
+  std::vector<at::Tensor> states;
+  for (at::DeviceIndex i = 0; i < devices; ++i) {
+    at::Generator generator = at::globalContext().defaultGenerator({type, i});
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    states.push_back(generator.get_state());
+  }
+  return at::stack(states);
+}
+
+void set_device_generator_state(at::Device device, const at::Tensor& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+void seed_device_generator(at::Device device, uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+std::map<std::string, std::string> environment_info() {
+  return {{"torch", TORCH_VERSION},
+          {"threads", std::to_string(threads())},
+          {"cpu_capability", at::get_cpu_capability()},
+          {"processor", processor()}};
+}
+
+}  // namespace accel

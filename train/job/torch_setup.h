@@ -1,0 +1,40 @@
+// Process-wide settings of libtorch: threads, determinism, random generators.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/api/batch.h"
+#include "parallel/communicator.h"
+
+namespace accel {
+
+/// Threads of operators; 0 (auto): the number of usable cores.
+void set_threads(int64_t threads);
+int64_t threads();
+
+/// Refuses operators without a deterministic implementation.
+void set_deterministic(bool on);
+
+/// Seeds the default generators of the CPU and all devices, as torch.manual_seed.
+void seed_generator(uint64_t seed);
+/// The state of the CPU's generator, uint8 [5056], as torch.get_rng_state.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
+/// generator_state() of each rank. All ranks call it.
+std::vector<at::Tensor> gather_generator_states(Communicator& world);
+/// The states of the generators of all devices of `type`, uint8 [devices, bytes]; undefined for the
+/// CPU.
+at::Tensor device_generator_states(at::DeviceType type);
+/// For one device.
+void set_device_generator_state(at::Device device, const at::Tensor& state);
+/// Seeds the generator of one device.
+void seed_device_generator(at::Device device, uint64_t seed);
+
+/// The environment that a bit-exact resume depends on: versions, threads, CPU capability, processor
+/// vendor and family.
+std::map<std::string, std::string> environment_info();
+
+}  // namespace accel

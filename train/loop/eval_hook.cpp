@@ -1,0 +1,90 @@
+#include "train/loop/eval_hook.h"
+
+#include <utility>
+
+#include "core/base/log.h"
+#include "train/loop/data_use.h"
+#include "train/loop/evaluate.h"
+#include "train/loop/report.h"
+
+namespace accel {
+
+EvalHook::EvalHook(LoopProgress progress, LogHook& log, SaveHook& save, MustStop must_stop)
+    : context_(progress.context),
+      state_(progress.state),
+      watch_(progress.watch),
+      log_(log),
+      save_(save),
+      must_stop_(std::move(must_stop)),
+      due_(context_.job.recipe.eval.every, context_.job.length) {}
+
+void EvalHook::on_start() {
+  const Job& job = context_.job;
+  const bool first = job.recipe.eval.at_start && state_.progress.step == 0;
+  if (!job.eval_loader) state_.eval_pending = false;  // the eval data was removed from the recipe
+  if (job.eval_loader && (first || state_.eval_pending)) run();
+}
+
+void EvalHook::after_step(double seconds, bool last) {
+  const bool due = due_.due(state_.progress.step, seconds);
+  if (context_.job.eval_loader && (due || last)) run();
+  const bool evaluated = state_.evaluated_step == state_.progress.step;
+  if (evaluated || last || state_.progress.step_in_epoch == 0) {
+    log_data_use(context_, state_.progress);
+  }
+}
+
+void EvalHook::evaluate_once() {
+  if (context_.job.eval_loader && state_.evaluated_step != state_.progress.step) run();
+}
+
+void EvalHook::evaluate_now() {
+  const bool saved = save_.is_saved();
+  if (state_.evaluated_step != state_.progress.step) run();
+  if (saved && save_.is_saved()) save_.save();  // so that a resume does not evaluate again
+}
+
+void EvalHook::set_period(double seconds) {
+  due_.change(context_.job.recipe.eval.every, context_.job.length, state_.progress.step, seconds);
+}
+
+void EvalHook::run() {
+  Job& job = context_.job;
+  job.watch->phase("evaluation");
+  watch_.lap(Phase::kOther);
+  save_.checkpointer().wait_for_snapshot();  // callbacks may swap weights into the model
+  watch_.lap(Phase::kSave);
+  auto results = evaluate(job, must_stop_);
+  if (state_.eval_pending || !results) save_.invalidate();
+  state_.eval_pending = !results;
+  watch_.lap(Phase::kEval);
+  if (!results) return;
+  state_.evaluation = std::move(*results);
+  state_.evaluated_step = state_.progress.step;
+  const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());
+  say(eval_line(state_.progress, values));
+  context_.trackers.log(state_.progress.step, values);
+  context_.record.evaluation(state_.progress.step, values);
+  for (const auto& callback : job.callbacks) {
+    callback->on_eval(state_.progress.step, state_.evaluation);
+  }
+  log_.log_texts();
+  job.schedule->observe(state_.evaluation);
+  const bool improved = update_best();
+  watch_.lap(Phase::kEval);
+  if (improved && job.recipe.checkpoint.keep.best > 0 && state_.progress.step > 0) save_.save();
+}
+
+bool EvalHook::update_best() {
+  const auto found = state_.evaluation.find(context_.job.recipe.checkpoint.keep.metric);
+  if (found == state_.evaluation.end()) return false;
+  const bool more = more_is_better(context_.job);
+  if (state_.best && (more ? found->second <= *state_.best : found->second >= *state_.best)) {
+    return false;
+  }
+  state_.best = found->second;
+  state_.best_step = state_.progress.step;
+  return true;
+}
+
+}  // namespace accel

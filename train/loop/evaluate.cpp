@@ -1,0 +1,115 @@
+#include "train/loop/evaluate.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "models/layers/module_state.h"
+#include "parallel/operations.h"
+#include "train/step/device_batches.h"
+
+namespace accel {
+namespace {
+
+/// Puts the models into eval mode, with the weights that callbacks swap in.
+class EvalMode {
+ public:
+  explicit EvalMode(Job& job) : job_(job) {
+    for (const auto& callback : job_.callbacks) callback->before_eval();
+    for (Model* model : job_.trainable_models) set_training(*model, false);
+  }
+  ~EvalMode() {
+    for (Model* model : job_.trainable_models) set_training(*model, true);
+    std::for_each(job_.callbacks.rbegin(), job_.callbacks.rend(),
+                  [](const auto& callback) { callback->after_eval(); });
+  }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  Job& job_;
+};
+
+/// Swaps the average of the ranks' weights into the models.
+class AverageScope {
+ public:
+  explicit AverageScope(const Job& job) : job_(job) {
+    for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->swap_in_average();
+  }
+  ~AverageScope() {
+    for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->restore_local();
+  }
+  AverageScope(const AverageScope&) = delete;
+  AverageScope& operator=(const AverageScope&) = delete;
+
+ private:
+  const Job& job_;
+};
+
+/// The sums of one batch: loss times weight, the weight, and the sums of every metric.
+std::vector<double> sums_of(Job& job, const Batch& batch) {
+  std::vector<double> sums = {0, job.task->weight(batch)};
+  for (const auto& metric : job.metrics) {
+    std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
+  }
+  if (sums[1] > 0) {
+    const AutocastScope casts = job.precision->autocast();
+    const Evaluation result = job.task->evaluate(*job.model, batch);
+    const double loss = result.loss.item().toDouble();
+    sums[0] = loss * sums[1];
+    for (const auto& metric : job.metrics) metric->update({result.output, batch, loss, sums[1]});
+  }
+  for (const auto& metric : job.metrics) {
+    sums.insert(sums.end(), metric->sums().begin(), metric->sums().end());
+  }
+  return sums;
+}
+
+/// Adds the sums of one global batch over all ranks in the order of its micro-batches, so that any
+/// number of ranks gives the same bits.
+void add_global_batch(const Job& job, const GlobalBatch& global_batch,
+                      const std::vector<std::vector<double>>& own, std::vector<double>& total) {
+  const size_t width = total.size();
+  std::vector<double> all(static_cast<size_t>(global_batch.num_micro_batches) * width);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto index = static_cast<size_t>(global_batch.micro_batches[i].micro_batch_index);
+    std::copy(own[i].begin(), own[i].end(), all.begin() + static_cast<ptrdiff_t>(index * width));
+  }
+  sum_over_ranks(*job.mesh.data, all, "evaluation");
+  for (size_t i = 0; i < all.size(); ++i) total[i % width] += all[i];
+}
+
+}  // namespace
+
+std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
+  const c10::NoGradGuard no_grad;
+  for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
+  const AverageScope average(job);
+  const EvalMode mode(job);
+  size_t width = 2;
+  for (const auto& metric : job.metrics) width += metric->sums().size();
+  std::vector<double> total(width);
+  job.eval_loader->seek(0, 0);
+  while (job.eval_loader->has_next()) {
+    if (stop && stop()) return std::nullopt;
+    const GlobalBatch global_batch = job.eval_loader->next();
+    std::vector<std::vector<double>> own;
+    const DeviceBatches batches(global_batch, job.device);
+    for (const Batch& batch : batches.list()) own.push_back(sums_of(job, batch));
+    add_global_batch(job, global_batch, own, total);
+  }
+  if (total[1] <= 0) {
+    throw DataError("every target of the eval data is masked", "check 'data.eval'");
+  }
+  std::map<std::string, double> results = {{"eval/loss", total[0] / total[1]}};
+  auto next = total.begin() + 2;
+  for (const auto& metric : job.metrics) {
+    const auto size = static_cast<ptrdiff_t>(metric->sums().size());
+    std::copy(next, next + size, metric->sums().begin());
+    next += size;
+    for (const auto& [name, value] : metric->values()) results["eval/" + name] = value;
+  }
+  return results;
+}
+
+}  // namespace accel

@@ -1,0 +1,34 @@
+// The training loop's dependencies and its hooks' shared state.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/store.h"
+#include "track/record.h"
+#include "track/tracker_thread.h"
+#include "train/job/job.h"
+#include "train/loop/plan_check.h"
+#include "train/loop/run_state.h"
+#include "train/step/stopwatch.h"
+
+namespace accel {
+
+/// All of them outlive the loop.
+struct LoopContext {
+  Job& job;
+  CheckpointStore& store;
+  RunRecord& record;
+  TrackerThread& trackers;
+  std::string run_dir = ".";
+  bool saves = true;  ///< whether this rank writes checkpoints: rank 0
+  const PlanCheck* plan = nullptr;
+};
+
+/// The loop's dependencies, state and clock, shared by its hooks.
+struct LoopProgress {
+  const LoopContext& context;
+  RunState& state;
+  Stopwatch& watch;
+};
+
+}  // namespace accel

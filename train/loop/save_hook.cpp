@@ -1,0 +1,90 @@
+#include "train/loop/save_hook.h"
+
+#include <utility>
+
+#include "core/base/text.h"
+#include "train/job/torch_setup.h"
+#include "train/loop/rank_states.h"
+
+namespace accel {
+namespace {
+
+/// Adds the random generator states of the other ranks.
+void gather_generators(const Job& job, TrainState& state) {
+  const std::vector<at::Tensor> generators = gather_generator_states(*job.mesh.world);
+  state.other_rngs.assign(generators.begin() + 1, generators.end());
+  if (state.device_rngs.empty()) return;
+  state.device_rngs =
+      job.mesh.world->all_gather(state.device_rngs.front(), "generators of devices").unbind();
+}
+
+/// Complete on rank 0 only; all ranks call it. Parameters and optimizer state share memory with the
+/// job: copy or write them before the next step. Buffers are copies, since the next forward pass
+/// changes them.
+TrainState gather_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
+  TrainState state = capture(job, run, trackers);
+  state.model = model_of_all_ranks(job);
+  add_rank_states(job, state);
+  gather_generators(job, state);
+  if (!job.is_main) return state;
+  for (size_t i = job.parameters.size(); i < state.model.size(); ++i) {
+    state.model[i].local = state.model[i].local.detach().clone();
+  }
+  return state;
+}
+
+/// A state of the size of gather_train_state() on rank 0, without communication: for size checks.
+TrainState estimate_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
+  TrainState state = capture(job, run, trackers);
+  add_own_state_for_all(job, state);
+  state.other_rngs.resize(static_cast<size_t>(job.num_ranks) - 1);
+  return state;
+}
+
+}  // namespace
+
+SaveHook::SaveHook(LoopProgress progress, std::string checkpoint)
+    : context_(progress.context),
+      state_(progress.state),
+      watch_(progress.watch),
+      due_(context_.job.recipe.checkpoint.every, context_.job.length),
+      checkpointer_(context_.job, context_.store, context_.record, checkpoint),
+      saved_step_(checkpoint.empty() ? -1 : state_.progress.step) {}
+
+void SaveHook::save() {
+  context_.job.watch->phase("saving");
+  watch_.lap(Phase::kOther);
+  const StallTimer stall = checkpointer_.stall();
+  context_.trackers.drain();
+  TrainState state = gather_train_state(context_.job, state_, context_.trackers.ids());
+  if (context_.saves) checkpointer_.save(std::move(state));
+  saved_step_ = state_.progress.step;
+  watch_.lap(Phase::kSave);
+}
+
+std::string SaveHook::save_now() {
+  if (!is_saved()) save();
+  checkpointer_.finish();
+  return text("saved after step {}", state_.progress.step);
+}
+
+void SaveHook::after_step(double seconds) {
+  if (due_.due(state_.progress.step, seconds) && !is_saved()) save();
+}
+
+void SaveHook::check_space(int64_t more) {
+  if (!context_.saves) return;
+  checkpointer_.check_space(estimate_train_state(context_.job, state_, context_.trackers.ids()),
+                            more);
+}
+
+void SaveHook::set_period(double seconds) {
+  due_.change(context_.job.recipe.checkpoint.every, context_.job.length, state_.progress.step,
+              seconds);
+}
+
+bool SaveHook::has_saved() const {
+  return context_.saves ? !checkpointer_.last_checkpoint().empty() : saved_step_ >= 0;
+}
+
+}  // namespace accel

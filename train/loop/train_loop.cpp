@@ -1,0 +1,192 @@
+#include "train/loop/train_loop.h"
+
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "train/loop/auto_micro_batch.h"
+
+namespace accel {
+namespace {
+
+/// After the last step of an epoch, progress is at step 0 of the next.
+void advance(Progress& progress, const GlobalBatch& global_batch, const Job& job) {
+  ++progress.step;
+  progress.samples += global_batch.samples;
+  progress.tokens += tokens_of(job, global_batch.samples);
+  progress.epoch = global_batch.epoch;
+  progress.step_in_epoch = global_batch.step + 1;
+  if (progress.step_in_epoch == job.train_loader->steps_per_epoch()) {
+    ++progress.epoch;
+    progress.step_in_epoch = 0;
+  }
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(const LoopContext& context, RunState state, std::string checkpoint)
+    : context_(context),
+      state_(std::move(state)),
+      log_({context_, state_, watch_}),
+      save_({context_, state_, watch_}, std::move(checkpoint)),
+      control_({context_, state_, watch_}, save_.checkpointer()),
+      eval_({context_, state_, watch_}, log_, save_, [this] { return control_.any_must_stop(); }),
+      profile_(context.job.recipe.profile, context.run_dir, context.job.rank, context.job.device),
+      seconds_before_(state_.seconds),
+      first_step_(state_.progress.step) {}
+
+LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
+  const auto reached = [&] { return stop_after && state_.progress.step >= *stop_after; };
+  bool interrupted = on_start() || reached();
+  while (!control_.is_finished() && !interrupted) {
+    step();
+    after_step();
+    interrupted = is_interrupted() || reached();
+  }
+  return on_end(interrupted && !control_.is_finished());
+}
+
+bool TrainLoop::on_start() {
+  watch_.lap(Phase::kOther);
+  save_.check_space(context_.job.optimizer->pending_state_bytes());
+  context_.job.optimizer->preallocate_state();
+  eval_.on_start();
+  const bool waiting = control_.any_command(first_step_);
+  return (waiting && apply_commands()) || control_.any_must_stop();
+}
+
+void TrainLoop::step() {
+  Job& job = context_.job;
+  const double started = watch_.total();
+  job.watch->step(state_.progress.step + 1);
+  job.watch->phase("data");
+  profile_.before(state_.progress.step + 1);
+  set_lrs();
+  GlobalBatch global_batch = job.train_loader->next(std::move(recycled_batch_));
+  if (state_.progress.step == 0) log_.log_images(global_batch);
+  watch_.lap(Phase::kData);
+  job.watch->phase("training");
+  const StepResult result = make_step(global_batch, header());
+  stop_or_command_pending_ = result.stop;
+  clock_ = result.seconds;
+  advance(state_.progress, global_batch, job);
+  state_.updates += result.updated;
+  state_.last_loss = result.loss;
+  profile_.after(state_.progress.step);
+  log_.add_step(global_batch, result, lrs_.front());
+  recycled_batch_ = std::move(global_batch);
+  control_.add_step(watch_.total() - started);
+}
+
+void TrainLoop::set_lrs() {
+  const Job& job = context_.job;
+  lrs_.clear();
+  for (const double base : job.optimizer->base_rates()) {
+    lrs_.push_back(job.schedule->lr(base, state_.updates));
+  }
+  job.optimizer->set_lrs(lrs_);
+}
+
+StepHeader TrainLoop::header() {
+  const TrainSection& train = context_.job.recipe.train;
+  const bool auto_micro_batch = !train.micro_batch && !train.gradient_accumulation_steps;
+  const double before = std::exchange(busy_, watch_.busy());
+  const int64_t next = state_.progress.step + 1;
+  return {.step = next,
+          .stop = control_.is_pending(next),
+          .seconds = watch_.total(),
+          .computed = busy_ - before,
+          // A pass that fails early would leave the other ranks of a synchronized batch norm.
+          .careful = steps_done() == 0 && auto_micro_batch &&
+                     !context_.job.recipe.accelerator.sync_batch_norm};
+}
+
+StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {
+  Job& job = context_.job;
+  const auto wait_for_snapshot = [this] { save_.checkpointer().wait_for_snapshot(); };
+  if (!header.careful) return train_step(job, global_batch, header, watch_, wait_for_snapshot);
+  const PassSnapshot snapshot(job);
+  while (true) {
+    try {
+      return train_step(job, global_batch, header, watch_, wait_for_snapshot);
+    } catch (const OutOfMemory& error) {
+      const int64_t smaller = smaller_micro_batch(job.batches);
+      if (smaller == 0) throw;
+      say(text("{}: retrying with micro-batches of {}", error.what(), smaller));
+      snapshot.restore(job);
+      set_micro_batch(job, smaller);
+      job.train_loader->seek(global_batch.epoch, global_batch.step);
+      global_batch = job.train_loader->next();
+    }
+  }
+}
+
+void TrainLoop::after_step() {
+  save_.checkpointer().wait_for_snapshot();
+  save_.checkpointer().poll();
+  if (steps_done() == 1) after_first_step();
+  for (const auto& callback : context_.job.callbacks) callback->on_step(state_.progress.step);
+  log_.log_texts();
+  watch_.lap(Phase::kOther);
+  state_.seconds = seconds_before_ + clock();
+  // The last step is evaluated before it is saved, so that the checkpoint has the results.
+  const bool last = control_.is_finished();
+  log_.after_step(clock(), last);
+  eval_.after_step(clock(), last);
+  save_.after_step(clock());
+}
+
+void TrainLoop::after_first_step() {
+  save_.check_space(0);
+  if (!context_.plan) return;
+  const auto taken = context_.plan->look(context_.job, state_.progress.step, 1, watch_);
+  if (taken) say("planned and actual: " + *taken);
+}
+
+bool TrainLoop::is_interrupted() {
+  // One process need not wait for the next step to agree with others. Several have agreed already
+  // when they gave up an evaluation.
+  const bool pending = context_.job.num_ranks == 1 ? control_.is_pending(state_.progress.step)
+                                                   : stop_or_command_pending_;
+  return (pending && apply_commands()) || state_.eval_pending;
+}
+
+bool TrainLoop::apply_commands() {
+  RunControlActions actions;
+  actions.save = [this] { return save_.save_now(); };
+  actions.evaluate = [this] { eval_.evaluate_now(); };
+  actions.changed = [this](const std::string& key) {
+    if (key == "log.every") log_.set_period(clock());
+    if (key == "eval.every") eval_.set_period(clock());
+    if (key == "checkpoint.every") save_.set_period(clock());
+  };
+  actions.any_must_stop = [this] { return control_.any_must_stop(); };
+  const bool ends = control_.apply(actions);
+  watch_.lap(Phase::kOther);
+  return ends;
+}
+
+LoopEnd TrainLoop::on_end(bool interrupted) {
+  if (!interrupted) {
+    log_.log_rest();
+    eval_.evaluate_once();
+  }
+  interrupted = interrupted || state_.eval_pending;
+  if (interrupted) control_.note_reason();
+  const bool wanted = interrupted || context_.job.recipe.checkpoint.at_end;
+  if (wanted && !save_.is_saved() && state_.progress.step > 0) save_.save();
+  save_.checkpointer().finish();
+  watch_.lap(Phase::kSave);
+  profile_.finish();
+  if (!interrupted) profile_.warn_if_missed(state_.progress.step);
+  log_.record_use();
+  context_.record.flush();
+  if (!interrupted) return LoopEnd::kFinished;
+  return control_.is_stopped_by_command() ? LoopEnd::kStopped : LoopEnd::kInterrupted;
+}
+
+double TrainLoop::clock() const {
+  return context_.job.num_ranks == 1 ? watch_.total() : clock_;
+}
+
+}  // namespace accel

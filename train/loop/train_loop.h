@@ -1,0 +1,81 @@
+// The training loop.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/loop/control_hook.h"
+#include "train/loop/eval_hook.h"
+#include "train/loop/log_hook.h"
+#include "train/loop/loop_context.h"
+#include "train/loop/run_state.h"
+#include "train/loop/save_hook.h"
+#include "train/loop/step_profile.h"
+#include "train/step/stopwatch.h"
+#include "train/step/train_step.h"
+
+namespace accel {
+
+/// Why the loop returned. kStopped: by command of the user, not to be restarted automatically.
+enum class LoopEnd { kFinished, kInterrupted, kStopped };
+
+/// Steps, and after each step logs, evaluates, saves and applies commands in a fixed order, so that
+/// a resumed run computes exactly what an uninterrupted one does.
+class TrainLoop {
+ public:
+  /// Continues from `state`; `checkpoint` is the path of that state, empty when it is not saved
+  /// yet.
+  TrainLoop(const LoopContext& context, RunState state, std::string checkpoint);
+
+  /// Runs to the end of the run, a signal, a deadline, or `stop_after` steps (handled as a signal).
+  /// An interrupted run saves its last state, a finished one under `checkpoint.at_end`.
+  LoopEnd run(std::optional<int64_t> stop_after = std::nullopt);
+
+  const RunState& state() const { return state_; }
+  const Stopwatch& watch() const { return watch_; }
+  /// The newest checkpoint, written by this loop or resumed from; empty when there is none.
+  const std::string& last_checkpoint() const { return save_.checkpointer().last_checkpoint(); }
+  /// Optimizer steps of this loop.
+  int64_t steps_done() const { return state_.progress.step - first_step_; }
+  bool has_saved() const { return save_.has_saved(); }
+  const std::string& stop_reason() const { return control_.stop_reason(); }
+
+ private:
+  /// Prepares the first step; whether the run is to end before it.
+  bool on_start();
+  void step();
+  /// Sets the learning rates of the next update.
+  void set_lrs();
+  StepHeader header();
+  /// Runs the step; the first one of a process reduces the micro-batch until it fits into memory.
+  StepResult make_step(GlobalBatch& global_batch, StepHeader header);
+  void after_step();
+  /// Checks after the first step, when all optimizer state is allocated.
+  void after_first_step();
+  /// Whether the run is to end after the last step, by a signal, a deadline or a command.
+  bool is_interrupted();
+  /// The last evaluation and the last save.
+  LoopEnd on_end(bool interrupted);
+  bool apply_commands();
+  /// Seconds since the start of the process: rank 0's at the current step, which all ranks use.
+  double clock() const;
+
+  LoopContext context_;
+  RunState state_;
+  Stopwatch watch_;
+  LogHook log_;
+  SaveHook save_;
+  ControlHook control_;
+  EvalHook eval_;
+  StepProfile profile_;
+  std::vector<double> lrs_;               ///< of the step, by optimizer group
+  GlobalBatch recycled_batch_;            ///< the last step's, its memory reused for the next
+  bool stop_or_command_pending_ = false;  ///< reported by any rank at the start of the last step
+  double clock_ = 0;                      ///< StepResult::seconds of the last step
+  double seconds_before_;                 ///< of earlier processes
+  int64_t first_step_;
+  double busy_ = 0;  ///< Stopwatch::busy() when the last step began
+};
+
+}  // namespace accel

@@ -1,0 +1,110 @@
+#include "train/optim/adam.h"
+
+#include <cmath>
+
+#include "kernels/adam.h"
+
+namespace accel {
+namespace {
+
+/// The operations of torch.optim's single-tensor path, in its order.
+template <bool kDecoupled>
+void update_one(const AdamOptions<kDecoupled>& options, const GroupUpdate& work, size_t i) {
+  const at::Tensor& parameter = work.parameters[i];
+  const at::Tensor &average = work.slots[1][i], &squares = work.slots[2][i];
+  const double beta1 = options.betas[0], beta2 = options.betas[1];
+  at::Tensor gradient = options.maximize ? work.gradients[i].neg() : work.gradients[i];
+  if (options.weight_decay != 0) {
+    if (kDecoupled) {
+      parameter.mul_(1 - work.lr * options.weight_decay);
+    } else {
+      gradient = gradient.add(parameter, options.weight_decay);
+    }
+  }
+  average.lerp_(gradient, 1 - beta1);
+  squares.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+  const double step = work.slots[0][i].item().toDouble();
+  const double root_of_correction = std::sqrt(1 - std::pow(beta2, step));
+  at::Tensor divisor = squares;
+  if (options.amsgrad) {
+    divisor = work.slots[3][i];
+    divisor.copy_(divisor.maximum(squares));
+  }
+  divisor = divisor.sqrt().div(root_of_correction).add_(options.eps);
+  parameter.addcdiv_(average, divisor, -(work.lr / (1 - std::pow(beta1, step))));
+}
+
+}  // namespace
+
+template <bool kDecoupled>
+Hyper AdamOptions<kDecoupled>::hyper(double current_lr) const {
+  return {{"lr", current_lr},
+          {"betas", betas},
+          {"eps", eps},
+          {"weight_decay", weight_decay},
+          {"amsgrad", amsgrad},
+          {"maximize", maximize},
+          {"foreach", std::monostate{}},
+          {"capturable", false},
+          {"differentiable", false},
+          {"fused", fused ? HyperValue(true) : HyperValue(std::monostate{})},
+          {"decoupled_weight_decay", kDecoupled}};
+}
+
+template <bool kDecoupled>
+void AdamFamily<kDecoupled>::update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) {
+  const std::vector<at::Tensor> none;
+  const std::vector<at::Tensor>& largest = options.amsgrad ? work.slots[3] : none;
+  count_update(work.slots[0]);
+  if (!options.fused) {
+    for (size_t i = 0; i < work.parameters.size(); ++i) update_one(options, work, i);
+    return;
+  }
+  adam_step_({.lr = work.lr,
+              .beta1 = options.betas[0],
+              .beta2 = options.betas[1],
+              .eps = options.eps,
+              .weight_decay = options.weight_decay,
+              .decoupled = kDecoupled,
+              .amsgrad = options.amsgrad,
+              .maximize = options.maximize},
+             {.parameters = work.parameters,
+              .gradients = work.gradients,
+              .averages = work.slots[1],
+              .squares = work.slots[2],
+              .largest_squares = largest,
+              .steps = work.slots[0]});
+}
+
+template struct AdamOptions<false>;
+template struct AdamOptions<true>;
+template class AdamFamily<false>;
+template class AdamFamily<true>;
+
+namespace {
+
+class Adam final : public AdamFamily<false> {
+ public:
+  static constexpr auto kName = "adam";
+  static constexpr auto kSummary =
+      "Updates scaled by running averages of gradients and their squares.";
+  static Schema<AdamOptions<false>> schema() { return AdamOptions<false>::schema(); }
+  using AdamFamily::AdamFamily;
+};
+
+class AdamW final : public AdamFamily<true> {
+ public:
+  static constexpr auto kName = "adamw";
+  static constexpr const char* kHintFor[] = {"adamw_torch",    "adamw_torch_fused",
+                                             "adamw_hf",       "adamw_8bit",
+                                             "adamw_bnb_8bit", "paged_adamw_8bit"};
+  static constexpr auto kSummary = "Adam with decoupled weight decay.";
+  static Schema<AdamWOptions> schema() { return AdamWOptions::schema(); }
+  using AdamFamily::AdamFamily;
+};
+
+const Register<Adam> adam;
+const Register<AdamW> adamw;
+
+}  // namespace
+}  // namespace accel

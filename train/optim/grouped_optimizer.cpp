@@ -1,0 +1,247 @@
+#include "train/optim/grouped_optimizer.h"
+
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+/// The fused kernels access raw memory: a gradient needs the layout of its parameter.
+at::Tensor laid_out_like(const at::Tensor& parameter, const at::Tensor& gradient) {
+  if (gradient.strides() == parameter.strides()) return gradient;
+  return at::empty_like(parameter).copy_(gradient);
+}
+
+[[noreturn]] void refuse_state(const std::string& what) {
+  throw CheckpointError(text("the optimizer's state {}", what));
+}
+
+}  // namespace
+
+void count_update(const std::vector<at::Tensor>& steps) {
+  const auto is_here = [](const at::Tensor& step) {
+    return step.is_cpu() && step.scalar_type() == at::kFloat;
+  };
+  if (!std::all_of(steps.begin(), steps.end(), is_here)) return at::_foreach_add_(steps, 1);
+  for (const at::Tensor& step : steps) *step.mutable_data_ptr<float>() += 1;
+}
+
+void check_group_count(const OptimizerState& state, size_t wanted) {
+  if (state.groups.size() == wanted) return;
+  refuse_state(text("has {} groups, the recipe has {}", state.groups.size(), wanted));
+}
+
+void GroupedOptimizer::add_group(const std::vector<Parameter>& parameters, SlotNames slot_names,
+                                 double lr) {
+  Group group{{}, std::move(slot_names), lr, lr};
+  for (const Parameter& parameter : parameters) {
+    group.items.push_back({parameter, std::vector<at::Tensor>(group.slot_names.size())});
+  }
+  groups_.push_back(std::move(group));
+}
+
+void GroupedOptimizer::make_slots() {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (Item& item : groups_[g].items) fill_slots(g, item);
+  }
+}
+
+at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
+                                        const at::Tensor& parameter) const {
+  if (slot == "step") return at::zeros({}, parameter.options().dtype(at::kFloat));
+  return at::zeros_like(parameter);
+}
+
+void GroupedOptimizer::fill_slots(size_t group, Item& item) {
+  const SlotNames& names = groups_[group].slot_names;
+  for (size_t s = 0; s < names.size(); ++s) {
+    at::Tensor& slot = item.slots[s];
+    if (slot.defined()) continue;
+    slot = item.reserved.empty() ? fresh_slot(group, names[s], item.parameter.local)
+                                 : std::move(item.reserved[s]);
+  }
+}
+
+void GroupedOptimizer::preallocate_state() {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const SlotNames& names = groups_[g].slot_names;
+    for (Item& item : groups_[g].items) {
+      item.reserved.resize(names.size());
+      for (size_t s = 0; s < names.size(); ++s) {
+        if (item.slots[s].defined()) continue;
+        item.reserved[s] = fresh_slot(g, names[s], item.parameter.local);
+      }
+    }
+  }
+}
+
+/// Drops slots of parameters without a gradient in the first step, which may never have one.
+void GroupedOptimizer::drop_reserved() {
+  for (Group& group : groups_) {
+    for (Item& item : group.items) item.reserved.clear();
+  }
+}
+
+void GroupedOptimizer::gather(size_t index) {
+  Group& group = groups_[index];
+  GroupUpdate& work = group.update;
+  work.clear();
+  group.updated.clear();
+  work.lr = group.lr;
+  work.slots.resize(group.slot_names.size());
+  for (Item& item : group.items) {
+    const at::Tensor& parameter = item.parameter.local;
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    fill_slots(index, item);
+    group.updated.push_back(&item);
+    work.parameters.push_back(parameter);
+    work.gradients.push_back(laid_out_like(parameter, gradient));
+    for (size_t s = 0; s < item.slots.size(); ++s) work.slots[s].push_back(item.slots[s]);
+  }
+}
+
+void GroupedOptimizer::step() {
+  const c10::NoGradGuard no_grad;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    gather(g);
+    if (group.updated.empty()) continue;
+    update_group(g, group.update);
+    for (size_t i = 0; i < group.updated.size(); ++i) {
+      std::vector<at::Tensor>& slots = group.updated[i]->slots;
+      for (size_t s = 0; s < slots.size(); ++s) slots[s] = group.update.slots[s][i];
+    }
+    group.update.clear();
+  }
+  drop_reserved();
+}
+
+void GroupedOptimizer::zero_grad() {
+  for (Group& group : groups_) {
+    for (Item& item : group.items) item.parameter.local.mutable_grad() = at::Tensor();
+  }
+}
+
+std::vector<double> GroupedOptimizer::base_lrs() const {
+  std::vector<double> lrs;
+  for (const Group& group : groups_) lrs.push_back(group.base_lr);
+  return lrs;
+}
+
+void GroupedOptimizer::set_lrs(std::span<const double> lrs) {
+  if (lrs.size() != groups_.size()) throw std::logic_error("one learning rate per group is needed");
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].lr = lrs[g];
+}
+
+std::vector<Parameter> GroupedOptimizer::parameters() const {
+  std::vector<Parameter> all;
+  for (const Group& group : groups_) {
+    for (const Item& item : group.items) all.push_back(item.parameter);
+  }
+  return all;
+}
+
+OptimizerState GroupedOptimizer::state() const {
+  OptimizerState state;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    OptimizerState::Group& saved = state.groups.emplace_back();
+    saved.hyper = group_hyper(g, group.lr);
+    saved.hyper.emplace_back("initial_lr", group.base_lr);
+    for (const Item& item : group.items) {
+      OptimizerState::ParameterState& parameter = saved.parameters.emplace_back();
+      parameter.name = item.parameter.name;
+      for (size_t s = 0; s < item.slots.size(); ++s) {
+        if (item.slots[s].defined()) {
+          parameter.slots.push_back({group.slot_names[s], item.slots[s]});
+        }
+      }
+    }
+  }
+  return state;
+}
+
+int64_t GroupedOptimizer::pending_state_bytes() const {
+  int64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (const Item& item : groups_[g].items) {
+      const at::Tensor& parameter = item.parameter.local;
+      const at::Tensor shape = at::empty_like(parameter, parameter.options().device(at::kMeta));
+      for (size_t s = 0; s < item.slots.size(); ++s) {
+        if (item.slots[s].defined()) continue;
+        const at::Tensor fresh = fresh_slot(g, groups_[g].slot_names[s], shape);
+        if (fresh.defined()) bytes += static_cast<int64_t>(fresh.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+void GroupedOptimizer::load(const OptimizerState& state) {
+  check_group_count(state, groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto& saved = state.groups[g].parameters;
+    std::vector<Item>& items = groups_[g].items;
+    if (saved.size() != items.size()) {
+      refuse_state("has " + std::to_string(saved.size()) + " parameters in group " +
+                   std::to_string(g) + ", the recipe puts " + std::to_string(items.size()) +
+                   " there");
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (saved[i].name != items[i].parameter.name) {
+        refuse_state(
+            text("has '{}' where the recipe has '{}'", saved[i].name, items[i].parameter.name));
+      }
+    }
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (size_t i = 0; i < groups_[g].items.size(); ++i) {
+      load_item(g, groups_[g].items[i], state.groups[g].parameters[i]);
+    }
+  }
+}
+
+void GroupedOptimizer::load_item(size_t group, Item& item,
+                                 const OptimizerState::ParameterState& saved) {
+  const SlotNames& names = groups_[group].slot_names;
+  // A meta tensor gives the slot's shape and type without allocating it.
+  const at::Tensor form = item.parameter.local.detach().to(at::kMeta);
+  std::vector<at::Tensor> slots(names.size());
+  for (const Parameter& slot : saved.slots) {
+    const auto found = std::find(names.begin(), names.end(), slot.name);
+    if (found == names.end()) {
+      refuse_state(
+          text("has '{}' for '{}', which this optimizer does not have", slot.name, saved.name));
+    }
+    at::Tensor& target = slots[static_cast<size_t>(found - names.begin())];
+    if (target.defined()) {
+      refuse_state(text("has '{}' for '{}' twice", slot.name, saved.name));
+    }
+    const at::Tensor fresh = fresh_slot(group, slot.name, form);
+    const at::Tensor& like = fresh.defined() ? fresh : form;
+    if (slot.local.sizes() != like.sizes()) {
+      refuse_state(text("has '{}' of shape {} for '{}', which needs {}", slot.name,
+                        shape_text(slot.local), saved.name, shape_text(like)));
+    }
+    const auto here = like.options().device(item.parameter.local.device());
+    target = at::empty_like(like, here).copy_(slot.local);
+  }
+  for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
+    if (!slots[s].defined() && fresh_slot(group, names[s], form).defined()) {
+      refuse_state(text("has no '{}' for '{}'", names[s], saved.name));
+    }
+  }
+  item.slots = std::move(slots);
+}
+
+}  // namespace accel

@@ -1,0 +1,120 @@
+// Base class of optimizers: parameter groups, learning rates, state.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/api/optimizer.h"
+#include "train/optim/layer_decay.h"
+#include "train/optim/parameter_groups.h"
+
+namespace accel {
+
+/// A group's hyperparameters, named as in PyTorch's param_groups.
+using Hyper = std::vector<std::pair<std::string, HyperValue>>;
+
+/// Names of the state tensors per parameter, as in torch.optim.
+using SlotNames = std::vector<std::string>;
+
+/// Input of one group's update. The lists are parallel and hold only parameters with a gradient.
+struct GroupUpdate {
+  double lr = 0;
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> gradients;           ///< in the parameters' layout; read only
+  std::vector<std::vector<at::Tensor>> slots;  ///< by slot, then by parameter
+
+  /// Releases all tensors.
+  void clear() {
+    parameters.clear();
+    gradients.clear();
+    for (std::vector<at::Tensor>& slot : slots) slot.clear();
+  }
+};
+
+/// Adds one to each of the "step" slots.
+void count_update(const std::vector<at::Tensor>& steps);
+
+/// Throws CheckpointError when a saved state has another number of groups.
+void check_group_count(const OptimizerState& state, size_t wanted);
+
+/// An Optimizer without its update rule: groups, learning rates, state.
+class GroupedOptimizer : public Optimizer {
+ public:
+  void step() final;
+  void zero_grad() final;
+  std::vector<double> base_lrs() const final;
+  void set_lrs(std::span<const double> lrs) final;
+  std::vector<Parameter> parameters() const final;
+  OptimizerState state() const final;
+  int64_t pending_state_bytes() const final;
+  /// Loads the slots. Hyperparameters stay the recipe's.
+  void load(const OptimizerState& state) final;
+  void preallocate_state() final;
+
+ protected:
+  /// A parameter and its state; undefined slots are unused (so far).
+  struct Item {
+    Parameter parameter;
+    std::vector<at::Tensor> slots;
+    std::vector<at::Tensor> reserved = {};  ///< preallocated slots, until the first step
+  };
+  struct Group {
+    std::vector<Item> items;
+    SlotNames slot_names;
+    double base_lr = 0;
+    double lr = 0;
+    GroupUpdate update = {};          ///< empty between steps; its memory is reused
+    std::vector<Item*> updated = {};  ///< the same
+  };
+
+  void add_group(const std::vector<Parameter>& parameters, SlotNames slot_names, double lr);
+  /// Creates the slots of all parameters now instead of at the first gradient.
+  void make_slots();
+  /// A slot's initial value. Default: a 0-d float32 zero for "step", else zeros like the parameter.
+  /// Undefined: the parameter has no such slot, or update() creates it.
+  virtual at::Tensor fresh_slot(size_t group, const std::string& slot,
+                                const at::Tensor& parameter) const;
+  virtual void update_group(size_t group, GroupUpdate& work) = 0;
+  virtual Hyper group_hyper(size_t group, double lr) const = 0;
+
+ private:
+  void fill_slots(size_t group, Item& item);
+  void drop_reserved();
+  /// Lists the parameters with a gradient in the group's update.
+  void gather(size_t group);
+  void load_item(size_t group, Item& item, const OptimizerState::ParameterState& saved);
+
+  std::vector<Group> groups_;
+};
+
+/// An optimizer with `Options`, which has `lr`, `groups`, `layer_decay`, static hyper_schema(),
+/// slots() and hyper(lr).
+template <class Options>
+class OptimizerOf : public GroupedOptimizer {
+ protected:
+  OptimizerOf(const Options& options, const OptimizerContext& context) {
+    const auto split = detail::split_parameters(context.parameters, options.groups.list);
+    const LayerRates rates(context.parameters, options.layer_decay);
+    for (size_t i = 0; i < split.size(); ++i) {
+      const bool own = i < options.groups.list.size();
+      const Options group = own ? with_changes(options, options.groups.list[i]) : options;
+      for (const RatedParameters& part : rates.split(split[i])) {
+        options_.push_back(group);
+        add_group(part.parameters, group.slots(), group.lr * part.factor);
+      }
+    }
+  }
+
+  virtual void update(const Options& options, GroupUpdate& work) = 0;
+  const Options& options(size_t group) const { return options_[group]; }
+
+ private:
+  void update_group(size_t group, GroupUpdate& work) final { update(options_[group], work); }
+  Hyper group_hyper(size_t group, double lr) const final { return options_[group].hyper(lr); }
+
+  std::vector<Options> options_;
+};
+
+}  // namespace accel

@@ -1,0 +1,93 @@
+// `accelerator` of a recipe: processes, machines, device, precision.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/recipe/schema.h"
+#include "kernels/choice.h"
+#include "train/recipe/mixed_precision.h"
+#include "train/recipe/recipe_values.h"
+
+namespace accel {
+
+/// Order of gradient sums over ranks.
+enum class Reduction { kBucketed, kCanonical };
+template <>
+struct EnumNames<Reduction> {
+  static constexpr std::pair<Reduction, const char*> kValues[] = {
+      {Reduction::kBucketed, "bucketed"}, {Reduction::kCanonical, "canonical"}};
+};
+
+/// Compression of gradients in the all-reduce; Accelerate's names.
+enum class CommHook { kNo, kFp16, kBf16, kPowerSgd };
+template <>
+struct EnumNames<CommHook> {
+  static constexpr std::pair<CommHook, const char*> kValues[] = {
+      {CommHook::kNo, "no"},
+      {CommHook::kFp16, "fp16"},
+      {CommHook::kBf16, "bf16"},
+      {CommHook::kPowerSgd, "power_sgd"}};
+};
+
+/// Debug checks with a cost in speed.
+enum class DebugMode { kNo, kCollectives };
+template <>
+struct EnumNames<DebugMode> {
+  static constexpr std::pair<DebugMode, const char*> kValues[] = {
+      {DebugMode::kNo, "no"}, {DebugMode::kCollectives, "collectives"}};
+};
+
+/// PowerSGD gradient compression; the defaults are PyTorch's.
+struct PowerSgdSection {
+  int64_t rank = 1;
+  Duration start = {1000, Duration::Unit::kSteps};
+  double min_compression_rate = 2;
+  bool operator==(const PowerSgdSection&) const = default;
+  static Schema<PowerSgdSection> schema();
+};
+
+/// Distributed data parallel training: gradient and buffer synchronization.
+struct DdpSection {
+  int64_t bucket_cap_mb = 25;
+  bool broadcast_buffers = true;
+  CommHook comm_hook = CommHook::kNo;
+  PowerSgdSection power_sgd;
+  static Schema<DdpSection> schema();
+};
+
+/// Local SGD: ranks that synchronize weights periodically.
+struct LocalSgdSection {
+  std::optional<Duration> every;
+  static Schema<LocalSgdSection> schema();
+};
+
+struct AcceleratorSection {
+  DistributedType distributed_type = DistributedType::kAuto;
+  Auto<int64_t> num_processes;
+  int64_t num_machines = 1;
+  int64_t machine_rank = 0;
+  std::string main_process_ip;
+  Auto<int64_t> main_process_port;
+  int64_t max_restarts = 0;
+  Duration timeout = {600, Duration::Unit::kSeconds};
+  Duration join_timeout = {120, Duration::Unit::kSeconds};
+  Reduction reduction = Reduction::kBucketed;
+  DdpSection ddp;
+  LocalSgdSection local_sgd;
+  bool sync_batch_norm = false;
+  DebugMode debug = DebugMode::kNo;
+  MixedPrecision mixed_precision = MixedPrecision::kNo;
+  ScalerOptions grad_scaler;
+  DeviceChoice device = DeviceChoice::kAuto;
+  std::string gpu_ids = "all";
+  Auto<int64_t> num_cpu_threads_per_process;
+  Kernels kernels = Kernels::kFused;
+  static Schema<AcceleratorSection> schema();
+
+  /// The device by `device` and `distributed_type`.
+  DeviceChoice wanted_device() const;
+};
+
+}  // namespace accel

@@ -1,0 +1,173 @@
+#include "train/recipe/missing_inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/api/input_path.h"
+#include "core/base/text.h"
+#include "data/datasets/downloaded_set.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The path relative to the working folder, if that is shorter.
+std::string shown(const fs::path& path) {
+  const fs::path near = path.lexically_proximate(fs::current_path());
+  return near.begin()->string() == ".." ? path.string() : near.string();
+}
+
+/// The nearest existing name, or how relative paths are resolved, or "".
+std::string hint_for(const fs::path& missing, const Node& value) {
+  const fs::path folder = missing.parent_path();
+  std::error_code error;
+  if (fs::is_symlink(missing, error)) return "it is a dangling symbolic link";
+  if (fs::is_regular_file(folder, error))
+    return text("'{}' is a file, not a folder", shown(folder));
+  if (!fs::is_directory(folder, error)) {
+    return text("its folder '{}' does not exist either", shown(folder));
+  }
+  constexpr size_t kMostNames =
+      10'000;  // enough for a hint, also in a folder of millions of images
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(folder, error), end;
+       !error && at != end && names.size() < kMostNames; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const std::string meant = did_you_mean(missing.filename().string(), names);
+  if (!meant.empty() || fs::path(value.scalar()->text).is_absolute()) return meant;
+  const Scalar& scalar = *value.scalar();  // a reference may have inserted it from another source
+  const Source* source = scalar.base ? scalar.base.get() : value.where.source.get();
+  return source && source->kind == Source::Kind::kFile
+             ? "relative paths are resolved from the folder of the recipe file"
+             : "relative paths on the command line are resolved from the working folder";
+}
+
+/// A hint with a file of the folder that has the component's name as its extension.
+std::string file_in(const fs::path& folder, const std::string& component) {
+  const std::string ending = "." + component;
+  std::string first;
+  constexpr int kMostLooks = 10'000;
+  int looks = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end && looks < kMostLooks;
+       at.increment(error), ++looks) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(ending) && (first.empty() || name < first)) first = name;
+  }
+  return first.empty() ? "give a file in it" : text("give a file in it, such as '{}'", first);
+}
+
+constexpr auto kTokenizer = "tokenizer";
+
+std::string train_hint(const std::string& path) {
+  return text("to make one: accel-run tokenizer train TEXT.txt --out {}", path);
+}
+
+class InputFinder {
+ public:
+  explicit InputFinder(const Registry& registry) : registry_(registry) {}
+
+  std::vector<MissingInput> take() { return std::move(found_); }
+
+  void look_into(const Node& section, const std::vector<FieldInfo>& fields) {
+    for (const FieldInfo& field : fields) {
+      const Node::Entry* entry = section.find(field.name);
+      if (!entry) continue;
+      if (!field.kind.empty()) {
+        look_at_components(entry->node, field.kind);
+      } else if (!field.fields.empty()) {
+        look_into(entry->node, field.fields);
+      } else {
+        look_at_value(entry->node, field);
+      }
+    }
+  }
+
+  void look_at_components(const Node& node, const std::string& kind) {
+    if (!node.list()) return look_at_component(node, kind);
+    for (const Node& item : *node.list()) look_at_component(item, kind);
+  }
+
+ private:
+  void look_at_component(const Node& node, const std::string& kind) {
+    const Node::Entry* entry = node.find("type");
+    const Node& type = entry ? entry->node : node;
+    if (!type.scalar()) return;
+    for (const CatalogIndex* catalog : registry_.all()) {
+      const auto found = catalog->items().find(type.scalar()->text);
+      if (catalog->kind() != kind || found == catalog->items().end()) continue;
+      const std::string around = std::exchange(component_, found->first);
+      look_into(node, found->second.fields);
+      component_ = around;
+      look_for_download(node, type, found->second);
+    }
+  }
+
+  void look_at_value(const Node& value, const FieldInfo& field) {
+    const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
+    const bool is_file = field.type == Codec<InputFile>::name();
+    if (!value.scalar() || (can_be_auto && value.scalar()->text == "auto")) return;
+    if (!can_be_auto && !is_file && field.type != Codec<InputPath>::name()) return;
+    Diagnostics ignored;  // reported when the recipe is read
+    Reading reading{ignored, registry_};
+    const auto path = Codec<InputPath>::read(value, field.name, reading);
+    if (!path || path->text.empty()) return;
+    std::error_code error;
+    const std::string start = text("'{}' is '{}', ", field.name, shown(path->text));
+    if (!fs::exists(path->text, error)) {
+      std::string hint = hint_for(path->text, value);
+      if (field.name == kTokenizer && !hint.starts_with("did you mean")) {
+        hint += (hint.empty() ? "" : "; ") + train_hint(shown(path->text));
+      }
+      found_.push_back({field.name, value.where, start + "which does not exist", std::move(hint)});
+    } else if (is_file && fs::is_directory(path->text, error)) {
+      found_.push_back({field.name, value.where, start + "which is a folder, not a file",
+                        file_in(path->text, component_)});
+    }
+  }
+
+  /// For a component whose path is `auto`: the folder of its downloaded data set.
+  void look_for_download(const Node& node, const Node& type, const ComponentInfo& info) {
+    for (const FieldInfo& field : info.fields) {
+      if (field.type != Codec<Auto<InputPath>>::name()) continue;
+      const Node::Entry* entry = node.find(field.name);
+      if (entry && !(entry->node.scalar() && entry->node.scalar()->text == "auto")) continue;
+      const fs::path folder = downloaded_set_folder(info.name);
+      std::error_code error;
+      if (folder.empty() || (fs::exists(folder, error) && !fs::is_empty(folder, error))) continue;
+      found_.push_back({field.name, type.where,
+                        "the data set '" + info.name + "' is not on this machine: there is no '" +
+                            folder.string() + "'",
+                        "fetch it first: 'accel-run download " + info.name +
+                            "', or name its folder as '" + field.name + "'"});
+    }
+  }
+
+  const Registry& registry_;
+  std::string component_;  ///< the one under inspection
+  std::vector<MissingInput> found_;
+};
+
+}  // namespace
+
+std::vector<MissingInput> missing_inputs(const Node& component, const std::string& kind,
+                                         const Registry& registry) {
+  InputFinder finder(registry);
+  finder.look_at_components(component, kind);
+  return finder.take();
+}
+
+void report_missing_inputs(const Node& recipe, const std::vector<FieldInfo>& sections,
+                           Reading& reading) {
+  InputFinder finder(reading.registry);
+  finder.look_into(recipe, sections);
+  for (const MissingInput& each : finder.take()) {
+    reading.problems.error(each.where, each.message, each.hint);
+  }
+}
+
+}  // namespace accel

@@ -1,0 +1,259 @@
+#include "train/step/train_step_context.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/base/text.h"
+#include "core/recipe/number_text.h"
+#include "parallel/gradients.h"
+#include "parallel/operations.h"
+#include "train/step/update.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kDivergedHint = "lower 'optimizer.lr', set 'train.max_grad_norm' or check the data";
+
+/// A micro-batch's share of the global batch's mean. Equal shares are divided by their number,
+/// which is the arithmetic of Accelerate's backward(), to the last bit.
+at::Tensor share_of_mean(const at::Tensor& mean, double weight, double total, int64_t count) {
+  if (count == 1) return mean;
+  const auto n = static_cast<double>(count);
+  return weight * n == total ? mean.div(n) : mean.mul(weight / total);
+}
+
+/// The weights by which this rank's gradients are a mean: of the whole global batch, or of this
+/// rank's micro-batches where ranks share no gradients.
+struct GradientShare {
+  double total;
+  int64_t count;
+};
+
+GradientShare share_of_gradients(const Strategy& strategy, const GlobalBatch& global_batch,
+                                 const MicroBatchWeights& weights) {
+  const GradientShare all = {weights.total, global_batch.num_micro_batches};
+  if (strategy.syncs_gradients()) return all;
+  GradientShare own = {0, static_cast<int64_t>(global_batch.micro_batches.size())};
+  for (const HostBatch& batch : global_batch.micro_batches) {
+    own.total += weights.of(batch.micro_batch_index);
+  }
+  return own.total > 0 ? own : all;
+}
+
+/// While it lives, only one optimizer's parameters require gradients.
+class RequiresGradScope {
+ public:
+  RequiresGradScope(const Job& job, const OptimizerBinding& binding)
+      : job_(job), binding_(binding) {
+    require(false);
+  }
+  ~RequiresGradScope() { require(true); }
+  RequiresGradScope(const RequiresGradScope&) = delete;
+  RequiresGradScope& operator=(const RequiresGradScope&) = delete;
+
+ private:
+  void require(bool gradients) {
+    for (const OptimizerBinding& other : job_.optimizers) {
+      if (&other == &binding_) continue;
+      for (const Parameter& item : other.parameters) item.local.set_requires_grad(gradients);
+    }
+  }
+
+  const Job& job_;
+  const OptimizerBinding& binding_;
+};
+
+/// Guards the passes of a careful step: after one has run out of memory, the others are skipped.
+class MemoryCheck {
+ public:
+  explicit MemoryCheck(bool careful) : careful_(careful) {}
+
+  template <class Pass>
+  void run(const Pass& pass) {
+    if (!careful_) return pass();
+    if (failed_) return;
+    try {
+      pass();
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      failed_ = true;
+    }
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  bool careful_;
+  bool failed_ = false;
+};
+
+/// A scale this small means that no scale helps: the gradients themselves are not finite.
+constexpr double kLeastScale = 1e-4;
+
+OptimizerBinding& binding_named(Job& job, const std::string& name) {
+  const auto found =
+      std::find_if(job.optimizers.begin(), job.optimizers.end(),
+                   [&](const OptimizerBinding& binding) { return binding.name == name; });
+  if (found != job.optimizers.end()) return *found;
+  throw std::logic_error(text("the task '{}' has no optimizer '{}'", job.recipe.task.type, name));
+}
+
+}  // namespace
+
+double TrainStepContext::update(const std::string& optimizer, const BatchLoss& loss) {
+  OptimizerBinding& binding = binding_named(job_, optimizer);
+  const double mean = sum_losses(accumulate(binding, loss));
+  inputs_.watch.lap(Phase::kSync);
+  check_loss(mean);
+  apply(binding);
+  return mean;
+}
+
+PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss) {
+  const GlobalBatch& global_batch = inputs_.global_batch;
+  Strategy& strategy = *binding.strategy;
+  const GradientShare share = share_of_gradients(strategy, global_batch, weights_);
+  PassLosses losses(batches_.size());
+  const auto pass = [&](size_t i) {
+    inputs_.watch.lap(Phase::kSync);
+    at::Tensor mean;
+    {
+      const AutocastScope casts = job_.precision->autocast();
+      mean = loss(batches_[i]);
+    }
+    const double weight = weights_.of(global_batch.micro_batches[i].micro_batch_index);
+    const at::Tensor scaled = share_of_mean(mean, weight, share.total, share.count);
+    inputs_.watch.lap(Phase::kForward);
+    job_.precision->scale(scaled).backward();
+    inputs_.watch.lap(Phase::kBackward);
+    losses[i] =
+        share_of_mean(mean.detach(), weight, weights_.total, global_batch.num_micro_batches);
+  };
+  MemoryCheck memory(inputs_.header.careful);
+  const RequiresGradScope only(job_, binding);
+  strategy.begin(layout());
+  for (size_t k = 0; k < batches_.size(); ++k) {
+    strategy.before_pass(k + 1 == batches_.size());
+    memory.run([&] { pass(strategy.micro_batch_at(k)); });
+    strategy.after_pass();
+  }
+  if (inputs_.header.careful &&
+      any_rank(*job_.mesh.world, memory.failed(), "whether memory is short")) {
+    throw_out_of_memory(binding);
+  }
+  strategy.finish();
+  return losses;
+}
+
+void TrainStepContext::apply(OptimizerBinding& binding) {
+  const TrainSection& train = job_.recipe.train;
+  const auto before_update = [&](double norm) {
+    check_gradients(binding, norm);
+    if (!inputs_.before_update) return;
+    inputs_.watch.lap(Phase::kOptimizer);
+    inputs_.before_update();
+    inputs_.watch.lap(Phase::kSave);
+  };
+  const Update update = apply_gradients(binding, *job_.precision,
+                                        {train.max_grad_norm, train.max_grad_value}, before_update);
+  inputs_.watch.lap(Phase::kOptimizer);
+  if (update.made) {
+    grad_norm_ = std::hypot(grad_norm_, update.grad_norm);
+    binding.strategy->updated(step());
+    inputs_.watch.lap(Phase::kSync);
+    done_.push_back(&binding);
+  } else {
+    check_scale();
+    updated_ = false;
+  }
+  reset_gradients(binding, *job_.precision);
+  inputs_.watch.lap(Phase::kOptimizer);
+}
+
+StepLayout TrainStepContext::layout() const {
+  StepLayout layout{.step = step(),
+                    .num_micro_batches = job_.batches.accumulation * job_.batches.world,
+                    .own = {},
+                    .overlap = !inputs_.header.careful};
+  for (const HostBatch& batch : inputs_.global_batch.micro_batches) {
+    layout.own.push_back(batch.micro_batch_index);
+  }
+  return layout;
+}
+
+/// One process adds as Accelerate's users do; several add in the order of the micro-batches, on
+/// whichever rank they ran.
+double TrainStepContext::sum_losses(const PassLosses& losses) const {
+  const bool alone =
+      job_.batches.world == 1 && job_.recipe.accelerator.reduction == Reduction::kBucketed;
+  if (alone) {
+    at::Tensor sum = losses.front();
+    for (size_t i = 1; i < losses.size(); ++i) sum = sum.add(losses[i]);
+    return sum.item().toDouble();
+  }
+  const GlobalBatch& global_batch = inputs_.global_batch;
+  std::vector<double> shares(static_cast<size_t>(global_batch.num_micro_batches));
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto index = static_cast<size_t>(global_batch.micro_batches[i].micro_batch_index);
+    shares[index] = losses[i].item().toDouble();
+  }
+  sum_over_ranks(*job_.mesh.world, shares, "loss");
+  double loss = 0;
+  for (const double share : shares) loss += share;
+  return loss;
+}
+
+at::Tensor TrainStepContext::gather_for_metrics(const std::vector<at::Tensor>& rows) {
+  const std::vector<HostBatch>& own = inputs_.global_batch.micro_batches;
+  if (rows.size() != own.size()) {
+    throw std::logic_error(text("gather_for_metrics() needs rows of {} micro-batches, not {}",
+                                own.size(), rows.size()));
+  }
+  std::vector<MicroBatchRows> gathered;
+  for (size_t i = 0; i < own.size(); ++i) {
+    gathered.push_back({own[i].micro_batch_index, rows[i].detach().narrow(0, 0, own[i].valid())});
+  }
+  return gather_micro_batches(*job_.mesh.world, gathered, inputs_.global_batch.num_micro_batches);
+}
+
+void TrainStepContext::throw_out_of_memory(const OptimizerBinding& binding) const {
+  binding.optimizer->zero_grad();
+  OutOfMemory error(job_.batches.micro_batch);
+  if (done_.empty()) throw error;
+  // The step cannot be retried: other weights are already updated.
+  throw Error(ExitCode::kMemory, error.what(), "set a smaller 'train.micro_batch'");
+}
+
+std::string TrainStepContext::weights_state() const {
+  if (done_.empty()) return "; the weights are those of the step before";
+  std::vector<std::string> names;
+  for (const OptimizerBinding* binding : done_) names.push_back(binding->name);
+  return text(
+      "; {} is already updated in this step, the other weights are those of the step before",
+      quoted_list(names));
+}
+
+void TrainStepContext::check_loss(double loss) const {
+  if (std::isfinite(loss)) return;
+  throw DivergedError(text("step {}: the loss is {}{}", step(), show_number(loss), weights_state()),
+                      kDivergedHint);
+}
+
+void TrainStepContext::check_gradients(const OptimizerBinding& binding, double norm) const {
+  if (std::isfinite(norm)) return;
+  const auto bad = first_non_finite_gradient(binding.parameters);
+  throw DivergedError(
+      bad ? text("step {}: the gradient of '{}' is not finite{}", step(), *bad, weights_state())
+          : text("step {}: the norm of the gradients is not finite{}", step(), weights_state()),
+      kDivergedHint);
+}
+
+void TrainStepContext::check_scale() const {
+  const double scale = job_.precision->loss_scale();
+  if (scale >= kLeastScale) return;
+  throw DivergedError(text("step {}: gradients overflow in fp16 even at a loss scale of {}", step(),
+                           show_number(scale)),
+                      "use mixed_precision bf16, lower 'optimizer.lr' or check the data");
+}
+
+}  // namespace accel

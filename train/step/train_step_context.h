@@ -1,0 +1,67 @@
+// The StepContext of one optimizer step: the interface for the task, and the step's results.
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/api/step.h"
+#include "parallel/operations.h"
+#include "train/job/job.h"
+#include "train/step/step_inputs.h"
+
+namespace accel {
+
+/// Losses of a rank's micro-batches, without heap allocation for a few.
+using PassLosses = c10::SmallVector<at::Tensor, 4>;
+
+class TrainStepContext final : public StepContext {
+ public:
+  /// Keeps references. `weights` is the same on all ranks.
+  TrainStepContext(Job& job, const StepInputs& inputs, const std::vector<Batch>& batches,
+                   const MicroBatchWeights& weights)
+      : job_(job), inputs_(inputs), batches_(batches), weights_(weights), ranks_(*job.mesh.world) {}
+
+  int64_t step() const override { return inputs_.header.step; }
+  Model& model() override { return *job_.model; }
+  const std::vector<Batch>& micro_batches() const override { return batches_; }
+  double update(const std::string& optimizer, const BatchLoss& loss) override;
+  void log(const std::string& name, double value) override { logged_[name] = value; }
+  Ranks& ranks() override { return ranks_; }
+  at::Tensor gather_for_metrics(const std::vector<at::Tensor>& rows) override;
+
+  /// Of all updates as one vector, of the true gradients before clipping.
+  double grad_norm() const { return grad_norm_; }
+  /// False when fp16 overflowed in any update, which was then skipped.
+  bool updated() const { return updated_; }
+  const std::map<std::string, double>& logged() const { return logged_; }
+
+ private:
+  /// Forward and backward of all micro-batches, until the gradients are those of all ranks. Returns
+  /// the micro-batches' shares of the mean loss.
+  PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
+  void apply(OptimizerBinding& binding);
+  /// The mean loss of the global batch.
+  double sum_losses(const PassLosses& losses) const;
+  StepLayout layout() const;
+  [[noreturn]] void throw_out_of_memory(const OptimizerBinding& binding) const;
+  void check_loss(double loss) const;
+  void check_gradients(const OptimizerBinding& binding, double norm) const;
+  void check_scale() const;
+  /// "; the weights are those of the step before", and which are not.
+  std::string weights_state() const;
+
+  Job& job_;
+  const StepInputs& inputs_;
+  const std::vector<Batch>& batches_;
+  const MicroBatchWeights& weights_;
+  GroupRanks ranks_;
+  double grad_norm_ = 0;
+  bool updated_ = true;
+  c10::SmallVector<const OptimizerBinding*, 4> done_;  ///< those already updated in this step
+  std::map<std::string, double> logged_;
+};
+
+}  // namespace accel

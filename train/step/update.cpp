@@ -1,0 +1,27 @@
+#include "train/step/update.h"
+
+#include "parallel/gradients.h"
+
+namespace accel {
+
+Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
+                       const GradientLimits& limits,
+                       c10::function_ref<void(double norm)> before_update) {
+  if (!precision.unscale(binding.parameters)) return {};
+  const Strategy& strategy = *binding.strategy;
+  const at::Tensor norm = limits.max_norm
+                              ? strategy.clip_grad_norm(binding.parameters, *limits.max_norm)
+                              : strategy.gradient_norm(binding.parameters);
+  if (limits.max_value) clip_grad_value(binding.parameters, *limits.max_value);
+  const Update update{.made = true, .grad_norm = norm.item().toDouble()};
+  before_update(update.grad_norm);
+  binding.optimizer->step();
+  return update;
+}
+
+void reset_gradients(const OptimizerBinding& binding, Precision& precision) {
+  precision.update();
+  binding.optimizer->zero_grad();
+}
+
+}  // namespace accel

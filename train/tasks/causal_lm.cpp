@@ -1,0 +1,161 @@
+// Causal language modeling: cross-entropy on the next token.
+#include <ATen/ops/linear.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/api/model.h"
+#include "core/api/packed_sequences.h"
+#include "core/api/targets.h"
+#include "core/api/task.h"
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
+#include "kernels/cross_entropy.h"
+#include "train/tasks/chunked_cross_entropy.h"
+
+namespace accel {
+namespace {
+
+struct CausalLmOptions {
+  Auto<int64_t> chunk;
+};
+
+/// Memory limit of the logits for `chunk: auto`.
+constexpr int64_t kLogitBytes = int64_t{64} << 20;
+
+/// LanguageModel::hidden() of the batch, with a block-diagonal mask where `packed`.
+at::Tensor hidden_of(LanguageModel& model, const Batch& batch, bool packed) {
+  if (!packed || !batch.segments.defined()) return model.hidden(batch.inputs);
+  auto* keeper = dynamic_cast<PackedSequences*>(&model);
+  if (keeper) return keeper->forward_packed(batch.inputs, batch.segments);
+  throw Error(ExitCode::kRecipe, "the model does not support packed sequences",
+              "leave out 'pack' of the data, or use a model such as 'gpt' or 'llama'");
+}
+
+/// The logits, [tokens, vocab].
+at::Tensor token_scores(Model& model, const Batch& batch) {
+  const at::Tensor scores = model.forward_batch(batch);
+  const at::IntArrayRef wanted = batch.targets.sizes();
+  if (scores.dim() != batch.targets.dim() + 1 || scores.sizes().slice(0, wanted.size()) != wanted) {
+    throw Error(ExitCode::kRecipe,
+                "the task 'causal_lm' needs logits of the next token at each position, but the "
+                "model's output is " +
+                    shape_text(scores) + " and the targets are " + shape_text(batch.targets),
+                "'gpt' is a language model");
+  }
+  return scores.to(at::kFloat).flatten(0, -2);
+}
+
+class CausalLm final : public Task {
+ public:
+  static constexpr auto kName = "causal_lm";
+  static constexpr const char* kHintFor[] = {"clm", "language_modeling", "text-generation"};
+  static constexpr auto kSummary = "Cross-entropy on the next token.";
+
+  static Schema<CausalLmOptions> schema() {
+    return Schema<CausalLmOptions>().field("chunk", &CausalLmOptions::chunk,
+                                           "Tokens whose logits are in memory at a time; auto: as "
+                                           "many as fit in 64 MiB. Fewer tokens take less memory.",
+                                           if_given<Auto>(at_least<int64_t>(1)));
+  }
+
+  CausalLm(const CausalLmOptions& options, const TaskContext& context)
+      : options_(options), packed_(is_packed(context.data)) {
+    const DataShape& data = context.data;
+    if (!data.input.empty() && (data.vocab == 0 || data.target_type != DType::kI64)) {
+      throw Error(ExitCode::kRecipe,
+                  std::string("the task 'causal_lm' wants tokens, but a sample of the data is ") +
+                      name_of(data.input_type) + " " + to_string(data.input));
+    }
+    if (data.target == data.input && data.classes == 0) return;
+    throw Error(ExitCode::kRecipe,
+                std::string("the task 'causal_lm' needs the next token as target at each position, "
+                            "but the targets of the data are ") +
+                    (data.classes > 0 ? std::to_string(data.classes) + " classes " : "") +
+                    name_of(data.target_type) + " " + to_string(data.target),
+                "leave out 'target' of the data, or use a model such as 'bert'");
+  }
+
+  double weight(const Batch& batch) const override {
+    return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
+  }
+
+  at::Tensor loss(Model& model, const Batch& batch) override {
+    LanguageModel* language = in_chunks(model);
+    // The mean over no tokens is NaN, which must not reach the weights.
+    if (weight(batch) == 0) {
+      const at::Tensor any =
+          language ? hidden_of(*language, batch, packed_) : token_scores(model, batch);
+      return any.to(at::kFloat).sum().mul(0);
+    }
+    const int64_t chunk = chunk_for(language, batch);
+    if (chunk >= batch.targets.numel()) return whole(model, batch).loss;
+    return chunked_cross_entropy(head_of(*language, batch), chunk);
+  }
+
+  /// The output is the likeliest token at each position, int64 [batch, context].
+  Evaluation evaluate(Model& model, const Batch& batch) override {
+    LanguageModel* language = in_chunks(model);
+    const int64_t chunk = chunk_for(language, batch);
+    Evaluation result;
+    if (chunk >= batch.targets.numel()) {
+      result = whole(model, batch);
+      result.output = result.output.argmax(1).view_as(batch.targets);
+    } else {
+      const ScoredTokens scored = score_by_chunks(head_of(*language, batch), chunk);
+      result = {scored.loss, scored.predicted.view_as(batch.targets)};
+    }
+    if (weight(batch) == 0) result.loss.zero_();
+    return result;
+  }
+
+  std::vector<std::string> metrics() const override {
+    return {"perplexity", "accuracy", "exact_match"};
+  }
+  std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
+
+ private:
+  /// Null for a model that only returns complete logits.
+  LanguageModel* in_chunks(Model& model) const {
+    auto* language = dynamic_cast<LanguageModel*>(&model);
+    if (!language && options_.chunk) {
+      throw Error(ExitCode::kRecipe,
+                  "'chunk' of the task 'causal_lm' is not supported by this model, which has no "
+                  "separate output layer",
+                  "leave 'chunk' out");
+    }
+    return language;
+  }
+
+  int64_t chunk_for(LanguageModel* model, const Batch& batch) const {
+    if (!model) return batch.targets.numel();
+    if (options_.chunk) return *options_.chunk;
+    const int64_t token_bytes = model->head_weight().size(0) * static_cast<int64_t>(sizeof(float));
+    const int64_t fits = std::max<int64_t>(kLogitBytes / token_bytes, 1);
+    return std::min(fits, batch.targets.numel());
+  }
+
+  VocabularyHead head_of(LanguageModel& model, const Batch& batch) const {
+    return {hidden_of(model, batch, packed_).flatten(0, 1), model.head_weight(),
+            batch.targets.flatten()};
+  }
+
+  /// The loss and the logits [tokens, vocab].
+  Evaluation whole(Model& model, const Batch& batch) const {
+    auto* language = packed_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
+    const at::Tensor logits =
+        language ? at::linear(hidden_of(*language, batch, packed_), language->head_weight())
+                       .to(at::kFloat)
+                       .flatten(0, -2)
+                 : token_scores(model, batch);
+    return {cross_entropy(logits, batch.targets.flatten(), kIgnoredTarget), logits};
+  }
+
+  CausalLmOptions options_;
+  bool packed_;  ///< samples are packed sequences
+};
+
+const Register<CausalLm> causal_lm;
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,30 @@
+// Chunked cross-entropy over a vocabulary, without the logits of a whole batch in memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace accel {
+
+/// Hidden states, output weight and targets.
+struct VocabularyHead {
+  at::Tensor hidden;   ///< [tokens, hidden_size]
+  at::Tensor weight;   ///< [vocab, hidden_size]
+  at::Tensor targets;  ///< [tokens] int64, kIgnoredTarget: masked
+};
+
+/// The mean cross-entropy over unmasked targets, 0-d F32, ready for backward(). Logits of at most
+/// `chunk` tokens exist at a time: the gradients of `hidden` and `weight` are computed with the
+/// loss. Respects autocast. NaN when all targets are masked, as in PyTorch.
+at::Tensor chunked_cross_entropy(const VocabularyHead& head, int64_t chunk);
+
+struct ScoredTokens {
+  at::Tensor loss;       ///< mean over unmasked targets, 0-d F32
+  at::Tensor predicted;  ///< [tokens] int64, the likeliest token
+};
+
+/// Like chunked_cross_entropy(), with predictions instead of gradients.
+ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk);
+
+}  // namespace accel

@@ -1,0 +1,104 @@
+// Classification: cross-entropy on one label per sample.
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/api/model.h"
+#include "core/api/targets.h"
+#include "core/api/task.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/recipe/registry.h"
+
+namespace accel {
+namespace {
+
+struct ClassificationOptions {
+  double label_smoothing = 0.0;
+  std::vector<double> class_weights;
+};
+
+class Classification final : public Task {
+ public:
+  static constexpr auto kName = "classification";
+  static constexpr const char* kHintFor[] = {"cross_entropy", "image_classification",
+                                             "text_classification", "sequence_classification"};
+  static constexpr auto kSummary = "Cross-entropy on one label per sample.";
+
+  static Schema<ClassificationOptions> schema() {
+    return Schema<ClassificationOptions>()
+        .field("label_smoothing", &ClassificationOptions::label_smoothing,
+               "Probability spread over all classes. Makes the model less confident.",
+               within(0.0, 1.0))
+        .field("class_weights", &ClassificationOptions::class_weights,
+               "Loss weight of each class; empty: equal.", each(more_than(0.0)));
+  }
+
+  Classification(const ClassificationOptions& options, const TaskContext& context)
+      : label_smoothing_(options.label_smoothing) {
+    const DataShape& data = context.data;
+    if (data.target_type != DType::kI64) {
+      throw Error(ExitCode::kRecipe,
+                  std::string("the task 'classification' wants I64 class labels, but the targets "
+                              "of the data are ") +
+                      name_of(data.target_type) + " " + to_string(data.target),
+                  "the task 'regression' takes numbers");
+    }
+    const size_t weights = options.class_weights.size();
+    if (weights == 0) return;
+    if (data.classes > 0 && weights != static_cast<size_t>(data.classes)) {
+      throw Error(ExitCode::kRecipe,
+                  text("'class_weights' has {} numbers, but the data has {} classes", weights,
+                       data.classes));
+    }
+    class_weights_ = at::tensor(options.class_weights, at::kFloat);
+  }
+
+  double weight(const Batch& batch) const override {
+    if (!class_weights_.defined()) return static_cast<double>(batch.targets.numel());
+    return weights_on(batch.targets).index_select(0, batch.targets).sum().item<double>();
+  }
+
+  at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
+
+  Evaluation evaluate(Model& model, const Batch& batch) override {
+    const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
+    check_output(logits, batch);
+    std::optional<at::Tensor> weights;
+    if (class_weights_.defined()) weights = weights_on(batch.targets);
+    return {at::cross_entropy_loss(logits, batch.targets, weights, at::Reduction::Mean,
+                                   kIgnoredTarget, label_smoothing_),
+            logits};
+  }
+
+  std::vector<std::string> metrics() const override { return {"accuracy", "top_k", "f1"}; }
+  std::vector<std::string> default_metrics() const override { return {"accuracy"}; }
+
+ private:
+  /// Refuses token logits, for which PyTorch's error is unclear.
+  static void check_output(const at::Tensor& logits, const Batch& batch) {
+    if (logits.dim() == batch.targets.dim() + 1) return;
+    throw Error(ExitCode::kRecipe,
+                "the task 'classification' wants scores of classes for each target, but the "
+                "model's output is " +
+                    to_string(Shape(logits.sizes().begin(), logits.sizes().end())) +
+                    " and the targets are " +
+                    to_string(Shape(batch.targets.sizes().begin(), batch.targets.sizes().end())),
+                "of texts, a model such as 'bert' scores classes");
+  }
+
+  at::Tensor weights_on(const at::Tensor& targets) const {
+    return class_weights_.to(targets.device());
+  }
+
+  double label_smoothing_;
+  at::Tensor class_weights_;  ///< [classes], undefined: equal
+};
+
+const Register<Classification> classification;
+
+}  // namespace
+}  // namespace accel

@@ -1,0 +1,30 @@
+#include "train/tasks/token_scores.h"
+
+#include "core/api/targets.h"
+#include "core/base/error.h"
+#include "kernels/cross_entropy.h"
+
+namespace accel {
+
+double counted_targets(const Batch& batch) {
+  return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
+}
+
+at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
+                        const std::string& hint) {
+  const at::Tensor scores = model.forward_batch(batch).to(at::kFloat);
+  if (scores.dim() == 3 && scores.size(1) == batch.targets.size(1)) return scores;
+  throw Error(ExitCode::kRecipe,
+              std::string("the task '") + task +
+                  "' needs logits for every token, but the model's output is " +
+                  to_string(Shape(scores.sizes().begin(), scores.sizes().end())),
+              hint);
+}
+
+at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch) {
+  // The mean over no tokens is NaN, which must not reach the weights.
+  if (counted_targets(batch) == 0) return scores.sum().mul(0);
+  return cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), kIgnoredTarget);
+}
+
+}  // namespace accel
