@@ -78,11 +78,11 @@ Rows choose_groups(const Rows& rows, const std::vector<uint64_t>& keys, int64_t 
   for (const auto& [key, members] : groups) order.emplace_back(draw.key(key), key);
   std::sort(order.begin(), order.end());
   Rows chosen;
-  const Rows* smallest = nullptr;
+  const Rows* smallest = &groups[order.front().second];
   size_t taken = 0;
   for (const auto& [unused, key] : order) {
     const Rows& members = groups[key];
-    if (!smallest || members.size() < smallest->size()) smallest = &members;
+    if (members.size() < smallest->size()) smallest = &members;
     const size_t together = chosen.size() + members.size();
     if (together > static_cast<size_t>(count) || taken + 1 == groups.size()) continue;
     chosen.insert(chosen.end(), members.begin(), members.end());

@@ -4,7 +4,7 @@ The words after `text` on the first line of a block say what it is:
 
     text output of: COMMAND   what the command prints; a COMMAND of an earlier ```sh block is not run again,
                               and `the commands above` are all of the last block
-    text numbers of: COMMAND  the same, but all numbers, bars and predicted classes may differ
+    text numbers of: COMMAND  the same, but all numbers, durations, bars and predicted classes may differ
     text tested in: FILE...   messages that these tests assert, separated by ', '
     text diagram              no output
 
@@ -26,6 +26,7 @@ _MASKS = (
     (re.compile(r"\bhost '[^']*'"), "host 'HOST'"),
 )
 _NUMBERS = (
+    (re.compile(r"(?<=\d) (?:ms|s|min|h)\b"), ""),  # 5.8 s and 1:25 are durations alike
     (re.compile(r"[\u2580-\u259f]+"), "BAR"),
     (re.compile(r'("class":)"[^"]*"'), r"\1CLASS"),
     (re.compile(r"\d[\d.,:]*(?:e[+-]?\d+)?"), "N"),
