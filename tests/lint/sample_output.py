@@ -18,15 +18,16 @@ import re
 KINDS = ("output of", "numbers of", "tested in")
 ELISION = "..."
 # What each machine and each run has its own of.
+_DURATION = (re.compile(r"\b\d+(?::\d\d)+\b|\b[\d.,]+ (?:ms|s|min|h)\b"), "TIME")
 _MASKS = (
-    (re.compile(r"\b\d+(?::\d\d)+\b"), "TIME"),
-    (re.compile(r"\b[\d.,]+(?= (?:ms|s|min|h|samples/s|steps/s|tokens/s|a second)\b)"), "N"),
+    _DURATION,
+    (re.compile(r"\b[\d.,]+(?= (?:samples/s|steps/s|tokens/s|a second)\b)"), "N"),
     (re.compile(r"\b[\d.]+ [KMGT]iB(?= of memory available)"), "SIZE"),
     (re.compile(r"\bprocess \d+"), "process N"),
     (re.compile(r"\bhost '[^']*'"), "host 'HOST'"),
 )
 _NUMBERS = (
-    (re.compile(r"(?<=\d) (?:ms|s|min|h)\b"), ""),  # 5.8 s and 1:25 are durations alike
+    _DURATION,
     (re.compile(r"[\u2580-\u259f]+"), "BAR"),
     (re.compile(r'("class":)"[^"]*"'), r"\1CLASS"),
     (re.compile(r"\d[\d.,:]*(?:e[+-]?\d+)?"), "N"),

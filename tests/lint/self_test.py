@@ -394,6 +394,12 @@ class SampleOutputTest(unittest.TestCase):
         self.assertIsNone(self.differs(self.PRINTED.replace("0:13", "1:02:07").replace("1,518", "9")))
         self.assertIsNone(self.differs(self.PRINTED.replace("1.7392", "1.7401")))
 
+    def test_durations_are_alike_in_all_units(self):
+        for kind in ("output of", "numbers of"):
+            for duration in ("9.2 s", "1:02:07", "840 ms"):
+                self.assertIsNone(self.differs(self.PRINTED.replace("0:13", duration), kind), (kind, duration))
+            self.assertIsNotNone(self.differs(self.PRINTED.replace("0:13", "9 steps"), kind))
+
     def test_all_else_is_compared(self):
         for old, new in (("0.1.0", "0.2.0"), ("0.00188", "0.00193"), ("1.7392", "1.4514"), ("126,", "127,"),
                          ("banner", "Banner"), ("step 50/126\n", "")):
