@@ -265,7 +265,7 @@ void check_predicts(const TrainedModel& trained) {
       "it supports classification, regression, causal_lm and token_classification; use 'evaluate'");
 }
 
-void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset,
+void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line) {
   const bool texts = trained.recipe.task.type == kCausalLm;
   Loader loader(dataset,

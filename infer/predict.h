@@ -52,7 +52,7 @@ void check_predicts(const TrainedModel& trained);
 /// precision of an evaluation. Classification: the likeliest class and its probability; regression:
 /// the numbers; causal_lm: the text's mean loss. Throws DataError for samples of another schema
 /// than the training data.
-void predict(const TrainedModel& trained, std::shared_ptr<const Dataset> dataset,
+void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line);
 
 }  // namespace accel

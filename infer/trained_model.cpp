@@ -109,9 +109,9 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
 
 void load_task_models(Job& job, const std::vector<Parameter>& task_weights) {
   std::vector<Parameter> parameters, buffers;
-  const auto add = [](const TaskModel& item, std::vector<Parameter> from,
+  const auto add = [](const TaskModel& item, const std::vector<Parameter>& from,
                       std::vector<Parameter>& to) {
-    for (Parameter& named : from) to.push_back({item.name + "/" + named.name, named.local});
+    for (const Parameter& named : from) to.push_back({item.name + "/" + named.name, named.local});
   };
   for (const TaskModel& item : job.task_models) {
     set_training(*item.model, false);

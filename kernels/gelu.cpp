@@ -29,7 +29,11 @@ void run(const Loop& loop, const at::Tensor& to, const Tensors&... from) {
       loop(static_cast<const Number*>(from.const_data_ptr()) + begin..., out + begin, end - begin);
     });
   };
-  to.scalar_type() == at::kFloat ? as(float()) : as(uint16_t());
+  if (to.scalar_type() == at::kFloat) {
+    as(float());
+  } else {
+    as(uint16_t());
+  }
 }
 
 class GeluTanh : public torch::autograd::Function<GeluTanh> {

@@ -106,6 +106,10 @@ void Pipeline::add_words(Words words, std::vector<int32_t>& ids) const {
 void Pipeline::add_segment(NormalizedString text, std::vector<int32_t>& ids) const {
   if (normalizer_) normalizer_->apply(text);
   const std::vector<AddedSegment> segments = added_.normalized().segments(text.text);
+  if (segments.size() == 1 && segments[0].id < 0) {
+    const size_t size = text.text.size();
+    return add_words({std::move(text.text), {{0, size}}, text.at_start}, ids);
+  }
   for (const AddedSegment& segment : segments) {
     if (segment.id >= 0) {
       ids.push_back(segment.id);
@@ -114,8 +118,7 @@ void Pipeline::add_segment(NormalizedString text, std::vector<int32_t>& ids) con
     const size_t size = segment.span.end - segment.span.begin;
     Words words;
     words.at_start = text.at_start && segment.span.begin == 0;
-    words.text =
-        segments.size() == 1 ? std::move(text.text) : text.text.substr(segment.span.begin, size);
+    words.text = text.text.substr(segment.span.begin, size);
     words.spans = {{0, size}};
     add_words(std::move(words), ids);
   }

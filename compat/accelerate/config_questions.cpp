@@ -183,7 +183,7 @@ class Questions {
   void print(const std::string& remark) { out_ << "  " << remark << '\n'; }
 
   bool yes(const std::string& question) {
-    const auto check = [](std::string answer) -> std::string {
+    const auto check = [](const std::string& answer) -> std::string {
       return is_yes(answer) || is_no(answer) ? "" : "yes or no";
     };
     return is_yes(text(question + " (yes/no)", "no", check));

@@ -26,21 +26,21 @@ namespace fs = std::filesystem;
 struct TokenizerArguments {
   std::vector<std::string> files;
   std::string model = "bpe";
-  bool cased = false;
   std::vector<std::string> fields;  ///< of the files, instead of their whole text
-  bool chatml = false;
   int64_t vocab_size = 8000;
   std::string out;  ///< the folder to create
+  bool cased = false;
+  bool chatml = false;
 
   std::string tokenizer;
   std::string text;
-  bool has_text = false;
   std::string file;  ///< instead of the text
   std::vector<int32_t> ids;
-  bool plain = false;         ///< without special tokens
-  bool tokens = false;        ///< print tokens instead of ids
   std::string chat_template;  ///< instead of the tokenizer's
-  bool json_lines = false;    ///< each line of the file is a JSON string
+  bool has_text = false;
+  bool plain = false;       ///< without special tokens
+  bool tokens = false;      ///< print tokens instead of ids
+  bool json_lines = false;  ///< each line of the file is a JSON string
 };
 
 /// Writes the folder with both files atomically.

@@ -110,7 +110,7 @@ std::optional<RowsPlan> chat_plan(const SniffedRows& rows) {
   return std::nullopt;
 }
 
-RowsPlan pair_of(std::vector<const RowField*> prompts, const RowField& answer) {
+RowsPlan pair_of(const std::vector<const RowField*>& prompts, const RowField& answer) {
   RowsPlan plan;
   plan.kind = RowsKind::kPair;
   std::vector<std::string> names;

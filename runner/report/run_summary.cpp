@@ -46,10 +46,12 @@ class RecordLineReader final : public nlohmann::json_sax<Json> {
   }
   bool number_float(number_float_t value, const string_t&) override { return number(value); }
   bool string(string_t& value) override {
-    if (depth_ == 2 && line.kind == RecordLine::Kind::kAbout) {
-      line.texts.emplace_back(key_, std::move(value));
+    if (depth_ != 1) {
+      if (depth_ == 2 && line.kind == RecordLine::Kind::kAbout) {
+        line.texts.emplace_back(key_, std::move(value));
+      }
+      return true;
     }
-    if (depth_ != 1) return true;
     if (key_ == "loss_bits") line.kind = RecordLine::Kind::kStep;
     if (key_ == "event") {
       line.kind = RecordLine::Kind::kEvent;

@@ -43,7 +43,7 @@ TrainState estimate_train_state(const Job& job, const RunState& run, const Track
 
 }  // namespace
 
-SaveHook::SaveHook(LoopProgress progress, std::string checkpoint)
+SaveHook::SaveHook(LoopProgress progress, const std::string& checkpoint)
     : context_(progress.context),
       state_(progress.state),
       watch_(progress.watch),

@@ -17,7 +17,7 @@ namespace accel {
 class SaveHook {
  public:
   /// `checkpoint` is the path of the current state, empty when it is not saved yet.
-  SaveHook(LoopProgress progress, std::string checkpoint);
+  SaveHook(LoopProgress progress, const std::string& checkpoint);
 
   void save();
   /// Saves, waits until the checkpoint is written, and returns the answer to the command `save`.

@@ -112,9 +112,12 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
     for (const int64_t member : packing_->members(index)) {
       const Sample sample = conversation(member);
       const auto tokens = sample.input.as<int64_t>(), targets = sample.target.as<int64_t>();
-      std::copy(tokens.begin(), tokens.end(), packed.input.mutable_as<int64_t>().begin() + at);
-      std::copy(targets.begin(), targets.end(), packed.target.mutable_as<int64_t>().begin() + at);
-      const auto segments = packed.segments.mutable_as<int64_t>().subspan(at, tokens.size());
+      const auto place = [&](Array& whole) {
+        return whole.mutable_as<int64_t>().subspan(at, tokens.size());
+      };
+      std::copy(tokens.begin(), tokens.end(), place(packed.input).begin());
+      std::copy(targets.begin(), targets.end(), place(packed.target).begin());
+      const auto segments = place(packed.segments);
       std::fill(segments.begin(), segments.end(), ++number);
       at += tokens.size();
     }
