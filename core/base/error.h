@@ -22,6 +22,7 @@ enum class ExitCode : int {
   kIo = 7,
   kMemory = 8,
   kDiverged = 9,
+  kInUse = 11,
   kInterrupted = 75,
 };
 
