@@ -44,7 +44,7 @@ FinishedSave BackgroundSaver::save_now(const TrainState& state) {
   FinishedSave done;
   done.step = state.progress.step;
   done.path = store_.save(state);
-  store_.retain(keep_, done.step);
+  retain(done.step);
   done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return done;
 }

@@ -48,6 +48,8 @@ class BackgroundSaver {
   void begin(TrainState state);
   /// Saves synchronously without a copy, and applies `keep`.
   FinishedSave save_now(const TrainState& state);
+  /// Applies `keep` to the checkpoints up to step `newest`; not during a save.
+  void retain(int64_t newest) { store_.retain(keep_, newest); }
   /// Blocks until the state is copied.
   void wait_for_snapshot();
   /// The save that has finished since the last call, if any. Rethrows its exception.

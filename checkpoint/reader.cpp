@@ -163,6 +163,14 @@ bool has_manifest(Files& files, const std::string& folder) {
   return entries_of(files, folder).contains(kManifestFile);
 }
 
+std::optional<int64_t> step_in_manifest(Files& files, const std::string& folder) {
+  try {
+    return manifest_in(files, folder, entries_of(files, folder)).state.progress.step;
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
 Manifest inspect_checkpoint(Files& files, const std::string& folder) {
   const std::map<std::string, DirEntry> entries = entries_of(files, folder);
   Manifest manifest = manifest_in(files, folder, entries);

@@ -34,6 +34,9 @@ struct LoadOptions {
 /// False for a folder of Accelerate.
 bool has_manifest(Files& files, const std::string& folder);
 
+/// The step in the manifest of a folder; null without a readable manifest.
+std::optional<int64_t> step_in_manifest(Files& files, const std::string& folder);
+
 /// Reads the manifest and compares it with the sizes of all files. Throws CheckpointError.
 Manifest inspect_checkpoint(Files& files, const std::string& folder);
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string_view>
+#include <tuple>
 
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/writer.h"
@@ -141,10 +143,14 @@ std::vector<CheckpointEntry> CheckpointStore::list() const try {
   std::vector<CheckpointEntry> out;
   for (const DirEntry& entry : files_.list(checkpoints_)) {
     const std::optional<int64_t> step = step_in(entry.name, kPublished);
-    if (step && entry.kind == DirEntry::Kind::kFolder) out.push_back({*step, published(*step)});
+    if (!step || entry.kind != DirEntry::Kind::kFolder) continue;
+    const std::string path = published(*step);
+    const int64_t true_step = step_in_manifest(files_, path).value_or(*step);
+    out.push_back({true_step, path, true_step != *step});
   }
-  std::sort(out.begin(), out.end(),
-            [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step < b.step; });
+  std::sort(out.begin(), out.end(), [](const CheckpointEntry& a, const CheckpointEntry& b) {
+    return std::tie(a.step, a.path) < std::tie(b.step, b.path);
+  });
   return out;
 } catch (const FileError& error) {
   throw IoError(error.what());
@@ -165,6 +171,10 @@ TrainState CheckpointStore::load(const std::string& path, const LoadOptions& opt
 
 std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& report) const {
   const std::vector<CheckpointEntry> entries = list();
+  for (const CheckpointEntry& entry : entries) {
+    if (!report || !entry.renamed) continue;
+    report(text("'{}' is at step {} by its manifest: its name is ignored", entry.path, entry.step));
+  }
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     try {
       return LoadedCheckpoint{entry->path, read_checkpoint(files_, entry->path)};
@@ -175,28 +185,35 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& repor
   return std::nullopt;
 }
 
+void CheckpointStore::discard(const std::string& path, int64_t step) {
+  const std::string trash = staging_ + "/" + std::string(kTrash) + std::to_string(step);
+  files_.make_dirs(staging_);
+  files_.remove_tree(trash);
+  files_.rename(path, trash);
+  // Before the first deletion: a crash must not leave an incomplete checkpoint under its old name.
+  files_.sync_dir(checkpoints_);
+  files_.remove_tree(trash);
+}
+
 void CheckpointStore::retain(const KeepPolicy& policy, int64_t newest) try {
   std::vector<KeepCandidate> candidates;
+  std::multimap<int64_t, std::string> paths;
   for (const CheckpointEntry& entry : list()) {
     if (entry.step > newest) break;
     try {
       const TrainState state = inspect(entry.path);
       const auto metric = state.metrics.find(policy.metric);
       candidates.push_back({entry.step, {}});
+      paths.emplace(entry.step, entry.path);
       if (metric != state.metrics.end()) candidates.back().metric = metric->second;
     } catch (const CheckpointError&) {
       continue;  // damaged ones are kept for inspection
     }
   }
   for (const int64_t step : steps_to_delete(candidates, policy)) {
-    const std::string trash = staging_ + "/" + std::string(kTrash) + std::to_string(step);
-    files_.make_dirs(staging_);
-    files_.remove_tree(trash);
-    files_.rename(published(step), trash);
-    // Before the first deletion: a crash must not leave an incomplete checkpoint under its old
-    // name.
-    files_.sync_dir(checkpoints_);
-    files_.remove_tree(trash);
+    const auto path = paths.find(step);
+    discard(path->second, step);
+    paths.erase(path);
   }
 } catch (const FileError& error) {
   throw IoError(text("cannot delete an old checkpoint: {}", error.what()));

@@ -14,8 +14,9 @@
 namespace accel {
 
 struct CheckpointEntry {
-  int64_t step = 0;
+  int64_t step = 0;  ///< in the manifest; in the name where the manifest is unreadable
   std::string path;
+  bool renamed = false;  ///< the name has another step
 };
 
 struct LoadedCheckpoint {
@@ -60,7 +61,8 @@ class CheckpointStore {
   /// CheckpointError.
   TrainState load(const std::string& path, const LoadOptions& options = {}) const;
 
-  /// The newest valid checkpoint. Reports the error of each newer one.
+  /// The newest valid checkpoint. Reports the error of each newer one, and a name with another
+  /// step than the manifest.
   std::optional<LoadedCheckpoint> load_newest(const Report& report = {}) const;
 
   /// Deletes checkpoints by the policy. Ignores damaged ones, those of Accelerate and those after
@@ -71,6 +73,7 @@ class CheckpointStore {
  private:
   std::string published(int64_t step) const;
   void publish(const std::string& staged, int64_t step);
+  void discard(const std::string& path, int64_t step);
 
   Files& files_;
   std::string run_dir_;

@@ -12,8 +12,9 @@
 
 #include "core/base/error.h"
 #include "core/base/json_text.h"
+#include "core/base/log.h"
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
-#include "track/resumable_file.h"
 #include "track/run_names.h"
 
 namespace accel {
@@ -22,22 +23,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kLineStart = "{\"step\":";
-
-std::optional<int64_t> step_of_json_line(std::string_view line) {
-  if (!line.starts_with(kLineStart) || !line.ends_with('}')) return std::nullopt;
-  int64_t step = 0;
-  const char* digits = line.data() + kLineStart.size();
-  const auto [end, error] = std::from_chars(digits, line.data() + line.size(), step);
-  if (error != std::errc() || (*end != ',' && *end != '}')) return std::nullopt;
-  return step;
-}
-
-/// The path, with the file truncated to `first_step`.
-const std::string& rewound(const std::string& path, int64_t first_step) {
-  constexpr int64_t kBeforeAnything = -1;
-  rewind_lines(path, first_step > 0 ? first_step : kBeforeAnything, &step_of_json_line);
-  return path;
-}
 
 void add(std::string& line, std::string_view key, int64_t value) {
   char text[24];
@@ -78,13 +63,20 @@ constexpr std::pair<const char*, const char*> kQuantities[] = {{"epoch", "epoch"
 
 /// The lines that are identical between equal runs: steps and evaluations.
 std::vector<Json> exact_lines(const std::string& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_regular_file(path);
   if (!in) throw IoError(text("cannot read '{}'", path));
   std::vector<Json> lines;
+  int64_t damaged = 0;
   for (std::string line; std::getline(in, line);) {
     Json parsed = Json::parse(line, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("step")) continue;  // truncated by a crash
+    if (!parsed.is_object() || !parsed.contains("step")) {
+      damaged += !in.eof();  // a torn last line is of a crash
+      continue;
+    }
     if (parsed.contains("loss_bits") || parsed.contains("eval")) lines.push_back(std::move(parsed));
+  }
+  if (damaged > 0) {
+    warn(text("'{}' has damaged lines, which are not compared: {}", path, damaged));
   }
   return lines;
 }
@@ -120,8 +112,9 @@ std::string difference(const Json& a, const Json& b) {
 
 }  // namespace
 
-RunRecord::RunRecord(const std::string& path, int64_t first_step)
-    : file_(std::make_unique<AppendFile>(rewound(path, first_step))) {}
+RunRecord::RunRecord(const std::string& path, int64_t first_step,
+                     const std::optional<RecordMark>& mark)
+    : rewound_(rewind_record(path, first_step, mark)), file_(std::make_unique<AppendFile>(path)) {}
 
 void RunRecord::step(const StepRecord& record) {
   line_.clear();

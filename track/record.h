@@ -10,6 +10,8 @@
 
 #include "core/api/tracker.h"
 #include "core/base/append_file.h"
+#include "core/base/bytes.h"
+#include "track/record_rewind.h"
 
 namespace accel {
 
@@ -36,9 +38,14 @@ class RunRecord {
  public:
   /// Discards everything, for ranks that do not write.
   RunRecord() = default;
-  /// Resumes after `first_step` steps: drops lines of later steps and a truncated last line. At 0
-  /// the file starts empty.
-  RunRecord(const std::string& path, int64_t first_step);
+  /// Resumes after `first_step` steps, as rewind_record() does.
+  RunRecord(const std::string& path, int64_t first_step,
+            const std::optional<RecordMark>& mark = {});
+
+  /// What was missing or damaged in the file; empty when nothing was.
+  const std::string& problem() const { return rewound_.problem; }
+  /// All lines so far, for the checkpoint. Call sync() first.
+  RecordMark mark() const { return {rewound_.bytes, rewound_.checksum.value()}; }
 
   /// Does not allocate after the first lines.
   void step(const StepRecord& record);
@@ -75,17 +82,21 @@ class RunRecord {
   void measurements(int64_t step, const char* key, std::span<const Measurement> values);
 
   void append(std::string_view line) {
-    if (file_) file_->append(line);
+    if (!file_) return;
+    file_->append(line);
+    rewound_.bytes += line.size();
+    rewound_.checksum.update(as_bytes(line));
   }
 
+  RewoundRecord rewound_;
   std::unique_ptr<AppendFile> file_;
   std::string line_;  ///< buffer of step(), reused
 };
 
 /// The first quantity that differs between two records (metrics.jsonl), a step's inputs before its
 /// results: "step 12: loss is 0.5 and 0.25". Null when all steps and evaluations are bit-identical;
-/// events and timings are not compared. Skips truncated lines. Throws IoError for an unreadable
-/// file.
+/// events and timings are not compared. Warns of damaged lines, which it skips. Throws IoError for
+/// an unreadable file.
 std::optional<std::string> first_difference(const std::string& record_a,
                                             const std::string& record_b);
 

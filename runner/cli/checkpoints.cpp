@@ -78,7 +78,7 @@ Tensors tensors_of(const TrainState& state) {
   return out;
 }
 
-/// The numbers that are equal in equal runs: all but the elapsed time.
+/// The numbers that are equal in equal runs: all but the elapsed time and the state of logging.
 Numbers numbers_of(const TrainState& state) {
   Numbers out = {{"progress step", static_cast<double>(state.progress.step)},
                  {"progress epoch", static_cast<double>(state.progress.epoch)},
@@ -90,7 +90,8 @@ Numbers numbers_of(const TrainState& state) {
     out["lr of group " + std::to_string(i)] = state.lrs[i];
   const auto add = [&out](const std::string& section, const StateDict& dict) {
     for (const auto& [name, value] : dict.numbers) {
-      if (section != "run" || name != "seconds") out[section + " " + name] = value;
+      if (section == "run" && (name == "seconds" || name.starts_with("interval/"))) continue;
+      out[section + " " + name] = value;
     }
   };
   add("scheduler", state.schedule);

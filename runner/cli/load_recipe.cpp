@@ -14,6 +14,7 @@
 #include "train/recipe/missing_columns.h"
 #include "train/recipe/missing_inputs.h"
 #include "train/recipe/saved_recipe.h"
+#include "train/recipe/tracker_paths.h"
 
 namespace accel {
 namespace {
@@ -197,6 +198,9 @@ LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, 
     report_missing_columns(loaded.composition.recipe, reading);
   }
   loaded.options = read_recipe(loaded.composition.recipe, references.run_name, reading);
+  check_tracker_paths(loaded.options, run_dir.empty() ? "runs/" + loaded.options.name : run_dir,
+                      problems);
+  problems.check();
   loaded.options.plugin_identities = plugins.identities();
   loaded.resolved = resolve_recipe(loaded.options, loaded.composition.recipe);
   loaded.deprecations = problems.warnings();

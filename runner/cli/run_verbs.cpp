@@ -11,6 +11,7 @@
 #include "compat/accelerate/launch_flags.h"
 #include "core/base/log.h"
 #include "core/base/quiet.h"
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rank_info.h"
@@ -170,6 +171,7 @@ RunOrder load_for_resume(const RecipeArguments& arguments) {
                 sweep ? "resume a sweep with the command that started it: accel-run sweep FILE"
                       : "give the folder that 'run' printed, such as runs/NAME");
   }
+  require_regular_file(inner.path);
   RunOrder order{load_runnable(inner, arguments.path), {}};
   order.request.run_dir = arguments.path;
   std::vector<std::string> words = {"resume", arguments.path};

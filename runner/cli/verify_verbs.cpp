@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "runner/cli/checkpoints.h"
 #include "runner/cli/cli.h"
@@ -36,7 +37,7 @@ constexpr auto kRecord = "/metrics.jsonl";
 constexpr auto kRecipe = "/recipe.yaml";
 
 Node recipe_of(const std::string& run) {
-  std::ifstream in(run + kRecipe);
+  std::ifstream in = open_regular_file(run + kRecipe);
   if (!in) {
     throw Error(ExitCode::kRecipe,
                 accel::text("'{}' is not a run folder: it has no recipe.yaml", run),

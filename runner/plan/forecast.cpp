@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/base/log.h"
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "runner/plan/fake_tensor_mode.h"
 #include "runner/report/run_summary.h"
@@ -79,7 +80,7 @@ class Pace {
 
 double known_step_seconds(const std::string& run_dir, const BatchPlan& batches) {
   Pace pace(batches);
-  std::ifstream record(run_dir + "/metrics.jsonl", std::ios::binary);
+  std::ifstream record = open_regular_file(run_dir + "/metrics.jsonl");
   for (std::string line; std::getline(record, line);) pace.add(line);
   return pace.step_seconds();
 }

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/metric_names.h"
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "core/recipe/diagnostic.h"
 #include "core/recipe/flat_values.h"
@@ -305,7 +306,8 @@ std::string heading(const std::vector<RunSummary>& runs) {
 
 std::string results(const std::vector<RunSummary>& runs) {
   std::string rows = row_of("standing", runs, [](const RunSummary& run) {
-    return std::string(standing_words(run.standing()));
+    const std::string damaged = damaged_words(run);
+    return standing_words(run.standing()) + (damaged.empty() ? "" : "; " + damaged);
   });
   rows += row_of("steps", runs,
                  [](const RunSummary& run) { return number_words(static_cast<double>(run.step)); });
@@ -333,7 +335,7 @@ const Registry& known_components() {
 /// The options of a run's resolved recipe; none when it cannot be read.
 Values recipe_values(const RunSummary& run) {
   const std::string path = run.folder + "/recipe.yaml";
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_regular_file(path);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   try {
     const auto flat = flat_values(parse_saved_recipe(path, text, known_components()));

@@ -149,13 +149,15 @@ constexpr size_t kFirstEvents = 20;
 constexpr size_t kMostEvents = 200;
 constexpr std::string_view kTime = "time/";
 
-/// Calls `take` with every whole line from `offset` on; returns the offset after the last one.
+constexpr size_t kLongestLine = size_t{1} << 20;  // longer lines are not of a run
+
+/// Calls `take` with every whole line from `offset` on, cut after kLongestLine; returns the offset
+/// after the last one.
 template <class Take>
 int64_t each_line(const std::string& path, int64_t offset, const Take& take) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw IoError(accel::text("cannot read '{}': {}", path, std::strerror(errno)));
   in.seekg(offset);
-  constexpr size_t kLongestLine = size_t{1} << 20;  // longer lines are not of a run
   std::string line;
   std::vector<char> block(size_t{1} << 16);
   int64_t next = offset;
@@ -165,8 +167,8 @@ int64_t each_line(const std::string& path, int64_t offset, const Take& take) {
     const char* const end = at + in.gcount();
     for (const char* stop = std::find(at, end, '\n'); stop != end;
          stop = std::find(at, end, '\n')) {
-      line.append(at, stop);
-      if (line.size() <= kLongestLine) take(line);
+      if (line.size() <= kLongestLine) line.append(at, stop);
+      take(line);
       line.clear();
       at = stop + 1;
       next = start + (at - block.data());
@@ -388,7 +390,11 @@ const RunSummary& RunFollower::update() {
     if (id != file_id_ || size < offset_) start_over();
     file_id_ = id;
     offset_ = each_line(path_, offset_, [this](const std::string& text) {
-      if (const auto line = read_record_line(text)) summary_.add(*line);
+      if (const auto line = read_record_line(text)) {
+        summary_.add(*line);
+      } else {
+        ++summary_.damaged_lines;
+      }
     });
   }
   summary_.pulse = run_pulse(summary_.folder, summary_.holder);

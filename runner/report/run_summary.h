@@ -61,6 +61,7 @@ struct RunSummary {
   Curve loss, grad_norm, lr;            ///< of every step
   std::map<std::string, Curve> logged;  ///< "train/samples_per_second", "eval/accuracy", ...
   int64_t names_left_out = 0;           ///< metrics beyond the limit of names
+  int64_t damaged_lines = 0;            ///< of the record
   int64_t skipped = 0;                  ///< steps without an update
   int64_t first_skipped = -1;
   int64_t steps_read = 0;

@@ -103,6 +103,13 @@ const char* standing_words(RunStanding standing) {
   return kWords[static_cast<size_t>(standing)];
 }
 
+std::string damaged_words(const RunSummary& run) {
+  if (run.damaged_lines == 0) return "";
+  if (run.damaged_lines == 1) return "1 damaged line of the record is left out";
+  return number_words(static_cast<double>(run.damaged_lines)) +
+         " damaged lines of the record are left out";
+}
+
 std::string headline_cards(const RunSummary& run) {
   std::string out = "<div class=\"cards\">";
   out += card("steps", number_words(static_cast<double>(run.step)), steps_words(run));
@@ -144,6 +151,7 @@ std::string trouble(const RunSummary& run) {
     add("the loss of " + number_words(static_cast<double>(run.loss.not_finite())) +
         " steps was not finite; the first was step " + std::to_string(run.loss.first_not_finite()));
   }
+  if (run.damaged_lines > 0) add(damaged_words(run));
   if (run.names_left_out > 0) {
     add(number_words(static_cast<double>(run.names_left_out)) +
         " metrics are left out: too many names");

@@ -11,6 +11,9 @@ namespace accel {
 /// "running", "finished", "crashed", ...
 const char* standing_words(RunStanding standing);
 
+/// "2 damaged lines of the record are left out"; empty without any.
+std::string damaged_words(const RunSummary& run);
+
 /// The cards at the top: steps, time, loss, results.
 std::string headline_cards(const RunSummary& run);
 /// Failures and warnings of the run; empty without any.

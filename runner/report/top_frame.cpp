@@ -243,7 +243,8 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
   std::vector<FrameLine> lines = {title_line(run, quiet_seconds)};
   lines.push_back({progress_line(run, size.columns), Look::kPlain});
   lines.push_back({epoch_line(run), Look::kPlain});
-  for (const std::string& text : {time_line(run, size.columns), save_line(run, now)}) {
+  for (const std::string& text :
+       {time_line(run, size.columns), save_line(run, now), damaged_words(run)}) {
     if (!text.empty()) lines.push_back({text, Look::kPlain});
   }
   for (const auto& [name, curve] : curves_of(run)) {

@@ -50,7 +50,13 @@ def check_sampled_texts(scratch, report):
     report.check("at the steps asked for", [step for step, _ in written] == [6, 6, 12, 12], written)
     report.check("behind its prompts", written[2][1].startswith("generated/0: the") and
                  written[3][1].startswith("generated/1: a"), written)
-    return [text.split(": ", 1)[1] for _, text in written[2:]]
+    samples = [text.split(": ", 1)[1] for _, text in written[2:]]
+    code, errors = scratch.call("job.yaml", "name=halves", "model.dropout=0.2", SAMPLES, "train.until=6 steps")
+    code, errors = scratch.call("resume", "runs/halves", "train.until=12 steps")
+    halves = scratch.path / "runs/halves"
+    report.check("a resumed run writes the same", code == 0 and texts_of(halves) == written, errors)
+    shutil.rmtree(halves)
+    return samples
 
 
 def check_run(scratch, report, samples):

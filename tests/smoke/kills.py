@@ -55,6 +55,8 @@ class Lives:
             while self.live(scratch, self.killed < most):
                 pass
             self.end = scratch.exact_lines(), scratch.weights()
+            if len(scratch.checkpoints()) != KEPT:  # also after a kill between the last save and its rotation
+                self.faults.append(f"not rotated: {scratch.checkpoints()}")
 
     def live(self, scratch, kill):
         """False when the job came to its end."""

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/json_text.h"
+#include "core/base/regular_file.h"
 
 namespace accel {
 namespace {
@@ -33,7 +34,7 @@ std::string JournalEntry::key() const {
 
 std::vector<JournalEntry> read_journal(const std::string& run_dir) {
   std::vector<JournalEntry> journal;
-  std::ifstream file(path_of(run_dir));
+  std::ifstream file = open_regular_file(path_of(run_dir));
   for (std::string line; std::getline(file, line);) {
     const auto parsed = nlohmann::json::parse(line, nullptr, false);
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer() ||

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "train/loop/run_state.h"
 
 namespace accel {
 namespace {
@@ -75,6 +76,13 @@ void AsyncCheckpointer::check_space(const TrainState& state, int64_t more) {
   });
 }
 
+void AsyncCheckpointer::rotate(int64_t step) {
+  guarded([&] {
+    saver_.retain(step);
+    return std::optional<FinishedSave>();
+  });
+}
+
 void AsyncCheckpointer::require_space(CheckpointStore::Space space) const {
   if (space.free < space.needed) {
     throw IoError(text("too little disk space for a checkpoint: {} bytes needed, {} free",
@@ -108,6 +116,7 @@ void AsyncCheckpointer::finish() {
 void AsyncCheckpointer::save(TrainState state) {
   finish();
   record_.sync();  // a checkpoint must not be ahead of the record on the disk
+  save_record_mark(record_.mark(), state);
   if (options_.async) {
     saver_.begin(std::move(state));
   } else {

@@ -40,6 +40,10 @@ class AsyncCheckpointer {
   /// warns when the checkpoints to keep do not all fit.
   void check_space(const TrainState& state, int64_t more = 0);
 
+  /// Deletes checkpoints up to `step` by `checkpoint.keep`: a kill between a save and its rotation
+  /// leaves one too many.
+  void rotate(int64_t step);
+
   /// Starts a save once the previous one has ended. Tensors of `state` that can change before
   /// wait_for_snapshot() must be copies.
   void save(TrainState state);

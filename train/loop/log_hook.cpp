@@ -58,12 +58,14 @@ void LogHook::add_step(const GlobalBatch& global_batch, const StepResult& result
     say(*line);
     if (stragglers_.is_news()) context_.record.event(step, "slow", *line);
   }
-  interval_.loss += result.loss;
-  interval_.grad_norm += result.grad_norm;
-  interval_.steps += 1;
-  interval_.samples += global_batch.samples;
+  throughput_.steps += 1;
+  throughput_.samples += global_batch.samples;
+  LogInterval& interval = state_.interval;
+  interval.loss += result.loss;
+  interval.grad_norm += result.grad_norm;
+  interval.steps += 1;
   for (const auto& [name, value] : result.logged) {
-    auto& [sum, steps] = interval_.logged[name];
+    auto& [sum, steps] = interval.logged[name];
     sum += value;
     ++steps;
   }
@@ -94,15 +96,15 @@ void LogHook::log_texts() {
 
 void LogHook::after_step(double seconds, bool last) {
   const int64_t step = state_.progress.step;
-  const auto steps = static_cast<double>(interval_.steps);
+  const auto steps = static_cast<double>(throughput_.steps);
   bar_.update(step, state_.last_loss,
-              steps > 0 ? (training_seconds() - interval_.started) / steps : 0);
+              steps > 0 ? (training_seconds() - throughput_.started) / steps : 0);
   if (due_.due(step, seconds) || last) log_interval();
   if (histograms_due_.due(step, seconds)) log_histograms();
 }
 
 void LogHook::log_rest() {
-  if (interval_.steps > 0) log_interval();
+  if (state_.interval.steps > 0) log_interval();
 }
 
 void LogHook::set_period(double seconds) {
@@ -115,19 +117,20 @@ double LogHook::training_seconds() const {
 
 std::vector<Measurement> LogHook::means() const {
   const Job& job = context_.job;
-  const auto steps = static_cast<double>(interval_.steps);
-  const double seconds = std::max(1e-9, training_seconds() - interval_.started);
-  const int64_t tokens = tokens_of(job, interval_.samples);
+  const LogInterval& interval = state_.interval;
+  const auto steps = static_cast<double>(interval.steps);
+  const double seconds = std::max(1e-9, training_seconds() - throughput_.started);
+  const int64_t tokens = tokens_of(job, throughput_.samples);
   std::vector<Measurement> values = {
-      {"train/loss", interval_.loss / steps},
-      {"train/grad_norm", interval_.grad_norm / steps},
+      {"train/loss", interval.loss / steps},
+      {"train/grad_norm", interval.grad_norm / steps},
       {"train/lr", job.schedule->lr(job.optimizer->base_lrs().front(), state_.updates)},
       {"train/epoch", epochs_done(job, state_.progress)},
-      {"train/samples_per_second", static_cast<double>(interval_.samples) / seconds}};
+      {"train/samples_per_second", static_cast<double>(throughput_.samples) / seconds}};
   if (tokens > 0) {
     values.emplace_back("train/tokens_per_second", static_cast<double>(tokens) / seconds);
   }
-  for (const auto& [name, value] : interval_.logged) {
+  for (const auto& [name, value] : interval.logged) {
     values.emplace_back("train/" + name, value.first / static_cast<double>(value.second));
   }
   if (job.precision->loss_scale() != 1) {
@@ -146,8 +149,8 @@ void LogHook::log_interval() {
   context_.record.log(state_.progress.step, values);
   record_use();
   context_.record.flush();
-  interval_ = {};
-  interval_.started = training_seconds();
+  state_.interval = {};
+  throughput_ = {.started = training_seconds()};
 }
 
 void LogHook::log_histograms() {

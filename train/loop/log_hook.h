@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,14 +43,11 @@ class LogHook {
   void set_period(double seconds);
 
  private:
-  /// Sums over the steps since the last log line.
-  struct Interval {
-    double loss = 0;
-    double grad_norm = 0;
+  /// What this process has done since the last log line or its own start: a checkpoint saves the
+  /// sums of the interval, RunState::interval, but no throughput.
+  struct Throughput {
     int64_t steps = 0;
     int64_t samples = 0;
-    /// Logged by the task: the sum and the number of steps.
-    std::map<std::string, std::pair<double, int64_t>> logged = {};
     double started = 0;  ///< training_seconds() at its start
   };
 
@@ -62,12 +58,12 @@ class LogHook {
   double training_seconds() const;
 
   const LoopContext& context_;
-  const RunState& state_;
+  RunState& state_;
   const Stopwatch& watch_;
   Trigger due_;
   Trigger histograms_due_;
   ProgressBar bar_;
-  Interval interval_;
+  Throughput throughput_;
   Stragglers stragglers_;
   std::optional<SystemMetrics> system_;
   /// Stopwatch::phases() at the last record_use().

@@ -23,6 +23,7 @@
 #include "train/loop/run_metadata.h"
 #include "train/loop/signals.h"
 #include "train/loop/train_loop.h"
+#include "train/recipe/saved_recipe.h"
 
 namespace accel {
 namespace {
@@ -122,6 +123,7 @@ struct OpenRun {
   bool recipe_changed = false;        ///< the state is then saved even without a step
   std::vector<RecipeChange> changes;  ///< of the recipe, since the checkpoint
   std::string lr_change;              ///< their effect on the learning rate, in words
+  std::optional<RecordMark> record;   ///< of the checkpoint, if it is one of this run
   NamedTrackers trackers;
 
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
@@ -175,6 +177,8 @@ void restore_from(Job& job, const RunRequest& request, LoadedCheckpoint from, Op
   run.state = restore(job, *run.saved);
   run.lr_change = lr_change_text(job, *run.saved, run.state.updates, run.changes);
   run.resumed_from = fs::proximate(from.path).string();
+  const fs::path folder = fs::absolute(from.path).lexically_normal().parent_path();
+  if (folder == fs::path(run.dir) / "checkpoints") run.record = record_mark(*run.saved);
 }
 
 std::string ranks_text(int64_t first, int64_t last) {
@@ -256,6 +260,7 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
     set_aside(run.files, run.dir, fs::absolute(request.old_dir).lexically_normal().string());
     say(text("kept the old run: {}", request.old_dir));
   }
+  check_run_files(run.dir);
   make_run_folder(run.files, run.dir);
   run.lock.emplace(run.dir);
   warn_of_other_holder(*run.lock, request.run_dir);
@@ -305,7 +310,9 @@ void follow(Job& job, const RunRequest& request, OpenRun& run) {
 void lead(Job& job, const RunRequest& request, OpenRun& run) {
   try {
     open_run(job, request, run);
-    write_file_atomically(run.dir + "/recipe.yaml", to_yaml(job.resolved, &origin_of));
+    const std::string saved = run.dir + "/recipe.yaml";
+    const auto origin = [&](const Node& node) { return origin_through(node, saved); };
+    write_file_atomically(saved, to_yaml(job.resolved, origin));
     fs::create_directories(run.dir + "/logs");
     drop_from_journal(run.dir, request.allowed);
   } catch (const std::exception& error) {
@@ -354,7 +361,8 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   OpenRun run(dir);
   start_run(job, request, run);
   RunRecord record;
-  if (job.is_main) record = {dir + "/metrics.jsonl", run.state.progress.step};
+  if (job.is_main) record = {dir + "/metrics.jsonl", run.state.progress.step, run.record};
+  if (!record.problem().empty()) warn(record.problem());
   const std::string start = start_text(job, run);
   ConfigValues notes;
   if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);

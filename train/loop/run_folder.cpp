@@ -10,12 +10,16 @@
 
 #include "checkpoint/run_lock.h"
 #include "core/base/error.h"
+#include "core/base/regular_file.h"
 #include "core/base/text.h"
 
 namespace accel {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Files that a run opens under a fixed name. report.html is only replaced.
+const std::string kRunFiles[] = {"recipe.yaml", "metrics.jsonl", "control.jsonl"};
 
 [[noreturn]] void refuse(const std::string& dir, const std::string& why) {
   throw IoError(text("the run folder '{}' cannot be used: {}", dir, why),
@@ -52,7 +56,17 @@ void check_run_folder(const std::string& dir) {
   if (::access(existing.c_str(), W_OK | X_OK) != 0) {
     refuse(dir, text("'{}' is not writable: {}", existing.string(), std::strerror(errno)));
   }
+  check_run_files(dir);
   RunLock::check_free(dir);
+}
+
+void check_run_files(const std::string& dir) {
+  for (const std::string& name : kRunFiles) require_regular_file(dir + "/" + name);
+  std::error_code none;
+  for (const fs::directory_entry& log : fs::directory_iterator(dir + "/logs", none)) {
+    const bool own = log.path().filename().string().starts_with("rank-");
+    if (own) require_regular_file(log.path().string());
+  }
 }
 
 void make_run_folder(Files& files, const std::string& dir) try {

@@ -11,6 +11,9 @@ namespace accel {
 /// the lock's Error when another process holds it.
 void check_run_folder(const std::string& dir);
 
+/// Throws IoError when a file that a run opens in `dir` is none, such as a pipe, which would block.
+void check_run_files(const std::string& dir);
+
 /// Creates `dir`, an absolute path, and its missing parents, and syncs them to the disk. Throws
 /// IoError.
 void make_run_folder(Files& files, const std::string& dir);

@@ -1,6 +1,8 @@
 #include "train/loop/run_state.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string_view>
 
 #include "checkpoint/tensors.h"
 #include "core/api/sample_rng.h"
@@ -17,6 +19,8 @@ namespace accel {
 namespace {
 
 constexpr auto kTrackerSection = "trackers/";
+// Texts: two equal runs have different records, since events have times.
+constexpr auto kRecordSection = "record";
 
 const StateDict& section_of(const TrainState& state, const std::string& name) {
   const auto found = state.sections.find(name);
@@ -31,6 +35,33 @@ bool is_empty(const StateDict& state) {
   return state.numbers.empty() && state.texts.empty() && state.tensors.empty();
 }
 
+constexpr std::string_view kInterval = "interval/";  // sums since the last log line
+constexpr std::string_view kLoggedSum = "interval/sum/", kLoggedSteps = "interval/steps/";
+
+/// Nothing after a log line, so that checkpoints of equal states are equal.
+void save_interval(const LogInterval& interval, std::map<std::string, double>& numbers) {
+  if (interval.steps == 0) return;
+  numbers["interval/steps"] = static_cast<double>(interval.steps);
+  numbers["interval/loss"] = interval.loss;
+  numbers["interval/grad_norm"] = interval.grad_norm;
+  for (const auto& [name, logged] : interval.logged) {
+    numbers[std::string(kLoggedSum) + name] = logged.first;
+    numbers[std::string(kLoggedSteps) + name] = static_cast<double>(logged.second);
+  }
+}
+
+/// `name` starts with kInterval. Checkpoints of 0.1.0 have no such numbers.
+void load_interval(const std::string& name, double value, LogInterval& interval) {
+  const auto logged = [&](std::string_view prefix) -> auto& {
+    return interval.logged[name.substr(prefix.size())];
+  };
+  if (name == "interval/steps") interval.steps = static_cast<int64_t>(value);
+  if (name == "interval/loss") interval.loss = value;
+  if (name == "interval/grad_norm") interval.grad_norm = value;
+  if (name.starts_with(kLoggedSum)) logged(kLoggedSum).first = value;
+  if (name.starts_with(kLoggedSteps)) logged(kLoggedSteps).second = static_cast<int64_t>(value);
+}
+
 StateDict to_state_dict(const RunState& run) {
   StateDict section;
   section.numbers = {{"updates", static_cast<double>(run.updates)},
@@ -41,6 +72,7 @@ StateDict to_state_dict(const RunState& run) {
                      {"best_step", static_cast<double>(run.best_step)}};
   if (run.best) section.numbers["best"] = *run.best;
   for (const auto& [name, value] : run.evaluation) section.numbers["evaluation/" + name] = value;
+  save_interval(run.interval, section.numbers);
   return section;
 }
 
@@ -56,6 +88,7 @@ RunState run_of(const TrainState& state) {
     if (name == "best_step") run.best_step = static_cast<int64_t>(value);
     if (name == "best") run.best = value;
     if (name.starts_with("evaluation/")) run.evaluation[name.substr(11)] = value;
+    if (name.starts_with(kInterval)) load_interval(name, value, run.interval);
   }
   return run;
 }
@@ -208,6 +241,24 @@ RunState restore(Job& job, const TrainState& state) {
   restore_generator(job, state);
   if (!job.device.is_cpu()) restore_device_generator(job, state);
   return run_of(state);
+}
+
+void save_record_mark(const RecordMark& mark, TrainState& state) {
+  state.sections[kRecordSection].texts = {{"bytes", std::to_string(mark.bytes)},
+                                          {"xxh3", hex_text(mark.checksum)}};
+}
+
+std::optional<RecordMark> record_mark(const TrainState& state) {
+  const auto found = state.sections.find(kRecordSection);
+  if (found == state.sections.end()) return std::nullopt;
+  const auto& texts = found->second.texts;
+  try {
+    constexpr int kHexadecimal = 16;
+    return RecordMark{std::stoull(texts.at("bytes")),
+                      std::stoull(texts.at("xxh3"), nullptr, kHexadecimal)};
+  } catch (const std::logic_error&) {
+    throw CheckpointError("the checkpoint's section 'record' has no length and checksum");
+  }
 }
 
 std::vector<std::string> tracker_names(const std::vector<Ref<Tracker>>& trackers) {

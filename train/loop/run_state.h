@@ -4,13 +4,25 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/train_state.h"
+#include "track/record_rewind.h"
 #include "track/tracker_thread.h"
 #include "train/job/job.h"
 
 namespace accel {
+
+/// Sums over the steps since the last log line. A checkpoint inside an interval has them, so that
+/// the means of a resumed run are those of the straight one.
+struct LogInterval {
+  int64_t steps = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  /// Logged by the task: the sum and the number of steps.
+  std::map<std::string, std::pair<double, int64_t>> logged = {};
+};
 
 /// State of the loop besides the job's components.
 struct RunState {
@@ -18,6 +30,7 @@ struct RunState {
   int64_t updates = 0;  ///< optimizer updates: steps without those skipped by fp16
   double seconds = 0;   ///< over all processes of the run
   double last_loss = 0;
+  LogInterval interval;
   std::map<std::string, double> evaluation;  ///< results of the last one
   int64_t evaluated_step = -1;
   bool eval_pending = false;   ///< interrupted before this step's evaluation
@@ -56,6 +69,11 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
 /// Restores everything, the random generator last. Throws CheckpointError when a section is
 /// missing, unknown or does not fit; the job is then unusable.
 RunState restore(Job& job, const TrainState& state);
+
+/// Adds the length and checksum of the record to a checkpoint.
+void save_record_mark(const RecordMark& mark, TrainState& state);
+/// Those of the checkpoint; null in checkpoints of 0.1.0.
+std::optional<RecordMark> record_mark(const TrainState& state);
 
 /// The names of a recipe's trackers in messages and checkpoints: the type, and "csv.2" for a second
 /// one.

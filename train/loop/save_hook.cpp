@@ -72,6 +72,10 @@ void SaveHook::after_step(double seconds) {
   if (due_.due(state_.progress.step, seconds) && !is_saved()) save();
 }
 
+void SaveHook::rotate() {
+  if (context_.saves && state_.progress.step > 0) checkpointer_.rotate(state_.progress.step);
+}
+
 void SaveHook::check_space(int64_t more) {
   if (!context_.saves) return;
   checkpointer_.check_space(estimate_train_state(context_.job, state_, context_.trackers.ids()),

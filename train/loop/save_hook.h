@@ -24,6 +24,8 @@ class SaveHook {
   std::string save_now();
   /// Saves when due. `seconds`: since the start of the process.
   void after_step(double seconds);
+  /// Deletes the checkpoint that a killed process saved and did not rotate.
+  void rotate();
   /// Fails or warns when a checkpoint of the state and `more` bytes does not fit on the disk.
   void check_space(int64_t more);
   /// Whether the current state is saved.

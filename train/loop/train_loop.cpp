@@ -48,6 +48,7 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
 
 bool TrainLoop::on_start() {
   watch_.lap(Phase::kOther);
+  save_.rotate();
   save_.check_space(context_.job.optimizer->pending_state_bytes());
   context_.job.optimizer->preallocate_state();
   eval_.on_start();

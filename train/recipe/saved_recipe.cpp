@@ -1,5 +1,7 @@
 #include "train/recipe/saved_recipe.h"
 
+#include <filesystem>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,20 @@ Node with_current_names(Node recipe, const Registry& registry) {
   DeprecatedNames(RecipeOptions::schema().info(), registry).replace(recipe, unsaid);
   replace_old_values(recipe);
   return recipe;
+}
+
+std::string origin_through(const Node& node, const std::string& saved) {
+  const Source* source = node.where.source.get();
+  if (!source || source->kind != Source::Kind::kFile) return origin_of(node);
+  const auto path = std::filesystem::absolute(source->path).lexically_normal();
+  if (path != std::filesystem::path(saved).lexically_normal()) return origin_of(node);
+  size_t start = 0;  // of the value's line
+  for (int i = 1; i < node.where.line; ++i) start = source->text.find('\n', start) + 1;
+  const std::string line = source->text.substr(start, source->text.find('\n', start) - start);
+  constexpr std::string_view kComment = " # ";
+  const size_t comment = line.rfind(kComment);
+  // A line without a comment was written by hand.
+  return comment == line.npos ? origin_of(node) : line.substr(comment + kComment.size());
 }
 
 Node parse_saved_recipe(const std::string& path, const std::string& text,

@@ -16,6 +16,10 @@ Node with_current_names(Node recipe, const Registry& registry);
 /// later version has neither and is left as it is.
 void replace_old_values(Node& recipe);
 
+/// As origin_of(), but values of the resolved recipe at `saved`, an absolute path, have the origins
+/// that its comments name: a resume keeps them.
+std::string origin_through(const Node& node, const std::string& saved);
+
 /// parse_recipe() of a saved recipe, with deprecated names replaced. Throws RecipeError.
 Node parse_saved_recipe(const std::string& path, const std::string& text, const Registry& registry);
 

@@ -117,9 +117,9 @@ TEST(CheckpointStoreTest, AFileThatCannotBeRemovedIsAnError) {
   };
   EXPECT_EQ(complaint(1, [&] { store.recover(); }),
             "cannot clean up '/run/staging': cannot list '/run/staging': Read-only file system");
-  // Behind the list of checkpoints and the manifests of both.
+  // Behind the list of checkpoints and the manifests of both, twice.
   EXPECT_EQ(
-      complaint(6, [&] { store.retain({.last = 1}, 2); }),
+      complaint(10, [&] { store.retain({.last = 1}, 2); }),
       "cannot delete an old checkpoint: cannot make the folder '/run/staging': Read-only file "
       "system");
 }
@@ -205,6 +205,34 @@ TEST(CheckpointStoreTest, NewestValidSkipsDamagedOnesAndSaysWhy) {
                 "'optimizer.bin' has 2716 bytes, 2717 expected",
                 "skipped step 2: '/run/checkpoints/checkpoint_2' is not a checkpoint: it has no "
                 "'accel_run.json'"}));
+}
+
+TEST(CheckpointStoreTest, TheManifestsStepCountsNotThatOfTheName) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  for (const int64_t step : {1, 2, 3}) store.save(small_state(step));
+  files.rename("/run/checkpoints/checkpoint_1", "/run/checkpoints/checkpoint_99");
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(store.list()[0].path, "/run/checkpoints/checkpoint_99");
+  std::vector<std::string> reports;
+  const auto report = [&](const std::string& line) { reports.push_back(line); };
+  EXPECT_EQ(store.load_newest(report)->path, "/run/checkpoints/checkpoint_3");
+  EXPECT_EQ(reports, (std::vector<std::string>{
+                         "'/run/checkpoints/checkpoint_99' is at step 1 by its manifest: its name "
+                         "is ignored"}));
+  store.retain({.last = 2}, 3);
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{2, 3}));
+}
+
+TEST(CheckpointStoreTest, OfTwoCopiesOfAStepRetainDeletesBothOrNone) {
+  MemoryFiles files;
+  CheckpointStore store(files, "/run");
+  store.save(small_state(1));
+  files.rename("/run/checkpoints/checkpoint_1", "/run/checkpoints/checkpoint_50");
+  for (const int64_t step : {1, 2, 3}) store.save(small_state(step));
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{1, 1, 2, 3}));
+  store.retain({.last = 1});
+  EXPECT_EQ(steps_of(store), (std::vector<int64_t>{3}));
 }
 
 TEST(CheckpointStoreTest, RetainKeepsTheLastAndTheBest) {

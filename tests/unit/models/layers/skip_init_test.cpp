@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "core/api/batch.h"
@@ -21,6 +22,18 @@ TEST(UndrawnWeightsTest, KeepWhatIsInTheirMemory) {
   EXPECT_TRUE(sevens().normal_(1, 0.02).equal(sevens()));
   EXPECT_TRUE(sevens().uniform_(-1, 1).equal(sevens()));
   EXPECT_TRUE(sevens().fill_(2).equal(at::full({100}, 2.0F)));  // only what is drawn
+}
+
+TEST(UndrawnWeightsTest, AreNanWhereTestsWantThemUnread) {
+  ::setenv("ACCEL_RUN_NAN_INIT", "1", 1);
+  {
+    const SkipInit undrawn;
+    EXPECT_TRUE(sevens().normal_().isnan().all().item<bool>());
+    EXPECT_TRUE(sevens().uniform_(-1, 1).isnan().all().item<bool>());
+  }
+  ::unsetenv("ACCEL_RUN_NAN_INIT");
+  const SkipInit undrawn;
+  EXPECT_TRUE(sevens().normal_().equal(sevens()));
 }
 
 TEST(UndrawnWeightsTest, OthersAreDrawnAsEver) {

@@ -80,6 +80,7 @@ TEST(RunSummaryTest, TornAndForeignLinesArePassedOver) {
   const RunSummary found = read_run(run.dir());
   EXPECT_EQ(found.step, 11);
   EXPECT_EQ(found.loss.pieces().size(), 11u);
+  EXPECT_EQ(found.damaged_lines, 2) << "the last line is not whole yet";
 }
 
 TEST(RunSummaryTest, SkippedStepsAndLossesThatAreNotFiniteAreCounted) {

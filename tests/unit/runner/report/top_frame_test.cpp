@@ -47,6 +47,18 @@ RunSummary alive() {
   return run;
 }
 
+TEST(TopFrameTest, DamagedLinesOfTheRecordAreCounted) {
+  RunSummary run = alive();
+  run.damaged_lines = 1;
+  EXPECT_NE(text_of(top_frame(run, {80, 24}, kNoon, 0))
+                .find("\n1 damaged line of the record is left out\n"),
+            std::string::npos);
+  run.damaged_lines = 2000;
+  EXPECT_NE(text_of(top_frame(run, {80, 24}, kNoon, 0))
+                .find("\n2,000 damaged lines of the record are left out\n"),
+            std::string::npos);
+}
+
 TEST(TopFrameTest, RunningRunTellsWhereItIsAndWhatIsNext) {
   EXPECT_EQ(text_of(top_frame(alive(), {80, 24}, kNoon, 0)),
             "digits  running  process 12 on host 'a'\n"

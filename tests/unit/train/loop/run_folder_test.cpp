@@ -1,6 +1,7 @@
 #include "train/loop/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -35,6 +36,21 @@ TEST(RunFolderTest, IsMadeAndLeftEmpty) {
   try_run_folder(files, dir);
   EXPECT_TRUE(std::filesystem::is_directory(dir));
   EXPECT_TRUE(std::filesystem::is_empty(dir));
+}
+
+TEST(RunFolderTest, APipeInPlaceOfAFileIsRefused) {
+  for (const std::string name : {"metrics.jsonl", "recipe.yaml", "logs/rank-0.log"}) {
+    const TempFolder folder;
+    std::filesystem::create_directories(folder.path("logs"));
+    ASSERT_EQ(::mkfifo(folder.path(name).c_str(), 0600), 0);
+    try {
+      check_run_folder(folder.path());
+      FAIL() << name;
+    } catch (const IoError& error) {
+      EXPECT_EQ(std::string(error.what()), "'" + folder.path(name) + "' is not a regular file");
+      EXPECT_EQ(error.hint(), "remove it");
+    }
+  }
 }
 
 TEST(RunFolderTest, NewAndOldRunsGetTheFirstFreeName) {

@@ -60,6 +60,17 @@ TEST(RunStateTest, AStateWithoutTheSectionOfARunIsRefused) {
             "it was made by another version or with another recipe");
 }
 
+TEST(RunStateTest, TheRecordsMarkIsReadBack) {
+  TrainState state;
+  EXPECT_EQ(record_mark(state), std::nullopt) << "a checkpoint of 0.1.0";
+  const RecordMark mark = {1234567890123, 0xfedcba9876543210};
+  save_record_mark(mark, state);
+  EXPECT_EQ(record_mark(state), mark);
+  state.sections["record"].texts.erase("bytes");
+  EXPECT_EQ(complaint([&] { record_mark(state); }),
+            "the checkpoint's section 'record' has no length and checksum");
+}
+
 TEST(RunStateTest, CurvesEndWithTheRun) {
   EXPECT_EQ(state_of("{type: cosine, warmup: 4 steps}", 5).curves,
             (std::vector<int64_t>{0, 4, 20}));

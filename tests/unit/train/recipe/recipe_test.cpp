@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/unit/train/job/read_text.h"
 #include "train/recipe/saved_recipe.h"
 
@@ -36,6 +38,24 @@ TEST(RecipeTest, AResolvedRecipeReadsBackToItself) {
   const Node resolved = resolve_recipe(read_recipe(tree, "r", reading), tree);
   const Node again = parse_recipe("r.yaml", to_yaml(resolved));
   EXPECT_EQ(to_yaml(resolve_recipe(read_recipe(again, "r", reading), again)), to_yaml(resolved));
+}
+
+TEST(RecipeTest, ASavedRecipeKeepsTheOriginsOfItsValues) {
+  const std::string text =
+      "name: a  # b                        # job.yaml:3\n"
+      "seed: 7                             # argument 2\n"
+      "model:\n"
+      "  type: mlp                         # default\n"
+      "train: {batch: 8}\n";
+  const std::string saved = std::filesystem::absolute("runs/a/recipe.yaml").string();
+  const Node tree = parse_recipe("./runs/a/recipe.yaml", text);
+  const auto origin = [&](const Node& node) { return origin_through(node, saved); };
+  EXPECT_EQ(origin(tree.find("name")->node), "job.yaml:3");
+  EXPECT_EQ(origin(tree.find("seed")->node), "argument 2");
+  EXPECT_EQ(origin(tree.find("model")->node.find("type")->node), "default");
+  EXPECT_EQ(origin(tree.find("train")->node), "./runs/a/recipe.yaml:5") << "by hand";
+  EXPECT_EQ(origin(parse_recipe("b.yaml", text).find("seed")->node), "b.yaml:2");
+  EXPECT_EQ(origin(scalar_node("1")), "default");
 }
 
 TEST(RecipeTest, HeldOutSamplesAreAShareOrANumber) {
