@@ -100,7 +100,7 @@ function(accel_test name)
   accel_precompiled_headers(${name} ${headers})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit
-    ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+    ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_WAIT_POLICY=passive")
 endfunction()
 
 # accel_fuzz(<name> SOURCES ... LAYERS ...): a libFuzzer executable in <build>/fuzzers; its first

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -13,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/lost_ranks.h"
 
 namespace accel {
 namespace {
@@ -24,6 +26,15 @@ std::string plain_text(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
   return place == line.npos ? line : line.substr(place + 2);
+}
+
+bool tells_of_loss(const std::string& text) {
+  for (const char* words :
+       {"closed by peer", "Connection reset", "Connection refused", "Broken pipe", "Read error",
+        "Write error", "Socket closed", "remote process exited"}) {
+    if (text.find(words) != text.npos) return true;
+  }
+  return false;
 }
 
 bool tells_of_time(const std::string& text) {
@@ -52,6 +63,10 @@ class C10dGroup final : public Communicator {
         options_(options),
         store_(store),
         host_(make_gloo_backend(prefixed("gloo"), options)) {
+    if (options_.members.empty()) {
+      options_.members.resize(static_cast<size_t>(options_.world));
+      std::iota(options_.members.begin(), options_.members.end(), int64_t{0});
+    }
     if (options.device_backend) device_ = options.device_backend(prefixed("device"), options);
   }
 
@@ -134,6 +149,10 @@ class C10dGroup final : public Communicator {
     GroupOptions options = options_;
     options.world = static_cast<int64_t>(ranks.size());
     options.rank = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+    options.members.clear();
+    for (const int64_t member : ranks) {
+      options.members.push_back(options_.members[static_cast<size_t>(member)]);
+    }
     const std::string name = accel::text("split {}/{}", splits_++, ranks.front());
     return std::make_unique<C10dGroup>(prefixed(name), options);
   }
@@ -200,19 +219,35 @@ class C10dGroup final : public Communicator {
     try {
       part();
     } catch (const std::exception& error) {
-      const std::string place = accel::text("in collective {} '{}'", sequence, purpose);
-      if (tells_of_time(error.what())) {
-        throw Error(
-            ExitCode::kTimeout,
-            accel::text("rank {} waited for other ranks longer than 'accelerator.timeout' {}",
-                        options_.global_rank, place),
-            "find the rank that does not respond, or raise the timeout");
-      }
-      throw Error(ExitCode::kRank,
-                  accel::text("rank {} lost another rank {}: {}", options_.global_rank, place,
-                              plain_text(error.what())),
-                  "its own log has the cause");
+      throw_named(error, place_text(purpose, sequence));
     }
+  }
+
+  /// "at step 3, in collective 41 'gradients'"
+  std::string place_text(const char* purpose, int64_t sequence) const {
+    const int64_t step = options_.step ? options_.step() : 0;
+    const std::string at = step > 0 ? accel::text("at step {}, ", step) : "";
+    return at + accel::text("in collective {} '{}'", sequence, purpose);
+  }
+
+  [[noreturn]] void throw_named(const std::exception& error, const std::string& place) const {
+    const std::string why = error.what();
+    const LostRanks* ranks = options_.lost_ranks.get();
+    const int64_t self = options_.global_rank;
+    if (tells_of_time(why)) {
+      const std::string who = ranks ? ranks->timed_out(options_.members) : "other ranks";
+      throw Error(ExitCode::kTimeout,
+                  accel::text("rank {} waited longer than 'accelerator.timeout' for {} {}", self,
+                              who, place),
+                  "check that the others run and that their network works, or raise the timeout");
+    }
+    if (tells_of_loss(why)) {
+      const std::string who = ranks ? ranks->broken(why, options_.members) : "another rank";
+      throw Error(ExitCode::kRank, accel::text("rank {} lost {} {}", self, who, place),
+                  "the log of the lost rank has the cause");
+    }
+    throw Error(ExitCode::kRank, accel::text("rank {} failed {}: {}", self, place, plain_text(why)),
+                "add accelerator.debug=collectives to compare the calls of the ranks");
   }
 
   GroupOptions options_;

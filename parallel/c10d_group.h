@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "parallel/communicator.h"
 
@@ -20,6 +21,7 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
 struct GroupOptions;
+class LostRanks;
 
 /// Makes the backend of a device, by rendezvous in the store.
 using BackendMaker = std::function<BackendPtr(const StorePtr&, const GroupOptions&)>;
@@ -30,8 +32,11 @@ struct GroupOptions {
   int64_t global_rank = 0;  ///< in the group of all ranks, for error messages
   double timeout = 600;     ///< of a collective, in seconds
   RankWatch* watch = nullptr;
-  std::string host;                  ///< this machine's address for the other ranks
-  BackendMaker device_backend = {};  ///< for tensors on devices; null: CPU only
+  std::string host;                   ///< this machine's address for the other ranks
+  BackendMaker device_backend = {};   ///< for tensors on devices; null: CPU only
+  std::vector<int64_t> members = {};  ///< global ranks of the group; empty: all of `world`
+  std::shared_ptr<const LostRanks> lost_ranks = {};  ///< for error messages; may be null
+  std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
 };
 
 /// Makes the Gloo backend by rendezvous in the store. Throws Error.

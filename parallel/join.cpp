@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -21,6 +22,8 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/call_within.h"
+#include "parallel/lost_ranks.h"
 #include "parallel/rendezvous/rendezvous.h"
 
 namespace accel {
@@ -39,9 +42,18 @@ constexpr auto kJoined = "joined";
 constexpr auto kLeft = "left";
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr Clock::duration kLonger = std::chrono::seconds(3);
+constexpr auto kLeastAnswer = std::chrono::milliseconds(1000);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+}
+
+bool serves_store(const JoinRequest& request) {
+  return request.rank == 0 && !request.external_store;
+}
+
+std::string place_of(const JoinRequest& request) {
+  return request.address + ":" + std::to_string(request.port);
 }
 
 /// The source address of this machine for packets to `address`.
@@ -65,33 +77,57 @@ std::string own_address(const std::string& address, int port) {
   return text;
 }
 
-StorePtr open_store(const JoinRequest& request) {
+StorePtr connect_store(const JoinRequest& request) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(request.port);
-  options.isServer = request.rank == 0 && !request.external_store;
+  options.isServer = serves_store(request);
   options.waitWorkers = false;
   options.timeout = milliseconds(request.join_timeout);
   if (options.isServer) options.masterListenFd = request.listen_fd;
-  const std::string place = request.address + ":" + std::to_string(request.port);
+  return c10::make_intrusive<c10d::TCPStore>(request.address, options);
+}
+
+StorePtr serve_store(const JoinRequest& request) try {
+  return connect_store(request);
+} catch (const std::exception& error) {
+  const std::string why = std::string(error.what());
+  throw Error(
+      ExitCode::kRank,
+      text("rank 0 cannot listen on {}: {}", place_of(request), why.substr(0, why.find('\n'))),
+      "set another 'accelerator.main_process_port'");
+}
+
+[[noreturn]] void refuse_stranger(const JoinRequest& request) {
+  throw Error(ExitCode::kTimeout,
+              text("rank {} is connected to {}, which does not answer as rank 0 of accel-run does",
+                   request.rank, place_of(request)),
+              "if another program listens there, give all machines another "
+              "'accelerator.main_process_port'; else start rank 0 again");
+}
+
+/// Waits for a listener itself: c10d's own wait takes up to three times its timeout and loses the
+/// reason.
+StorePtr open_store(const JoinRequest& request) {
+  if (serves_store(request)) return serve_store(request);
+  const auto start = Clock::now();
+  const auto seconds = static_cast<int64_t>(std::ceil(request.join_timeout));
+  wait_for_main_machine({request.address, request.port, OwnedFd()}, seconds);
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+  // A late listener gets time for an answer.
+  const auto left = std::max(milliseconds(request.join_timeout) - waited, kLeastAnswer);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(request.address, options);
-  } catch (const std::exception& error) {
-    const std::string why = std::string(error.what());
-    if (options.isServer) {
-      throw Error(ExitCode::kRank,
-                  text("rank 0 cannot listen on {}: {}", place, why.substr(0, why.find('\n'))),
-                  "set another 'accelerator.main_process_port'");
-    }
-    throw Error(ExitCode::kTimeout, text("rank {} cannot reach rank 0 at {}", request.rank, place),
-                "start rank 0's machine, or check the address, the port and the firewall");
+    if (auto store = call_within(left, [request] { return connect_store(request); })) return *store;
+  } catch (const std::exception&) {
+    // Another protocol.
   }
+  refuse_stranger(request);
 }
 
 /// The rendezvous of one rank with the others.
 class Joining {
  public:
-  Joining(const JoinRequest& request, StorePtr store)
-      : request_(request), store_(std::move(store)), start_(Clock::now()) {}
+  Joining(JoinRequest request, StorePtr store)
+      : request_(std::move(request)), store_(std::move(store)), start_(Clock::now()) {}
 
   /// Returns when all ranks have joined and agree.
   void run() {
@@ -220,7 +256,7 @@ class Joining {
     std::this_thread::sleep_for(kPoll);
   }
 
-  const JoinRequest& request_;
+  const JoinRequest request_;
   StorePtr store_;
   Clock::time_point start_;
   int reports_ = 0;
@@ -249,33 +285,56 @@ JoinRequest join_request(const RankInfo& rank, const std::optional<LauncherChann
   return request;
 }
 
+namespace {
+
+/// Meets the other ranks in the store.
+void meet(const JoinRequest& request, const StorePtr& store, const RankHost& own,
+          const std::shared_ptr<LostRanks>& ranks) {
+  const auto limit = milliseconds(request.join_timeout) +
+                     std::chrono::duration_cast<std::chrono::milliseconds>(kLonger + kPatience);
+  try {
+    const auto met = call_within(limit, [request, store, own, ranks] {
+      ranks->publish(own);
+      Joining(request, store).run();
+      ranks->learn_main_host();
+      return true;
+    });
+    if (!met) refuse_stranger(request);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    throw Error(ExitCode::kRank, text("rank {} lost rank 0 before training", request.rank),
+                "see the log of rank 0");
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Communicator> join(const JoinRequest& request) {
-  // Silences c10d's warnings, such as on addresses without a name.
-  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
+  // c10d's errors are reported once, in this program's form; after a failure also those of a call
+  // that was left to its thread. Warnings, such as on addresses without a name, stay silent.
+  constexpr int kError = 2, kFatal = 3;
+  const int level = FLAGS_caffe2_log_level;
+  FLAGS_caffe2_log_level = std::max(level, kFatal);
   const StorePtr base = open_store(request);
   const auto store = [&](const char* name) {
     return c10::make_intrusive<c10d::PrefixStore>("accel-run/" + request.group + "/" + name, base);
   };
-  try {
-    Joining(request, store("meeting")).run();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    const std::string why = error.what();
-    throw Error(ExitCode::kRank,
-                text("rank {} lost rank 0 before training: {}", request.rank,
-                     why.substr(0, why.find('\n'))),
-                "see the log of rank 0");
-  }
   GroupOptions options;
   options.rank = request.rank;
   options.world = request.world;
   options.global_rank = request.rank;
   options.timeout = request.timeout;
   options.watch = request.watch;
+  options.step = request.step;
   options.host = own_address(request.address, request.port);
   options.device_backend = request.device_backend;
+  const auto lost = std::make_shared<LostRanks>(store("ranks"), request.rank, request.world,
+                                                !request.external_store);
+  meet(request, store("meeting"), {host_name(), options.host}, lost);
+  options.lost_ranks = lost;
   std::unique_ptr<Communicator> group = make_c10d_group(store("group"), options);
+  FLAGS_caffe2_log_level = std::max(level, kError);
   return request.checked ? make_checked(std::move(group)) : std::move(group);
 }
 

@@ -29,9 +29,10 @@ struct JoinRequest {
   std::string build;             ///< must be the same on all ranks
   bool checked = false;          ///< make_checked()
   std::function<void(const std::string&)> report_waiting =
-      {};                            ///< called with a line every 5 s of waiting
-  RankWatch* watch = nullptr;        ///< outlives the group; may be null
-  BackendMaker device_backend = {};  ///< for tensors on devices; null: CPU only
+      {};                              ///< called with a line every 5 s of waiting
+  RankWatch* watch = nullptr;          ///< outlives the group; may be null
+  std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
+  BackendMaker device_backend = {};    ///< for tensors on devices; null: CPU only
 };
 
 /// The request of a rank that accel-run's launcher (`channel`), torchrun, mpirun or srun has
@@ -42,7 +43,7 @@ JoinRequest join_request(const RankInfo& rank, const std::optional<LauncherChann
 
 /// Joins the other ranks; returns when all have joined with the same run. Throws Error: kTimeout
 /// with the missing ranks, kRecipe when ranks differ in number of ranks, recipe or build, or two
-/// processes have the same rank.
+/// processes have the same rank. Rank 0's machine is awaited for `join_timeout`.
 std::unique_ptr<Communicator> join(const JoinRequest& request);
 
 }  // namespace accel

@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 constexpr auto kLoopbackAddress = "127.0.0.1";
+constexpr auto kProgram = "('accel-run')";  // as port_owner() prints it
 
 std::string endpoint_text(const std::string& address, int64_t port) {
   return text("'{}' port {}", address, port);
@@ -76,6 +77,18 @@ std::string by_owner(int64_t port) {
 
 [[noreturn]] void cannot_listen(const std::string& endpoint, int error) {
   throw Error(ExitCode::kOther, text("cannot listen at {}: {}", endpoint, std::strerror(error)));
+}
+
+[[noreturn]] void refuse_used_port(int64_t port) {
+  const std::string owner = port_owner(port);
+  if (owner.find(kProgram) != owner.npos) {
+    throw Error(ExitCode::kRecipe,
+                text("another accel-run is machine 0 at 'main_process_port' {}: {}", port, owner),
+                "set another 'accelerator.machine_rank' on each machine; for two runs, give each "
+                "its own port");
+  }
+  throw Error(ExitCode::kRecipe, text("'main_process_port' {} is in use{}", port, by_owner(port)),
+              "stop that process, or give all machines another port");
 }
 
 void warn_of_port(int64_t port, int error, int64_t used) {
@@ -133,13 +146,13 @@ Rendezvous rendezvous_as_main_machine(const std::string& address, int64_t port) 
   const int error = errno;
   if (rendezvous.listener) return rendezvous;
   if (error == EADDRNOTAVAIL) {
-    throw Error(ExitCode::kRecipe,
-                text("'main_process_ip' is '{}', which is not an address of this machine", address),
-                "'machine_rank' is 0 only on the machine with that address");
+    throw Error(
+        ExitCode::kRecipe,
+        text("'main_process_ip' is '{}', which is not an address of this machine", address),
+        "set 'accelerator.machine_rank' here: it is 0 only on the machine with that address");
   }
   if (error == EADDRINUSE) {
-    throw Error(ExitCode::kRecipe, text("'main_process_port' {} is in use{}", port, by_owner(port)),
-                "stop that process, or give all machines another port");
+    refuse_used_port(port);
   }
   cannot_listen(endpoint_text(address, port), error);
 }

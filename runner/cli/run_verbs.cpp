@@ -213,6 +213,7 @@ ExitCode train(RunOrder order, const RecipeArguments& arguments, RankSession& se
   LoadedRecipe& recipe = order.recipe;
   World world = session.world(recipe.options, recipe.resolved);
   world.has_checkpoint = has_checkpoint(recipe.options, order.request);
+  world.allowed = order.request.allowed;
   const auto job = build_training_job(std::move(recipe), world);
   return run_training_job(*job, std::move(order.request));
 }

@@ -113,7 +113,11 @@ void Fault::act() const noexcept {
 class BoardWatch final : public RankWatch {
  public:
   BoardWatch(BoardWriter& board, std::optional<Fault> fault) : board_(board), fault_(fault) {}
-  void step(int64_t step) noexcept override { board_.step(step); }
+  void step(int64_t step) noexcept override {
+    board_.step(step);
+    step_ = step;
+  }
+  int64_t current_step() const { return step_; }
   void phase(const char* name) noexcept override { board_.phase(name); }
   void entered(const char* collective, int64_t sequence) noexcept override {
     board_.enter(collective, sequence);
@@ -128,6 +132,7 @@ class BoardWatch final : public RankWatch {
  private:
   BoardWriter& board_;
   std::optional<Fault> fault_;
+  int64_t step_ = 0;
   int64_t sequence_ = 0;
 };
 
@@ -222,6 +227,7 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;
     request.report_waiting = &say;
     request.watch = connection.watch.get();
+    request.step = [watch = connection.watch.get()] { return watch->current_step(); };
     if (world.device.is_cuda()) request.device_backend = nccl_backend(world.device.index());
     connection.board.enter("join", 0);
     connection.group = join(request);

@@ -101,7 +101,7 @@ def main():
         report.check("the numbers are the same", lines == exact)
         report.check("what the server is to get is kept", kept == list(range(1, steps + 1)), f"{len(kept)} lines")
         # It has ten seconds at the end; the rest is for a busy machine.
-        report.check("the run does not wait for it", after < 15, f"{after:.1f} s")
+        report.check("the run does not wait for it", after < 120, f"{after:.1f} s")
     return 1 if report.failed else 0
 
 

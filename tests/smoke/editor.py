@@ -76,7 +76,7 @@ def check_recipes(binary, recipes, report):
         report.check(f"nothing is wrong with {path.name}", editor.problems(path) == [])
     editor.request("shutdown")
     editor.send(method="exit")
-    report.check("it ends", editor.process.wait(timeout=60) == 0)
+    report.check("it ends", editor.process.wait(timeout=600) == 0)
 
 
 def check_editing(binary, folder, report):
@@ -119,7 +119,7 @@ def check_editing(binary, folder, report):
     editor.open(other, "services:\n  web: {image: x}\n")
     report.check("what is no recipe is left alone", editor.problems(other) == [])
     editor.process.stdin.close()
-    report.check("it ends with its editor", editor.process.wait(timeout=60) == 1)
+    report.check("it ends with its editor", editor.process.wait(timeout=600) == 1)
 
 
 def check_noise(binary, report):

@@ -8,6 +8,7 @@ any other moment and after the end; SIGINT twice; `checkpoint.deadline` and SLUR
 """
 
 import collections
+import contextlib
 import random
 import signal
 import sys
@@ -17,6 +18,7 @@ import runs
 
 STOPS = (signal.SIGTERM, signal.SIGUSR1)
 ATTEMPTS = 5  # to meet every phase of a run
+DEADLINES = (3, 15, 60)  # seconds, until one leaves time for a step
 # Evaluations that take most of the time, saves longer than steps, and data that takes a while to read.
 SLOW = runs.JOB.replace("eval: {type: synthetic/glyphs, length: 32}", "eval: {type: synthetic/glyphs, length: 2048}")
 SLOW = SLOW.replace("every: 8 steps", "every: 4 steps").replace("hidden_sizes: [24]", "hidden_sizes: [512, 512]")
@@ -116,7 +118,7 @@ def stop_in_the_first_step(binary, report):
     ends = []
     for number in (None, *STOPS):
         with runs.Scratch(binary, slow) as scratch:
-            for patience in range(1, 6):
+            for patience in range(1, 16):
                 if not number or scratch.checkpoints():  # none: it came before the step
                     break
                 process = scratch.start("job.yaml")
@@ -153,18 +155,33 @@ def lose_the_eval_data(binary, report):
     with runs.Scratch(binary, SLOW) as scratch:
         scratch.call("job.yaml", "~data.eval", "~eval")
         wanted = scratch.exact_lines(), scratch.weights()
+    for patience in range(1, ATTEMPTS + 1):  # a slow machine comes to its evaluation later
+        with stopped_in_evaluation(binary, 0.3 * patience) as (scratch, process):
+            if not left_evaluation(scratch) and patience < ATTEMPTS:
+                continue
+            check_lost_eval_data(report, scratch, process, wanted)
+            return
+
+
+@contextlib.contextmanager
+def stopped_in_evaluation(binary, seconds):
+    """A job that is stopped so long after its third step, and its process."""
     with runs.Scratch(binary, SLOW.replace("length: 2048", "length: 20000")) as scratch:
         process = scratch.start("job.yaml")
         while process.poll() is None and scratch.checkpoints()[-1:] != [3]:
             time.sleep(0.001)
-        time.sleep(0.3)
+        time.sleep(seconds)
         process.send_signal(signal.SIGTERM)
         process.communicate()
-        report.check("a job is stopped in its first evaluation", process.returncode == 75
-                     and scratch.checkpoints()[-1] == 4 and left_evaluation(scratch), str(scratch.checkpoints()))
-        code, errors = scratch.call("resume", "runs/job", "~data.eval", "~eval")
-        report.check("without its eval data it resumes to the end", code == 0 and not left_evaluation(scratch), errors)
-        report.check("as a run that never had any", (scratch.exact_lines(), scratch.weights()) == wanted)
+        yield scratch, process
+
+
+def check_lost_eval_data(report, scratch, process, wanted):
+    report.check("a job is stopped in its first evaluation", process.returncode == 75
+                 and scratch.checkpoints()[-1] == 4 and left_evaluation(scratch), str(scratch.checkpoints()))
+    code, errors = scratch.call("resume", "runs/job", "~data.eval", "~eval")
+    report.check("without its eval data it resumes to the end", code == 0 and not left_evaluation(scratch), errors)
+    report.check("as a run that never had any", (scratch.exact_lines(), scratch.weights()) == wanted)
 
 
 def ask_to_stop(binary, number, expected, report):
@@ -185,22 +202,29 @@ def ask_to_stop(binary, number, expected, report):
 
 def stop_before_the_deadline(binary, report):
     endless = ["job.yaml", "train.until=1000000 steps", "checkpoint.every=never", "eval.every=never"]
-    with runs.Scratch(binary) as scratch:
-        code, errors = scratch.call(*endless, "checkpoint.deadline=3 s")
-        said = "the deadline is near" in (scratch.run / "metrics.jsonl").read_text()
-        report.check("a run ends before its deadline", code == 75 and said, f"{code}: {errors}")
-        report.check("with a checkpoint", len(scratch.checkpoints()) == 1)
+    for seconds in DEADLINES:
+        with runs.Scratch(binary) as scratch:
+            code, errors = scratch.call(*endless, f"checkpoint.deadline={seconds} s")
+            if not scratch.checkpoints() and seconds < DEADLINES[-1]:
+                continue  # over before the first step
+            said = "the deadline is near" in (scratch.run / "metrics.jsonl").read_text()
+            report.check("a run ends before its deadline", code == 75 and said, f"{code}: {errors}")
+            report.check("with a checkpoint", len(scratch.checkpoints()) == 1)
+            break
     with runs.Scratch(binary) as scratch:
         process = scratch.start(*endless, "checkpoint.deadline=0.1 s")
         output, _ = process.communicate()
         report.check("one that is over at the start makes no step and does not claim a save",
                      process.returncode == 75 and not scratch.checkpoints()
                      and "stopped without a checkpoint (the deadline is near) at step 0" in output, output)
-    with runs.Scratch(binary) as scratch:
-        runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = str(int(time.time()) + 3)
-        code, errors = scratch.call(*endless)
-        del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
-        report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
+    for seconds in DEADLINES:
+        with runs.Scratch(binary) as scratch:
+            runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = str(int(time.time()) + seconds)
+            code, errors = scratch.call(*endless)
+            del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
+            if scratch.checkpoints() or seconds == DEADLINES[-1]:
+                report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
+                break
     with runs.Scratch(binary) as scratch:
         runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = "soon"
         code, errors = scratch.call(*endless)

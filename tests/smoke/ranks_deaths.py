@@ -59,7 +59,7 @@ class Death:
         while rank_runs.state_of(self.pid) not in ("", "Z", "X"):
             time.sleep(0.0005)
         died = time.monotonic()
-        while process.poll() is None and time.monotonic() < died + 30:
+        while process.poll() is None and time.monotonic() < died + 120:
             time.sleep(0.0005)
         self.left = scratch.wait_until_gone(5)
         self.seconds = time.monotonic() - died

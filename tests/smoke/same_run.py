@@ -45,7 +45,7 @@ def check_interrupted(scratch, report):
     while not list(temporary.glob("*/straight/metrics.jsonl")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    text = process.communicate(timeout=60)[0].decode()
+    text = process.communicate(timeout=600)[0].decode()
     report.check("Ctrl-C leaves nothing behind", process.returncode == 1 and "interrupted" in text
                  and not list(temporary.iterdir()), f"{process.returncode} {text}")
 
@@ -91,7 +91,7 @@ def check_smoke(scratch, report):
     while not list(temporary.glob("*/straight/metrics.jsonl")):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    errors = process.communicate(timeout=60)[1]
+    errors = process.communicate(timeout=600)[1]
     report.check("a signal ends smoke", (process.returncode, errors) == (75, "error: stopped by signal 15\n")
                  and not list(temporary.iterdir()), f"{process.returncode} {errors}")
 

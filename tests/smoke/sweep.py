@@ -178,7 +178,7 @@ def check_missed(scratch):
 
 
 def wait_for(condition, what):
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not condition():
         check(time.monotonic() < end, f"no {what}")
         time.sleep(0.01)

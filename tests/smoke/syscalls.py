@@ -27,6 +27,8 @@ SYSCALLS = ("openat", "read", "pread64", "write", "pwrite64", "fsync", "close", 
             "unlink", "unlinkat", "rmdir", "flock", "statfs", "getdents64", "mmap")
 MISHAPS = {name: f"error={name}" for name in ("ENOSPC", "EIO", "EDQUOT", "EROFS", "EMFILE", "EINTR")}
 MISHAPS["SIGKILL"] = "signal=SIGKILL"
+# The name of a file that is written before it is renamed has the process id: strace cannot find it in another run.
+OF_ONE_PROCESS = re.compile(r"\.\d+\.new$")
 # In training's way, so that calls come in the same order each time.
 RECIPE = runs.JOB.replace("until: 24 steps", "until: 3 steps").replace("keep:", "async: false, keep:")
 
@@ -50,7 +52,7 @@ def calls_of(scratch):
         thread, _, text = line.partition(" ")
         call = re.match(r"\s*(\w+)\(", text)
         path = re.search(f'[<"]({scratch.run}[^>"]*)[>"]', text)
-        if call and path:
+        if call and path and not OF_ONE_PROCESS.search(path[1]):
             numbers[thread, call[1], path[1]] += 1
             found.append((call[1], path[1], numbers[thread, call[1], path[1]],
                           text.strip().replace(str(scratch.path), "")[:90]))

@@ -159,7 +159,7 @@ class Screen:
 
     def read_until(self, done):
         """What was shown, once `done` holds of it, or after a minute."""
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 600
         while not done(self.text) and time.monotonic() < limit:
             if select.select([self.terminal], [], [], 0.2)[0]:
                 try:
@@ -243,7 +243,7 @@ def offered(scratch, shell, line):
 def check_completion(scratch, report):
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run([scratch.binary, "completion", shell], text=True, capture_output=True,
-                              timeout=60)
+                              timeout=600)
         (scratch.path / f"script.{shell}").write_text(done.stdout)
         if not shutil.which(shell):
             print(f"skipped {shell}, which is not installed")

@@ -106,7 +106,7 @@ def check_client(binary, folder, report):
         print("skipped the client, there is no Node.js")
         return
     script = pathlib.Path(__file__).with_name("vscode_client.js")
-    done = subprocess.run([node, script, EXTENSION, binary, folder], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([node, script, EXTENSION, binary, folder], capture_output=True, text=True, timeout=600,
                           check=False)
     print(done.stdout, end="")
     report.check("the client talks to the language server", done.returncode == 0, done.stdout + done.stderr)

@@ -13,6 +13,7 @@
 #include "train/job/build_optimizers.h"
 #include "train/job/build_strategy.h"
 #include "train/job/model_fit.h"
+#include "train/job/same_inputs.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/phased_schedule.h"
 
@@ -196,10 +197,12 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   use_kernels(job->recipe.accelerator.kernels);
   set_threads(threads_of(job->recipe.accelerator, world.local_world));
   set_deterministic(job->recipe.train.deterministic);
-  build_data(*job);
-  plan_length(*job);
-  check_profiled(*job);
-  build_models(*job, registry);
+  read_same_inputs(*job, world.allowed, [&] {
+    build_data(*job);
+    plan_length(*job);
+    check_profiled(*job);
+    build_models(*job, registry);
+  });
   check_task_fits(*job);
   check_eval_data_fits(*job);
   prepare_training(*job);

@@ -40,7 +40,8 @@ struct World {
   int64_t local_world = 1;       ///< ranks on this machine, sharing its cores
   at::Device device = at::kCPU;  ///< of this process
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
-  bool has_checkpoint = false;  ///< this process resumes from one or fails
+  bool has_checkpoint = false;            ///< this process resumes from one or fails
+  std::vector<std::string> allowed = {};  ///< recipe keys whose files may differ between ranks
 };
 
 /// An optimizer with its parameters and their strategy.

@@ -4,13 +4,17 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "checkpoint/file_names.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "core/base/log.h"
+#include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/flat_values.h"
+#include "data/datasets/fingerprint.h"
 #include "parallel/operations.h"
 #include "track/git_state.h"
 #include "train/control/run_control.h"
@@ -292,16 +296,38 @@ void check_refused(const std::string& text) {
               text.substr(message, hint - 1 - message), text.substr(hint));
 }
 
+/// Digest of a checkpoint as this machine reads it: of its manifest, which has the checksums of all
+/// files, or of the names and sizes of another program's files.
+std::string checkpoint_digest(const std::string& path) {
+  const fs::path manifest = fs::path(path) / kManifestFile;
+  if (fs::exists(manifest)) return Fingerprint().add_content(map_file(manifest).view).text();
+  std::map<std::string, int64_t> sizes;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    const bool file = entry.is_regular_file();
+    sizes[entry.path().filename()] = file ? static_cast<int64_t>(entry.file_size()) : 0;
+  }
+  Fingerprint digest;
+  for (const auto& [name, size] : sizes) digest.add(name).add(size);
+  return digest.text();
+}
+
 /// The other ranks restore rank 0's checkpoint, or throw its error.
 void follow(Job& job, const RunRequest& request, OpenRun& run) {
-  const std::string path = broadcast_text(*job.mesh.world, "");
-  check_refused(path);
-  if (path.empty()) return;
+  const std::string received = broadcast_text(*job.mesh.world, "");
+  check_refused(received);
+  if (received.empty()) return;
+  const size_t end = received.find('/');  // paths are absolute
+  const std::string digest = received.substr(0, end), path = received.substr(end);
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     throw CheckpointError(
         text("rank {} cannot read '{}', from which rank 0 resumes", job.rank, path),
         "put the run folder on a file system that all machines share");
+  }
+  if (checkpoint_digest(path) != digest) {
+    throw CheckpointError(text("rank {} has another '{}' than rank 0", job.rank, path),
+                          "put the run folder on a file system that all machines share, or give "
+                          "all machines the same checkpoint");
   }
   restore_from(job, request, read_given(job, request, path, run.store), run);
 }
@@ -319,8 +345,9 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     broadcast_text(*job.mesh.world, refusal_text(error));
     throw;
   }
-  const std::string& from = run.resumed_from;
-  broadcast_text(*job.mesh.world, from.empty() ? "" : fs::absolute(from).string());
+  std::string from = run.resumed_from;
+  if (!from.empty()) from = fs::absolute(from).string();
+  broadcast_text(*job.mesh.world, from.empty() ? "" : checkpoint_digest(from) + from);
 }
 
 /// Opens the run on all ranks with the same state. Only rank 0 writes.

@@ -7,6 +7,7 @@
 #include "core/api/input_path.h"
 #include "core/base/text.h"
 #include "data/datasets/downloaded_set.h"
+#include "train/recipe/option_walk.h"
 
 namespace accel {
 namespace {
@@ -67,53 +68,20 @@ std::string train_hint(const std::string& path) {
   return text("to make one: accel-run tokenizer train TEXT.txt --out {}", path);
 }
 
-class InputFinder {
+class InputFinder final : public OptionWalk {
  public:
-  explicit InputFinder(const Registry& registry) : registry_(registry) {}
+  using OptionWalk::OptionWalk;
 
   std::vector<MissingInput> take() { return std::move(found_); }
 
-  void look_into(const Node& section, const std::vector<FieldInfo>& fields) {
-    for (const FieldInfo& field : fields) {
-      const Node::Entry* entry = section.find(field.name);
-      if (!entry) continue;
-      if (!field.kind.empty()) {
-        look_at_components(entry->node, field.kind);
-      } else if (!field.fields.empty()) {
-        look_into(entry->node, field.fields);
-      } else {
-        look_at_value(entry->node, field);
-      }
-    }
-  }
-
-  void look_at_components(const Node& node, const std::string& kind) {
-    if (!node.list()) return look_at_component(node, kind);
-    for (const Node& item : *node.list()) look_at_component(item, kind);
-  }
-
  private:
-  void look_at_component(const Node& node, const std::string& kind) {
-    const Node::Entry* entry = node.find("type");
-    const Node& type = entry ? entry->node : node;
-    if (!type.scalar()) return;
-    for (const CatalogIndex* catalog : registry_.all()) {
-      const auto found = catalog->items().find(type.scalar()->text);
-      if (catalog->kind() != kind || found == catalog->items().end()) continue;
-      const std::string around = std::exchange(component_, found->first);
-      look_into(node, found->second.fields);
-      component_ = around;
-      look_for_download(node, type, found->second);
-    }
-  }
-
-  void look_at_value(const Node& value, const FieldInfo& field) {
+  void option(const Node& value, const FieldInfo& field) override {
     const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
     const bool is_file = field.type == Codec<InputFile>::name();
     if (!value.scalar() || (can_be_auto && value.scalar()->text == "auto")) return;
     if (!can_be_auto && !is_file && field.type != Codec<InputPath>::name()) return;
     Diagnostics ignored;  // reported when the recipe is read
-    Reading reading{ignored, registry_};
+    Reading reading{ignored, registry()};
     const auto path = Codec<InputPath>::read(value, field.name, reading);
     if (!path || path->text.empty()) return;
     std::error_code error;
@@ -126,12 +94,12 @@ class InputFinder {
       found_.push_back({field.name, value.where, start + "which does not exist", std::move(hint)});
     } else if (is_file && fs::is_directory(path->text, error)) {
       found_.push_back({field.name, value.where, start + "which is a folder, not a file",
-                        file_in(path->text, component_)});
+                        file_in(path->text, component_name())});
     }
   }
 
   /// For a component whose path is `auto`: the folder of its downloaded data set.
-  void look_for_download(const Node& node, const Node& type, const ComponentInfo& info) {
+  void component(const Node& node, const Node& type, const ComponentInfo& info) override {
     for (const FieldInfo& field : info.fields) {
       if (field.type != Codec<Auto<InputPath>>::name()) continue;
       const Node::Entry* entry = node.find(field.name);
@@ -147,8 +115,6 @@ class InputFinder {
     }
   }
 
-  const Registry& registry_;
-  std::string component_;  ///< the one under inspection
   std::vector<MissingInput> found_;
 };
 
@@ -157,14 +123,14 @@ class InputFinder {
 std::vector<MissingInput> missing_inputs(const Node& component, const std::string& kind,
                                          const Registry& registry) {
   InputFinder finder(registry);
-  finder.look_at_components(component, kind);
+  finder.visit_components(component, kind);
   return finder.take();
 }
 
 void report_missing_inputs(const Node& recipe, const std::vector<FieldInfo>& sections,
                            Reading& reading) {
   InputFinder finder(reading.registry);
-  finder.look_into(recipe, sections);
+  finder.visit_section(recipe, sections);
   for (const MissingInput& each : finder.take()) {
     reading.problems.error(each.where, each.message, each.hint);
   }

@@ -83,8 +83,39 @@ TEST(JoinTest, APortInUseIsAnErrorOfRank0) {
 TEST(JoinTest, WithoutRank0NoOtherRankJoins) {
   const Listener closed;
   close(closed.fd);
-  EXPECT_EQ(join_error(1, closed.port),
-            text("6 rank 1 cannot reach rank 0 at 127.0.0.1:{}", closed.port));
+  EXPECT_EQ(
+      join_error(1, closed.port),
+      text("6 no connection to '127.0.0.1' port {} within 1 s: Connection refused", closed.port));
+}
+
+TEST(JoinTest, AListenerThatDoesNotAnswerIsRefused) {
+  const Listener silent;
+  EXPECT_EQ(join_error(1, silent.port),
+            text("6 rank 1 is connected to 127.0.0.1:{}, which does not answer as rank 0 of "
+                 "accel-run does",
+                 silent.port));
+  close(silent.fd);
+}
+
+TEST(JoinTest, AnotherProtocolIsRefusedInTheSameWords) {
+  const Listener other;
+  std::jthread server([&] {
+    while (true) {
+      const int client = accept(other.fd, nullptr, nullptr);
+      if (client < 0) return;
+      const std::string reply = "HTTP/1.1 400 Bad Request\r\n\r\n";
+      (void)!write(client, reply.data(), reply.size());
+      close(client);
+    }
+  });
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(join_error(1, other.port),
+            text("6 rank 1 is connected to 127.0.0.1:{}, which does not answer as rank 0 of "
+                 "accel-run does",
+                 other.port));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  shutdown(other.fd, SHUT_RDWR);
+  close(other.fd);
 }
 
 TEST(JoinTest, WhoIsWaitedForIsSaidMeanwhile) {

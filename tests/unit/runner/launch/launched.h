@@ -87,10 +87,10 @@ class Launched {
     return found;
   }
 
-  /// Waits until so many are left, at most 20 seconds; returns how many are.
+  /// Waits until so many are left, at most two minutes; returns how many are.
   size_t wait_for_processes(size_t count) const {
     size_t found = 0;
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       found = processes().size();
       if (found == count) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -98,9 +98,9 @@ class Launched {
     return found;
   }
 
-  /// Waits until standard error has the text, at most 20 seconds.
+  /// Waits until standard error has the text, at most two minutes.
   bool wait_for(const std::string& text) const {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       if (err().find(text) != std::string::npos) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

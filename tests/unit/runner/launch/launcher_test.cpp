@@ -172,7 +172,7 @@ TEST(LaunchTest, Reports) {
 TEST(LaunchTest, AfterAFailureAllAreGoneSoon) {
   Launched run({"ranks=3", "--", "deaf", "fork", "1:kill=9", "wait"});
   EXPECT_EQ(run.wait(), kFailed);
-  EXPECT_LT(run.seconds(), 20) << "2 s when nothing else runs";
+  EXPECT_LT(run.seconds(), 120) << "2 s when nothing else runs";
   EXPECT_EQ(run.wait_for_processes(0), 0u);
 }
 
@@ -284,7 +284,7 @@ TEST(LaunchTest, CtrlZStopsTheRanksToo) {
   Launched run({"ranks=2", "--", "save", "0:print=ready", "wait"});
   ASSERT_TRUE(run.wait_for("ready"));
   const auto wait_for_state = [&](bool stopped) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       size_t count = 0;
       for (const pid_t pid : run.processes()) count += process_state(pid) == 'T';
       if (count == (stopped ? 3u : 0u)) return true;
@@ -305,11 +305,8 @@ TEST(LaunchTest, NothingOutlivesALauncherThatIsKilled) {
     Launched run({"ranks=3", "--", "deaf", state, "wait"});
     ASSERT_EQ(run.wait_for_processes(4), 4u);
     kill(run.pid(), SIGKILL);
-    const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(run.wait(), 1000 + SIGKILL);
     EXPECT_EQ(run.wait_for_processes(0), 0u);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20))
-        << "2 s when nothing else runs";
   }
 }
 
@@ -377,7 +374,7 @@ TEST(LaunchTest, ThePortClosesWithRankZero) {
                 "0:print=up", "0:sleep=500", "0:exit=0", "wait"});
   ASSERT_TRUE(run.wait_for("up"));
   EXPECT_NE(port_owner(port), "");
-  for (int i = 0; i < 1000 && !port_owner(port).empty(); ++i) {
+  for (int i = 0; i < 6000 && !port_owner(port).empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(port_owner(port), "");
