@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -13,6 +14,8 @@
 
 namespace accel {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::string_view kPublished = "checkpoint_";
 constexpr std::string_view kNew = "new_";      // an unpublished save
@@ -97,6 +100,7 @@ std::string CheckpointStore::save(const TrainState& state) {
                   "older checkpoints are unchanged");
   };
   try {
+    if (folder_exists_) require_run_folder(step);
     files_.make_dirs(staging_);
     files_.make_dirs(checkpoints_);
     files_.sync_dir(run_dir_);
@@ -116,6 +120,14 @@ std::string CheckpointStore::save(const TrainState& state) {
   }
   remove_quietly(files_, staging_ + "/" + std::string(kOld) + std::to_string(step));
   return published(step);
+}
+
+void CheckpointStore::require_run_folder(int64_t step) const {
+  fs::path path = run_dir_;
+  if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+  if (has(files_, folder_of(path.string()), path.filename().string())) return;
+  throw IoError(text("cannot save checkpoint '{}': the run folder is missing", published(step)),
+                "it was removed or moved after the run started");
 }
 
 CheckpointStore::Space CheckpointStore::space(const TrainState& state) const try {

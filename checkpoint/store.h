@@ -35,6 +35,9 @@ class CheckpointStore {
   /// whose replacement was interrupted. Call once at start. Throws IoError.
   void recover();
 
+  /// The run folder exists: from now on, a save fails when it is missing instead of creating it.
+  void keep_to_run_folder() { folder_exists_ = true; }
+
   /// Writes and publishes a checkpoint; returns its folder. Replaces one of the same step. After an
   /// IoError (exit 7) older checkpoints are unchanged.
   std::string save(const TrainState& state);
@@ -71,6 +74,7 @@ class CheckpointStore {
   void retain(const KeepPolicy& policy, int64_t newest = std::numeric_limits<int64_t>::max());
 
  private:
+  void require_run_folder(int64_t step) const;
   std::string published(int64_t step) const;
   void publish(const std::string& staged, int64_t step);
   void discard(const std::string& path, int64_t step);
@@ -79,6 +83,7 @@ class CheckpointStore {
   std::string run_dir_;
   std::string staging_;
   std::string checkpoints_;
+  bool folder_exists_ = false;
 };
 
 }  // namespace accel

@@ -12,6 +12,7 @@
 #include "formats/archive/zip.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -35,6 +36,9 @@ std::pair<std::string, std::string> title_and_series(const std::string& name) {
   const bool split = first == "train" || first == "eval" || first == "test";
   return split ? std::pair(rest, first) : std::pair(first, rest);
 }
+
+constexpr std::string_view kOffline = "offline-";
+constexpr size_t kTaskIdLength = kOffline.size() + 32;
 
 class ClearmlTracker final : public Tracker {
  public:
@@ -61,8 +65,14 @@ class ClearmlTracker final : public Tracker {
         git_(context.git),
         dir_(options.dir.text.empty() ? context.run_dir + "/clearml" : options.dir.text) {
     if (options_.name.empty()) options_.name = context.run_name;
-    if (context.first_step > 0 && resume(context.ids)) return;
-    id_ = "offline-" + random_hex32();
+    const TrackedRun run = tracked_run(context, "task", kTaskIdLength);
+    id_ = run.id;
+    if (run.resumes && resume(context.ids)) return;
+    if (run.resumes) id_ = replacing_id(run, context.first_step);
+    if (!id_.starts_with(kOffline)) id_.insert(0, kOffline);
+    std::error_code error;  // reported by metrics_
+    // Of a process that was killed before its first checkpoint.
+    fs::remove_all(dir_ + '/' + id_, error);
     metrics_.create(metrics_path());
     log_.create(log_path());
     metrics_.flush(Flush::kReadable);
@@ -151,10 +161,7 @@ class ClearmlTracker final : public Tracker {
 
   /// Resumes the session of a checkpoint. False when its files are missing.
   bool resume(const TrackerIdMap& ids) {
-    for (const char* key : {"task", "metrics_bytes", "log_bytes"}) {
-      if (!ids.contains(key)) return false;
-    }
-    id_ = id_text(ids, "task");
+    if (!ids.contains("metrics_bytes") || !ids.contains("log_bytes")) return false;
     return metrics_.resume(metrics_path(), id_number(ids, "metrics_bytes")) &&
            log_.resume(log_path(), id_number(ids, "log_bytes"));
   }

@@ -9,6 +9,7 @@
 #include "formats/archive/zip.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -63,10 +64,15 @@ class CometTracker final : public Tracker {
   CometTracker(const CometOptions& options, const TrackerContext& context)
       : options_(options),
         dir_(options.dir.text.empty() ? context.run_dir + "/comet" : options.dir.text),
-        start_ms_(milliseconds_since_1970()) {
+        start_ms_(0) {
     if (options_.name.empty()) options_.name = context.run_name;
-    if (context.first_step > 0 && resume(context.ids)) return;
-    key_ = random_hex32();
+    const TrackedRun run = tracked_run(context, "key");
+    key_ = run.id;
+    if (run.resumes && resume(context.ids)) return;
+    if (run.resumes) key_ = replacing_id(run, context.first_step);
+    start_ms_ = run.start_ms;
+    std::error_code error;            // reported by file_
+    fs::remove_all(folder(), error);  // of a process that was killed before its first checkpoint
     file_.create(messages_path());
     file_.append(message("log_other", "\"key\":\"Name\",\"value\":" + json_text(options_.name)));
     if (!context.git.commit.empty()) file_.append(git_message(context.git));
@@ -141,8 +147,7 @@ class CometTracker final : public Tracker {
 
   /// Resumes the experiment of a checkpoint. False when its file is missing.
   bool resume(const TrackerIdMap& ids) {
-    if (!ids.contains("key") || !ids.contains("bytes") || !ids.contains("start_ms")) return false;
-    key_ = id_text(ids, "key");
+    if (!ids.contains("bytes") || !ids.contains("start_ms")) return false;
     start_ms_ = static_cast<int64_t>(id_number(ids, "start_ms"));
     return file_.resume(messages_path(), id_number(ids, "bytes"));
   }

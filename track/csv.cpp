@@ -17,6 +17,7 @@
 #include "core/recipe/registry.h"
 #include "formats/records/csv.h"
 #include "track/resumable_file.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -56,8 +57,9 @@ class CsvTracker final : public Tracker {
   CsvTracker(const CsvTrackerOptions& options, const TrackerContext& context)
       : path_(options.path.text.empty() ? context.run_dir + "/metrics.csv" : options.path.text) {
     check_existing_file();
-    // In the run's folder it is a table of the same run.
-    if (context.first_step == 0 && !options.path.text.empty()) back_up();
+    // In the run's folder, or opened before, it is a table of the same run.
+    const bool own = options.path.text.empty() || run_exists(context);
+    if (context.first_step == 0 && !own) back_up();
     constexpr int64_t kBeforeTheHeader = std::numeric_limits<int64_t>::min();
     rewind_lines(path_, context.first_step > 0 ? context.first_step : kBeforeTheHeader,
                  &step_of_csv_line);

@@ -134,7 +134,8 @@ class DvcliveTracker final : public Tracker {
   }
 
   void write_latest() {
-    write_file_with_folder(dir_ + "/metrics.json", latest_.dump(4) + '\n');
+    // Without making the folder again, which may have been removed.
+    write_file_atomically(dir_ + "/metrics.json", latest_.dump(4) + '\n');
     stale_ = false;
   }
 

@@ -15,6 +15,7 @@
 #include "track/mlflow_sink.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -63,13 +64,7 @@ class MlflowFiles final : public MlflowSink {
       : folder_(std::move(folder)), run_(std::move(run)) {
     fs::create_directories(folder_ + "/.trash");
     experiment_ = find_experiment();
-    const TrackerIdMap& ids = context.ids;
-    run_id_ = id_text(ids, "run_id");
-    if (run_id_.empty() || context.first_step == 0 || !fs::is_directory(run_folder())) {
-      run_id_ = random_hex32();
-    } else if (ids.contains("start_ms")) {
-      run_.start_ms = static_cast<int64_t>(id_number(ids, "start_ms"));
-    }
+    open_run(context);
     for (const char* folder : {"/metrics", "/params", "/tags", "/artifacts"}) {
       fs::create_directories(run_folder() + folder);
     }
@@ -119,6 +114,20 @@ class MlflowFiles final : public MlflowSink {
 
  private:
   std::string run_folder() const { return folder_ + '/' + experiment_ + '/' + run_id_; }
+
+  void open_run(const TrackerContext& context) {
+    const TrackedRun run = tracked_run(context, "run_id");
+    run_id_ = run.id;
+    run_.start_ms = run.start_ms;
+    if (!run.resumes) {
+      fs::remove_all(run_folder());  // of a process that was killed before its first checkpoint
+    } else if (!fs::is_directory(run_folder())) {
+      run_id_ = replacing_id(run, context.first_step);
+      fs::remove_all(run_folder());
+    } else if (context.ids.contains("start_ms")) {
+      run_.start_ms = static_cast<int64_t>(id_number(context.ids, "start_ms"));
+    }
+  }
 
   /// For Python's float().
   static std::string python_number(double value) {

@@ -1,10 +1,6 @@
 // A run on an MLflow server: entries go to an outbox, and from there in batches to the server.
-#include <sys/file.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -18,12 +14,13 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/json_text.h"
-#include "core/base/owned_fd.h"
 #include "core/base/text.h"
+#include "track/exclusive_folder.h"
 #include "track/mlflow_sink.h"
 #include "track/outbox.h"
 #include "track/remote_tracker.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -250,30 +247,6 @@ constexpr size_t kMaxTexts = 100;
 constexpr size_t kMaxRequestBytes = 800000;
 constexpr std::string_view kProxied = "mlflow-artifacts:/";
 
-/// A folder for one tracker of this process: `folder`, or the first of `folder`-2, `folder`-3, ...
-/// that is not locked. Trackers that are created in the same order get the same folders on resume.
-class ExclusiveFolder {
- public:
-  /// Creates the folder. Throws IoError.
-  explicit ExclusiveFolder(const std::string& folder) {
-    for (int number = 1;; ++number) {
-      path_ = number == 1 ? folder : text("{}-{}", folder, number);
-      const std::string file = path_ + "/lock";
-      make_folder_of(file);
-      lock_ = open_fd(file, O_RDWR | O_CREAT);
-      if (!lock_) throw IoError(text("cannot open '{}': {}", file, std::strerror(errno)));
-      // A lock belongs to one open file, also within a process.
-      if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-    }
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  OwnedFd lock_;
-};
-
 class MlflowServer final : public MlflowSink, public RemoteTracker {
  public:
   MlflowServer(const MlflowServerAddress& address, const std::string& folder, MlflowRun run,
@@ -282,15 +255,14 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
         requests_(address),
         folder_(folder),
         run_(std::move(run)),
-        outbox_(folder_.path() + "/outbox.jsonl",
-                known_uid(context).empty() ? 0 : context.first_step, &step_of_line),
-        uid_(known_uid(context)) {
-    if (uid_.empty()) uid_ = random_hex32();
-    resumed_ = context.first_step > 0;
+        tracked_(tracked_run(context, "uid")),
+        outbox_(folder_.path() + "/outbox.jsonl", last_step(tracked_, context), &step_of_line) {
+    run_.start_ms = tracked_.start_ms;
+    const int64_t last = last_step(tracked_, context).value_or(0);
     outbox_.each([&](const std::string& line) {
       const MlflowEntry entry = mlflow_entry(line);
       if (entry == MlflowEntry::kParam) params_.insert(mlflow_text(line));
-      if (entry != MlflowEntry::kEnd && mlflow_step(line).value_or(0) > context.first_step) {
+      if (entry != MlflowEntry::kEnd && mlflow_step(line).value_or(0) > last) {
         seen_.insert(mlflow_identity(line));
       }
     });
@@ -328,7 +300,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
     outbox_.flush(Flush::kReadable);
   }
 
-  std::map<std::string, std::string> ids() const override { return {{"uid", uid_}}; }
+  std::map<std::string, std::string> ids() const override { return {{"uid", tracked_.id}}; }
   RemoteTracker* remote() override { return this; }
   bool pending() const override { return outbox_.ready(); }
 
@@ -339,9 +311,9 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
       case Stage::kCreateExperiment:
         return requests_.create_experiment(run_.experiment);
       case Stage::kFindRun:
-        return requests_.find_run(experiment_id_, uid_);
+        return requests_.find_run(experiment_id_, tracked_.id);
       case Stage::kCreateRun:
-        return requests_.create_run(experiment_id_, uid_, run_);
+        return requests_.create_run(experiment_id_, tracked_.id, run_);
       case Stage::kReopen:
         return requests_.update(run_id_, nullptr);
       case Stage::kLog:
@@ -372,9 +344,14 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
   }
 
  private:
-  static std::string known_uid(const TrackerContext& context) {
-    return context.first_step == 0 ? "" : id_text(context.ids, "uid");
+  /// The last step whose entries are kept; none where the outbox starts empty.
+  static std::optional<int64_t> last_step(const TrackedRun& run, const TrackerContext& context) {
+    constexpr int64_t kBeforeAll = -1;
+    if (run.resumes) return context.first_step;
+    return run.exists ? std::optional(kBeforeAll) : std::nullopt;
   }
+
+  bool may_have_ended() const { return tracked_.resumes || tracked_.exists; }
 
   /// A resumed run drops the recorded end.
   static std::optional<int64_t> step_of_line(std::string_view line) {
@@ -436,7 +413,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
       stage_ = Stage::kFindExperiment;
     } else if (stage_ == Stage::kFindRun && ok) {
       stage_ = response.run_id.empty() ? Stage::kCreateRun
-               : resumed_              ? Stage::kReopen
+               : may_have_ended()      ? Stage::kReopen
                                        : Stage::kLog;
     } else if (stage_ == Stage::kCreateRun && ok && !response.run_id.empty()) {
       stage_ = Stage::kLog;
@@ -473,9 +450,8 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
   MlflowRequests requests_;
   ExclusiveFolder folder_;
   MlflowRun run_;
+  TrackedRun tracked_;  ///< its id is a tag of the run on the server
   Outbox outbox_;
-  std::string uid_;  ///< tag of the run on the server
-  bool resumed_ = false;
   std::map<std::string, std::string> params_;
   std::multiset<std::string> seen_;
 

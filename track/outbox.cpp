@@ -25,15 +25,15 @@ uint64_t bytes_of(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-Outbox::Outbox(std::string path, int64_t first_step, const StepOfLine& step_of)
+Outbox::Outbox(std::string path, std::optional<int64_t> last_step, const StepOfLine& step_of)
     : path_(std::move(path)) {
   file_ = std::make_unique<AppendFile>(path_);  // creates the folder
   const std::string offsets = path_ + ".sent";
   offsets_ = open_fd(offsets, O_RDWR | O_CREAT);
   if (!offsets_) throw IoError(text("cannot open '{}': {}", offsets, std::strerror(errno)));
-  if (first_step > 0) load_offsets();
+  if (last_step) load_offsets();
   file_.reset();
-  rewind(first_step, step_of);
+  rewind(last_step, step_of);
   file_ = std::make_unique<AppendFile>(path_);
   save_offsets();
   count_unsent();
@@ -100,7 +100,7 @@ void Outbox::save_offsets() {
   }
 }
 
-void Outbox::rewind(int64_t first_step, const StepOfLine& step_of) {
+void Outbox::rewind(std::optional<int64_t> last_step, const StepOfLine& step_of) {
   std::vector<std::string> kept;
   uint64_t at = 0;
   bool all = true;
@@ -109,7 +109,7 @@ void Outbox::rewind(int64_t first_step, const StepOfLine& step_of) {
     const bool seen = at < attempted_;
     at += line.size() + 1;
     const std::optional<int64_t> step = in.eof() ? std::nullopt : step_of(line);  // eof: truncated
-    if (first_step > 0 && step && (seen || *step <= first_step)) {
+    if (last_step && step && (seen || *step <= *last_step)) {
       kept.push_back(line);
     } else {
       all = false;

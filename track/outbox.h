@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,8 @@ namespace accel {
 /// Attempted lines survive every resume unchanged, so that sending one again creates no duplicate.
 class Outbox {
  public:
-  /// Resumes after `first_step` steps: drops later lines that were never attempted. At 0 the file
-  /// starts empty.
-  Outbox(std::string path, int64_t first_step, const StepOfLine& step_of);
+  /// Drops lines after `last_step` that were never attempted. Without one the file starts empty.
+  Outbox(std::string path, std::optional<int64_t> last_step, const StepOfLine& step_of);
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
@@ -48,7 +48,7 @@ class Outbox {
  private:
   void load_offsets();
   void save_offsets();
-  void rewind(int64_t first_step, const StepOfLine& step_of);
+  void rewind(std::optional<int64_t> last_step, const StepOfLine& step_of);
   void count_unsent();
 
   std::string path_;

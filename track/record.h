@@ -73,6 +73,10 @@ class RunRecord {
   void flush() {
     if (file_) file_->flush();
   }
+  /// Drops the lines that are not flushed: the file belongs to another process now.
+  void abandon() {
+    [[maybe_unused]] const AppendFile* leaked = file_.release();  // its destructor would write
+  }
   /// As flush(), then fsync(): a checkpoint must not be newer than the record of its steps.
   void sync() {
     if (file_) file_->sync();

@@ -69,6 +69,8 @@ void MetricFiles::flush(Flush how) {
 
 void ResumableFile::create(const std::string& path) {
   bytes_ = 0;
+  std::error_code error;  // reported by the open
+  std::filesystem::remove(path, error);
   file_ = std::make_unique<AppendFile>(path);
 }
 

@@ -37,7 +37,7 @@ class MetricFiles {
 /// Failures are IoErrors.
 class ResumableFile {
  public:
-  /// Opens a new file.
+  /// Opens a new file; an existing one is replaced.
   void create(const std::string& path);
   /// Truncates the file to `bytes` and opens it. False when it is missing or shorter.
   bool resume(const std::string& path, uint64_t bytes);

@@ -17,6 +17,7 @@
 #include "formats/protobuf.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -126,7 +127,12 @@ class SwanlabTracker final : public Tracker {
       : options_(options),
         dir_(options.dir.text.empty() ? context.run_dir + "/swanlog" : options.dir.text) {
     if (options_.name.empty()) options_.name = context.run_name;
-    if (context.first_step == 0 || !resume(context.ids)) create();
+    constexpr size_t kIdLength = 8;
+    const TrackedRun run = tracked_run(context, "run_id", kIdLength);
+    id_ = run.id;
+    if (run.resumes && resume(context.ids)) return;
+    if (run.resumes) id_ = replacing_id(run, context.first_step);
+    create(static_cast<double>(run.start_ms) * 1e-3);
   }
 
   void config(const ConfigValues& values) override {
@@ -196,10 +202,7 @@ class SwanlabTracker final : public Tracker {
 
   /// Resumes the run of a checkpoint. False when its file is missing.
   bool resume(const TrackerIdMap& ids) {
-    for (const char* key : {"run_id", "folder"}) {
-      if (!ids.contains(key)) return false;
-    }
-    id_ = id_text(ids, "run_id");
+    if (!ids.contains("folder")) return false;
     folder_ = dir_ + '/' + id_text(ids, "folder");
     records_ = static_cast<int64_t>(id_number(ids, "records"));
     const uint64_t bytes = id_number(ids, "bytes");
@@ -208,11 +211,10 @@ class SwanlabTracker final : public Tracker {
     return true;
   }
 
-  void create() {
-    const double started = seconds_since_1970();
-    id_ = random_name(8, "abcdefghijklmnopqrstuvwxyz0123456789");
+  void create(double started) {
     folder_ = dir_ + "/run-" + dated_name(started, id_);
-    std::error_code error;  // reported by file_
+    std::error_code error;           // reported by file_
+    fs::remove_all(folder_, error);  // of a process that was killed before its first checkpoint
     fs::create_directories(folder_ + "/files", error);
     fs::create_directories(folder_ + "/debug", error);
     file_.create(log_path());

@@ -82,6 +82,18 @@ void TrackerThread::finish(RunStatus status) {
   }
 }
 
+void TrackerThread::abandon() {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.clear();
+    queued_bytes_ = 0;
+    done_.notify_all();
+  }
+  join(std::chrono::milliseconds(0));
+  // Their destructors would write what they have buffered.
+  for (Named& item : trackers_) [[maybe_unused]] const Tracker* leaked = item.tracker.release();
+}
+
 TrackerIds TrackerThread::ids() const {
   const std::lock_guard lock(mutex_);
   return ids_;

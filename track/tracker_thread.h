@@ -52,6 +52,8 @@ class TrackerThread {
   void drain();
   /// Ends all trackers; waits at most Limits::finish_timeout for servers.
   void finish(RunStatus status);
+  /// Ends without another call of a tracker, whose files belong to another process now.
+  void abandon();
   /// Tracker::ids() at the last drain(), in the order of the trackers.
   TrackerIds ids() const;
 

@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -116,13 +117,13 @@ class TrackioTracker final : public Tracker {
     std::error_code error;
     std::filesystem::create_directories(dir_, error);
     if (error) throw IoError(accel::text("cannot make the folder '{}': {}", dir_, error.message()));
-    if (context.first_step > 0) run_id_ = id_text(context.ids, "run_id");
-    if (run_id_.empty()) run_id_ = random_hex32();
+    const TrackedRun run = tracked_run(context, "run_id");
+    run_id_ = run.id;
     database_ = std::make_unique<TrackioDatabase>(dir_ + '/' + project_ + ".db");
     database_->run("PRAGMA journal_mode = WAL");
     database_->run(kTables);
     database_->run("DELETE FROM metrics WHERE run_id = ? AND step > CAST(? AS INTEGER)",
-                   {run_id_, std::to_string(context.first_step)});
+                   {run_id_, std::to_string(run.resumes ? context.first_step : -1)});
   }
 
   void config(const ConfigValues& values) override {

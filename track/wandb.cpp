@@ -16,6 +16,7 @@
 #include "formats/protobuf.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
@@ -196,6 +197,8 @@ Rule<std::string> wandb_project() {
           R"("pattern": "^[^/\\\\#?%:]{1,128}$")"};
 }
 
+constexpr size_t kWandbIdLength = 8;
+
 class WandbTracker final : public Tracker {
  public:
   static constexpr auto kName = "wandb";
@@ -235,7 +238,12 @@ class WandbTracker final : public Tracker {
     run_.tags = options.tags;
     run_.host = host_name();
     run_.git = context.git;
-    if (context.first_step == 0 || !resume(context.ids)) create(context.first_step);
+    const TrackedRun run = tracked_run(context, "run_id", kWandbIdLength);
+    run_.id = run.id;
+    run_.start_time = static_cast<double>(run.start_ms) * 1e-3;
+    if (run.resumes && resume(context.ids)) return;
+    if (run.resumes) run_.id = replacing_id(run, context.first_step);
+    create(context.first_step);
   }
 
   void config(const ConfigValues& values) override { append(wandb_config_record(values)); }
@@ -293,7 +301,6 @@ class WandbTracker final : public Tracker {
 
   /// Resumes the run of a checkpoint. False when its file is missing.
   bool resume(const TrackerIdMap& ids) {
-    run_.id = id_text(ids, "run_id");
     folder_ = dir_ + '/' + id_text(ids, "folder");
     records_ = static_cast<int64_t>(id_number(ids, "records"));
     if (records_ == 0 || !file_.resume(log_path(), id_number(ids, "bytes"))) return false;
@@ -304,11 +311,10 @@ class WandbTracker final : public Tracker {
   }
 
   void create(int64_t first_step) {
-    run_.id = random_name(8, "abcdefghijklmnopqrstuvwxyz0123456789");
-    run_.start_time = started_;
     run_.starting_step = first_step;
-    folder_ = dir_ + "/offline-run-" + dated_name(started_, run_.id);
-    std::error_code error;  // reported by file_
+    folder_ = dir_ + "/offline-run-" + dated_name(run_.start_time, run_.id);
+    std::error_code error;           // reported by file_
+    fs::remove_all(folder_, error);  // of a process that was killed before its first checkpoint
     fs::create_directories(folder_ + "/files", error);
     fs::create_directories(folder_ + "/logs", error);
     file_.create(log_path());

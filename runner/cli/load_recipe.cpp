@@ -6,6 +6,7 @@
 #include "compat/accelerate/config_file.h"
 #include "core/base/log.h"
 #include "core/recipe/deprecated_names.h"
+#include "core/recipe/run_name.h"
 #include "parallel/rendezvous/rank_info.h"
 #include "runner/plugin/described.h"
 #include "runner/plugin/plugin_set.h"
@@ -21,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string stem_of(const std::string& recipe) {
+std::string default_name(const std::string& recipe) {
   const size_t colon = recipe.starts_with("builtin:") ? recipe.find(':') + 1 : 0;
-  return fs::path(recipe.substr(colon)).stem().string();
+  return run_name_of(fs::path(recipe.substr(colon)).stem().string(), kLongestRunName);
 }
 
 /// Values of `${run.id}` and `${run.dir}`. The recipe may set the name, so it is known only after
@@ -166,7 +167,7 @@ enum class Inputs { kAnywhere, kOnThisMachine };
 LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, Inputs inputs) {
   const std::vector<FieldInfo> sections = RecipeOptions::schema().info();
   const DeprecatedNames names(sections, components());
-  RunReferences references{stem_of(arguments.path), run_dir};
+  RunReferences references{default_name(arguments.path), run_dir};
   ComposeRequest request = request_of(arguments, references);
   request.names = &names;
   Diagnostics of_layers;
@@ -218,7 +219,7 @@ LoadedRecipe load_runnable(const RecipeArguments& arguments, const std::string& 
 }
 
 Node merged_recipe(const RecipeArguments& arguments) {
-  RunReferences references{stem_of(arguments.path), {}};
+  RunReferences references{default_name(arguments.path), {}};
   Diagnostics problems;
   const DeprecatedNames names(RecipeOptions::schema().info(), components());
   ComposeRequest request = request_of(arguments, references);

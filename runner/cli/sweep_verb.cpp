@@ -158,14 +158,19 @@ class SweepRun {
            SweepJournal& journal)
       : context_(context), trials_(trials), progress_(progress), journal_(journal) {}
 
-  /// Whether the sweep finished.
+  /// Whether the sweep finished. Throws Error (kInUse).
   bool run() {
     while (true) {
       if (!stopping_) start_waiting();
-      if (running_.empty()) return !stopping_;
+      if (running_.empty()) break;
       wait();
       reap();
     }
+    if (in_use_.empty()) return !stopping_;
+    throw Error(ExitCode::kInUse,
+                text("the folder of {} is in use by another process: see '{}/logs/{}.log'", in_use_,
+                     context_.folder, in_use_),
+                "stop that process, then continue with the same command");
   }
 
  private:
@@ -215,6 +220,7 @@ class SweepRun {
       }
       const std::optional<StageResult> result = at->result();
       const std::string& name = trials_[at->trial()].name;
+      if (at->is_in_use()) in_use_ = name;
       at = running_.erase(at);
       if (!result || (result->failed && stopping_)) {
         say(text("{} stopped", name));
@@ -255,6 +261,7 @@ class SweepRun {
   LaunchSignals signals_;
   std::list<TrialProcess> running_;
   bool stopping_ = false;
+  std::string in_use_;  ///< a trial in whose folder another process trains
 };
 
 /// Writes a report on the best trials.

@@ -263,6 +263,7 @@ bool TrialProcess::ended() {
 std::optional<StageResult> TrialProcess::result() const {
   StageResult out{.trial = number_, .stage = stage_, .failed = true, .code = code_};
   const auto is = [&](ExitCode code) { return code_ == static_cast<int>(code); };
+  if (is_in_use()) return std::nullopt;
   if (!fs::exists(dir_ + "/metrics.jsonl")) {
     return is(ExitCode::kInterrupted) ? std::nullopt : std::optional(out);
   }

@@ -74,8 +74,10 @@ class TrialProcess {
   void stop() const { process_->send(SIGTERM); }
   /// Whether it has ended. Does not wait.
   bool ended();
+  /// Whether it has ended because another process trains in its folder.
+  bool is_in_use() const { return code_ == static_cast<int>(ExitCode::kInUse); }
   /// The result, from the exit code and the run's record; nothing when the trial was interrupted
-  /// and can be resumed. Valid once it has ended.
+  /// and can be resumed, or is in use. Valid once it has ended.
   std::optional<StageResult> result() const;
 
  private:

@@ -243,7 +243,10 @@ ControlAnswer wait_for_answer(const std::string& run, std::string command, const
     } catch (const Error&) {
       if (auto answer = take_answer(run, id)) return *answer;
       withdraw_command(run, id);
-      throw;
+      std::error_code none;
+      if (std::filesystem::exists(run, none)) throw;
+      throw IoError(text("the run folder '{}' was removed or moved before the run answered", run),
+                    "give the folder where it is now");
     }
   }
   const bool withdrawn = withdraw_command(run, id);

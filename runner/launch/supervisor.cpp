@@ -32,7 +32,8 @@ bool worth_a_restart(ExitCode code) {
 ExitCode Cause::code() const {
   if (kind != CauseKind::kEnded) return ExitCode::kTimeout;
   const bool of_house = !end.by_signal && end.number >= static_cast<int>(ExitCode::kOther) &&
-                        end.number <= static_cast<int>(ExitCode::kDiverged);
+                        (end.number <= static_cast<int>(ExitCode::kDiverged) ||
+                         end.number == static_cast<int>(ExitCode::kInUse));
   return of_house ? static_cast<ExitCode>(end.number) : ExitCode::kRank;
 }
 

@@ -363,6 +363,11 @@ double RunSummary::total_seconds() const {
 
 RunFollower::RunFollower(const std::string& run_dir) : path_(run_dir + "/metrics.jsonl") {
   if (!is_run_folder(run_dir)) {
+    struct stat facts = {};
+    if (::stat(path_.c_str(), &facts) != 0 && errno == EACCES) {
+      throw IoError(accel::text("cannot read '{}': {}", path_, std::strerror(EACCES)),
+                    "it belongs to another user, or to a folder of one");
+    }
     throw Error(ExitCode::kRecipe,
                 accel::text("'{}' is not a run folder: it has no metrics.jsonl", run_dir),
                 hint_of_folder(run_dir));

@@ -1,7 +1,6 @@
 #include "runner/sweep/sweep_file.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -12,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/recipe/deprecated_names.h"
 #include "core/recipe/parse.h"
+#include "core/recipe/run_name.h"
 #include "core/recipe/schema.h"
 
 namespace accel {
@@ -243,15 +243,11 @@ void check_sweep(const SweepOptions& sweep, const Node& node, Reading& reading) 
 
 }  // namespace
 
+// Names of trials begin with it, and names of runs have at most 64 characters.
+constexpr size_t kLongestSweepName = 48;
+
 Rule<std::string> folder_name() {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  };
-  // Names of trials begin with it, and names of runs have at most 64 characters.
-  return {[plain](const std::string& name) {
-            return name.size() <= 48 && std::all_of(name.begin(), name.end(), plain) &&
-                   name != "." && name != "..";
-          },
+  return {[](const std::string& name) { return is_plain_name(name, kLongestSweepName); },
           "at most 48 letters, digits, '.', '_' or '-'", "\"pattern\": \"^[A-Za-z0-9._-]{0,48}$\""};
 }
 
@@ -387,8 +383,9 @@ SweepOptions read_sweep(const std::string& path, std::string text) {
   sweep.deprecations = problems.warnings();
   sweep.metric_positions = metric_positions(tree);
   sweep.recipe_position = tree.find("recipe")->node.where;
-  const std::string stem = fs::path(path).stem().string();
-  if (sweep.name.empty()) sweep.name = folder_name().holds(stem) ? stem : "sweep";
+  if (sweep.name.empty()) {
+    sweep.name = run_name_of(fs::path(path).stem().string(), kLongestSweepName);
+  }
   if (!sweep.recipe.starts_with("builtin:")) {
     sweep.recipe = (fs::path(path).parent_path() / sweep.recipe).lexically_normal().string();
   }

@@ -109,7 +109,7 @@ def check_held(binary, report):
     with runs.Scratch(binary) as scratch:
         first = scratch.start("job.yaml", "train.until=100000 steps", "checkpoint.every=never")
         scratch.wait_for_lock(first)
-        expect(report, "a job in use is reported before data is read", scratch.call("job.yaml", NO_DATA), 2,
+        expect(report, "a job in use is reported before data is read", scratch.call("job.yaml", NO_DATA), 11,
                f"error: run folder 'runs/job' is in use by process {first.pid} on host '{socket.gethostname()}'\n"
                "  hint: wait for it, stop it, or give this run another name\n")
         first.send_signal(signal.SIGTERM)
@@ -151,7 +151,7 @@ def check_race(binary, report):
             output = sum("is in use by" in text for text in errors)
             if output != 3:
                 report.check("each loser of a race names the winner", False, "\n".join(errors))
-    report.check("of jobs that start at once one runs", outcomes == [[2, 2, 2, 75]] * 5, str(outcomes))
+    report.check("of jobs that start at once one runs", outcomes == [[11, 11, 11, 75]] * 5, str(outcomes))
 
 
 def main():

@@ -160,6 +160,46 @@ def give_up_waiting(binary):
         process.communicate()
 
 
+def other_user(binary):
+    """Commands of another user, and a folder that is removed while `ctl` waits for the answer."""
+    with runs.Scratch(binary, RECIPE.replace("STEPS steps", "1000000 steps")) as scratch:
+        process = scratch.start("job.yaml")
+        wait_until_open(scratch, process, scratch.run)
+        scratch.path.chmod(0o755)
+
+        def ask_as_nobody():
+            done = subprocess.run([binary, "ctl", "runs/job", "save"], cwd=scratch.path, env=runs.ENVIRONMENT, user=65534,
+                                  group=65534, extra_groups=[], capture_output=True, text=True, check=False)
+            return done.returncode, done.stderr
+
+        try:
+            if os.geteuid() != 0:
+                raise PermissionError("this needs root")
+            code, errors = ask_as_nobody()
+            check(code == 7 and errors.startswith("error: the run in 'runs/job' belongs to user 'root' and takes no commands of user ")
+                  and errors.endswith("\n  hint: give the command as the user who started the run\n"), f"another user: {code} {errors}")
+            scratch.run.chmod(0o700)
+            code, errors = ask_as_nobody()
+            check((code, errors) == (7, "error: cannot read 'runs/job/metrics.jsonl': Permission denied\n"
+                                        "  hint: it belongs to another user, or to a folder of one\n"),
+                  f"a private folder: {code} {errors}")
+        except PermissionError as error:
+            print(f"skipped: another user's commands: {error}")
+        os.kill(process.pid, signal.SIGSTOP)
+        waiting = scratch.start("ctl", "runs/job", "save")
+        while not any(path.suffix == ".command" for path in (scratch.run / "control").iterdir()):
+            time.sleep(0.005)
+        shutil.rmtree(scratch.run)
+        out, errors = waiting.communicate()
+        check((waiting.returncode, errors) == (7, "error: the run folder 'runs/job' was removed or moved before the run answered\n"
+                                                  "  hint: give the folder where it is now\n"), f"{waiting.returncode} {errors}")
+        process.kill()
+        os.kill(process.pid, signal.SIGCONT)
+        process.communicate()
+        code, out, errors = ask(scratch, "save")
+        check(code == 2 and errors.startswith("error: 'runs/job' is not a run folder"), f"no folder: {code} {errors}")
+
+
 def main():
     binary = sys.argv[1]
     # A pause may come before the first checkpoint on a machine this quick.
@@ -170,6 +210,7 @@ def main():
             check(tries < 5, "no run was paused behind a checkpoint")
         stop_and_crash(binary, words)
     give_up_waiting(binary)
+    other_user(binary)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import tempfile
 import time
@@ -34,6 +35,12 @@ checkpoint: {every: 1 steps, keep: {last: 2}}
 def besides_overlap(errors):
     """The lines of standard error but for the warning of eval samples that are trained on."""
     return [line for line in errors.splitlines() if "eval samples are in the training data too" not in line]
+
+
+def can_trace():
+    """Whether strace is here and may inject faults."""
+    probe = ["strace", "-f", "-e", "inject=fsync:error=EIO", "true"]
+    return shutil.which("strace") and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 class Scratch(tempfile.TemporaryDirectory):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`sweep`: trials, promotions, and the state after a kill, a failure and Ctrl-C.   sweep.py BINARY"""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -252,6 +253,21 @@ def check_report(scratch):
           f"{code} {out} {errors}")
 
 
+def check_in_use(scratch):
+    """A trial in whose folder another process trains has no result, and can be run later."""
+    text = "recipe: job.yaml\nname: u\ngrid: {seed: [1, 2]}\noverrides: {train.until: 3 steps}\n"
+    trial = scratch.path / "runs/u/trial_001"
+    trial.mkdir(parents=True)
+    with open(trial / "run.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, out, errors = scratch.sweep(text)
+    check(code == 11 and errors == "error: the folder of trial_001 is in use by another process: see 'runs/u/logs/trial_001.log'\n"
+          "  hint: stop that process, then continue with the same command\n", f"{code} {out} {errors}")
+    check([entry["trial"] for entry in scratch.journal("u")] == [0], f"{scratch.journal('u')}")
+    code, out, errors = scratch.sweep(text)
+    check(code == 0 and "trial_000 starts" not in out, f"{code} {out} {errors}")
+
+
 def check_document(scratch):
     """The example of docs/sweep.md, as far as can be checked without training."""
     text = (ROOT / "docs/sweep.md").read_text()
@@ -267,7 +283,7 @@ def check_document(scratch):
 def main():
     with Sweeps(sys.argv[1]) as scratch:
         for part in (check_refusals, check_promotion, check_shared_cores, check_unranked, check_failure, check_missed,
-                     check_stops, check_killed, check_report, check_document):
+                     check_stops, check_killed, check_report, check_in_use, check_document):
             start = time.monotonic()
             part(scratch)
             print(f"{part.__name__}: {time.monotonic() - start:.1f} s")

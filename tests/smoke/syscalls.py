@@ -107,13 +107,8 @@ def fault_of(scratch, base, mishap, result):
     return "litter in staging/" if any((scratch.run / "staging").iterdir()) else None
 
 
-def can_trace():
-    probe = ["strace", "-f", "-e", "inject=fsync:error=EIO", "true"]
-    return shutil.which("strace") and subprocess.run(probe, capture_output=True).returncode == 0
-
-
 def main():
-    if not can_trace():
+    if not runs.can_trace():
         print("skipped: strace is not here or may not trace")
         return 77
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 47

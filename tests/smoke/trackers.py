@@ -13,6 +13,7 @@ import random
 import socket
 import sqlite3
 import struct
+import subprocess
 import sys
 import time
 import zipfile
@@ -127,8 +128,35 @@ def swanlab_steps(run):
     return steps
 
 
-READERS = {"clearml": clearml_steps, "comet": comet_steps, "csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
+def tensorboard_steps(run):
+    """As TensorBoard reads them: files by name, and the start of a process drops its step and later ones."""
+    steps = []
+    for file in sorted(run.glob("tensorboard/events.out.tfevents.*")):
+        data, at = file.read_bytes(), 0
+        while at + 12 <= len(data):
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = list(fields(data[at + 12:at + 12 + length]))
+            at += length + 16
+            step = dict(event).get(2, 0)
+            if any(number == 7 for number, _ in event):
+                steps = [known for known in steps if known < step]
+            values = [dict(fields(value)) for number, summary in event if number == 5 for _, value in fields(summary)]
+            steps += [step for value in values if value.get(1) == b"train/loss"]
+    return steps
+
+
+READERS = {"tensorboard": tensorboard_steps, "clearml": clearml_steps, "comet": comet_steps, "csv": csv_steps, "dvclive": dvclive_steps, "mlflow": mlflow_steps,
            "swanlab": swanlab_steps, "trackio": trackio_steps, "wandb": wandb_steps}
+
+
+def runs_of(run):
+    """The runs of each tracker that gives every run a folder or an id."""
+    database = sqlite3.connect(run / "trackio/accel-run.db")
+    (trackio,) = database.execute("SELECT COUNT(DISTINCT run_id) FROM (SELECT run_id FROM metrics UNION SELECT run_id FROM configs)").fetchone()
+    database.close()
+    folders = {"clearml": "clearml/*/", "comet": "comet/*/", "mlflow": "mlruns/[0-9]*/*/", "swanlab": "swanlog/run-*/",
+               "wandb": "wandb/offline-run-*/"}
+    return {"trackio": trackio} | {name: sum(path.is_dir() for path in run.glob(glob)) for name, glob in folders.items()}
 
 
 def logged(scratch):
@@ -155,6 +183,36 @@ def kill_and_resume(binary, report, seed):
             steps = steps_of(scratch.run)
             report.check(f"seed {seed}: {name} has every step once", steps == WANTED,
                          f"{len(steps)} steps, {[s for s in steps if steps.count(s) > 1][:5]} doubled")
+
+
+def killed_early(binary, report):
+    """Killed before the first checkpoint, again and again: each tracker still has one run."""
+    recipe = RECIPE.replace(f"until: {STEPS} steps", "until: 250 steps").replace("every: 20 steps", "every: never")
+    traced = ["strace", "-f", "-qq", "-o", "/dev/null"]
+    with runs.Scratch(binary, recipe) as scratch:
+        if runs.can_trace():  # at the creation of folders and files, that of trackers.json and runs among them
+            for call, number in (("rename", 2), ("rename", 3), ("rename", 4), ("rename", 9), ("mkdir", 5), ("mkdir", 9), ("mkdir", 14)):
+                command = [*traced, "-e", f"inject={call}:signal=SIGKILL:when={number}", scratch.binary, "job.yaml"]
+                subprocess.run(command, cwd=scratch.path, env=runs.ENVIRONMENT, capture_output=True, check=False)
+        for wanted in (5, 60, 150):
+            process = scratch.start("job.yaml")
+            while process.poll() is None and (not scratch.holds_lock(process) or not wanted <= logged(scratch) < 250):
+                time.sleep(0.001)
+            process.kill()
+            process.communicate()
+        report.check("it is killed before a checkpoint", not scratch.checkpoints())
+        report.check("its trackers' runs are on record", (scratch.run / "trackers.json").exists())
+        code, errors = scratch.call("job.yaml")
+        report.check("killed early: the run ends well", code == 0 and errors == "", errors)
+        for name, steps_of in READERS.items():
+            try:
+                steps = steps_of(scratch.run)
+            except ValueError as error:
+                steps = [str(error)]
+            report.check(f"killed early: {name} has one run and every step once", steps == list(range(1, 251)),
+                         f"{len(steps)} steps, {steps[:3]}")
+        for name, count in runs_of(scratch.run).items():
+            report.check(f"killed early: {name} has one run", count == 1, str(count))
 
 
 def dead_server(binary, report):
@@ -185,6 +243,7 @@ def main():
     report = runs.Report()
     for seed in (1, 2):
         kill_and_resume(sys.argv[1], report, seed)
+    killed_early(sys.argv[1], report)
     dead_server(sys.argv[1], report)
     return 1 if report.failed else 0
 

@@ -1,5 +1,6 @@
 #include "train/control/control_box.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +46,14 @@ std::optional<std::string> read_private(const std::string& path) {
   return std::string(bytes.data(), static_cast<size_t>(count));
 }
 
+/// Tells a file from one that is created later at its path, also with the same inode. 0: none.
+ino_t stamp_of(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return 0;
+  return info.st_ino ^
+         static_cast<ino_t>(info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec);
+}
+
 /// Ids that sort by time.
 std::string new_id() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -53,6 +62,20 @@ std::string new_id() {
   std::snprintf(text.data(), text.size(), "%020lld-%d", static_cast<long long>(count),
                 static_cast<int>(getpid()));
   return text.data();
+}
+
+std::string user_name(uid_t id) {
+  const passwd* user = getpwuid(id);
+  return user ? text("user '{}'", user->pw_name) : text("user {}", id);
+}
+
+/// Throws where commands would be another user's, which the run cannot read.
+void require_own(const std::string& folder, const std::string& run_dir) {
+  struct stat info = {};
+  if (stat(folder.c_str(), &info) != 0 || info.st_uid == geteuid()) return;
+  throw IoError(text("the run in '{}' belongs to {} and takes no commands of {}", run_dir,
+                     user_name(info.st_uid), user_name(geteuid())),
+                "give the command as the user who started the run");
 }
 
 /// Readable by the run's user alone, as its folder is. The other side may have taken it by then.
@@ -71,9 +94,11 @@ ControlBox::ControlBox(const std::string& run_dir) : folder_(box_of(run_dir)) {
     throw IoError(text("cannot create '{}': {}", folder_, std::strerror(errno)));
   }
   write_file_atomically(folder_ + kOpen, "");
+  open_ = stamp_of(folder_ + kOpen);
 }
 
 ControlBox::~ControlBox() {
+  if (stamp_of(folder_ + kOpen) != open_) return;  // the folder is another process's
   unlink((folder_ + kOpen).c_str());
   try {
     while (const auto command = take()) answer(*command, false, "the run has ended");
@@ -126,7 +151,9 @@ void ControlBox::answer(const ControlCommand& command, bool done, const std::str
 
 std::string post_command(const std::string& run_dir, const std::string& text) {
   const std::string folder = box_of(run_dir);
-  if (!fs::exists(folder + kOpen)) {
+  require_own(folder, run_dir);
+  std::error_code error;
+  if (!fs::exists(folder + kOpen, error)) {
     throw Error(ExitCode::kOther, accel::text("the run in '{}' accepts no commands", run_dir),
                 "it has ended or has not reached its first step");
   }

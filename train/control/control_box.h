@@ -1,6 +1,8 @@
 // Command channel into a running process: files in `control/` of the run folder.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -37,6 +39,7 @@ class ControlBox {
   std::vector<std::string> commands() const;
 
   std::string folder_;
+  ino_t open_ = 0;  ///< stamp of `open`
   std::chrono::steady_clock::time_point looked_;
   bool seen_ = false;  ///< a command was pending at the last look
 };

@@ -51,6 +51,7 @@ std::string data_use_line(const Progress& progress, const std::vector<Measuremen
 void log_data_use(const LoopContext& context, const Progress& progress) {
   const std::vector<Measurement> values = data_use(context.job, progress);
   if (values.empty()) return;
+  context.check_folder();
   say(data_use_line(progress, values));
   context.trackers.log(progress.step, values);
   context.record.log(progress.step, values);

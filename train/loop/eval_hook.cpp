@@ -62,6 +62,7 @@ void EvalHook::run() {
   state_.evaluation = std::move(*results);
   state_.evaluated_step = state_.progress.step;
   const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());
+  context_.check_folder();
   say(eval_line(state_.progress, values));
   context_.trackers.log(state_.progress.step, values);
   context_.record.evaluation(state_.progress.step, values);

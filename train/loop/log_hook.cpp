@@ -85,6 +85,7 @@ void LogHook::log_texts() {
   const int64_t step = state_.progress.step;
   for (const auto& callback : context_.job.callbacks) {
     for (const CallbackText& item : callback->take_texts()) {
+      context_.check_folder();
       context_.trackers.text(step, item.tag, item.text);
       context_.record.event(step, "text", item.tag + ": " + item.text);
       say(text("{} at step {}", item.tag, step));
@@ -140,6 +141,7 @@ std::vector<Measurement> LogHook::means() const {
 }
 
 void LogHook::log_interval() {
+  context_.check_folder();
   std::vector<Measurement> values = means();
   say(log_line(context_.job, state_.progress, values));
   if (system_) {
@@ -154,6 +156,7 @@ void LogHook::log_interval() {
 }
 
 void LogHook::log_histograms() {
+  context_.check_folder();
   for (const Parameter& item : context_.job.parameters) {
     const at::Tensor flat = item.local.detach().flatten().to(at::kCPU, at::kFloat).contiguous();
     const std::span<const float> values(flat.const_data_ptr<float>(),

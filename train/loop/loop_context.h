@@ -8,6 +8,7 @@
 #include "track/tracker_thread.h"
 #include "train/job/job.h"
 #include "train/loop/plan_check.h"
+#include "train/loop/run_guard.h"
 #include "train/loop/run_state.h"
 #include "train/step/stopwatch.h"
 
@@ -22,6 +23,12 @@ struct LoopContext {
   std::string run_dir = ".";
   bool saves = true;  ///< whether this rank writes checkpoints: rank 0
   const PlanCheck* plan = nullptr;
+  RunGuard* guard = nullptr;  ///< of the rank that writes
+
+  /// Before each write to the run folder: throws when it was removed, moved or taken over.
+  void check_folder() const {
+    if (guard) guard->check();
+  }
 };
 
 /// The loop's dependencies, state and clock, shared by its hooks.

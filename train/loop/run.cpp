@@ -16,7 +16,10 @@
 #include "core/recipe/flat_values.h"
 #include "data/datasets/fingerprint.h"
 #include "parallel/operations.h"
+#include "parallel/rendezvous/launcher_channel.h"
+#include "parallel/rendezvous/rank_info.h"
 #include "track/git_state.h"
+#include "track/tracker_runs.h"
 #include "train/control/run_control.h"
 #include "train/job/data_warnings.h"
 #include "train/job/torch_setup.h"
@@ -91,19 +94,35 @@ void check_later(const CheckpointStore& store, const std::string& from, const Tr
 
 NamedTrackers build_trackers(const Job& job, const std::string& dir, const TrainState* resumed) {
   const std::vector<std::string> names = tracker_names(job.recipe.trackers);
-  NamedTrackers trackers;
-  for (size_t i = 0; i < names.size(); ++i) {
-    TrackerContext context;
+  TrackerRuns runs(dir);
+  std::vector<TrackerContext> contexts;
+  for (const std::string& name : names) {
+    TrackerContext& context = contexts.emplace_back();
     context.run_dir = dir;
     context.run_name = job.recipe.name;
     context.git = git_state(".");
+    TrackerIdMap of_checkpoint;
     if (resumed) {
       context.first_step = resumed->progress.step;
-      context.ids = tracker_ids(*resumed, names[i]);
+      of_checkpoint = tracker_ids(*resumed, name);
     }
-    trackers.emplace_back(names[i], build(job.recipe.trackers[i], context));
+    context.ids = runs.ids_for(name, std::move(of_checkpoint));
   }
+  runs.save();
+  NamedTrackers trackers;
+  for (size_t i = 0; i < names.size(); ++i) {
+    trackers.emplace_back(names[i], build(job.recipe.trackers[i], contexts[i]));
+    runs.built(names[i], trackers.back().second->ids());
+  }
+  runs.save();
   return trackers;
+}
+
+/// The ranks that accel-run's launcher has started on this machine; 0 without it.
+int64_t launched_ranks() {
+  if (!find_launcher_channel(&environment_variable)) return 0;
+  const std::optional<RankInfo> rank = find_rank(&environment_variable);
+  return rank ? rank->local_world : 0;
 }
 
 void warn_of_other_holder(const RunLock& lock, const std::string& run_dir) {
@@ -266,9 +285,10 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   }
   check_run_files(run.dir);
   make_run_folder(run.files, run.dir);
-  run.lock.emplace(run.dir);
+  run.lock.emplace(run.dir, launched_ranks());
   warn_of_other_holder(*run.lock, request.run_dir);
   try_run_folder(run.files, run.dir);
+  run.store.keep_to_run_folder();
   run.store.recover();
   if (given) {
     check_later(run.store, *given, *run.saved);
@@ -373,6 +393,29 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
   }
 }
 
+/// Whether the job may be started again unchanged after the error.
+bool is_of_machine(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const ExitCode code = ours ? ours->code() : ExitCode::kOther;
+  return code == ExitCode::kRank || code == ExitCode::kTimeout || code == ExitCode::kIo ||
+         code == ExitCode::kMemory;
+}
+
+/// Prints the first screen and the warnings, and records the start.
+void announce(const Job& job, const RunRequest& request, const OpenRun& run, RunRecord& record) {
+  const std::string start = start_text(job, run);
+  ConfigValues notes;
+  if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);
+  if (!request.export_obstacle.empty()) notes.emplace_back("export", request.export_obstacle);
+  for (const std::string& line : first_screen(job, request.run_dir, start, notes)) say(line);
+  if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);
+  if (!job.is_main) return;
+  for (const std::string& line : data_warnings(job)) warn(line);
+  const bool resumed = !run.resumed_from.empty();
+  record_run_start(job, {run.state.progress.step, resumed, start, run.changes, request.forecast},
+                   record);
+}
+
 }  // namespace
 
 bool has_checkpoint(const RecipeOptions& recipe, const RunRequest& request) {
@@ -388,33 +431,27 @@ ExitCode run_job(Job& job, const RunRequest& request) {
   OpenRun run(dir);
   start_run(job, request, run);
   RunRecord record;
-  if (job.is_main) record = {dir + "/metrics.jsonl", run.state.progress.step, run.record};
-  if (!record.problem().empty()) warn(record.problem());
-  const std::string start = start_text(job, run);
-  ConfigValues notes;
-  if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);
-  if (!request.export_obstacle.empty()) notes.emplace_back("export", request.export_obstacle);
-  for (const std::string& line : first_screen(job, request.run_dir, start, notes)) say(line);
-  if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);
+  std::optional<RunGuard> guard;
   if (job.is_main) {
-    for (const std::string& line : data_warnings(job)) warn(line);
+    const std::string path = dir + "/metrics.jsonl";
+    record = {path, run.state.progress.step, run.record, run.state.eval_pending};
+    guard.emplace(*run.lock, path);
+    if (!record.problem().empty()) warn(record.problem());
   }
-  if (job.is_main) {
-    const bool resumed = !run.resumed_from.empty();
-    record_run_start(job, {run.state.progress.step, resumed, start, run.changes, request.forecast},
-                     record);
-  }
+  announce(job, request, run, record);
   const PlanCheck plan(request.forecast, record);
   TrackerThread trackers(std::move(run.trackers), &warn);
   trackers.config(flat_values(job.resolved));
 
   const auto close = [&](RunStatus status) {
     trackers.finish(status);
+    if (job.is_main && status == RunStatus::kFinished) TrackerRuns::ended(dir);
     close_log_file();
   };
   try {
-    TrainLoop loop({job, run.store, record, trackers, dir, job.is_main, &plan}, run.state,
-                   run.recipe_changed ? "" : run.resumed_from);
+    TrainLoop loop(
+        {job, run.store, record, trackers, dir, job.is_main, &plan, guard ? &*guard : nullptr},
+        run.state, run.recipe_changed ? "" : run.resumed_from);
     const LoopEnd ended = loop.run(request.stop_after);
     // The comparison after the first step has been printed already.
     const int64_t steps = loop.steps_done() == 1 ? 0 : loop.steps_done();
@@ -427,11 +464,18 @@ ExitCode run_job(Job& job, const RunRequest& request) {
     close(ended == LoopEnd::kFinished ? RunStatus::kFinished : RunStatus::kInterrupted);
     return code;
   } catch (const std::exception& error) {
+    if (const auto lost = guard ? guard->lost() : std::nullopt) {
+      trackers.abandon();
+      record.abandon();
+      close_log_file();
+      throw LostFolderError(*lost);
+    }
     try {
       record.event(run.state.progress.step, "failed", error.what());
       record.flush();
       if (job.is_main) write_report(request);
       close(RunStatus::kFailed);
+      if (job.is_main && !is_of_machine(error)) TrackerRuns::ended(dir);
     } catch (const std::exception& also) {
       warn(also.what());  // the first error is rethrown
     }

@@ -52,6 +52,7 @@ SaveHook::SaveHook(LoopProgress progress, const std::string& checkpoint)
       saved_step_(checkpoint.empty() ? -1 : state_.progress.step) {}
 
 void SaveHook::save() {
+  context_.check_folder();
   context_.job.watch->phase("saving");
   watch_.lap(Phase::kOther);
   const StallTimer stall = checkpointer_.stall();

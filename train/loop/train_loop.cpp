@@ -168,6 +168,7 @@ bool TrainLoop::apply_commands() {
 }
 
 LoopEnd TrainLoop::on_end(bool interrupted) {
+  context_.check_folder();
   if (!interrupted) {
     log_.log_rest();
     eval_.evaluate_once();

@@ -1,26 +1,18 @@
 #include "train/recipe/recipe.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
+#include "core/recipe/run_name.h"
 
 namespace accel {
 namespace {
 
-bool is_plain_name(const std::string& name) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  };
-  return name.size() <= 64 && std::all_of(name.begin(), name.end(), plain) && name != "." &&
-         name != "..";
-}
-
 Rule<std::string> plain_name() {
-  return {is_plain_name, "at most 64 letters, digits, '.', '_' or '-'",
-          "\"pattern\": \"^[A-Za-z0-9._-]{0,64}$\""};
+  return {[](const std::string& name) { return is_plain_name(name, kLongestRunName); },
+          "at most 64 letters, digits, '.', '_' or '-'", "\"pattern\": \"^[A-Za-z0-9._-]{0,64}$\""};
 }
 
 /// Sets the default component when the recipe has none.
@@ -131,7 +123,7 @@ Schema<RecipeOptions> RecipeOptions::schema() {
 RecipeOptions read_recipe(const Node& tree, const std::string& name, Reading& reading) {
   RecipeOptions recipe = RecipeOptions::schema().read(tree, reading);
   reading.problems.check();
-  if (recipe.name.empty()) recipe.name = is_plain_name(name) ? name : "run";
+  if (recipe.name.empty()) recipe.name = run_name_of(name, kLongestRunName);
   set_default(recipe.optimizer, "adamw", reading);
   if (!recipe.scheduler) {
     SchedulePhase phase;

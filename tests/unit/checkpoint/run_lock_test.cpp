@@ -5,15 +5,18 @@
 
 #include <functional>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace accel::run_lock_test {
 namespace {
@@ -26,27 +29,42 @@ class RunLockTest : public testing::Test {
   }
   ~RunLockTest() override { std::filesystem::remove_all(folder_); }
 
-  /// Forks a process that holds the lock until it is killed.
-  pid_t holder() const {
+  enum class Child { kAlone, kForked };
+  static constexpr std::chrono::milliseconds kShort{20};
+
+  /// Forks a process that holds the lock until it is killed. A forked child of it shares the lock
+  /// and stops; it ends when it continues.
+  pid_t holder(int64_t ranks = 0, Child kind = Child::kAlone) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
     const pid_t child = ::fork();
     if (child == 0) {
-      const RunLock lock(folder_);
-      EXPECT_EQ(::write(ready[1], "x", 1), 1);
+      const RunLock lock(folder_, ranks);
+      const pid_t shared = kind == Child::kForked ? ::fork() : -1;
+      if (shared == 0) {
+        ::raise(SIGSTOP);
+        ::_exit(0);
+      }
+      EXPECT_EQ(::write(ready[1], &shared, sizeof shared), static_cast<ssize_t>(sizeof shared));
       ::pause();
       ::_exit(0);
     }
-    char byte;
-    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(::read(ready[0], &grandchild_, sizeof grandchild_),
+              static_cast<ssize_t>(sizeof grandchild_));
     ::close(ready[0]);
     ::close(ready[1]);
     return child;
   }
 
+  pid_t grandchild() const { return grandchild_; }
+
   std::string content() const {
     std::ifstream in(folder_ + "/run.lock");
     return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  static std::string name_of(pid_t pid) {
+    return text("process {} on host '{}'", pid, this_holder(0).host);
   }
 
   static void end(pid_t child) {
@@ -55,6 +73,9 @@ class RunLockTest : public testing::Test {
   }
 
   std::string folder_;
+
+ private:
+  pid_t grandchild_ = -1;
 };
 
 TEST_F(RunLockTest, ASecondHolderIsToldWhoHasIt) {
@@ -65,7 +86,7 @@ TEST_F(RunLockTest, ASecondHolderIsToldWhoHasIt) {
     const RunLock lock(folder_);
     FAIL() << "two holders";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    EXPECT_EQ(error.code(), ExitCode::kInUse);
     EXPECT_EQ(std::string(error.what()), "run folder '" + folder_ + "' is in use by process " +
                                              std::to_string(child) + " on host '" + host + "'");
     EXPECT_EQ(error.hint(), "wait for it, stop it, or give this run another name");
@@ -76,6 +97,114 @@ TEST_F(RunLockTest, ASecondHolderIsToldWhoHasIt) {
 TEST_F(RunLockTest, AKilledHolderLetsGo) {
   end(holder());
   const RunLock lock(folder_);
+}
+
+TEST_F(RunLockTest, AKilledHolderIsWaitedForWhileAChildOfItKeepsTheLock) {
+  const pid_t child = holder(0, Child::kForked);
+  end(child);
+  EXPECT_THROW(RunLock(folder_, 0, {kShort, kShort}), Error) << "the wait is bounded";
+  ::kill(grandchild(), SIGCONT);  // it ends
+  const RunLock lock(folder_);
+}
+
+TEST_F(RunLockTest, ARankOfAFailingJobIsWaitedFor) {
+  const pid_t child = holder(2);  // this process has only one of two ranks
+  EXPECT_TRUE(is_ending(lock_holder_in(content())));
+  std::thread killer([child] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    ::kill(child, SIGKILL);
+  });
+  testing::internal::CaptureStdout();
+  const RunLock lock(folder_);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            text("waiting for {}, which is ending, to release '{}'\n", name_of(child), folder_));
+  killer.join();
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(RunLockTest, ARankOfAWholeJobIsNotWaitedFor) {
+  const pid_t child = holder(1);
+  EXPECT_THROW(RunLock(folder_, 0, {kShort, std::chrono::hours(1)}), Error);
+  end(child);
+}
+
+TEST_F(RunLockTest, ARankIsEndingWhenItsLauncherIs) {
+  const pid_t launcher = ::fork();
+  if (launcher == 0) ::_exit(0);
+  siginfo_t info = {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(launcher), &info, WEXITED | WNOWAIT), 0);
+  LockHolder holder = this_holder(0);
+  EXPECT_FALSE(is_ending(holder));
+  holder.launcher = launcher;
+  EXPECT_TRUE(is_ending(holder)) << "a zombie";
+  ::waitpid(launcher, nullptr, 0);
+  EXPECT_TRUE(is_ending(lock_holder_in(to_text(holder)))) << "gone";
+  holder.host = "elsewhere";
+  EXPECT_FALSE(is_ending(holder)) << "its processes are not visible here";
+}
+
+TEST_F(RunLockTest, ARemovedLockIsTakenAgain) {
+  RunLock lock(folder_);
+  const std::string before = content();
+  for (const bool replaced : {false, true}) {
+    std::filesystem::remove(folder_ + "/run.lock");
+    if (replaced) std::ofstream(folder_ + "/run.lock") << "something else";
+    testing::internal::CaptureStderr();
+    lock.check();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "warning: '" + folder_ +
+                  "/run.lock' was removed or replaced during the run: the run folder is locked "
+                  "again\n");
+    lock.check();
+    EXPECT_EQ(content(), before);
+    EXPECT_THROW(RunLock::check_free(folder_, {kShort, kShort}), Error);
+  }
+}
+
+TEST_F(RunLockTest, ARemovedLockThatAnotherProcessHasTakenLosesTheFolder) {
+  RunLock lock(folder_);
+  std::filesystem::remove(folder_ + "/run.lock");
+  const pid_t child = holder();
+  for (int i = 0; i < 2; ++i) {
+    try {
+      lock.check();
+      FAIL() << "two holders";
+    } catch (const LostFolderError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kInUse);
+      EXPECT_EQ(std::string(error.what()),
+                text("'{}' was removed or replaced during the run, and {} has taken over the run "
+                     "folder",
+                     folder_ + "/run.lock", name_of(child)));
+      EXPECT_EQ(error.hint(), "wait for that process, or stop it, and start this run again");
+    }
+    if (i == 0) end(child);  // too late
+  }
+}
+
+TEST_F(RunLockTest, AMovedOrRemovedFolderIsLost) {
+  const std::string dir = folder_ + "/run";
+  for (const char* what : {"moved", "removed", "replaced"}) {
+    std::filesystem::create_directory(dir);
+    RunLock lock(dir);
+    const bool moved = what == std::string("moved");
+    if (moved) std::filesystem::rename(dir, dir + "-2");
+    if (!moved) std::filesystem::remove_all(dir);
+    if (what == std::string("replaced")) std::filesystem::create_directory(dir);
+    try {
+      lock.check();
+      ADD_FAILURE() << what;
+    } catch (const LostFolderError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kIo);
+      EXPECT_EQ(std::string(error.what()),
+                moved ? "the run folder '" + dir + "' was moved to '" + dir + "-2' during the run"
+                      : "the run folder '" + dir + "' was removed during the run");
+      EXPECT_EQ(error.hint(), moved
+                                  ? "its newest checkpoint is there: accel-run resume " + dir + "-2"
+                                  : "its checkpoints are gone with it: start the run again");
+    }
+    EXPECT_FALSE(std::filesystem::exists(dir + "/run.lock"));
+    std::filesystem::remove_all(dir);
+  }
 }
 
 TEST_F(RunLockTest, APipeIsNotWaitedFor) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "tests/unit/checkpoint/memory_files.h"
 #include "tests/unit/checkpoint/small_state.h"
 
@@ -99,6 +100,28 @@ TEST(CheckpointStoreTest, TheSameStateGivesTheSameBytes) {
   for (const std::string& path : first.paths()) {
     if (path.find('.') == path.npos) continue;  // a folder
     EXPECT_EQ(first.content(path), second.content(path)) << path;
+  }
+}
+
+TEST(CheckpointStoreTest, ARemovedRunFolderIsNotCreatedAgain) {
+  for (const char* dir : {"/runs/job", "/runs/job/"}) {
+    MemoryFiles files;
+    CheckpointStore store(files, dir);
+    files.make_dirs("/runs/job");
+    store.keep_to_run_folder();
+    store.save(small_state(1));
+    files.remove_tree("/runs/job");
+    try {
+      store.save(small_state(2));
+      ADD_FAILURE() << "saved";
+    } catch (const IoError& error) {
+      EXPECT_EQ(
+          std::string(error.what()),
+          text("cannot save checkpoint '{}/checkpoints/checkpoint_2': the run folder is missing",
+               dir));
+      EXPECT_EQ(error.hint(), "it was removed or moved after the run started");
+    }
+    EXPECT_TRUE(files.list("/runs").empty());
   }
 }
 

@@ -24,7 +24,8 @@ Lines first(const Outbox& outbox, size_t most = 100) {
 class OutboxTest : public testing::Test {
  protected:
   std::unique_ptr<Outbox> open(int64_t first_step = 0) {
-    return std::make_unique<Outbox>(path(), first_step, &step_of);
+    const auto last = first_step > 0 ? std::optional(first_step) : std::nullopt;
+    return std::make_unique<Outbox>(path(), last, &step_of);
   }
   std::string path() const { return folder_.path("outbox"); }
 

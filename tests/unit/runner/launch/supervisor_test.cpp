@@ -94,8 +94,8 @@ TEST(SupervisorTest, AKillThatWentAstrayIsRepeated) {
 }
 
 TEST(SupervisorTest, ExitCodesOfCauses) {
-  const std::pair<int, int> cases[] = {{1, 1}, {2, 2}, {3, 3}, {4, 4},  {5, 5},   {6, 6},
-                                       {7, 7}, {8, 8}, {9, 9}, {10, 5}, {127, 5}, {255, 5}};
+  const std::pair<int, int> cases[] = {{1, 1}, {2, 2}, {3, 3},  {4, 4},   {5, 5},   {6, 6},  {7, 7},
+                                       {8, 8}, {9, 9}, {10, 5}, {11, 11}, {127, 5}, {255, 5}};
   for (const auto& [ended_with, code] : cases) {
     Play play;
     play.code(0, ended_with).wait(1000).taken();

@@ -1,0 +1,24 @@
+// A folder that one tracker of one process uses.
+#pragma once
+
+#include <string>
+
+#include "core/base/owned_fd.h"
+
+namespace accel {
+
+/// `folder`, or the first of `folder`-2, `folder`-3, ... that is not locked. Trackers that are
+/// created in the same order get the same folders on resume.
+class ExclusiveFolder {
+ public:
+  /// Creates the folder. Throws IoError.
+  explicit ExclusiveFolder(const std::string& folder);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  OwnedFd lock_;
+};
+
+}  // namespace accel
