@@ -7,7 +7,10 @@ PREFIX ?= $(HOME)/.local
 DIST ?= dist
 SECONDS ?= 60
 SEED ?= 0
-KILLS ?= 1000
+KILLS ?= 2000
+FLIPS ?= 10000
+RECIPES ?= 300
+STEPS ?= 30000
 export TORCH_DIR
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 
@@ -59,11 +62,14 @@ fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
 	@cmake --build build/fuzz
 	tools/fuzz.sh build/fuzz $(SECONDS) $(SEED)
 
-torture: build ## kill a saving job KILLS=1000 times, then ranks, and compare how they end
-	python3 tests/smoke/kills.py $(release)/accel-run $(KILLS)
+torture: build ## KILLS=2000, FLIPS=10000, RECIPES=300 from number SEED=0 on, STEPS=30000, rank faults
+	python3 tests/smoke/random_recipes.py $(release)/accel-run $(RECIPES) $(SEED)
+	python3 tests/smoke/kills.py $(release)/accel-run $(KILLS) all
+	python3 tests/smoke/damage.py $(release)/accel-run $(FLIPS)
 	python3 tests/smoke/syscalls.py $(release)/accel-run 1
-	python3 tests/smoke/ranks_deaths.py $(release)/accel-run all
+	python3 tests/smoke/ranks_deaths.py $(release)/accel-run all ddp canonical local_sgd power_sgd
 	python3 tests/smoke/ranks_launcher.py $(release)/accel-run 100
+	python3 tests/smoke/endurance.py $(release)/accel-run $(STEPS)
 
 bench: build ## measure accel-run beside its peers: SECTIONS=steps,start ROUNDS=3 SHORT=1
 	@tools/bootstrap.sh interop

@@ -2,6 +2,7 @@
 
 #include "checkpoint/bus_guard.h"
 #include "core/base/parallel.h"
+#include "core/base/utf8.h"
 #include "formats/checksum.h"
 #include "formats/tensors/torch_file.h"
 
@@ -31,7 +32,8 @@ uint64_t checksum_or_fail(const std::string& folder, const std::string& name,
 }  // namespace
 
 void throw_damaged(const std::string& folder, const std::string& file, const std::string& fault) {
-  throw CheckpointError(text("checkpoint '{}' is damaged: '{}' {}", folder, file, fault),
+  // A fault quotes what the file contains, which is any bytes.
+  throw CheckpointError(text("checkpoint '{}' is damaged: '{}' {}", folder, file, printable(fault)),
                         kDamagedHint);
 }
 

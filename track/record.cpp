@@ -113,8 +113,9 @@ std::string difference(const Json& a, const Json& b) {
 }  // namespace
 
 RunRecord::RunRecord(const std::string& path, int64_t first_step,
-                     const std::optional<RecordMark>& mark)
-    : rewound_(rewind_record(path, first_step, mark)), file_(std::make_unique<AppendFile>(path)) {}
+                     const std::optional<RecordMark>& mark, bool eval_pending)
+    : rewound_(rewind_record(path, first_step, mark, eval_pending)),
+      file_(std::make_unique<AppendFile>(path)) {}
 
 void RunRecord::step(const StepRecord& record) {
   line_.clear();

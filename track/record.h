@@ -39,8 +39,8 @@ class RunRecord {
   /// Discards everything, for ranks that do not write.
   RunRecord() = default;
   /// Resumes after `first_step` steps, as rewind_record() does.
-  RunRecord(const std::string& path, int64_t first_step,
-            const std::optional<RecordMark>& mark = {});
+  RunRecord(const std::string& path, int64_t first_step, const std::optional<RecordMark>& mark = {},
+            bool eval_pending = false);
 
   /// What was missing or damaged in the file; empty when nothing was.
   const std::string& problem() const { return rewound_.problem; }

@@ -26,18 +26,31 @@ std::optional<int64_t> step_of_json_line(std::string_view line) {
   return step;
 }
 
+/// Whether a line is of an evaluation: its results, or the use of data that is logged with them.
+bool is_of_evaluation(std::string_view line) {
+  const std::string_view rest = line.substr(std::min(line.find(','), line.size()));
+  return rest.starts_with(",\"eval\":") || rest.starts_with(",\"log\":{\"data/");
+}
+
+/// The step of a line to keep up to `first_step`: none for an evaluation that is made again.
+std::optional<int64_t> step_to_keep(std::string_view line, int64_t first_step, bool eval_pending) {
+  const std::optional<int64_t> step = step_of_json_line(line);
+  const bool again = eval_pending && step == first_step && is_of_evaluation(line);
+  return again ? std::nullopt : step;
+}
+
 /// Reads a record line by line.
 class RecordScan {
  public:
-  RecordScan(int64_t first_step, const std::optional<RecordMark>& mark)
-      : first_step_(first_step), mark_(mark) {}
+  RecordScan(int64_t first_step, const std::optional<RecordMark>& mark, bool eval_pending)
+      : first_step_(first_step), mark_(mark), eval_pending_(eval_pending) {}
 
   /// A line with its newline; `torn`: without.
   void add(std::string_view line, bool torn) {
-    const std::optional<int64_t> step =
-        torn ? std::nullopt : step_of_json_line(line.substr(0, line.size() - 1));
+    const std::string_view content = line.substr(0, line.size() - 1);
+    const std::optional<int64_t> step = torn ? std::nullopt : step_of_json_line(content);
     damaged_ += !step && !torn;
-    if (!step || *step > first_step_) {
+    if (!step || *step > first_step_ || !step_to_keep(content, first_step_, eval_pending_)) {
       drops_ = true;
       return;
     }
@@ -81,6 +94,7 @@ class RecordScan {
 
   int64_t first_step_;
   const std::optional<RecordMark>& mark_;
+  bool eval_pending_;
   RewoundRecord out_;
   bool intact_ = false;
   bool drops_ = false;
@@ -92,7 +106,7 @@ class RecordScan {
 }  // namespace
 
 RewoundRecord rewind_record(const std::string& path, int64_t first_step,
-                            const std::optional<RecordMark>& mark) {
+                            const std::optional<RecordMark>& mark, bool eval_pending) {
   constexpr int64_t kBeforeAnything = -1;
   std::error_code none;
   const bool is_file = std::filesystem::is_regular_file(path, none);
@@ -105,7 +119,7 @@ RewoundRecord rewind_record(const std::string& path, int64_t first_step,
     }
     return fresh;
   }
-  RecordScan scan(first_step, mark);
+  RecordScan scan(first_step, mark, eval_pending);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw IoError(text("cannot read '{}': {}", path, std::strerror(errno)));
   for (std::string line; std::getline(in, line);) {
@@ -114,7 +128,11 @@ RewoundRecord rewind_record(const std::string& path, int64_t first_step,
     scan.add(line, torn);
   }
   if (in.bad()) throw IoError(text("cannot read '{}': {}", path, std::strerror(errno)));
-  if (scan.drops()) rewind_lines(path, first_step, &step_of_json_line);
+  if (scan.drops()) {
+    rewind_lines(path, first_step, [&](std::string_view line) {
+      return step_to_keep(line, first_step, eval_pending);
+    });
+  }
   return scan.take(path);
 }
 

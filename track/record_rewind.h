@@ -25,9 +25,10 @@ struct RewoundRecord {
 };
 
 /// Drops lines of steps after `first_step`, damaged lines and a truncated last line; at step 0 all
-/// lines. `mark` is the checkpoint's; checkpoints of 0.1.0 and of another run have none. Throws
-/// IoError.
+/// lines. `mark` is the checkpoint's; checkpoints of 0.1.0 and of another run have none.
+/// `eval_pending`: this process evaluates at `first_step`, as the previous one may have done before
+/// it was killed; its evaluation is dropped too. Throws IoError.
 RewoundRecord rewind_record(const std::string& path, int64_t first_step,
-                            const std::optional<RecordMark>& mark);
+                            const std::optional<RecordMark>& mark, bool eval_pending = false);
 
 }  // namespace accel

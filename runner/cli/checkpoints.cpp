@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <variant>
 
 #include "core/api/data_shape.h"
 #include "core/base/error.h"
@@ -34,6 +35,7 @@ std::string data_hint(const MissingInput& missing) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 using Numbers = std::map<std::string, double>;
+using Texts = std::map<std::string, std::string>;
 
 int64_t bytes_of(const std::vector<DirEntry>& files) {
   int64_t total = 0;
@@ -75,6 +77,54 @@ Tensors tensors_of(const TrainState& state) {
     for (const auto& [name, tensor] : dict.tensors) out[section + " " + name] = tensor;
   }
   if (state.rng.defined()) out["generator"] = state.rng;
+  for (size_t i = 0; i < state.other_rngs.size(); ++i) {
+    out["generator of rank " + std::to_string(i + 1)] = state.other_rngs[i];
+  }
+  for (size_t i = 0; i < state.device_rngs.size(); ++i) {
+    out["generator of the GPUs of rank " + std::to_string(i)] = state.device_rngs[i];
+  }
+  return out;
+}
+
+/// Of runs with different numbers of ranks: the generators of ranks that both have.
+void drop_other_ranks(Tensors& tensors, const Tensors& other) {
+  std::erase_if(tensors, [&](const auto& item) {
+    return item.first.starts_with("generator of ") && !other.contains(item.first);
+  });
+}
+
+std::string hyper_text(const HyperValue& value) {
+  struct Show {
+    std::string operator()(std::monostate) const { return "none"; }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const { return show_number(value); }
+    std::string operator()(const std::string& value) const { return value; }
+    std::string operator()(const std::vector<double>& values) const {
+      std::vector<std::string> shown;
+      for (const double value : values) shown.push_back(show_number(value));
+      return "[" + joined(shown) + "]";
+    }
+  };
+  return std::visit(Show(), value);
+}
+
+/// Options of parameter groups, and texts of all sections but trackers, whose ids are random.
+Texts texts_of(const TrainState& state) {
+  Texts out;
+  for (size_t i = 0; i < state.optimizer.groups.size(); ++i) {
+    for (const auto& [name, value] : state.optimizer.groups[i].hyper) {
+      if (name == "lr" && !state.lrs.empty()) continue;  // compared as a number
+      out[name + " of group " + std::to_string(i)] = hyper_text(value);
+    }
+  }
+  const auto add = [&out](const std::string& section, const StateDict& dict) {
+    for (const auto& [name, value] : dict.texts) out[section + " " + name] = value;
+  };
+  add("scheduler", state.schedule);
+  for (const auto& [section, dict] : state.sections) {
+    if (!section.starts_with("trackers/")) add(section, dict);
+  }
   return out;
 }
 
@@ -88,6 +138,8 @@ Numbers numbers_of(const TrainState& state) {
                  {"seed", static_cast<double>(state.seed)}};
   for (size_t i = 0; i < state.lrs.size(); ++i)
     out["lr of group " + std::to_string(i)] = state.lrs[i];
+  for (size_t i = 0; i < state.base_lrs.size(); ++i)
+    out["base lr of group " + std::to_string(i)] = state.base_lrs[i];
   const auto add = [&out](const std::string& section, const StateDict& dict) {
     for (const auto& [name, value] : dict.numbers) {
       if (section == "run" && (name == "seconds" || name.starts_with("interval/"))) continue;
@@ -121,6 +173,10 @@ std::string difference(const at::Tensor& a, const at::Tensor& b) {
 std::string difference(double a, double b) {
   const bool same = std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
   return same ? "" : "is " + show_number(a) + " and " + show_number(b);
+}
+
+std::string difference(const std::string& a, const std::string& b) {
+  return a == b ? "" : text("is '{}' and '{}'", a, b);
 }
 
 template <class T>
@@ -263,7 +319,11 @@ std::string inspect_text(const TrainState& state, const std::vector<DirEntry>& f
 std::vector<std::string> differences(const TrainState& a, const TrainState& b) {
   std::vector<std::string> out;
   compare(numbers_of(a), numbers_of(b), out);
-  compare(tensors_of(a), tensors_of(b), out);
+  compare(texts_of(a), texts_of(b), out);
+  Tensors first = tensors_of(a), second = tensors_of(b);
+  drop_other_ranks(first, second);
+  drop_other_ranks(second, first);
+  compare(first, second, out);
   return out;
 }
 

@@ -42,8 +42,9 @@ std::string list_text(const CheckpointStore& store);
 /// Progress, tensors by section, files, metrics and provenance of a checkpoint.
 std::string inspect_text(const TrainState& state, const std::vector<DirEntry>& files);
 
-/// All differences of two states, numbers before tensors; empty when they are bit-identical.
-/// Recipes, times and tracker ids are not compared.
+/// All differences of two states, numbers and texts before tensors; empty when they are
+/// bit-identical. Recipes, times and tracker ids are not compared, and of different numbers of
+/// ranks only the generators that both have.
 std::vector<std::string> differences(const TrainState& a, const TrainState& b);
 
 }  // namespace accel

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMostRankLines = 32;
 constexpr auto kErrorStart = "error: ";
+constexpr auto kLocatedError = ": error: ";  // after the position in a recipe
 
 std::string rank_name(int64_t rank) {
   return "rank " + std::to_string(rank);
@@ -204,19 +205,18 @@ std::string json_of_given(const FailureContext& context, const std::string& give
 }  // namespace
 
 std::string rank_error_text(const std::string& text, int64_t rank) {
-  const std::string first_line = text.substr(0, text.find('\n'));
-  const size_t message = text.starts_with(kErrorStart) ? std::strlen(kErrorStart) : 0;
+  const size_t located = text.substr(0, text.find('\n')).find(kLocatedError);
+  size_t message = 0;
+  if (text.starts_with(kErrorStart)) {
+    message = std::strlen(kErrorStart);
+  } else if (located != std::string::npos) {
+    message = located + std::strlen(kLocatedError);
+  }
   const bool named =
       rank < 0 || text.compare(message, rank_name(rank).size() + 1, rank_name(rank) + " ") == 0;
-  const std::string name = named ? "" : rank_name(rank) + ": ";
   std::string result = text;
-  if (text.starts_with(kErrorStart)) {
-    result.insert(std::strlen(kErrorStart), name);
-  } else if (rank < 0 && first_line.find(": error: ") != std::string::npos) {
-    // unchanged: it has its position in a recipe
-  } else {
-    result.insert(0, kErrorStart + name);
-  }
+  if (!named) result.insert(message, rank_name(rank) + ": ");
+  if (message == 0) result.insert(0, kErrorStart);
   if (!result.ends_with('\n')) result += '\n';
   return result;
 }

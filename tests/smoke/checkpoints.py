@@ -55,6 +55,28 @@ def check_differences(scratch, report):
                  text)
 
 
+def check_rank_differences(scratch, report):
+    """Folders without a manifest, so that a file of another step may stand in one."""
+    scratch.call("job.yaml", "name=ranks", "accelerator.num_processes=2", "train.micro_batch=8", "train.until=3 steps")
+    steps = [scratch.path / f"runs/ranks/checkpoints/checkpoint_{step}" for step in (2, 3)]
+    for name in ("same", "stale"):
+        shutil.copytree(steps[1], scratch.path / name, ignore=shutil.ignore_patterns("accel_run.*"))
+    code, text = tell(scratch, "diff", "same", "stale")
+    report.check("a copy of two ranks is the same", (code, text) == (0, "bit-identical\n"), text)
+    shutil.copy(steps[0] / "random_states_1.pkl", scratch.path / "stale")
+    code, text = tell(scratch, "diff", "same", "stale")
+    report.check("diff prints the generator of each rank", code == 1 and len(text.splitlines()) == 1
+                 and text.startswith("generator of rank 1 differs in "), text)
+    code, text = tell(scratch, "diff", steps[0], steps[1])
+    report.check("and only the generators that differ", "generator of rank 1 differs in " in text, text)
+    scratch.call("job.yaml", "name=first", "train.until=1 steps")
+    scratch.call("job.yaml", "name=decay", "train.until=1 steps", "optimizer.weight_decay=0.5", "optimizer.lr=0.02")
+    code, text = tell(scratch, "diff", "runs/first", "runs/decay")
+    report.check("diff prints options of parameter groups", code == 1
+                 and "weight_decay of group 0 is '0.01' and '0.5'\n" in text
+                 and "base lr of group 0 is 0.01 and 0.02\n" in text, text)
+
+
 def check_damaged(scratch, report):
     shutil.copytree(scratch.run, scratch.path / "runs/damaged")
     optimizer = scratch.path / "runs/damaged/checkpoints/checkpoint_24/optimizer.bin"
@@ -101,7 +123,7 @@ def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
         scratch.call("job.yaml")
-        for check in (check_whole, check_differences, check_damaged, check_convert):
+        for check in (check_whole, check_differences, check_rank_differences, check_damaged, check_convert):
             check(scratch, report)
     return 1 if report.failed else 0
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Kills a job that saves at every step, again and again, and compares it with one left alone.
 
-    kills.py ACCEL_RUN [KILLS]
+    kills.py ACCEL_RUN [KILLS [SHAPE...]]
 
-SIGKILL at random moments, two in five of them inside a save or rotation: every checkpoint that is
+SIGKILL at random moments, two in five of them inside a save or rotation (of other shapes than the first
+one in five, as their saves are shorter): every checkpoint that is
 there afterwards is whole and of one step, none is lost, and the run in the end is the run it would
-have been, to the last bit.
+have been, to the last bit. The kills are shared among the shapes; without a name there is one, `mlp`,
+and `all` stands for all of them.
 """
 
 import collections
@@ -21,6 +23,32 @@ import runs
 
 # Large enough that a save takes longer than a step, so that most kills strike inside one.
 TORTURED = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [768, 768]")
+MODEL = "{type: mlp, hidden_sizes: [768, 768], dropout: 0.3}"
+DATA = "train: {type: synthetic/glyphs, length: 64}\n  eval: {type: synthetic/glyphs, length: 32}"
+ADDITION = "train: {type: synthetic/addition, length: 64}\n  eval: {type: synthetic/addition, length: 16}"
+SMALL = DATA.replace("64}", "64, size: 16}").replace("32}", "32, size: 16}")
+BEST = "{last: 2, best: 1, metric: eval/accuracy}"
+SHAPES = {  # (text of the job, what stands in its place)
+    "mlp": [],
+    "sync": [("every: 1 steps, keep", "every: 1 steps, async: false, keep")],
+    "best": [("{last: 2}", BEST), ("every: 8 steps", "every: 2 steps")],
+    "fp16_ema": [("accelerator: {", "callbacks: [{type: ema, decay: 0.9}]\naccelerator: {mixed_precision: fp16, ")],
+    "accumulation": [("batch: 16", "batch: 16, micro_batch: 4, max_grad_norm: 1.0"), ("workers: 0", "workers: 2"),
+                     ("length: 64", "length: 56")],
+    "gpt_muon": [(MODEL, "{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128, dropout: 0.1}"), (DATA, ADDITION),
+                 ("{type: adamw, lr: 0.01}", "{type: muon, lr: 0.01}\nscheduler: {type: cosine, warmup: 4 steps}"),
+                 ("batch: 16", "batch: 16, activation_checkpointing: blocks")],
+    "llama_lora": [(MODEL, "{type: llama, num_layers: 4, num_heads: 4, hidden_size: 128, lora: {rank: 4, dropout: 0.1}}"),
+                   (DATA, ADDITION)],
+    "resnet": [(MODEL, "{type: resnet, embedding_size: 16}"), (DATA, SMALL),
+               ("accelerator:", "scheduler: one_cycle\naccelerator:")],
+    "gan": [(MODEL, "{type: dcgan_generator, latent: 16, features: 32}\ntask: {type: gan, discriminator: {type: "
+             "dcgan_discriminator, features: 32}, discriminator_optimizer: {type: adam, lr: 0.002}}"),
+            (DATA, SMALL + "\n  transform: [{type: normalize, mean: [0.5], std: [0.5]}]")],
+    "two_ranks": [("accelerator: {", "accelerator: {num_processes: 2, local_sgd: {every: 4 steps}, "),
+                  ("batch: 16", "batch: 16, micro_batch: 4")],
+}
+HELD = 11  # the exit code of a run folder in use: the ranks of a killed launcher may live some milliseconds longer
 KEPT = 2  # as runs.JOB says
 # The contents of staging/ show the phase in which a process died.
 PHASES = {"new": "writing a save", "old": "replacing a save", "trash": "rotating one out"}
@@ -32,9 +60,18 @@ def digests(folder):
             for path in folder.iterdir() if path.name != "accel_run.json"}
 
 
-def straight(binary):
+def recipe_of(shape):
+    recipe = TORTURED
+    for found, replacement in SHAPES[shape]:
+        if found not in recipe:
+            raise ValueError(f"shape '{shape}': the job has no '{found}'")
+        recipe = recipe.replace(found, replacement)
+    return recipe
+
+
+def straight(binary, recipe):
     """How the job ends, and the digests of its checkpoint of each step, when nobody kills it."""
-    with runs.Scratch(binary, TORTURED) as scratch:
+    with runs.Scratch(binary, recipe) as scratch:
         code, errors = scratch.call("job.yaml", "checkpoint.keep.last=100")
         if code != 0:
             raise RuntimeError(errors)
@@ -45,13 +82,13 @@ def straight(binary):
 class Lives:
     """A job that is killed up to `most` times on its way to the end."""
 
-    def __init__(self, binary, most, seed, saved):
+    def __init__(self, binary, recipe, most, seed, saved):
         self.killed, self.phases, self.faults = 0, collections.Counter(), []
         self.saved = saved  # the digests of each step's checkpoint
         self.present = []  # at the last death
         self.staged = {}
         self.draw = random.Random(seed)
-        with runs.Scratch(binary, TORTURED) as scratch:
+        with runs.Scratch(binary, recipe) as scratch:
             while self.live(scratch, self.killed < most):
                 pass
             self.end = scratch.exact_lines(), scratch.weights()
@@ -70,6 +107,8 @@ class Lives:
         _, errors = process.communicate()
         if process.returncode == 0:
             return False
+        if process.returncode == HELD:
+            return True
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"a life ended by {process.returncode}: {errors}")
         self.killed += 1
@@ -117,29 +156,34 @@ def saves_in_record(path):
     return [json.loads(line)["step"] for line in lines if '"event":"save"' in line]
 
 
-def torture(binary, kills, report):
-    wanted, saved = straight(binary)
+def torture(binary, shape, kills, report):
+    recipe = recipe_of(shape)
+    wanted, saved = straight(binary, recipe)
     killed, jobs, phases, faults = 0, 0, collections.Counter(), []
     start = time.monotonic()
     while killed < kills:
-        lives = Lives(binary, min(kills - killed, 25), jobs, saved)
+        lives = Lives(binary, recipe, min(kills - killed, 25), jobs, saved)
         killed, jobs, phases = killed + lives.killed, jobs + 1, phases + lives.phases
         faults += lives.faults
         if lives.end != wanted:
             faults.append(f"job {jobs} does not end as an uninterrupted one")
     inside = sum(phases.values())
     how = ", ".join(f"{count} while {phase}" for phase, count in sorted(phases.items()))
-    report.check("no checkpoint is invalid, lost or mixed, and every job ends as one left alone", not faults,
+    report.check(f"{shape}: no checkpoint is invalid, lost or mixed, and every job ends as one left alone", not faults,
                  "\n".join(faults))
-    report.check(f"{jobs} jobs killed {killed} times in {time.monotonic() - start:.0f} s, {inside} of them inside"
-                 f" a save or rotation ({how})", inside * 5 >= killed * 2)
+    report.check(f"{shape}: {jobs} jobs killed {killed} times in {time.monotonic() - start:.0f} s, {inside} of them inside"
+                 f" a save or rotation ({how})", inside * 5 >= killed * (2 if shape == "mlp" else 1))
+    sys.stdout.flush()
 
 
 def main():
     binary = sys.argv[1]
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 25
+    shapes = sys.argv[3:] or ["mlp"]
+    shapes = list(SHAPES) if shapes == ["all"] else shapes
     report = runs.Report()
-    torture(binary, kills, report)
+    for number, shape in enumerate(shapes):
+        torture(binary, shape, kills * (number + 1) // len(shapes) - kills * number // len(shapes), report)
     return 1 if report.failed else 0
 
 

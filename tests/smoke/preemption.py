@@ -184,6 +184,37 @@ def check_lost_eval_data(report, scratch, process, wanted):
     report.check("as a run that never had any", (scratch.exact_lines(), scratch.weights()) == wanted)
 
 
+def evaluation_of_step_4(scratch):
+    """How many lines of step 4 have results, and how many the use of data, which is logged with them."""
+    lines = [line for line in (scratch.run / "metrics.jsonl").read_text().splitlines() if line.startswith('{"step":4,')]
+    return sum('"eval":' in line for line in lines), sum('"data/share_1":' in line for line in lines)
+
+
+def keep_the_evaluation_that_was_left(binary, report):
+    """The life that makes up for an evaluation saves it: a later one does not evaluate again."""
+    dataset = "{type: synthetic/glyphs, length: 64"
+    mixed = SLOW.replace("length: 2048", "length: 12000").replace(
+        f"train: {dataset}}}", f"train: [{dataset}, weight: 2}}, {dataset}, weight: 1}}]")
+    with runs.Scratch(binary, mixed) as scratch:
+        process = scratch.start("job.yaml")
+        while process.poll() is None and scratch.checkpoints()[-1:] != [3]:
+            time.sleep(0.001)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        report.check("a job is stopped in an evaluation again", left_evaluation(scratch), str(scratch.checkpoints()))
+        process = scratch.start("resume", "runs/job", "checkpoint.every=never")
+        while process.poll() is None and left_evaluation(scratch):
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        report.check("the next life saves the evaluation", process.returncode == -signal.SIGKILL
+                     and scratch.checkpoints()[-1] == 4, f"{process.returncode}: {scratch.checkpoints()}")
+        code, errors = scratch.call("job.yaml", "train.until=5 steps", "--allow", "train.until")
+        report.check("it is in the record once", code == 0 and evaluation_of_step_4(scratch) == (1, 1),
+                     f"{code}, {evaluation_of_step_4(scratch)}: {errors}")
+
+
 def ask_to_stop(binary, number, expected, report):
     """Signals a running job, then lets it finish in a second life."""
     with runs.Scratch(binary) as scratch:
@@ -256,7 +287,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         ask_to_stop(binary, number, 75, report)
     for check in (stop_at_once, stop_in_the_first_step, stop_anywhere, stop_after_the_end, lose_the_eval_data,
-                  stop_before_the_deadline):
+                  keep_the_evaluation_that_was_left, stop_before_the_deadline):
         check(binary, report)
     return 1 if report.failed else 0
 

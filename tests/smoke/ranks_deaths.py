@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A rank is killed at a collective: all end at once, say where, and the next life resumes exactly.
 
-    ranks_deaths.py ACCEL_RUN [all]
+    ranks_deaths.py ACCEL_RUN [all [STRATEGY...]]
 
 Two ranks make three steps with an evaluation and saves. Before, during and after a collective one
-of them kills itself by SIGKILL: at a third of the collectives, or at every one, and each rank.
+of them kills itself by SIGKILL: at a third of the collectives, or at every one, and each rank. With `all`
+the strategies may be named: ddp, which is the default, canonical, local_sgd, power_sgd.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ import rank_runs
 
 JOB = rank_runs.JOB.replace("until: 24 steps", "until: 3 steps").replace("every: 8 steps", "every: 2 steps")
 JOB = JOB.replace("every: 4 steps", "every: 1 steps")
+STRATEGIES = {"ddp": "", "canonical": "reduction: canonical, ", "local_sgd": "local_sgd: {every: 2 steps}, ",
+              "power_sgd": "ddp: {comm_hook: power_sgd, power_sgd: {start: 2 steps, min_compression_rate: 0.1}}, "}
 WHENS = ("before", "during", "after")
 LIMIT = 2.0  # seconds from a rank's death until nothing is left
 FIRST_LINE = re.compile(
@@ -93,8 +96,9 @@ class Death:
 class Straight:
     """The job when nobody is killed."""
 
-    def __init__(self, binary):
-        with rank_runs.Scratch(binary, JOB) as scratch:
+    def __init__(self, binary, recipe):
+        self.recipe = recipe
+        with rank_runs.Scratch(binary, recipe) as scratch:
             code, errors = scratch.call("job.yaml")
             if code != 0:
                 raise RuntimeError(errors)
@@ -104,7 +108,7 @@ class Straight:
 
 def faults_of(binary, straight, rank, sequence, when):
     """(how many seconds all ended after, what was wrong); None when the job has no such collective."""
-    with rank_runs.Scratch(binary, JOB) as scratch:
+    with rank_runs.Scratch(binary, straight.recipe) as scratch:
         death = Death(scratch, rank, sequence, when)
         if death.code == 0:
             return None
@@ -120,12 +124,12 @@ def faults_of(binary, straight, rank, sequence, when):
         return death.seconds, [f"{death.what}: {fault}\n{death.errors}" for fault in faults]
 
 
-def collectives(binary):
+def collectives(binary, recipe):
     """How many the job has."""
     low, high = 1, 128  # one that is there, and one that is not
     while high - low > 1:
         middle = (low + high) // 2
-        with rank_runs.Scratch(binary, JOB) as scratch:
+        with rank_runs.Scratch(binary, recipe) as scratch:
             process = scratch.start("job.yaml", ACCEL_RUN_FAULT=f"kill:1:{middle}:before")
             process.communicate()
             low, high = (middle, high) if process.returncode == 5 else (low, middle)
@@ -141,11 +145,10 @@ def chosen(count, every):
     return [(rank, sequence, draw.choice(WHENS)) for sequence in third for rank in (0, 1)]
 
 
-def main():
-    binary, every = sys.argv[1], sys.argv[2:] == ["all"]
-    report, start = rank_runs.runs.Report(), time.monotonic()
-    straight, count = Straight(binary), collectives(binary)
-    report.check(f"the job has {count} collectives", count >= 20)
+def check_strategy(binary, strategy, every, report):
+    start, recipe = time.monotonic(), JOB.replace("accelerator: {", "accelerator: {" + STRATEGIES[strategy])
+    straight, count = Straight(binary, recipe), collectives(binary, recipe)
+    report.check(f"{strategy}: the job has {count} collectives", count >= 20)
     seconds, faults = [], []
     for rank, sequence, when in chosen(count, every):
         outcome = faults_of(binary, straight, rank, sequence, when)
@@ -158,8 +161,16 @@ def main():
     middle, worst = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
     print(f"{len(seconds)} deaths in {time.monotonic() - start:.0f} s; all gone after {middle:.3f} s (p50),"
           f" {worst:.3f} s (p99), {seconds[-1]:.3f} s (most)")
-    report.check("every one ends all at once, is reported, leaves nothing behind and can be resumed exactly", not faults,
-                 f"{len(faults)} faults\n" + "\n".join(faults))
+    report.check(f"{strategy}: every one ends all at once, is reported, leaves nothing behind and can be resumed exactly",
+                 not faults, f"{len(faults)} faults\n" + "\n".join(faults))
+    sys.stdout.flush()
+
+
+def main():
+    binary, every = sys.argv[1], sys.argv[2:3] == ["all"]
+    report = rank_runs.runs.Report()
+    for strategy in sys.argv[3:] or ["ddp"]:
+        check_strategy(binary, strategy, every, report)
     return 1 if report.failed else 0
 
 

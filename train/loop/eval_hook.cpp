@@ -22,12 +22,18 @@ void EvalHook::on_start() {
   const Job& job = context_.job;
   const bool first = job.recipe.eval.at_start && state_.progress.step == 0;
   if (!job.eval_loader) state_.eval_pending = false;  // the eval data was removed from the recipe
-  if (job.eval_loader && (first || state_.eval_pending)) run();
+  const bool pending = state_.eval_pending;
+  if (job.eval_loader && (first || pending)) run();
+  // A process that is killed before its first checkpoint must not leave the evaluation to the next.
+  if (!pending || state_.eval_pending) return;
+  log_data_use(context_, state_.progress);
+  if (!save_.is_saved()) save_.save();
 }
 
 void EvalHook::after_step(double seconds, bool last) {
   const bool due = due_.due(state_.progress.step, seconds);
   if (context_.job.eval_loader && (due || last)) run();
+  if (state_.eval_pending) return;  // the next process logs it, after the evaluation
   const bool evaluated = state_.evaluated_step == state_.progress.step;
   if (evaluated || last || state_.progress.step_in_epoch == 0) {
     log_data_use(context_, state_.progress);

@@ -76,6 +76,20 @@ TEST(CheckpointDamageTest, EveryFaultIsNamedWithItsFile) {
   }
 }
 
+TEST(CheckpointDamageTest, DamagedBytesAreEscapedInTheMessage) {
+  Damage damage;
+  std::string& manifest = damage.content(kManifestFile);
+  const size_t digits = manifest.find("xxh3:") + 5;
+  const std::string checksum = manifest.substr(digits, 16);
+  manifest[digits] = '\xb5';
+  manifest[digits + 1] = '\x1b';
+  EXPECT_EQ(damage.complaint(), "checkpoint '" + kFolder +
+                                    "' is damaged: 'accel_run.json' cannot be read: its content "
+                                    "has checksum " +
+                                    checksum + ", its first line says \\xb5\\x1b" +
+                                    checksum.substr(2));
+}
+
 TEST(CheckpointDamageTest, AManifestMustMatchItsFiles) {
   const std::pair<void (*)(Manifest&), const char*> faults[] = {
       {[](Manifest& m) { m.model.push_back("ghost"); },

@@ -128,6 +128,28 @@ TEST(RunRecordTest, ResumeDropsWhatCameAfterTheCheckpointAndGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(path + ".new"));
 }
 
+TEST(RunRecordTest, ResumeBeforeAPendingEvaluationDropsTheOneOfAKilledProcess) {
+  const TempFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  const std::vector<Measurement> results = {{"eval/loss", 0.5}};
+  const auto evaluate = [&](int64_t first_step, bool eval_pending) {
+    RunRecord record(path, first_step, {}, eval_pending);
+    record.evaluation(4, results);
+    record.log(4, std::vector<Measurement>{{"data/share_1", 1}});
+    record.flush();
+  };
+  {
+    RunRecord record(path, 0);
+    record.evaluation(2, results);
+    record.log(4, std::vector<Measurement>{{"train/loss", 1}});
+  }
+  evaluate(4, true);
+  evaluate(4, true);
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{2, 4, 4, 4}));
+  evaluate(4, false);
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{2, 4, 4, 4, 4, 4}));
+}
+
 TEST(RunRecordTest, ResumeAtStepZeroStartsEmpty) {
   const TempFolder folder;
   const std::string path = folder.path("metrics.jsonl");

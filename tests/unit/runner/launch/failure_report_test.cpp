@@ -206,7 +206,7 @@ TEST(RankErrorTextTest, NamesTheRankInWhatItGave) {
       {"error: rank 12 waited\n", 1, "error: rank 1: rank 12 waited\n"},
       {"error: bad\n", -1, "error: bad\n"},
       {"a.yaml:1:1: error: bad\n", -1, "a.yaml:1:1: error: bad\n"},
-      {"a.yaml:1:1: error: bad\n", 1, "error: rank 1: a.yaml:1:1: error: bad\n"},
+      {"a.yaml:1:1: error: bad\n", 1, "a.yaml:1:1: error: rank 1: bad\n"},
   };
   for (const auto& one : cases) EXPECT_EQ(rank_error_text(one.given, one.rank), one.text);
 }

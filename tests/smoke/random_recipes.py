@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Trains random recipes straight, then killed and resumed, then from the resolved recipe, and compares.
+
+    random_recipes.py ACCEL_RUN [COUNT [SEED]]
+
+Recipe number SEED + i is drawn by recipe_generator.py; COUNT 1 repeats the recipe of one number. Options
+that `validate` refuses must be refused in the house form with exit code 2, and are left out. What is
+trained is then stopped up to three times at random moments and resumed until it ends: by SIGKILL, by
+SIGTERM, and where there are several ranks by SIGKILL of one of them. The last checkpoint, the lines of steps and evaluations, and the curves of csv, tensorboard,
+dvclive and mlflow must be those of the uninterrupted run to the bit. `plan` and `show` accept the recipe, and the resolved recipe
+of the run folder trains to the same bits. VERBOSE=1 prints refusals and times, KEEP=FOLDER copies the runs
+of each finding there.
+"""
+
+import collections
+import contextlib
+import csv
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import recipe_generator
+import runs
+from ranks_deaths import children_of
+from trackers import fields
+
+# What is not compared until it is corrected, with the fault that it waits for.
+KNOWN = {
+    "log sums": "means of the log interval in which a run is resumed",
+    "one more": "a checkpoint too many after a kill between publication and rotation",
+    "first life": "tracker files of a life that was killed before its first checkpoint",
+    "lock": "the lock of a life that was just killed",
+    "batch norm": "libtorch's own message for a micro-batch with one value per channel",
+}
+LIMIT = 120  # seconds for one life
+ONE_RANK = "one rank"  # is killed, in place of a signal to the launcher
+IN_USE, RANK_FAILED, STOPPED = 11, 5, 75  # exit codes
+HOUSE = re.compile(r"^(?:\S.*?:\d+:\d+: )?error: \S.*[^.\n]$", re.MULTILINE)
+TIMED = re.compile(r"per_second|^time/|^system/|memory_mib|seconds")  # values that no two runs share
+
+
+class Finding(Exception):
+    """A difference, or an end that no recipe should have."""
+
+
+class Job:
+    """One recipe in a folder of its own."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder, self.run = binary, folder, folder / "runs/job"
+        self.environment = dict(runs.ENVIRONMENT, TMPDIR=str(folder))
+
+    def start(self, *words):
+        return subprocess.Popen([self.binary, *words], cwd=self.folder, env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def end(self, process):
+        """(exit code, output, errors)."""
+        try:
+            output, errors = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise Finding(f"no end within {LIMIT} s") from None
+        return process.returncode, output, errors
+
+    def call(self, *words):
+        return self.end(self.start(*words))
+
+    def steps(self):
+        """How many lines of steps the record has."""
+        try:
+            return (self.run / "metrics.jsonl").read_bytes().count(b'"loss_bits"')
+        except OSError:
+            return 0
+
+    def saved(self):
+        folder = self.run / "checkpoints"
+        return sorted(int(path.name[11:]) for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def in_house_form(errors):
+    lines = errors.splitlines()
+    first = next((line for line in lines if not line.startswith("warning")), "")
+    return bool(HOUSE.match(first)) and not first.endswith(".") and "Traceback" not in errors
+
+
+def curves_of_csv(run):
+    with open(run / "metrics.csv", newline="") as table:
+        return {(int(row["step"]), name): value for row in csv.DictReader(table) for name, value in row.items()
+                if name != "step" and value and not TIMED.search(name)}
+
+
+def curves_of_tensorboard(run):
+    """{(step, tag): value}; of a step that was written twice the last one, which TensorBoard shows."""
+    found = {}
+    for path in sorted((run / "tensorboard").rglob("events.out.tfevents.*")):
+        data, at = path.read_bytes(), 0
+        while at + 12 <= len(data):
+            length = int.from_bytes(data[at:at + 8], "little")
+            event = list(fields(data[at + 12:at + 12 + length]))
+            at += length + 16
+            step = next((value for number, value in event if number == 2), 0)
+            for value in [dict(fields(value)) for number, summary in event if number == 5
+                          for field, value in fields(summary) if field == 1]:
+                tag = value.get(1, b"").decode()
+                if 2 in value and not TIMED.search(tag):
+                    found[step, tag] = value[2].hex()
+    return found
+
+
+def curves_of_dvclive(run):
+    folder = run / "dvclive/plots/metrics"
+    return {(int(line.split("\t")[0]), str(path.relative_to(folder))[:-4]): line.split("\t")[-1]
+            for path in folder.rglob("*.tsv") for line in path.read_text().splitlines()[1:] if not TIMED.search(str(path))}
+
+
+def curves_of_mlflow(run):
+    """Of a step that was written twice the last value, which MLflow shows."""
+    return {(int(line.split()[2]), str(path).partition("/metrics/")[2]): line.split()[1]
+            for path in sorted(run.glob("mlruns/*/*/metrics/**/*")) if path.is_file() and not TIMED.search(str(path))
+            for line in path.read_text().splitlines()}
+
+
+CURVES = {"metrics.csv": curves_of_csv, "tensorboard": curves_of_tensorboard, "dvclive": curves_of_dvclive,
+          "mlruns": curves_of_mlflow}
+
+
+class End:
+    """What equal runs share, of a run folder."""
+
+    def __init__(self, run):
+        self.run = run
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        self.exact = [line for line in lines if '"loss_bits"' in line or '"eval"' in line]
+        self.curves = {name: curves_of(run) for name, curves_of in CURVES.items() if (run / name).exists()}
+        self.names = sorted(path.name for path in (run / "checkpoints").iterdir())
+        self.newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name[11:]))
+        self.files = {path.name: path.read_bytes() for path in self.newest.iterdir()}
+        self.manifest = manifest(self.files.pop("accel_run.json"))
+
+
+def manifest(content):
+    tree = json.loads(content)["manifest"]
+    del tree["parts"]["run"]["numbers"]["seconds"]
+    for name in [name for name in tree["parts"] if name.startswith("trackers/")]:
+        del tree["parts"][name]  # random ids, times and throughput
+    return json.dumps({**tree, "recipe": ""}, indent=1, sort_keys=True)
+
+
+def first_difference(first, second):
+    pairs = zip(first, second)
+    return next((f"{a}\n          {b}" for a, b in pairs if a != b), f"{len(first)} and {len(second)} lines")
+
+
+def compare(binary, straight, other, lives):
+    """Raises a Finding at the first difference. `lives`: those of `other`, None for a single one."""
+    resumed, stopped = (lives.resumed, lives.ends[STOPPED]) if lives else ([], 0)
+    if straight.exact != other.exact:
+        raise Finding(f"lines of metrics.jsonl: {first_difference(straight.exact, other.exact)}")
+    if straight.newest.name != other.newest.name:
+        raise Finding(f"{straight.newest.name} and {other.newest.name}")
+    done = subprocess.run([binary, "checkpoint", "diff", straight.newest, other.newest], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Finding(f"checkpoint diff: {done.stdout}{done.stderr}")
+    if straight.manifest != other.manifest:
+        raise Finding(f"manifest: {first_difference(straight.manifest.splitlines(), other.manifest.splitlines())}")
+    for name in sorted(straight.files.keys() | other.files.keys()):
+        if straight.files.get(name) != other.files.get(name):
+            raise Finding(f"{name} differs")
+    missing, more = set(straight.names) - set(other.names), set(other.names) - set(straight.names)
+    # A stop saves as well, and what it saves takes the place of an older one.
+    if not stopped and (missing or more and "one more" not in KNOWN):
+        raise Finding(f"checkpoints: {straight.names} and {other.names}")
+    for tracker, curves in straight.curves.items():
+        compare_curves(tracker, curves, other.curves.get(tracker, {}), resumed)
+
+
+def compare_curves(tracker, wanted, found, resumed):
+    logged = sorted({step for step, name in wanted if name == "train/loss"})
+    vague = set()
+    if "log sums" in KNOWN:
+        vague = {next((step for step in logged if step > at), None) for at in resumed if at not in logged}
+    for key in sorted(wanted.keys() | found.keys()):
+        if key[0] in vague and key[1].startswith("train/"):
+            continue
+        if wanted.get(key) != found.get(key):
+            raise Finding(f"{tracker}: {key[1]} of step {key[0]} is {wanted.get(key)} and {found.get(key)}")
+
+
+class Lives:
+    """A job that is killed and resumed until it ends."""
+
+    def __init__(self, job, draw, steps, ranks):
+        self.job, self.draw, self.steps, self.resumed = job, draw, steps, []
+        self.ends = collections.Counter()
+        plan = [signal.SIGKILL, signal.SIGTERM, ONE_RANK if ranks > 1 else signal.SIGKILL]
+        draw.shuffle(plan)
+        for number in plan:
+            if self.live(number):
+                return
+        if not self.live(None):
+            raise Finding("a life without a signal did not end the run")
+
+    def live(self, number):
+        """Whether the run ended. Signals at a random step, shortly after it is recorded."""
+        before = self.job.saved()
+        words = ("resume", "runs/job") if before and self.draw.random() < 0.5 else ("job.yaml",)
+        process = self.job.start(*words)
+        if number:
+            self.strike(process, number)
+        code, output, errors = self.job.end(process)
+        if code == IN_USE and "lock" in KNOWN:  # the ranks of the life before are not gone yet
+            time.sleep(0.05)
+            return self.live(number)
+        self.ends[code] += 1
+        self.note_resume(output)
+        if code not in (0, {signal.SIGTERM: STOPPED, signal.SIGKILL: -9, ONE_RANK: RANK_FAILED}.get(number, 0)):
+            if not (number == signal.SIGTERM and code == -signal.SIGTERM and not self.job.run.exists()):
+                raise Finding(f"a life that was sent {number} ended with {code}: {errors}")
+        if "skipped" in errors or "not guaranteed" in errors:
+            raise Finding(f"a warning: {errors}")
+        after = self.job.saved()
+        if before and (not after or after[-1] < before[-1]):
+            raise Finding(f"checkpoints are lost: {before} before, {after} after")
+        return code == 0
+
+    def note_resume(self, output):
+        found = re.search(r"^  start +resumes? .*?step (\d+)|^  start +.*?checkpoint_(\d+)", output, re.MULTILINE)
+        if found:
+            self.resumed.append(int(found[1] or found[2]))
+
+    def strike(self, process, number):
+        at = self.draw.randint(0, self.steps)
+        floor, late = self.job.saved()[-1:] or [0], time.monotonic() + LIMIT / 2
+        wait = self.draw.random() * self.draw.choice([0, 0.01, 0.05])
+        changed = self.stamp()
+        while process.poll() is None and time.monotonic() < late:
+            # The record of the life before is there until this one has truncated it.
+            if self.stamp() != changed and self.job.steps() >= max(at, floor[0]):
+                break
+            time.sleep(0.0005)
+        time.sleep(wait)
+        ranks = list(children_of(process).values()) if number == ONE_RANK else []
+        with contextlib.suppress(ProcessLookupError):
+            if ranks:
+                os.kill(self.draw.choice(ranks)[0], signal.SIGKILL)
+            elif number != ONE_RANK:
+                process.send_signal(number)
+
+    def stamp(self):
+        try:
+            stat = (self.job.run / "metrics.jsonl").stat()
+            return stat.st_ino, stat.st_size, stat.st_mtime_ns
+        except OSError:
+            return None
+
+
+def accepted(job, recipe, counts):
+    """Writes the recipe with the options of the schema that `validate` accepts."""
+    for extras in (True, False) if recipe.extras else (False,):
+        (job.folder / "job.yaml").write_text(recipe.text(extras))
+        code, output, errors = job.call("validate", "job.yaml")
+        if code == 0:
+            return True
+        counts["refused"] += 1
+        if code != 2 or not in_house_form(errors):
+            raise Finding(f"validate: exit {code}: {output}{errors}")
+        note(f"refused: {errors}")
+    return False
+
+
+def note(text):
+    if "VERBOSE" in os.environ:
+        print(text, flush=True)
+
+
+def train_straight(job, counts):
+    """Whether the recipe trains; what is wrong with it is said before the first step."""
+    code, output, errors = job.call("job.yaml")
+    if code == 0:
+        return True
+    if code == 9 and in_house_form(errors):
+        counts["diverged"] += 1
+        return False
+    if code == 1 and "batch norm" in KNOWN and "Expected more than 1 value per channel" in errors:
+        counts["refused by the data"] += 1
+        return False
+    if code not in (2, 3) or not in_house_form(errors) or job.steps():
+        raise Finding(f"straight: exit {code}: {output[-1000:]}{errors}")
+    counts["refused by the data"] += 1
+    note(f"refused by the data: {errors}")
+    return False
+
+
+def check_printed_recipe(job):
+    code, printed, errors = job.call("show", "job.yaml")
+    if code != 0:
+        raise Finding(f"show: exit {code}: {errors}")
+    code, output, errors = job.call("plan", "job.yaml")
+    if code != 0:
+        raise Finding(f"plan: exit {code}: {output}{errors}")
+    (job.folder / "shown.yaml").write_text(printed)
+    code, again, errors = job.call("show", "shown.yaml")
+    values = [[re.sub(r" +#.*", "", line) for line in text.splitlines()] for text in (printed, again)]
+    if code != 0 or values[0] != values[1]:
+        raise Finding(f"show of what show printed: exit {code}: {errors}{first_difference(*values)}")
+
+
+def check(binary, folder, recipe, counts):
+    """Raises a Finding."""
+    job, draw = Job(binary, folder), random.Random(recipe.number)
+    if not accepted(job, recipe, counts) or not train_straight(job, counts):
+        return
+    check_printed_recipe(job)
+    job.run.rename(folder / "straight")
+    straight = End(folder / "straight")
+    lives = Lives(job, draw, job_steps(straight), recipe.ranks)
+    counts["killed"] += lives.ends[-9]
+    counts["with a killed rank"] += lives.ends[RANK_FAILED]
+    counts["stopped"] += lives.ends[STOPPED]
+    compare(binary, straight, End(job.run), lives)
+    shutil.rmtree(job.run)
+    (folder / "job.yaml").write_text((folder / "straight/recipe.yaml").read_text())
+    code, _, errors = job.call("job.yaml")
+    if code != 0:
+        raise Finding(f"the resolved recipe: exit {code}: {errors}")
+    compare(binary, straight, End(job.run), None)
+    counts["trained"] += 1
+
+
+def job_steps(end):
+    return sum('"loss_bits"' in line for line in end.exact)
+
+
+def main():
+    binary = str(pathlib.Path(sys.argv[1]).resolve())
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    # The eight from there on meet most kinds of models, optimizers and strategies.
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 2391
+    report, counts, start = runs.Report(), collections.Counter(), time.monotonic()
+    schema = subprocess.run([binary, "schema"], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as scratch:
+        data = pathlib.Path(scratch) / "data"
+        data.mkdir()
+        recipe_generator.write_data(data)
+        generator = recipe_generator.Generator(schema, data)
+        for number in range(seed, seed + count):
+            recipe, folder = generator.recipe(number), pathlib.Path(scratch) / str(number)
+            folder.mkdir()
+            try:
+                check(binary, folder, recipe, counts)
+            except Finding as finding:
+                report.check(f"recipe {number}", False, f"{finding}\n{(folder / 'job.yaml').read_text()}")
+                sys.stdout.flush()
+                if "KEEP" in os.environ:
+                    shutil.copytree(folder, pathlib.Path(os.environ["KEEP"]) / str(number), dirs_exist_ok=True)
+            shutil.rmtree(folder)
+            note(f"recipe {number} done after {time.monotonic() - start:.1f} s")
+    names = ("trained", "refused", "refused by the data", "diverged", "killed", "with a killed rank", "stopped")
+    figures = ", ".join(f"{counts[name]} {name}" for name in names)
+    report.check(f"{count} recipes in {time.monotonic() - start:.0f} s: {figures}", report.failed == 0 and counts["trained"] > 0)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
