@@ -1,5 +1,6 @@
 #include "core/recipe/json_schema.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -30,21 +31,6 @@ Json default_of(const std::string& text) {
   return value.is_discarded() ? Json(text) : value;
 }
 
-/// Also accepts `${...}`, null and the recipe's spellings of numbers for the values of `json`.
-Json loosened(Json json);
-
-/// The same for the values inside `json`, not for `json` itself.
-Json loosened_inside(Json json) {
-  for (const char* key : {"items", "additionalProperties"}) {
-    const auto found = json.find(key);
-    if (found != json.end() && found->is_object()) *found = loosened(*found);
-  }
-  if (json.contains("anyOf")) {
-    for (Json& choice : json["anyOf"]) choice = loosened_inside(choice);
-  }
-  return json;
-}
-
 /// Whether `json` has `word` as its type or among its types, at any depth of alternatives.
 bool accepts_type(const Json& json, const std::string& word) {
   if (json.is_array()) {
@@ -60,13 +46,87 @@ bool accepts_type(const Json& json, const std::string& word) {
   return alternatives != json.end() && accepts_type(*alternatives, word);
 }
 
-Json loosened(Json json) {
-  if (json.empty()) return json;  // anything already
+/// Also accepts `${...}`, null and the recipe's spellings of numbers for the values of `json`.
+/// Written as conditions wherever the value tells which alternative is meant: validators explain a
+/// failed condition, but of a failed `anyOf` they say only that no alternative fits.
+Json loosened(Json json);
+
+/// The same for the values inside `json`, not for `json` itself.
+Json loosened_inside(Json json) {
+  for (const char* key : {"items", "additionalProperties"}) {
+    const auto found = json.find(key);
+    if (found != json.end() && found->is_object()) *found = loosened(*found);
+  }
+  if (json.contains("anyOf")) {
+    for (Json& choice : json["anyOf"]) choice = loosened_inside(choice);
+  }
+  return json;
+}
+
+bool is_word_list(const Json& json) {
+  return json.contains("enum") || json.contains("const");
+}
+
+/// `words` as proposals of an editor: the empty alternative accepts everything.
+Json proposals(Json words) {
+  return Json::array({std::move(words), Json::object()});
+}
+
+/// A value of `json`, whose keywords are those of one type or several.
+Json loosened_typed(const Json& json) {
+  const bool number = accepts_type(json, "integer") || accepts_type(json, "number");
+  const bool spelled = number && !accepts_type(json, "string");
+  Json types = json["type"].is_array() ? json["type"] : Json::array({json["type"]});
+  for (const char* more : {"string", "null"}) {
+    if (std::find(types.begin(), types.end(), more) == types.end()) types.push_back(more);
+  }
+  // The condition repeats the types, so that a value of another type fails once.
+  return {{"type", types},
+          {"if", {{"type", types}, {"not", reference_to(spelled ? "spelled" : "deferred")}}},
+          {"then", loosened_inside(json)}};
+}
+
+/// Words, a list and one other value, chosen by the value's type.
+Json loosened_choice(const Json& words, const Json& list, const Json& other) {
+  Json out = other.empty() ? Json::object() : loosened(other);
+  if (!list.empty()) {
+    Json inner = loosened_inside(list);
+    inner.erase("type");
+    Json chosen = {{"if", {{"type", "array"}}}, {"then", std::move(inner)}};
+    if (!other.empty()) {
+      chosen["else"] = std::move(out);
+      if (other.contains("$ref") || is_word_list(other)) chosen["anyOf"] = proposals(other);
+    }
+    out = std::move(chosen);
+  }
+  if (words.empty()) return out;
+  return {{"anyOf", proposals(words)}, {"if", words}, {"else", std::move(out)}};
+}
+
+Json loosened_alternatives(const Json& json) {
+  Json words = Json::object(), list = Json::object(), other = Json::object();
+  size_t kinds = 0;
+  for (const Json& choice : json["anyOf"]) {
+    Json& place = is_word_list(choice)                      ? words
+                  : choice.value("type", Json()) == "array" ? list
+                                                            : other;
+    if (place.empty()) ++kinds;
+    place = choice;
+  }
+  const bool distinct = kinds == json["anyOf"].size() && json.size() == 1;
+  if (distinct && !(list.empty() && other.empty())) return loosened_choice(words, list, other);
   Json choices = Json::array({loosened_inside(json)});
   const bool number = accepts_type(json, "integer") || accepts_type(json, "number");
-  if (number && !accepts_type(json, "string")) choices.push_back(reference_to("number_text"));
-  choices.push_back(reference_to("deferred"));
+  choices.push_back(reference_to(number && !accepts_type(json, "string") ? "spelled" : "deferred"));
   return {{"anyOf", std::move(choices)}};
+}
+
+Json loosened(Json json) {
+  if (json.empty()) return json;           // anything already
+  if (json.contains("$ref")) return json;  // definitions of components are loosened
+  if (json.contains("anyOf")) return loosened_alternatives(json);
+  if (json.contains("type")) return loosened_typed(json);
+  return {{"anyOf", proposals(json)}, {"if", {{"not", reference_to("deferred")}}}, {"then", json}};
 }
 
 bool has_default(const FieldInfo& field) {
@@ -92,8 +152,10 @@ class SchemaWriter {
     root["then"] = completeness(top);
     definitions_["deferred"] = {
         {"anyOf", Json::array({{{"type", "string"}, {"pattern", "\\$\\{"}}, {{"type", "null"}}})}};
-    definitions_["number_text"] = {{"type", "string"},
-                                   {"pattern", "^[-+]?[0-9_.]+([eE][-+]?[0-9]+)?$"}};
+    definitions_["spelled"] = {
+        {"anyOf",
+         Json::array({reference_to("deferred"),
+                      {{"type", "string"}, {"pattern", "^[-+]?[0-9_.]+([eE][-+]?[0-9]+)?$"}}})}};
     const Json typed = {{"if", {{"type", "object"}}},
                         {"then", {{"required", Json::array({"type"})}}}};
     definitions_["typed"] = typed;
@@ -214,18 +276,30 @@ class SchemaWriter {
           {{"if", {{"required", Json::array({"type"})}, {"properties", {{"type", own}}}}},
            {"then", std::move(component)}});
     }
-    Json types = Json::array({{{"enum", names}}, reference_to("deferred")});
+    Json object = {{"type", "object"}, {"properties", {{"type", type_of(catalog, names)}}}};
+    if (!choices.empty()) object["allOf"] = std::move(choices);
+    Json word = {{"if", {{"not", reference_to("deferred")}}}, {"then", {{"enum", bare}}}};
+    definitions_[name] = {{"anyOf", proposals({{"enum", bare}})},
+                          {"if", {{"type", Json::array({"string", "null"})}}},
+                          {"then", std::move(word)},
+                          {"else", std::move(object)}};
+  }
+
+  /// The value of `type`. Editors propose current names, and mark deprecated ones.
+  static Json type_of(const CatalogIndex& catalog, const Json& names) {
+    Json known = names;
+    Json alternatives = proposals({{"enum", names}});
     for (const auto& [type, info] : catalog.items()) {
       if (info.renamed_from.empty()) continue;
-      types.push_back({{"const", info.renamed_from},
-                       {"description", "Called '" + type + "' now."},
-                       {"deprecated", true}});
+      known.push_back(info.renamed_from);
+      alternatives.push_back({{"const", info.renamed_from},
+                              {"description", "Called '" + type + "' now."},
+                              {"deprecated", true}});
     }
-    Json type = {{"anyOf", std::move(types)}};
-    Json object = {{"type", "object"}, {"properties", {{"type", std::move(type)}}}};
-    if (!choices.empty()) object["allOf"] = std::move(choices);
-    definitions_[name] = {
-        {"anyOf", Json::array({{{"enum", bare}}, reference_to("deferred"), std::move(object)})}};
+    return {
+        {"anyOf", std::move(alternatives)},
+        {"if", {{"not", {{"anyOf", Json::array({{{"enum", known}}, reference_to("deferred")})}}}}},
+        {"then", {{"enum", names}}}};
   }
 
   static Json names_of_type(const ComponentInfo& info) {

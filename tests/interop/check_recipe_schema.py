@@ -21,13 +21,22 @@ GOOD = (
     "model: {type: auto, weights: bert, head: tokens, max_seq_len: auto, num_heads: '${vars.heads}'}\n",
     "model: {type: auto, weights: llama, num_kv_heads: 2, rope: {theta: 500000}}\n",
 )
+# With a part of the message that a validator prints.
 BAD = (
-    "model: auto\n",
-    "model: {type: auto, dropout: 0}\n",
-    "model: {type: auto, weights: gpt2, dropuot: 0}\n",
-    "model: {type: auto, weights: gpt2, dropout: [1, 2]}\n",
-    "model: {type: auto, weights: gpt2, num_layers: many}\n",
-    "model: {type: auto, weights: llama, rope: {tehta: 500000}}\n",
+    ("model: auto\n", "'auto' is not one of ["),
+    ("model: {type: auto, dropout: 0}\n", "'weights' is a required property"),
+    ("model: {type: auto, weights: gpt2, dropuot: 0}\n", "'dropuot' does not match"),
+    ("model: {type: auto, weights: gpt2, dropout: [1, 2]}\n", ""),
+    ("model: {type: auto, weights: gpt2, num_layers: many}\n", ""),
+    ("model: {type: auto, weights: llama, rope: {tehta: 500000}}\n", "'tehta' does not match"),
+    ("model: {type: lenett}\n", "'lenett' is not one of ["),
+    ("model: {type: lenet, dropuot: 0.1}\n", "'dropuot' does not match"),
+    ("model: {type: lenet, dropout: high}\n", "'high' is not of type 'number'"),
+    ("model: {type: lenet, dropout: 2}\n", "2 is greater than or equal to the maximum of 1"),
+    ("model: {type: resnet, stem: small}\n", "'small' is not one of ["),
+    ("model: lenet\ncallbacks: [{type: ema, dcay: 0.9}]\n", "'dcay' does not match"),
+    ("model: lenet\ntrackers: tensorbord\n", "'tensorbord' is not one of ["),
+    ("model: lenet\nscheduler: [{type: linear, for: 10%}, {type: cosin}]\n", "'cosin' is not one of ["),
 )
 
 
@@ -40,16 +49,16 @@ def main():
     schema = json.loads(printed)
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    cases = [(text, yaml.load(text + DATA, Loader), True) for text in GOOD]
-    cases += [(text, yaml.load(text + DATA, Loader), False) for text in BAD]
+    cases = [(text, yaml.load(text + DATA, Loader), None) for text in GOOD]
+    cases += [(text, yaml.load(text + DATA, Loader), message) for text, message in BAD]
     for folder in ("recipes", "tests/smoke", "tests/interop/recipes"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".yaml", ".toml"):
-                cases.append((path.relative_to(ROOT), read(path), True))
+                cases.append((path.relative_to(ROOT), read(path), None))
     failures = 0
-    for name, value, good in cases:
+    for name, value, wanted in cases:
         error = jsonschema.exceptions.best_match(validator.iter_errors(value))
-        if good != (error is None):
+        if (wanted is None) != (error is None) or (error and wanted not in error.message):
             failures += 1
             print(f"{name}: " + (f"{list(error.absolute_path)}: {error.message[:300]}" if error else "was taken"))
     print(f"{len(cases)} recipes checked, {failures} wrong")

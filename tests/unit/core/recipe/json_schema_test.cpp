@@ -39,15 +39,42 @@ TEST(JsonSchemaTest, ListsCanBeAppendedToAndSectionsReplaced) {
 
 TEST(JsonSchemaTest, OptionHasHelpDefaultAndRule) {
   const Json kind = sample_schema()["$defs"]["tracker"];
-  const Json& choices = kind["anyOf"][2]["allOf"];
+  const Json& choices = kind["else"]["allOf"];
   const Json& printer = choices[1]["then"];
   EXPECT_EQ(choices[1]["if"]["properties"]["type"]["const"], "printer");
   EXPECT_EQ(printer["required"], Json({"path", "type"}));
   const Json& rows = printer["properties"]["rows"];
   EXPECT_EQ(rows["description"], "Lines in a page. Must be at least 1.");
   EXPECT_EQ(rows["default"], 10);
-  EXPECT_EQ(rows["anyOf"][0], Json({{"type", "integer"}, {"minimum", 1}}));
+  EXPECT_EQ(rows["then"], Json({{"type", "integer"}, {"minimum", 1}}));
   EXPECT_EQ(printer["properties"]["sizes"]["default"], Json({3, 4}));
+}
+
+/// Whether a validator would have to try alternatives: an `anyOf` without one that accepts
+/// everything.
+bool has_open_alternatives(const Json& json) {
+  if (json.is_object() && json.contains("anyOf")) {
+    bool open = true;
+    for (const Json& choice : json["anyOf"]) open = open && !choice.empty();
+    if (open) return true;
+  }
+  for (const Json& inner : json) {
+    if (inner.is_structured() && has_open_alternatives(inner)) return true;
+  }
+  return false;
+}
+
+TEST(JsonSchemaTest, ValuesAreToldApartByConditions) {
+  Json schema = sample_schema();
+  Json kind = schema["$defs"]["tracker"];
+  EXPECT_EQ(kind["if"]["type"], Json({"string", "null"}));
+  EXPECT_EQ(kind["then"]["then"], Json({{"enum", {"null"}}}));
+  const Json& printer = kind["else"]["allOf"][1]["then"]["properties"];
+  EXPECT_EQ(printer["limit"]["if"], Json({{"enum", {"none", nullptr}}}));
+  EXPECT_EQ(printer["limit"]["else"]["then"]["type"], "number");
+  for (const char* name : {"metrics", "data", "tracker"}) {
+    EXPECT_FALSE(has_open_alternatives(schema["properties"][name])) << name;
+  }
 }
 
 TEST(JsonSchemaTest, EveryReferenceHasADefinition) {
