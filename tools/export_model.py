@@ -18,6 +18,7 @@ of processor, for the model `aoti`.
 import argparse
 import io
 import json
+import re
 import runpy
 import zipfile
 
@@ -74,6 +75,27 @@ def repack(packed, out):
             target.writestr(zipfile.ZipInfo("model/" + name.split("/", 1)[1]), content)
 
 
+# Parts of torch.export's messages about a branch or a size that depends on the values of a tensor.
+DATA_DEPENDENT = ("data-dependent", "dynamic control flow")
+PLACE = re.compile(r'([^\s"(]+\.py)(?:", line |:)(\d+)')
+
+
+def traced(model, example, shapes):
+    """torch.export's program; an error with the remedy if the values of a tensor decide what is computed."""
+    try:
+        return torch.export.export(model, (), dict(example), dynamic_shapes=shapes)
+    except Exception as error:
+        message = str(error)
+        if not any(part in message.lower() for part in DATA_DEPENDENT):
+            raise
+        places = [file + ":" + line for file, line in PLACE.findall(message) if "/torch/" not in file]
+        raise SystemExit(
+            f"{places[-1] + ': ' if places else ''}forward() branches on the values of a tensor, which torch.export "
+            f"cannot record: {message.splitlines()[0]}\n"
+            "  hint: write the branch as torch.cond(predicate, true_fn, false_fn, operands), or a choice between "
+            "values as torch.where(); branches on shapes and options need no change") from error
+
+
 def export_programs(model, example, vary=()):
     """torch.export's programs of the model in train() and in eval()."""
     shapes = dynamic_shapes(example, vary)
@@ -81,7 +103,7 @@ def export_programs(model, example, vary=()):
     programs = {}
     for name, training in (("train", True), ("eval", False)):
         model.train(training)
-        programs[name] = torch.export.export(model, (), dict(example), dynamic_shapes=shapes)
+        programs[name] = traced(model, example, shapes)
     model.train(was_training)
     return programs
 

@@ -168,7 +168,25 @@ def check(binary, folder, name, kind):
     assert worst < 1e-6 and distance < 1e-6 and off < 1e-6, (losses, expected, ours, theirs)
 
 
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+def check_branch():
+    """A branch on the values of a tensor is named, with the remedy."""
+    try:
+        export_model(Branching(), {"x": torch.randn(2, 4)}, "never.pt2")
+    except SystemExit as error:
+        assert "check_exported.py:" in str(error), error
+        assert "forward() branches on the values of a tensor" in str(error), error
+        assert "torch.cond(predicate, true_fn, false_fn, operands)" in str(error), error
+        return
+    raise AssertionError("a branch on values was exported")
+
+
 def main():
+    check_branch()
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
     for name in sys.argv[2:] or CASES:
