@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/trainers/axolotl_datasets.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/shared_readings.h"
@@ -282,70 +283,6 @@ void read_axolotl_adapter(TrainerConfig& config, const std::string& type) {
              .regex = true},
             type);
   config.ignore("lora_target_linear");
-}
-
-struct AxolotlDataset {
-  const Node& node;
-
-  std::string word(const char* key) const {
-    const Node::Entry* entry = node.find(key);
-    return entry && entry->node.scalar() ? entry->node.scalar()->text : std::string();
-  }
-};
-
-/// Why a dataset has no counterpart, or "".
-std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& dataset,
-                                 DataFile& file) {
-  const std::string type = dataset.word("type");
-  file.path = dataset.word("path");
-  file.split = dataset.word("split");
-  if (type != "chat_template" && type != "completion") {
-    return text("'{}' is of type '{}': write its conversations in 'data.train' as type chat",
-                file.path, type.empty() ? "a section" : type);
-  }
-  const bool chat = type == "chat_template";
-  file.kind = chat                            ? DataFile::Kind::kChat
-              : config.flag("sample_packing") ? DataFile::Kind::kWindows
-                                              : DataFile::Kind::kDocuments;
-  file.field = dataset.word(chat ? "field_messages" : "field");
-  file.max_length = config.text("sequence_len").value_or("512");
-  file.pack = chat && config.flag("sample_packing");
-  file.answers_only = !config.flag("train_on_inputs");
-  if (is_local_path(file.path) && !is_text_file(file.path)) {
-    return text("'{}' is no file of JSON Lines", file.path);
-  }
-  for (const char* key : {"message_property_mappings", "message_field_role"}) {
-    if (dataset.node.find(key)) return "the messages need the fields 'role' and 'content'";
-  }
-  return {};
-}
-
-void read_axolotl_datasets(TrainerConfig& config, const char* key, const char* target) {
-  const Node::Entry* datasets = config.find(key);
-  const Node::List* list = datasets ? datasets->node.list() : nullptr;
-  if (!list) return;
-  constexpr std::string_view kRead = "path type split field field_messages ds_type name";
-  std::vector<DataFile> files;
-  for (const Node& item : *list) {
-    DataFile file;
-    const std::string reason = read_axolotl_dataset(config, {item}, file);
-    if (!reason.empty()) return config.skip(key, reason);
-    files.push_back(std::move(file));
-    for (const Node::Entry& entry : item.map() ? *item.map() : Node::Map{}) {
-      if (!has_word(kRead, entry.key)) config.skip_nested(key, entry, "it has no counterpart");
-    }
-  }
-  const bool windows = !files.empty() && files.front().kind == DataFile::Kind::kWindows;
-  if (windows) {
-    config.remark("sample_packing: texts are concatenated, and attention crosses their borders");
-  }
-  set_datasets(config, target, files, key);
-  if (target != std::string("data.train")) return;
-  if (files.size() == 1) {
-    config.set_text(length_key(files.front()), files.front().max_length, "sequence_len");
-  }
-  for (const char* used : {"sequence_len", "sample_packing", "train_on_inputs"}) config.take(used);
-  set_held_out(config, "val_set_size");
 }
 
 /// A number of times per epoch as an interval.

@@ -87,6 +87,18 @@ Node chat_section(TrainerConfig& config, const DataFile& file) {
   if (field != "messages") {
     map.push_back(entry_of("messages", escape_references(scalar_node(field, true))));
   }
+  for (const auto& [key, value, usual] : {std::tuple("role_key", file.role_key, "role"),
+                                          std::tuple("content_key", file.content_key, "content")}) {
+    if (value.empty() || value == usual) continue;
+    map.push_back(entry_of(key, escape_references(scalar_node(value, true))));
+  }
+  if (!file.roles.empty()) {
+    Node::Map roles;
+    for (const auto& [theirs, role] : file.roles) {
+      roles.push_back(entry_of(theirs.c_str(), escape_references(scalar_node(role, true))));
+    }
+    map.push_back(entry_of("roles", {std::move(roles), {}}));
+  }
   map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
   if (file.pack) map.push_back(entry_of("pack", scalar_node("true")));
   if (!file.answers_only) map.push_back(entry_of("answers_only", scalar_node("false")));

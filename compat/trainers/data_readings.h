@@ -1,6 +1,7 @@
 // Conversions that several formats share: model folders, LoRA adapters, and text and chat datasets.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,12 @@ void read_lora(TrainerConfig& config, const LoraKeys& keys, const std::string& m
 struct DataFile {
   enum class Kind { kChat, kDocuments, kWindows };
   Kind kind = Kind::kChat;
-  std::string path;   ///< of a file, or a name on the hub
-  std::string split;  ///< as the config gives it
-  std::string field;  ///< of the messages or texts; "": the usual one
+  std::string path;                          ///< of a file, or a name on the hub
+  std::string split;                         ///< as the config gives it
+  std::string field;                         ///< of the messages or texts; "": the usual one
+  std::string role_key;                      ///< of a message; "": role
+  std::string content_key;                   ///< of a message; "": content
+  std::map<std::string, std::string> roles;  ///< the template's role of each role of the file
   std::string max_length;
   std::string first;  ///< number of samples from the first; "": all
   bool pack = false;

@@ -81,7 +81,14 @@ constexpr TrainerKey kTrainerSectionKeys[] = {
     {"auto_lr_find", Use::kNot, "learning rates are compared by 'accel-run sweep'", "false"},
 };
 
-std::string lightning_shown_by(const Node& tree) {
+/// The section of the subcommand `fit`, by which a config may nest its keys, or the whole.
+const Node& lightning_keys(const Node& tree) {
+  const Node::Entry* fit = tree.find("fit");
+  return fit && fit->node.map() ? fit->node : tree;
+}
+
+std::string lightning_shown_by(const Node& whole) {
+  const Node& tree = lightning_keys(whole);
   const Node::Entry* trainer = tree.find("trainer");
   const bool section = trainer && trainer->node.map();
   for (const char* key : {"model", "data", "optimizer"}) {
@@ -384,7 +391,8 @@ void read_lightning_data(TrainerConfig& config, double accumulate) {
   }
 }
 
-void read_lightning(const Node& tree, Imported& out, const ProgramIndex& program) {
+void read_lightning(const Node& whole, Imported& out, const ProgramIndex& program) {
+  const Node& tree = lightning_keys(whole);
   TrainerConfig config(tree, out, program);
   static const Node kNoTrainer = {Node::Map{}, {}};
   const Node::Entry* section = config.find("trainer");

@@ -156,7 +156,19 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"max_new_tokens", Use::kIdle},
 };
 
+/// A key that only configs of LLaMA-Factory's version 1 have, or "".
+std::string version_1_key(const Node& tree) {
+  const Node::Entry* model = tree.find("model");
+  if (!model || !model->node.scalar()) return {};
+  for (const char* key : {"dist_config", "kernel_config", "init_config", "quant_config",
+                          "peft_config", "train_dataset"}) {
+    if (tree.find(key)) return key;
+  }
+  return {};
+}
+
 std::string llama_factory_shown_by(const Node& tree) {
+  if (const std::string key = version_1_key(tree); !key.empty()) return "model, " + key;
   if (!tree.find("model_name_or_path")) return {};
   for (const char* key : {"stage", "finetuning_type"}) {
     if (tree.find(key)) return std::string("model_name_or_path, ") + key;
@@ -277,6 +289,11 @@ void read_llama_factory_muon(TrainerConfig& config) {
 
 void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
+  if (const std::string key = version_1_key(tree); !key.empty()) {
+    return config.refuse(key,
+                         "it is a key of LLaMA-Factory's version 1, whose configs are not read",
+                         "import a config of version 0, with 'model_name_or_path' and 'stage'");
+  }
   check_llama_factory_method(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
   read_stage(config, type);

@@ -252,6 +252,49 @@ TEST(ImportRecipeTest, AFileOfConversationsBecomesAChatDataset) {
   EXPECT_EQ(result.left.at(0).reason, "write a dataset of held-out samples in 'data.eval'");
 }
 
+TEST(ImportRecipeTest, AxolotlsKeysAndRolesOfMessagesAreKept) {
+  const auto section = [](const std::string& options) {
+    const Imported result = imported(
+        "base_model: ./x\nsequence_len: 512\ndatasets: [{path: a.jsonl, "
+        "type: chat_template, " +
+        options + "}]\n");
+    if (!result.left.empty()) return result.left.front().reason;
+    const std::string yaml = to_yaml(result.recipe);
+    const size_t begin = yaml.find("    tokenizer"), end = yaml.find("    max_length");
+    return yaml.substr(begin, end - begin);
+  };
+  const std::string start = "    tokenizer: '${vars.model}'\n";
+  EXPECT_EQ(section("message_property_mappings: {role: from, content: value}"),
+            start +
+                "    role_key: 'from'\n    content_key: 'value'\n"
+                "    roles:\n      gpt: 'assistant'\n      human: 'user'\n");
+  EXPECT_EQ(
+      section("message_property_mappings: {role: role, content: content}, train_on_eos: turn, "
+              "roles_to_train: [assistant]"),
+      start + "    roles:\n      gpt: 'assistant'\n      human: 'user'\n");
+  EXPECT_EQ(section("message_field_role: who, message_field_content: said, "
+                    "roles: {user: [asker, user], assistant: bot}"),
+            start +
+                "    role_key: 'who'\n    content_key: 'said'\n"
+                "    roles:\n      asker: 'user'\n      bot: 'assistant'\n");
+  EXPECT_EQ(section("message_property_mappings: {role: from, tool_calls: calls}"),
+            "the messages have a 'tool_calls', and their role and content are read only");
+  EXPECT_EQ(section("roles_to_train: [assistant, user]"),
+            "'roles_to_train' has another role than the assistant's, the only one that is trained "
+            "on");
+  EXPECT_EQ(section("train_on_eos: all"), "it has no counterpart");
+}
+
+TEST(ImportRecipeTest, FormatsWithOtherLayoutsAreRecognized) {
+  EXPECT_EQ(
+      refusal("model: ./x\ntemplate: qwen3\ndist_config: {name: fsdp2}\nmax_steps: 10\n"),
+      "3: dist_config: it is a key of LLaMA-Factory's version 1, whose configs are not read | "
+      "import a config of version 0, with 'model_name_or_path' and 'stage'");
+  const Imported nested = imported("fit:\n  seed_everything: 3\n  trainer: {max_epochs: 2}\n");
+  EXPECT_EQ(nested.peer, "lightning");
+  EXPECT_NE(to_yaml(nested.recipe).find("until: 2 epochs"), std::string::npos);
+}
+
 TEST(ImportRecipeTest, HeldOutSamplesBecomeASplitWhereTheProgramHasIt) {
   const std::vector<FieldInfo> sections = {
       section("data", {section("split", {section("eval")}), section("train", {section("head")})})};

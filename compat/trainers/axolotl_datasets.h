@@ -1,0 +1,11 @@
+// Datasets of axolotl configs.
+#pragma once
+
+#include "compat/trainers/import_recipe.h"
+
+namespace accel {
+
+/// Reads the list under `key` as `target`: "data.train" or "data.eval".
+void read_axolotl_datasets(TrainerConfig& config, const char* key, const char* target);
+
+}  // namespace accel
