@@ -10,17 +10,6 @@
 namespace accel {
 namespace {
 
-/// Names that recipes may use and that cannot be supported.
-constexpr struct {
-  const char* kind;
-  const char* name;
-  const char* reason;
-  const char* hint;
-} kRefused[] = {
-    {"tracker", "aim", "Aim's store can be written by its own Python package only",
-     "use 'tensorboard': 'aim convert tensorboard' imports it where tensorflow is installed"},
-};
-
 /// "early_stop" of "EarlyStop".
 std::string snake_case(const std::string& text) {
   std::string out;
@@ -78,37 +67,6 @@ void CatalogIndex::enter(ComponentInfo info) {
   if (!items_.emplace(name, std::move(info)).second) {
     throw std::logic_error(text("two {}s are named '{}'", kind_, name));
   }
-}
-
-const ComponentInfo* CatalogIndex::choose(const Node& node, Reading& reading) const {
-  const Node* type = &node;  // a bare scalar is short for {type: scalar}
-  if (node.map()) {
-    const Node::Entry* entry = node.find("type");
-    if (!entry) {
-      reading.problems.error(node.where, text("the {} has no 'type'", kind_),
-                             text("'accel-run list {}' shows what there is", kind_));
-      return nullptr;
-    }
-    type = &entry->node;
-  }
-  const Scalar* scalar = type->scalar();
-  if (!scalar) {
-    reading.wrong_type(*type, node.map() ? "type" : kind_,
-                       (kind_ == "optimizer" ? "the name of an " : "the name of a ") + kind_);
-    return nullptr;
-  }
-  const auto found = items_.find(scalar->text);
-  if (found != items_.end()) return &found->second;
-  for (const auto& refused : kRefused) {
-    if (refused.kind != kind_ || refused.name != scalar->text) continue;
-    reading.problems.error(type->where,
-                           text("there is no {} '{}': {}", kind_, scalar->text, refused.reason),
-                           refused.hint);
-    return nullptr;
-  }
-  reading.problems.error(type->where, text("no {} is named '{}'", kind_, scalar->text),
-                         unknown_name_hint(scalar->text));
-  return nullptr;
 }
 
 }  // namespace accel

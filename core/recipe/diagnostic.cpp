@@ -208,7 +208,8 @@ void print_warnings(const std::vector<Diagnostic>& warnings) {
 std::string closest(const std::string& word, const std::vector<std::string>& names) {
   if (word.size() > 64) return {};  // no option name is that long, and the distance is quadratic
   std::string best;
-  size_t limit = std::max<size_t>(1, word.size() / 3) + 1;
+  // A word of one letter is as close to any other letter: nothing is meant by it.
+  size_t limit = std::min(std::max<size_t>(1, word.size() / 3) + 1, word.size());
   for (const std::string& name : names) {
     const size_t distance = edit_distance(word, name);
     if (distance < limit) {

@@ -392,4 +392,15 @@ std::string wrong_section_hint(const Node& value, const std::string& name,
 }
 
 }  // namespace detail
+void report_unknown_keys(const Node::Map& section, const std::vector<FieldInfo>& fields,
+                         Reading& reading) {
+  for (const Node::Entry& entry : section) {
+    const bool known = std::any_of(fields.begin(), fields.end(),
+                                   [&](const FieldInfo& field) { return field.name == entry.key; });
+    if (known || entry.key.starts_with("x-")) continue;
+    reading.problems.error(entry.where, text("unknown option '{}'", entry.key),
+                           unknown_key_hint(entry, fields, reading));
+  }
+}
+
 }  // namespace accel

@@ -18,4 +18,8 @@ std::string quoted_option(const std::string& name, const Node::Entry& given);
 std::string unknown_key_hint(const Node::Entry& given, const std::vector<FieldInfo>& own,
                              const Reading& reading);
 
+/// Reports the keys of a section that are not among its `fields`. Notes (`x-...`) are permitted.
+void report_unknown_keys(const Node::Map& section, const std::vector<FieldInfo>& fields,
+                         Reading& reading);
+
 }  // namespace accel

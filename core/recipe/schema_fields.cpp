@@ -20,16 +20,7 @@ void check_keys(const Node& node, const std::vector<FieldInfo>& fields, Reading&
     reading.problems.error(node.where, text("expected a section, not {}", node.describe()));
     return;
   }
-  const auto has = [&fields](const std::string& key) {
-    return std::any_of(fields.begin(), fields.end(), [&](const auto& f) { return f.name == key; });
-  };
-  static const Node::Map kNone;
-  for (const Node::Entry& entry : node.map() ? *node.map() : kNone) {
-    if (entry.key.starts_with("x-")) continue;
-    if (has(entry.key)) continue;
-    reading.problems.error(entry.where, text("unknown option '{}'", entry.key),
-                           unknown_key_hint(entry, fields, reading));
-  }
+  if (node.map()) report_unknown_keys(*node.map(), fields, reading);
   for (const FieldInfo& field : fields) {
     if (field.required && !node.find(field.name)) {
       report_missing(field, node.where, reading);

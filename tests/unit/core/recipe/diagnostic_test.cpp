@@ -99,6 +99,7 @@ TEST(DiagnosticTest, TheClosestNameIsFoundWhenItIsNear) {
   EXPECT_EQ(closest("hiddne", names), "hidden") << "neighbours swapped";
   EXPECT_EQ(closest("rl", names), "lr");
   EXPECT_EQ(closest("wombat", names), "");
+  EXPECT_EQ(closest("x", {"y", "xy"}), "") << "one letter tells nothing";
   EXPECT_EQ(closest(std::string(100'000, 'h'), names), "") << "and takes no time";
   EXPECT_EQ(did_you_mean("dropuot", names), "did you mean 'dropout'?");
   EXPECT_EQ(did_you_mean("wombat", names), "");

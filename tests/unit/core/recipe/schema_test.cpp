@@ -181,6 +181,23 @@ TEST(SchemaTest, EveryMistakeIsReportedAtOnce) {
             "  hint: did you mean 'shuffle'?\n");
 }
 
+TEST(SchemaTest, OptionsOfAMisspelledComponentAreThoseOfTheClosest) {
+  EXPECT_EQ(
+      brief("eval: {type: other, path: x, siz: 3}"),
+      "2:14: error: no dataset is named 'other' | 'accel-run list dataset' shows what there is");
+  EXPECT_EQ(brief("eval: [{kind: counting, path: x}]"),
+            "2:8: error: the dataset has no 'type' | write 'type' in place of 'kind'");
+  EXPECT_EQ(read_complaint("train: {type: countin, path: x, siz: 3, x-note: 1}\n"),
+            "r.yaml:1:15: error: no dataset is named 'countin'\n"
+            "    train: {type: countin, path: x, siz: 3, x-note: 1}\n"
+            "                  ^\n"
+            "  hint: did you mean 'counting'?\n"
+            "r.yaml:1:33: error: unknown option 'siz'\n"
+            "    train: {type: countin, path: x, siz: 3, x-note: 1}\n"
+            "                                    ^\n"
+            "  hint: did you mean 'size'?\n");
+}
+
 TEST(SchemaTest, TheResolvedRecipeHasEveryOptionAndReadsBackTheSame) {
   const Node given = parse_recipe("r.yaml", "train: {type: counting, path: x}\nlr: 0.5\n");
   Diagnostics problems;
