@@ -147,6 +147,10 @@ class LanguageClient {
       const provider = { provideDefinition: (document, position) => this.definition(document, position) };
       this.disposables.push(languages.registerDefinitionProvider(selector, provider));
     }
+    if (capabilities.codeActionProvider) {
+      const provider = { provideCodeActions: (document, range) => this.fixes(document, range) };
+      this.disposables.push(languages.registerCodeActionsProvider(selector, provider));
+    }
   }
 
   didOpen(document) {
@@ -224,6 +228,26 @@ class LanguageClient {
   async definition(document, position) {
     const answer = await this.at("textDocument/definition", document, position);
     return answer && new this.vscode.Location(this.vscode.Uri.parse(answer.uri), this.range(answer.range));
+  }
+
+  async fixes(document, range) {
+    const position = ({ line, character }) => ({ line, character });
+    const answer = await this.request("textDocument/codeAction", {
+      textDocument: { uri: document.uri.toString() },
+      range: { start: position(range.start), end: position(range.end) },
+      context: { diagnostics: [] },
+    });
+    return (answer || []).map((found) => {
+      const action = new this.vscode.CodeAction(found.title, this.vscode.CodeActionKind.QuickFix);
+      action.isPreferred = found.isPreferred;
+      action.edit = new this.vscode.WorkspaceEdit();
+      for (const [uri, edits] of Object.entries(found.edit.changes)) {
+        for (const edit of edits) {
+          action.edit.replace(this.vscode.Uri.parse(uri), this.range(edit.range), edit.newText);
+        }
+      }
+      return action;
+    });
   }
 
   markdown(contents) {

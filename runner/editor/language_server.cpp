@@ -65,8 +65,7 @@ Json range_of(const EditorDocument& document, size_t begin, size_t end) {
           {"end", wire_position(document.position_of(end))}};
 }
 
-EditorPosition position_in(const Json& parameters) {
-  const Json& position = parameters.at("position");
+EditorPosition editor_position(const Json& position) {
   const Json &line = position.at("line"), &character = position.at("character");
   if (!line.is_number_unsigned() || !character.is_number_unsigned()) {
     throw Refusal{Fault::kParameters, "a position needs two whole numbers"};
@@ -112,13 +111,16 @@ int completion_kind(Suggestion::Kind kind) {
   return 12;  // a value
 }
 
+constexpr auto kQuickFix = "quickfix";
+
 Json capabilities() {
   return {{"capabilities",
            {{"positionEncoding", "utf-16"},
             {"textDocumentSync", {{"openClose", true}, {"change", 1}}},
             {"completionProvider", {{"triggerCharacters", {":", " ", "{", "["}}}},
             {"hoverProvider", true},
-            {"definitionProvider", true}}},
+            {"definitionProvider", true},
+            {"codeActionProvider", {{"codeActionKinds", Json::array({kQuickFix})}}}}},
           {"serverInfo", {{"name", "accel-run"}}}};
 }
 
@@ -249,11 +251,15 @@ Json LanguageServer::answer(const std::string& method, const Json& parameters) {
     shut_down_ = true;
     return nullptr;
   }
-  const bool known = method == "textDocument/completion" || method == "textDocument/hover" ||
-                     method == "textDocument/definition";
+  const bool fixes = method == "textDocument/codeAction";
+  const bool known = fixes || method == "textDocument/completion" ||
+                     method == "textDocument/hover" || method == "textDocument/definition";
   if (!known) throw Refusal{Fault::kMethod, accel::text("there is no method '{}'", method)};
   const auto found = documents_.find(parameters.at("textDocument").at("uri").get<std::string>());
-  const EditorPosition position = position_in(parameters);
+  if (fixes) {
+    return found == documents_.end() ? nullptr : quick_fixes(found->second, parameters.at("range"));
+  }
+  const EditorPosition position = editor_position(parameters.at("position"));
   if (found == documents_.end()) return nullptr;
   if (method == "textDocument/completion") return complete(found->second, position);
   if (method == "textDocument/hover") return hover(found->second, position);
@@ -292,11 +298,13 @@ void LanguageServer::set_text(const Json& document, const std::string& text) {
       open.path = fs::absolute(toml ? "unsaved.toml" : "unsaved.yaml").string();
   }
   open.text = text;
+  fixes_.erase(uri);  // their positions are those of the earlier text
   changed_ = true;
 }
 
 void LanguageServer::close(const std::string& uri) {
   if (documents_.erase(uri) == 0) return;
+  fixes_.erase(uri);
   changed_ = true;  // others may include it
   outbox_.push_back(wire({{"jsonrpc", "2.0"},
                           {"method", "textDocument/publishDiagnostics"},
@@ -308,6 +316,7 @@ std::vector<std::string> LanguageServer::publish() {
   if (!std::exchange(changed_, false)) return out;
   for (const auto& [uri, document] : documents_) {
     Json list = Json::array();
+    fixes_.erase(uri);
     if (looks_like_recipe(document.text)) {
       for (const Diagnostic& found : host_.check(document.path, texts())) {
         list.push_back(problem(document, found));
@@ -321,7 +330,7 @@ std::vector<std::string> LanguageServer::publish() {
 }
 
 /// Errors in other files, such as includes, are shown at the start of the text.
-Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& found) const {
+Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& found) {
   const Source* source = found.where.source.get();
   const bool here = source && source->kind == Source::Kind::kFile && found.where.line > 0 &&
                     canonical_path(source->path) == canonical_path(document.path);
@@ -336,9 +345,15 @@ Json LanguageServer::problem(const EditorDocument& document, const Diagnostic& f
   }
   if (!found.hint.empty()) text.append("\nhint: ").append(found.hint);
   const size_t begin = here ? document.offset_at(found.where.line, found.where.column) : 0;
+  const size_t end = problem_end(document.text, begin);
+  if (const auto name = proposed_name(found); name && here) {
+    const bool quoted = end - begin > 1 && std::string_view("\"'").find(document.text[begin]) !=
+                                               std::string_view::npos;
+    fixes_[document.uri].push_back({begin + quoted, end - quoted, *name});
+  }
   constexpr int kError = 1, kWarning = 2, kDeprecated = 2;  // as the protocol numbers them
   const bool deprecated = found.severity == Severity::kWarning;
-  Json out = {{"range", range_of(document, begin, problem_end(document.text, begin))},
+  Json out = {{"range", range_of(document, begin, end)},
               {"severity", deprecated ? kWarning : kError},
               {"source", "accel-run"},
               {"message", text}};
@@ -404,6 +419,25 @@ Json LanguageServer::hover(const EditorDocument& document, const EditorPosition&
   if (text.empty()) return nullptr;
   return {{"contents", {{"kind", "markdown"}, {"value", text}}},
           {"range", range_of(document, word->begin, word->end)}};
+}
+
+/// The replacements of misspelled and deprecated names in a range.
+Json LanguageServer::quick_fixes(const EditorDocument& document, const Json& range) const {
+  const size_t from = document.offset_of(editor_position(range.at("start")));
+  const size_t to = document.offset_of(editor_position(range.at("end")));
+  Json out = Json::array();
+  const auto found = fixes_.find(document.uri);
+  if (found == fixes_.end()) return out;
+  for (const QuickFix& fix : found->second) {
+    if (fix.end < from || fix.begin > to) continue;
+    const Json edit = {{"range", range_of(document, fix.begin, fix.end)},
+                       {"newText", fix.replacement}};
+    out.push_back({{"title", accel::text("Replace with '{}'", fix.replacement)},
+                   {"kind", kQuickFix},
+                   {"isPreferred", true},
+                   {"edit", {{"changes", {{document.uri, Json::array({edit})}}}}}});
+  }
+  return out;
 }
 
 /// The file of an included recipe.

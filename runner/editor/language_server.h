@@ -1,4 +1,5 @@
-// Language server for recipes: message framing, diagnostics, completion, hover and definitions.
+// Language server for recipes: message framing, diagnostics, completion, hover, definitions and
+// quick fixes.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/editor/document.h"
+#include "runner/editor/quick_fixes.h"
 #include "runner/editor/recipe_help.h"
 
 namespace accel {
@@ -90,14 +92,16 @@ class LanguageServer {
   nlohmann::json complete(const EditorDocument& document, const EditorPosition& position) const;
   nlohmann::json hover(const EditorDocument& document, const EditorPosition& position) const;
   nlohmann::json definition(const EditorDocument& document, const EditorPosition& position) const;
+  nlohmann::json quick_fixes(const EditorDocument& document, const nlohmann::json& range) const;
 
   EditorHost::Texts texts() const;
   Node composed(const EditorDocument& document, const std::string& text, const Node& own) const;
-  nlohmann::json problem(const EditorDocument& document, const Diagnostic& found) const;
+  nlohmann::json problem(const EditorDocument& document, const Diagnostic& found);
 
   EditorHost host_;
-  std::map<std::string, EditorDocument> documents_;  ///< by URI
-  std::vector<std::string> outbox_;                  ///< notifications to send
+  std::map<std::string, EditorDocument> documents_;     ///< by URI
+  std::map<std::string, std::vector<QuickFix>> fixes_;  ///< by URI, of the published diagnostics
+  std::vector<std::string> outbox_;                     ///< notifications to send
   bool changed_ = false;
   bool initialized_ = false;
   bool shut_down_ = false;

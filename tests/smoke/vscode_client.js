@@ -73,6 +73,11 @@ const vscode = {
   Uri,
   Range: plain("line", "character", "endLine", "endCharacter"),
   Diagnostic: plain("range", "message", "severity"),
+  CodeAction: plain("title", "kind"),
+  CodeActionKind: { QuickFix: "quickfix" },
+  WorkspaceEdit: class {
+    replace(uri, range, text) { Object.assign(this, { uri, range, text }); }
+  },
   CompletionItem: plain("label", "kind"),
   Hover: plain("contents", "range"),
   Location: plain("uri", "range"),
@@ -103,6 +108,7 @@ const vscode = {
     registerCompletionItemProvider: provide("completion"),
     registerHoverProvider: provide("hover"),
     registerDefinitionProvider: provide("definition"),
+    registerCodeActionsProvider: provide("fixes"),
   },
   commands: { registerCommand: (name, call) => { commands[name] = call; return { dispose() {} }; } },
   tasks: {
@@ -137,6 +143,10 @@ async function main() {
   const [wrong] = await opened;
   check("an open recipe has its error", wrong && wrong.message.startsWith("unknown option 'hiden'")
     && wrong.severity === 0 && wrong.range.character === 19 && wrong.source === "accel-run", wrong);
+  const [fix] = await providers.fixes.provideCodeActions(
+    document, { start: { line: 0, character: 20 }, end: { line: 0, character: 20 } });
+  check("a misspelled option has a quick fix", fix && fix.isPreferred && fix.edit.text === "hidden_sizes"
+    && fix.edit.range.character === 19 && fix.edit.range.endCharacter === 24, fix);
 
   document.text = "model: {type: mlp, hidden: [3]}  # \u00e9\u{1f600}\ndata: {train: synthetic/glyphs}\n";
   document.version = 2;

@@ -119,6 +119,36 @@ TEST_F(LanguageServerTest, TellsWhatIsWrongAsTheTextChanges) {
   EXPECT_EQ(published("r.yaml"), Json::array());
 }
 
+TEST_F(LanguageServerTest, ReplacesMisspelledNames) {
+  const auto fixes = [this](size_t line, size_t begin, size_t end) {
+    const Json range = {{"start", {{"line", line}, {"character", begin}}},
+                        {"end", {{"line", line}, {"character", end}}}};
+    return request("textDocument/codeAction",
+                   {{"textDocument", {{"uri", uri("r.yaml")}}},
+                    {"range", range},
+                    {"context", {{"diagnostics", Json::array()}}}})["result"];
+  };
+  open("r.yaml", "train: {type: 'countin', path: 'ö', sise: 3}\nlr: 2\n");
+  EXPECT_EQ(published("r.yaml").size(), 3u);
+  EXPECT_EQ(fixes(0, 37, 37), Json::array({{{"title", "Replace with 'size'"},
+                                            {"kind", "quickfix"},
+                                            {"isPreferred", true},
+                                            {"edit", {{"changes", {{uri("r.yaml"), Json::parse(R"([
+    {"newText": "size", "range": {"start": {"line": 0, "character": 36},
+                                  "end": {"line": 0, "character": 40}}}])")}}}}}}}));
+  const Json quoted = fixes(0, 16, 16)[0]["edit"]["changes"][uri("r.yaml")][0];
+  EXPECT_EQ(quoted["newText"], "counting");
+  EXPECT_EQ(quoted["range"]["start"]["character"], 15);
+  EXPECT_EQ(quoted["range"]["end"]["character"], 22);
+  EXPECT_EQ(fixes(0, 0, 44).size(), 2u);
+  EXPECT_EQ(fixes(1, 0, 4), Json::array()) << "no name is proposed for a number";
+  open("r.yaml", "lr: 0.5\n");
+  EXPECT_EQ(fixes(0, 0, 4), Json::array()) << "the text has changed";
+  EXPECT_TRUE(
+      request("textDocument/codeAction", {{"textDocument", {{"uri", "file:///none"}}}})["result"]
+          .is_null());
+}
+
 TEST_F(LanguageServerTest, SeesWhatAnotherOpenFileWillBring) {
   folder_.write("base.yaml", "lr: 0.5\n");
   open("r.yaml", "include: base.yaml\ntrain: {type: counting, path: a}\n");
