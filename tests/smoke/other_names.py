@@ -116,6 +116,15 @@ def check_names(binary, report):
 SECTION = {"model": "model", "task": "task", "dataset_with_weight_limit_head": "data.train"}
 
 
+def strict(property_):
+    """The JSON Schema of values that are no reference and no word."""
+    if property_.get("if") == {"type": "array"}:
+        return {"type": "array", **property_["then"]}
+    if "then" in property_:
+        return property_["then"]
+    return strict(property_["else"]) if "else" in property_ else property_.get("anyOf", [property_])[0]
+
+
 def deprecated_names(schema):
     """Yields (kind, component, path, old name, current name, JSON Schema) of each deprecated option, and
     (kind, "", "type", old, current, {}) of each deprecated component."""
@@ -127,32 +136,31 @@ def deprecated_names(schema):
                 current = re.fullmatch(r"Called '(.*)' now\.", property_["description"]).group(1)
                 yield kind, component, path, name, current, property_
                 continue
-            for choice in property_.get("anyOf", [{}])[:1]:
-                yield from options(kind, component, path + [name], choice.get("properties", {}))
+            yield from options(kind, component, path + [name], strict(property_).get("properties", {}))
 
     yield from options("", "", [], schema["properties"])
     for kind, definition in schema["$defs"].items():
-        for choice in definition.get("anyOf", []):
-            for each in choice.get("properties", {}).get("type", {}).get("anyOf", []):
-                if each.get("deprecated"):
-                    current = re.fullmatch(r"Called '(.*)' now\.", each["description"]).group(1)
-                    yield kind, "", [], each["const"], current, {}
-            for rule in choice.get("allOf", []):
-                type_ = rule["if"]["properties"]["type"]
-                component = type_["const"] if "const" in type_ else type_["enum"][0]
-                yield from options(kind, component, [], rule["then"].get("properties", {}))
+        section = definition.get("else", {})
+        for each in section.get("properties", {}).get("type", {}).get("anyOf", []):
+            if each.get("deprecated"):
+                current = re.fullmatch(r"Called '(.*)' now\.", each["description"]).group(1)
+                yield kind, "", [], each["const"], current, {}
+        for rule in section.get("allOf", []):
+            type_ = rule["if"]["properties"]["type"]
+            component = type_["const"] if "const" in type_ else type_["enum"][0]
+            yield from options(kind, component, [], rule["then"].get("properties", {}))
 
 
 def values(property_):
     """Values as a recipe has them; the first that the recipe takes is used."""
-    text = json.dumps(property_.get("anyOf"))
+    text = json.dumps(strict(property_))
     if '"boolean"' in text and '"string"' not in text:
         return ["true", "false"]
     if '"array"' in text:
         return ["[3]"] if '"integer"' in text else ["['*head*']"]
     if '"integer"' in text:
         return ["8", "1", "2", "16", "48"]
-    return ["eval/loss"] if text.startswith('[{"type": ["string"') else ["0.25"]
+    return ["eval/loss"] if text.startswith('{"type": ["string"') else ["0.25"]
 
 
 class Recipes:
