@@ -67,6 +67,11 @@ ComponentInfo info_of() {
 /// array of the names other trainers use for it.
 template <class T>
 class Register : Registration {
+  // Ends the compiler's output at the cause: std::make_unique<T> would add its instantiations.
+  static_assert(!std::is_abstract_v<T>,
+                "a component overrides every pure virtual function of its interface: compare the "
+                "signatures with those of the header in core/api");
+
  public:
   Register() : Registration(&enter) {}
 
@@ -85,7 +90,9 @@ class Register : Registration {
     if (reading.problems.size() != before) return {};
     return {T::kName, detail::with_type(T::kName, schema.write(options, &node), node),
             [options](const Context& context) -> std::unique_ptr<Base> {
-              if constexpr (std::is_constructible_v<T, const Options&, const Context&>) {
+              if constexpr (std::is_abstract_v<T>) {
+                return nullptr;
+              } else if constexpr (std::is_constructible_v<T, const Options&, const Context&>) {
                 return std::make_unique<T>(options, context);
               } else {
                 return std::make_unique<T>(options);
