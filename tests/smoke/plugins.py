@@ -20,13 +20,13 @@ import tempfile
 
 import runs
 
-KINDS = ("callback", "dataset", "metric", "model", "optimizer", "scheduler", "task", "tracker",
+KINDS = ("callback", "dataset", "image_model", "metric", "model", "optimizer", "scheduler", "task", "tracker",
          "transform")
 # Examples of tasks that are more than a loss: what each leaves in a checkpoint beside the usual.
 TASKS = {"gan": {"model_1.safetensors", "optimizer_1.bin", "scheduler_1.bin"},
          "reinforce": {"custom_checkpoint_0.pkl"}, "two_tasks": set()}
 # Those whose whole recipe is run as well; check_new() and check_package() run two others.
-WHOLE = ("callback", "dataset", "model", "optimizer", "tracker", *TASKS)
+WHOLE = ("callback", "dataset", "image_model", "model", "optimizer", "tracker", *TASKS)
 
 
 class Place:
@@ -332,13 +332,16 @@ def check_new(binary, report):
         report.check("accel-run's own vendor's name is refused", code == 2
                      and "error: 'accel/net' is not a valid plugin name: the vendor 'accel' is reserved for accel-run\n" in output and not (place.path / "net").exists(), output)
         source = place.path / "my_loss/my_loss.cpp"
-        source.write_text(source.read_text().replace("const Register<MyLoss>", "cons Register<MyLoss>"))
+        source.write_text(source.read_text().replace("at::Tensor loss(Model& model, const Batch&", "at::Tensor loss(Model& model, Batch&"))
         before = (place.path / "my_loss/my_loss.so").read_bytes()
         code, output = place.call("plugin", "build", "my_loss")
         report.check("one that does not compile leaves the old one in its place", code == 2
                      and "error: the compiler exited with 1: no plugin was built" in output
                      and (place.path / "my_loss/my_loss.so").read_bytes() == before,
                      f"exit {code}\n{output}")
+        report.check("and a signature that overrides nothing is named, without the templates behind it",
+                     "but does not override" in output and output.count(": error: ") <= 3
+                     and "a component overrides every pure virtual function of its interface" in output, output)
 
 
 def check_package(binary, report):

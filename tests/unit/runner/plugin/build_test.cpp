@@ -168,7 +168,8 @@ TEST(PluginScaffoldTest, EveryKindHasAnExample) {
   const Registry registry;
   std::vector<std::string> kinds;
   for (const CatalogIndex* catalog : registry.all()) kinds.push_back(catalog->kind());
-  for (const char* task : {"gan", "reinforce", "two_tasks"}) kinds.emplace_back(task);
+  for (const char* more : {"gan", "image_model", "reinforce", "two_tasks"})
+    kinds.emplace_back(more);
   std::sort(kinds.begin(), kinds.end());
   EXPECT_EQ(example_kinds(examples()), kinds);
 }
@@ -180,9 +181,10 @@ TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
   };
   EXPECT_EQ(make("modell", "acme/net"),
             "there is no example plugin of kind 'modell' | did you mean 'model'?");
-  EXPECT_EQ(make("boat", "acme/net"),
-            "there is no example plugin of kind 'boat' | there are callback, dataset, gan, "
-            "metric, model, optimizer, reinforce, scheduler, task, tracker, transform, two_tasks");
+  EXPECT_EQ(
+      make("boat", "acme/net"),
+      "there is no example plugin of kind 'boat' | there are callback, dataset, gan, image_model, "
+      "metric, model, optimizer, reinforce, scheduler, task, tracker, transform, two_tasks");
   for (const char* name : {"net", "acme/2net", "Acme/net", "acme/"}) {
     EXPECT_EQ(
         make("model", name),
