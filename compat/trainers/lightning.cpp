@@ -320,6 +320,36 @@ void read_lightning_optimizer(TrainerConfig& config) {
   config.close("optimizer");
 }
 
+void refuse_lightning_schedule(TrainerConfig& section, const std::string& name, bool part) {
+  static constexpr std::pair<const char*, const char*> kOtherForms[] = {
+      {"OneCycleLR", "one_cycle"},
+      {"PolynomialLR", "polynomial"},
+      {"LinearLR", "linear"},
+      {"ConstantLR", "constant"}};
+  for (const auto& [theirs, ours] : kOtherForms) {
+    if (name != theirs) continue;
+    return section.refuse(kClassPath, text("the schedule '{}' is not converted", name),
+                          text("leave it out, and write the scheduler '{}' in the recipe, whose "
+                               "options differ",
+                               ours));
+  }
+  section.refuse(kClassPath,
+                 part ? std::string("its period is not the length of the run")
+                      : text("the schedule '{}' is not available", name),
+                 "'accel-run list' shows the schedulers");
+}
+
+/// The epochs of MultiStepLR.
+void read_milestones(TrainerConfig& section) {
+  const Node::Entry* given = section.find("milestones");
+  if (!given || !given->node.list()) return;
+  Node::List milestones;
+  for (const Node& epoch : *given->node.list()) {
+    if (epoch.scalar()) milestones.push_back(scalar_node(epoch.scalar()->text + " epochs"));
+  }
+  section.set("scheduler.milestones", {std::move(milestones), {}}, "milestones");
+}
+
 /// Lightning steps most schedules once an epoch; here they change with every step.
 void read_lightning_schedule(TrainerConfig& config, double max_epochs) {
   const Node::Entry* section = config.find("lr_scheduler");
@@ -339,13 +369,12 @@ void read_lightning_schedule(TrainerConfig& config, double max_epochs) {
                      : name == "CosineAnnealingLR" ? "cosine"
                      : name == "StepLR"            ? "step"
                      : name == "ExponentialLR"     ? "exponential"
+                     : name == "MultiStepLR"       ? "multistep"
                                                    : nullptr;
   const bool part = name == "CosineAnnealingLR" && max_epochs > 0 &&
                     inner.number("T_max").value_or(max_epochs) != max_epochs;
   if (!type || part) {
-    const std::string problem = part ? std::string("its period is not the length of the run")
-                                     : text("the schedule '{}' is not available", name);
-    outer.refuse(kClassPath, problem, "'accel-run list' shows the schedulers");
+    refuse_lightning_schedule(outer, name, part);
     return config.close("lr_scheduler");
   }
   outer.set_text("scheduler.type", type, kClassPath);
@@ -362,6 +391,7 @@ void read_lightning_schedule(TrainerConfig& config, double max_epochs) {
   if (inner.find("step_size")) {
     inner.set_text("scheduler.every", epochs_of("step_size"), "step_size");
   }
+  read_milestones(inner);
   inner.ignore("verbose");
   inner.apply_table({});
   config.remark("lr_scheduler: Lightning changes the rate once an epoch, accel-run at every step");

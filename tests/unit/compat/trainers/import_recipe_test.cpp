@@ -290,6 +290,20 @@ TEST(ImportRecipeTest, FormatsWithOtherLayoutsAreRecognized) {
       refusal("model: ./x\ntemplate: qwen3\ndist_config: {name: fsdp2}\nmax_steps: 10\n"),
       "3: dist_config: it is a key of LLaMA-Factory's version 1, whose configs are not read | "
       "import a config of version 0, with 'model_name_or_path' and 'stage'");
+  const auto scheduled = [](const std::string& scheduler) {
+    return "trainer: {max_epochs: 9}\noptimizer: {class_path: torch.optim.SGD, init_args: {lr: "
+           "1}}\n"
+           "lr_scheduler: {class_path: torch.optim.lr_scheduler." +
+           scheduler + "}\n";
+  };
+  EXPECT_EQ(
+      refusal(scheduled("OneCycleLR, init_args: {max_lr: 1}")),
+      "3: lr_scheduler.class_path: the schedule 'OneCycleLR' is not converted | leave it out, "
+      "and write the scheduler 'one_cycle' in the recipe, whose options differ");
+  const std::string steps = to_yaml(
+      imported(scheduled("MultiStepLR, init_args: {milestones: [3, 6], gamma: 0.5}")).recipe);
+  EXPECT_NE(steps.find("  type: multistep\n"), std::string::npos) << steps;
+  EXPECT_NE(steps.find("3 epochs"), std::string::npos) << steps;
   const Imported nested = imported("fit:\n  seed_everything: 3\n  trainer: {max_epochs: 2}\n");
   EXPECT_EQ(nested.peer, "lightning");
   EXPECT_NE(to_yaml(nested.recipe).find("until: 2 epochs"), std::string::npos);
