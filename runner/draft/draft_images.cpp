@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -25,9 +26,12 @@ constexpr int64_t kLargestSide = 64;
 struct SniffedImages {
   std::string train;                       ///< folder of the training split; empty: everything
   std::string eval;                        ///< folder of the eval split; empty: none
+  std::string unlabelled;                  ///< folder of eval images without classes; empty: none
   std::map<std::string, int64_t> classes;  ///< training images by class
   int64_t count = 0;                       ///< of training images
   int64_t opened = 0;
+  int64_t damaged = 0;        ///< of the opened images
+  std::string first_damaged;  ///< the reason of the first
   std::optional<ImageSize> first_size;
   int64_t side = 0;       ///< longest side of the opened images
   bool same_size = true;  ///< of the opened images
@@ -44,12 +48,34 @@ std::unique_ptr<ImageFiles> images_in(const std::string& path, const std::string
   }
 }
 
-/// The first of `names` that is a folder with images, or "".
-std::string first_with_images(const std::string& path, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (images_in(path, name)) return name;
+struct TopFolder {
+  std::string name;
+  bool has_classes = false;  ///< whether images are in folders inside
+};
+using TopFolders = std::map<std::string, TopFolder>;
+
+/// The folders at the top that have images, by their names in lower case.
+TopFolders top_folders(const std::string& path) {
+  TopFolders folders;
+  const std::unique_ptr<ImageFiles> images = open_image_files(path, "");
+  for (const ImageFile& file : images->files()) {
+    const size_t slash = file.path.find('/');
+    if (slash == std::string::npos) continue;
+    const std::string name = file.path.substr(0, slash);
+    TopFolder& folder = folders[ascii_lower(name)];
+    folder.name = name;
+    folder.has_classes = folder.has_classes || file.path.find('/', slash + 1) != file.path.npos;
   }
-  return "";
+  return folders;
+}
+
+/// The first of `names` among `folders`, in any case, or "".
+TopFolder first_of(const TopFolders& folders, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto found = folders.find(name);
+    if (found != folders.end()) return found->second;
+  }
+  return {};
 }
 
 /// Images by the first folder of their path. Throws DataError for images outside of folders.
@@ -66,6 +92,21 @@ std::map<std::string, int64_t> count_by_class(const ImageFiles& images, const st
   return classes;
 }
 
+/// Where the class folders may be instead: one level down.
+std::string class_folders_hint(const ImageFiles& images, const std::string& path) {
+  std::set<std::string> inner;
+  std::string outer;
+  for (const ImageFile& file : images.files()) {
+    const fs::path name = file.path;
+    if (std::distance(name.begin(), name.end()) < 3) continue;
+    outer = name.begin()->string();
+    inner.insert(std::next(name.begin())->string());
+  }
+  if (inner.size() < 2) return "use one folder per class, at least two: cat/1.jpg, dog/1.jpg";
+  return text("it has {} folders: if they are the classes, name '{}' in place of '{}'",
+              inner.size(), (fs::path(path) / outer).string(), path);
+}
+
 void read_sizes(const ImageFiles& images, SniffedImages& found) {
   const auto count = static_cast<int64_t>(images.files().size());
   const int64_t step = std::max<int64_t>(1, count / kImagesToOpen);
@@ -73,6 +114,11 @@ void read_sizes(const ImageFiles& images, SniffedImages& found) {
     const ImageSize size = image_size(images.read(i).view, images.name(i));
     if (!found.first_size) found.first_size = size;
     ++found.opened;
+    try {
+      decode_image(images.read(i).view, Channels::kRgb, images.name(i));
+    } catch (const DataError& error) {
+      if (found.damaged++ == 0) found.first_damaged = error.what();
+    }
     found.same_size = found.same_size && size == *found.first_size;
     found.side = std::max({found.side, size.height, size.width});
   }
@@ -80,9 +126,12 @@ void read_sizes(const ImageFiles& images, SniffedImages& found) {
 
 SniffedImages sniff_images(const std::string& path) {
   SniffedImages found;
-  found.train = first_with_images(path, {"train", "training"});
+  const TopFolders folders = top_folders(path);
+  found.train = first_of(folders, {"train", "training"}).name;
   if (!found.train.empty()) {
-    found.eval = first_with_images(path, {"val", "valid", "validation", "test", "dev", "eval"});
+    const TopFolder eval =
+        first_of(folders, {"val", "valid", "validation", "test", "testing", "dev", "eval"});
+    (eval.has_classes ? found.eval : found.unlabelled) = eval.name;
   }
   const std::unique_ptr<ImageFiles> images = images_in(path, found.train);
   found.classes = count_by_class(*images, path);
@@ -90,7 +139,7 @@ SniffedImages sniff_images(const std::string& path) {
   if (found.classes.size() < 2) {
     throw DataError(
         text("'{}' has images of one class only, '{}'", path, found.classes.begin()->first),
-        "use one folder per class, at least two: cat/1.jpg, dog/1.jpg");
+        class_folders_hint(*images, path));
   }
   read_sizes(*images, found);
   if (!found.eval.empty()) read_sizes(*images_in(path, found.eval), found);
@@ -135,11 +184,22 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
                               images.opened, images.side)
                        : text("sizes of {} opened images: different, up to {} pixels a side",
                               images.opened, images.side));
+  note_rare_classes(images.classes, draft);
+  if (images.damaged > 0) {
+    draft.findings.push_back(images.first_damaged);
+    draft.findings.push_back(
+        text("{} of {} opened images are damaged: such images are skipped and "
+             "counted, and more than twice as many are an error",
+             images.damaged, images.opened));
+  }
   if (is_resized(images)) {
     draft.findings.push_back(
         "images are resized to 64 x 64, because all must have one size; 224 x 224 shows more and "
-        "is "
-        "slower");
+        "is slower");
+  }
+  if (!images.unlabelled.empty()) {
+    draft.findings.push_back(
+        text("folder '{}' is not read: its images are not in class folders", images.unlabelled));
   }
   if (images.train.empty()) {
     hold_out(draft, images.count);
@@ -151,6 +211,15 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
   }
 }
 
+/// `on_bad_sample`, where damaged images were seen.
+std::string skip_line(const SniffedImages& images) {
+  if (images.damaged == 0) return "";
+  const int64_t most = images.opened >= images.count
+                           ? images.damaged
+                           : 2 * images.damaged * images.count / images.opened;
+  return text("on_bad_sample: skip({})", most);
+}
+
 std::vector<std::string> image_lines(const fs::path& path, const std::string& split,
                                      const SniffedImages& images) {
   const bool archive = fs::is_regular_file(path);
@@ -159,6 +228,7 @@ std::vector<std::string> image_lines(const fs::path& path, const std::string& sp
       "path: " + (archive ? in_data(path.filename().string()) : std::string("\"${vars.data}\""))};
   if (!split.empty()) lines.push_back("split: " + split);
   if (is_resized(images)) lines.push_back("size: [64, 64]  # all images must have one size");
+  if (const std::string line = skip_line(images); !line.empty()) lines.push_back(line);
   return lines;
 }
 

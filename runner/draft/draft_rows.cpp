@@ -22,6 +22,7 @@ std::string field_type(const RowField& field) {
   if (field.is(&RowField::texts)) {
     const size_t distinct = field.values.counts.size();
     const bool few = field.values.complete && static_cast<int64_t>(distinct) * 2 <= field.rows;
+    if (few && distinct == 1) return "text, 1 value";
     return few ? text("text, {} values", distinct) : "text";
   }
   if (field.is(&RowField::integers)) return "integer";
@@ -64,6 +65,11 @@ int64_t refused_rows(const SniffedRows& rows, const RowsPlan& plan) {
     const RowField* field = rows.find(name);
     if (field) missing = std::max(missing, rows.readable() - field->rows + field->empty_texts);
   }
+  if (plan.kind == RowsKind::kTagged) {
+    const auto names = std::minmax(plan.texts.front(), plan.target);
+    const auto uneven = rows.uneven_lists.find({names.first, names.second});
+    if (uneven != rows.uneven_lists.end()) missing = std::max(missing, uneven->second);
+  }
   return rows.unreadable + missing;
 }
 
@@ -74,7 +80,9 @@ void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, RecipeDraf
   if (!rows.first_unreadable.empty()) draft.findings.push_back(rows.first_unreadable);
   if (plan.kind == RowsKind::kTagged) {
     draft.findings.push_back(
-        text("{} rows lack words or tags or are not JSON: remove them, they end the run", refused));
+        text("{} rows lack words or tags, have more of one than of the other, or are not JSON: "
+             "remove them, they end the run",
+             refused));
     return;
   }
   // The rows that were not looked at may have as many, and by chance more.
@@ -166,6 +174,7 @@ void note_labels(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& dra
                          plan.target, rows.path, label.values.counts.begin()->first),
                     "name another field with --target, or use '--as text'");
   }
+  note_rare_classes(label.values.counts, draft);
 }
 
 bool has_entity_tags(const RowField& tags) {
@@ -272,7 +281,14 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
     draft.others.push_back("another label: --target FIELD");
   }
   if (plan.kind == RowsKind::kText && rows.fields.size() > 1) {
-    draft.others.push_back("a classifier: --as classification --target FIELD");
+    const std::vector<std::string> labels = possible_labels(rows);
+    for (const std::string& name : labels) {
+      draft.others.push_back(
+          text("a classifier by '{}': --as classification --target {}", name, shell_word(name)));
+    }
+    if (labels.empty()) {
+      draft.others.push_back("a classifier: --as classification --target FIELD");
+    }
   }
 }
 
@@ -284,8 +300,10 @@ RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
     throw DataError(
         text("'{}' is a {} file, and no recipe is drafted for its columns", path.string(),
              extension.substr(1)),
-        "write the recipe by hand: {type: parquet, path: FILE, text: COLUMN, target: COLUMN, "
-        "tokenizer: DIR}, or 'hf_images' or 'hf_tokens': docs/data.md");
+        "draft it from rows: pandas.read_parquet(FILE).to_json('rows.jsonl', orient='records', "
+        "lines=True), then 'accel-run new RECIPE rows.jsonl'; or write it by hand: {type: parquet, "
+        "path: FILE, text: COLUMN, target: COLUMN, tokenizer: DIR}, 'hf_images' or 'hf_tokens', "
+        "with the library of 'tools/bootstrap.sh arrow': docs/data.md");
   }
   const SniffedRows rows = sniff_rows(path.string());
   const RowsPlan plan = plan_rows(rows, request);

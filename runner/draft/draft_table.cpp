@@ -31,6 +31,12 @@ void add_findings(const TablePlan& plan, RecipeDraft& draft) {
   if (table.byte_order_mark) format += ", a byte order mark";
   draft.findings.push_back(std::move(format));
   for (std::string& line : column_table(plan)) draft.findings.push_back("  " + line);
+  for (const std::string& name : table.repeated_names) {
+    draft.findings.push_back(
+        text("'{}' names several columns: the first has the name, and the "
+             "others are called by their numbers, from 0",
+             name));
+  }
   if (!table.na_values.empty()) {
     draft.findings.push_back(
         text("missing values are written as {}", quoted_list(table.na_values)));
@@ -188,6 +194,9 @@ void describe_goal(const TablePlan& plan, RecipeDraft& draft) {
   const SniffedColumn& goal = plan.goal();
   if (plan.is_class()) {
     draft.findings.push_back(text("predicts '{}' as one of {} classes", goal.name, goal.distinct));
+    std::map<std::string, int64_t> classes;
+    for (size_t i = 0; i < goal.values.size(); ++i) classes[goal.values[i]] = goal.counts[i];
+    note_rare_classes(classes, draft);
     if (goal.type == ColumnType::kInteger) {
       draft.others.push_back(
           "the target as a number: 'target_type: number' in place of 'labels', 'task: regression', "

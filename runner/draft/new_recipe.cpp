@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -31,7 +34,56 @@ RecipeDraft glyphs_draft() {
                   text("{}; {}", reason, known_formats()));
 }
 
+constexpr std::pair<const char*, const char*> kCompressed[] = {{".gz", "gunzip --keep"},
+                                                               {".bz2", "bunzip2 --keep"},
+                                                               {".xz", "unxz --keep"},
+                                                               {".zst", "unzstd"},
+                                                               {".zip", "unzip"}};
+
 enum class DataKind { kTable, kRows, kIdx, kImages, kText };
+
+/// Whether a line is an object, or part of an array with an object in each line.
+bool is_json_line(const std::string& line) {
+  if (line == "[" || line == "]") return true;
+  return line.starts_with('{') && (line.ends_with('}') || line.ends_with("},"));
+}
+
+/// Delimiters that no space follows, as one does in prose.
+size_t count_delimiters(const std::string& line, char delimiter) {
+  size_t count = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    count += line[i] == delimiter && (i + 1 == line.size() || line[i + 1] != ' ');
+  }
+  return count;
+}
+
+/// The kind of a text whose lines are JSON objects or rows of a table; kText for others.
+DataKind kind_of_text(const fs::path& path) {
+  constexpr size_t kLook = 64 << 10, kLeastLines = 10;
+  constexpr std::string_view kDelimiters = "\t;|,";
+  std::string head(kLook, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(in.gcount()));
+  std::istringstream lines(head.substr(0, head.rfind('\n') + 1));
+  std::string line;
+  size_t count = 0, objects = 0;
+  std::vector<size_t> first(kDelimiters.size()), same(kDelimiters.size());
+  while (std::getline(lines, line)) {
+    line = trimmed(line);
+    if (line.empty()) continue;
+    objects += is_json_line(line);
+    for (size_t i = 0; i < kDelimiters.size(); ++i) {
+      const size_t found = count_delimiters(line, kDelimiters[i]);
+      if (count == 0) first[i] = found;
+      same[i] += found > 0 && found == first[i];
+    }
+    ++count;
+  }
+  if (objects > 0 && objects == count) return DataKind::kRows;
+  const bool table = std::find(same.begin(), same.end(), count) != same.end();
+  return count >= kLeastLines && table ? DataKind::kTable : DataKind::kText;
+}
 
 DataKind kind_of_file(const fs::path& path) {
   const std::string extension = ascii_lower(path.extension().string());
@@ -46,7 +98,20 @@ DataKind kind_of_file(const fs::path& path) {
     if (reason.empty()) return DataKind::kImages;
     throw_unknown_format(path, reason);
   }
-  return DataKind::kText;
+  for (const auto& [ending, command] : kCompressed) {
+    if (extension != ending) continue;
+    throw DataError(text("'{}' is compressed", path.string()),
+                    text("decompress it first: {} '{}'", command, path.string()));
+  }
+  const DataKind kind = kind_of_text(path);
+  if (kind != DataKind::kText) {
+    const bool rows = kind == DataKind::kRows;
+    const fs::path renamed = fs::path(path).replace_extension(rows ? ".jsonl" : ".csv");
+    throw DataError(text("'{}' is not plain text: it has {} in each line", path.string(),
+                         rows ? "a JSON object" : "the fields of a table"),
+                    text("rename it: mv '{}' '{}'", path.string(), renamed.string()));
+  }
+  return kind;
 }
 
 /// Refuses wishes that the kind of data does not have.

@@ -222,6 +222,20 @@ std::vector<std::string> aligned_rows(const std::vector<std::vector<std::string>
   return out;
 }
 
+void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraft& draft) {
+  std::vector<std::string> rare;
+  for (const auto& [name, count] : classes) {
+    if (count == 1) rare.push_back(printable(name));
+  }
+  if (rare.empty()) return;
+  constexpr size_t kPrinted = 5;
+  const size_t more = rare.size() - std::min(rare.size(), kPrinted);
+  rare.resize(rare.size() - more);
+  draft.findings.push_back(
+      text("one sample only: {}{}; a class needs several to be learnt and to be evaluated",
+           quoted_list(rare), more == 0 ? "" : text(", and {} more classes", more)));
+}
+
 const char* known_formats() {
   return "known are .csv, .tsv, .jsonl, .json, .parquet, .arrow, class folders of JPEG or PNG "
          "images (also in a .tar), IDX files and plain text";

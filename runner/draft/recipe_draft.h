@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ constexpr int64_t kFewSamples = 50;
 
 /// Holds out a tenth of `samples`, with a finding; of too few samples nothing.
 void hold_out(RecipeDraft& draft, int64_t samples);
+
+/// A finding about classes with a single sample, by their counts: it is not held out.
+void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraft& draft);
 
 /// The largest power of two of at most `most` that gives `samples` at least eight steps per epoch.
 int64_t batch_for(int64_t samples, int64_t most);

@@ -52,20 +52,30 @@ std::string usual_role(const std::string& role) {
   return found == kRoles.end() ? "" : found->second;
 }
 
-/// The first of `names` that is a text in every message.
-std::string message_key(const RowField& field, Names names) {
+/// Messages that call tools, which may have no text.
+int64_t tool_calls_of(const RowField& field) {
+  const auto found = field.all_keys.find("tool_calls");
+  return found == field.all_keys.end() ? 0 : found->second;
+}
+
+/// The first of `names` that is a text in every message, but for `without`.
+std::string message_key(const RowField& field, Names names, int64_t without = 0) {
   for (const char* name : names) {
     const auto found = field.key_rows.find(name);
-    if (found != field.key_rows.end() && found->second * 10 >= field.messages * 9) return name;
+    if (found == field.key_rows.end()) continue;
+    if ((found->second + without) * 10 >= field.messages * 9) return name;
   }
   return "";
 }
 
+constexpr Names kRoleKeys = {"role", "from", "speaker", "author"};
+constexpr Names kContentKeys = {"content", "value", "text", "message"};
+
 /// Whether the field is a list of messages; fills the keys and roles of `plan`.
 bool read_messages(const RowField& field, RowsPlan& plan) {
   if (!field.is(&RowField::lists_of_objects)) return false;
-  plan.role_key = message_key(field, {"role", "from", "speaker", "author"});
-  plan.content_key = message_key(field, {"content", "value", "text", "message"});
+  plan.role_key = message_key(field, kRoleKeys);
+  plan.content_key = message_key(field, kContentKeys, tool_calls_of(field));
   if (plan.role_key.empty() || plan.content_key.empty()) return false;
   plan.roles.clear();
   for (const auto& [role, count] : field.keys.at(plan.role_key).counts) {
@@ -88,7 +98,46 @@ void require_assistant(const RowsPlan& plan, const SniffedRows& rows) {
       "write the recipe by hand with 'roles: {NAME: assistant, OTHER: user}': see docs/chat.md");
 }
 
-std::optional<RowsPlan> chat_plan(const SniffedRows& rows) {
+/// Throws for a list of messages whose texts are under no usual key, or are not all texts.
+void refuse_other_messages(const SniffedRows& rows) {
+  for (const RowField& field : rows.fields) {
+    if (!field.is(&RowField::lists_of_objects)) continue;
+    const std::string role = message_key(field, kRoleKeys);
+    if (role.empty()) continue;
+    for (const char* key : kContentKeys) {
+      const auto found = field.all_keys.find(key);
+      if (found == field.all_keys.end()) continue;
+      const auto texts = field.key_rows.find(key);
+      const int64_t other = field.messages - (texts == field.key_rows.end() ? 0 : texts->second);
+      throw DataError(text("the messages of '{}' in '{}' have a '{}' that is no text in {} of {}",
+                           field.name, rows.path, key, other, field.messages),
+                      "texts are wanted: images and other parts of a message are not read; join "
+                      "parts of type 'text', and remove conversations with others");
+    }
+    for (const auto& [key, count] : field.key_rows) {
+      if (key == role || count != field.messages) continue;
+      throw DataError(text("the messages of '{}' in '{}' have a '{}' and a '{}', and which is "
+                           "their text is not known",
+                           field.name, rows.path, role, key),
+                      text("write the recipe by hand with 'messages: {}', 'role_key: {}', "
+                           "'content_key: {}': see docs/chat.md",
+                           field.name, role, key));
+    }
+  }
+}
+
+/// The template of a tokenizer that `new` has trained writes texts only.
+void require_tool_template(const SniffedRows& rows, const RowField& field,
+                           const DraftRequest& request) {
+  if (tool_calls_of(field) == 0 || !request.tokenizer.empty() || !request.model.empty()) return;
+  throw DataError(
+      text("the messages of '{}' in '{}' call tools, which the chat template of a new tokenizer "
+           "leaves out",
+           field.name, rows.path),
+      "name a tokenizer whose template writes them: --tokenizer FOLDER, or --model FOLDER");
+}
+
+std::optional<RowsPlan> chat_plan(const SniffedRows& rows, const DraftRequest& request) {
   RowsPlan plan;
   plan.kind = RowsKind::kChat;
   for (const RowField& field : rows.fields) {
@@ -97,8 +146,12 @@ std::optional<RowsPlan> chat_plan(const SniffedRows& rows) {
       continue;
     }
     require_assistant(plan, rows);
+    require_tool_template(rows, field, request);
     plan.messages = field.name;
     plan.uses[field.name] = "conversation";
+    for (const char* name : {"tools", "chat_template_kwargs"}) {
+      if (rows.find(name)) plan.uses[name] = "for the chat template";
+    }
     plan.reason = text("the messages of '{}' have a '{}' and a '{}'", field.name, plan.role_key,
                        plan.content_key);
     if (const RowField* system = text_field_of(rows, {"system", "system_prompt"})) {
@@ -132,7 +185,8 @@ std::optional<RowsPlan> pair_plan(const SniffedRows& rows) {
       {"prompt", "response"},    {"prompt", "output"},        {"prompt", "answer"},
       {"question", "answer"},    {"question", "response"},    {"query", "response"},
       {"query", "answer"},       {"input", "output"},         {"problem", "solution"},
-      {"user", "assistant"},     {"human", "assistant"}};
+      {"user", "assistant"},     {"human", "assistant"},      {"article", "summary"},
+      {"document", "summary"},   {"dialogue", "summary"}};
   for (const auto& [prompt_name, answer_name] : kPairs) {
     const RowField* prompt = text_field_of(rows, {prompt_name});
     const RowField* answer = text_field_of(rows, {answer_name});
@@ -298,6 +352,12 @@ std::optional<RowsPlan> label_plan(const SniffedRows& rows, const DraftRequest& 
   if (texts.empty()) return std::nullopt;
   refuse_label_lists(rows, *label);
   if (!is_label(*label)) {
+    const int64_t texts_of = label->texts, numbers = label->numbers;
+    if (texts_of > 0 && numbers > 0) {
+      throw DataError(text("field '{}' of '{}' is a text in {} rows and a number in {}",
+                           label->name, rows.path, texts_of, numbers),
+                      "write all labels as texts, or all as numbers");
+    }
     if (request.target.empty() && request.as.empty()) return std::nullopt;
     throw DataError(text("field '{}' of '{}' is not a label: a number, or at most {} texts that "
                          "repeat, are wanted",
@@ -322,11 +382,34 @@ std::optional<RowsPlan> text_plan(const SniffedRows& rows) {
   RowsPlan plan;
   plan.texts = {texts.front()};
   plan.uses[texts.front()] = "text";
-  plan.reason = text("'{}' is text, and no field has the name of a label", texts.front());
+  const RowField* label = find_label(rows, {});
+  plan.reason =
+      label ? text("'{}' is text, and '{}' is no label: a number, or texts that repeat, are wanted",
+                   texts.front(), label->name)
+            : text("'{}' is text, and no field has the name of a label", texts.front());
   return plan;
 }
 
+/// Throws for a file of one object that holds the rows, or the columns of a table.
+void refuse_nested_rows(const SniffedRows& rows) {
+  if (rows.rows != 1) return;
+  bool columns = rows.fields.size() > 1;
+  for (const RowField& field : rows.fields) {
+    columns = columns && field.lists_of_texts + field.lists_of_integers + field.other_lists == 1;
+    if (!field.is(&RowField::lists_of_objects)) continue;
+    throw DataError(
+        text("'{}' is one object, whose rows are in the field '{}'", rows.path, field.name),
+        text("write the rows alone: jq -c '.{}[]' FILE > rows.jsonl", field.name));
+  }
+  if (columns) {
+    throw DataError(text("'{}' is one object with a list for each column", rows.path),
+                    "write an object for each row: pandas.read_json(FILE).to_json('rows.jsonl', "
+                    "orient='records', lines=True)");
+  }
+}
+
 [[noreturn]] void refuse_unknown(const SniffedRows& rows) {
+  refuse_nested_rows(rows);
   if (const RowField* ids = first_usable(rows, {"input_ids", "ids", "token_ids", "tokens"},
                                          {&RowField::lists_of_integers})) {
     throw DataError(
@@ -361,7 +444,7 @@ RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
   std::optional<RowsPlan> plan;
   const bool preferences = rows.find("chosen") && rows.find("rejected");
   if (request.as == "chat") {
-    plan = preferences ? chosen_plan(rows, true) : chat_plan(rows);
+    plan = preferences ? chosen_plan(rows, true) : chat_plan(rows, request);
     if (!plan && !preferences) plan = pair_plan(rows);
   } else if (request.as == "text") {
     plan = preferences ? chosen_plan(rows, false) : text_plan(rows);
@@ -385,12 +468,25 @@ RowsPlan plan_rows(const SniffedRows& rows, const DraftRequest& request) {
   if (!request.target.empty()) {
     if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
   }
-  if (std::optional<RowsPlan> plan = chat_plan(rows)) return *plan;
+  if (std::optional<RowsPlan> plan = chat_plan(rows, request)) return *plan;
   if (std::optional<RowsPlan> plan = tagged_plan(rows)) return *plan;
   if (std::optional<RowsPlan> plan = pair_plan(rows)) return *plan;
   if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
+  refuse_other_messages(rows);
   if (std::optional<RowsPlan> plan = text_plan(rows)) return *plan;
   refuse_unknown(rows);
+}
+
+std::vector<std::string> possible_labels(const SniffedRows& rows) {
+  std::vector<std::string> names;
+  for (const RowField& field : rows.fields) {
+    const size_t values = field.values.counts.size();
+    if (field.rows * 2 < rows.readable() || !is_label(field)) continue;
+    if (field.values.complete && values >= 2 && values <= kMostLabelNumbers) {
+      names.push_back(field.name);
+    }
+  }
+  return names;
 }
 
 }  // namespace accel

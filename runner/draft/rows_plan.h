@@ -36,4 +36,7 @@ struct RowsPlan {
 /// not fit.
 RowsPlan plan_rows(const SniffedRows& rows, const DraftRequest& request);
 
+/// Fields that a classifier of the texts could predict: few values that repeat.
+std::vector<std::string> possible_labels(const SniffedRows& rows);
+
 }  // namespace accel

@@ -52,6 +52,38 @@ bool is_id_name(const std::string& name) {
   return camel || std::string_view(" _-.").find(before) != std::string_view::npos;
 }
 
+/// Whether a text is a number with a currency, a percent sign or thousands separators.
+bool is_formatted_number(std::string_view word, bool decimal_comma) {
+  static constexpr std::string_view kMarks[] = {"$", "€", "£", "¥", "%", " "};
+  const size_t given = word.size();
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view mark : kMarks) {
+      if (word.starts_with(mark)) word.remove_prefix(mark.size()), again = true;
+      if (word.ends_with(mark)) word.remove_suffix(mark.size()), again = true;
+    }
+  }
+  const char separator = decimal_comma ? '.' : ',';
+  std::string digits;
+  size_t since = 0, separators = 0;  // characters since the last separator
+  for (size_t i = 0; i < word.size(); ++i) {
+    if (word[i] != separator) {
+      digits += word[i];
+      ++since;
+      continue;
+    }
+    const std::string_view group = word.substr(i + 1, 3);
+    if (group.find_first_not_of("0123456789") != group.npos || group.size() < 3 || since == 0 ||
+        (separators > 0 && since != 3)) {
+      return false;
+    }
+    ++separators;
+    since = 0;
+  }
+  return (word.size() < given || separators > 0) &&
+         parse_field_number(digits, decimal_comma ? ',' : '.').has_value();
+}
+
 std::string short_sample(const std::string& value) {
   return value.size() <= 24 ? value : value.substr(0, 21) + "...";
 }
@@ -114,7 +146,11 @@ void ColumnScan::add(std::string_view field) {
     return;
   }
   const std::string_view value = field.substr(0, kLongestCategory);
-  if (values_.size() <= kMostClasses && !values_.contains(value)) values_.emplace(value);
+  if (const auto seen = values_.find(value); seen != values_.end()) {
+    ++seen->second;
+  } else if (values_.size() <= kMostClasses) {
+    values_.emplace(value, 1);
+  }
   has_long_text_ = has_long_text_ || field.size() > kLongestCategory;
   spaces_ += std::count(word.begin(), word.end(), ' ');
   if (is_one_of(word, kMaybeMissingTexts)) {
@@ -131,6 +167,7 @@ void ColumnScan::add(std::string_view field) {
     add_number(*number);
   } else {
     if (first_text_.empty()) first_text_ = word;
+    formatted_ += is_formatted_number(word, decimal_comma_);
     add_date(word);
   }
 }
@@ -205,6 +242,11 @@ void ColumnScan::describe_text(SniffedColumn& column) const {
         text("dates such as '{}' are not in the form 2024-12-31", short_sample(first_text_));
     return;
   }
+  if (formatted_ > 0 && formatted_ + numbers_ == rows_ - missing_ - maybe_missing_) {
+    column.reason = text("numbers such as '{}', with characters that are no part of a number",
+                         short_sample(first_text_));
+    return;
+  }
   if (distinct <= kMostCategories && (is_repeated || (present < 10 && !is_id_name(column.name)))) {
     column.type = ColumnType::kCategory;
   } else if (is_id_name(column.name) || (distinct == present && spaces_ == 0 && numbers_ == 0)) {
@@ -238,10 +280,12 @@ SniffedColumn ColumnScan::finish(const std::string& name, std::set<std::string>&
     na_values.insert(maybe_texts_.begin(), maybe_texts_.end());
   }
   if (values_.size() <= kMostClasses) {
-    for (const std::string& value : values_) {
+    for (const auto& [value, count] : values_) {
       const bool is_missing =
           (is_number || is_date || is_boolean) && maybe_texts_.contains(trimmed(value));
-      if (!is_missing) column.values.push_back(value);
+      if (is_missing) continue;
+      column.values.push_back(value);
+      column.counts.push_back(count);
     }
   }
   if (present == 0) {

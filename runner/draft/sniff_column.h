@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +35,7 @@ struct SniffedColumn {
   int64_t missing = 0;
   size_t distinct = 0;              ///< present values, as texts; counted up to kMostClasses + 1
   std::vector<std::string> values;  ///< the distinct texts, sorted; empty beyond kMostClasses
+  std::vector<int64_t> counts;      ///< rows with each of `values`
   ColumnMoments moments;            ///< of numbers that are present
   bool outliers = false;            ///< of numbers
   std::vector<std::string> parts;   ///< of a date: "year", "month", ...
@@ -85,7 +87,8 @@ class ColumnScan {
   int64_t missing_ = 0;
   int64_t maybe_missing_ = 0;  ///< such as "-": missing in a column of numbers, else a value
   std::set<std::string> missing_texts_, maybe_texts_;
-  std::set<std::string, std::less<>> values_;
+  std::map<std::string, int64_t, std::less<>> values_;  ///< with their counts, up to a limit
+  int64_t formatted_ = 0;  ///< numbers with a currency, a percent sign or separators
   int64_t numbers_ = 0, dates_ = 0, booleans_ = 0, spaces_ = 0;
   bool whole_ = true, digits_only_ = true, has_time_ = false, has_long_text_ = false;
   bool true_seen_ = false, false_seen_ = false;

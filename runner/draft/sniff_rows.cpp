@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "data/datasets/text/chat_encoder.h"
 #include "formats/records/jsonl.h"
 
@@ -39,6 +40,7 @@ void add_objects(RowField& field, const RowJson& list) {
   for (const RowJson& object : list) {
     ++field.messages;
     for (const auto& [key, value] : object.items()) {
+      ++field.all_keys[key];
       if (!value.is_string()) continue;
       const auto& text = value.get_ref<const std::string&>();
       field.keys[key].add(text);
@@ -84,7 +86,20 @@ void add_value(RowField& field, const RowJson& value) {
   }
 }
 
+void compare_lists(SniffedRows& found, const RowJson& row) {
+  std::map<std::string, size_t> lengths;
+  for (const auto& item : row.items()) {
+    if (item.value().is_array()) lengths[item.key()] = item.value().size();
+  }
+  for (auto one = lengths.begin(); one != lengths.end(); ++one) {
+    for (auto other = std::next(one); other != lengths.end(); ++other) {
+      if (one->second != other->second) ++found.uneven_lists[{one->first, other->first}];
+    }
+  }
+}
+
 void add_row(SniffedRows& found, const RowJson& row) {
+  compare_lists(found, row);
   for (const auto& item : row.items()) {
     const std::string& name = item.key();
     auto field = std::find_if(found.fields.begin(), found.fields.end(),
@@ -97,14 +112,45 @@ void add_row(SniffedRows& found, const RowJson& row) {
   }
 }
 
-[[noreturn]] void throw_no_rows(const SniffedRows& found, std::string_view content) {
-  const size_t first = content.find_first_not_of(" \t\r\n");
-  const bool object = first != content.npos && content[first] == '{';
-  const char* const hint =
-      object ? "an object in each line is wanted, or an array of objects: this is one object over "
-               "several lines"
-             : "an object in each line is wanted, or an array of objects";
-  throw DataError(found.first_unreadable, hint);
+bool is_object(std::string_view row) {
+  try {
+    return read_chat_row(row).is_object();
+  } catch (const FormatError&) {
+    return false;
+  }
+}
+
+/// What is wrong with a row that is no JSON object, as far as its text tells.
+std::string hint_for(std::string_view row, const std::string& path) {
+  if (first_unreadable(row)) {
+    return text("it is not UTF-8; convert it: iconv -f latin1 -t utf-8 '{}' > utf8.jsonl", path);
+  }
+  const std::string trim = trimmed(row);
+  if (trim.ends_with(',') && is_object(trim.substr(0, trim.size() - 1))) {
+    return "the lines end with a comma: remove the commas, or write '[' and ']' around all rows";
+  }
+  if (trim.find(",}") != trim.npos || trim.find(", }") != trim.npos) {
+    return "JSON has no comma before '}'";
+  }
+  for (const char* word : {"NaN", "Infinity"}) {
+    const size_t at = trim.find(word);
+    if (at == trim.npos || !trim.starts_with('{') || !trim.ends_with('}')) continue;
+    return text("JSON has no '{}': write null", word);
+  }
+  if (trim.starts_with('{') && !trim.ends_with('}') && !trim.ends_with("},")) {
+    return "an object in each line is wanted, or an array of objects: this is one object over "
+           "several lines";
+  }
+  return "an object in each line is wanted, or an array of objects";
+}
+
+[[noreturn]] void throw_text_after_array(const std::string& path, int64_t line,
+                                         std::string_view row) {
+  throw DataError(
+      text("'{}' has an array in its first line, and more text in line {}", path, line),
+      row.starts_with('[')
+          ? "each line is a list, and an object is wanted: jq -c '{messages: .}' FILE > rows.jsonl"
+          : "an object in each line is wanted, or one array of objects");
 }
 
 }  // namespace
@@ -151,7 +197,8 @@ SniffedRows sniff_rows(const std::string& path) {
       if (found.unreadable++ == 0) {
         found.first_unreadable = text("{}:{}: {}", path, line, error.what());
       }
-      if (at == 0) throw_no_rows(found, content);
+      if (at == 0) throw DataError(found.first_unreadable, hint_for(row, path));
+      if (found.array) throw_text_after_array(path, line, row);
     }
   });
   return found;

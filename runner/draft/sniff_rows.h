@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace accel {
@@ -32,6 +33,7 @@ struct RowField {
   int64_t messages = 0;  ///< objects in lists
   std::map<std::string, ValueCounts> keys;  ///< of these objects, with their texts
   std::map<std::string, int64_t> key_rows;  ///< objects with a text under a key
+  std::map<std::string, int64_t> all_keys;  ///< objects with any value under a key
 
   bool is(int64_t RowField::*kind) const { return rows > 0 && this->*kind == rows; }
 };
@@ -43,6 +45,8 @@ struct SniffedRows {
   int64_t looked_at = 0;
   int64_t unreadable = 0;        ///< among those looked at
   std::string first_unreadable;  ///< "train.jsonl:3 is not JSON"
+  /// Rows in which two lists have different lengths, by the names of their fields in order.
+  std::map<std::pair<std::string, std::string>, int64_t> uneven_lists;
   std::vector<RowField> fields;  ///< in order of first occurrence
 
   const RowField* find(const std::string& name) const;
@@ -51,7 +55,7 @@ struct SniffedRows {
 };
 
 /// Looks at up to a thousand rows, spread over the file. Throws DataError for a file without rows
-/// and one whose first row is not a JSON object.
+/// and one whose first row is not a JSON object, or that continues after an array of rows.
 SniffedRows sniff_rows(const std::string& path);
 
 }  // namespace accel

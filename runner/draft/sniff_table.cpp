@@ -105,12 +105,39 @@ std::vector<std::string> names_of(const Record& first, bool header) {
   return names;
 }
 
+std::set<std::string> repeated(const Record& names) {
+  std::set<std::string> seen, twice;
+  for (const std::string& name : names) {
+    if (!name.empty() && !seen.insert(name).second) twice.insert(name);
+  }
+  return twice;
+}
+
+/// Throws for a first line that is a comment: its fields would be taken for the header.
+void refuse_comment(std::string_view content, const std::string& path) {
+  const size_t mark = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const std::string_view line = content.substr(mark, content.find('\n', mark) - mark);
+  const std::string_view second =
+      line.size() + mark < content.size() ? content.substr(mark + line.size() + 1) : "";
+  const auto fields = [](std::string_view text) {
+    text = text.substr(0, text.find('\n'));
+    return std::count_if(text.begin(), text.end(), [](char c) {
+      return std::string_view(",;\t|").find(c) != std::string_view::npos;
+    });
+  };
+  if (!line.starts_with('#') || fields(line) == fields(second)) return;
+  throw DataError(
+      text("{}:1 is a comment, and the first line of a table is a header or a row", path),
+      text("remove it: sed '/^#/d' '{}' > table.csv", path));
+}
+
 }  // namespace
 
 SniffedTable sniff_table(const std::string& path, bool tab_separated) {
   const SharedBytes file = map_file(path);
   const std::string_view content = as_text(file.view);
   check_encoding(content, path);
+  refuse_comment(content, path);
   SniffedTable table;
   table.byte_order_mark = content.starts_with(kByteOrderMark);
   const CsvDialect usual = {tab_separated ? '\t' : ',', !tab_separated};
@@ -121,6 +148,7 @@ SniffedTable sniff_table(const std::string& path, bool tab_separated) {
   const bool comma = table.dialect.decimal_comma;
   table.header = is_header(records, comma);
   const std::vector<std::string> names = names_of(records.front(), table.header);
+  if (table.header) table.repeated_names = repeated(records.front());
   std::vector<ColumnScan> scans(names.size(), ColumnScan(comma));
   CsvReader reader(file.view, table.dialect.dialect, path);
   std::vector<std::string_view> fields;

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <set>
 #include "formats/records/csv_dialect.h"
+
 #include "runner/draft/sniff_column.h"
 
 namespace accel {
@@ -16,7 +18,8 @@ struct SniffedTable {
   bool header = false;
   bool byte_order_mark = false;
   std::vector<SniffedColumn> columns;
-  std::vector<std::string> na_values;  ///< found texts that mean "missing", sorted
+  std::set<std::string> repeated_names;  ///< in the header
+  std::vector<std::string> na_values;    ///< found texts that mean "missing", sorted
 };
 
 /// Reads the whole table. Throws DataError for a file without rows, one that is not UTF-8, and rows

@@ -38,6 +38,11 @@ bool has_target_name(const std::string& name) {
 
 [[noreturn]] void throw_no_target(const std::string& column, const SniffedColumn& found,
                                   const std::string& path) {
+  if (found.type == ColumnType::kText && !found.reason.empty()) {
+    throw DataError(text("column '{}' of '{}' cannot be predicted: {}", column, path, found.reason),
+                    "numbers, or 2 to 1000 classes, can be: change the file, or name another "
+                    "column with --target");
+  }
   throw DataError(text("column '{}' of '{}' cannot be predicted: it is of type '{}'", column, path,
                        type_text(found)),
                   "numbers, or 2 to 1000 classes, can be: name the column with --target");
