@@ -171,9 +171,13 @@ std::vector<std::string> input_words(const TrainedModel& trained, const std::str
     words = words_for_images(trained, path, type);
     const ComponentInfo* info = dataset_info(trained, type);
     if (words.empty() && info && !has_option(*info, "path")) {
-      throw Error(ExitCode::kRecipe,
-                  text("the dataset '{}' of the recipe does not read '{}'", type, path),
-                  "add --data type=... for the format of the input, such as type=csv");
+      throw Error(
+          ExitCode::kRecipe, text("the dataset '{}' of the recipe does not read '{}'", type, path),
+          has_images(path)
+              ? "the size of the model's images is not in the checkpoint: add --data "
+                "type=image_folder --data size=[HEIGHT,WIDTH], and --data grayscale=true for "
+                "one channel"
+              : "add --data type=... for the format of the input, such as type=csv");
     }
   }
   words.push_back(path_word(path));
@@ -248,19 +252,37 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
   return ExitCode::kDone;
 }
 
+void predict_input(const TrainedModel& trained, const std::string& path,
+                   const PredictArguments& arguments) {
+  const std::vector<std::string> words = input_words(trained, path, arguments.data);
+  std::shared_ptr<const Dataset> dataset = open_input(trained, words);
+  write_lines(arguments.output, [&](const LineSink& add) {
+    predict(trained, std::move(dataset), {arguments.probabilities}, add);
+  });
+}
+
 ExitCode predict_verb(const PredictArguments& arguments) {
   DiskFiles files;
   const TrainedModel trained =
       load_trained(files, checkpoint_at(files, arguments.source), components_for);
   check_predicts(trained);
-  std::optional<StandardInput> standard;
-  if (arguments.input == "-") standard.emplace();
-  const std::vector<std::string> words =
-      input_words(trained, standard ? standard->path() : arguments.input, arguments.data);
-  std::shared_ptr<const Dataset> dataset = open_input(trained, words);
-  write_lines(arguments.output, [&](const LineSink& add) {
-    predict(trained, std::move(dataset), {arguments.probabilities}, add);
-  });
+  if (arguments.input != "-") {
+    predict_input(trained, arguments.input, arguments);
+    return ExitCode::kDone;
+  }
+  const StandardInput standard;
+  try {
+    predict_input(trained, standard.path(), arguments);
+  } catch (const RecipeError&) {
+    throw;
+  } catch (const Error& error) {
+    std::string message = error.what();
+    for (const std::string& name : {"'" + standard.path() + "'", standard.path()}) {
+      const size_t at = message.find(name);
+      if (at != message.npos) message.replace(at, name.size(), "standard input");
+    }
+    throw Error(error.code(), message, error.hint());
+  }
   return ExitCode::kDone;
 }
 

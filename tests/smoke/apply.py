@@ -126,7 +126,10 @@ def check_images(scratch, report):
     report.check("an image from standard input", found == {key: line[key] for key in line if key != "name"} != {},
                  done.stdout.decode() + done.stderr.decode())
     code, _, errors = ask(scratch, "predict", "runs/bars_images", "--input", "data/flowers.csv")
-    report.check("a table is no image", code == 3, errors)
+    report.check("a table is no image", code == 3 and "is not an image, a folder of images or a .tar of them\n" in errors, errors)
+    code, _, errors = ask(scratch, "predict", "runs/bars_images", "--input", "-", given="a,b\n")
+    report.check("nor on standard input", code == 3 and
+                 errors.startswith("error: standard input is not an image, a folder of images or a .tar of them\n"), errors)
     code, out, errors = ask(scratch, "predict", "runs/job", "--input", "flat")
     report.check("a run on drawn digits reads images", code == 0 and len(out.splitlines()) == 2 and errors ==
                  "reading images: --data type=image_folder --data grayscale=true --data 'size=[28, 28]'\n", out + errors)

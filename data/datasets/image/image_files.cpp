@@ -146,6 +146,16 @@ class OneFile final : public ImageFiles {
   std::string path_;
 };
 
+/// Whether a file is a .tar archive, by its name or by the mark of POSIX.
+bool is_archive(const std::string& path) {
+  if (fs::path(path).extension() == ".tar") return true;
+  constexpr size_t kMarkAt = 257;
+  std::string head(kMarkAt + 5, '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.substr(kMarkAt) == "ustar";
+}
+
 }  // namespace
 
 bool is_image_file(const std::string& path) {
@@ -165,6 +175,10 @@ std::unique_ptr<ImageFiles> open_image_files(const std::string& path, const std:
     files = std::make_unique<OneFile>(path);
   } else {
     is_wanted(fs::path(path).filename());  // refuses other image formats
+    if (fs::exists(path) && !is_archive(path)) {
+      throw DataError(text("'{}' is not an image, a folder of images or a .tar of them", path),
+                      "images are JPEG and PNG");
+    }
     files = std::make_unique<TarFiles>(path, split);
   }
   if (files->files().empty()) throw DataError(text("no JPEG or PNG images in '{}'", place));

@@ -117,6 +117,10 @@ TEST_F(ImageFolderTest, WrongLayoutsAreRefused) {
   EXPECT_EQ(image_complaint("nothing").substr(0, 9), "no file '");
   std::filesystem::create_directories(folder_.path("empty"));
   EXPECT_EQ(image_complaint("empty"), "no JPEG or PNG images in '" + folder_.path("empty") + "'");
+  folder_.write("notes.csv", "a,b\n1,2\n");
+  EXPECT_EQ(image_complaint("notes.csv"),
+            "'" + folder_.path("notes.csv") +
+                "' is not an image, a folder of images or a .tar of them\nimages are JPEG and PNG");
   folder_.write("other/cat/a.webp", "RIFF");
   EXPECT_EQ(image_complaint("set/train/dog/b.jpg"),
             "the image 'b.jpg' is not in a class folder\n"
