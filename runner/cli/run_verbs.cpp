@@ -160,6 +160,14 @@ std::vector<std::string> argv_of_ranks(const std::vector<std::string>& argv,
   return out;
 }
 
+/// Whether another value of a key moves samples between training and evaluation. An override of
+/// `resume` is consent to the change of its key, but not to an evaluation on trained samples.
+bool moves_held_out(const std::string& key, const RecipeOptions& options) {
+  if (key.starts_with("data.split")) return true;
+  if (!options.data.split.eval || !key.starts_with("data.train")) return false;
+  return key.ends_with(".limit") || key.ends_with(".head") || key.ends_with(".path");
+}
+
 RunOrder load_for_resume(const RecipeArguments& arguments) {
   check_consents(arguments);
   RecipeArguments inner = arguments;
@@ -183,7 +191,9 @@ RunOrder load_for_resume(const RecipeArguments& arguments) {
   order.request.again.new_dir = new_run_dir("runs/" + order.recipe.options.name);
   order.request.must_resume = true;
   std::vector<std::string> allowed = arguments.allowed;
-  for (const std::string& word : arguments.overrides) allowed.push_back(key_of(word));
+  for (const std::string& word : arguments.overrides) {
+    if (!moves_held_out(key_of(word), order.recipe.options)) allowed.push_back(key_of(word));
+  }
   allow(allowed, order);
   // The recipe in the run's folder was written by accel-run: its user cannot mend it.
   std::erase_if(order.recipe.deprecations, [](const Diagnostic& warning) {

@@ -107,6 +107,9 @@ def check_refusals(scratch, report):
                  "error: the held-out samples have changed, and some of the new ones were trained on:\n"
                  "  data.split.seed: was 3, is 4\n"
                  "  hint: restore the old values, or add --allow data.split\n" in errors, errors)
+    for override in ("data.split.seed=4", "data.split.eval=30%", "data.train.limit=100"):
+        code, _, errors = run(scratch, "resume", "runs/job", override)
+        report.check(f"so is {override} of a resume", code == 4 and "--allow data." in errors, errors)
     (scratch.path / "job.yaml").write_text(text)
     (scratch.path / "table.csv").write_text(table(210))
     code, _, errors = run(scratch, "job.yaml", "train.until=40 steps", "--allow", "train.until")
