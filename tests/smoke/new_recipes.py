@@ -271,7 +271,7 @@ ROWS = [
          ["'labels' has a tag for each word of 'words'"], recipe=['words: "words"', 'tags: "labels"', "metrics: [accuracy]"],
          train=True),
     Case("tags with missing rows", {"ner.jsonl": jsonl(TAGGED + [{"tokens": ["x"]}])}, ["ner.jsonl"],
-         ["1 rows lack words or tags or are not JSON: remove them, they end the run"]),
+         ["1 rows lack words or tags, have more of one than of the other, or are not JSON: remove them, they end the run"]),
     Case("token ids", {"ids.jsonl": jsonl([{"input_ids": [1, 2, 3]}] * 9)}, ["ids.jsonl"],
          ["field 'input_ids' of 'ids.jsonl' holds token ids, which are read from Parquet and Arrow files only"], code=3),
     Case("numbers as rows", {"n.jsonl": jsonl([{"x": i, "y": i * 2.5, "kind": "a"} for i in range(9)])}, ["n.jsonl"],
