@@ -247,6 +247,7 @@ void publish_file(const std::string& from, const std::string& to) try {
 }
 
 std::string full_disk_hint(int error) {
+  if (error == EFBIG) return "raise the limit on the size of a file: ulimit -f";
   return error == ENOSPC || error == EDQUOT ? "free some space on that disk" : "";
 }
 

@@ -104,7 +104,7 @@ void write_file_with_folder(const std::string& path, std::string_view bytes);
 /// IoError.
 void publish_file(const std::string& from, const std::string& to);
 
-/// The hint of an IoError with this errno: "" unless the disk is full.
+/// The hint of an IoError with this errno: for a full disk and a limit on the file's size.
 std::string full_disk_hint(int error);
 
 }  // namespace accel

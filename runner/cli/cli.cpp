@@ -17,6 +17,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/world.h"
 #include "runner/startup/lazy_torch.h"
+#include "runner/startup/process_setup.h"
 #include "train/loop/signals.h"
 
 namespace accel {
@@ -318,6 +319,7 @@ int VerbTable::run_chosen() {
     if (recipe->overrides.empty()) continue;
     recipe->first_override = position_of(recipe->overrides.front());
   }
+  require_working_folder();
   return static_cast<int>(chosen_());
 }
 
@@ -382,7 +384,14 @@ int run_cli(std::vector<std::string> argv) {
   add_config_verbs(verbs);
   add_test_verb(verbs);
   add_completion_verb(verbs);
-  return verbs.run();
+  const int code = verbs.run();
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    std::cerr << error_text(error, verbs.json());
+    return code == 0 ? static_cast<int>(error.code()) : code;
+  }
+  return code;
 }
 
 }  // namespace accel

@@ -1,10 +1,23 @@
 #include "runner/cli/error_text.h"
 
 #include <algorithm>
+#include <system_error>
 
+#include "core/base/files.h"
+#include "core/base/text.h"
 #include "core/recipe/diagnostic.h"
 
 namespace accel {
+namespace {
+
+/// What std::thread throws. Other errors with this number name a file.
+bool is_thread_failure(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system && system->code() == std::errc::resource_unavailable_try_again &&
+         !dynamic_cast<const FileError*>(&error);
+}
+
+}  // namespace
 
 std::string error_text(const Error& error, bool json) {
   std::string text;
@@ -27,11 +40,17 @@ std::string error_text(const std::exception& error, bool json) {
                             "lower 'train.micro_batch' or the size of the model"),
                       json);
   }
-  std::string text = error.what();
-  for (const char* trace : {"\nException raised from", "\nframe #"}) {
-    text.resize(std::min(text.size(), text.find(trace)));
+  if (is_thread_failure(error)) {
+    return error_text(Error(ExitCode::kMemory, text("cannot start a thread: {}", error.what()),
+                            "raise 'ulimit -u' and 'ulimit -v', or set a smaller "
+                            "'accelerator.num_cpu_threads_per_process'"),
+                      json);
   }
-  return error_text(Error(ExitCode::kOther, text), json);
+  std::string message = error.what();
+  for (const char* trace : {"\nException raised from", "\nframe #"}) {
+    message.resize(std::min(message.size(), message.find(trace)));
+  }
+  return error_text(Error(ExitCode::kOther, message), json);
 }
 
 std::string whole_lines(const std::string& json, size_t bytes) {
@@ -45,7 +64,7 @@ std::string whole_lines(const std::string& json, size_t bytes) {
 
 ExitCode exit_code_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->code();
-  return is_out_of_memory(error) ? ExitCode::kMemory : ExitCode::kOther;
+  return is_out_of_memory(error) || is_thread_failure(error) ? ExitCode::kMemory : ExitCode::kOther;
 }
 
 }  // namespace accel

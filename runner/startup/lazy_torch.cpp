@@ -1,8 +1,13 @@
 #include "runner/startup/lazy_torch.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +16,7 @@
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
+#include "core/base/owned_fd.h"
 #include "core/base/text.h"
 #include "parallel/rendezvous/rank_info.h"
 #include "runner/startup/torch_folder.h"
@@ -45,6 +51,52 @@ void restore_search_path() {
     setenv(kSearchPath, users->c_str(), 1);
   }
   unsetenv(kUsersSearchPath);
+}
+
+/// Whether the loader can map all libraries in this environment, tried in a child process that runs
+/// none of their code; the loader's first line of output if not.
+std::string load_failure(const std::string& program) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const OwnedFd read_end(ends[0]);
+  OwnedFd write_end(ends[1]);
+  std::vector<char*> variables;
+  std::string trace = "LD_TRACE_LOADED_OBJECTS=1";
+  for (char** each = environ; *each; ++each) variables.push_back(*each);
+  variables.insert(variables.end(), {trace.data(), nullptr});
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDERR_FILENO);
+  std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};
+  pid_t child = -1;
+  const int failed =
+      ::posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), variables.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return std::strerror(failed);
+  write_end.reset();
+  std::array<char, 512> printed = {};
+  const ssize_t count = ::read(read_end.get(), printed.data(), printed.size() - 1);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  const std::string text(printed.data(), count > 0 ? static_cast<size_t>(count) : 0);
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t cause = line.find("libraries: ");
+  return cause == std::string::npos ? line : line.substr(cause + std::strlen("libraries: "));
+}
+
+/// After execv() the loader would report this with the exit code 127 of a missing command.
+void check_address_space(const std::string& program) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const std::string failure = load_failure(program);
+  if (failure.empty()) return;
+  restore_search_path();
+  throw Error(
+      ExitCode::kMemory,
+      text("libtorch does not fit into the {} bytes of address space: {}", limit.rlim_cur, failure),
+      "raise 'ulimit -v', or set it to unlimited");
 }
 
 }  // namespace
@@ -83,6 +135,7 @@ void require_torch(const std::vector<std::string>& argv) {
   words.push_back(nullptr);
   // The real path: `ps` and `top` would show /proc/self/exe.
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  check_address_space(program);
   execv(program.c_str(), words.data());
   throw Error(ExitCode::kOther, text("cannot start '{}': {}", program, std::strerror(errno)));
 }

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <new>
 #include <stdexcept>
+#include <system_error>
+
+#include "core/base/files.h"
 
 namespace accel::error_text_test {
 namespace {
@@ -17,6 +21,15 @@ TEST(ErrorTextTest, WhatIsNoErrorOfOursIsToldAlike) {
   EXPECT_EQ(error_text(std::bad_alloc(), true),
             "{\"severity\": \"error\", \"message\": \"out of memory\", \"hint\": \"lower "
             "'train.micro_batch' or the size of the model\"}\n");
+}
+
+TEST(ErrorTextTest, AThreadThatDoesNotStartIsAMemoryError) {
+  const std::system_error error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  EXPECT_EQ(error_text(error),
+            "error: cannot start a thread: Resource temporarily unavailable\n  hint: raise 'ulimit "
+            "-u' and 'ulimit -v', or set a smaller 'accelerator.num_cpu_threads_per_process'\n");
+  EXPECT_EQ(exit_code_of(error), ExitCode::kMemory);
+  EXPECT_EQ(exit_code_of(FileError("lock", "a", EAGAIN)), ExitCode::kOther);
 }
 
 TEST(ErrorTextTest, LinesThatDoNotFitAreLeftOut) {
