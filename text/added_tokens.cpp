@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "text/growth_limit.h"
 #include "text/unicode.h"
 
 namespace accel {
@@ -131,7 +132,7 @@ AddedTokens::AddedTokens(const JsonNode& node, const Vocabulary& model,
   std::vector<const AddedToken*> found[2];
   std::vector<std::string> spelled[2];
   for (const auto& [id, token] : tokens_) {
-    NormalizedString spelling{token.content};
+    NormalizedString spelling{token.content, true, grown_limit(token.content.size())};
     if (token.normalized && normalizer) normalizer->apply(spelling);
     found[token.normalized].push_back(&token);
     spelled[token.normalized].push_back(std::move(spelling.text));

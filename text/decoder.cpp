@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "text/growth_limit.h"
 #include "text/normalizer.h"
 #include "text/pattern.h"
 #include "text/pre_tokenizer.h"
@@ -18,16 +19,29 @@ constexpr int64_t kMaxStripped = 1'000'000;
 
 class FunctionDecoder final : public TokenDecoder {
  public:
-  explicit FunctionDecoder(std::function<void(Tokens&)> rewrite) : rewrite_(std::move(rewrite)) {}
+  using Rewrite = std::function<void(Tokens&, size_t limit)>;
 
-  void apply(Tokens& tokens) const override { rewrite_(tokens); }
+  explicit FunctionDecoder(Rewrite rewrite) : rewrite_(std::move(rewrite)) {}
+
+  void apply(Tokens& tokens, size_t limit) const override { rewrite_(tokens, limit); }
 
  private:
-  std::function<void(Tokens&)> rewrite_;
+  Rewrite rewrite_;
 };
 
-std::unique_ptr<TokenDecoder> token_decoder(std::function<void(Tokens&)> rewrite) {
+std::unique_ptr<TokenDecoder> limited_decoder(FunctionDecoder::Rewrite rewrite) {
   return std::make_unique<FunctionDecoder>(std::move(rewrite));
+}
+
+std::unique_ptr<TokenDecoder> token_decoder(std::function<void(Tokens&)> rewrite) {
+  return limited_decoder(
+      [rewrite = std::move(rewrite)](Tokens& tokens, size_t /*limit*/) { rewrite(tokens); });
+}
+
+size_t bytes_of(const Tokens& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -144,9 +158,14 @@ std::unique_ptr<TokenDecoder> read_strip_decoder(const JsonNode& node) {
 
 std::unique_ptr<TokenDecoder> read_replace_decoder(const JsonNode& node) {
   node.only({"pattern", "content"});
-  return token_decoder([pattern = Pattern::read(node.at("pattern")),
-                        content = node.at("content").text()](Tokens& tokens) {
-    for (std::string& token : tokens) token = replaced(pattern, token, content);
+  return limited_decoder([pattern = Pattern::read(node.at("pattern")),
+                          content = node.at("content").text()](Tokens& tokens, size_t limit) {
+    size_t bytes = 0;
+    for (std::string& token : tokens) {
+      token = replaced(pattern, token, content, limit - bytes);
+      bytes += token.size();
+      if (bytes > limit) return;
+    }
   });
 }
 
@@ -157,15 +176,12 @@ std::unique_ptr<TokenDecoder> read_decoder_sequence(const JsonNode& node) {
     if (step.is_null()) step.refuse("must be an object");
     steps.push_back(read_decoder(step));
   }
-  return token_decoder([steps = std::move(steps)](Tokens& tokens) {
-    for (const auto& step : steps) step->apply(tokens);
+  return limited_decoder([steps = std::move(steps)](Tokens& tokens, size_t limit) {
+    for (const auto& step : steps) step->apply(tokens, limit);
   });
 }
 
-}  // namespace
-
-std::unique_ptr<TokenDecoder> read_decoder(const JsonNode& node) {
-  if (node.is_null()) return nullptr;
+std::unique_ptr<TokenDecoder> read_decoder_step(const JsonNode& node) {
   const std::string& type = node.type();
   if (type == "WordPiece") return read_wordpiece_decoder(node);
   if (type == "Metaspace") return read_metaspace_decoder(node);
@@ -187,6 +203,18 @@ std::unique_ptr<TokenDecoder> read_decoder(const JsonNode& node) {
   }
   node.refuse_type(
       "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip, WordPiece");
+}
+
+}  // namespace
+
+std::unique_ptr<TokenDecoder> read_decoder(const JsonNode& node) {
+  if (node.is_null()) return nullptr;
+  return limited_decoder(
+      [name = StepName(node), step = std::shared_ptr<const TokenDecoder>(read_decoder_step(node))](
+          Tokens& tokens, size_t limit) {
+        step->apply(tokens, limit);
+        name.check(bytes_of(tokens), limit);
+      });
 }
 
 }  // namespace accel

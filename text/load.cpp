@@ -118,6 +118,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   if (!special.pad && padding && tokenizer->id_of(padding->token) == padding->id)
     special.pad = padding->id;
   tokenizer->set_special_tokens(special, hex_text(checksum_of(as_bytes(sources))));
+  tokenizer->set_file(file.string());
   return tokenizer;
 }
 

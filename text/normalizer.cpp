@@ -8,6 +8,7 @@
 #include "core/base/format_error.h"
 #include "formats/base64.h"
 #include "text/character_map.h"
+#include "text/growth_limit.h"
 #include "text/pattern.h"
 #include "text/unicode.h"
 
@@ -131,11 +132,37 @@ std::unique_ptr<Normalizer> form(NormalForm form) {
   return mapping([form](std::string_view text) { return normal_form(text, form); });
 }
 
-std::unique_ptr<Normalizer> read_replace(const JsonNode& node) {
-  node.only({"pattern", "content"});
-  return mapping([pattern = Pattern::read(node.at("pattern")), content = node.at("content").text()](
-                     std::string_view text) { return replaced(pattern, text, content); });
-}
+class Replacing final : public Normalizer {
+ public:
+  explicit Replacing(const JsonNode& node)
+      : pattern_(Pattern::read(node.at("pattern"))), content_(node.at("content").text()) {
+    node.only({"pattern", "content"});
+  }
+
+  void apply(NormalizedString& text) const override {
+    text.text = replaced(pattern_, text.text, content_, text.limit);
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
+};
+
+/// A step of the file, whose result is checked.
+class CheckedNormalizer final : public Normalizer {
+ public:
+  CheckedNormalizer(const JsonNode& node, std::unique_ptr<Normalizer> step)
+      : name_(node), step_(std::move(step)) {}
+
+  void apply(NormalizedString& text) const override {
+    step_->apply(text);
+    name_.check(text.text.size(), text.limit);
+  }
+
+ private:
+  StepName name_;
+  std::unique_ptr<Normalizer> step_;
+};
 
 std::unique_ptr<Normalizer> read_normalizer_sequence(const JsonNode& node) {
   node.only({"normalizers"});
@@ -200,15 +227,12 @@ std::unique_ptr<Normalizer> normalizer_without_options(const std::string& type) 
   return std::make_unique<NormalizerSequence>(std::move(steps));
 }
 
-}  // namespace
-
-std::unique_ptr<Normalizer> read_normalizer(const JsonNode& node) {
-  if (node.is_null()) return nullptr;
+std::unique_ptr<Normalizer> read_normalizer_step(const JsonNode& node) {
   const std::string& type = node.type();
   if (type == "BertNormalizer") return read_bert_normalizer(node);
   if (type == "Precompiled") return read_precompiled(node);
   if (type == "Sequence") return read_normalizer_sequence(node);
-  if (type == "Replace") return read_replace(node);
+  if (type == "Replace") return std::make_unique<Replacing>(node);
   if (type == "Strip") {
     node.only({"strip_left", "strip_right"});
     return std::make_unique<StripEnds>(node.flag_or("strip_left", true),
@@ -225,6 +249,13 @@ std::unique_ptr<Normalizer> read_normalizer(const JsonNode& node) {
   node.refuse_type(
       "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "
       "Replace, Sequence, Strip, StripAccents");
+}
+
+}  // namespace
+
+std::unique_ptr<Normalizer> read_normalizer(const JsonNode& node) {
+  if (node.is_null()) return nullptr;
+  return std::make_unique<CheckedNormalizer>(node, read_normalizer_step(node));
 }
 
 namespace {
@@ -293,7 +324,7 @@ class Precompiled final : public Normalizer {
 
   void apply(NormalizedString& text) const override {
     std::string out;
-    for (size_t at = 0; at < text.text.size();) {
+    for (size_t at = 0; at < text.text.size() && out.size() <= text.limit;) {
       const size_t length = grapheme_length(text.text, at);
       const std::string_view cluster(text.text.data() + at, length);
       at += length;

@@ -12,7 +12,8 @@ namespace accel {
 
 struct NormalizedString {
   std::string text;
-  bool at_start = true;  ///< whether it still begins at the input's start
+  bool at_start = true;              ///< whether it still begins at the input's start
+  size_t limit = std::string::npos;  ///< of its bytes after each step
 };
 
 /// Immutable and thread-safe.

@@ -240,13 +240,15 @@ void Pattern::find(std::string_view text, std::vector<TextSpan>& matches) const 
   }
 }
 
-std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content) {
+std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content,
+                     size_t limit) {
   std::vector<TextSpan> matches;
   pattern.find(text, matches);
   std::string out;
   size_t kept = 0;
   for (const TextSpan& match : matches) {
     out.append(text.substr(kept, match.begin - kept)).append(content);
+    if (out.size() > limit) return out;
     kept = match.end;
   }
   return out.append(text.substr(kept));

@@ -41,7 +41,9 @@ class Pattern {
   std::string literal_;
 };
 
-/// `text` with each match replaced by the literal `content`.
-std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content);
+/// `text` with each match replaced by the literal `content`. Stops when the result is longer than
+/// `limit`.
+std::string replaced(const Pattern& pattern, std::string_view text, std::string_view content,
+                     size_t limit = std::string::npos);
 
 }  // namespace accel

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/error.h"
 #include "core/base/format_error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "text/growth_limit.h"
 #include "text/unicode.h"
 
 namespace accel {
@@ -108,7 +110,7 @@ void Pipeline::add_segment(NormalizedString text, std::vector<int32_t>& ids) con
   const std::vector<AddedSegment> segments = added_.normalized().segments(text.text);
   if (segments.size() == 1 && segments[0].id < 0) {
     const size_t size = text.text.size();
-    return add_words({std::move(text.text), {{0, size}}, text.at_start}, ids);
+    return add_words({std::move(text.text), {{0, size}}, text.at_start, text.limit}, ids);
   }
   for (const AddedSegment& segment : segments) {
     if (segment.id >= 0) {
@@ -120,11 +122,25 @@ void Pipeline::add_segment(NormalizedString text, std::vector<int32_t>& ids) con
     words.at_start = text.at_start && segment.span.begin == 0;
     words.text = text.text.substr(segment.span.begin, size);
     words.spans = {{0, size}};
+    words.limit = text.limit;
     add_words(std::move(words), ids);
   }
 }
 
+void Pipeline::refuse_text(const FormatError& error) const {
+  throw DataError(text("'{}': {}", file_.empty() ? "tokenizer.json" : file_, error.what()),
+                  "use the tokenizer.json of its authors");
+}
+
 std::vector<int32_t> Pipeline::plain_ids(std::string_view text) const {
+  try {
+    return unchecked_ids(text);
+  } catch (const FormatError& error) {
+    refuse_text(error);
+  }
+}
+
+std::vector<int32_t> Pipeline::unchecked_ids(std::string_view text) const {
   std::string repaired;
   if (!is_utf8(text)) text = repaired = lossy_utf8(text);
   std::vector<int32_t> ids;
@@ -133,7 +149,8 @@ std::vector<int32_t> Pipeline::plain_ids(std::string_view text) const {
       ids.push_back(segment.id);
     } else {
       const size_t size = segment.span.end - segment.span.begin;
-      add_segment({std::string(text.substr(segment.span.begin, size)), segment.span.begin == 0},
+      add_segment({std::string(text.substr(segment.span.begin, size)), segment.span.begin == 0,
+                   grown_limit(size)},
                   ids);
     }
   }
@@ -157,7 +174,13 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) co
     const std::string* known = added ? &added->content : model_->vocabulary().token(id);
     if (known) tokens.push_back(*known);
   }
-  if (decoder_) decoder_->apply(tokens);
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  try {
+    if (decoder_) decoder_->apply(tokens, grown_limit(bytes));
+  } catch (const FormatError& error) {
+    refuse_text(error);
+  }
   std::string text;
   for (const std::string& token : tokens) {
     if (!decoder_ && !text.empty()) text += ' ';

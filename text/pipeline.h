@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/format_error.h"
 #include "text/added_tokens.h"
 #include "text/json_node.h"
 #include "text/normalizer.h"
@@ -47,8 +48,9 @@ class PostProcessor {
 class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
-  /// Rewrites the tokens, which are then concatenated.
-  virtual void apply(std::vector<std::string>& tokens) const = 0;
+  /// Rewrites the tokens, which are then concatenated. Throws FormatError when a step makes more
+  /// than `limit` bytes of them.
+  virtual void apply(std::vector<std::string>& tokens, size_t limit) const = 0;
 };
 
 /// Reads the object 'decoder'; a null gives none. Throws FormatError with the path in the file.
@@ -62,6 +64,10 @@ class Pipeline final : public Tokenizer {
   /// Set after construction: the tokens' ids come from the tokenizer itself.
   void set_special_tokens(SpecialTokens special, std::string digest);
 
+  /// For errors in texts: the file it was read from.
+  void set_file(std::string path) { file_ = std::move(path); }
+
+  /// Like decode(), throws DataError when a step of the file makes a text too long.
   std::vector<int32_t> encode(std::string_view text, bool with_special) const override;
   TokenPair encode_pair(std::string_view first, std::string_view second) const override;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
@@ -78,6 +84,8 @@ class Pipeline final : public Tokenizer {
   /// Encodes a segment without raw added tokens.
   void add_segment(NormalizedString text, std::vector<int32_t>& ids) const;
   void add_words(Words words, std::vector<int32_t>& ids) const;
+  std::vector<int32_t> unchecked_ids(std::string_view text) const;
+  [[noreturn]] void refuse_text(const FormatError& error) const;
 
   std::unique_ptr<TokenModel> model_;
   std::unique_ptr<Normalizer> normalizer_;
@@ -89,6 +97,7 @@ class Pipeline final : public Tokenizer {
   std::optional<PaddingConfig> padding_;
   SpecialTokens special_;
   std::string digest_;
+  std::string file_;
 };
 
 }  // namespace accel

@@ -1,11 +1,23 @@
 #include "text/pipeline.h"
 
+#include "core/base/text.h"
+
 namespace accel {
 namespace {
 
 using From = SequencePiece::From;
 
 constexpr int64_t kMaxId = 0x7fffffff;
+
+// Each may be a text of the input once more.
+constexpr size_t kMaxPieces = 64;
+constexpr size_t kMaxPieceIds = 256;
+
+std::vector<JsonNode> at_most(size_t count, const JsonNode& list) {
+  std::vector<JsonNode> items = list.items();
+  if (items.size() > count) list.refuse(text("has more than {} items", count));
+  return items;
+}
 
 int32_t read_id(const JsonNode& node) {
   return static_cast<int32_t>(node.integer(0, kMaxId));
@@ -28,7 +40,7 @@ SequencePiece read_piece(const JsonNode& node, const JsonNode& special_tokens) {
   const std::string& name = body.at("id").text();
   if (fixed) {
     piece.source = From::kFixed;
-    for (const JsonNode& id : special_tokens.at(name).at("ids").items()) {
+    for (const JsonNode& id : at_most(kMaxPieceIds, special_tokens.at(name).at("ids"))) {
       piece.ids.push_back(read_id(id));
     }
   } else if (name == "B") {
@@ -41,7 +53,8 @@ SequencePiece read_piece(const JsonNode& node, const JsonNode& special_tokens) {
 
 std::vector<SequencePiece> read_pieces(const JsonNode& node, const JsonNode& special_tokens) {
   std::vector<SequencePiece> pieces;
-  for (const JsonNode& item : node.items()) pieces.push_back(read_piece(item, special_tokens));
+  for (const JsonNode& item : at_most(kMaxPieces, node))
+    pieces.push_back(read_piece(item, special_tokens));
   return pieces;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/format_error.h"
+#include "text/growth_limit.h"
 #include "text/normalizer.h"
 #include "text/unicode.h"
 
@@ -309,8 +310,9 @@ MetaspaceOptions read_metaspace(const JsonNode& node) {
   return options;
 }
 
-std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonNode& node) {
-  if (node.is_null()) return nullptr;
+namespace {
+
+std::unique_ptr<PreTokenizer> read_pre_tokenizer_step(const JsonNode& node) {
   const std::string& type = node.type();
   if (type == "ByteLevel") return read_byte_level(node);
   if (type == "Split") return read_split(node);
@@ -321,6 +323,17 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonNode& node) {
   node.refuse_type(
       "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, "
       "Punctuation, Sequence, Split, Whitespace, WhitespaceSplit");
+}
+
+}  // namespace
+
+std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonNode& node) {
+  if (node.is_null()) return nullptr;
+  return pre_tokenizer([name = StepName(node), step = std::shared_ptr<const PreTokenizer>(
+                                                   read_pre_tokenizer_step(node))](Words& words) {
+    step->apply(words);
+    name.check(words.text.size(), words.limit);
+  });
 }
 
 }  // namespace accel

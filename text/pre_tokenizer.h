@@ -16,7 +16,8 @@ namespace accel {
 struct Words {
   std::string text;
   std::vector<TextSpan> spans;
-  bool at_start = true;  ///< whether the first word begins at the input's start
+  bool at_start = true;              ///< whether the first word begins at the input's start
+  size_t limit = std::string::npos;  ///< of the bytes after each step
 
   std::string_view word(const TextSpan& span) const {
     return std::string_view(text).substr(span.begin, span.end - span.begin);

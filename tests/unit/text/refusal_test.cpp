@@ -257,5 +257,79 @@ TEST(TokenizerRefusalTest, UnknownTokensMissingFromTheVocabulary) {
   EXPECT_EQ(load_tokenizer(folder.path())->encode("abc"), std::vector<int32_t>{3});
 }
 
+struct Growth {
+  const char* pointer;
+  json value;
+  const char* said;
+};
+
+json replacing(const char* pattern, size_t bytes) {
+  return {{"type", "Replace"},
+          {"pattern", {{"String", pattern}}},
+          {"content", std::string(bytes, 'a')}};
+}
+
+/// The error of encoding 200 letters a and of decoding the ids of a text.
+std::string growth_error(const Growth& growth) {
+  json file = good_file();
+  file[json::json_pointer(growth.pointer)] = growth.value;
+  const TempFolder folder;
+  const std::string path = folder.write("tokenizer.json", file.dump());
+  const auto tokenizer = load_tokenizer(folder.path());
+  try {
+    tokenizer->encode(std::string(200, 'a'), true);
+    tokenizer->decode(std::vector<int32_t>(200, 1), true);
+  } catch (const DataError& error) {
+    const std::string said = error.what();
+    EXPECT_TRUE(said.starts_with("'" + path + "': ")) << said;
+    EXPECT_EQ(error.hint(), "use the tokenizer.json of its authors");
+    return said.substr(path.size() + 4);
+  }
+  return "";
+}
+
+TEST(TokenizerRefusalTest, StepsThatMakeATextMuchLonger) {
+  const Growth growths[] = {
+      {"/normalizer", replacing("a", 1 << 20),
+       "'normalizer' of the type Replace makes a text longer than 4207104 bytes, the limit here"},
+      {"/normalizer",
+       {{"type", "Sequence"}, {"normalizers", std::vector<json>(8, replacing("a", 1 << 10))}},
+       "'normalizer.normalizers[1]' of the type Replace makes a text longer than 4207104 bytes, "
+       "the "
+       "limit here"},
+      {"/normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         std::vector<json>(8, {{"type", "Prepend"}, {"prepend", std::string(1 << 20, 'b')}})}},
+       "'normalizer.normalizers[4]' of the type Prepend makes a text longer than 4207104 bytes, "
+       "the "
+       "limit here"},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"},
+        {"pretokenizers",
+         std::vector<json>(40, {{"type", "ByteLevel"}, {"add_prefix_space", true}})}},
+       "'pre_tokenizer.pretokenizers[16]' of the type ByteLevel makes a text longer than 4207104 "
+       "bytes, the limit here"},
+      {"/decoder", replacing("a", 1 << 20),
+       "'decoder' of the type Replace makes a text longer than 4207104 bytes, the limit here"},
+      {"/decoder",
+       {{"type", "Sequence"}, {"decoders", std::vector<json>(8, replacing("a", 1 << 10))}},
+       "'decoder.decoders[1]' of the type Replace makes a text longer than 4207104 bytes, the "
+       "limit "
+       "here"}};
+  for (const Growth& growth : growths) EXPECT_EQ(growth_error(growth), growth.said);
+  EXPECT_EQ(growth_error({"/normalizer", replacing("a", 1 << 10), ""}), "");
+}
+
+TEST(TokenizerRefusalTest, TemplatesThatRepeatTheText) {
+  json file = good_file();
+  const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  file["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", std::vector<json>(65, text)},
+                            {"pair", json::array()},
+                            {"special_tokens", json::object()}};
+  EXPECT_EQ(refusal_of(file.dump()), "'post_processor.single' has more than 64 items");
+}
+
 }  // namespace
 }  // namespace accel::refusal_test
