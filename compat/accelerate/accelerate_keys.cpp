@@ -170,6 +170,19 @@ void CompatLayer::warn(const Span& where, const std::string& message) {
   warnings_.push_back(location_prefix(where) + message);
 }
 
+void CompatLayer::drop_lone_address() {
+  Node::Entry* section = tree_.find("accelerator");
+  if (!section) return;
+  const Node::Entry* machines = section->node.find("num_machines");
+  const Node::Entry* address = section->node.find("main_process_ip");
+  if (!machines || !address || !machines->node.scalar() || machines->node.scalar()->text != "1") {
+    return;
+  }
+  warn(address->node.where, "'main_process_ip' has no effect on one machine");
+  std::erase_if(*section->node.map(),
+                [](const Node::Entry& entry) { return entry.key == "main_process_ip"; });
+}
+
 void CompatLayer::apply(const CompatKey& key, const Node& value, const std::string& shown) {
   using Effect = CompatKey::Effect;
   if (key.effect == Effect::kDetail || is_neutral(value, key.neutral)) return;

@@ -65,6 +65,8 @@ class CompatLayer {
   void refuse(const Span& where, const std::string& shown, std::string_view reason,
               std::string_view hint = {});
   void warn(const Span& where, const std::string& message);
+  /// Removes the address of machine 0 with a warning if there is one machine.
+  void drop_lone_address();
 
   /// The layer; its texts have no references.
   Node take() { return std::move(tree_); }

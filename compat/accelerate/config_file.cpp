@@ -18,9 +18,12 @@ namespace fs = std::filesystem;
 
 using Effect = CompatKey::Effect;
 
+constexpr std::string_view kWholeModelHint =
+    "remove the section: every rank holds the whole model, its gradients and the optimizer's state";
+
 constexpr CompatKey kConfigKeys[] = {
     {"compute_environment", Effect::kRefused, reasons::kSageMaker, "local_machine",
-     "write LOCAL_MACHINE"},
+     "in the container of a SageMaker job, use the config of a local machine: accel-run config"},
     {"distributed_type", Effect::kPlain},
     {"num_processes", Effect::kPlain},
     {"mixed_precision", Effect::kPrecision, "accelerator.mixed_precision"},
@@ -43,8 +46,8 @@ constexpr CompatKey kConfigKeys[] = {
     {"dynamo_config", Effect::kPlain},
     {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
     {"fp8_config", Effect::kRefused, reasons::kFp8},
-    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed},
-    {"fsdp_config", Effect::kRefused, reasons::kSplit},
+    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed, "", kWholeModelHint},
+    {"fsdp_config", Effect::kRefused, reasons::kSplit, "", kWholeModelHint},
     {"megatron_lm_config", Effect::kRefused, reasons::kMegatron},
     {"parallelism_config", Effect::kRefused, reasons::kSplit},
     {"tpu_name", Effect::kRefused, reasons::kTpu},
@@ -132,9 +135,16 @@ class AccelerateConfig {
       : tree_(tree), layer_(problems), on_cpu_(on_cpu || flag("use_cpu")) {}
 
   ConfigLayer read() {
+    // The other keys of a SageMaker config describe a machine of Amazon.
+    if (const Node::Entry* place = tree_.find("compute_environment");
+        place && !is_neutral(place->node, "local_machine")) {
+      read_key(*place, config_keys(), {});
+      return {};
+    }
     for (const Node::Entry& entry : *tree_.map()) read_key(entry, config_keys(), {});
     read_distributed_type();
     read_fp16();
+    layer_.drop_lone_address();
     ConfigLayer layer;
     layer.processes_wanted = processes_wanted();
     layer.tree = layer_.take();
@@ -219,9 +229,10 @@ class AccelerateConfig {
                                     : text == "FSDP"        ? reasons::kSplit
                                     : text == "MEGATRON_LM" ? reasons::kMegatron
                                                             : reasons::kTpu;
+    const std::string_view several = on_cpu_ ? "write 'distributed_type: MULTI_CPU'"
+                                             : "write 'distributed_type: MULTI_GPU' or MULTI_CPU";
     layer_.refuse(type.where, shown, reason,
-                  gpus ? "write 'use_cpu: true' for the same number of ranks on the CPU"
-                       : "write 'distributed_type: MULTI_CPU'");
+                  gpus ? "write 'use_cpu: true' for the same number of ranks on the CPU" : several);
   }
 
   /// `distributed_type: NO` is one process. It is not set, so that a recipe or a flag can set

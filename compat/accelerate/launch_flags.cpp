@@ -174,6 +174,7 @@ class LaunchReader {
       layer_.problems().error({}, "'launch' wants a recipe",
                               "write: accel-run launch [flags] RECIPE [key=value ...]");
     }
+    layer_.drop_lone_address();
     line_.flags = layer_.take();
     line_.warnings = layer_.take_warnings();
     return std::move(line_);

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/recipe/confusables.h"
+#include "core/recipe/quoted_files.h"
 
 namespace accel {
 namespace {
@@ -133,7 +134,9 @@ std::string render(const Diagnostic& d) {
     out += ' ';
   }
   out += severity_text(d) + ": " + printable(d.message) + '\n';
-  if (placed && source->kind != Source::Kind::kDefault) {
+  const bool hidden =
+      source && source->kind == Source::Kind::kFile && !is_quoted_file(source->path);
+  if (placed && source->kind != Source::Kind::kDefault && !hidden) {
     out += excerpt(line_at(source->text, d.where.line), d.where.column);
   }
   if (!d.hint.empty()) out += "  hint: " + printable(d.hint) + '\n';

@@ -1,8 +1,12 @@
 #include "core/recipe/parse.h"
 
+#include <optional>
+#include <string_view>
+
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/recipe/confusables.h"
+#include "core/recipe/quoted_files.h"
 
 namespace accel {
 namespace {
@@ -14,6 +18,24 @@ Span place_of(const std::shared_ptr<const Source>& source, size_t offset) {
     if (source->text[i] == '\n') where = {source, where.line + 1, 1};
   }
   return where;
+}
+
+/// Characters of options and of their changes in layers.
+constexpr std::string_view kOptionCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.+!~/ ";
+constexpr size_t kLongestOptionName = 48;
+
+/// The position of the first value or key that is not of a recipe, of a file that messages do not
+/// show; none if its keys could be options.
+std::optional<Span> foreign_text(const Node& root, const Diagnostics& problems) {
+  if (!problems.empty()) return problems.list().front().where;
+  if (root.scalar()) return root.where;
+  if (!root.map()) return std::nullopt;
+  for (const Node::Entry& entry : *root.map()) {
+    const bool ordinary = entry.key.find_first_not_of(kOptionCharacters) == std::string::npos;
+    if (!ordinary || entry.key.size() > kLongestOptionName) return entry.where;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -60,6 +82,11 @@ Node parse_recipe(const std::string& path, std::string text) {
   Node root;
   if (check_text(source, problems)) {
     root = path.ends_with(".toml") ? parse_toml(source, problems) : parse_yaml(source, 0, problems);
+  }
+  const auto foreign = is_quoted_file(path) ? std::optional<Span>() : foreign_text(root, problems);
+  if (foreign) {
+    throw RecipeError({{*foreign, "this file is not a recipe or config",
+                        "its text is shown only if its name ends in .yaml, .yml, .toml or .json"}});
   }
   if (problems.empty()) return root;
   std::vector<Diagnostic> broken = problems.list();

@@ -94,6 +94,19 @@ void check_count(const LowLayers& low, const Composition& composition, Diagnosti
                  "add accelerator.num_processes=N, or 'num_processes' to this file");
 }
 
+/// Warns of a launcher that wanted several ranks but started one process, as `accelerate launch
+/// --cpu` does: it sets the address of the rendezvous, but no rank.
+void warn_of_lone_process(LowLayers& low, const Composition& composition) {
+  const bool address = environment_variable("MASTER_ADDR") && environment_variable("MASTER_PORT");
+  if (!address || accelerate_variables().empty() || find_rank(&environment_variable)) return;
+  const Node::Entry* section = composition.recipe.find("accelerator");
+  if (section && section->node.find("num_processes")) return;
+  low.warnings.push_back(
+      "'accelerate launch' set MASTER_ADDR for several ranks, but started one process: this run "
+      "has "
+      "one rank; set 'accelerator.num_processes', or start with 'accel-run launch'");
+}
+
 /// Adds a plugin; its errors are reported at its position in the recipe.
 void add_plugin(PluginSet& plugins, const std::string& path, const Span& where,
                 Diagnostics& problems) {
@@ -175,7 +188,6 @@ LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, 
   request.below = std::move(low.trees);
   Diagnostics problems = of_layers;
   LoadedRecipe loaded;
-  loaded.warnings = std::move(low.warnings);
   loaded.composition = compose(request, problems);
   const Node::Entry* name = loaded.composition.recipe.find("name");
   if (references.asked && name && name->node.scalar() &&
@@ -185,6 +197,8 @@ LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, 
     loaded.composition = compose(request, problems);
   }
   check_count(low, loaded.composition, problems);
+  warn_of_lone_process(low, loaded.composition);
+  loaded.warnings = std::move(low.warnings);
   const PluginSet plugins = load_plugins(loaded.composition.recipe, problems);
   loaded.registry = std::make_shared<const Registry>(plugins.registry());
   // Those of plugins and of references.

@@ -136,6 +136,16 @@ def check_launch(binary, report):
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")
             and "argument 5: error: unknown option 'modle'" in errors, errors)
+        code, _, errors = home.ask("launch", "--num_machines", "1", "--main_process_ip", "n1", "job.yaml", "name=fifth", *one_step)
+        report.check("an address of one machine is harmless", code == 0 and
+                     "'main_process_ip' has no effect on one machine\n" in errors, errors)
+        lone = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "ACCELERATE_USE_CPU": "true"}
+        warning = ("warning: 'accelerate launch' set MASTER_ADDR for several ranks, but started one process: this run has one "
+                   "rank; set 'accelerator.num_processes', or start with 'accel-run launch'\n")
+        code, _, errors = home.ask("validate", "job.yaml", **lone)
+        report.check("one process of a launcher for several is reported", code == 0 and warning in errors, errors)
+        code, _, errors = home.ask("validate", "job.yaml", "accelerator.num_processes=2", **lone)
+        report.check("but not where it starts them itself", code == 0 and warning not in errors, errors)
         code, said, _ = home.ask("launch", "--help")
         report.check("'launch --help' names the flags", code == 0 and "--num_processes VALUE" in said, said)
 

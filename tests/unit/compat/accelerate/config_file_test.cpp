@@ -176,6 +176,31 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
             "  hint: start accel-run with it: mpirun -n 2 accel-run RECIPE\n");
 }
 
+TEST_F(ConfigFileTest, HintsOfShardedModelsAndSageMaker) {
+  EXPECT_EQ(
+      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"),
+      "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not shard "
+      "models\n    distributed_type: FSDP\n                      ^\n"
+      "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
+      "c.yaml:2:1: error: 'fsdp_config' is not supported: accel-run does not shard models\n"
+      "    fsdp_config: {fsdp_version: 2}\n    ^\n"
+      "  hint: remove the section: every rank holds the whole model, its gradients and the "
+      "optimizer's state\n");
+  EXPECT_EQ(
+      layer("base_job_name: a\ncompute_environment: AMAZON_SAGEMAKER\ndistributed_type: "
+            "DATA_PARALLEL\nprofile: default\n"),
+      "c.yaml:2:22: error: 'compute_environment: AMAZON_SAGEMAKER' is not supported: accel-run "
+      "does not support Amazon SageMaker\n    compute_environment: AMAZON_SAGEMAKER\n"
+      "                         ^\n  hint: in the container of a SageMaker job, use the config "
+      "of a local machine: accel-run config\n");
+}
+
+TEST_F(ConfigFileTest, TheAddressOfMachine0IsHarmlessOnOneMachine) {
+  EXPECT_EQ(layer(kAlone + "num_machines: 1\nmain_process_ip: n1\n"),
+            "{accelerator: {num_machines: 1}}\nc.yaml:3:18: 'main_process_ip' has no effect on one "
+            "machine");
+}
+
 TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
   EXPECT_EQ(layer("distributed_type: MULTI_GPU\nnum_processes: 2\nuse_cpu: true\n"),
             "{accelerator: {device: cpu, distributed_type: multi_cpu, num_processes: 2}}");
@@ -199,7 +224,7 @@ TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
     EXPECT_EQ(layer("distributed_type: " + type + "\n"),
               "c.yaml:1:19: error: 'distributed_type: " + type + "' is not supported: " + reason +
                   "\n    distributed_type: " + type + "\n" + caret +
-                  "  hint: write 'distributed_type: MULTI_CPU'\n");
+                  "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n");
   }
   EXPECT_EQ(layer("distributed_type: MULTI_CPUS\n"),
             "c.yaml:1:19: error: 'distributed_type' wants NO, MULTI_CPU, MULTI_GPU or another type "
