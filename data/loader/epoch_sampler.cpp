@@ -1,14 +1,24 @@
 #include "data/loader/epoch_sampler.h"
 
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "data/loader/epoch_order.h"
 
 namespace accel {
 namespace {
 
 constexpr size_t kKept = 2;  // prefetching reaches into the next epoch
+
+[[noreturn]] void refuse_order(int64_t samples) {
+  throw Error(
+      ExitCode::kMemory,
+      text("the order of {} samples does not fit into memory: it takes 8 bytes for each", samples),
+      "set 'data.loader.shuffle' to false, or train on fewer samples");
+}
 
 }  // namespace
 
@@ -33,8 +43,15 @@ int64_t EpochSampler::size() const {
 
 std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
   const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
-  return ordered ? ordered->draws(seed_, epoch, shuffle_)
-                 : epoch_permutation(dataset_->size(), seed_, epoch);
+  if (ordered) return ordered->draws(seed_, epoch, shuffle_);
+  const int64_t size = dataset_->size();
+  try {
+    return epoch_permutation(size, seed_, epoch);
+  } catch (const std::bad_alloc&) {
+    refuse_order(size);
+  } catch (const std::length_error&) {
+    refuse_order(size);
+  }
 }
 
 SampleOrder EpochSampler::make(int64_t epoch) const {

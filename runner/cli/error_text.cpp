@@ -6,6 +6,7 @@
 #include "core/base/files.h"
 #include "core/base/text.h"
 #include "core/recipe/diagnostic.h"
+#include "core/recipe/located_error.h"
 
 namespace accel {
 namespace {
@@ -26,6 +27,9 @@ std::string error_text(const Error& error, bool json) {
       text += json ? render_json(problem) : render(problem);
     }
     return text;
+  }
+  if (const auto* located = dynamic_cast<const LocatedError*>(&error)) {
+    return json ? render_json(located->problem()) : render(located->problem());
   }
   if (json) return render_json({{}, error.what(), error.hint()});
   text = "error: ";

@@ -77,7 +77,7 @@ def check_errors(binary, report):
                home.ask("validate", "job.yaml", "modle=3", "--config", "c.yaml"),
                (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not shard"
                        " models\n    distributed_type: FSDP\n                      ^\n"
-                       "  hint: write 'distributed_type: MULTI_CPU'\n"
+                       "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
                        "c.yaml:2:10: error: 'use_cpu: 3' is neither true nor false\n    use_cpu: 3\n"
                        "             ^\n"
                        "c.yaml:3:15: error: 'num_machines' must be between 1 and 65536, not 0\n    num_machines: 0\n"

@@ -10,6 +10,7 @@ any other moment and after the end; SIGINT twice; `checkpoint.deadline` and SLUR
 import collections
 import contextlib
 import random
+import re
 import signal
 import sys
 import time
@@ -257,11 +258,38 @@ def stop_before_the_deadline(binary, report):
                 report.check("so does a job of Slurm", code == 75 and len(scratch.checkpoints()) == 1, errors)
                 break
     with runs.Scratch(binary) as scratch:
+        check_scontrol(scratch, report, endless)
+    with runs.Scratch(binary) as scratch:
         runs.ENVIRONMENT["SLURM_JOB_END_TIME"] = "soon"
         code, errors = scratch.call(*endless)
         del runs.ENVIRONMENT["SLURM_JOB_END_TIME"]
         report.check("an end that is no time is reported before anything is written",
                      code == 2 and "SLURM_JOB_END_TIME is 'soon'" in errors and not scratch.run.exists(), errors)
+
+
+def check_scontrol(scratch, report, endless):
+    """Slurm before 22.05 has no SLURM_JOB_END_TIME."""
+    saved = runs.ENVIRONMENT["PATH"]
+    scontrol = scratch.path / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text("#!/bin/sh\n[ \"$*\" = 'show job 7' ] || exit 1\n"
+                        "echo 'JobId=7 JobName=a'\necho \"   EndTime=$(date -d '+3 seconds' +%Y-%m-%dT%H:%M:%S) Deadline=N/A\"\n")
+    scontrol.chmod(0o755)
+    runs.ENVIRONMENT.update(PATH=f"{scontrol.parent}:{saved}", SLURM_JOB_ID="7")
+    try:
+        process = scratch.start(*endless)
+        output, errors = process.communicate()
+        report.check("so does one of an older Slurm, whose end scontrol reports", process.returncode == 75 and
+                     len(scratch.checkpoints()) == 1 and re.search(
+                         "the Slurm job 7 ends at 20.*, as scontrol reports\n", output), output + errors)
+        scontrol.write_text("#!/bin/sh\nexit 1\n")
+        process = scratch.start("job.yaml", "name=short", "train.until=1 steps")
+        output, errors = process.communicate()
+        report.check("and a failure of scontrol is only noted", process.returncode == 0 and
+                     "the end of the Slurm job 7 is unknown\n" in output, output + errors)
+    finally:
+        runs.ENVIRONMENT["PATH"] = saved
+        del runs.ENVIRONMENT["SLURM_JOB_ID"]
 
 
 def stop_at_once(binary, report):

@@ -10,6 +10,7 @@
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
 #include "train/job/build_strategy.h"
+#include "train/job/library_errors.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/joined_optimizer.h"
 
@@ -94,7 +95,13 @@ bool can_skip_init(const Job& job) {
 std::unique_ptr<Model> built_model(const Job& job) {
   std::optional<SkipInit> skip;
   if (job.weights_uninitialized) skip.emplace();
-  return build(job.recipe.model, ModelContext{job.data});
+  const Ref<Model>& model = job.recipe.model;
+  try {
+    return build(model, ModelContext{job.data});
+  } catch (const std::exception& error) {
+    check_size_failure(error, text("the model '{}'", model.type), job.resolved, "model");
+    throw;
+  }
 }
 
 }  // namespace

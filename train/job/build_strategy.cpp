@@ -8,7 +8,6 @@
 
 #include "core/api/sample_rng.h"
 #include "core/base/error.h"
-#include "core/base/parallel.h"
 #include "core/base/text.h"
 #include "data/loader/shard.h"
 #include "models/layers/share_batch_norm.h"
@@ -151,8 +150,7 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
 int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
   if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
   if (section.reduction == Reduction::kCanonical) return 1;
-  return std::max<int64_t>(
-      1, static_cast<int64_t>(usable_cores()) / std::max<int64_t>(1, local_world));
+  return default_threads(local_world, &environment_variable);
 }
 
 void seed_rank(const Job& job, int64_t step) {

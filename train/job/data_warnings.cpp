@@ -74,7 +74,9 @@ int64_t each_digest(const Dataset& dataset, int64_t most, const Use& use) {
     // Strides of a prime spread the samples that the time allows for over the dataset.
     constexpr int64_t kStride = 7919;
     const int64_t index = count % kStride == 0 ? read : read * kStride % count;
-    use(digest_of(dataset.sample(index * dataset.size() / count)));
+    // index * size / count, without its overflow.
+    const int64_t size = dataset.size();
+    use(digest_of(dataset.sample(index * (size / count) + index * (size % count) / count)));
     ++read;
   }
   return read;
@@ -96,7 +98,10 @@ std::optional<std::string> overlap(const Dataset& train, const Dataset& eval) {
       digests.begin(), digests.end(), [&](uint64_t digest) { return trained.contains(digest); }));
   // Single duplicates are common; a twentieth of the eval data is a leak.
   constexpr int64_t kPerLeak = 20;
-  if (both == 0 || both * kPerLeak * train.size() < checked * of_train) return std::nullopt;
+  const double share = static_cast<double>(of_train) / static_cast<double>(train.size());
+  if (both == 0 || static_cast<double>(both * kPerLeak) < static_cast<double>(checked) * share) {
+    return std::nullopt;
+  }
   std::string line = text(
       "{} of {} eval samples are in the training data too: results are better "
       "than they would be on new data",

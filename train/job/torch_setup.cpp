@@ -8,10 +8,12 @@
 #include <cpuid.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/recipe/scalar.h"
 
 namespace accel {
 namespace {
@@ -40,6 +42,15 @@ void set_threads(int64_t threads) {
 
 int64_t threads() {
   return at::get_num_threads();
+}
+
+int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup) {
+  const std::string openmp = lookup("OMP_NUM_THREADS").value_or("");
+  // A list has the threads of nested regions after the first number.
+  const std::string first = openmp.substr(0, openmp.find(','));
+  const int64_t wanted = parse_integer({first}).value.value_or(0);
+  const auto cores = static_cast<int64_t>(usable_cores());
+  return wanted > 0 ? wanted : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_world));
 }
 
 void set_deterministic(bool on) {

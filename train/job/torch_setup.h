@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/base/environment.h"
 #include "parallel/communicator.h"
 
 namespace accel {
@@ -14,6 +15,10 @@ namespace accel {
 /// Threads of operators; 0 (auto): the number of usable cores.
 void set_threads(int64_t threads);
 int64_t threads();
+
+/// Threads of a rank without a setting: OMP_NUM_THREADS, as for PyTorch, else its share of the
+/// usable cores.
+int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup);
 
 /// Refuses operators without a deterministic implementation.
 void set_deterministic(bool on);

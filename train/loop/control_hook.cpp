@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "parallel/operations.h"
 #include "train/loop/signals.h"
@@ -14,7 +15,9 @@ ControlHook::ControlHook(LoopProgress progress, const AsyncCheckpointer& checkpo
       checkpointer_(checkpointer),
       control_(context_.job, context_.record, context_.run_dir, state_.progress.step,
                context_.saves),
-      deadline_(context_.job.recipe.checkpoint.deadline) {}
+      deadline_(context_.job.recipe.checkpoint.deadline, context_.job.is_main) {
+  if (!deadline_.note().empty()) say(deadline_.note());
+}
 
 bool ControlHook::is_finished() {
   const Job& job = context_.job;

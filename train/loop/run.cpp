@@ -427,7 +427,8 @@ bool has_checkpoint(const RecipeOptions& recipe, const RunRequest& request) {
 
 ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
-  const Deadline checked(job.recipe.checkpoint.deadline);  // throws before anything is written
+  const Deadline checked(job.recipe.checkpoint.deadline,
+                         false);  // throws before anything is written
   OpenRun run(dir);
   start_run(job, request, run);
   RunRecord record;

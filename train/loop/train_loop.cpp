@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "train/job/library_errors.h"
 #include "train/loop/auto_micro_batch.h"
 
 namespace accel {
@@ -39,7 +40,12 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
   const auto reached = [&] { return stop_after && state_.progress.step >= *stop_after; };
   bool interrupted = on_start() || reached();
   while (!control_.is_finished() && !interrupted) {
-    step();
+    try {
+      step();
+    } catch (const std::exception& error) {
+      check_step_error(context_.job, state_.progress.step + 1, error);
+      throw;
+    }
     after_step();
     interrupted = is_interrupted() || reached();
   }
@@ -50,10 +56,21 @@ bool TrainLoop::on_start() {
   watch_.lap(Phase::kOther);
   save_.rotate();
   save_.check_space(context_.job.optimizer->pending_state_bytes());
-  context_.job.optimizer->preallocate_state();
+  preallocate_optimizer();
   eval_.on_start();
   const bool waiting = control_.any_command(first_step_);
   return (waiting && apply_commands()) || control_.any_must_stop();
+}
+
+void TrainLoop::preallocate_optimizer() {
+  Job& job = context_.job;
+  try {
+    job.optimizer->preallocate_state();
+  } catch (const std::exception& error) {
+    check_size_failure(error, "the state of the optimizer '" + job.recipe.optimizer.type + "'",
+                       job.resolved, "model");
+    throw;
+  }
 }
 
 void TrainLoop::step() {

@@ -44,6 +44,7 @@ class TrainLoop {
  private:
   /// Prepares the first step; whether the run is to end before it.
   bool on_start();
+  void preallocate_optimizer();
   void step();
   /// Sets the learning rates of the next update.
   void set_lrs();

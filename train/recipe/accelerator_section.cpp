@@ -185,7 +185,8 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
       .on_resume(Change::kFree)
       .hint_for({"gpu_id", "cuda_visible_devices"})
       .field("num_cpu_threads_per_process", &AcceleratorSection::num_cpu_threads_per_process,
-             "Threads of one rank; auto: this machine's cores divided by its ranks.",
+             "Threads of one rank; auto: OMP_NUM_THREADS, else this machine's cores divided by its "
+             "ranks.",
              if_given<Auto>(between<int64_t>(1, 1024)))
       .on_resume(Change::kFree)
       .hint_for({"num_threads", "omp_num_threads"})

@@ -4,7 +4,7 @@ namespace accel {
 
 Schema<ScalerOptions> ScalerOptions::schema() {
   return Schema<ScalerOptions>()
-      .field("init_scale", &ScalerOptions::init_scale, "Initial loss scale.", more_than(0.0))
+      .field("init_scale", &ScalerOptions::init_scale, "Initial loss scale.", between(1e-30, 1e30))
       .field("growth_factor", &ScalerOptions::growth_factor,
              "Factor of the loss scale after growth_interval steps without overflow.",
              more_than(1.0))

@@ -143,7 +143,7 @@ TEST(PrecisionTest, ScalerOptionsAreChecked) {
   std::vector<std::string> messages;
   for (const Diagnostic& problem : problems.list()) messages.push_back(problem.message);
   EXPECT_EQ(messages, (std::vector<std::string>{
-                          "'init_scale' must be more than 0, not 0",
+                          "'init_scale' must be between 1e-30 and 1e30, not 0",
                           "'growth_factor' must be more than 1, not 1",
                           "'backoff_factor' must be in (0, 1), not 1",
                           "'growth_interval' must be at least 1, not 0",
