@@ -29,7 +29,10 @@ void find_largest(const Node& node, const std::string& key, LargestNumber& large
     if (whole && number > largest.value) largest = {number, key, node.where};
   }
   if (const Node::List* list = node.list()) {
+    const int64_t before = largest.value;
     for (const Node& item : *list) find_largest(item, key, largest);
+    // Items of a resolved recipe have no positions.
+    if (largest.value > before && !largest.where.source) largest.where = node.where;
   }
   if (const Node::Map* map = node.map()) {
     for (const Node::Entry& entry : *map) find_largest(entry.node, key + '.' + entry.key, largest);
