@@ -10,6 +10,7 @@
 #include "checkpoint/optimizer_state_dict.h"
 #include "checkpoint/tensors.h"
 #include "checkpoint/torch_schedule.h"
+#include "core/base/activity.h"
 #include "core/base/text.h"
 
 namespace accel {
@@ -157,6 +158,12 @@ void note_files(Files& files, const std::string& folder, const LoadOptions& opti
   }
 }
 
+int64_t total_bytes(const std::map<std::string, FileRecord>& records) {
+  int64_t bytes = 0;
+  for (const auto& [name, record] : records) bytes += record.bytes;
+  return bytes;
+}
+
 }  // namespace
 
 bool has_manifest(Files& files, const std::string& folder) {
@@ -185,14 +192,20 @@ Manifest inspect_checkpoint(Files& files, const std::string& folder) {
 }
 
 void verify_checkpoint(Files& files, const std::string& folder) {
-  for (const auto& [name, record] : inspect_checkpoint(files, folder).files) {
+  const std::map<std::string, FileRecord> records = inspect_checkpoint(files, folder).files;
+  Activity shown("verifying " + folder, "B");
+  int64_t verified = 0;
+  for (const auto& [name, record] : records) {
+    shown.progress(verified, total_bytes(records));
     verified_file(files, folder, name, record);
+    verified += record.bytes;
   }
 }
 
 TrainState read_checkpoint(Files& files, const std::string& folder) {
   Manifest manifest = inspect_checkpoint(files, folder);
   TrainState state = manifest.state;
+  const Activity shown("verifying and reading " + folder);
   const FolderReader reader(files, folder, manifest);
   read_model(folder, manifest, reader, state);
   read_sections(folder, by_name(reader.tensors(kStateFile)), state);

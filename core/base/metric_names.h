@@ -1,4 +1,4 @@
-// Metric names: which direction is better, and titles for readers.
+// Names of metrics and operators: which direction is better, and titles for readers.
 #pragma once
 
 #include <string>
@@ -9,7 +9,11 @@ namespace accel {
 /// perplexities.
 bool lower_is_better(const std::string& metric);
 
-/// "Learning rate" of "train/lr"; names without a title are unchanged.
+/// "Learning rate" of "train/lr", "Eval macro f1" of "eval/macro_f1"; other names are unchanged.
 std::string metric_title(const std::string& metric);
+
+/// C++ autograd nodes as PyTorch names those of Python: "MaxPool2dBackward" of
+/// "torch::autograd::CppNode<accel::(anonymous namespace)::MaxPool2d>". Other names are unchanged.
+std::string readable_operator(const std::string& name);
 
 }  // namespace accel

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/api/model.h"
+#include "core/base/activity.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -340,7 +341,12 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
   }
   WeightPlan plan = plan_weights(wanted, weights, names, model);
   const at::NoGradGuard no_grad;
-  for (const PlacedWeight& placed : plan.placed) fill(into[placed.wanted].local, placed, weights);
+  Activity shown("loading weights", "tensors");
+  int64_t filled = 0;
+  for (const PlacedWeight& placed : plan.placed) {
+    shown.progress(filled++, static_cast<int64_t>(plan.placed.size()));
+    fill(into[placed.wanted].local, placed, weights);
+  }
   return std::move(plan.fresh);
 }
 

@@ -17,7 +17,9 @@
 #include "checkpoint/reader.h"
 #include "core/api/fitted_values.h"
 #include "core/api/text_generator.h"
+#include "core/base/activity.h"
 #include "core/base/files.h"
+#include "core/base/terminal.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/image/image_files.h"
@@ -257,7 +259,16 @@ void predict_input(const TrainedModel& trained, const std::string& path,
   const std::vector<std::string> words = input_words(trained, path, arguments.data);
   std::shared_ptr<const Dataset> dataset = open_input(trained, words);
   write_lines(arguments.output, [&](const LineSink& add) {
-    predict(trained, std::move(dataset), {arguments.probabilities}, add);
+    // Predictions on the terminal show the progress themselves.
+    const bool on_terminal = arguments.output == "-" && is_terminal(STDOUT_FILENO);
+    std::optional<Activity> shown;
+    if (!on_terminal) shown.emplace("predicting", "rows");
+    const int64_t rows = dataset->size();
+    int64_t done = 0;
+    predict(trained, std::move(dataset), {arguments.probabilities}, [&](const std::string& line) {
+      add(line);
+      if (shown) shown->progress(++done, rows);
+    });
   });
 }
 

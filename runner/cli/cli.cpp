@@ -209,7 +209,8 @@ std::string correction_of(const std::string& word, const CLI::App& app) {
 void insert_default_verb(const CLI::App& app, std::vector<std::string>& words) {
   auto first = words.begin();
   while (first != words.end() && first->starts_with('-') && !is_flag_of_run(*first)) {
-    first += *first == "--error-format" && words.end() - first > 1 ? 2 : 1;
+    const bool has_value = *first == "--error-format" || takes_display_value(*first);
+    first += has_value && words.end() - first > 1 ? 2 : 1;
   }
   if (first == words.end()) return;
   for (const CLI::App* verb : app.get_subcommands({})) {
@@ -257,6 +258,7 @@ VerbTable::VerbTable(std::vector<std::string> argv)
                                            build_info().commit, build_info().torch));
   app_->add_option("--error-format", error_format_, "format of error messages: text or json")
       ->check(CLI::IsMember({"text", "json"}));
+  add_display_options(*app_, display_);
   app_->fallthrough();
 }
 
@@ -314,6 +316,7 @@ int VerbTable::position_of(const std::string& word) const {
 
 int VerbTable::run_chosen() {
   warn_as_json(json());
+  apply_display_options(display_);
   for (RecipeArguments* recipe : recipes_) {
     recipe->json = json();
     if (recipe->overrides.empty()) continue;
@@ -329,25 +332,27 @@ int VerbTable::run() {
     std::cout << app_->help();
     return static_cast<int>(ExitCode::kRecipe);
   }
+  apply_color_in(words);
   try {
     insert_default_verb(*app_, words);
+    hoist_display_options(words);
     std::reverse(words.begin(), words.end());
     app_->parse(words);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);  // --help, --version
-    std::cerr << error_text(usage_error(error), json());
+    print_error(error_text(usage_error(error), json()));
     return static_cast<int>(ExitCode::kRecipe);
   } catch (const Error& error) {
-    std::cerr << error_text(error, wants_json(argv_));
+    print_error(error_text(error, wants_json(argv_)));
     return static_cast<int>(error.code());
   }
   try {
     return run_chosen();
   } catch (const Error& error) {
-    std::cerr << error_text(error, json());
+    print_error(error_text(error, json()));
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    std::cerr << error_text(error, json());
+    print_error(error_text(error, json()));
     return static_cast<int>(exit_code_of(error));
   }
 }

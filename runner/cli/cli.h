@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "runner/cli/display.h"
 
 namespace CLI {
 class App;
@@ -66,6 +67,7 @@ class VerbTable {
   std::vector<std::string> argv_;
   std::unique_ptr<CLI::App> app_;
   std::string error_format_ = "text";
+  DisplayOptions display_;
   std::vector<RecipeArguments*> recipes_;
   Run chosen_;
 };

@@ -47,8 +47,8 @@ std::vector<std::string> listed_in(const std::string& type) {
   return out;
 }
 
-CompletionVerb verb_of(const CLI::App& app, const std::string& name) {
-  CompletionVerb verb{.name = name, .help = app.get_description()};
+/// Adds the options of `app` to the verb.
+void add_options(const CLI::App& app, CompletionVerb& verb) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string> values = listed_in(option->get_type_name());
     if (option->get_lnames().empty()) {
@@ -56,11 +56,18 @@ CompletionVerb verb_of(const CLI::App& app, const std::string& name) {
       verb.words.insert(verb.words.end(), values.begin(), values.end());
       continue;
     }
-    if (option->get_group().empty()) continue;  // internal
+    if (option->get_group().empty() || option == app.get_version_ptr()) continue;
     const std::string flag = "--" + option->get_lnames().back();
+    const auto is_same = [&](const auto& known) { return known.first == flag; };
+    if (std::any_of(verb.flags.begin(), verb.flags.end(), is_same)) continue;
     verb.flags.emplace_back(flag, option->get_description());
     if (!values.empty()) verb.values[flag] = values;
   }
+}
+
+CompletionVerb verb_of(const CLI::App& app, const std::string& name) {
+  CompletionVerb verb{.name = name, .help = app.get_description()};
+  add_options(app, verb);
   return verb;
 }
 
@@ -145,6 +152,8 @@ CompletionWords completion_words(const CLI::App& app) {
       out.verbs.push_back(verb_of(*inner, verb->get_name() + " " + inner->get_name()));
     }
   }
+  // The options of the program may follow every verb.
+  for (CompletionVerb& verb : out.verbs) add_options(app, verb);
   KeyCollector(out).add(RecipeOptions::schema().info(), "");
   out.recipes = builtin_recipes();
   return out;

@@ -1,9 +1,13 @@
 #include "runner/cli/error_text.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <iostream>
 #include <system_error>
 
 #include "core/base/files.h"
+#include "core/base/terminal.h"
 #include "core/base/text.h"
 #include "core/recipe/diagnostic.h"
 #include "core/recipe/located_error.h"
@@ -55,6 +59,11 @@ std::string error_text(const std::exception& error, bool json) {
     message.resize(std::min(message.size(), message.find(trace)));
   }
   return error_text(Error(ExitCode::kOther, message), json);
+}
+
+void print_error(const std::string& text) {
+  const bool colored = !text.starts_with('{') && is_colored(STDERR_FILENO);
+  std::cerr << (colored ? colored_report(text) : text);
 }
 
 std::string whole_lines(const std::string& json, size_t bytes) {

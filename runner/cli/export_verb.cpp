@@ -12,6 +12,7 @@
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tensors.h"
+#include "core/base/activity.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
@@ -275,6 +276,7 @@ ExitCode export_verb(const ExportArguments& arguments) {
   std::vector<NamedArray> weights = read_weights(files, folder).tensors;
   if (arguments.merge) weights = merged_weights(weights, *source.lora);
   publish_folder(files, target, [&](const std::string& staged) {
+    const Activity shown("writing " + target);
     if (source.lora && !arguments.merge) {
       write_adapter_export(files, staged, source, weights);
     } else {

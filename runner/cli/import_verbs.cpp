@@ -16,6 +16,7 @@
 #include "models/hf/hf_family.h"
 #include "parallel/rendezvous/rank_info.h"
 #include "runner/cli/cli.h"
+#include "runner/cli/error_text.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/draft/new_recipe.h"
 #include "runner/fetch/sources.h"
@@ -127,7 +128,7 @@ ExitCode import_verb(const ImportArguments& arguments) {
   }
   std::cerr << import_report(imported);
   if (!wrong.empty()) std::cerr << "still to do:\n";
-  for (const Diagnostic& problem : wrong) std::cerr << render(problem);
+  for (const Diagnostic& problem : wrong) print_error(render(problem));
   return ExitCode::kDone;
 }
 

@@ -9,8 +9,8 @@
 
 #include "compat/accelerate/config_file.h"
 #include "compat/accelerate/launch_flags.h"
+#include "core/base/console.h"
 #include "core/base/log.h"
-#include "core/base/quiet.h"
 #include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "parallel/rendezvous/launcher_channel.h"
@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 constexpr auto kNewFlag = "--new";
 constexpr auto kFreshFlag = "--fresh";
 constexpr auto kOldDirFlag = "--old-dir";
-constexpr auto kQuietFlag = "--quiet";
+constexpr auto kMutedFlag = "--muted";
 
 /// "optimizer.lr" of "optimizer.lr=0.1", "callbacks" of "callbacks+={...}" or "~callbacks".
 std::string key_of(const std::string& override_text) {
@@ -308,7 +308,7 @@ void smoke_one(const RecipeArguments& arguments) {
         text("'{}' resumed at step {} differs from the straight run: {} (straight and resumed)",
              path, half, *found));
   }
-  say(text("smoke {}: {} steps, bit-identical when resumed at step {}", path, steps, half));
+  say_result(text("smoke {}: {} steps, bit-identical when resumed at step {}", path, steps, half));
 }
 
 /// The arguments of `launch`: `words` follow the verb, the first at position `first` of argv.
@@ -377,7 +377,7 @@ void add_run(VerbTable& verbs) {
   run.add_option("--run-dir", to->run_dir)->group("");
   run.add_option("--stop-after", to->stop_after)->group("");
   run.add_flag("--smoke-section", to->smoke)->group("");
-  run.add_flag(kQuietFlag, to->quiet)->group("");
+  run.add_flag(kMutedFlag, to->quiet)->group("");
   // Set by the launcher for its ranks in place of --fresh.
   run.add_option(kOldDirFlag, to->old_dir)->group("");
 }

@@ -10,6 +10,8 @@
 #include <list>
 
 #include "checkpoint/run_lock.h"
+#include "core/base/activity.h"
+#include "core/base/console.h"
 #include "core/base/log.h"
 #include "core/base/parallel.h"
 #include "core/base/text.h"
@@ -160,7 +162,9 @@ class SweepRun {
 
   /// Whether the sweep finished. Throws Error (kInUse).
   bool run() {
+    Activity shown("running trials", "trials");
     while (true) {
+      shown.progress(ended_, 0);
       if (!stopping_) start_waiting();
       if (running_.empty()) break;
       wait();
@@ -227,6 +231,7 @@ class SweepRun {
         if (!stopping_) stop();  // the deadline applies to all trials
         continue;
       }
+      ++ended_;
       journal_.add(*result);
       progress_.add(*result);
       report(name, *result);
@@ -262,6 +267,7 @@ class SweepRun {
   std::list<TrialProcess> running_;
   bool stopping_ = false;
   std::string in_use_;  ///< a trial in whose folder another process trains
+  int64_t ended_ = 0;
 };
 
 /// Writes a report on the best trials.
@@ -303,7 +309,7 @@ ExitCode run_trials(const SweepContext& context, const std::vector<Trial>& trial
     if (!retry || !result.failed) progress.add(result);
   }
   const bool finished = SweepRun(context, trials, progress, journal).run();
-  for (const std::string& line : ranking_lines(context.sweep, trials, progress)) say(line);
+  for (const std::string& line : ranking_lines(context.sweep, trials, progress)) say_result(line);
   report_sweep(context, trials, progress);
   if (!finished) {
     say("stopped: resume with the same command");

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/activity.h"
 #include "core/base/bytes.h"
 #include "core/base/files.h"
 #include "core/base/format_error.h"
@@ -93,7 +94,10 @@ ExitCode train_verb(const TokenizerArguments& arguments) {
   options.wordpiece = arguments.model == "wordpiece";
   options.cased = arguments.cased;
   options.vocab_size = arguments.vocab_size;
-  const TrainedTokenizer trained = train_tokenizer(texts, options);
+  const TrainedTokenizer trained = [&] {
+    const Activity shown("training the tokenizer");
+    return train_tokenizer(texts, options);
+  }();
   write_tokenizer(arguments.out, trained);
   std::cout << arguments.out << ": " << trained.vocab_size << " tokens";
   if (trained.vocab_size < arguments.vocab_size) {

@@ -15,11 +15,13 @@
 #include <nlohmann/json.hpp>
 
 #include "compat/accelerate/import_checkpoint.h"
+#include "core/base/activity.h"
 #include "core/base/owned_fd.h"
 #include "core/base/text.h"
 #include "infer/model_texts.h"
 #include "models/hf/hf_family.h"
 #include "models/lora/lora_options.h"
+#include "runner/cli/display.h"
 #include "runner/cli/world.h"
 #include "runner/plan/forecast.h"
 #include "runner/report/report.h"
@@ -40,7 +42,8 @@ std::vector<std::string> command_of(const RecipeArguments& arguments, const fs::
   if (stop_after) argv.insert(argv.end(), {"--stop-after", std::to_string(*stop_after)});
   if (!arguments.config.empty()) argv.insert(argv.end(), {"--config", arguments.config});
   if (arguments.smoke) argv.emplace_back("--smoke-section");
-  if (arguments.quiet) argv.emplace_back("--quiet");
+  if (arguments.quiet) argv.emplace_back("--muted");
+  argv.insert(argv.end(), display_words().begin(), display_words().end());
   argv.push_back(arguments.path);
   argv.insert(argv.end(), arguments.overrides.begin(), arguments.overrides.end());
   return argv;
@@ -162,6 +165,7 @@ std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world)
 ExitCode run_training_job(Job& job, RunRequest request) {
   if (job.is_main) request.export_obstacle = export_obstacle(job);
   if (job.recipe.log.plan && job.is_main) {
+    const Activity shown("estimating time and memory");
     request.forecast = forecast(job, request.run_dir);
   }
   request.import_accelerate = import_accelerate_checkpoint;

@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/activity.h"
 #include "core/base/regular_file.h"
 #include "core/base/text.h"
 #include "runner/cli/checkpoints.h"
@@ -200,12 +201,21 @@ ExitCode verify_resume_verb(const RecipeArguments& arguments, int64_t steps) {
   const ScratchFolder scratch;
   const fs::path one = scratch.path() / "straight", other = scratch.path() / "resumed";
   const fs::path output = scratch.path() / "output";
-  RunProcess(straight, one, output).wait();
+  {
+    const Activity shown("running straight");
+    RunProcess(straight, one, output).wait();
+  }
   std::cout << "straight: " << whole << " steps\n" << std::flush;
-  RunProcess(with(straight, {"checkpoint.at_end=false", "~expect"}), other, output)
-      .kill_at(other / "checkpoints" / ("checkpoint_" + half));
+  {
+    const Activity shown("running to the checkpoint");
+    RunProcess(with(straight, {"checkpoint.at_end=false", "~expect"}), other, output)
+        .kill_at(other / "checkpoints" / ("checkpoint_" + half));
+  }
   std::cout << "killed: after the checkpoint at step " << half << '\n' << std::flush;
-  RunProcess(straight, other, output).wait();
+  {
+    const Activity shown("resuming");
+    RunProcess(straight, other, output).wait();
+  }
   std::cout << "resumed: to step " << whole << '\n';
   if (const auto quantity = first_quantity(one.string(), other.string(), 2 * steps)) {
     throw Error(ExitCode::kOther, text("'{}' does not resume exactly: {} (straight and resumed)",

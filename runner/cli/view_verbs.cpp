@@ -1,6 +1,5 @@
 // report, top and ctl.
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -18,8 +17,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/base/environment.h"
 #include "core/base/log.h"
+#include "core/base/terminal.h"
 #include "core/base/text.h"
 #include "runner/cli/cli.h"
 #include "runner/report/report.h"
@@ -60,32 +59,18 @@ void put(const std::string& text) {
   }
 }
 
-const char* look_code(FrameLine::Look look) {
-  switch (look) {
-    case FrameLine::Look::kTitle:
-      return "\033[1m";
-    case FrameLine::Look::kBad:
-      return "\033[1;31m";
-    case FrameLine::Look::kFaint:
-      return "\033[2m";
-    case FrameLine::Look::kPlain:
-      break;
-  }
-  return "";
+std::string with_look(const FrameLine& line) {
+  if (!is_colored(STDOUT_FILENO) || line.look == FrameLine::Look::kPlain) return line.text;
+  return inked(line.look == FrameLine::Look::kTitle ? Ink::kTitle
+               : line.look == FrameLine::Look::kBad ? Ink::kError
+                                                    : Ink::kFaint,
+               line.text);
 }
 
-int number_in(const char* variable, int fallback) {
-  const int number = std::atoi(environment_variable(variable).value_or("").c_str());
-  return number > 0 ? std::min(number, 1000) : fallback;
-}
-
-/// Columns and rows of the terminal of standard output; else COLUMNS and LINES, else 80 by 24.
-FrameSize terminal_size() {
-  winsize size = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
-    return {size.ws_col, size.ws_row};
-  }
-  return {number_in("COLUMNS", 80), number_in("LINES", 24)};
+FrameSize frame_size() {
+  const TerminalSize size = terminal_size(STDOUT_FILENO);
+  // Output in a file may be read anywhere.
+  return {size.columns, size.rows, ::isatty(STDOUT_FILENO) == 0 || has_unicode()};
 }
 
 /// Full-screen mode of the terminal of standard input and output, which the destructor restores. A
@@ -126,8 +111,7 @@ void Terminal::draw(const std::vector<FrameLine>& lines) const {
   // Drawn over the previous frame, so that the screen does not flicker.
   std::string out = "\033[H";
   for (size_t i = 0; i < lines.size(); ++i) {
-    out.append(i > 0 ? "\r\n" : "").append(look_code(lines[i].look)).append(lines[i].text);
-    out += "\033[0m\033[K";
+    out.append(i > 0 ? "\r\n" : "").append(with_look(lines[i])).append("\033[K");
   }
   put(out + "\033[J");
 }
@@ -169,7 +153,7 @@ ExitCode report_verb(const std::vector<std::string>& runs, const std::string& ou
 ExitCode top_verb(const std::string& run, bool once) {
   RunFollower follower(run);
   if (once || ::isatty(STDOUT_FILENO) == 0 || ::isatty(STDIN_FILENO) == 0) {
-    for (const FrameLine& line : draw_frame(follower, run, terminal_size())) {
+    for (const FrameLine& line : draw_frame(follower, run, frame_size())) {
       std::cout << line.text << '\n';
     }
     return ExitCode::kDone;
@@ -179,7 +163,7 @@ ExitCode top_verb(const std::string& run, bool once) {
   constexpr int kMillisecondsBetween = 500;
   std::optional<char> key;
   while (key != Terminal::kEnd) {
-    FrameSize size = terminal_size();
+    FrameSize size = frame_size();
     --size.rows;
     std::vector<FrameLine> lines = draw_frame(follower, run, size);
     lines.push_back({"q quits", FrameLine::Look::kFaint});

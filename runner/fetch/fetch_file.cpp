@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/activity.h"
 #include "core/base/curl_library.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -248,6 +249,8 @@ class Fetching {
       : client_(client), request_(request), credential_(credential), patience_(retry) {}
 
   void into(PartialFile& file) {
+    Activity shown("downloading " + printable(request_.name), "B");
+    shown_ = &shown;
     int failures = 0;
     int64_t furthest = file.size();
     auto pause = patience_.pause;
@@ -291,6 +294,7 @@ class Fetching {
       }
       started = true;
       file.append(bytes);
+      shown_->progress(file.size(), request_.size.value_or(0));
       return file.size() <= request_.size.value_or(kMaxFileBytes);
     };
     const HttpResult result = get_following(client_, query, credential_, sink);
@@ -328,6 +332,7 @@ class Fetching {
   const FetchRequest& request_;
   const Credential& credential_;
   const RetryPolicy& patience_;
+  Activity* shown_ = nullptr;
   bool whole_ = false;
 };
 

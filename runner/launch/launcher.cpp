@@ -17,6 +17,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/terminal.h"
 #include "core/base/text.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rendezvous.h"
@@ -187,6 +188,8 @@ RankEnvironment Launch::environment_of(const Generation& generation, int64_t loc
   to.set(kLifelineVariable, lifeline_.read.get());
   to.set(kGenerationVariable, supervisor_.generation());
   to.set(kTokenVariable, token_);
+  const bool is_main = request_.machine_rank == 0 && local_rank == 0;
+  to.set(kColorVariable, std::string(is_main && is_colored(STDERR_FILENO) ? "1" : ""));
   return to;
 }
 
@@ -333,7 +336,7 @@ void Launch::report(bool restarts) {
   std::string text =
       request_.json ? report_json(context, restarts ? "warning" : "error") : report_text(context);
   if (restarts && text.starts_with(kError)) text.replace(0, kError.size(), "warning: ");
-  to_stderr_.add(text);
+  to_stderr_.add(!request_.json && is_colored(STDERR_FILENO) ? colored_report(text) : text);
   to_stderr_.finish(2000);
 }
 

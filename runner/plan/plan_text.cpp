@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "train/loop/progress_bar.h"
+#include "core/base/progress_text.h"
 
 namespace accel {
 namespace {

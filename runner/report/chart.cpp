@@ -11,7 +11,7 @@
 namespace accel {
 namespace {
 
-CurvePiece joined(const CurvePiece& a, const CurvePiece& b) {
+CurvePiece merged_pieces(const CurvePiece& a, const CurvePiece& b) {
   CurvePiece out = b;
   if (a.low <= b.low) {
     out.low = a.low;
@@ -44,6 +44,16 @@ struct Frame {
   }
 };
 
+/// From zero to beyond the only value, so that the axis shows its size and not a rounding error.
+Frame frame_of_one_value(Frame frame) {
+  constexpr double kRoom = 1.25, kLargest = 1e300;
+  const double value = std::clamp(frame.high, -kLargest, kLargest);
+  frame.low = std::min(0.0, kRoom * value);
+  frame.high = std::max(0.0, kRoom * value);
+  if (frame.low == frame.high) frame.high = 1;
+  return frame;
+}
+
 Frame frame_of(const Chart& chart) {
   Frame frame;
   frame.first = frame.low = std::numeric_limits<double>::infinity();
@@ -68,13 +78,14 @@ Frame frame_of(const Chart& chart) {
     frame.high *= 1.1;
     return frame;
   }
+  if (frame.low == frame.high) return frame_of_one_value(frame);
   // Halved first: the difference of two large values may overflow.
   const double half = frame.high / 2 - frame.low / 2;
-  const double room = half > 0 ? 0.08 * half : std::max(1e-300, 0.05 * std::fabs(frame.high));
+  const double room = 0.08 * half;
   const bool from_zero = frame.low >= 0 && frame.low < half;
   frame.low = from_zero ? 0 : frame.low - room;
   frame.high += room;
-  if (!(frame.high > frame.low)) frame.high = frame.low + 1;
+  if (!(frame.high > frame.low)) frame.high = frame.low + 1;  // half underflowed
   return frame;
 }
 
@@ -254,12 +265,12 @@ void Curve::add(int64_t step, double value) {
   }
   const CurvePiece one{step, value, step, value, step, value, value, 1};
   if (!pieces_.empty() && pieces_.back().count < per_piece_) {
-    pieces_.back() = joined(pieces_.back(), one);
+    pieces_.back() = merged_pieces(pieces_.back(), one);
     return;
   }
   if (pieces_.size() == kMostPieces) {
     for (size_t i = 0; i < kMostPieces / 2; ++i) {
-      pieces_[i] = joined(pieces_[2 * i], pieces_[2 * i + 1]);
+      pieces_[i] = merged_pieces(pieces_[2 * i], pieces_[2 * i + 1]);
     }
     pieces_.resize(kMostPieces / 2);
     per_piece_ *= 2;

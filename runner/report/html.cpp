@@ -9,19 +9,25 @@
 
 #include "core/base/build_info.h"
 #include "core/base/json_text.h"
+#include "core/base/progress_text.h"
 
 namespace accel {
 namespace {
 
-/// "12345" as "12,345".
-std::string grouped_digits(const std::string& digits) {
-  std::string out;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const size_t left = digits.size() - i;
-    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') out += ',';
-    out += digits[i];
-  }
-  return out;
+std::string class_attribute(const std::string& css_class) {
+  return css_class.empty() ? "" : " class=\"" + css_class + "\"";
+}
+
+std::string head_cell(const TableCell& cell) {
+  // The color of a run's curves.
+  const std::string icon = cell.css_class.starts_with("key") ? "<i></i>" : "";
+  return "<th" + class_attribute(cell.css_class) + ">" + icon + html_text(cell.text) + "</th>";
+}
+
+std::string value_cell(const TableCell& cell, const std::string& column) {
+  const std::string name = column.empty() ? "" : " data-column=\"" + html_text(column) + "\"";
+  return "<td" + class_attribute(cell.css_class) + name + raw_attribute(cell.raw, cell.text) + ">" +
+         html_text(cell.text) + "</td>";
 }
 
 constexpr const char* kStyle = R"css(
@@ -94,7 +100,8 @@ th.key { overflow-wrap: break-word; }
 .about td, td.text { overflow-wrap: anywhere; min-width: 10rem; }
 td.time { color: var(--soft); }
 td.event, td.time { white-space: nowrap; }
-td.best { color: var(--good); font-weight: 600; }
+td.best, p.best { color: var(--good); font-weight: 600; }
+p.best { margin: 0 0 .6rem; overflow-wrap: anywhere; }
 tr.bad td { color: var(--bad); }
 pre { background: var(--tint); border-radius: .6rem; padding: .8rem; overflow-x: auto;
   font-size: .8rem; line-height: 1.4; }
@@ -109,6 +116,16 @@ pre i { color: var(--soft); font-style: normal; }
     border-bottom: 1px solid var(--rule); }
   .events td { border: 0; padding: 0 .6rem 0 0; min-width: 0; grid-row: 1; }
   .events td.text { grid-row: 2; grid-column: 1 / -1; }
+  .stacked, .stacked tbody { display: block; }
+  .stacked thead { display: none; }
+  .stacked tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--rule); }
+  .stacked th, .stacked td { display: block; border: 0; padding: .05rem 0; min-width: 0; }
+  .stacked th { color: var(--ink); font-weight: 600; }
+  .stacked td { display: flex; gap: .8rem; justify-content: space-between; text-align: right; }
+  .stacked td:empty { display: none; }
+  .stacked td::before { content: attr(data-column); color: var(--soft); font-weight: 400;
+    text-align: left; flex: none; max-width: 60%; overflow-wrap: anywhere; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .8rem; }
 @media print {
@@ -156,9 +173,9 @@ std::string html_element(const std::string& name, std::string_view text) {
 std::string number_words(double value, int digits) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
   constexpr double kWritten = 1e15;
-  const bool large = std::fabs(value) >= std::pow(10.0, digits) || value == std::floor(value);
+  const bool large = std::fabs(value) >= std::pow(10.0, digits - 1) || value == std::floor(value);
   if (large && std::fabs(value) < kWritten) {
-    return grouped_digits(std::to_string(static_cast<int64_t>(std::llround(value))));
+    return grouped_digits(std::llround(value));
   }
   std::array<char, 40> text;
   std::snprintf(text.data(), text.size(), "%.*g", digits, value);
@@ -195,6 +212,36 @@ std::string time_words(const std::string& time) {
   };
   if (!std::equal(time.begin(), time.end(), kShape.begin(), kShape.end(), fits)) return time;
   return time.substr(0, kShape.find('T')) + " " + time.substr(kShape.find('T') + 1, 8);
+}
+
+std::string exact_number(double value) {
+  std::array<char, 40> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+TableCell number_cell(double value, int digits) {
+  return {number_words(value, digits), exact_number(value)};
+}
+
+std::string raw_attribute(const std::string& raw, const std::string& shown) {
+  return raw.empty() || raw == shown ? "" : " title=\"" + html_text(raw) + "\"";
+}
+
+std::string html_table(const HtmlRow& head, const std::vector<HtmlRow>& rows) {
+  if (rows.empty()) return "";
+  std::string out = "<div class=\"wide\"><table class=\"stacked\"><thead><tr>";
+  for (const TableCell& cell : head) out += head_cell(cell);
+  out += "</tr></thead>\n<tbody>";
+  for (const HtmlRow& row : rows) {
+    out +=
+        "<tr><th" + raw_attribute(row[0].raw, row[0].text) + ">" + html_text(row[0].text) + "</th>";
+    for (size_t i = 1; i < row.size(); ++i) {
+      out += value_cell(row[i], i < head.size() ? head[i].text : "");
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>";
 }
 
 std::string html_page(const std::string& title, const std::string& body) {

@@ -1,8 +1,9 @@
-// HTML of the reports: escaped text, numbers, and a page for screens, phones and print.
+// HTML of the reports: escaped text, numbers, tables, and a page for screens, phones and print.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace accel {
 
@@ -25,6 +26,27 @@ std::string duration_words(double seconds);
 
 /// "2026-01-31 12:00:00" of the UTC time "2026-01-31T12:00:00Z"; other texts are unchanged.
 std::string time_words(const std::string& time);
+
+struct TableCell {
+  std::string text;
+  std::string raw = {};        ///< the exact value, shown on hover; empty: that is the text
+  std::string css_class = {};  ///< "best"
+};
+
+/// A rounded number with its exact value.
+TableCell number_cell(double value, int digits = 4);
+
+using HtmlRow = std::vector<TableCell>;
+
+/// The first cell of a row names it; a `head` names the columns. On narrow screens each value is on
+/// a line of its own after the name of its column. Empty without rows.
+std::string html_table(const HtmlRow& head, const std::vector<HtmlRow>& rows);
+
+/// The shortest digits that give the same number.
+std::string exact_number(double value);
+
+/// ` title="..."` of a text that a rounded one stands for; empty where both are the same.
+std::string raw_attribute(const std::string& raw, const std::string& shown);
 
 /// A whole HTML document around `body` with an inline style. Its content security policy forbids
 /// scripts and external resources.

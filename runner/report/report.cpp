@@ -60,26 +60,23 @@ std::string operator_table(const fs::path& path) {
   constexpr size_t kColumns = 6;
   double all = 0;
   int count = 0;
-  std::string rows;
+  std::vector<HtmlRow> rows;
   each_record(path, kColumns, [&](const Fields& record) { all += number_in(record[4]); });
   each_record(path, kColumns, [&](const Fields& record) {
     if (++count > kMost) return;
-    rows += "<tr>" + html_element("th", record[0]);
-    for (const std::string_view text : {record[1], record[2], record[3]}) {
-      rows += html_element("td", text);
-    }
+    const auto text = [&](size_t column) { return TableCell{std::string(record[column])}; };
     const double own = number_in(record[4]);
-    rows += html_element("td", number_words(own)) +
-            html_element("td", all > 0 ? number_words(100 * own / all, 3) : "") +
-            html_element("td", number_words(number_in(record[5]))) + "</tr>\n";
+    rows.push_back({{readable_operator(text(0).text), text(0).text},
+                    text(1),
+                    text(2),
+                    text(3),
+                    number_cell(own),
+                    all > 0 ? number_cell(100 * own / all, 3) : TableCell(),
+                    number_cell(number_in(record[5]))});
   });
-  if (rows.empty()) return "";
-  std::string head;
-  for (const char* name :
-       {"operator", "device", "shapes", "calls", "self, ms", "self, %", "total, ms"}) {
-    head += html_element("th", name);
-  }
-  return "<div class=\"wide\"><table><tr>" + head + "</tr>\n" + rows + "</table></div>";
+  return html_table(
+      {{"operator"}, {"device"}, {"shapes"}, {"calls"}, {"self, ms"}, {"self, %"}, {"total, ms"}},
+      rows);
 }
 
 std::string memory_chart(const fs::path& path) {
@@ -150,7 +147,7 @@ class RunCharts {
     chart.lines.push_back({"each step", &run_.loss, 0, both, false});
     if (both) chart.lines.push_back({"mean of a log interval", means, 0, false, false});
     if (const Curve* eval = take("eval/loss")) {
-      chart.lines.push_back({"eval/loss", eval, 1, false, true, BestValue::kLowest});
+      chart.lines.push_back({metric_title("eval/loss"), eval, 1, false, true, BestValue::kLowest});
     }
     draw(chart);
   }
@@ -252,74 +249,110 @@ std::string charts_of(const std::vector<RunSummary>& runs) {
   return "<section class=\"charts\">\n" + out + "</section>\n";
 }
 
-std::string cells(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += html_element("td", text);
-  return out;
+/// The lowest or highest value, whichever is better.
+double best_in(const std::string& metric, const Curve& curve) {
+  return lower_is_better(metric) ? curve.low() : curve.high();
+}
+
+/// The runs with the best value of a metric; none if all have the same.
+std::set<size_t> best_runs(const std::string& metric, const std::vector<RunSummary>& runs,
+                           const CurveOf& curve_of) {
+  std::map<double, std::set<size_t>> by_value;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Curve* curve = curve_of(runs[i]);
+    if (curve && !curve->empty()) by_value[best_in(metric, *curve)].insert(i);
+  }
+  if (by_value.size() < 2) return {};
+  return lower_is_better(metric) ? by_value.begin()->second : by_value.rbegin()->second;
 }
 
 /// A row with the last value of each run, and its best one if that differs. The best of all runs is
 /// marked.
-std::string result_row(const std::string& name, const std::vector<RunSummary>& runs,
-                       const CurveOf& curve_of) {
-  const bool lower = lower_is_better(name);
-  const auto best = [&](const Curve& curve) { return lower ? curve.low() : curve.high(); };
-  std::vector<double> values;
-  for (const RunSummary& run : runs) {
-    const Curve* curve = curve_of(run);
-    if (curve && !curve->empty()) values.push_back(best(*curve));
-  }
-  std::sort(values.begin(), values.end());
-  const bool differ = !values.empty() && values.front() < values.back();
-  std::string out = "<tr><th>" + html_text(metric_title(name)) + "</th>";
-  for (const RunSummary& run : runs) {
-    const Curve* curve = curve_of(run);
+HtmlRow result_row(const std::string& name, const std::vector<RunSummary>& runs,
+                   const CurveOf& curve_of) {
+  const std::set<size_t> marked = best_runs(name, runs, curve_of);
+  HtmlRow row = {{metric_title(name), name}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Curve* curve = curve_of(runs[i]);
     if (!curve || curve->empty()) {
-      out += "<td></td>";
+      row.push_back({});
       continue;
     }
-    const std::string last = number_words(curve->last()), most = number_words(best(*curve));
-    const bool marked = differ && best(*curve) == (lower ? values.front() : values.back());
-    out += std::string("<td") + (marked ? " class=\"best\"" : "") + ">" +
-           html_text(last == most ? last : last + " (best " + most + ")") + "</td>";
+    TableCell cell = number_cell(curve->last());
+    const TableCell best = number_cell(best_in(name, *curve));
+    if (cell.raw != best.raw) cell.raw += ", best " + best.raw;
+    if (cell.text != best.text) cell.text += " (best " + best.text + ")";
+    if (marked.contains(i)) cell.css_class = "best";
+    row.push_back(std::move(cell));
   }
-  return out + "</tr>\n";
+  return row;
 }
 
 /// A row with `show` of each run.
-std::string row_of(const std::string& name, const std::vector<RunSummary>& runs,
-                   const std::function<std::string(const RunSummary&)>& show) {
-  std::vector<std::string> texts;
-  for (const RunSummary& run : runs) texts.push_back(show(run));
-  return "<tr><th>" + html_text(name) + "</th>" + cells(texts) + "</tr>\n";
+HtmlRow row_of(const std::string& name, const std::vector<RunSummary>& runs,
+               const std::function<std::string(const RunSummary&)>& show) {
+  HtmlRow row = {{name}};
+  for (const RunSummary& run : runs) row.push_back({show(run)});
+  return row;
 }
 
-std::string heading(const std::vector<RunSummary>& runs) {
+HtmlRow heading(const std::vector<RunSummary>& runs) {
   const std::vector<std::string> labels = labels_of(runs);
-  std::string out = "<thead><tr><th></th>";
+  HtmlRow head = {{""}};
   for (size_t i = 0; i < labels.size(); ++i) {
-    out +=
-        "<th class=\"key c" + std::to_string(i % 8) + "\"><i></i>" + html_text(labels[i]) + "</th>";
+    head.push_back({labels[i], "", "key c" + std::to_string(i % 8)});
   }
-  return out + "</tr></thead>\n";
+  return head;
 }
 
-std::string results(const std::vector<RunSummary>& runs) {
-  std::string rows = row_of("standing", runs, [](const RunSummary& run) {
-    const std::string damaged = damaged_words(run);
-    return standing_words(run.standing()) + (damaged.empty() ? "" : "; " + damaged);
-  });
-  rows += row_of("steps", runs,
-                 [](const RunSummary& run) { return number_words(static_cast<double>(run.step)); });
-  rows += row_of("time", runs,
-                 [](const RunSummary& run) { return duration_words(run.total_seconds()); });
-  rows += result_row("train/loss", runs, [](const RunSummary& run) { return &run.loss; });
+/// The metric by which the first run keeps its best checkpoints, if the runs have it.
+std::string ranking_metric(const std::vector<RunSummary>& runs, const Values& recipe) {
+  const auto kept = recipe.find("checkpoint.keep.metric");
+  for (const std::string& name :
+       {kept == recipe.end() ? std::string() : kept->second, std::string("eval/loss")}) {
+    const Curve* curve = runs.front().curve(name);
+    if (curve && !curve->empty()) return name;
+  }
+  return "train/loss";
+}
+
+/// "best by Eval loss: first, 0.123 at step 40".
+std::string best_run(const std::vector<RunSummary>& runs, const std::string& metric) {
+  const auto curve_of = [&](const RunSummary& run) {
+    return metric == "train/loss" ? &run.loss : run.curve(metric);
+  };
+  const std::set<size_t> best = best_runs(metric, runs, curve_of);
+  if (best.empty()) return "";
+  const std::vector<std::string> labels = labels_of(runs);
+  std::vector<std::string> names;
+  for (const size_t i : best) names.push_back(labels[i]);
+  const Curve& curve = *curve_of(runs[*best.begin()]);
+  const int64_t step = lower_is_better(metric) ? curve.low_step() : curve.high_step();
+  return "<p class=\"best\">" +
+         html_text("Best by " + metric_title(metric) + ": " + joined(names) + ", " +
+                   number_words(best_in(metric, curve)) + " at step " +
+                   number_words(static_cast<double>(step))) +
+         "</p>\n";
+}
+
+std::string results(const std::vector<RunSummary>& runs, const std::string& ranking) {
+  std::vector<HtmlRow> rows = {
+      row_of("standing", runs,
+             [](const RunSummary& run) {
+               const std::string damaged = damaged_words(run);
+               return standing_words(run.standing()) + (damaged.empty() ? "" : "; " + damaged);
+             }),
+      row_of("steps", runs,
+             [](const RunSummary& run) { return number_words(static_cast<double>(run.step)); }),
+      row_of("time", runs,
+             [](const RunSummary& run) { return duration_words(run.total_seconds()); }),
+      result_row("train/loss", runs, [](const RunSummary& run) { return &run.loss; })};
   for (const std::string& name : names_of(runs)) {
     if (!name.starts_with("eval/") && !name.ends_with("_per_second")) continue;
-    rows += result_row(name, runs, [&](const RunSummary& run) { return run.curve(name); });
+    rows.push_back(result_row(name, runs, [&](const RunSummary& run) { return run.curve(name); }));
   }
-  return "<section><h2>Results</h2><div class=\"wide\"><table>" + heading(runs) + rows +
-         "</table></div></section>\n";
+  return "<section><h2>Results</h2>" + best_run(runs, ranking) + html_table(heading(runs), rows) +
+         "</section>\n";
 }
 
 /// Every component of this binary.
@@ -345,27 +378,25 @@ Values recipe_values(const RunSummary& run) {
   }
 }
 
-std::string recipe_differences(const std::vector<RunSummary>& runs) {
-  std::vector<Values> recipes;
+std::string recipe_differences(const std::vector<RunSummary>& runs,
+                               const std::vector<Values>& recipes) {
   std::set<std::string> keys;
-  for (const RunSummary& run : runs) {
-    recipes.push_back(recipe_values(run));
-    for (const auto& [key, value] : recipes.back()) keys.insert(key);
+  for (const Values& values : recipes) {
+    for (const auto& [key, value] : values) keys.insert(key);
   }
-  std::string rows;
+  std::vector<HtmlRow> rows;
   for (const std::string& key : keys) {
-    std::vector<std::string> texts;
+    HtmlRow row = {{key}};
     for (const Values& values : recipes) {
       const auto found = values.find(key);
-      texts.push_back(found == values.end() ? "" : found->second);
+      row.push_back({found == values.end() ? "" : found->second});
     }
-    const bool same = std::all_of(texts.begin(), texts.end(),
-                                  [&](const std::string& text) { return text == texts[0]; });
-    if (!same) rows += "<tr><th>" + html_text(key) + "</th>" + cells(texts) + "</tr>\n";
+    const bool same = std::all_of(row.begin() + 1, row.end(),
+                                  [&](const TableCell& cell) { return cell.text == row[1].text; });
+    if (!same) rows.push_back(std::move(row));
   }
   const std::string body =
-      rows.empty() ? "<p>The recipes are the same.</p>"
-                   : "<div class=\"wide\"><table>" + heading(runs) + rows + "</table></div>";
+      rows.empty() ? "<p>The recipes are the same.</p>" : html_table(heading(runs), rows);
   return "<section><h2>Recipes</h2>" + body + "</section>\n";
 }
 
@@ -409,9 +440,12 @@ std::string run_page(const RunSummary& run) {
 
 std::string compare_page(const std::vector<RunSummary>& runs) {
   const std::string title = joined(labels_of(runs));
+  std::vector<Values> recipes;
+  for (const RunSummary& run : runs) recipes.push_back(recipe_values(run));
+  const std::string ranking = ranking_metric(runs, recipes.front());
   return html_page(title + " · accel-run", "<header><h1>" + html_text(title) + "</h1></header>\n" +
-                                               results(runs) + charts_of(runs) +
-                                               recipe_differences(runs));
+                                               results(runs, ranking) + charts_of(runs) +
+                                               recipe_differences(runs, recipes));
 }
 
 void write_own_report(const std::string& run_dir) {

@@ -23,9 +23,15 @@ std::string small_file(const fs::path& path, std::uintmax_t limit) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::string card(const std::string& name, const std::string& value, const std::string& more = "") {
-  return "<div class=\"card\"><span>" + html_text(name) + "</span><b>" + html_text(value) + "</b>" +
+std::string card(const TableCell& name, const TableCell& value, const std::string& more = "") {
+  return "<div class=\"card\"><span" + raw_attribute(name.raw, name.text) + ">" +
+         html_text(name.text) + "</span><b" + raw_attribute(value.raw, value.text) + ">" +
+         html_text(value.text) + "</b>" +
          (more.empty() ? "" : "<small>" + html_text(more) + "</small>") + "</div>";
+}
+
+TableCell metric_cell(const std::string& metric) {
+  return {metric_title(metric), metric};
 }
 
 std::string steps_words(const RunSummary& run) {
@@ -45,8 +51,9 @@ std::string event_row(const RunEvent& event) {
   const bool bad = event.name == "failed";
   return std::string("<tr") + (bad ? " class=\"bad\"" : "") + "><td>" + std::to_string(event.step) +
          "</td><td class=\"event\">" + html_text(event.name) + "</td><td class=\"text\">" +
-         html_text(event.text) + "</td><td class=\"time\">" + html_text(time_words(event.time)) +
-         "</td></tr>\n";
+         html_text(event.text) + "</td><td class=\"time\"" +
+         raw_attribute(event.time, time_words(event.time)) + ">" +
+         html_text(time_words(event.time)) + "</td></tr>\n";
 }
 
 /// A line of YAML with its trailing comment, the origin of the value, marked up.
@@ -56,7 +63,7 @@ std::string yaml_line(const std::string& line) {
   return html_text(line.substr(0, comment)) + "<i>" + html_text(line.substr(comment)) + "</i>\n";
 }
 
-using TableCells = std::array<std::string, 4>;
+using TableCells = std::array<TableCell, 4>;
 
 double actually(const RunSummary& run, const std::string& key) {
   const auto found = run.actual.find(key);
@@ -66,29 +73,29 @@ double actually(const RunSummary& run, const std::string& key) {
 /// A quantity by its key in the record; 0 is unknown.
 TableCells comparison(const RunSummary& run, const std::string& name, const std::string& key) {
   const double planned = run.planned(key), actual = actually(run, key);
-  const auto words = [](double value) { return value > 0 ? number_words(value) : std::string(); };
-  return {name, words(planned), words(actual),
-          planned > 0 && actual > 0 ? number_words(actual / planned, 3) : ""};
+  const auto cell = [](double value) { return value > 0 ? number_cell(value) : TableCell(); };
+  return {TableCell{name}, cell(planned), cell(actual),
+          planned > 0 && actual > 0 ? number_cell(actual / planned, 3) : TableCell()};
 }
 
 /// The table with its head; only the head without a plan.
 std::vector<TableCells> plan_cells(const RunSummary& run) {
-  std::vector<TableCells> rows = {{"", "planned", "actual", "actual / planned"}};
+  std::vector<TableCells> rows = {{{{""}, {"planned"}, {"actual"}, {"actual / planned"}}}};
   if (run.planned("parameters") == 0) return rows;
   rows.push_back(comparison(run, "parameters", "parameters"));
   for (const auto& [name, key] : {std::pair{"memory of rank 0, MiB", "memory_mib"},
                                   std::pair{"seconds per step", "step_seconds"}}) {
     TableCells row = comparison(run, name, key);
-    if (!row[1].empty() || !row[2].empty()) rows.push_back(std::move(row));
+    if (!row[1].text.empty() || !row[2].text.empty()) rows.push_back(std::move(row));
   }
   const double flops = run.planned("flops"), seconds = actually(run, "step_seconds");
   const double planned_seconds = run.planned("step_seconds");
-  if (flops > 0) rows.push_back({"GFLOP per step", number_words(flops / 1e9), "", ""});
+  if (flops > 0) rows.push_back({{{"GFLOP per step"}, number_cell(flops / 1e9), {}, {}}});
   if (flops > 0 && seconds > 0) {
-    TableCells row = {"GFLOP per second", "", number_words(flops / seconds / 1e9), ""};
+    TableCells row = {{{"GFLOP per second"}, {}, number_cell(flops / seconds / 1e9), {}}};
     if (planned_seconds > 0) {
-      row[1] = number_words(flops / planned_seconds / 1e9);
-      row[3] = number_words(planned_seconds / seconds, 3);
+      row[1] = number_cell(flops / planned_seconds / 1e9);
+      row[3] = number_cell(planned_seconds / seconds, 3);
     }
     rows.push_back(std::move(row));
   }
@@ -112,23 +119,24 @@ std::string damaged_words(const RunSummary& run) {
 
 std::string headline_cards(const RunSummary& run) {
   std::string out = "<div class=\"cards\">";
-  out += card("steps", number_words(static_cast<double>(run.step)), steps_words(run));
-  if (run.samples > 0) out += card("samples", number_words(run.samples));
-  if (run.total_seconds() > 0) out += card("time", duration_words(run.total_seconds()));
+  out += card({"Steps"}, number_cell(static_cast<double>(run.step)), steps_words(run));
+  if (run.samples > 0) out += card({"Samples"}, number_cell(run.samples));
+  if (run.total_seconds() > 0) out += card({"Time"}, {duration_words(run.total_seconds())});
   if (!run.loss.empty()) {
-    out +=
-        card("train/loss", number_words(run.loss.last()), "lowest " + number_words(run.loss.low()));
+    out += card(metric_cell("train/loss"), number_cell(run.loss.last()),
+                "lowest " + number_words(run.loss.low()));
   }
   for (const auto& [name, curve] : run.logged) {
     if (!name.starts_with("eval/") || curve.empty()) continue;
     const bool lower = lower_is_better(name);
     out +=
-        card(name, number_words(curve.last()),
+        card(metric_cell(name), number_cell(curve.last()),
              "best " + number_words(lower ? curve.low() : curve.high()) + " at step " +
                  number_words(static_cast<double>(lower ? curve.low_step() : curve.high_step())));
   }
   if (const Curve* speed = run.curve("train/samples_per_second")) {
-    out += card("samples/s", number_words(speed->last()), "best " + number_words(speed->high()));
+    out += card(metric_cell("train/samples_per_second"), number_cell(speed->last()),
+                "best " + number_words(speed->high()));
   }
   return out + "</div>\n";
 }
@@ -245,16 +253,11 @@ std::string sample_images(const std::string& run_dir) {
 std::string plan_table(const RunSummary& run) {
   const std::vector<TableCells> rows = plan_cells(run);
   if (rows.size() == 1) return "";
-  std::string out;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    out += "<tr>";
-    for (size_t column = 0; column < rows[i].size(); ++column) {
-      out += html_element(i == 0 || column == 0 ? "th" : "td", rows[i][column]);
-    }
-    out += "</tr>\n";
-  }
-  return "<section><h2>Planned and actual</h2><div class=\"wide\"><table>" + out +
-         "</table></div></section>\n";
+  std::vector<HtmlRow> cells;
+  for (const TableCells& row : rows) cells.emplace_back(row.begin(), row.end());
+  const HtmlRow head = cells.front();
+  cells.erase(cells.begin());
+  return section("Planned and actual", html_table(head, cells));
 }
 
 std::vector<std::string> plan_table_lines(const RunSummary& run) {
@@ -262,14 +265,14 @@ std::vector<std::string> plan_table_lines(const RunSummary& run) {
   if (rows.size() == 1) return {};
   std::array<size_t, 4> widths = {};
   for (const TableCells& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].text.size());
   }
   std::vector<std::string> lines;
   for (const TableCells& row : rows) {
-    std::string line = row[0];
+    std::string line = row[0].text;
     line.resize(widths[0], ' ');
     for (size_t i = 1; i < row.size(); ++i) {
-      line.append(2 + widths[i] - row[i].size(), ' ').append(row[i]);
+      line.append(2 + widths[i] - row[i].text.size(), ' ').append(row[i].text);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));

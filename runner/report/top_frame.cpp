@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/terminal.h"
 #include "core/base/utf8.h"
 #include "runner/report/html.h"
 #include "runner/report/run_tables.h"
@@ -14,35 +15,13 @@ namespace {
 constexpr int kNameColumns = 15;
 constexpr int kValueColumns = 11;
 
-int columns_of(const std::string& text) {
-  size_t columns = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = std::max<size_t>(1, character_length(text, at));
-    columns += display_width(std::string_view(text).substr(at, length));
-    at += length;
-  }
-  return static_cast<int>(columns);
-}
-
-/// `text`, truncated to the width.
-std::string cut(const std::string& text, int columns) {
-  int used = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = std::max<size_t>(1, character_length(text, at));
-    used += static_cast<int>(display_width(std::string_view(text).substr(at, length)));
-    if (used > columns) return text.substr(0, at);
-    at += length;
-  }
-  return text;
-}
-
 std::string padded(const std::string& text, int columns) {
   const int room = std::max(0, columns - columns_of(text));
   return text + std::string(static_cast<size_t>(room), ' ');
 }
 
 std::string name_column(const std::string& name) {
-  return padded(cut(printable(name), kNameColumns - 1), kNameColumns);
+  return padded(cut_to_columns(printable(name), kNameColumns - 1), kNameColumns);
 }
 
 std::string repeated(const char* text, int count) {
@@ -51,11 +30,11 @@ std::string repeated(const char* text, int count) {
   return out;
 }
 
-std::string curve_line(const std::string& name, const Curve& curve, int columns) {
+std::string curve_line(const std::string& name, const Curve& curve, FrameSize size) {
   const std::string range = "  " + number_words(curve.low()) + " to " + number_words(curve.high());
   std::string line = name_column(name) + padded(number_words(curve.last()), kValueColumns);
-  const int room = columns - columns_of(line) - std::max(24, columns_of(range));
-  if (room >= 4) line += sparkline(curve, room);
+  const int room = size.columns - columns_of(line) - std::max(24, columns_of(range));
+  if (room >= 4) line += sparkline(curve, room, size.unicode);
   return line + range;
 }
 
@@ -65,7 +44,7 @@ double seconds_per_step(const RunSummary& run) {
   return run.last_interval > 0 ? seconds / static_cast<double>(run.last_interval) : 0;
 }
 
-std::string progress_line(const RunSummary& run, int columns) {
+std::string step_line(const RunSummary& run, FrameSize size) {
   const double total = run.planned("total_steps");
   const auto step = static_cast<double>(run.step);
   std::string words = "step " + number_words(step);
@@ -76,10 +55,11 @@ std::string progress_line(const RunSummary& run, int columns) {
   const double left = seconds_per_step(run) * (total - step);
   if (run.standing() == RunStanding::kRunning && left > 0)
     end += "  " + duration_words(left) + " left";
-  const int room = columns - columns_of(words) - columns_of(end) - 2;
+  const int room = size.columns - columns_of(words) - columns_of(end) - 2;
   if (room < 4) return words + end;
   const int filled = static_cast<int>(done * room);
-  return words + "  " + repeated("█", filled) + repeated("░", room - filled) + end;
+  return words + "  " + repeated(size.unicode ? "█" : "#", filled) +
+         repeated(size.unicode ? "░" : ".", room - filled) + end;
 }
 
 std::string epoch_line(const RunSummary& run) {
@@ -209,8 +189,10 @@ FrameLine title_line(const RunSummary& run, double quiet_seconds) {
 
 }  // namespace
 
-std::string sparkline(const Curve& curve, int columns) {
-  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+std::string sparkline(const Curve& curve, int columns, bool unicode) {
+  static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr const char* kAscii[] = {"_", ".", "-", "~", "+", "=", "*", "#"};
+  const char* const* const bars = unicode ? kBlocks : kAscii;
   const std::vector<CurvePiece>& pieces = curve.pieces();
   const size_t count = std::min(pieces.size(), static_cast<size_t>(std::max(0, columns)));
   std::vector<double> means;
@@ -232,7 +214,7 @@ std::string sparkline(const Curve& curve, int columns) {
   const double span = difference > 1e-9 * largest ? difference : 0;
   for (const double mean : means) {
     const double height = span > 0 ? 7.99 * (mean - bottom) / span : 0;
-    out += kBars[std::isfinite(height) ? std::clamp(static_cast<int>(height), 0, 7) : 0];
+    out += bars[std::isfinite(height) ? std::clamp(static_cast<int>(height), 0, 7) : 0];
   }
   return out;
 }
@@ -241,14 +223,14 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
                                  double quiet_seconds) {
   using Look = FrameLine::Look;
   std::vector<FrameLine> lines = {title_line(run, quiet_seconds)};
-  lines.push_back({progress_line(run, size.columns), Look::kPlain});
+  lines.push_back({step_line(run, size), Look::kPlain});
   lines.push_back({epoch_line(run), Look::kPlain});
   for (const std::string& text :
        {time_line(run, size.columns), save_line(run, now), damaged_words(run)}) {
     if (!text.empty()) lines.push_back({text, Look::kPlain});
   }
   for (const auto& [name, curve] : curves_of(run)) {
-    lines.push_back({curve_line(name, *curve, size.columns), Look::kPlain});
+    lines.push_back({curve_line(name, *curve, size), Look::kPlain});
   }
   if (!run.events.empty()) {
     const RunEvent& event = run.events.back();
@@ -261,7 +243,7 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
     lines.push_back({text, event.name == "failed" ? Look::kBad : Look::kFaint});
   }
   lines.resize(std::min(lines.size(), static_cast<size_t>(std::max(1, size.rows))));
-  for (FrameLine& line : lines) line.text = cut(line.text, size.columns);
+  for (FrameLine& line : lines) line.text = cut_to_columns(line.text, size.columns);
   return lines;
 }
 

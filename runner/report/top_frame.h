@@ -18,6 +18,7 @@ struct FrameLine {
 struct FrameSize {
   int columns = 80;
   int rows = 24;
+  bool unicode = true;  ///< blocks of Unicode, else of ASCII
 };
 
 /// At most `size.rows` lines of at most `size.columns` columns. `now` is the time of the frame,
@@ -26,6 +27,6 @@ std::vector<FrameLine> top_frame(const RunSummary& run, FrameSize size, std::tim
                                  double quiet_seconds);
 
 /// Up to `columns` bars of the curve, newest at the right.
-std::string sparkline(const Curve& curve, int columns);
+std::string sparkline(const Curve& curve, int columns, bool unicode = true);
 
 }  // namespace accel

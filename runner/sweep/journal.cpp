@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -93,13 +96,32 @@ void add_keys(TableRow& row, const std::vector<Trial>& trials) {
   for (const TrialValue& value : trials.front().values) row.push_back(value.key);
 }
 
-std::string metric_text(const SweepOptions& sweep, const StageResult* result) {
-  if (!result) return "";
+std::optional<double> metric_of(const SweepOptions& sweep, const StageResult* result) {
+  if (!result) return std::nullopt;
   const auto found = result->values.find(sweep.ranking.metric);
-  if (found == result->values.end()) return "";
-  std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), "%.4g", found->second);
-  return text.data();
+  return found == result->values.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// The metric of each trial, all with the same digits after the point, or all with an exponent.
+std::map<size_t, std::string> metric_texts(const SweepOptions& sweep,
+                                           const SweepProgress& progress) {
+  std::map<size_t, double> values;
+  bool fixed = true;
+  for (const size_t trial : progress.ranking()) {
+    const std::optional<double> value = metric_of(sweep, progress.newest(trial));
+    if (!value) continue;
+    values[trial] = *value;
+    constexpr double kSmall = 1e-3, kLarge = 1e7;
+    const double size = std::fabs(*value);
+    fixed = fixed && (size == 0 || (size >= kSmall && size < kLarge));
+  }
+  std::map<size_t, std::string> texts;
+  for (const auto& [trial, value] : values) {
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), fixed ? "%.4f" : "%.3e", value);
+    texts[trial] = text.data();
+  }
+  return texts;
 }
 
 /// "done", "missed", "failed (7)", "stage 1 of 3", "to come".
@@ -170,10 +192,11 @@ std::vector<std::string> ranking_lines(const SweepOptions& sweep, const std::vec
                                        const SweepProgress& progress) {
   std::vector<TableRow> rows = {{"trial", sweep.ranking.metric, "step", "state"}};
   add_keys(rows.front(), trials);
+  std::map<size_t, std::string> metrics = metric_texts(sweep, progress);
   for (const size_t trial : progress.ranking()) {
     const StageResult* result = progress.newest(trial);
-    rows.push_back({trials[trial].name, metric_text(sweep, result),
-                    result ? std::to_string(result->step) : "", state_text(progress, result)});
+    rows.push_back({trials[trial].name, metrics[trial], result ? std::to_string(result->step) : "",
+                    state_text(progress, result)});
     add_values(rows.back(), trials[trial]);
   }
   return aligned(rows);

@@ -32,7 +32,9 @@ FRAME = """<!DOCTYPE html><iframe id="it" src="{page}" style="width:{width}px;he
       return new Set([...range.getClientRects()].map((line) => line.top)).size > 1;
     }});
   }}).length;
-  document.title = "broken " + broken + " width " + page.documentElement.scrollWidth + " drawings " +
+  const scrolling = [...page.querySelectorAll(".wide, pre")].filter(
+    (box) => box.scrollWidth > box.clientWidth + 1).length;
+  document.title = "scrolling " + scrolling + " broken " + broken + " width " + page.documentElement.scrollWidth + " drawings " +
     page.querySelectorAll("svg").length + " flat " + wide +
     " fetched " + page.defaultView.performance.getEntriesByType("resource").length;
 }}</script>"""
@@ -59,6 +61,7 @@ def check(chromium, report, folder, name, page):
     for width in (320, 400, 1280):
         found, console = measured(chromium, folder, folder / f"{name}.html", width)
         report.check(f"{name} fits {width} pixels", 0 < found.get("width", 0) <= width, f"{found}")
+        report.check("scrolls no table on a phone", width > 400 or found.get("scrolling") == 0, f"{found}")
         report.check("breaks no word or number of a table", found.get("broken") == 0, f"{found}")
         report.check("draws all its curves", found.get("drawings", 0) > 4 and found.get("flat") == 0
                      or name == "both" and found.get("drawings", 0) > 2, f"{found}")

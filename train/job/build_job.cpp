@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/api/plugin_identity.h"
+#include "core/base/activity.h"
 #include "core/base/text.h"
 #include "kernels/cpu_operators.h"
 #include "kernels/memory/caching_allocator.h"
@@ -201,6 +202,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
     build_data(*job);
     plan_length(*job);
     check_profiled(*job);
+    const Activity shown("building the model");
     build_models(*job, registry);
   });
   check_task_fits(*job);

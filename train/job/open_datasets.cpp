@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/api/fitted_values.h"
+#include "core/base/activity.h"
 #include "core/base/text.h"
 #include "data/loader/mixture.h"
 #include "data/loader/row_choice.h"
@@ -135,6 +136,7 @@ DatasetContext context_of(const Job& job, bool train) {
 }  // namespace
 
 OpenedData open_training_data(const Job& job) {
+  const Activity shown("opening the training data");
   std::vector<OpenedSource> sources = open_sources(job.recipe.data.train, context_of(job, true));
   std::vector<OpenedSource> eval;
   OpenedData out;
@@ -153,6 +155,7 @@ OpenedData open_training_data(const Job& job) {
 }
 
 std::shared_ptr<const Dataset> open_separate_data(Job& job) {
+  const Activity shown("opening the eval data");
   std::vector<OpenedSource> sources = open_sources(job.recipe.data.eval, context_of(job, false));
   std::string values = job.fitted_values;
   for (const OpenedSource& source : sources) fit(source, "eval: ", values, job.fill_notes);

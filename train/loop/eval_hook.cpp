@@ -1,5 +1,6 @@
 #include "train/loop/eval_hook.h"
 
+#include <cmath>
 #include <utility>
 
 #include "core/base/log.h"
@@ -50,6 +51,14 @@ void EvalHook::evaluate_now() {
   if (saved && save_.is_saved()) save_.save();  // so that a resume does not evaluate again
 }
 
+PauseCost EvalHook::cost_left(double seconds) const {
+  const int64_t step = state_.progress.step, total = context_.job.length.total_steps;
+  if (finished_ == 0 || step >= total) return {};
+  // The last step is always evaluated.
+  const double count = std::floor(due_.times(step, total - 1, seconds)) + 1;
+  return {count, watch_.seconds(Phase::kEval) / static_cast<double>(finished_)};
+}
+
 void EvalHook::set_period(double seconds) {
   due_.change(context_.job.recipe.eval.every, context_.job.length, state_.progress.step, seconds);
 }
@@ -65,6 +74,7 @@ void EvalHook::run() {
   state_.eval_pending = !results;
   watch_.lap(Phase::kEval);
   if (!results) return;
+  ++finished_;
   state_.evaluation = std::move(*results);
   state_.evaluated_step = state_.progress.step;
   const std::vector<Measurement> values(state_.evaluation.begin(), state_.evaluation.end());

@@ -5,6 +5,7 @@
 
 #include "train/loop/log_hook.h"
 #include "train/loop/loop_context.h"
+#include "train/loop/progress_hook.h"
 #include "train/loop/run_state.h"
 #include "train/loop/save_hook.h"
 #include "train/loop/trigger.h"
@@ -29,6 +30,8 @@ class EvalHook {
   void evaluate_once();
   /// Evaluates for the command `eval`: a saved state is saved again with the results.
   void evaluate_now();
+  /// The evaluations after this step, of a run whose other steps take `seconds`.
+  PauseCost cost_left(double seconds) const;
   /// The period `eval.every` has changed.
   void set_period(double seconds);
 
@@ -43,6 +46,7 @@ class EvalHook {
   SaveHook& save_;
   MustStop must_stop_;
   Trigger due_;
+  int64_t finished_ = 0;  ///< evaluations of this process
 };
 
 }  // namespace accel

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/activity.h"
 #include "models/layers/module_state.h"
 #include "parallel/operations.h"
 #include "train/step/device_batches.h"
@@ -90,6 +91,8 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
   for (const auto& metric : job.metrics) width += metric->sums().size();
   std::vector<double> total(width);
   job.eval_loader->seek(0, 0);
+  Activity shown("evaluating", "batches");
+  int64_t batches_done = 0;
   while (job.eval_loader->has_next()) {
     if (stop && stop()) return std::nullopt;
     const GlobalBatch global_batch = job.eval_loader->next();
@@ -97,6 +100,7 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     const DeviceBatches batches(global_batch, job.device);
     for (const Batch& batch : batches.list()) own.push_back(sums_of(job, batch));
     add_global_batch(job, global_batch, own, total);
+    shown.progress(++batches_done, job.eval_loader->steps_per_epoch());
   }
   if (total[1] <= 0) {
     throw DataError("every target of the eval data is masked", "check 'data.eval'");

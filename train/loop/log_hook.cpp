@@ -33,8 +33,7 @@ LogHook::LogHook(LoopProgress progress)
       state_(progress.state),
       watch_(progress.watch),
       due_(context_.job.recipe.log.every, context_.job.length),
-      histograms_due_(context_.job.recipe.log.histograms, context_.job.length),
-      bar_(context_.job.length.total_steps) {
+      histograms_due_(context_.job.recipe.log.histograms, context_.job.length) {
   if (context_.job.recipe.log.system) system_.emplace(context_.run_dir);
 }
 
@@ -97,10 +96,11 @@ void LogHook::log_texts() {
 
 void LogHook::after_step(double seconds, bool last) {
   const int64_t step = state_.progress.step;
-  const auto steps = static_cast<double>(throughput_.steps);
-  bar_.update(step, state_.last_loss,
-              steps > 0 ? (training_seconds() - throughput_.started) / steps : 0);
-  if (due_.due(step, seconds) || last) log_interval();
+  const bool due = due_.due(step, seconds) || last;
+  if (due) log_interval();
+  // Where output is a pipe, minutes may pass before the interval ends.
+  if (!due && !has_printed_) say(log_line(context_.job, state_.progress, means()));
+  has_printed_ = true;
   if (histograms_due_.due(step, seconds)) log_histograms();
 }
 

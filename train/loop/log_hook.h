@@ -9,7 +9,6 @@
 
 #include "track/system_metrics.h"
 #include "train/loop/loop_context.h"
-#include "train/loop/progress_bar.h"
 #include "train/loop/run_state.h"
 #include "train/loop/stragglers.h"
 #include "train/loop/trigger.h"
@@ -33,7 +32,8 @@ class LogHook {
   void add_step(const GlobalBatch& global_batch, const StepResult& result, double lr);
   /// Logs the texts that callbacks have made.
   void log_texts();
-  /// Redraws the progress bar and logs what is due. `seconds`: since the start of the process.
+  /// Logs what is due, and prints the line of the first step of this process. `seconds`: since the
+  /// start of the process.
   void after_step(double seconds, bool last);
   /// Logs the last, incomplete interval.
   void log_rest();
@@ -62,8 +62,8 @@ class LogHook {
   const Stopwatch& watch_;
   Trigger due_;
   Trigger histograms_due_;
-  ProgressBar bar_;
   Throughput throughput_;
+  bool has_printed_ = false;  ///< a log line
   Stragglers stragglers_;
   std::optional<SystemMetrics> system_;
   /// Stopwatch::phases() at the last record_use().

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/base/metric_names.h"
 #include "track/values.h"
 
 namespace accel {
@@ -48,7 +49,7 @@ std::vector<OperatorCost> operator_costs(std::vector<ProfiledCall> calls) {
   std::map<std::tuple<std::string, std::string, std::string>, OperatorCost> by_key;
   for (size_t i = 0; i < calls.size(); ++i) {
     const ProfiledCall& call = calls[i];
-    OperatorCost& cost = by_key[{call.name, call.device, call.shapes}];
+    OperatorCost& cost = by_key[{readable_operator(call.name), call.device, call.shapes}];
     ++cost.calls;
     cost.self_ms += static_cast<double>(self[i]) / kMillisecond;
     cost.total_ms += static_cast<double>(call.end - call.start) / kMillisecond;

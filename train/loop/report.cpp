@@ -6,12 +6,12 @@
 #include <cstdio>
 
 #include "core/base/build_info.h"
+#include "core/base/progress_text.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
-#include "train/loop/progress_bar.h"
 
 namespace accel {
 namespace {
@@ -21,18 +21,6 @@ std::string format(const char* pattern, Args... args) {
   std::array<char, 256> text;
   std::snprintf(text.data(), text.size(), pattern, args...);
   return text.data();
-}
-
-/// 1,234,567
-std::string grouped(int64_t value) {
-  const std::string digits = std::to_string(value);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const size_t left = digits.size() - i;
-    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') text += ',';
-    text += digits[i];
-  }
-  return text;
 }
 
 std::string row(const char* name, const std::string& text) {
@@ -49,22 +37,22 @@ std::string model_text(const Job& job) {
     all += item.local.numel();
     if (item.local.requires_grad()) trainable += item.local.numel();
   }
-  return job.recipe.model.type + ", " + grouped(all) + " parameters" +
-         (trainable == all ? "" : ", " + grouped(trainable) + " trainable");
+  return job.recipe.model.type + ", " + grouped_digits(all) + " parameters" +
+         (trainable == all ? "" : ", " + grouped_digits(trainable) + " trainable");
 }
 
 std::string steps_text(const Job& job) {
   const int64_t total = job.length.total_steps, epoch = job.length.steps_per_epoch;
-  std::string text = total > 0 ? grouped(total) : "until the time limit";
-  return text + " (" + grouped(epoch) + " per epoch)";
+  std::string text = total > 0 ? grouped_digits(total) : "until the time limit";
+  return text + " (" + grouped_digits(epoch) + " per epoch)";
 }
 
 std::string data_text(const Job& job) {
-  std::string text = grouped(job.train_samples) + " samples " + to_string(job.data.input);
-  if (job.eval_loader) text += ", eval " + grouped(job.eval_samples);
+  std::string text = grouped_digits(job.train_samples) + " samples " + to_string(job.data.input);
+  if (job.eval_loader) text += ", eval " + grouped_digits(job.eval_samples);
   if (!job.held_out.empty()) text += ", held out " + job.held_out;
   const int64_t skipped = left_out(job.train_loader->dataset());
-  if (skipped > 0) text += ", " + grouped(skipped) + " skipped";
+  if (skipped > 0) text += ", " + grouped_digits(skipped) + " skipped";
   return text;
 }
 
@@ -150,7 +138,7 @@ std::string few_samples_warning(const Job& job) {
   return text(
       "the batch of {} samples is larger than the training set of {}: each optimizer step takes "
       "the whole set, one epoch",
-      grouped(job.batches.batch), grouped(job.train_samples));
+      grouped_digits(job.batches.batch), grouped_digits(job.train_samples));
 }
 
 std::string log_line(const Job& job, const Progress& progress,
@@ -165,9 +153,9 @@ std::string log_line(const Job& job, const Progress& progress,
   if (job.length.total_steps > 0) text += "/" + std::to_string(job.length.total_steps);
   text += format("  epoch %.2f  loss %.4f  lr %.3g  grad %.3g", value("train/epoch"),
                  value("train/loss"), value("train/lr"), value("train/grad_norm"));
-  text += "  " + grouped(std::llround(value("train/samples_per_second"))) + " samples/s";
+  text += "  " + grouped_digits(std::llround(value("train/samples_per_second"))) + " samples/s";
   if (const double tokens = value("train/tokens_per_second"); tokens > 0) {
-    text += "  " + grouped(std::llround(tokens)) + " tokens/s";
+    text += "  " + grouped_digits(std::llround(tokens)) + " tokens/s";
   }
   if (const double scale = value("train/loss_scale"); scale > 0) {
     text += format("  scale %.0f", scale);

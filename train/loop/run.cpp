@@ -10,6 +10,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
+#include "core/base/console.h"
 #include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
@@ -260,12 +261,13 @@ ExitCode finish(const Job& job, const TrainLoop& loop, const RunRequest& request
     end.checkpoint = fs::proximate(loop.last_checkpoint()).string();
   }
   end.headline = headline(loop, end.finished);
-  for (const std::string& line : last_screen(job, loop.state(), loop.watch(), end)) say(line);
+  const std::vector<std::string> lines = last_screen(job, loop.state(), loop.watch(), end);
+  for (size_t i = 0; i < lines.size(); ++i) (i == 0 ? say_result_title : say_result)(lines[i]);
   // Launchers restart an interrupted run, but not one that its user has stopped.
   const bool wanted = ended == LoopEnd::kStopped && loop.has_saved();
   if (!end.finished) return wanted ? ExitCode::kDone : ExitCode::kInterrupted;
   const ExpectReport expect = check_expectations(job, loop.state());
-  for (const std::string& line : expect.lines) say(line);
+  for (const std::string& line : expect.lines) say_result(line);
   return expect.met ? ExitCode::kDone : ExitCode::kOther;
 }
 
@@ -407,7 +409,8 @@ void announce(const Job& job, const RunRequest& request, const OpenRun& run, Run
   ConfigValues notes;
   if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);
   if (!request.export_obstacle.empty()) notes.emplace_back("export", request.export_obstacle);
-  for (const std::string& line : first_screen(job, request.run_dir, start, notes)) say(line);
+  const std::vector<std::string> screen = first_screen(job, request.run_dir, start, notes);
+  for (size_t i = 0; i < screen.size(); ++i) (i == 0 ? say_title : say)(screen[i]);
   if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);
   if (!job.is_main) return;
   for (const std::string& line : data_warnings(job)) warn(line);

@@ -1,5 +1,6 @@
 #include "train/loop/save_hook.h"
 
+#include <cmath>
 #include <utility>
 
 #include "core/base/text.h"
@@ -60,6 +61,7 @@ void SaveHook::save() {
   TrainState state = gather_train_state(context_.job, state_, context_.trackers.ids());
   if (context_.saves) checkpointer_.save(std::move(state));
   saved_step_ = state_.progress.step;
+  ++saves_;
   watch_.lap(Phase::kSave);
 }
 
@@ -81,6 +83,14 @@ void SaveHook::check_space(int64_t more) {
   if (!context_.saves) return;
   checkpointer_.check_space(estimate_train_state(context_.job, state_, context_.trackers.ids()),
                             more);
+}
+
+PauseCost SaveHook::cost_left(double seconds) const {
+  const int64_t step = state_.progress.step, total = context_.job.length.total_steps;
+  if (saves_ == 0 || step >= total) return {};
+  const double at_end = context_.job.recipe.checkpoint.at_end ? 1 : 0;
+  const double count = std::floor(due_.times(step, total - 1, seconds)) + at_end;
+  return {count, watch_.seconds(Phase::kSave) / static_cast<double>(saves_)};
 }
 
 void SaveHook::set_period(double seconds) {

@@ -6,6 +6,7 @@
 
 #include "train/loop/async_checkpointer.h"
 #include "train/loop/loop_context.h"
+#include "train/loop/progress_hook.h"
 #include "train/loop/run_state.h"
 #include "train/loop/trigger.h"
 #include "train/step/stopwatch.h"
@@ -32,6 +33,8 @@ class SaveHook {
   bool is_saved() const { return saved_step_ == state_.progress.step; }
   /// The saved state of this step is outdated.
   void invalidate() { saved_step_ = -1; }
+  /// The saves after this step, of a run whose other steps take `seconds`.
+  PauseCost cost_left(double seconds) const;
   /// The period `checkpoint.every` has changed.
   void set_period(double seconds);
   /// Whether there is a checkpoint to resume from; on ranks other than 0, whether they took part in
@@ -48,6 +51,7 @@ class SaveHook {
   Trigger due_;
   AsyncCheckpointer checkpointer_;
   int64_t saved_step_;
+  int64_t saves_ = 0;  ///< of this process
 };
 
 }  // namespace accel

@@ -33,6 +33,7 @@ TrainLoop::TrainLoop(const LoopContext& context, RunState state, std::string che
       control_({context_, state_, watch_}, save_.checkpointer()),
       eval_({context_, state_, watch_}, log_, save_, [this] { return control_.any_must_stop(); }),
       profile_(context.job.recipe.profile, context.run_dir, context.job.rank, context.job.device),
+      progress_({context_, state_, watch_}),
       seconds_before_(state_.seconds),
       first_step_(state_.progress.step) {}
 
@@ -149,9 +150,17 @@ void TrainLoop::after_step() {
   state_.seconds = seconds_before_ + clock();
   // The last step is evaluated before it is saved, so that the checkpoint has the results.
   const bool last = control_.is_finished();
+  progress_.after_step();
   log_.after_step(clock(), last);
+  show_progress();
   eval_.after_step(clock(), last);
   save_.after_step(clock());
+}
+
+void TrainLoop::show_progress() {
+  if (!progress_.is_due()) return;
+  const double seconds = progress_.steps_left_seconds();
+  progress_.show(eval_.cost_left(seconds), save_.cost_left(seconds));
 }
 
 void TrainLoop::after_first_step() {
@@ -192,9 +201,8 @@ LoopEnd TrainLoop::on_end(bool interrupted) {
   }
   interrupted = interrupted || state_.eval_pending;
   if (interrupted) control_.note_reason();
-  const bool wanted = interrupted || context_.job.recipe.checkpoint.at_end;
-  if (wanted && !save_.is_saved() && state_.progress.step > 0) save_.save();
-  save_.checkpointer().finish();
+  progress_.finish();
+  finish_saves(interrupted || context_.job.recipe.checkpoint.at_end);
   watch_.lap(Phase::kSave);
   profile_.finish();
   if (!interrupted) profile_.warn_if_missed(state_.progress.step);
@@ -202,6 +210,12 @@ LoopEnd TrainLoop::on_end(bool interrupted) {
   context_.record.flush();
   if (!interrupted) return LoopEnd::kFinished;
   return control_.is_stopped_by_command() ? LoopEnd::kStopped : LoopEnd::kInterrupted;
+}
+
+void TrainLoop::finish_saves(bool save) {
+  const Activity shown("saving the checkpoint");
+  if (save && !save_.is_saved() && state_.progress.step > 0) save_.save();
+  save_.checkpointer().finish();
 }
 
 double TrainLoop::clock() const {

@@ -9,6 +9,7 @@
 #include "train/loop/eval_hook.h"
 #include "train/loop/log_hook.h"
 #include "train/loop/loop_context.h"
+#include "train/loop/progress_hook.h"
 #include "train/loop/run_state.h"
 #include "train/loop/save_hook.h"
 #include "train/loop/step_profile.h"
@@ -52,12 +53,16 @@ class TrainLoop {
   /// Runs the step; the first one of a process reduces the micro-batch until it fits into memory.
   StepResult make_step(GlobalBatch& global_batch, StepHeader header);
   void after_step();
+  /// Draws the progress display, with the cost of the pauses still to come.
+  void show_progress();
   /// Checks after the first step, when all optimizer state is allocated.
   void after_first_step();
   /// Whether the run is to end after the last step, by a signal, a deadline or a command.
   bool is_interrupted();
   /// The last evaluation and the last save.
   LoopEnd on_end(bool interrupted);
+  /// Saves the last state if `save` and it is not saved yet, and waits for the save under way.
+  void finish_saves(bool save);
   bool apply_commands();
   /// Seconds since the start of the process: rank 0's at the current step, which all ranks use.
   double clock() const;
@@ -70,6 +75,7 @@ class TrainLoop {
   ControlHook control_;
   EvalHook eval_;
   StepProfile profile_;
+  ProgressHook progress_;
   std::vector<double> lrs_;               ///< of the step, by optimizer group
   GlobalBatch recycled_batch_;            ///< the last step's, its memory reused for the next
   bool stop_or_command_pending_ = false;  ///< reported by any rank at the start of the last step

@@ -25,4 +25,11 @@ bool Trigger::due(int64_t step, double seconds) {
   return now;
 }
 
+double Trigger::times(int64_t from, int64_t to, double seconds) const {
+  double count = period_seconds_ > 0 ? seconds / period_seconds_ : 0;
+  // Steps of several periods count twice.
+  for (const int64_t period : periods_) count += static_cast<double>(to / period - from / period);
+  return count;
+}
+
 }  // namespace accel

@@ -18,6 +18,8 @@ class Trigger {
 
   /// Whether it is due after `step` optimizer steps, `seconds` after the start of the process.
   bool due(int64_t step, double seconds);
+  /// About how often it is due in the steps (from, to] that take `seconds`.
+  double times(int64_t from, int64_t to, double seconds) const;
   /// Replaces the period after `step` steps; wall time counts from now on.
   void change(const Durations& every, const ScheduleContext& run, int64_t step, double seconds) {
     *this = Trigger(every, run);

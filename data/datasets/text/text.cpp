@@ -12,6 +12,7 @@
 #include "core/api/dataset.h"
 #include "core/api/input_path.h"
 #include "core/api/row_values.h"
+#include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/recipe/registry.h"
@@ -49,7 +50,9 @@ size_t end_of_part(std::string_view text, size_t first) {
 std::vector<int32_t> tokens_of_text(const Tokenizer& tokenizer, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<int32_t> all;
+  Activity shown("tokenizing", "B");
   for (size_t first = 0; first < text.size();) {
+    shown.progress(static_cast<int64_t>(first), static_cast<int64_t>(text.size()));
     const size_t end = end_of_part(text, first);
     append(all, tokenizer.encode(text.substr(first, end - first), /*with_special=*/false));
     first = end;
@@ -58,9 +61,9 @@ std::vector<int32_t> tokens_of_text(const Tokenizer& tokenizer, std::span<const 
 }
 
 /// The tokens of all documents, each followed by the tokenizer's end token. Throws DataError if the
-/// tokenizer has none. Unreadable documents go to `bad`.
+/// tokenizer has none. Unreadable documents go to `bad`. `bytes`: of the documents' file.
 std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader documents,
-                                         BadSamples& bad) {
+                                         size_t bytes, BadSamples& bad) {
   const SpecialTokens& special = tokenizer.special();
   const std::optional<int32_t> end = special.eos ? special.eos : special.sep;
   if (!end) {
@@ -69,7 +72,9 @@ std::vector<int32_t> tokens_of_documents(const Tokenizer& tokenizer, JsonlReader
   }
   std::vector<int32_t> all;
   std::vector<std::string_view> fields;
+  Activity shown("tokenizing", "B");
   while (true) {
+    shown.progress(static_cast<int64_t>(documents.offset()), static_cast<int64_t>(bytes));
     try {
       if (!documents.next(fields)) break;
       append(all, tokenizer.encode(fields[0], /*with_special=*/false));
@@ -152,10 +157,10 @@ class TokenizedSource final : public TokenSource {
  public:
   TokenizedSource(const TextOptions& options, std::span<const std::byte> text, BadSamples& bad)
       : tokenizer_(load_tokenizer(options.tokenizer.text)), field_(options.json_field) {
-    tokens_ =
-        field_.empty()
-            ? tokens_of_text(*tokenizer_, text)
-            : tokens_of_documents(*tokenizer_, JsonlReader(text, {field_}, options.path.text), bad);
+    tokens_ = field_.empty()
+                  ? tokens_of_text(*tokenizer_, text)
+                  : tokens_of_documents(*tokenizer_, JsonlReader(text, {field_}, options.path.text),
+                                        text.size(), bad);
   }
 
   int64_t count() const override { return static_cast<int64_t>(tokens_.size()); }

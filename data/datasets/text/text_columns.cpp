@@ -99,6 +99,7 @@ TextColumns::TextColumns(const TextColumnOptions& options,
       options.cache ? std::filesystem::path((*options.cache).text) : user_cache();
   size_t bytes = 0;
   for (const auto& part : contents) bytes += part.size();
+  total_bytes_ = static_cast<int64_t>(bytes);
   if (bytes < kKeptFrom || folder.empty()) return;
   cache_.emplace(folder);
   builder_ = TokenSequencesBuilder(folder);
@@ -131,6 +132,8 @@ void TextColumns::leave_out(const RecordText& record, BadSamples& bad) const {
 }
 
 void TextColumns::encode_waiting(BadSamples& bad) {
+  if (!shown_) shown_ = std::make_unique<Activity>("tokenizing", "B");
+  shown_->progress(encoded_bytes_, total_bytes_);
   std::vector<TokenPair> made(waiting_.size());
   std::vector<std::exception_ptr> failures(waiting_.size());
   parallel_for(waiting_.size(), waiting_bytes_ < kAlone ? 1 : usable_cores(), [&](size_t i) {
@@ -152,6 +155,7 @@ void TextColumns::encode_waiting(BadSamples& bad) {
     }
     builder_.add(made[i].ids, made[i].types);
   }
+  encoded_bytes_ += static_cast<int64_t>(waiting_bytes_);
   waiting_.clear();
   waiting_bytes_ = 0;
 }
@@ -159,6 +163,7 @@ void TextColumns::encode_waiting(BadSamples& bad) {
 void TextColumns::finish(BadSamples& bad) {
   if (!kept_) {
     encode_waiting(bad);
+    shown_.reset();
     sequences_ = std::move(builder_).finish();
     if (cache_ && sequences_.size() > 0) sequences_ = cache_->keep(key_, std::move(sequences_));
   }

@@ -11,6 +11,7 @@
 
 #include "core/api/dataset.h"
 #include "core/api/input_path.h"
+#include "core/base/activity.h"
 #include "core/recipe/schema.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/datasets/text/token_cache.h"
@@ -116,6 +117,9 @@ class TextColumns {
   Padding padding_;
   std::vector<Waiting> waiting_;
   size_t waiting_bytes_ = 0;
+  int64_t total_bytes_ = 0;
+  int64_t encoded_bytes_ = 0;
+  std::unique_ptr<Activity> shown_;  // while texts are tokenized
   std::optional<TokenCache> cache_;  // none: small file
   std::string key_;
   bool kept_ = false;

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/base/console.h"
 #include "core/base/error.h"
-#include "core/base/quiet.h"
 #include "tests/unit/formats/temp_folder.h"
 
 namespace accel::log_test {

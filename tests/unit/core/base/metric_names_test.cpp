@@ -17,7 +17,9 @@ TEST(MetricNamesTest, LossesAndErrorsAreBetterWhenLower) {
 TEST(MetricNamesTest, KnownNamesHaveTitles) {
   EXPECT_EQ(metric_title("train/lr"), "Learning rate");
   EXPECT_EQ(metric_title("train/samples_per_second"), "Samples per second");
-  EXPECT_EQ(metric_title("eval/lr"), "eval/lr");
+  EXPECT_EQ(metric_title("eval/macro_f1"), "Eval macro f1");
+  EXPECT_EQ(metric_title("train/entropy"), "Training entropy");
+  EXPECT_EQ(metric_title("data/share_1"), "data/share_1");
 }
 
 }  // namespace

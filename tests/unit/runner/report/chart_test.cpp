@@ -53,7 +53,7 @@ TEST(ChartTest, JoinedValuesAreABandAndTheNoteSaysSo) {
 }
 
 TEST(ChartTest, PowersOfTenAreShort) {
-  EXPECT_TRUE(has(drawing(curve_of({1e30})), ">1.04e30</text>"));
+  EXPECT_TRUE(has(drawing(curve_of({1e30})), ">1e30</text>"));
   EXPECT_TRUE(has(drawing(curve_of({2.5e-5, 2.6e-5})), ">2.55e-5</text>"))
       << drawing(curve_of({2.5e-5, 2.6e-5}));
 }
@@ -86,6 +86,14 @@ TEST(ChartTest, TheLastStepHasATick) {
   EXPECT_TRUE(has(figure, "<text x=\"458\" y=\"220\" text-anchor=\"middle\">126</text>")) << figure;
   EXPECT_TRUE(has(figure, "text-anchor=\"middle\">100</text>")) << figure;
   EXPECT_FALSE(has(figure, "text-anchor=\"middle\">120</text>")) << "it would touch 126";
+}
+
+TEST(ChartTest, TheAxisOfEqualValuesBeginsAtZero) {
+  for (const auto& [value, tick] : {std::pair{5.5, "6"}, std::pair{-5.5, "-6"}}) {
+    const std::string figure = drawing(curve_of({value, value}));
+    EXPECT_TRUE(has(figure, "text-anchor=\"end\">0</text>")) << figure;
+    EXPECT_TRUE(has(figure, std::string("text-anchor=\"end\">") + tick + "</text>")) << figure;
+  }
 }
 
 TEST(ChartTest, ASingleStepIsInTheMiddleWithItsTick) {

@@ -31,8 +31,9 @@ TEST(PlanTableTest, BothNumbersAndTheirRatio) {
                    "GFLOP per second            80     100              1.25"}));
   const std::string page = run_page(summary);
   EXPECT_NE(page.find("<h2>Planned and actual</h2>"), page.npos);
-  EXPECT_NE(page.find("<tr><th>memory of rank 0, MiB</th><td>200.5</td><td>220.6</td>"
-                      "<td>1.1</td></tr>"),
+  EXPECT_NE(page.find("<tr><th>memory of rank 0, MiB</th><td data-column=\"planned\">200.5</td>"
+                      "<td data-column=\"actual\" title=\"220.55\">220.6</td>"
+                      "<td data-column=\"actual / planned\">1.1</td></tr>"),
             page.npos)
       << page;
 }

@@ -24,12 +24,15 @@ TEST(ProfileSectionTest, OperatorsAreATableOfTheReport) {
                             .append("<b>kernel,cuda,,3,10.000,10.000\n"));
   const std::string section = profile_section(run.dir());
   EXPECT_TRUE(holds(section,
-                    "<tr><th>aten::mm</th><td>cpu</td><td>[[2, 3], [3, 4]]</td><td>12</td>"
-                    "<td>30</td><td>75</td><td>31.5</td></tr>"))
+                    "<tr><th>aten::mm</th><td data-column=\"device\">cpu</td>"
+                    "<td data-column=\"shapes\">[[2, 3], [3, 4]]</td>"
+                    "<td data-column=\"calls\">12</td><td data-column=\"self, ms\">30</td>"
+                    "<td data-column=\"self, %\">75</td><td data-column=\"total, ms\">31.5</td>"
+                    "</tr>"))
       << section;
   EXPECT_TRUE(holds(section,
-                    "<th>&lt;b&gt;kernel</th><td>cuda</td><td></td><td>3</td><td>10</td>"
-                    "<td>25</td>"))
+                    "<th>&lt;b&gt;kernel</th><td data-column=\"device\">cuda</td>"
+                    "<td data-column=\"shapes\"></td><td data-column=\"calls\">3</td>"))
       << section;
   EXPECT_FALSE(holds(section, "<svg"));
   EXPECT_TRUE(holds(run_page(read_run(run.dir())), "<h2>Profile of steps 5 to 8</h2>"));

@@ -31,11 +31,12 @@ TEST(RunPageTest, TellsEverythingThatTheFolderKnows) {
   const std::string page = run_page(read_run(run.dir()));
   for (const char* part :
        {"<h1>digits</h1><span class=\"badge finished\">finished</span>", "<small>of 120</small>",
-        "<h3>Loss</h3>", "<h3>eval/accuracy</h3>", "<h3>Learning rate</h3>",
-        "<h3>Gradient norm</h3>", "<h3>Samples per second</h3>", "<h3>Memory, MiB</h3>",
-        "<h2>Time</h2>", "forward 75 % <b>9 s</b>", "optimizer.lr was 0.1, is 0.2",
-        "checkpoint_120, the last of 1", "<tr><th>device</th><td>cpu, 2 threads</td></tr>",
-        "seed: 42<i>  # default</i>", "resume at step 60", "<small>best 0.75 at step 60</small>",
+        "<span title=\"eval/loss\">Eval loss</span><b>0.5</b>", "<h3>Loss</h3>",
+        "<h3>Eval accuracy</h3>", "<h3>Learning rate</h3>", "<h3>Gradient norm</h3>",
+        "<h3>Samples per second</h3>", "<h3>Memory, MiB</h3>", "<h2>Time</h2>",
+        "forward 75 % <b>9 s</b>", "optimizer.lr was 0.1, is 0.2", "checkpoint_120, the last of 1",
+        "<tr><th>device</th><td>cpu, 2 threads</td></tr>", "seed: 42<i>  # default</i>",
+        "resume at step 60", "<small>best 0.75 at step 60</small>",
         "<small>best 0.5 at step 60</small>",
         "src=\"data:image/png;base64,iVBORyBhbmQgc28gb24=\""}) {
     EXPECT_TRUE(holds(page, part)) << part;
@@ -86,7 +87,8 @@ TEST(RunPageTest, TimesAreWithoutLettersBetween) {
   const std::string page = run_page(read_run(folder.path()));
   EXPECT_TRUE(holds(page, " · 2026-01-31 11:00:00 to 2026-01-31 12:30:00 UTC</p>"));
   EXPECT_TRUE(holds(page, "<th>time, UTC</th>"));
-  EXPECT_TRUE(holds(page, "<td class=\"time\">2026-01-31 12:30:00</td>"));
+  EXPECT_TRUE(
+      holds(page, "<td class=\"time\" title=\"2026-01-31T12:30:00Z\">2026-01-31 12:30:00</td>"));
 }
 
 TEST(RunPageTest, TroubleIsAtTheTop) {

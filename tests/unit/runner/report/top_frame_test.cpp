@@ -154,5 +154,12 @@ TEST(SparklineTest, IsAsWideAsItMayBe) {
   EXPECT_EQ(sparkline(Curve(), 4), "");
 }
 
+TEST(SparklineTest, TheLocaleMayLackBlocks) {
+  Curve curve;
+  for (int64_t step = 1; step <= 8; ++step) curve.add(step, static_cast<double>(step));
+  EXPECT_EQ(sparkline(curve, 8), "▁▂▃▄▅▆▇█");
+  EXPECT_EQ(sparkline(curve, 8, false), "_.-~+=*#");
+}
+
 }  // namespace
 }  // namespace accel::top_frame_test

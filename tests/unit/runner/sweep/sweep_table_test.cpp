@@ -28,18 +28,23 @@ TEST(SweepTableTest, TheBestIsFirstAndEachSaysHowItStands) {
   progress.add({.trial = 2, .stage = 0, .failed = true, .code = 9, .step = 4});
   EXPECT_EQ(ranking_lines(sweep, trials, progress),
             (Lines{"trial      eval/loss  step  state         seed",
-                   "trial_001  0.25       10    stage 1 of 2  2",
+                   "trial_001  0.2500     10    stage 1 of 2  2",
                    "trial_000  0.5123     10    stage 1 of 2  1",
                    "trial_002             4     failed (9)    3",
                    "trial_003                   to come       4"}));
   progress.add({.trial = 3, .stage = 0, .step = 10});
   progress.add({.trial = 1, .stage = 1, .step = 20, .values = {{"eval/loss", 0.2}}});
   EXPECT_EQ(ranking_lines(sweep, trials, progress)[1],
-            "trial_001  0.2        20    done          2");
+            "trial_001  0.2000     20    done          2");
   progress.add({.trial = 1, .stage = 1, .code = 1, .step = 20, .values = {{"eval/loss", 0.2}}});
   EXPECT_EQ(ranking_lines(sweep, trials, progress)[1],
-            "trial_001  0.2        20    missed        2")
+            "trial_001  0.2000     20    missed        2")
       << "above those that were eliminated";
+  progress.add({.trial = 1, .stage = 1, .step = 20, .values = {{"eval/loss", 2e-5}}});
+  EXPECT_EQ(ranking_lines(sweep, trials, progress)[1],
+            "trial_001  2.000e-05  20    done          2");
+  EXPECT_EQ(ranking_lines(sweep, trials, progress)[2],
+            "trial_000  5.123e-01  10    stage 1 of 2  1");
 }
 
 }  // namespace

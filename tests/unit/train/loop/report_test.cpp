@@ -4,7 +4,6 @@
 
 #include "train/loop/async_checkpointer.h"
 #include "train/loop/data_use.h"
-#include "train/loop/progress_bar.h"
 #include "train/step/stopwatch.h"
 
 namespace accel::report_test {
@@ -63,12 +62,6 @@ TEST(ReportTest, TheMetricSaysWhichValueIsBetterUnlessTheRecipeDoes) {
   EXPECT_TRUE(more_is_better(job));
   job.recipe.checkpoint.keep.mode = BestMode::kMin;
   EXPECT_FALSE(more_is_better(job));
-}
-
-TEST(ReportTest, TimesReadAsClocks) {
-  EXPECT_EQ(clock_text(5), "0:05");
-  EXPECT_EQ(clock_text(3723.9), "1:02:03");
-  EXPECT_EQ(clock_text(-1), "0:00");
 }
 
 TEST(StopwatchTest, NamesOnlyThePhasesThatTookTime) {

@@ -21,6 +21,14 @@ std::vector<int64_t> due_steps(const Durations& every, const ScheduleContext& ru
   return steps;
 }
 
+TEST(TriggerTest, TheRemainingTimesAreCounted) {
+  const ScheduleContext run = run_of(1000, 4);
+  EXPECT_EQ(Trigger({{5, Duration::Unit::kSteps}}, run).times(0, 11, 0), 2);
+  EXPECT_EQ(Trigger({{5, Duration::Unit::kSteps}}, run).times(10, 14, 0), 0);
+  EXPECT_EQ(Trigger({{5, Duration::Unit::kSteps}}, run).times(9, 10, 0), 1);
+  EXPECT_EQ(Trigger({{60, Duration::Unit::kSeconds}}, run).times(9, 10, 90), 1.5);
+}
+
 TEST(TriggerTest, StepsEpochsAndSharesCountOptimizerSteps) {
   const ScheduleContext run = run_of(12, 4);
   EXPECT_EQ(due_steps({{5, Duration::Unit::kSteps}}, run), (std::vector<int64_t>{5, 10}));
