@@ -250,7 +250,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
                                   job->recipe.accelerator.grad_scaler);
   job->trainable_models = {job->model.get()};
-  job->optimizers.push_back({kRecipeOptimizer, {}, make_single(), nullptr});
+  job->optimizers.push_back({kRecipeOptimizer, {}, {}, make_single(), nullptr});
   build_metrics(*job, registry);
   return job;
 }

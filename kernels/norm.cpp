@@ -4,10 +4,10 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "kernels/choice.h"
 #include "kernels/cpu/loops.h"
@@ -18,45 +18,65 @@ namespace {
 
 constexpr int64_t kPart = 1 << 18;  // elements per partial sum
 
+/// Elements of tensor number `tensor`, and the sum of their squares.
 struct NormPart {
   const float* data;
   int64_t count;
+  size_t tensor;
+  double sum;
 };
-
-/// The boundaries do not depend on the number of threads.
-void cut(const std::vector<at::Tensor>& tensors, std::vector<NormPart>& parts) {
-  parts.clear();
-  for (const at::Tensor& tensor : tensors) {
-    const float* data = tensor.const_data_ptr<float>();
-    for (int64_t i = 0; i < tensor.numel(); i += kPart) {
-      parts.push_back({data + i, std::min(kPart, tensor.numel() - i)});
-    }
-  }
-}
 
 bool takes_norm(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
+bool takes_norms(const std::vector<at::Tensor>& tensors) {
+  return kernels() == Kernels::kFused && std::all_of(tensors.begin(), tensors.end(), takes_norm);
+}
+
+/// The sums of all parts, in order. Their boundaries do not depend on the number of threads. The
+/// list is valid until the next call of this thread.
+const std::vector<NormPart>& sums_of_parts(const std::vector<at::Tensor>& tensors) {
+  thread_local std::vector<NormPart> memory;  // no allocation per step
+  std::vector<NormPart>& parts = memory;      // worker threads have separate instances
+  parts.clear();
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const float* data = tensors[t].const_data_ptr<float>();
+    for (int64_t i = 0; i < tensors[t].numel(); i += kPart) {
+      parts.push_back({data + i, std::min(kPart, tensors[t].numel() - i), t, 0});
+    }
+  }
+  for_each_part(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      sum_of_squares_cpu(parts[i].data, parts[i].count, &parts[i].sum);
+    }
+  });
+  return parts;
+}
+
 }  // namespace
 
 at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
-  if (kernels() != Kernels::kFused || !std::all_of(tensors.begin(), tensors.end(), takes_norm)) {
+  if (!takes_norms(tensors)) {
     return at::linalg_vector_norm(at::stack(at::_foreach_norm(tensors, 2.0)), 2.0);
   }
-  thread_local std::vector<NormPart> memory_of_parts;  // no allocation per step
-  thread_local std::vector<double> memory_of_sums;
-  std::vector<NormPart>& parts = memory_of_parts;  // worker threads have separate instances
-  std::vector<double>& sums = memory_of_sums;
-  cut(tensors, parts);
-  sums.assign(parts.size(), 0);
-  for_each_part(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      sum_of_squares_cpu(parts[i].data, parts[i].count, &sums[i]);
+  double sum = 0;
+  for (const NormPart& part : sums_of_parts(tensors)) sum += part.sum;
+  return at::scalar_tensor(std::sqrt(sum), at::TensorOptions(at::kFloat));
+}
+
+at::Tensor squared_norms(const std::vector<at::Tensor>& tensors) {
+  if (!takes_norms(tensors)) {
+    std::vector<at::Tensor> norms;
+    for (const at::Tensor& tensor : tensors) {
+      norms.push_back(at::linalg_vector_norm(tensor, 2.0, {}, false, at::kDouble));
     }
-  });
-  const double norm = std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
-  return at::scalar_tensor(norm, at::TensorOptions(at::kFloat));
+    return at::stack(norms).square();
+  }
+  at::Tensor norms = at::zeros({static_cast<int64_t>(tensors.size())}, at::kDouble);
+  auto* const sums = norms.mutable_data_ptr<double>();
+  for (const NormPart& part : sums_of_parts(tensors)) sums[part.tensor] += part.sum;
+  return norms;
 }
 
 }  // namespace accel

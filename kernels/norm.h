@@ -1,4 +1,4 @@
-// Norm of a list of tensors.
+// Norms of a list of tensors.
 #pragma once
 
 #include <vector>
@@ -12,5 +12,9 @@ namespace accel {
 /// contiguous float32 on the CPU, reads each element once, uses all threads and is more accurate;
 /// its bits do not depend on the number of threads.
 at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors);
+
+/// The squared L2 norm of each tensor (at least one), float64 [tensors], on the first one's device
+/// and without synchronization; 0 for an empty tensor.
+at::Tensor squared_norms(const std::vector<at::Tensor>& tensors);
 
 }  // namespace accel

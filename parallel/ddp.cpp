@@ -1,39 +1,18 @@
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "parallel/buckets.h"
+#include "parallel/gradient_hook.h"
+#include "parallel/gradients.h"
 #include "parallel/strategy.h"
 
 namespace accel {
 namespace {
-
-class GradientHook final : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit GradientHook(std::function<void()> call) : call_(std::move(call)) {}
-  void operator()(const at::Tensor&) override { call_(); }
-
- private:
-  std::function<void()> call_;
-};
-
-/// Runs `call` after each accumulation into the parameter's gradient, in the thread of the backward
-/// pass, until clear_gradient_hook(). Replaces an earlier hook.
-void set_gradient_hook(const at::Tensor& parameter, std::function<void()> call) {
-  torch::autograd::impl::set_post_acc_grad_hooks(parameter,
-                                                 std::make_unique<GradientHook>(std::move(call)));
-}
-
-void clear_gradient_hook(const at::Tensor& parameter) {
-  torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
-}
 
 /// A bucket and its all-reduce in progress.
 struct BucketInFlight {
@@ -96,6 +75,10 @@ class Ddp final : public Strategy {
     start_complete();
     if (compressed_) start_second_all_reduce();
     for (BucketInFlight& in_flight : buckets_) put_back(in_flight);
+  }
+
+  at::Tensor gradient_norm(std::span<const Parameter> parameters) const override {
+    return gradient_norm_by_rows(parameters, context_.group->world());
   }
 
   StateDict state() const override {

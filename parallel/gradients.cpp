@@ -7,9 +7,11 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <utility>
 #include <vector>
 
 #include "kernels/norm.h"
+#include "parallel/row_share.h"
 
 namespace accel {
 namespace {
@@ -47,6 +49,31 @@ at::Tensor norm_of(const std::vector<at::Tensor>& all) {
 at::Tensor gradient_norm(std::span<const Parameter> parameters) {
   const c10::NoGradGuard no_grad;
   return norm_of(DefinedGradients(parameters).list());
+}
+
+std::vector<at::Tensor> rows_by_rank(const at::Tensor& tensor, int64_t ranks) {
+  const at::Tensor rows = tensor.dim() == 0 ? tensor.view({1}) : tensor;
+  std::vector<at::Tensor> shares;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const RowShare share = row_share(rows.size(0), ranks, rank);
+    shares.push_back(rows.narrow(0, share.first, share.count));
+  }
+  return shares;
+}
+
+at::Tensor gradient_norm_by_rows(std::span<const Parameter> parameters, int64_t ranks) {
+  const c10::NoGradGuard no_grad;
+  const DefinedGradients gradients(parameters);
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& gradient : gradients.list()) {
+    for (at::Tensor& share : rows_by_rank(gradient, ranks)) rows.push_back(std::move(share));
+  }
+  if (rows.empty()) return at::zeros({}, at::kFloat);
+  return norm_of_squares(squared_norms(rows).view({-1, ranks}));
+}
+
+at::Tensor norm_of_squares(const at::Tensor& squares) {
+  return squares.flatten().sum().sqrt().to(at::kFloat);
 }
 
 void scale_to_norm(std::span<const Parameter> parameters, const at::Tensor& norm, double max_norm) {

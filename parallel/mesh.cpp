@@ -1,23 +1,16 @@
 #include "parallel/mesh.h"
 
-#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
 
+#include "parallel/row_share.h"
+
 namespace accel {
 namespace {
 
-/// Rows of each rank but the last ones, of `rows` divided over `ranks`.
-int64_t rows_per_rank(int64_t rows, int64_t ranks) {
-  return (rows + ranks - 1) / ranks;
-}
-
-/// First row and number of rows of a rank.
-std::pair<int64_t, int64_t> rows_of(int64_t rows, const Communicator& group) {
-  const int64_t each = rows_per_rank(rows, group.world());
-  const int64_t first = std::min(rows, each * group.rank());
-  return {first, std::min(rows - first, each)};
+RowShare rows_of(int64_t rows, const Communicator& group) {
+  return row_share(rows, group.world(), group.rank());
 }
 
 /// The tensors of all ranks along `dim`, of `rows` rows together. Padding is at the end, since only
@@ -45,14 +38,21 @@ Partition groups_along(int64_t world, int64_t stride, int64_t size) {
   return groups;
 }
 
+/// Replaces `group` by this rank's group along an axis of more than one rank.
+void split_along(const std::shared_ptr<Communicator>& world, int64_t stride, int64_t size,
+                 std::shared_ptr<Communicator>& group) {
+  if (size == 1) return;
+  group = size == world->world() ? world : world->split(groups_along(world->world(), stride, size));
+}
+
 }  // namespace
 
 Communicator& Mesh::along(Axis axis) const {
   switch (axis) {
     case Axis::kPipeline:
       return *pipeline;
-    case Axis::kData:
-      return *data;
+    case Axis::kReplicate:
+      return *replicate;
     case Axis::kShard:
       return *shard;
     case Axis::kContext:
@@ -66,29 +66,32 @@ Communicator& Mesh::along(Axis axis) const {
 Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
   Mesh mesh;
   mesh.world = std::move(world);
-  const std::array axes = {std::pair(&mesh.tensor, sizes.tensor),
-                           std::pair(&mesh.context, sizes.context),
-                           std::pair(&mesh.shard, sizes.shard), std::pair(&mesh.data, sizes.data),
-                           std::pair(&mesh.pipeline, sizes.pipeline)};
+  const std::array axes = {
+      std::pair(&mesh.tensor, sizes.tensor), std::pair(&mesh.context, sizes.context),
+      std::pair(&mesh.shard, sizes.shard), std::pair(&mesh.replicate, sizes.replicate),
+      std::pair(&mesh.pipeline, sizes.pipeline)};
   int64_t product = 1;
   for (const auto& axis : axes) product *= axis.second;
   const int64_t ranks = mesh.world->world();
   if (product != ranks) throw std::logic_error("the sizes of a mesh do not match its ranks");
   int64_t stride = 1;
   for (const auto& [group, size] : axes) {
-    if (size == ranks) {
-      *group = mesh.world;
-    } else if (size > 1) {
-      *group = mesh.world->split(groups_along(ranks, stride, size));
-    }
+    split_along(mesh.world, stride, size, *group);
     stride *= size;
+  }
+  if (sizes.replicate == 1) {
+    mesh.data = mesh.shard;
+  } else if (sizes.shard == 1) {
+    mesh.data = mesh.replicate;
+  } else {
+    split_along(mesh.world, sizes.tensor * sizes.context, sizes.replicate * sizes.shard, mesh.data);
   }
   return mesh;
 }
 
 Mesh data_parallel_mesh(std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
-  return make_mesh(std::move(world), {.data = ranks});
+  return make_mesh(std::move(world), {.replicate = ranks});
 }
 
 at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
@@ -98,7 +101,7 @@ at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
   for (const Placement& placement : parameter.placements) {
     int64_t& size = shape.at(static_cast<size_t>(placement.dim));
     rows.push_back(size);
-    size = rows_of(size, mesh.along(placement.axis)).second;
+    size = rows_of(size, mesh.along(placement.axis)).count;
   }
   at::Tensor whole = parameter.local.detach();
   for (size_t i = rows.size(); i-- > 0;) {

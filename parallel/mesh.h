@@ -10,15 +10,17 @@
 namespace accel {
 
 /// This rank's communicator for each axis, outermost first; an axis of size 1 is a SingleProcess.
-/// Batch arithmetic, the loader, metrics and random streams go by `data`; what all ranks agree on,
-/// such as the end of a run or a checkpoint, goes by `world`.
+/// What all ranks agree on, such as the end of a run or a checkpoint, goes by `world`.
 struct Mesh {
   std::shared_ptr<Communicator> world = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> pipeline = std::make_shared<SingleProcess>();
-  std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> replicate = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> shard = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> context = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> tensor = std::make_shared<SingleProcess>();
+  /// `replicate` and `shard` as one group: the ranks with different samples. Batch arithmetic, the
+  /// loader, metrics and random streams go by it.
+  std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
 
   Communicator& along(Axis axis) const;
 };
@@ -26,7 +28,7 @@ struct Mesh {
 /// Number of ranks along each axis.
 struct MeshSizes {
   int64_t pipeline = 1;
-  int64_t data = 1;
+  int64_t replicate = 1;
   int64_t shard = 1;
   int64_t context = 1;
   int64_t tensor = 1;

@@ -45,6 +45,7 @@ class Callback {
   virtual std::vector<CallbackText> take_texts() { return {}; }
   /// The reason to stop training now; none to continue.
   virtual std::optional<std::string> stop() const { return std::nullopt; }
+  /// A tensor with the name and shape of a parameter is divided over ranks as the parameter is.
   virtual void save(StateDict& /*state*/) const {}
   virtual void load(const StateDict& /*state*/) {}
 };

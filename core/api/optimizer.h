@@ -54,6 +54,9 @@ class Optimizer {
   virtual int64_t pending_state_bytes() const = 0;
   /// Throws CheckpointError when names, shapes or slots do not match.
   virtual void load(const OptimizerState& state) = 0;
+  /// Whether an update of an element depends on that element of weight, gradient and state alone:
+  /// sharding then gives it rows of parameters.
+  virtual bool is_elementwise() const { return false; }
   /// Allocates the memory of the state before the first step(), which avoids fragmentation by
   /// activations. Optional; state() is unchanged.
   virtual void preallocate_state() {}

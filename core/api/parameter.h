@@ -13,7 +13,7 @@
 namespace accel {
 
 /// The axes of a mesh of ranks, outermost first.
-enum class Axis { kPipeline, kData, kShard, kContext, kTensor };
+enum class Axis { kPipeline, kReplicate, kShard, kContext, kTensor };
 
 /// A dimension of a tensor divided over the ranks of an axis, as torch.chunk divides it: equal
 /// parts of ceil(size / ranks), the last one shorter, those after it empty.
@@ -34,6 +34,9 @@ struct Parameter {
   std::vector<Placement> placements = {};
 
   bool is_replicated() const { return placements.empty(); }
+  /// Of the whole tensor.
+  Shape shape() const { return is_replicated() ? local.sizes().vec() : global; }
+  int64_t numel() const { return count_of(shape()); }
 };
 
 }  // namespace accel

@@ -4,8 +4,10 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "core/api/block.h"
 #include "core/api/model.h"
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
@@ -43,6 +45,39 @@ std::vector<Parameter> parameters_of(Model& model) {
 
 std::vector<Parameter> buffers_of(Model& model) {
   return once_each(model.module().named_buffers());
+}
+
+std::vector<BlockParameters> blocks_of(Model& model) {
+  std::vector<BlockParameters> blocks;
+  std::vector<std::string> prefixes;  // of their parameters' names
+  for (const auto& item : model.module().named_modules("", false)) {
+    auto* block = dynamic_cast<Block*>(item.value().get());
+    if (!block) continue;
+    const bool inside = std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) {
+      return item.key().starts_with(prefix);
+    });
+    if (inside) continue;
+    blocks.push_back({block, {}});
+    prefixes.push_back(item.key() + ".");
+  }
+  // The number of the block of each name, or of none: a tied parameter has several names.
+  std::map<const void*, std::set<size_t>> users;
+  const auto all = model.module().named_parameters();
+  const auto block_of = [&](const std::string& name) {
+    const auto found = std::find_if(prefixes.begin(), prefixes.end(),
+                                    [&](const auto& prefix) { return name.starts_with(prefix); });
+    return static_cast<size_t>(found - prefixes.begin());
+  };
+  for (const auto& item : all) {
+    users[item.value().unsafeGetTensorImpl()].insert(block_of(item.key()));
+  }
+  for (Parameter& item : once_each(all)) {
+    const std::set<size_t>& found = users.at(item.local.unsafeGetTensorImpl());
+    if (found.size() > 1 || *found.begin() == blocks.size()) continue;
+    blocks[*found.begin()].parameters.push_back(std::move(item));
+  }
+  std::erase_if(blocks, [](const BlockParameters& item) { return item.parameters.empty(); });
+  return blocks;
 }
 
 void move_to(Model& model, at::Device device) {

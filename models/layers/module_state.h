@@ -9,6 +9,7 @@
 
 namespace accel {
 
+class Block;
 class Model;
 
 /// Trainable and frozen parameters in registration order, with PyTorch's dotted names. A shared
@@ -18,13 +19,21 @@ std::vector<Parameter> parameters_of(Model& model);
 /// Buffers, such as running statistics, likewise.
 std::vector<Parameter> buffers_of(Model& model);
 
+/// A block and the parameters that it alone uses.
+struct BlockParameters {
+  Block* block;
+  std::vector<Parameter> parameters;  ///< named as by parameters_of()
+};
+
+/// The outermost blocks of the model that have such parameters, in registration order. A parameter
+/// tied to one outside its block is in none.
+std::vector<BlockParameters> blocks_of(Model& model);
+
 /// Moves parameters and buffers in place.
 void move_to(Model& model, at::Device device);
 
 /// Sets training mode. A batch norm whose parameters are all frozen stays in evaluation mode.
 void set_training(Model& model, bool training);
-
-class Model;
 
 /// Freezes the parameters that match `patterns`: they get no gradient, and a batch norm without
 /// trainable parameters uses its running statistics. Throws RecipeError, at `where`, for patterns

@@ -59,6 +59,9 @@ class Signum final : public Optimizer {
   void set_lrs(std::span<const double> lrs) override { lr_ = lrs[0]; }
   std::vector<Parameter> parameters() const override { return parameters_; }
 
+  /// `accelerator.fsdp` may give it rows of parameters.
+  bool is_elementwise() const override { return true; }
+
   OptimizerState state() const override {
     OptimizerState::Group group;
     group.hyper = {{"lr", lr_}, {"momentum", options_.momentum}};

@@ -144,7 +144,7 @@ std::string export_obstacle(const Job& job) try {
   if (lora_of(options)) return "";  // only the adapter is exported
   WeightShapes shapes;
   for (const auto* list : {&job.parameters, &job.buffers}) {
-    for (const Parameter& item : *list) shapes[item.name] = item.local.sizes().vec();
+    for (const Parameter& item : *list) shapes[item.name] = item.shape();
   }
   nlohmann::json config = nlohmann::json::object();
   family->write_config(options, shapes, config);

@@ -233,7 +233,7 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     connection.group = join(request);
     connection.board.leave();
   }
-  world.mesh = data_parallel_mesh(connection.group);
+  world.mesh = build_mesh(recipe.accelerator, connection.group);
   world.local_world = connection.place.local_world;
   world.watch = connection.watch;
   return world;

@@ -10,8 +10,10 @@
 #include "data/loader/host_batch.h"
 #include "data/loader/loader.h"
 #include "infer/model_texts.h"
+#include "models/layers/module_state.h"
 #include "runner/plan/fake_tensor_mode.h"
 #include "train/job/build_job.h"
+#include "train/job/build_strategy.h"
 #include "train/loop/run_state.h"
 #include "train/step/train_step.h"
 
@@ -125,7 +127,9 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
-  if (world > 1) ranks.mesh = data_parallel_mesh(std::make_shared<FakeGroup>(world));
+  if (world > 1) {
+    ranks.mesh = build_mesh(recipe.accelerator, std::make_shared<FakeGroup>(world));
+  }
   return build_job(std::move(recipe), resolved, registry, ranks, texts_of);
 }
 
@@ -161,13 +165,15 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
   PlannedMemory& memory = plan.memory;
   StorageBytes weights;
   weights.add(job.parameters);
+  weights.add(parameters_of(*job.model));  // whole ones beside the shares
+  for (const TaskModel& item : job.task_models) weights.add(parameters_of(*item.model));
   weights.add(job.buffers);
   memory.weights = weights.bytes();
   memory.optimizer = optimizer_bytes(job);
   for (const Parameter& item : job.parameters) {
-    plan.parameters += item.local.numel();
+    plan.parameters += item.numel();
     if (!item.local.requires_grad()) continue;
-    plan.trained += item.local.numel();
+    plan.trained += item.numel();
     memory.gradients += static_cast<int64_t>(item.local.nbytes());
   }
   memory.others = std::max<int64_t>(0, meter.live_bytes() - memory.weights - memory.optimizer);
@@ -189,6 +195,8 @@ DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Re
   RecipeOptions alone = recipe;
   alone.accelerator.num_processes = {};
   alone.accelerator.distributed_type = DistributedType::kAuto;
+  alone.accelerator.parallelism = {};
+  alone.accelerator.fsdp = {};
   const auto job = build_job(std::move(alone), resolved, registry, {}, texts_of);
   return {job->data, job->train_samples, job->eval_samples};
 }

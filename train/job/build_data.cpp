@@ -19,7 +19,7 @@ LoaderOptions train_options(const Job& job) {
   options.rank = job.mesh.data->rank();
   options.world = job.mesh.data->world();
   options.sharing = job.recipe.data.loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches;
-  options.even_batches = job.recipe.data.loader.even_batches;
+  options.even_batches = job.recipe.data.loader.even_batches || fills_idle_ranks(job);
   return options;
 }
 
@@ -29,7 +29,7 @@ LoaderOptions eval_options(const Job& job) {
   options.batch = options.micro_batch * options.world;
   options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
   options.sharing = Sharing::kBatches;
-  options.even_batches = false;  // evaluates each sample once
+  options.even_batches = gathers_in_passes(job);  // else a rank may have no batch
   return options;
 }
 

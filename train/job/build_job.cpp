@@ -131,14 +131,37 @@ void check_profiled(const Job& job) {
   problems.check();
 }
 
+/// Gathers the weights of a sharded model while it generates.
+class ShardedTexts final : public TextGenerator {
+ public:
+  ShardedTexts(const Job& job, std::unique_ptr<TextGenerator> texts)
+      : job_(job), texts_(std::move(texts)) {}
+
+  void check_prompt(const std::string& prompt) const override { texts_->check_prompt(prompt); }
+  GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
+                         uint64_t stream) override {
+    const WholeWeights weights(job_);
+    return texts_->generate(prompt, options, stream);
+  }
+
+ private:
+  const Job& job_;
+  std::unique_ptr<TextGenerator> texts_;
+};
+
+std::unique_ptr<TextGenerator> build_texts(const Job& job, const TextGeneratorFactory& texts) {
+  auto built = texts ? texts(*job.model, job.resolved, job.data) : nullptr;
+  if (!built || !gathers_in_passes(job)) return built;
+  return std::make_unique<ShardedTexts>(job, std::move(built));
+}
+
 void build_callbacks(Job& job, const TextGeneratorFactory& texts) {
   if (job.recipe.callbacks.empty()) return;
-  const CallbackContext context{
-      .parameters = job.parameters,
-      .buffers = job.buffers,
-      .metrics = names_of(job.metric_names),
-      .length = job.length,
-      .texts = texts ? texts(*job.model, job.resolved, job.data) : nullptr};
+  const CallbackContext context{.parameters = job.parameters,
+                                .buffers = job.buffers,
+                                .metrics = names_of(job.metric_names),
+                                .length = job.length,
+                                .texts = build_texts(job, texts)};
   for (const Ref<Callback>& ref : job.recipe.callbacks) {
     job.callbacks.push_back(build(ref, context));
   }

@@ -9,6 +9,7 @@
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
+#include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
 #include "train/job/library_errors.h"
 #include "train/job/torch_setup.h"
@@ -16,12 +17,6 @@
 
 namespace accel {
 namespace {
-
-/// Appends the tensors with `prefix` before their names.
-void add_named(std::vector<Parameter>& out, const std::string& prefix,
-               const std::vector<Parameter>& tensors) {
-  for (const Parameter& item : tensors) out.push_back({prefix + item.name, item.local});
-}
 
 std::string prefix_of(const TaskModel& model) {
   return model.name + "/";
@@ -45,19 +40,22 @@ const TaskModel& model_named(const Job& job, const std::string& name) {
   throw std::logic_error(text("the task '{}' has no model '{}'", job.recipe.task.type, name));
 }
 
-/// The parameters and buffers of one optimizer.
-StrategyContext context_of(const Job& job, const std::vector<std::string>& models) {
-  StrategyContext out{{}, {}, job.mesh.data.get()};
-  for (const std::string& name : models) {
+/// The models of one optimizer.
+NamedModels models_of(const Job& job, const std::vector<std::string>& names) {
+  NamedModels models;
+  for (const std::string& name : names) {
     const TaskModel& item = model_named(job, name);
-    add_named(out.parameters, prefix_of(item), parameters_of(*item.model));
-    add_named(out.buffers, prefix_of(item), buffers_of(*item.model));
+    models.emplace_back(prefix_of(item), item.model);
   }
-  return out;
+  return models;
 }
 
-void keep_trained(std::vector<Parameter>& parameters) {
+/// The models' tensors that are trained.
+std::vector<Parameter> trained_parameters(const NamedModels& models) {
+  std::vector<Parameter> parameters;
+  for (const auto& [prefix, model] : models) add_named(parameters, prefix, parameters_of(*model));
   std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+  return parameters;
 }
 
 /// Freezes the task's models that no optimizer trains.
@@ -142,16 +140,18 @@ void build_trained(Job& job) {
                                  job.recipe.accelerator.grad_scaler);
   prepare_sharing(job);
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  const auto add = [&](const std::string& name, StrategyContext context,
+  const auto add = [&](const std::string& name, const NamedModels& models,
                        const Ref<Optimizer>& component) {
-    keep_trained(context.parameters);
-    auto strategy = build_strategy(job, context, job.optimizers.size());
-    optimizers.push_back(build(component, OptimizerContext{context.parameters}));
-    job.optimizers.push_back(
-        {name, std::move(context.parameters), std::move(strategy), optimizers.back().get()});
+    OptimizerBinding binding{.name = name, .leaves = trained_parameters(models)};
+    binding.strategy = build_strategy(job, models, job.optimizers.size());
+    binding.parameters = binding.strategy->shares_of(binding.leaves);
+    optimizers.push_back(build(component, OptimizerContext{binding.parameters}));
+    binding.optimizer = optimizers.back().get();
+    check_shards(job, *binding.optimizer, component.type, component.resolved.where);
+    job.parameters = binding.strategy->shares_of(std::move(job.parameters));
+    job.optimizers.push_back(std::move(binding));
   };
-  add(kRecipeOptimizer, {parameters_of(*job.model), buffers_of(*job.model), job.mesh.data.get()},
-      job.recipe.optimizer);
+  add(kRecipeOptimizer, {{"", job.model.get()}}, job.recipe.optimizer);
   std::set<std::string> trained;
   for (const TaskOptimizer& item : job.task->optimizers()) {
     for (const std::string& name : item.models) {
@@ -159,7 +159,7 @@ void build_trained(Job& job) {
       throw std::logic_error(
           text("two optimizers of the task '{}' train the model '{}'", job.recipe.task.type, name));
     }
-    add(item.name, context_of(job, item.models), item.component);
+    add(item.name, models_of(job, item.models), item.component);
   }
   freeze_others(job, trained);
   job.optimizer = std::make_unique<JoinedOptimizer>(std::move(optimizers));

@@ -10,7 +10,9 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "data/loader/shard.h"
+#include "models/layers/module_state.h"
 #include "models/layers/share_batch_norm.h"
+#include "train/job/build_fsdp.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -121,7 +123,47 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
                          .seed = static_cast<uint64_t>(recipe.seed)};
 }
 
+/// The sizes of the recipe's mesh over `world` ranks; their product may differ.
+MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
+  const ParallelismSection& parallelism = section.parallelism;
+  if (section.fsdp.stage == 0) return {.replicate = parallelism.dp_replicate.value_or(world)};
+  const int64_t replicate = parallelism.dp_replicate.value_or(
+      parallelism.dp_shard ? std::max<int64_t>(1, world / *parallelism.dp_shard) : 1);
+  return {.replicate = replicate,
+          .shard = parallelism.dp_shard.value_or(std::max<int64_t>(1, world / replicate))};
+}
+
+void check_mesh(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
+  const MeshSizes sizes = mesh_sizes(recipe.accelerator, world);
+  if (sizes.replicate * sizes.shard == world) return;
+  refuse(resolved, "parallelism",
+         text("'parallelism' is dp_replicate {} x dp_shard {}, but there are {} ranks",
+              sizes.replicate, sizes.shard, world),
+         "leave one of the two at auto, or set 'num_processes' to their product");
+}
+
+/// The parameters and buffers of the models.
+StrategyContext context_of(const Job& job, const NamedModels& models) {
+  StrategyContext out{{}, {}, job.mesh.data.get()};
+  for (const auto& [prefix, model] : models) {
+    add_named(out.parameters, prefix, parameters_of(*model));
+    add_named(out.buffers, prefix, buffers_of(*model));
+  }
+  std::erase_if(out.parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+  return out;
+}
+
 }  // namespace
+
+void add_named(std::vector<Parameter>& out, const std::string& prefix,
+               const std::vector<Parameter>& tensors) {
+  for (const Parameter& item : tensors) out.push_back({prefix + item.name, item.local});
+}
+
+Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world) {
+  const int64_t ranks = world->world();
+  return make_mesh(std::move(world), mesh_sizes(section, ranks));
+}
 
 TrainSection shared_train(const RecipeOptions& recipe, int64_t world) {
   TrainSection train = recipe.train;
@@ -142,6 +184,7 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            text("'distributed_type' is no, but the launcher started {} processes", world),
            "leave it at auto");
   }
+  check_mesh(recipe, resolved, world);
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
   at_place(place_in(resolved, "train", "batch"),
            [&] { return plan_batches(shared_train(recipe, world), world); });
@@ -176,9 +219,10 @@ void prepare_sharing(const Job& job) {
   }
 }
 
-std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
-                                         size_t index) {
+std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
   const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.fsdp.stage > 0) return build_fsdp(job, models);
+  const StrategyContext context = context_of(job, models);
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   if (section.reduction == Reduction::kCanonical) {
     // Each optimizer's passes have another random stream.

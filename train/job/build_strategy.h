@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "train/job/job.h"
 
@@ -10,6 +13,10 @@ namespace accel {
 
 /// Throws RecipeError when the recipe cannot run on `world` ranks.
 void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world);
+
+/// The mesh of the recipe over the ranks of `world`, which all call it. check_sharing() has
+/// accepted their number.
+Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world);
 
 /// The `train` section for `world` ranks: with `split_batches: false` the batch is per rank.
 TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
@@ -25,8 +32,14 @@ void seed_rank(const Job& job, int64_t step);
 /// Sets up sync batch norm. Throws RecipeError for models that do not fit the recipe's strategy.
 void prepare_sharing(const Job& job);
 
-/// The strategy for `context`'s parameters, those of optimizer `index`.
-std::unique_ptr<Strategy> build_strategy(const Job& job, const StrategyContext& context,
-                                         size_t index);
+/// Appends the tensors with `prefix` before their names.
+void add_named(std::vector<Parameter>& out, const std::string& prefix,
+               const std::vector<Parameter>& tensors);
+
+/// Models with the prefixes of their parameters' names.
+using NamedModels = std::vector<std::pair<std::string, Model*>>;
+
+/// The strategy for the models of optimizer `index`.
+std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index);
 
 }  // namespace accel

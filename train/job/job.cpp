@@ -47,6 +47,22 @@ BatchPlan plan_batches(const TrainSection& train, int64_t world) {
   return plan;
 }
 
+WholeWeights::WholeWeights(const Job& job) : job_(job) {
+  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->gather_weights();
+}
+
+WholeWeights::~WholeWeights() {
+  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->free_weights();
+}
+
+bool gathers_in_passes(const Job& job) {
+  return job.recipe.accelerator.fsdp.stage == 3;
+}
+
+bool fills_idle_ranks(const Job& job) {
+  return job.recipe.accelerator.fsdp.stage > 0 && !job.recipe.data.loader.even_batches;
+}
+
 bool syncs_gradients(const Job& job) {
   return job.optimizers.front().strategy->syncs_gradients();
 }

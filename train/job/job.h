@@ -46,9 +46,11 @@ struct World {
 
 /// An optimizer with its parameters and their strategy.
 struct OptimizerBinding {
-  std::string name;                   ///< for StepContext::update(); the recipe's is ""
-  std::vector<Parameter> parameters;  ///< those with gradients
-  std::unique_ptr<Strategy> strategy;
+  std::string name;                    ///< for StepContext::update(); the recipe's is ""
+  std::vector<Parameter> leaves = {};  ///< the models' trained tensors
+  std::vector<Parameter> parameters =
+      {};  ///< the same as the optimizer has them: shares if sharded
+  std::unique_ptr<Strategy> strategy = nullptr;
   Optimizer* optimizer = nullptr;  ///< owned by the creator of the binding
 };
 
@@ -82,7 +84,8 @@ struct Job {
   std::unique_ptr<Task> task;
   std::vector<TaskModel> task_models;    ///< besides `model`
   std::vector<Model*> trainable_models;  ///< `model` and the task's trained models
-  /// Of all models; names of the task's begin with the model's name and '/'.
+  /// Of all models; names of the task's begin with the model's name and '/'. Shares of those that
+  /// are sharded.
   std::vector<Parameter> parameters;
   std::vector<Parameter> buffers;
   std::unique_ptr<Precision> precision;
@@ -94,6 +97,25 @@ struct Job {
   std::vector<std::pair<std::string, bool>> metric_names;
   std::vector<std::unique_ptr<Callback>> callbacks;
 };
+
+/// While it lives, forward passes outside of a step have the whole weights.
+class WholeWeights {
+ public:
+  explicit WholeWeights(const Job& job);
+  ~WholeWeights();
+  WholeWeights(const WholeWeights&) = delete;
+  WholeWeights& operator=(const WholeWeights&) = delete;
+
+ private:
+  const Job& job_;
+};
+
+/// Whether blocks gather their parameters in forward passes, so that all ranks must run the same.
+bool gathers_in_passes(const Job& job);
+
+/// Whether ranks without samples in the last batch of an epoch run repeated ones that do not count,
+/// so that all ranks run the same passes.
+bool fills_idle_ranks(const Job& job);
 
 /// False under local SGD: gradients, and weights between averages, differ by rank.
 bool syncs_gradients(const Job& job);

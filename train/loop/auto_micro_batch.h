@@ -2,23 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "train/job/job.h"
 
 namespace accel {
-
-/// Snapshot of what a forward pass changes: buffers and random state. For the retry of a step.
-class PassSnapshot {
- public:
-  explicit PassSnapshot(const Job& job);
-  void restore(const Job& job) const;
-
- private:
-  std::vector<at::Tensor> buffers_;
-  at::Tensor generator_;
-  at::Tensor device_generators_;
-};
 
 /// The next smaller size that divides a rank's share of the batch, at most nine tenths as in
 /// Accelerate's find_executable_batch_size; 0 when there is none.

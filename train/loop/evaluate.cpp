@@ -17,17 +17,25 @@ class EvalMode {
  public:
   explicit EvalMode(Job& job) : job_(job) {
     for (const auto& callback : job_.callbacks) callback->before_eval();
+    refresh_weights();
     for (Model* model : job_.trainable_models) set_training(*model, false);
   }
   ~EvalMode() {
     for (Model* model : job_.trainable_models) set_training(*model, true);
     std::for_each(job_.callbacks.rbegin(), job_.callbacks.rend(),
                   [](const auto& callback) { callback->after_eval(); });
+    refresh_weights();
   }
   EvalMode(const EvalMode&) = delete;
   EvalMode& operator=(const EvalMode&) = delete;
 
  private:
+  /// Callbacks may have changed them.
+  void refresh_weights() {
+    if (job_.callbacks.empty()) return;
+    for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->refresh_weights();
+  }
+
   Job& job_;
 };
 
@@ -47,11 +55,17 @@ class AverageScope {
   const Job& job_;
 };
 
-/// The sums of one batch: loss times weight, the weight, and the sums of every metric.
-std::vector<double> sums_of(Job& job, const Batch& batch) {
-  std::vector<double> sums = {0, job.task->weight(batch)};
+/// The sums of one batch: loss times weight, the weight, and the sums of every metric. Samples
+/// after the first `valid` ones do not count; a batch without any is run for its collectives alone.
+std::vector<double> sums_of(Job& job, const Batch& whole, int64_t valid) {
+  const Batch batch = valid < whole.size() && valid > 0 ? first_rows(whole, valid) : whole;
+  std::vector<double> sums = {0, valid > 0 ? job.task->weight(batch) : 0};
   for (const auto& metric : job.metrics) {
     std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
+  }
+  if (sums[1] <= 0 && gathers_in_passes(job)) {
+    const AutocastScope casts = job.precision->autocast();
+    job.task->evaluate(*job.model, batch);
   }
   if (sums[1] > 0) {
     const AutocastScope casts = job.precision->autocast();
@@ -87,6 +101,7 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
   const AverageScope average(job);
   const EvalMode mode(job);
+  const WholeWeights weights(job);
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();
   std::vector<double> total(width);
@@ -98,7 +113,9 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     const GlobalBatch global_batch = job.eval_loader->next();
     std::vector<std::vector<double>> own;
     const DeviceBatches batches(global_batch, job.device);
-    for (const Batch& batch : batches.list()) own.push_back(sums_of(job, batch));
+    for (size_t i = 0; i < batches.list().size(); ++i) {
+      own.push_back(sums_of(job, batches.list()[i], global_batch.micro_batches[i].valid()));
+    }
     add_global_batch(job, global_batch, own, total);
     shown.progress(++batches_done, job.eval_loader->steps_per_epoch());
   }

@@ -158,7 +158,8 @@ void LogHook::log_interval() {
 void LogHook::log_histograms() {
   context_.check_folder();
   for (const Parameter& item : context_.job.parameters) {
-    const at::Tensor flat = item.local.detach().flatten().to(at::kCPU, at::kFloat).contiguous();
+    const at::Tensor whole = gather_whole(item, context_.job.mesh).detach();
+    const at::Tensor flat = whole.flatten().to(at::kCPU, at::kFloat).contiguous();
     const std::span<const float> values(flat.const_data_ptr<float>(),
                                         static_cast<size_t>(flat.numel()));
     context_.trackers.histogram(state_.progress.step, "weights/" + item.name, values);

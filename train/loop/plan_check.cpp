@@ -41,7 +41,7 @@ std::optional<std::string> PlanCheck::look(const Job& job, int64_t step, int64_t
                                            const Stopwatch& watch) const {
   if (!forecast_ || steps == 0) return std::nullopt;
   int64_t parameters = 0;
-  for (const Parameter& item : job.parameters) parameters += item.local.numel();
+  for (const Parameter& item : job.parameters) parameters += item.numel();
   const double seconds = (watch.total() - watch.seconds(Phase::kEval) -
                           watch.seconds(Phase::kSave) - watch.seconds(Phase::kOther)) /
                          static_cast<double>(steps);

@@ -114,7 +114,6 @@ bool restore_rank_state(Job& job, const TrainState& state) {
 std::vector<Parameter> model_of_all_ranks(const Job& job) {
   std::vector<Parameter> model = job.parameters;
   model.insert(model.end(), job.buffers.begin(), job.buffers.end());
-  for (Parameter& item : model) item = {item.name, gather_whole(item, job.mesh)};
   if (syncs_gradients(job)) return model;
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->swap_in_average();
   for (Parameter& item : model) item.local = item.local.detach().clone();

@@ -34,8 +34,8 @@ std::string plural(int64_t count, const char* word) {
 std::string model_text(const Job& job) {
   int64_t all = 0, trainable = 0;
   for (const Parameter& item : job.parameters) {
-    all += item.local.numel();
-    if (item.local.requires_grad()) trainable += item.local.numel();
+    all += item.numel();
+    if (item.local.requires_grad()) trainable += item.numel();
   }
   return job.recipe.model.type + ", " + grouped_digits(all) + " parameters" +
          (trainable == all ? "" : ", " + grouped_digits(trainable) + " trainable");
@@ -73,6 +73,17 @@ std::string saves_text(const Job& job) {
   return text;
 }
 
+/// "FSDP stage 3, dp_shard 2: 1.2 MiB of parameters per rank".
+std::string sharding_text(const Job& job) {
+  int64_t own = 0;
+  for (const Parameter& item : job.parameters) own += static_cast<int64_t>(item.local.nbytes());
+  const int64_t replicas = job.mesh.replicate->world();
+  return "FSDP stage " + std::to_string(job.recipe.accelerator.fsdp.stage) + ", " +
+         (replicas > 1 ? "dp_replicate " + std::to_string(replicas) + " x " : std::string()) +
+         "dp_shard " + std::to_string(job.mesh.shard->world()) + ": rows of " +
+         format("%.1f MiB", static_cast<double>(own) / (1 << 20)) + " of parameters per rank";
+}
+
 const char* precision_text(MixedPrecision precision) {
   return precision == MixedPrecision::kNo     ? "fp32"
          : precision == MixedPrecision::kBf16 ? "bf16 autocast"
@@ -106,7 +117,7 @@ ConfigValues job_summary(const Job& job) {
   const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + ", " +
                              precision_text(job.recipe.accelerator.mixed_precision);
   const std::string lr = show_number(job.optimizer->base_lrs().front());
-  return {
+  ConfigValues rows = {
       {"device", device},
       {"model", model_text(job)},
       {"task", job.recipe.task.type},
@@ -115,6 +126,8 @@ ConfigValues job_summary(const Job& job) {
       {"steps", steps_text(job)},
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
+  if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_text(job));
+  return rows;
 }
 
 std::string rounded(double value) {

@@ -14,6 +14,7 @@
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
 #include "train/loop/rank_states.h"
+#include "train/loop/shards.h"
 
 namespace accel {
 namespace {
@@ -223,8 +224,11 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   return state;
 }
 
-RunState restore(Job& job, const TrainState& state) {
+RunState restore(Job& job, const TrainState& whole) {
+  TrainState state = whole;  // shares the tensors
+  take_shares(job, state);
   copy_weights(job.parameters, job.buffers, state.model);
+  for (const OptimizerBinding& binding : job.optimizers) binding.strategy->refresh_weights();
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);
   if (state.scaler) job.precision->load(*state.scaler);

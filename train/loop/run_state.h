@@ -63,12 +63,13 @@ inline const std::string kPluginKey = "plugin ";
 /// Version and digest of each plugin of the recipe.
 std::map<std::string, std::string> plugin_provenance(const std::vector<PluginIdentity>& plugins);
 
-/// Shares the job's tensors: write it before the next step.
+/// Shares the job's tensors, of sharded parameters this rank's shares: write it before the next
+/// step.
 TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers);
 
 /// Restores everything, the random generator last. Throws CheckpointError when a section is
 /// missing, unknown or does not fit; the job is then unusable.
-RunState restore(Job& job, const TrainState& state);
+RunState restore(Job& job, const TrainState& whole);
 
 /// Adds the length and checksum of the record to a checkpoint.
 void save_record_mark(const RecordMark& mark, TrainState& state);

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "train/job/torch_setup.h"
 #include "train/loop/rank_states.h"
+#include "train/loop/shards.h"
 
 namespace accel {
 namespace {
@@ -25,6 +26,7 @@ void gather_generators(const Job& job, TrainState& state) {
 TrainState gather_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state = capture(job, run, trackers);
   state.model = model_of_all_ranks(job);
+  gather_shares(job, state);
   add_rank_states(job, state);
   gather_generators(job, state);
   if (!job.is_main) return state;
@@ -81,8 +83,8 @@ void SaveHook::rotate() {
 
 void SaveHook::check_space(int64_t more) {
   if (!context_.saves) return;
-  checkpointer_.check_space(estimate_train_state(context_.job, state_, context_.trackers.ids()),
-                            more);
+  const TrainState state = estimate_train_state(context_.job, state_, context_.trackers.ids());
+  checkpointer_.check_space(state, more + bytes_of_other_shares(context_.job, state));
 }
 
 PauseCost SaveHook::cost_left(double seconds) const {

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "train/job/library_errors.h"
 #include "train/loop/auto_micro_batch.h"
+#include "train/step/pass_snapshot.h"
 
 namespace accel {
 namespace {

@@ -61,6 +61,8 @@ class Adagrad final : public OptimizerOf<AdagradOptions> {
     make_slots();  // as PyTorch's state before the first step
   }
 
+  bool is_elementwise() const override { return true; }
+
  private:
   at::Tensor fresh_slot(size_t group, const std::string& slot,
                         const at::Tensor& parameter) const override {

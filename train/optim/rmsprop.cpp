@@ -67,6 +67,8 @@ class Rmsprop final : public OptimizerOf<RmspropOptions> {
   Rmsprop(const RmspropOptions& options, const OptimizerContext& context)
       : OptimizerOf(options, context) {}
 
+  bool is_elementwise() const override { return true; }
+
  private:
   void update(const RmspropOptions& options, GroupUpdate& work) override {
     count_update(work.slots[0]);

@@ -76,6 +76,8 @@ class Sgd final : public OptimizerOf<SgdOptions> {
 
   Sgd(const SgdOptions& options, const OptimizerContext& context) : OptimizerOf(options, context) {}
 
+  bool is_elementwise() const override { return true; }
+
  private:
   at::Tensor fresh_slot(size_t, const std::string&, const at::Tensor&) const override {
     return {};  // the first gradient, undampened, becomes the buffer

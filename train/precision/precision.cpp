@@ -62,17 +62,19 @@ class DynamicScale final : public Precision {
 
   at::Tensor scale(const at::Tensor& loss) override { return loss.mul(scale_.squeeze(0)); }
 
-  bool unscale(std::span<const Parameter> parameters) override {
+  bool unscale(std::span<const Parameter> parameters,
+               c10::function_ref<void(const at::Tensor& found_inf)> share) override {
     const c10::NoGradGuard no_grad;
     found_inf_.zero_();
     std::vector<at::Tensor> gradients;
     for (const Parameter& parameter : parameters) {
       if (parameter.local.grad().defined()) gradients.push_back(parameter.local.grad());
     }
-    if (gradients.empty()) return true;
+    if (gradients.empty()) return true;  // on all ranks
     // In double as GradScaler, for the same inverse of scales that are not powers of two.
     const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse);
+    share(found_inf_);
     return found_inf_.item<float>() == 0;
   }
 

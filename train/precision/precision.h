@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 #include <memory>
 #include <optional>
@@ -39,8 +40,12 @@ class Precision {
   /// The loss to call backward() on.
   virtual at::Tensor scale(const at::Tensor& loss) { return loss; }
   /// Divides the gradients by the scale, in place. False: a gradient is not finite, and the
-  /// optimizer must not step.
-  virtual bool unscale(std::span<const Parameter> /*parameters*/) { return true; }
+  /// optimizer must not step. `share` reduces the flag of this, float32 [1], over the ranks that
+  /// hold shares of the gradients.
+  virtual bool unscale(std::span<const Parameter> /*parameters*/,
+                       c10::function_ref<void(const at::Tensor& found_inf)> /*share*/) {
+    return true;
+  }
   /// Adapts the scale by the result of unscale().
   virtual void update() {}
   /// The current loss scale; 1 without scaling.

@@ -154,6 +154,54 @@ void check_power_sgd(const AcceleratorSection& section, Check& check) {
   }
 }
 
+/// Sharding reduces gradients by rows, in its own way.
+void check_other_reductions(const AcceleratorSection& section, Check& check) {
+  if (section.local_sgd.every) {
+    check.error("fsdp", "'fsdp' does not support 'local_sgd': a rank alone has no whole weights",
+                "leave one of the two out");
+  }
+  if (section.ddp.comm_hook == CommHook::kPowerSgd) {
+    check.error(
+        "fsdp",
+        "'fsdp' does not support 'ddp.comm_hook' power_sgd, which compresses whole matrices",
+        "leave one of the two out");
+  } else if (section.ddp.comm_hook != CommHook::kNo) {
+    check.error("fsdp", "'ddp.comm_hook' has no effect with 'fsdp'",
+                "set 'fsdp.reduce_dtype' instead");
+  }
+  if (section.reduction == Reduction::kCanonical) {
+    check.error("fsdp", "'fsdp' does not support 'reduction' canonical",
+                "leave 'reduction' at bucketed");
+  }
+}
+
+void check_fsdp(const AcceleratorSection& section, Check& check) {
+  const FsdpSection& fsdp = section.fsdp;
+  if (fsdp.stage == 0) {
+    if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
+        fsdp.reduce_dtype != ReduceDtype::kFp32) {
+      check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
+                  "add 'stage: 3', or leave 'fsdp' out");
+    }
+    if (section.parallelism.dp_shard.value_or(1) > 1) {
+      check.error("parallelism", "'dp_shard' has no effect without 'fsdp'",
+                  "add 'fsdp: {stage: 3}', or leave 'dp_shard' out");
+    }
+    return;
+  }
+  if (fsdp.reshard_after_forward && fsdp.stage != 3) {
+    check.error("fsdp",
+                text("'reshard_after_forward' has no effect at stage {}, which keeps parameters",
+                     fsdp.stage),
+                "leave it out, or set 'stage: 3'");
+  }
+  if (fsdp.sync_each_batch.value_or(false) && fsdp.stage == 1) {
+    check.error("fsdp", "'sync_each_batch' has no effect at stage 1, which keeps whole gradients",
+                "leave it out, or set 'stage: 2'");
+  }
+  check_other_reductions(section, check);
+}
+
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
   Check check(node, reading);
   check_scaler(section, check);
@@ -162,6 +210,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_device(section, check);
   check_local_sgd(section, check);
   check_power_sgd(section, check);
+  check_fsdp(section, check);
 }
 
 /// Device, precision, threads and kernels of one rank.
@@ -224,6 +273,48 @@ Schema<PowerSgdSection> PowerSgdSection::schema() {
              more_than(0.0));
 }
 
+Schema<ParallelismSection> ParallelismSection::schema() {
+  return Schema<ParallelismSection>()
+      .field("dp_replicate", &ParallelismSection::dp_replicate,
+             "Groups of ranks that each hold the whole model; auto: the ranks divided by "
+             "`dp_shard`.",
+             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+      .on_resume(Change::kFree)
+      .hint_for({"dp_replicate_size", "data_parallel_replicate_degree"})
+      .field("dp_shard", &ParallelismSection::dp_shard,
+             "Ranks that share one copy of the model under `fsdp`; auto: all that `dp_replicate` "
+             "leaves. Fewer communicate less, more take less memory each.",
+             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+      .on_resume(Change::kFree)
+      .hint_for({"dp_shard_size", "data_parallel_shard_degree"});
+}
+
+Schema<FsdpSection> FsdpSection::schema() {
+  return Schema<FsdpSection>()
+      .field("stage", &FsdpSection::stage,
+             "ZeRO stage. 0: every rank holds all. 1: optimizer state is sharded over ranks. 2: "
+             "gradients too. 3: parameters too, gathered for each block's forward and backward "
+             "pass, with 1.5 times the communication. Use the lowest stage that fits into memory.",
+             between<int64_t>(0, 3))
+      .on_resume(Change::kFree)
+      .hint_for({"zero_stage"})
+      .field("reshard_after_forward", &FsdpSection::reshard_after_forward,
+             "Free a block's parameters after its forward pass; auto: at stage 3. false saves a "
+             "gather per block and takes the memory of all parameters during a pass.")
+      .on_resume(Change::kFree)
+      .hint_for({"fsdp_reshard_after_forward"})
+      .field("sync_each_batch", &FsdpSection::sync_each_batch,
+             "Reduce the gradients of each micro-batch, not only of the last one; auto: at stages "
+             "2 and 3. false communicates less and keeps whole gradients between micro-batches.")
+      .on_resume(Change::kFree)
+      .field("reduce_dtype", &FsdpSection::reduce_dtype,
+             "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")
+      .field("ignored", &FsdpSection::ignored,
+             "Name patterns of parameters that every rank holds whole, such as `*.bias`.")
+      .on_resume(Change::kFree)
+      .hint_for({"ignored_modules", "fsdp_ignored_modules"});
+}
+
 Schema<LocalSgdSection> LocalSgdSection::schema() {
   return Schema<LocalSgdSection>().field("every", &LocalSgdSection::every,
                                          "Steps between averages of the ranks' weights, in place "
@@ -237,8 +328,7 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
       Schema<AcceleratorSection>()
           .field("distributed_type", &AcceleratorSection::distributed_type, "Type of parallelism.")
           .on_resume(Change::kFree)
-          .hint_for({"strategy", "deepspeed", "deepspeed_config", "fsdp", "fsdp_config", "ddp",
-                     "distributed"},
+          .hint_for({"strategy", "deepspeed", "deepspeed_config", "ddp", "distributed"},
                     "multi_gpu")
           .field("num_processes", &AcceleratorSection::num_processes,
                  "Number of ranks over all machines; auto: set by torchrun, mpirun or srun, else "
@@ -282,6 +372,13 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
           .field("ddp", &AcceleratorSection::ddp, "Distributed data parallel training.")
           .field("local_sgd", &AcceleratorSection::local_sgd,
                  "Local SGD: ranks update independently and average weights periodically.")
+          .field("parallelism", &AcceleratorSection::parallelism,
+                 "Sizes of the mesh of ranks; their product is the number of ranks.")
+          .hint_for({"parallelism_config"}, "{dp_shard: auto}")
+          .field("fsdp", &AcceleratorSection::fsdp,
+                 "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
+                 "parameters, gradients and optimizer state.")
+          .hint_for({"fsdp_config"}, "{stage: 3}")
           .field("sync_batch_norm", &AcceleratorSection::sync_batch_norm,
                  "Compute batch norm statistics over all ranks' samples.")
           .hint_for({"sync_batchnorm", "sync_bn"})

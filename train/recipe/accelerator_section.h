@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/recipe/schema.h"
 #include "kernels/choice.h"
@@ -63,6 +64,31 @@ struct LocalSgdSection {
   static Schema<LocalSgdSection> schema();
 };
 
+/// Type of gradients in the reduction over ranks.
+enum class ReduceDtype { kFp32, kBf16, kFp16 };
+template <>
+struct EnumNames<ReduceDtype> {
+  static constexpr std::pair<ReduceDtype, const char*> kValues[] = {
+      {ReduceDtype::kFp32, "fp32"}, {ReduceDtype::kBf16, "bf16"}, {ReduceDtype::kFp16, "fp16"}};
+};
+
+/// Sizes of the mesh of ranks, named as Accelerate's ParallelismConfig.
+struct ParallelismSection {
+  Auto<int64_t> dp_replicate;
+  Auto<int64_t> dp_shard;
+  static Schema<ParallelismSection> schema();
+};
+
+/// Fully sharded data parallel training.
+struct FsdpSection {
+  int64_t stage = 0;
+  Auto<bool> reshard_after_forward;
+  Auto<bool> sync_each_batch;
+  ReduceDtype reduce_dtype = ReduceDtype::kFp32;
+  std::vector<std::string> ignored;
+  static Schema<FsdpSection> schema();
+};
+
 struct AcceleratorSection {
   DistributedType distributed_type = DistributedType::kAuto;
   Auto<int64_t> num_processes;
@@ -76,6 +102,8 @@ struct AcceleratorSection {
   Reduction reduction = Reduction::kBucketed;
   DdpSection ddp;
   LocalSgdSection local_sgd;
+  ParallelismSection parallelism;
+  FsdpSection fsdp;
   bool sync_batch_norm = false;
   DebugMode debug = DebugMode::kNo;
   MixedPrecision mixed_precision = MixedPrecision::kNo;

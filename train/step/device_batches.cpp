@@ -114,10 +114,27 @@ Batch to_batch(const HostBatch& host, at::Device device) {
   return batch;
 }
 
+Batch first_rows(const Batch& batch, int64_t rows) {
+  const auto cut = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.narrow(0, 0, rows) : tensor;
+  };
+  Batch out{cut(batch.inputs), cut(batch.targets), batch.ids, cut(batch.lengths),
+            cut(batch.segments)};
+  out.ids.resize(static_cast<size_t>(rows));
+  return out;
+}
+
 DeviceBatches::DeviceBatches(const GlobalBatch& global_batch, at::Device device)
     : list_(std::exchange(spare_list(), {})) {
   list_.resize(global_batch.micro_batches.size());
   for (size_t i = 0; i < list_.size(); ++i) fill(list_[i], global_batch.micro_batches[i], device);
+}
+
+void DeviceBatches::drop_repeated(const GlobalBatch& global_batch) {
+  for (size_t i = 0; i < list_.size(); ++i) {
+    const HostBatch& host = global_batch.micro_batches[i];
+    if (host.padded > 0 && host.valid() > 0) list_[i] = first_rows(list_[i], host.valid());
+  }
 }
 
 DeviceBatches::~DeviceBatches() {

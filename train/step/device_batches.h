@@ -12,6 +12,9 @@ namespace accel {
 /// device.
 Batch to_batch(const HostBatch& host, at::Device device = at::kCPU);
 
+/// The first `rows` samples: views.
+Batch first_rows(const Batch& batch, int64_t rows);
+
 /// All micro-batches of a global batch. The thread's next global batch reuses the memory of the
 /// list; tensors may outlive it.
 class DeviceBatches {
@@ -20,6 +23,9 @@ class DeviceBatches {
   ~DeviceBatches();
   DeviceBatches(const DeviceBatches&) = delete;
   DeviceBatches& operator=(const DeviceBatches&) = delete;
+
+  /// Drops the repeated samples at the end of micro-batches, but not of those without others.
+  void drop_repeated(const GlobalBatch& global_batch);
 
   const std::vector<Batch>& list() const { return list_; }
 

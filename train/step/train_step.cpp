@@ -25,7 +25,8 @@ SharedHeader all_reduce_step_header(Job& job, const StepInputs& inputs,
   RankNumbers numbers(count + 2 + ranks);
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto index = static_cast<size_t>(inputs.global_batch.micro_batches[i].micro_batch_index);
-    numbers[index] = job.task->weight(batches[i]);
+    const bool counts = inputs.global_batch.micro_batches[i].valid() > 0 || !fills_idle_ranks(job);
+    numbers[index] = counts ? job.task->weight(batches[i]) : 0;
   }
   numbers[count] = inputs.header.stop ? 1 : 0;
   numbers[count + 1] = job.is_main ? inputs.header.seconds : 0;
@@ -48,10 +49,12 @@ SharedHeader all_reduce_step_header(Job& job, const StepInputs& inputs,
 StepResult train_step(Job& job, const GlobalBatch& global_batch, const StepHeader& header,
                       Stopwatch& watch, const std::function<void()>& before_update) {
   const StepInputs inputs{global_batch, header, watch, before_update};
-  const DeviceBatches batches(global_batch, job.device);
+  DeviceBatches batches(global_batch, job.device);
+  if (fills_idle_ranks(job)) batches.drop_repeated(global_batch);
   const SharedHeader shared = all_reduce_step_header(job, inputs, batches.list());
   watch.lap(Phase::kSync);
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
+  const WholeWeights weights(job);
   TrainStepContext context(job, inputs, batches.list(), shared.weights);
   const double loss = job.task->step(context);
   return {.loss = loss,

@@ -8,6 +8,7 @@
 #include "core/recipe/number_text.h"
 #include "parallel/gradients.h"
 #include "parallel/operations.h"
+#include "train/step/pass_snapshot.h"
 #include "train/step/update.h"
 
 namespace accel {
@@ -56,7 +57,7 @@ class RequiresGradScope {
   void require(bool gradients) {
     for (const OptimizerBinding& other : job_.optimizers) {
       if (&other == &binding_) continue;
-      for (const Parameter& item : other.parameters) item.local.set_requires_grad(gradients);
+      for (const Parameter& item : other.leaves) item.local.set_requires_grad(gradients);
     }
   }
 
@@ -129,12 +130,21 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
     losses[i] =
         share_of_mean(mean.detach(), weight, weights_.total, global_batch.num_micro_batches);
   };
+  // Without samples of its own, a rank runs the pass for its collectives alone.
+  const auto idle_pass = [&](size_t i) {
+    const PassSnapshot before(job_);
+    pass(i);
+    before.restore(job_);
+  };
+  const WholeWeights weights(job_);  // after an update of another optimizer
   MemoryCheck memory(inputs_.header.careful);
   const RequiresGradScope only(job_, binding);
   strategy.begin(layout());
   for (size_t k = 0; k < batches_.size(); ++k) {
     strategy.before_pass(k + 1 == batches_.size());
-    memory.run([&] { pass(strategy.micro_batch_at(k)); });
+    const size_t i = strategy.micro_batch_at(k);
+    const bool idle = fills_idle_ranks(job_) && global_batch.micro_batches[i].valid() == 0;
+    memory.run([&] { idle ? idle_pass(i) : pass(i); });
     strategy.after_pass();
   }
   if (inputs_.header.careful &&

@@ -56,5 +56,20 @@ TEST_F(NormTest, OtherTypesAreTheReferences) {
   EXPECT_EQ(found.scalar_type(), at::kBFloat16);
 }
 
+TEST_F(NormTest, SquaresAreOfEveryTensor) {
+  const std::vector<at::Tensor> tensors = {at::full({300000}, 0.5F), at::zeros({0, 3}),
+                                           at::tensor({3.0F, 4.0F})};
+  for (const bool fused : {true, false}) {
+    std::vector<at::Tensor> list = tensors;
+    if (!fused) list.push_back(at::full({2, 2}, 2.0, at::kDouble).t());  // not by the kernel
+    const at::Tensor found = squared_norms(list);
+    EXPECT_EQ(found.scalar_type(), at::kDouble);
+    EXPECT_DOUBLE_EQ(found[0].item<double>(), 75000);
+    EXPECT_EQ(found[1].item<double>(), 0);
+    EXPECT_DOUBLE_EQ(found[2].item<double>(), 25);
+    if (!fused) EXPECT_DOUBLE_EQ(found[3].item<double>(), 16);
+  }
+}
+
 }  // namespace
 }  // namespace accel::norm_test

@@ -11,15 +11,29 @@ namespace {
 TEST(MeshTest, TheInnermostAxisHasNeighbours) {
   on_ranks(4, [](Communicator& group) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
-    const Mesh mesh = make_mesh(world, {.data = 2, .tensor = 2});
+    const Mesh mesh = make_mesh(world, {.replicate = 2, .tensor = 2});
     EXPECT_EQ(mesh.data->rank(), group.rank() / 2);
     EXPECT_EQ(mesh.tensor->rank(), group.rank() % 2);
     EXPECT_EQ(mesh.shard->world(), 1);
     const at::Tensor own = at::full({}, group.rank(), at::kLong);
     const int64_t first = group.rank() / 2 * 2;
     EXPECT_TRUE(at::equal(mesh.tensor->all_gather(own, "test"), at::arange(first, first + 2)));
-    EXPECT_TRUE(at::equal(mesh.along(Axis::kData).all_gather(own, "test"),
+    EXPECT_TRUE(at::equal(mesh.along(Axis::kReplicate).all_gather(own, "test"),
                           at::arange(group.rank() % 2, 4, 2)));
+  });
+}
+
+TEST(MeshTest, DataIsReplicateAndShard) {
+  on_ranks(8, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.replicate = 2, .shard = 2, .tensor = 2});
+    EXPECT_EQ(mesh.data->world(), 4);
+    EXPECT_EQ(mesh.data->rank(), group.rank() / 2);
+    EXPECT_EQ(mesh.shard->rank(), group.rank() / 2 % 2);
+    EXPECT_EQ(mesh.replicate->rank(), group.rank() / 4);
+    const Mesh sharded = make_mesh(world, {.shard = 8});
+    EXPECT_EQ(sharded.data, sharded.world);
+    EXPECT_EQ(sharded.shard, sharded.world);
   });
 }
 
@@ -29,7 +43,7 @@ TEST(MeshTest, OneAxisOfAllRanksIsTheirGroup) {
   EXPECT_EQ(mesh.data, mesh.world);
   EXPECT_EQ(mesh.tensor->world(), 1);
   EXPECT_EQ(make_mesh(world, {.pipeline = 3, .context = 2}).pipeline->world(), 3);
-  EXPECT_THROW(make_mesh(world, {.data = 4}), std::logic_error);
+  EXPECT_THROW(make_mesh(world, {.replicate = 4}), std::logic_error);
 }
 
 /// Gathers the shares of [7, 3] numbers.

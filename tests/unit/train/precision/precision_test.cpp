@@ -62,7 +62,7 @@ TEST(PrecisionTest, OnlyFp16ScalesTheLoss) {
     precision->save(state);
     EXPECT_EQ(precision->loss_scale(), 1);
     EXPECT_TRUE(precision->scale(loss).is_same(loss));
-    EXPECT_TRUE(precision->unscale({}));
+    EXPECT_TRUE(precision->unscale({}, [](const at::Tensor&) {}));
     EXPECT_TRUE(state.numbers.empty());
   }
   const auto fp16 = make_precision(MixedPrecision::kFp16);
@@ -83,7 +83,7 @@ void scaled_step(Precision& precision, const std::vector<Parameter>& parameters,
   const at::Tensor loss = weight.mul(static_cast<double>(step + 1)).div(16).sum();
   precision.scale(loss).backward();
   if (overflow) weight.mutable_grad()[1].fill_(std::numeric_limits<float>::infinity());
-  const bool finite = precision.unscale(parameters);
+  const bool finite = precision.unscale(parameters, [](const at::Tensor&) {});
   EXPECT_EQ(finite, !overflow);
   if (finite) weight.data().add_(weight.grad(), -0.125);
   precision.update();

@@ -1,0 +1,286 @@
+#include "parallel/fsdp.h"
+
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "kernels/norm.h"
+#include "parallel/gradient_hook.h"
+#include "parallel/gradients.h"
+#include "parallel/row_share.h"
+#include "parallel/shard_unit.h"
+
+namespace accel {
+namespace {
+
+class Fsdp;
+
+/// A unit and its position in the current pass.
+class FsdpBlock final : public BlockHooks {
+ public:
+  FsdpBlock(Fsdp& owner, const FsdpUnit& from, ShardGroups groups,
+            std::optional<at::ScalarType> reduce_dtype)
+      : unit(from.name, from.parameters, groups, reduce_dtype), block(from.block), owner_(owner) {}
+
+  void before_forward() override;
+  void after_forward(const at::Tensor& output) override;
+
+  bool has_all_gradients() const { return ready == unit.trained().size(); }
+
+  ShardUnit unit;
+  Block* block;                              ///< null for the parameters of no block
+  std::array<FsdpBlock*, 2> successor = {};  ///< in the last pass without and with gradients
+  size_t forwards = 0;                       ///< forward passes whose backward pass has not begun
+  size_t ready = 0;                          ///< gradients accumulated in this pass
+  bool open = false;     ///< backward has begun, and gradients are not yet reduced
+  bool pending = false;  ///< gradients of this step are not yet reduced
+
+ private:
+  Fsdp& owner_;
+};
+
+class Fsdp final : public Strategy {
+ public:
+  Fsdp(const FsdpContext& context, const FsdpOptions& options)
+      : options_(options),
+        mesh_(context.mesh),
+        replicated_(make_ddp({trained_of(context.replicated), context.buffers, mesh_.data.get()},
+                             {.bucket_bytes = options.bucket_bytes,
+                              .broadcast_buffers = options.broadcast_buffers})) {
+    const ShardGroups groups{mesh_.shard.get(), mesh_.replicate.get()};
+    for (const FsdpUnit& unit : context.blocks) {
+      blocks_.emplace_back(*this, unit, groups, options.reduce_dtype);
+    }
+    blocks_.emplace_back(*this, FsdpUnit{"", nullptr, context.others}, groups,
+                         options.reduce_dtype);
+    for (FsdpBlock& item : blocks_) {
+      if (item.block) item.block->set_hooks(&item);
+      for (const Parameter& share : item.unit.shares()) shares_.emplace(share.name, share);
+      for (const at::Tensor& parameter : item.unit.trained()) {
+        set_gradient_hook(parameter, [this, &item] { on_gradient(item); });
+      }
+    }
+    if (!frees_parameters()) gather_all();
+  }
+
+  ~Fsdp() override {
+    for (FsdpBlock& item : blocks_) {
+      if (item.block) item.block->set_hooks(nullptr);
+      for (const at::Tensor& parameter : item.unit.trained()) clear_gradient_hook(parameter);
+    }
+  }
+  Fsdp(const Fsdp&) = delete;
+  Fsdp& operator=(const Fsdp&) = delete;
+
+  void begin(const StepLayout& layout) override { replicated_->begin(layout); }
+
+  void before_pass(bool last) override {
+    replicated_->before_pass(last);
+    reduces_ = last || (options_.sync_each_batch && options_.stage != ShardStage::kOptimizer);
+    if (frees_parameters()) others().unit.gather();
+    forward_.clear();
+    previous_ = nullptr;
+  }
+
+  void after_pass() override {
+    replicated_->after_pass();
+    close_open();
+    others().pending = true;
+    for (FsdpBlock& item : blocks_) {
+      if (reduces_ && item.pending) start_reduce(item);
+      item.ready = item.forwards = 0;
+      if (frees_parameters() && item.block) item.unit.free();
+    }
+    if (!forward_.empty()) last_ = forward_.back();
+    forward_.clear();
+  }
+
+  void finish() override {
+    while (!reducing_.empty()) finish_oldest();
+    replicated_->finish();
+  }
+
+  at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
+  void broadcast_buffers() override { replicated_->broadcast_buffers(); }
+
+  std::vector<Parameter> shares_of(std::vector<Parameter> parameters) const override {
+    for (Parameter& item : parameters) {
+      const auto found = shares_.find(item.name);
+      if (found != shares_.end()) item = found->second;
+    }
+    return parameters;
+  }
+
+  void gather_weights() override {
+    ++users_;
+    previous_ = nullptr;
+    if (frees_parameters()) others().unit.gather();
+  }
+
+  void free_weights() override {
+    if (--users_ > 0 || !frees_parameters()) return;
+    for (FsdpBlock& item : blocks_) item.unit.free();
+  }
+
+  /// Those that are whole between steps are gathered at once, the others where they are needed.
+  void refresh_weights() override {
+    if (!frees_parameters()) return gather_all();
+    if (!others().unit.is_gathered()) return;
+    others().unit.invalidate();
+    others().unit.gather();
+  }
+
+  void updated(int64_t /*step*/) override {
+    if (!frees_parameters()) return gather_all();
+    others().unit.free();  // the next pass gathers them
+  }
+
+  void share_overflow(const at::Tensor& found_inf) const override {
+    mesh_.data->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
+  }
+
+  void before_forward(FsdpBlock& item) {
+    const bool trains = c10::GradMode::is_enabled();
+    if (trains) {
+      forward_.push_back(&item);
+      ++item.forwards;
+    }
+    if (!frees_parameters()) return;
+    item.unit.gather();
+    FsdpBlock* const next = item.successor[trains];
+    if (next && next != &item) next->unit.start_gather();
+    if (previous_) previous_->successor[trains] = &item;
+    previous_ = &item;
+  }
+
+  void after_forward(FsdpBlock& item, const at::Tensor& output) {
+    const bool trains = c10::GradMode::is_enabled();
+    if (trains && output.requires_grad()) {
+      output.register_hook([this, &item](const at::Tensor&) { before_backward(item); });
+    } else if (trains) {
+      --item.forwards;
+      forward_.pop_back();
+    }
+    // Backward begins with the block that runs last.
+    const bool kept = trains && (!options_.reshard_after_forward || &item == last_);
+    if (frees_parameters() && !kept) item.unit.free();
+  }
+
+ private:
+  static std::vector<Parameter> trained_of(std::vector<Parameter> parameters) {
+    std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+    return parameters;
+  }
+
+  bool frees_parameters() const { return options_.stage == ShardStage::kParameters; }
+  FsdpBlock& others() { return blocks_.back(); }
+
+  void gather_all() {
+    for (FsdpBlock& item : blocks_) item.unit.invalidate();
+    blocks_.front().unit.start_gather();
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      blocks_[i].unit.gather();
+      if (i + 1 < blocks_.size()) blocks_[i + 1].unit.start_gather();
+    }
+  }
+
+  /// The gradient of the block's output is complete. By then autograd has run the backward passes
+  /// of all blocks that ran later: it takes nodes in the reverse order of their creation.
+  void before_backward(FsdpBlock& item) {
+    close_open();
+    while (!forward_.empty() && forward_.back() != &item) forward_.pop_back();
+    if (!forward_.empty()) forward_.pop_back();
+    --item.forwards;
+    item.open = item.pending = true;
+    if (!frees_parameters()) return;
+    item.unit.gather();
+    if (!forward_.empty()) forward_.back()->unit.start_gather();
+  }
+
+  void on_gradient(FsdpBlock& item) {
+    item.pending = true;
+    ++item.ready;
+    if (reduces_ && item.open && item.forwards == 0 && item.has_all_gradients()) start_reduce(item);
+  }
+
+  /// Ends the backward pass of blocks. Their gradients may be complete earlier, but the gradient of
+  /// the block's input may still need the parameters.
+  void close_open() {
+    for (size_t i = blocks_.size(); i-- > 0;) {
+      if (blocks_[i].open && blocks_[i].forwards == 0) close(blocks_[i]);
+    }
+  }
+
+  void close(FsdpBlock& item) {
+    item.open = false;
+    item.ready = 0;
+    if (reduces_ && item.pending) start_reduce(item);  // some parameters got no gradient
+    if (frees_parameters()) item.unit.free();
+  }
+
+  /// At most two reductions hold buffers at a time.
+  void start_reduce(FsdpBlock& item) {
+    item.pending = false;
+    if (item.unit.trained().empty()) return;
+    if (item.unit.is_reducing() || reducing_.size() > 1) finish_oldest();
+    item.unit.start_reduce();
+    reducing_.push_back(&item.unit);
+  }
+
+  void finish_oldest() {
+    reducing_.front()->finish_reduce();
+    reducing_.pop_front();
+  }
+
+  FsdpOptions options_;
+  Mesh mesh_;
+  std::unique_ptr<Strategy> replicated_;
+  std::deque<FsdpBlock> blocks_;  ///< those of the model, then the parameters of no block
+  std::map<std::string, Parameter> shares_;
+  std::vector<FsdpBlock*> forward_;  ///< of this pass, those whose backward has not begun
+  FsdpBlock* previous_ = nullptr;    ///< the last one that ran
+  FsdpBlock* last_ = nullptr;        ///< the last one of a pass
+  std::deque<ShardUnit*> reducing_;
+  bool reduces_ = true;  ///< whether the gradients of this pass are reduced
+  int64_t users_ = 0;    ///< gather_weights() without free_weights()
+};
+
+void FsdpBlock::before_forward() {
+  owner_.before_forward(*this);
+}
+
+void FsdpBlock::after_forward(const at::Tensor& output) {
+  owner_.after_forward(*this, output);
+}
+
+at::Tensor Fsdp::gradient_norm(std::span<const Parameter> parameters) const {
+  const c10::NoGradGuard no_grad;
+  const int64_t ranks = mesh_.shard->world();
+  // This rank's rows of every gradient, those of replicated parameters too, which all ranks have.
+  std::vector<at::Tensor> rows;
+  for (const Parameter& item : parameters) {
+    const at::Tensor& gradient = item.local.grad();
+    if (!gradient.defined()) continue;
+    if (!item.is_replicated()) {
+      rows.push_back(gradient);
+      continue;
+    }
+    rows.push_back(rows_by_rank(gradient, ranks)[static_cast<size_t>(mesh_.shard->rank())]);
+  }
+  if (rows.empty()) return gradient_norm_by_rows(parameters, ranks);
+  const at::Tensor squares = squared_norms(rows);
+  return norm_of_squares(mesh_.shard->all_gather(squares, "gradient norm").t().contiguous());
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_fsdp(const FsdpContext& context, const FsdpOptions& options) {
+  return std::make_unique<Fsdp>(context, options);
+}
+
+}  // namespace accel

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Sharded training: every ZeRO stage against data parallel training, and resumes on other meshes.
+
+    sharding.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import rank_runs
+
+# Tied head, dropout, an average, generated texts, and a last batch that leaves a rank with less.
+GPT = """
+model: {type: gpt, num_layers: 3, num_heads: 2, hidden_size: 32, dropout: 0.1}
+data:
+  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 74}
+  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 21}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.002}
+scheduler: {type: cosine, warmup: 4 steps}
+train: {until: 12 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 6 steps, batch: 4}
+callbacks: [{type: ema, decay: 0.9}, {type: generate, prompts: ["the"], max_new_tokens: 8}]
+checkpoint: {every: 6 steps}
+"""
+# Without blocks: its parameters are gathered together.
+MLP = """
+model: {type: mlp, hidden_sizes: [24, 5], dropout: 0.3}
+data:
+  train: {type: synthetic/glyphs, length: 83}
+  eval: {type: synthetic/glyphs, length: 9}
+  loader: {workers: 0}
+optimizer: {type: sgd, lr: 0.05, momentum: 0.9}
+train: {until: 12 steps, batch: 16, micro_batch: 4}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 6 steps, batch: 4}
+checkpoint: {every: 6 steps}
+"""
+LAST_ONLY = "accelerator.fsdp.sync_each_batch=false"
+NEARLY = 2e-6  # relative, of two losses
+
+
+def stage_words(stage):
+    words = [f"accelerator.fsdp.stage={stage}"]
+    return words + [LAST_ONLY] if stage > 1 else words
+
+
+def train(scratch, report, recipe, name, *words):
+    code, errors = scratch.call(recipe, f"name={name}", *words)
+    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
+
+
+def last_line_of_diff(scratch, one, other):
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+                            capture_output=True, text=True, check=False)
+    return (output.stdout.splitlines() or [output.stderr])[-1]
+
+
+def check_stages(scratch, report, recipe, what, *words):
+    """Two ranks, one reduction per step: sums of two addends have one order."""
+    train(scratch, report, recipe, f"{what}-0", rank_runs.on(2), *words)
+    for stage in (1, 2, 3):
+        name = f"{what}-{stage}"
+        train(scratch, report, recipe, name, rank_runs.on(2), *stage_words(stage), *words)
+        found = last_line_of_diff(scratch, f"{what}-0", name)
+        report.check(f"{what}: stage {stage} gives the bits of data parallel training",
+                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
+def losses(scratch, name):
+    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines if '"loss_bits"' in line]
+
+
+def apart(one, other):
+    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+
+
+def check_mesh(scratch, report):
+    """Replicas of shards; dropout would differ, since each rank has a random stream."""
+    words = ["model.dropout=0", "~callbacks", rank_runs.on(4), "train.micro_batch=2"]
+    train(scratch, report, "gpt.yaml", "whole", *words)
+    for name, more in (("hybrid", ["accelerator.parallelism.dp_replicate=2"]), ("four", [])):
+        train(scratch, report, "gpt.yaml", name, *words, *more, "accelerator.fsdp.stage=3")
+        far = apart(losses(scratch, "whole"), losses(scratch, name))
+        report.check(f"{name}: losses are {far:.1e} from data parallel training", far <= NEARLY)
+
+
+def check_resume(scratch, report):
+    """A checkpoint of stage 3 on two ranks is continued on the same mesh, and on others."""
+    first = scratch.path / "runs" / "gpt-3"
+    shutil.rmtree(first / "checkpoints" / "checkpoint_12")
+    meshes = [(2, 3), (1, 0), (1, 3), (2, 1), (4, 2)]
+    for ranks, stage in meshes:
+        shutil.copytree(first, scratch.path / "runs" / f"resumed-{ranks}-{stage}")
+    for ranks, stage in meshes:
+        name = f"resumed-{ranks}-{stage}"
+        words = stage_words(stage) if stage else []
+        train(scratch, report, "gpt.yaml", name, rank_runs.on(ranks), *words)
+    found = last_line_of_diff(scratch, "gpt-0", "resumed-2-3")
+    report.check("a resume on the same mesh has the same bits",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+    found = last_line_of_diff(scratch, "gpt-0", "resumed-2-1")
+    report.check("a resume at another stage has the same bits",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = rank_runs.runs.Report()
+    with rank_runs.Scratch(binary) as scratch:
+        (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
+        (scratch.path / "mlp.yaml").write_text(MLP)
+        check_stages(scratch, report, "mlp.yaml", "mlp")
+        check_stages(scratch, report, "mlp.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16",
+                     "optimizer!={type: lion, lr: 0.001}")
+        check_stages(scratch, report, "gpt.yaml", "gpt")
+        check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
+                     "accelerator.mixed_precision=bf16")
+        check_mesh(scratch, report)
+        check_resume(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+#include "train/job/build_fsdp.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/base/text.h"
+#include "core/recipe/name_pattern.h"
+#include "models/layers/module_state.h"
+#include "parallel/fsdp.h"
+
+namespace accel {
+namespace {
+
+std::optional<at::ScalarType> type_of(ReduceDtype dtype) {
+  switch (dtype) {
+    case ReduceDtype::kFp32:
+      return std::nullopt;
+    case ReduceDtype::kBf16:
+      return at::kBFloat16;
+    case ReduceDtype::kFp16:
+      return at::kHalf;
+  }
+  return std::nullopt;
+}
+
+bool is_ignored(const Job& job, const std::string& name) {
+  const std::vector<std::string>& patterns = job.recipe.accelerator.fsdp.ignored;
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return name_matches(pattern, name); });
+}
+
+/// Refuses a pattern without a match.
+void check_ignored(const Job& job) {
+  std::vector<std::string> names;
+  for (const Parameter& item : job.parameters) names.push_back(item.name);
+  Diagnostics problems;
+  for (const std::string& pattern : job.recipe.accelerator.fsdp.ignored) {
+    const bool matches = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name_matches(pattern, name);
+    });
+    if (matches) continue;
+    const UnmatchedPattern unmatched = {pattern, "parameter", names};
+    problems.error(recipe_place(job.resolved, "accelerator.fsdp.ignored"), unmatched.message(),
+                   unmatched.hint());
+  }
+  problems.check();
+}
+
+/// Scalars and tensors of unusual strides have no rows in memory.
+bool has_rows(const at::Tensor& tensor) {
+  return tensor.dim() > 0 && tensor.is_contiguous();
+}
+
+/// The units of the models: their blocks, and one of what no block has.
+FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
+  FsdpContext out{.mesh = job.mesh};
+  for (const auto& [prefix, model] : models) {
+    std::map<std::string, size_t> unit_of;  // by name
+    for (const BlockParameters& block : blocks_of(*model)) {
+      for (const Parameter& item : block.parameters) unit_of[item.name] = out.blocks.size();
+      out.blocks.push_back({prefix + block.parameters.front().name, block.block, {}});
+    }
+    for (const Parameter& item : parameters_of(*model)) {
+      const std::string name = prefix + item.name;
+      const bool whole = is_ignored(job, name) || !has_rows(item.local);
+      const auto unit = unit_of.find(item.name);
+      auto& list = whole                   ? out.replicated
+                   : unit == unit_of.end() ? out.others
+                                           : out.blocks[unit->second].parameters;
+      list.push_back({name, item.local});
+    }
+    add_named(out.buffers, prefix, buffers_of(*model));
+  }
+  std::erase_if(out.blocks, [](const FsdpUnit& unit) { return unit.parameters.empty(); });
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const FsdpSection& fsdp = section.fsdp;
+  check_ignored(job);
+  return make_fsdp(fsdp_context(job, models),
+                   {.stage = static_cast<ShardStage>(fsdp.stage),
+                    .reshard_after_forward = fsdp.reshard_after_forward.value_or(true),
+                    .sync_each_batch = fsdp.sync_each_batch.value_or(true),
+                    .reduce_dtype = type_of(fsdp.reduce_dtype),
+                    .broadcast_buffers = section.ddp.broadcast_buffers,
+                    .bucket_bytes = section.ddp.bucket_cap_mb << 20});
+}
+
+void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
+                  const Span& where) {
+  if (job.recipe.accelerator.fsdp.stage == 0 || optimizer.is_elementwise()) return;
+  throw RecipeError({{where,
+                      text("'fsdp' does not support the optimizer '{}', which needs whole "
+                           "parameters",
+                           type),
+                      "use adamw, adam, sgd, lion, adagrad or rmsprop"}});
+}
+
+}  // namespace accel

@@ -1,0 +1,19 @@
+// Sharding of a job's models by the recipe's `accelerator.fsdp` section.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "train/job/build_strategy.h"
+
+namespace accel {
+
+/// The strategy for the models of one optimizer. Throws RecipeError for a pattern of `ignored`
+/// without a match.
+std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models);
+
+/// Refuses, at `where`, an optimizer of this type that cannot act on rows of parameters.
+void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
+                  const Span& where);
+
+}  // namespace accel
