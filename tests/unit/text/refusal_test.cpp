@@ -308,7 +308,7 @@ TEST(TokenizerRefusalTest, StepsThatMakeATextMuchLonger) {
        {{"type", "Sequence"},
         {"pretokenizers",
          std::vector<json>(40, {{"type", "ByteLevel"}, {"add_prefix_space", true}})}},
-       "'pre_tokenizer.pretokenizers[16]' of the type ByteLevel makes a text longer than 4207104 "
+       "'pre_tokenizer.pretokenizers[19]' of the type ByteLevel makes a text longer than 4207104 "
        "bytes, the limit here"},
       {"/decoder", replacing("a", 1 << 20),
        "'decoder' of the type Replace makes a text longer than 4207104 bytes, the limit here"},
