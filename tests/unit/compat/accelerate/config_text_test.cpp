@@ -97,8 +97,7 @@ TEST(ConfigTextTest, WhatAccelerateDoesNotReadIsRefused) {
             "c.yaml:1:22: error: 'compute_environment: AMAZON_SAGEMAKER' is not supported: "
             "accel-run does not support Amazon SageMaker\n"
             "    compute_environment: AMAZON_SAGEMAKER\n                         ^\n"
-            "  hint: in the container of a SageMaker job, use the config of a local machine: "
-            "accel-run config\n");
+            "  hint: write LOCAL_MACHINE\n");
   EXPECT_EQ(updated("accelerator: {num_processes: 2}\n"),
             "c.yaml:1:1: error: the config has sections of a recipe, not keys of Accelerate\n"
             "    accelerator: {num_processes: 2}\n    ^\n  hint: there is nothing to update\n");
