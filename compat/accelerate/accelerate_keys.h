@@ -38,7 +38,7 @@ constexpr std::string_view kOff = "false no off none 0";
 
 namespace reasons {
 constexpr std::string_view kDevice = "accel-run supports CPUs and NVIDIA GPUs";
-constexpr std::string_view kSplit = "accel-run does not shard models";
+constexpr std::string_view kSplit = "models are sharded by 'accelerator.fsdp' of the recipe";
 constexpr std::string_view kDeepSpeed = "DeepSpeed is a Python library";
 constexpr std::string_view kMegatron = "Megatron-LM is a Python library";
 constexpr std::string_view kTpu = "accel-run does not support TPUs";

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 using Effect = CompatKey::Effect;
 
-constexpr std::string_view kWholeModelHint =
-    "remove the section: every rank holds the whole model, its gradients and the optimizer's state";
+constexpr std::string_view kShardingHint =
+    "remove the section, and set 'accelerator.fsdp.stage' in the recipe";
 
 constexpr CompatKey kConfigKeys[] = {
     {"compute_environment", Effect::kRefused, reasons::kSageMaker, "local_machine",
@@ -46,8 +46,8 @@ constexpr CompatKey kConfigKeys[] = {
     {"dynamo_config", Effect::kPlain},
     {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
     {"fp8_config", Effect::kRefused, reasons::kFp8},
-    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed, "", kWholeModelHint},
-    {"fsdp_config", Effect::kRefused, reasons::kSplit, "", kWholeModelHint},
+    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed, "", kShardingHint},
+    {"fsdp_config", Effect::kRefused, reasons::kSplit, "", kShardingHint},
     {"megatron_lm_config", Effect::kRefused, reasons::kMegatron},
     {"parallelism_config", Effect::kRefused, reasons::kSplit},
     {"tpu_name", Effect::kRefused, reasons::kTpu},

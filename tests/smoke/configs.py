@@ -87,7 +87,7 @@ def check_errors(binary, report):
         expect(report, "a variable that is not supported is refused",
                home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true"),
                (2, "", "environment ACCELERATE_USE_FSDP: error: 'ACCELERATE_USE_FSDP=true' is not supported:"
-                       " accel-run does not shard models\n    ACCELERATE_USE_FSDP=true\n"
+                       " models are sharded by 'accelerator.fsdp' of the recipe\n    ACCELERATE_USE_FSDP=true\n"
                        "                        ^\n  hint: unset it\n"))
         expect(report, "a variable without effect is reported", home.ask("validate", "job.yaml", ACCELERATE_LOG_LEVEL="info"),
                (0, "job.yaml: valid\n", "warning: environment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info'"
@@ -130,7 +130,7 @@ def check_launch(binary, report):
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
         expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_fsdp", "job.yaml"),
-               (2, "", "argument 2: error: '--use_fsdp' is not supported: accel-run does not shard models\n"
+               (2, "", "argument 2: error: '--use_fsdp' is not supported: models are sharded by 'accelerator.fsdp' of the recipe\n"
                        "    --use_fsdp\n    ^\n  hint: remove it: training is data parallel\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(

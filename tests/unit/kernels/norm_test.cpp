@@ -67,7 +67,9 @@ TEST_F(NormTest, SquaresAreOfEveryTensor) {
     EXPECT_DOUBLE_EQ(found[0].item<double>(), 75000);
     EXPECT_EQ(found[1].item<double>(), 0);
     EXPECT_DOUBLE_EQ(found[2].item<double>(), 25);
-    if (!fused) EXPECT_DOUBLE_EQ(found[3].item<double>(), 16);
+    if (!fused) {
+      EXPECT_DOUBLE_EQ(found[3].item<double>(), 16);
+    }
   }
 }
 

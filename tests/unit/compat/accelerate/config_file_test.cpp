@@ -148,8 +148,9 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
       {"tpu_name: v", "accel-run does not support TPUs"},
       {"dynamo_backend: INDUCTOR", "libtorch has no torch.compile"},
       {"fp8_config: {backend: TE}", "this build has no fp8"},
-      {"fsdp_config: {fsdp_version: 2}", "accel-run does not shard models"},
-      {"parallelism_config: {tp_size: 2}", "accel-run does not shard models"},
+      {"fsdp_config: {fsdp_version: 2}", "models are sharded by 'accelerator.fsdp' of the recipe"},
+      {"parallelism_config: {tp_size: 2}",
+       "models are sharded by 'accelerator.fsdp' of the recipe"},
       {"deepspeed_config: {zero_stage: 2}", "DeepSpeed is a Python library"},
       {"megatron_lm_config: {tp_degree: 2}", "Megatron-LM is a Python library"},
       {"ec2_instance_type: ml", "accel-run does not support Amazon SageMaker"},
@@ -179,13 +180,13 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
 TEST_F(ConfigFileTest, HintsOfShardedModelsAndSageMaker) {
   EXPECT_EQ(
       layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"),
-      "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not shard "
-      "models\n    distributed_type: FSDP\n                      ^\n"
+      "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: models are sharded by "
+      "'accelerator.fsdp' of the recipe\n    distributed_type: FSDP\n                      ^\n"
       "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
-      "c.yaml:2:1: error: 'fsdp_config' is not supported: accel-run does not shard models\n"
+      "c.yaml:2:1: error: 'fsdp_config' is not supported: models are sharded by 'accelerator.fsdp' "
+      "of the recipe\n"
       "    fsdp_config: {fsdp_version: 2}\n    ^\n"
-      "  hint: remove the section: every rank holds the whole model, its gradients and the "
-      "optimizer's state\n");
+      "  hint: remove the section, and set 'accelerator.fsdp.stage' in the recipe\n");
   EXPECT_EQ(
       layer("base_job_name: a\ncompute_environment: AMAZON_SAGEMAKER\ndistributed_type: "
             "DATA_PARALLEL\nprofile: default\n"),
@@ -216,7 +217,7 @@ TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
           caret + "  hint: write 'use_cpu: true' for the same number of ranks on the CPU\n");
   const std::map<std::string, std::string> refused = {
       {"DEEPSPEED", "DeepSpeed is a Python library"},
-      {"FSDP", "accel-run does not shard models"},
+      {"FSDP", "models are sharded by 'accelerator.fsdp' of the recipe"},
       {"MEGATRON_LM", "Megatron-LM is a Python library"},
       {"XLA", "accel-run does not support TPUs"},
   };

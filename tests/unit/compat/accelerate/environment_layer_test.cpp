@@ -57,10 +57,10 @@ TEST(EnvironmentLayerTest, APlaceNamesTheVariable) {
 
 TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
   const std::map<std::string, std::string> refused = {
-      {"USE_FSDP", "accel-run does not shard models"},
+      {"USE_FSDP", "models are sharded by 'accelerator.fsdp' of the recipe"},
       {"USE_DEEPSPEED", "DeepSpeed is a Python library"},
       {"USE_MEGATRON_LM", "Megatron-LM is a Python library"},
-      {"USE_PARALLELISM_CONFIG", "accel-run does not shard models"},
+      {"USE_PARALLELISM_CONFIG", "models are sharded by 'accelerator.fsdp' of the recipe"},
       {"USE_SAGEMAKER", "accel-run does not support Amazon SageMaker"},
       {"IN_TPU_POD", "accel-run does not support TPUs"},
       {"DOWNCAST_BF16", "accel-run does not support TPUs"},

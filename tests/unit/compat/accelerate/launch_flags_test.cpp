@@ -111,9 +111,9 @@ TEST(LaunchFlagsTest, TheConfigIsNamed) {
 
 TEST(LaunchFlagsTest, WhatIsNotSupportedIsRefusedWithTheReason) {
   EXPECT_EQ(read({"--use-fsdp", "--dynamo_backend", "inductor", "-m", "r.yaml"}),
-            "argument 2: error: '--use-fsdp' is not supported: accel-run does not shard "
-            "models\n    --use-fsdp\n    ^\n"
-            "  hint: remove it: training is data parallel\n"
+            "argument 2: error: '--use-fsdp' is not supported: models are "
+            "sharded by 'accelerator.fsdp' of the recipe\n    --use-fsdp\n    ^\n"
+            "  hint: remove it, and append accelerator.fsdp.stage=3\n"
             "argument 3: error: '--dynamo_backend inductor' is not supported: libtorch has no "
             "torch.compile\n    --dynamo_backend inductor\n                     ^\n"
             "argument 5: error: '-m' is not supported: a recipe is a file, not a Python module\n"
