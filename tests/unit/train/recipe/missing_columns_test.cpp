@@ -50,7 +50,7 @@ TEST_F(MissingColumnsTest, EachIsReportedAtItsPlace) {
   EXPECT_NE(all.find("r.yaml:7:15: error: 'target' names the column 'z', which 't.csv' lacks\n"
                      "          target: z\n"
                      "                  ^\n"
-                     "  hint: did you mean 'y'?\n"),
+                     "  hint: it has the columns 'age', 'plan', 'day', 'y'\n"),
             std::string::npos)
       << all;
   for (const char* line :
