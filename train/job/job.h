@@ -42,6 +42,7 @@ struct World {
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
   bool has_checkpoint = false;            ///< this process resumes from one or fails
   std::vector<std::string> allowed = {};  ///< recipe keys whose files may differ between ranks
+  bool is_fake = false;                   ///< the other ranks do not exist, for an estimate
 };
 
 /// An optimizer with its parameters and their strategy.
