@@ -209,7 +209,8 @@ void ShardUnit::add_sums(const Part& part) {
   int64_t next = 0;
   for (const Item& item : part.items) {
     if (item.grad_offset < 0) continue;
-    const bool present = flags.const_data_ptr<float>()[next++] > 0;
+    // Not by data pointer, which fake tensors do not have.
+    const bool present = flags.select(0, next++).item<float>() != 0;
     if (!present) continue;
     const at::Tensor& share = shares_[item.share].local;
     const at::Tensor sum = part.reduced.narrow(0, item.grad_offset, share.numel())

@@ -15,6 +15,7 @@
 #include "train/job/build_job.h"
 #include "train/job/build_strategy.h"
 #include "train/loop/run_state.h"
+#include "train/loop/shards.h"
 #include "train/step/train_step.h"
 
 namespace accel {
@@ -223,7 +224,11 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - micro_batches)) *
                static_cast<double>(world);
   plan_memory(*job, *meter, plan);
-  plan.checkpoint_bytes = checkpoint_bytes(capture(*job, {}, {}));
+  const TrainState state = capture(*job, {}, {});
+  const int64_t other_shares = bytes_of_other_shares(*job, state);
+  plan.checkpoint_bytes = checkpoint_bytes(state) + other_shares;
+  // Rank 0 gathers the whole state for a checkpoint, and copies that.
+  if (plan.memory.copy > 0 && other_shares > 0) plan.memory.copy = 2 * plan.checkpoint_bytes;
   const KeepSection& keep = job->recipe.checkpoint.keep;
   plan.checkpoints_kept = keep.last + keep.best + 1;
   plan.dataset_bytes = data.train_samples * sample_bytes(data.shape);
