@@ -15,6 +15,7 @@
 #include "core/recipe/scalar.h"
 #include "core/recipe/units.h"
 #include "runner/report/html.h"
+#include "train/loop/run_state.h"
 #include "train/recipe/missing_inputs.h"
 
 namespace accel {
@@ -109,7 +110,8 @@ std::string hyper_text(const HyperValue& value) {
   return std::visit(Show(), value);
 }
 
-/// Options of parameter groups, and texts of all sections but trackers, whose ids are random.
+/// Options of parameter groups, and texts of all sections but trackers, whose ids are random, and
+/// the record, which has times.
 Texts texts_of(const TrainState& state) {
   Texts out;
   for (size_t i = 0; i < state.optimizer.groups.size(); ++i) {
@@ -123,7 +125,8 @@ Texts texts_of(const TrainState& state) {
   };
   add("scheduler", state.schedule);
   for (const auto& [section, dict] : state.sections) {
-    if (!section.starts_with("trackers/")) add(section, dict);
+    if (section.starts_with("trackers/") || section == kRecordSection) continue;
+    add(section, dict);
   }
   return out;
 }

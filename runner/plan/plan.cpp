@@ -130,7 +130,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   World ranks;
   if (world > 1) {
     ranks.mesh = build_mesh(recipe.accelerator, std::make_shared<FakeGroup>(world));
-    ranks.is_fake = true;
+    ranks.inputs_are_same = true;
   }
   return build_job(std::move(recipe), resolved, registry, ranks, texts_of);
 }

@@ -75,8 +75,8 @@ def check_errors(binary, report):
         (home.path / "c.yaml").write_text("distributed_type: FSDP\nuse_cpu: 3\nnum_machines: 0\n")
         expect(report, "all that is wrong with a config is reported at once",
                home.ask("validate", "job.yaml", "modle=3", "--config", "c.yaml"),
-               (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: accel-run does not shard"
-                       " models\n    distributed_type: FSDP\n                      ^\n"
+               (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: models are sharded by"
+                       " 'accelerator.fsdp' of the recipe\n    distributed_type: FSDP\n                      ^\n"
                        "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
                        "c.yaml:2:10: error: 'use_cpu: 3' is neither true nor false\n    use_cpu: 3\n"
                        "             ^\n"
@@ -130,8 +130,9 @@ def check_launch(binary, report):
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
         expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_fsdp", "job.yaml"),
-               (2, "", "argument 2: error: '--use_fsdp' is not supported: models are sharded by 'accelerator.fsdp' of the recipe\n"
-                       "    --use_fsdp\n    ^\n  hint: remove it: training is data parallel\n"))
+               (2, "", "argument 2: error: '--use_fsdp' is not supported: models are sharded by"
+                       " 'accelerator.fsdp' of the recipe\n"
+                       "    --use_fsdp\n    ^\n  hint: remove it, and append accelerator.fsdp.stage=3\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")

@@ -153,7 +153,7 @@ def check_lock(binary, report):
         first = scratch.start("job.yaml", "train.until=100000 steps", "checkpoint.every=never")
         while not (scratch.run / "metrics.jsonl").exists():
             time.sleep(0.02)
-        expect(report, "a second job in the same folder", scratch.call("job.yaml"), 2, str(first.pid))
+        expect(report, "a second job in the same folder", scratch.call("job.yaml"), 11, str(first.pid))
         first.send_signal(signal.SIGTERM)
         first.communicate()
 

@@ -80,6 +80,13 @@ def apart(one, other):
     return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
 
 
+def check_refused(scratch, report):
+    code, errors = scratch.call("mlp.yaml", rank_runs.on(2), "accelerator.fsdp.stage=1", "optimizer!={type: muon}")
+    report.check("an optimizer that needs whole parameters is refused", code == 2 and
+                 "'fsdp' does not support the optimizer 'muon', which needs whole parameters" in errors, errors)
+    report.check("and nothing is written", not (scratch.path / "runs").exists())
+
+
 def check_mesh(scratch, report):
     """Replicas of shards; dropout would differ, since each rank has a random stream."""
     words = ["model.dropout=0", "~callbacks", rank_runs.on(4), "train.micro_batch=2"]
@@ -115,6 +122,7 @@ def main():
     with rank_runs.Scratch(binary) as scratch:
         (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
         (scratch.path / "mlp.yaml").write_text(MLP)
+        check_refused(scratch, report)
         check_stages(scratch, report, "mlp.yaml", "mlp")
         check_stages(scratch, report, "mlp.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16",
                      "optimizer!={type: lion, lr: 0.001}")

@@ -1,6 +1,8 @@
 #include "train/job/build_fsdp.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <vector>
@@ -90,6 +92,18 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models) 
                     .reduce_dtype = type_of(fsdp.reduce_dtype),
                     .broadcast_buffers = section.ddp.broadcast_buffers,
                     .bucket_bytes = section.ddp.bucket_cap_mb << 20});
+}
+
+std::string sharding_summary(const Job& job) {
+  int64_t own = 0;
+  for (const Parameter& item : job.parameters) own += static_cast<int64_t>(item.local.nbytes());
+  const int64_t replicas = job.mesh.replicate->world();
+  std::array<char, 32> size;
+  std::snprintf(size.data(), size.size(), "%.1f MiB", static_cast<double>(own) / (1 << 20));
+  return "FSDP stage " + std::to_string(job.recipe.accelerator.fsdp.stage) + ", " +
+         (replicas > 1 ? "dp_replicate " + std::to_string(replicas) + " x " : std::string()) +
+         "dp_shard " + std::to_string(job.mesh.shard->world()) + ": rows of " + size.data() +
+         " of parameters per rank";
 }
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,

@@ -228,7 +228,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
     const Activity shown("building the model");
     build_models(*job, registry);
   };
-  if (world.is_fake) {
+  if (world.inputs_are_same) {
     read();
   } else {
     read_same_inputs(*job, world.allowed, read);

@@ -155,11 +155,6 @@ StrategyContext context_of(const Job& job, const NamedModels& models) {
 
 }  // namespace
 
-void add_named(std::vector<Parameter>& out, const std::string& prefix,
-               const std::vector<Parameter>& tensors) {
-  for (const Parameter& item : tensors) out.push_back({prefix + item.name, item.local});
-}
-
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
   return make_mesh(std::move(world), mesh_sizes(section, ranks));

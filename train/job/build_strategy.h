@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "train/job/job.h"
+#include "train/job/named_models.h"
 
 namespace accel {
 
@@ -31,13 +29,6 @@ void seed_rank(const Job& job, int64_t step);
 
 /// Sets up sync batch norm. Throws RecipeError for models that do not fit the recipe's strategy.
 void prepare_sharing(const Job& job);
-
-/// Appends the tensors with `prefix` before their names.
-void add_named(std::vector<Parameter>& out, const std::string& prefix,
-               const std::vector<Parameter>& tensors);
-
-/// Models with the prefixes of their parameters' names.
-using NamedModels = std::vector<std::pair<std::string, Model*>>;
 
 /// The strategy for the models of optimizer `index`.
 std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index);

@@ -42,7 +42,8 @@ struct World {
   std::shared_ptr<RankWatch> watch = std::make_shared<RankWatch>();
   bool has_checkpoint = false;            ///< this process resumes from one or fails
   std::vector<std::string> allowed = {};  ///< recipe keys whose files may differ between ranks
-  bool is_fake = false;                   ///< the other ranks do not exist, for an estimate
+  /// The ranks do not exist, for an estimate, or share one process: their inputs are not compared.
+  bool inputs_are_same = false;
 };
 
 /// An optimizer with its parameters and their strategy.

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
+#include "train/job/build_fsdp.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
 
@@ -73,17 +74,6 @@ std::string saves_text(const Job& job) {
   return text;
 }
 
-/// "FSDP stage 3, dp_shard 2: 1.2 MiB of parameters per rank".
-std::string sharding_text(const Job& job) {
-  int64_t own = 0;
-  for (const Parameter& item : job.parameters) own += static_cast<int64_t>(item.local.nbytes());
-  const int64_t replicas = job.mesh.replicate->world();
-  return "FSDP stage " + std::to_string(job.recipe.accelerator.fsdp.stage) + ", " +
-         (replicas > 1 ? "dp_replicate " + std::to_string(replicas) + " x " : std::string()) +
-         "dp_shard " + std::to_string(job.mesh.shard->world()) + ": rows of " +
-         format("%.1f MiB", static_cast<double>(own) / (1 << 20)) + " of parameters per rank";
-}
-
 const char* precision_text(MixedPrecision precision) {
   return precision == MixedPrecision::kNo     ? "fp32"
          : precision == MixedPrecision::kBf16 ? "bf16 autocast"
@@ -126,7 +116,7 @@ ConfigValues job_summary(const Job& job) {
       {"steps", steps_text(job)},
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
-  if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_text(job));
+  if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   return rows;
 }
 

@@ -20,8 +20,6 @@ namespace accel {
 namespace {
 
 constexpr auto kTrackerSection = "trackers/";
-// Texts: two equal runs have different records, since events have times.
-constexpr auto kRecordSection = "record";
 
 const StateDict& section_of(const TrainState& state, const std::string& name) {
   const auto found = state.sections.find(name);

@@ -40,6 +40,9 @@ struct RunState {
 
 /// The checkpoint section of the loop's state.
 constexpr auto kRunSection = "run";
+/// The section of the record's length and checksum, which differ between equal runs: events have
+/// times.
+constexpr auto kRecordSection = "record";
 /// The section of the data schema, and the key of its shape_text().
 constexpr auto kDataSection = "data";
 constexpr auto kDataShape = "shape";

@@ -244,6 +244,18 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
              "digits. reference: PyTorch's operators only.");
 }
 
+/// Sizes of the mesh, and what is sharded over it.
+Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
+  return std::move(schema)
+      .field("parallelism", &AcceleratorSection::parallelism,
+             "Sizes of the mesh of ranks; their product is the number of ranks.")
+      .hint_for({"parallelism_config"}, "{dp_shard: auto}")
+      .field("fsdp", &AcceleratorSection::fsdp,
+             "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
+             "parameters, gradients and optimizer state.")
+      .hint_for({"fsdp_config"}, "{stage: 3}");
+}
+
 }  // namespace
 
 Schema<DdpSection> DdpSection::schema() {
@@ -372,13 +384,6 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
           .field("ddp", &AcceleratorSection::ddp, "Distributed data parallel training.")
           .field("local_sgd", &AcceleratorSection::local_sgd,
                  "Local SGD: ranks update independently and average weights periodically.")
-          .field("parallelism", &AcceleratorSection::parallelism,
-                 "Sizes of the mesh of ranks; their product is the number of ranks.")
-          .hint_for({"parallelism_config"}, "{dp_shard: auto}")
-          .field("fsdp", &AcceleratorSection::fsdp,
-                 "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
-                 "parameters, gradients and optimizer state.")
-          .hint_for({"fsdp_config"}, "{stage: 3}")
           .field("sync_batch_norm", &AcceleratorSection::sync_batch_norm,
                  "Compute batch norm statistics over all ranks' samples.")
           .hint_for({"sync_batchnorm", "sync_bn"})
@@ -386,7 +391,7 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
                  "collectives: verify before each collective that all ranks call the same one; "
                  "slower.")
           .on_resume(Change::kFree);
-  return with_computing(std::move(sharing)).check(&check_accelerator);
+  return with_computing(with_mesh(std::move(sharing))).check(&check_accelerator);
 }
 
 DeviceChoice AcceleratorSection::wanted_device() const {

@@ -50,7 +50,8 @@ TEST(StepErrorsTest, ErrorsOfLibraries) {
             "step 3: a number is beyond the range of its tensor: value cannot be converted to type "
             "float without overflow");
   EXPECT_EQ(range.code, ExitCode::kDiverged);
-  const Thrown torch = step_error(c10::Error(c10::SourceLocation{"run", "shape.cpp", 1}, "a shape"));
+  const Thrown torch =
+      step_error(c10::Error(c10::SourceLocation{"run", "shape.cpp", 1}, "a shape"));
   EXPECT_EQ(torch.what, "step 3: libtorch refuses an operation: a shape");
   EXPECT_EQ(torch.code, ExitCode::kOther);
 }
