@@ -34,10 +34,6 @@ from trackers import fields
 
 # What is not compared until it is corrected, with the fault that it waits for.
 KNOWN = {
-    "log sums": "means of the log interval in which a run is resumed",
-    "one more": "a checkpoint too many after a kill between publication and rotation",
-    "first life": "tracker files of a life that was killed before its first checkpoint",
-    "lock": "the lock of a life that was just killed",
     "batch norm": "libtorch's own message for a micro-batch with one value per channel",
 }
 LIMIT = 120  # seconds for one life
