@@ -385,6 +385,9 @@ void start_run(Job& job, const RunRequest& request, OpenRun& run) {
         text("the checkpoints of '{}' were deleted after this process started", request.run_dir),
         "start it again if that was intended");
   }
+  if (run.saved) {
+    for (const OptimizerBinding& binding : job.optimizers) binding.strategy->refresh_weights();
+  }
   log_rank_change(job, run);
   run.saved.reset();
   run.read_seconds =

@@ -226,7 +226,6 @@ RunState restore(Job& job, const TrainState& whole) {
   TrainState state = whole;  // shares the tensors
   take_shares(job, state);
   copy_weights(job.parameters, job.buffers, state.model);
-  for (const OptimizerBinding& binding : job.optimizers) binding.strategy->refresh_weights();
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);
   if (state.scaler) job.precision->load(*state.scaler);

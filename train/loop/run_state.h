@@ -70,7 +70,8 @@ std::map<std::string, std::string> plugin_provenance(const std::vector<PluginIde
 /// step.
 TrainState capture(const Job& job, const RunState& run, const TrackerIds& trackers);
 
-/// Restores everything, the random generator last. Throws CheckpointError when a section is
+/// Restores everything, the random generator last, without communication: call refresh_weights() of
+/// the strategies when all ranks have. Throws CheckpointError when a section is
 /// missing, unknown or does not fit; the job is then unusable.
 RunState restore(Job& job, const TrainState& whole);
 
