@@ -101,14 +101,14 @@ std::string CheckpointStore::save(const TrainState& state) {
   };
   try {
     if (folder_exists_) require_run_folder(step);
-    files_.make_dirs(staging_);
-    files_.make_dirs(checkpoints_);
+    make_folder(staging_);
+    make_folder(checkpoints_);
     files_.sync_dir(run_dir_);
     recover();
     if (files_.free_space(staging_) < checkpoint_bytes(state)) {
       throw_failed("the disk is too full");
     }
-    files_.make_dirs(staged);
+    make_folder(staged);
     write_checkpoint(files_, staged, state);
     publish(staged, step);
   } catch (const FileError& error) {
@@ -120,6 +120,10 @@ std::string CheckpointStore::save(const TrainState& state) {
   }
   remove_quietly(files_, staging_ + "/" + std::string(kOld) + std::to_string(step));
   return published(step);
+}
+
+void CheckpointStore::make_folder(const std::string& path) {
+  files_.make_dirs(path, folder_exists_ ? run_dir_ : "");
 }
 
 void CheckpointStore::require_run_folder(int64_t step) const {
@@ -199,7 +203,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& repor
 
 void CheckpointStore::discard(const std::string& path, int64_t step) {
   const std::string trash = staging_ + "/" + std::string(kTrash) + std::to_string(step);
-  files_.make_dirs(staging_);
+  make_folder(staging_);
   files_.remove_tree(trash);
   files_.rename(path, trash);
   // Before the first deletion: a crash must not leave an incomplete checkpoint under its old name.

@@ -74,6 +74,8 @@ class CheckpointStore {
   void retain(const KeepPolicy& policy, int64_t newest = std::numeric_limits<int64_t>::max());
 
  private:
+  /// A folder of the run; not the run folder itself once it exists.
+  void make_folder(const std::string& path);
   void require_run_folder(int64_t step) const;
   std::string published(int64_t step) const;
   void publish(const std::string& staged, int64_t step);

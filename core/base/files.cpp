@@ -142,10 +142,19 @@ SharedBytes DiskFiles::read(const std::string& path) {
           std::shared_ptr<const void>(memory, [size](void* mapped) { ::munmap(mapped, size); })};
 }
 
-void DiskFiles::make_dirs(const std::string& path) {
+void DiskFiles::make_dirs(const std::string& path, const std::string& within) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw FileError("make the folder", path, error.value());
+  if (within.empty()) {
+    std::filesystem::create_directories(path, error);
+    if (error) throw FileError("make the folder", path, error.value());
+    return;
+  }
+  std::filesystem::path folder = within;
+  for (const auto& name : std::filesystem::path(path).lexically_relative(folder)) {
+    folder /= name;
+    std::filesystem::create_directory(folder, error);
+    if (error) throw FileError("make the folder", path, error.value());
+  }
 }
 
 void DiskFiles::sync_dir(const std::string& path) {

@@ -53,8 +53,10 @@ class Files {
   /// Maps the file. Follows symbolic links: check list() first where they are not allowed. Read
   /// the bytes once inside survives_bus_error() before use.
   virtual SharedBytes read(const std::string& path) = 0;
-  /// Creates the folder and its parents; an existing one is kept.
-  virtual void make_dirs(const std::string& path) = 0;
+  /// Creates the folder and its parents; an existing one is kept. `within`: a parent that must
+  /// exist; "": none.
+  virtual void make_dirs(const std::string& path, const std::string& within) = 0;
+  void make_dirs(const std::string& path) { make_dirs(path, ""); }
   /// fsync of a folder: created, renamed and removed names survive a crash of the machine.
   virtual void sync_dir(const std::string& path) = 0;
   /// Atomic. Fails when `to` is a file or a folder with something in it.
@@ -73,7 +75,8 @@ class DiskFiles final : public Files {
   bool threads() const override { return true; }
   std::unique_ptr<OutputFile> create(const std::string& path) override;
   SharedBytes read(const std::string& path) override;
-  void make_dirs(const std::string& path) override;
+  using Files::make_dirs;
+  void make_dirs(const std::string& path, const std::string& within) override;
   void sync_dir(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void remove_tree(const std::string& path) override;

@@ -120,9 +120,7 @@ def check_removed_folder(binary, report):
             report.check(f"{ranks}: a removed folder ends the run", code == 7 and
                          f"error: {name}the run folder '{scratch.run.resolve()}' was removed during the run\n" in errors,
                          f"{code} {errors}")
-            # Ranks go on while their launcher is stopped, and may be making a folder just then.
-            left = scratch.run / "checkpoints" if ranks == RANKS else scratch.run
-            report.check(f"{ranks}: and is not made again", not left.exists())
+            report.check(f"{ranks}: and is not made again", not scratch.run.exists())
     with runs.Scratch(binary) as scratch:
         process = started(scratch)
         moved = scratch.path.resolve() / "runs" / "moved"

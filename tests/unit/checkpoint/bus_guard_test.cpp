@@ -57,7 +57,9 @@ class ShrinkingFiles final : public Files {
   std::unique_ptr<OutputFile> create(const std::string& path) override {
     return disk_.create(path);
   }
-  void make_dirs(const std::string& path) override { disk_.make_dirs(path); }
+  void make_dirs(const std::string& path, const std::string& within) override {
+    disk_.make_dirs(path, within);
+  }
   void sync_dir(const std::string& path) override { disk_.sync_dir(path); }
   void rename(const std::string& from, const std::string& to) override { disk_.rename(from, to); }
   void remove_tree(const std::string& path) override { disk_.remove_tree(path); }

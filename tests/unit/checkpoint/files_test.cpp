@@ -122,6 +122,15 @@ TEST_P(FilesTest, MakingAFolderTwiceIsFine) {
   EXPECT_GT(files().free_space(path("a")), 0);
 }
 
+TEST_P(FilesTest, AParentThatMustExistIsNotMade) {
+  files().make_dirs(path("run"));
+  files().make_dirs(path("run/a/b"), path("run"));
+  put("run/a/b/x", "1");
+  EXPECT_EQ(complaint([&] { files().make_dirs(path("gone/a"), path("gone")); }),
+            "cannot make the folder 'gone/a': No such file or directory");
+  EXPECT_EQ(files().list(folder_).size(), 1U);
+}
+
 TEST_P(FilesTest, AStoreWorksOnThem) {
   CheckpointStore store(files(), folder_);
   store.save(small_state(1));

@@ -106,8 +106,11 @@ class MemoryFiles final : public Files {
     return {as_bytes(*copy), copy};
   }
 
-  void make_dirs(const std::string& path) override {
+  using Files::make_dirs;
+  void make_dirs(const std::string& path, const std::string& within) override {
     call("make the folder", path);
+    const std::string parent = within.substr(0, within.find_last_not_of('/') + 1);
+    if (!parent.empty() && !exists(parent)) throw FileError("make the folder", path, ENOENT);
     for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
       const std::string folder = path.substr(0, at);
       if (!exists(folder)) add(folder, "make the folder", true);
