@@ -102,6 +102,14 @@ void check_step_error(const Job& job, int64_t step, const std::exception& error)
     throw DivergedError(text("step {}: a number is beyond the range of its tensor: {}", step, line),
                         "lower 'optimizer.lr' and the other numbers of 'optimizer' and 'train'");
   }
+  if (line.find("Expected more than 1 value per channel") != line.npos) {
+    throw LocatedError(ExitCode::kData,
+                       {recipe_place(job.resolved, "train.micro_batch"),
+                        text("step {}: batch norm needs several values per channel, but a "
+                             "micro-batch has one: {}",
+                             step, line),
+                        "raise 'train.micro_batch', or set 'data.loader.drop_last'"});
+  }
   if (!dynamic_cast<const c10::Error*>(&error)) return;
   throw Error(ExitCode::kOther, text("step {}: libtorch refuses an operation: {}", step, line),
               "check that the model, the task and the data fit one another");

@@ -19,7 +19,8 @@ void check_size_failure(const std::exception& error, const std::string& what, co
                         const std::string& name);
 
 /// Throws the error for an exception of step `step`: LocatedError (memory) for a failed allocation,
-/// DivergedError for a number beyond the range of a tensor, Error for other errors of libtorch.
+/// DivergedError for a number beyond the range of a tensor, LocatedError (data) for batch norm over
+/// one value per channel, Error for other errors of libtorch.
 /// Returns for exceptions of the program itself.
 void check_step_error(const Job& job, int64_t step, const std::exception& error);
 

@@ -50,6 +50,14 @@ TEST(StepErrorsTest, ErrorsOfLibraries) {
             "step 3: a number is beyond the range of its tensor: value cannot be converted to type "
             "float without overflow");
   EXPECT_EQ(range.code, ExitCode::kDiverged);
+  const Thrown norm = step_error(std::invalid_argument(
+      "Expected more than 1 value per channel when training, got input size [1, 8]"));
+  EXPECT_EQ(norm.what,
+            "step 3: batch norm needs several values per channel, but a micro-batch has one: "
+            "Expected more than 1 value per channel when training, got input size [1, 8]");
+  EXPECT_EQ(norm.hint, "raise 'train.micro_batch', or set 'data.loader.drop_last'");
+  EXPECT_EQ(norm.code, ExitCode::kData);
+  EXPECT_EQ(norm.where.line, 2);
   const Thrown torch =
       step_error(c10::Error(c10::SourceLocation{"run", "shape.cpp", 1}, "a shape"));
   EXPECT_EQ(torch.what, "step 3: libtorch refuses an operation: a shape");
