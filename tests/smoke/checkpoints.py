@@ -56,7 +56,7 @@ def check_differences(scratch, report):
 
 
 def check_rank_differences(scratch, report):
-    """Folders without a manifest, so that a file of another step may stand in one."""
+    """Folders without a manifest, so that files may be of another step."""
     scratch.call("job.yaml", "name=ranks", "accelerator.num_processes=2", "train.micro_batch=8", "train.until=3 steps")
     steps = [scratch.path / f"runs/ranks/checkpoints/checkpoint_{step}" for step in (2, 3)]
     for name in ("same", "stale"):

@@ -3,11 +3,10 @@
 
     kills.py ACCEL_RUN [KILLS [SHAPE...]]
 
-SIGKILL at random moments, two in five of them inside a save or rotation (of other shapes than the first
-one in five, as their saves are shorter): every checkpoint that is
-there afterwards is whole and of one step, none is lost, and the run in the end is the run it would
-have been, to the last bit. The kills are shared among the shapes; without a name there is one, `mlp`,
-and `all` stands for all of them.
+SIGKILL at random moments, two in five of them inside a save or rotation (one in five for other shapes
+than the first, whose saves are shorter): every checkpoint that is there afterwards is whole and of one
+step, none is lost, and the run in the end is the run it would have been, to the last bit. The kills are
+shared among the shapes; without a name there is one, `mlp`, and `all` selects all of them.
 """
 
 import collections
@@ -28,7 +27,7 @@ DATA = "train: {type: synthetic/glyphs, length: 64}\n  eval: {type: synthetic/gl
 ADDITION = "train: {type: synthetic/addition, length: 64}\n  eval: {type: synthetic/addition, length: 16}"
 SMALL = DATA.replace("64}", "64, size: 16}").replace("32}", "32, size: 16}")
 BEST = "{last: 2, best: 1, metric: eval/accuracy}"
-SHAPES = {  # (text of the job, what stands in its place)
+SHAPES = {  # (text of the job, its replacement)
     "mlp": [],
     "sync": [("every: 1 steps, keep", "every: 1 steps, async: false, keep")],
     "best": [("{last: 2}", BEST), ("every: 8 steps", "every: 2 steps")],
@@ -48,7 +47,6 @@ SHAPES = {  # (text of the job, what stands in its place)
     "two_ranks": [("accelerator: {", "accelerator: {num_processes: 2, local_sgd: {every: 4 steps}, "),
                   ("batch: 16", "batch: 16, micro_batch: 4")],
 }
-HELD = 11  # the exit code of a run folder in use: the ranks of a killed launcher may live some milliseconds longer
 KEPT = 2  # as runs.JOB says
 # The contents of staging/ show the phase in which a process died.
 PHASES = {"new": "writing a save", "old": "replacing a save", "trash": "rotating one out"}
@@ -107,8 +105,6 @@ class Lives:
         _, errors = process.communicate()
         if process.returncode == 0:
             return False
-        if process.returncode == HELD:
-            return True
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"a life ended by {process.returncode}: {errors}")
         self.killed += 1

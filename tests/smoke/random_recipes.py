@@ -32,13 +32,9 @@ import runs
 from ranks_deaths import children_of
 from trackers import fields
 
-# What is not compared until it is corrected, with the fault that it waits for.
-KNOWN = {
-    "batch norm": "libtorch's own message for a micro-batch with one value per channel",
-}
-LIMIT = 120  # seconds for one life
+LIMIT = 120  # seconds for one process
 ONE_RANK = "one rank"  # is killed, in place of a signal to the launcher
-IN_USE, RANK_FAILED, STOPPED = 11, 5, 75  # exit codes
+RANK_FAILED, STOPPED = 5, 75  # exit codes
 HOUSE = re.compile(r"^(?:\S.*?:\d+:\d+: )?error: \S.*[^.\n]$", re.MULTILINE)
 TIMED = re.compile(r"per_second|^time/|^system/|memory_mib|seconds")  # values that no two runs share
 
@@ -48,7 +44,7 @@ class Finding(Exception):
 
 
 class Job:
-    """One recipe in a folder of its own."""
+    """One recipe in a separate folder."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder, self.run = binary, folder, folder / "runs/job"
@@ -157,9 +153,9 @@ def first_difference(first, second):
     return next((f"{a}\n          {b}" for a, b in pairs if a != b), f"{len(first)} and {len(second)} lines")
 
 
-def compare(binary, straight, other, lives):
-    """Raises a Finding at the first difference. `lives`: those of `other`, None for a single one."""
-    resumed, stopped = (lives.resumed, lives.ends[STOPPED]) if lives else ([], 0)
+def compare(binary, straight, other, killed_run):
+    """Raises a Finding at the first difference. `killed_run`: that of `other`, None where nothing was killed."""
+    stopped = killed_run.ends[STOPPED] if killed_run else 0
     if straight.exact != other.exact:
         raise Finding(f"lines of metrics.jsonl: {first_difference(straight.exact, other.exact)}")
     if straight.newest.name != other.newest.name:
@@ -174,54 +170,44 @@ def compare(binary, straight, other, lives):
             raise Finding(f"{name} differs")
     missing, more = set(straight.names) - set(other.names), set(other.names) - set(straight.names)
     # A stop saves as well, and what it saves takes the place of an older one.
-    if not stopped and (missing or more and "one more" not in KNOWN):
+    if not stopped and (missing or more):
         raise Finding(f"checkpoints: {straight.names} and {other.names}")
     for tracker, curves in straight.curves.items():
-        compare_curves(tracker, curves, other.curves.get(tracker, {}), resumed)
+        compare_curves(tracker, curves, other.curves.get(tracker, {}))
 
 
-def compare_curves(tracker, wanted, found, resumed):
-    logged = sorted({step for step, name in wanted if name == "train/loss"})
-    vague = set()
-    if "log sums" in KNOWN:
-        vague = {next((step for step in logged if step > at), None) for at in resumed if at not in logged}
+def compare_curves(tracker, wanted, found):
     for key in sorted(wanted.keys() | found.keys()):
-        if key[0] in vague and key[1].startswith("train/"):
-            continue
         if wanted.get(key) != found.get(key):
             raise Finding(f"{tracker}: {key[1]} of step {key[0]} is {wanted.get(key)} and {found.get(key)}")
 
 
-class Lives:
+class KilledRun:
     """A job that is killed and resumed until it ends."""
 
     def __init__(self, job, draw, steps, ranks):
-        self.job, self.draw, self.steps, self.resumed = job, draw, steps, []
+        self.job, self.draw, self.steps = job, draw, steps
         self.ends = collections.Counter()
         plan = [signal.SIGKILL, signal.SIGTERM, ONE_RANK if ranks > 1 else signal.SIGKILL]
         draw.shuffle(plan)
         for number in plan:
-            if self.live(number):
+            if self.run_process(number):
                 return
-        if not self.live(None):
-            raise Finding("a life without a signal did not end the run")
+        if not self.run_process(None):
+            raise Finding("a process without a signal did not end the run")
 
-    def live(self, number):
+    def run_process(self, number):
         """Whether the run ended. Signals at a random step, shortly after it is recorded."""
         before = self.job.saved()
         words = ("resume", "runs/job") if before and self.draw.random() < 0.5 else ("job.yaml",)
         process = self.job.start(*words)
         if number:
             self.strike(process, number)
-        code, output, errors = self.job.end(process)
-        if code == IN_USE and "lock" in KNOWN:  # the ranks of the life before are not gone yet
-            time.sleep(0.05)
-            return self.live(number)
+        code, _, errors = self.job.end(process)
         self.ends[code] += 1
-        self.note_resume(output)
         if code not in (0, {signal.SIGTERM: STOPPED, signal.SIGKILL: -9, ONE_RANK: RANK_FAILED}.get(number, 0)):
             if not (number == signal.SIGTERM and code == -signal.SIGTERM and not self.job.run.exists()):
-                raise Finding(f"a life that was sent {number} ended with {code}: {errors}")
+                raise Finding(f"a process that got signal {number} ended with {code}: {errors}")
         if "skipped" in errors or "not guaranteed" in errors:
             raise Finding(f"a warning: {errors}")
         after = self.job.saved()
@@ -229,18 +215,13 @@ class Lives:
             raise Finding(f"checkpoints are lost: {before} before, {after} after")
         return code == 0
 
-    def note_resume(self, output):
-        found = re.search(r"^  start +resumes? .*?step (\d+)|^  start +.*?checkpoint_(\d+)", output, re.MULTILINE)
-        if found:
-            self.resumed.append(int(found[1] or found[2]))
-
     def strike(self, process, number):
         at = self.draw.randint(0, self.steps)
         floor, late = self.job.saved()[-1:] or [0], time.monotonic() + LIMIT / 2
         wait = self.draw.random() * self.draw.choice([0, 0.01, 0.05])
         changed = self.stamp()
         while process.poll() is None and time.monotonic() < late:
-            # The record of the life before is there until this one has truncated it.
+            # The record of the process before is there until this one has truncated it.
             if self.stamp() != changed and self.job.steps() >= max(at, floor[0]):
                 break
             time.sleep(0.0005)
@@ -287,10 +268,8 @@ def train_straight(job, counts):
     if code == 9 and in_house_form(errors):
         counts["diverged"] += 1
         return False
-    if code == 1 and "batch norm" in KNOWN and "Expected more than 1 value per channel" in errors:
-        counts["refused by the data"] += 1
-        return False
-    if code not in (2, 3) or not in_house_form(errors) or job.steps():
+    late = code == 3 and "batch norm needs several values" in errors  # a last batch of one sample
+    if code not in (2, 3) or not in_house_form(errors) or (job.steps() and not late):
         raise Finding(f"straight: exit {code}: {output[-1000:]}{errors}")
     counts["refused by the data"] += 1
     note(f"refused by the data: {errors}")
@@ -319,11 +298,11 @@ def check(binary, folder, recipe, counts):
     check_printed_recipe(job)
     job.run.rename(folder / "straight")
     straight = End(folder / "straight")
-    lives = Lives(job, draw, job_steps(straight), recipe.ranks)
-    counts["killed"] += lives.ends[-9]
-    counts["with a killed rank"] += lives.ends[RANK_FAILED]
-    counts["stopped"] += lives.ends[STOPPED]
-    compare(binary, straight, End(job.run), lives)
+    killed_run = KilledRun(job, draw, job_steps(straight), recipe.ranks)
+    counts["killed"] += killed_run.ends[-9]
+    counts["with a killed rank"] += killed_run.ends[RANK_FAILED]
+    counts["stopped"] += killed_run.ends[STOPPED]
+    compare(binary, straight, End(job.run), killed_run)
     shutil.rmtree(job.run)
     (folder / "job.yaml").write_text((folder / "straight/recipe.yaml").read_text())
     code, _, errors = job.call("job.yaml")

@@ -87,6 +87,17 @@ def check_refused(scratch, report):
     report.check("and nothing is written", not (scratch.path / "runs").exists())
 
 
+def check_recipes(scratch, report, recipes):
+    """Adapters beside frozen weights, several optimizers, a program from Python, policy gradients."""
+    for what in ("lora", "gan", "exported", "reinforce"):
+        recipe, words = recipes / "tiny" / f"{what}.yaml", [rank_runs.on(2), "train.until=4 steps", "~expect"]
+        train(scratch, report, recipe, f"{what}-0", *words)
+        train(scratch, report, recipe, f"{what}-3", *words, *stage_words(3))
+        found = last_line_of_diff(scratch, f"{what}-0", f"{what}-3")
+        report.check(f"{what}: stage 3 gives the bits of data parallel training",
+                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
 def check_mesh(scratch, report):
     """Replicas of shards; dropout would differ, since each rank has a random stream."""
     words = ["model.dropout=0", "~callbacks", rank_runs.on(4), "train.micro_batch=2"]
@@ -129,6 +140,7 @@ def main():
         check_stages(scratch, report, "gpt.yaml", "gpt")
         check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
                      "accelerator.mixed_precision=bf16")
+        check_recipes(scratch, report, recipes)
         check_mesh(scratch, report)
         check_resume(scratch, report)
     return 1 if report.failed else 0
