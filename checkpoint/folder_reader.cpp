@@ -32,7 +32,7 @@ uint64_t checksum_or_fail(const std::string& folder, const std::string& name,
 }  // namespace
 
 void throw_damaged(const std::string& folder, const std::string& file, const std::string& fault) {
-  // A fault quotes what the file contains, which is any bytes.
+  // A fault quotes arbitrary bytes of the file.
   throw CheckpointError(text("checkpoint '{}' is damaged: '{}' {}", folder, file, printable(fault)),
                         kDamagedHint);
 }

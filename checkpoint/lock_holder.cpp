@@ -31,7 +31,7 @@ std::string proc_file(pid_t pid, const char* name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The fields of /proc/PID/stat that say how a process stands.
+/// State, parent and flags of a process in /proc/PID/stat.
 struct ProcessStat {
   char state = '\0';
   pid_t parent = 0;

@@ -194,9 +194,10 @@ Manifest inspect_checkpoint(Files& files, const std::string& folder) {
 void verify_checkpoint(Files& files, const std::string& folder) {
   const std::map<std::string, FileRecord> records = inspect_checkpoint(files, folder).files;
   Activity shown("verifying " + folder, "B");
+  const int64_t total = total_bytes(records);
   int64_t verified = 0;
   for (const auto& [name, record] : records) {
-    shown.progress(verified, total_bytes(records));
+    shown.progress(verified, total);
     verified_file(files, folder, name, record);
     verified += record.bytes;
   }

@@ -10,8 +10,8 @@
 namespace accel {
 
 /// The result of `call`, or its exception; nullopt when it takes longer than `limit`. For exchanges
-/// with c10d's store, which have no time limit of their own and cannot be interrupted: a call that
-/// takes longer is left to its thread, and must own what it uses.
+/// with c10d's store, which have no timeout and cannot be interrupted: a call that exceeds the
+/// limit continues in a detached thread, and must own what it uses.
 template <class Call>
 auto call_within(std::chrono::milliseconds limit, Call call) {
   using Result = decltype(call());

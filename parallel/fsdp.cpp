@@ -25,7 +25,7 @@ class FsdpBlock final : public BlockHooks {
  public:
   FsdpBlock(Fsdp& owner, const FsdpUnit& from, ShardGroups groups,
             std::optional<at::ScalarType> reduce_dtype)
-      : unit(from.name, from.parameters, groups, reduce_dtype), block(from.block), owner_(owner) {}
+      : unit(from.parameters, groups, reduce_dtype), block(from.block), owner_(owner) {}
 
   void before_forward() override;
   void after_forward(const at::Tensor& output) override;
@@ -33,7 +33,7 @@ class FsdpBlock final : public BlockHooks {
   bool has_all_gradients() const { return ready == unit.trained().size(); }
 
   ShardUnit unit;
-  Block* block;                              ///< null for the parameters of no block
+  Block* block;                              ///< null: the root unit, the parameters of no block
   std::array<FsdpBlock*, 2> successor = {};  ///< in the last pass without and with gradients
   size_t forwards = 0;                       ///< forward passes whose backward pass has not begun
   size_t ready = 0;                          ///< gradients accumulated in this pass
@@ -56,16 +56,15 @@ class Fsdp final : public Strategy {
     for (const FsdpUnit& unit : context.blocks) {
       blocks_.emplace_back(*this, unit, groups, options.reduce_dtype);
     }
-    blocks_.emplace_back(*this, FsdpUnit{"", nullptr, context.others}, groups,
-                         options.reduce_dtype);
+    blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, groups, options.reduce_dtype);
     for (FsdpBlock& item : blocks_) {
       if (item.block) item.block->set_hooks(&item);
-      for (const Parameter& share : item.unit.shares()) shares_.emplace(share.name, share);
+      for (const Parameter& shard : item.unit.shards()) shards_.emplace(shard.name, shard);
       for (const at::Tensor& parameter : item.unit.trained()) {
         set_gradient_hook(parameter, [this, &item] { on_gradient(item); });
       }
     }
-    if (!frees_parameters()) gather_all();
+    if (!reshards()) unshard_all();
   }
 
   ~Fsdp() override {
@@ -82,7 +81,7 @@ class Fsdp final : public Strategy {
   void before_pass(bool last) override {
     replicated_->before_pass(last);
     reduces_ = last || (options_.sync_each_batch && options_.stage != ShardStage::kOptimizer);
-    if (frees_parameters()) others().unit.gather();
+    if (reshards()) root().unit.unshard();
     forward_.clear();
     previous_ = nullptr;
   }
@@ -90,11 +89,11 @@ class Fsdp final : public Strategy {
   void after_pass() override {
     replicated_->after_pass();
     close_open();
-    others().pending = true;
+    root().pending = true;
     for (FsdpBlock& item : blocks_) {
       if (reduces_ && item.pending) start_reduce(item);
       item.ready = item.forwards = 0;
-      if (frees_parameters() && item.block) item.unit.free();
+      if (reshards() && item.block) item.unit.reshard();
     }
     if (!forward_.empty()) last_ = forward_.back();
     forward_.clear();
@@ -108,39 +107,38 @@ class Fsdp final : public Strategy {
   at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
   void broadcast_buffers() override { replicated_->broadcast_buffers(); }
 
-  std::vector<Parameter> shares_of(std::vector<Parameter> parameters) const override {
+  std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override {
     for (Parameter& item : parameters) {
-      const auto found = shares_.find(item.name);
-      if (found != shares_.end()) item = found->second;
+      const auto found = shards_.find(item.name);
+      if (found != shards_.end()) item = found->second;
     }
     return parameters;
   }
 
-  void gather_weights() override {
+  void unshard() override {
     ++users_;
     previous_ = nullptr;
-    if (frees_parameters()) others().unit.gather();
+    if (reshards()) root().unit.unshard();
   }
 
-  void free_weights() override {
-    if (--users_ > 0 || !frees_parameters()) return;
-    for (FsdpBlock& item : blocks_) item.unit.free();
+  void reshard() override {
+    if (--users_ > 0 || !reshards()) return;
+    for (FsdpBlock& item : blocks_) item.unit.reshard();
   }
 
-  /// Those that are whole between steps are gathered at once, the others where they are needed.
   void refresh_weights() override {
-    if (!frees_parameters()) return gather_all();
-    if (!others().unit.is_gathered()) return;
-    others().unit.invalidate();
-    others().unit.gather();
+    if (!reshards()) return unshard_all();
+    if (!root().unit.is_unsharded()) return;
+    root().unit.invalidate();
+    root().unit.unshard();
   }
 
   void updated(int64_t /*step*/) override {
-    if (!frees_parameters()) return gather_all();
-    others().unit.free();  // the next pass gathers them
+    if (!reshards()) return unshard_all();
+    root().unit.reshard();  // the next pass unshards it
   }
 
-  void share_overflow(const at::Tensor& found_inf) const override {
+  void reduce_found_inf(const at::Tensor& found_inf) const override {
     mesh_.data->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
 
@@ -150,10 +148,10 @@ class Fsdp final : public Strategy {
       forward_.push_back(&item);
       ++item.forwards;
     }
-    if (!frees_parameters()) return;
-    item.unit.gather();
+    if (!reshards()) return;
+    item.unit.unshard();
     FsdpBlock* const next = item.successor[trains];
-    if (next && next != &item) next->unit.start_gather();
+    if (next && next != &item) next->unit.start_unshard();
     if (previous_) previous_->successor[trains] = &item;
     previous_ = &item;
   }
@@ -168,7 +166,7 @@ class Fsdp final : public Strategy {
     }
     // Backward begins with the block that runs last.
     const bool kept = trains && (!options_.reshard_after_forward || &item == last_);
-    if (frees_parameters() && !kept) item.unit.free();
+    if (reshards() && !kept) item.unit.reshard();
   }
 
  private:
@@ -177,15 +175,15 @@ class Fsdp final : public Strategy {
     return parameters;
   }
 
-  bool frees_parameters() const { return options_.stage == ShardStage::kParameters; }
-  FsdpBlock& others() { return blocks_.back(); }
+  bool reshards() const { return options_.stage == ShardStage::kParameters; }
+  FsdpBlock& root() { return blocks_.back(); }
 
-  void gather_all() {
+  void unshard_all() {
     for (FsdpBlock& item : blocks_) item.unit.invalidate();
-    blocks_.front().unit.start_gather();
+    blocks_.front().unit.start_unshard();
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      blocks_[i].unit.gather();
-      if (i + 1 < blocks_.size()) blocks_[i + 1].unit.start_gather();
+      blocks_[i].unit.unshard();
+      if (i + 1 < blocks_.size()) blocks_[i + 1].unit.start_unshard();
     }
   }
 
@@ -197,9 +195,9 @@ class Fsdp final : public Strategy {
     if (!forward_.empty()) forward_.pop_back();
     --item.forwards;
     item.open = item.pending = true;
-    if (!frees_parameters()) return;
-    item.unit.gather();
-    if (!forward_.empty()) forward_.back()->unit.start_gather();
+    if (!reshards()) return;
+    item.unit.unshard();
+    if (!forward_.empty()) forward_.back()->unit.start_unshard();
   }
 
   void on_gradient(FsdpBlock& item) {
@@ -220,14 +218,14 @@ class Fsdp final : public Strategy {
     item.open = false;
     item.ready = 0;
     if (reduces_ && item.pending) start_reduce(item);  // some parameters got no gradient
-    if (frees_parameters()) item.unit.free();
+    if (reshards()) item.unit.reshard();
   }
 
   /// At most two reductions hold buffers at a time.
   void start_reduce(FsdpBlock& item) {
     item.pending = false;
     if (item.unit.trained().empty()) return;
-    if (item.unit.is_reducing() || reducing_.size() > 1) finish_oldest();
+    while (item.unit.is_reducing() || reducing_.size() > 1) finish_oldest();
     item.unit.start_reduce();
     reducing_.push_back(&item.unit);
   }
@@ -240,14 +238,14 @@ class Fsdp final : public Strategy {
   FsdpOptions options_;
   Mesh mesh_;
   std::unique_ptr<Strategy> replicated_;
-  std::deque<FsdpBlock> blocks_;  ///< those of the model, then the parameters of no block
-  std::map<std::string, Parameter> shares_;
+  std::deque<FsdpBlock> blocks_;  ///< those of the model, then the root unit
+  std::map<std::string, Parameter> shards_;
   std::vector<FsdpBlock*> forward_;  ///< of this pass, those whose backward has not begun
   FsdpBlock* previous_ = nullptr;    ///< the last one that ran
   FsdpBlock* last_ = nullptr;        ///< the last one of a pass
   std::deque<ShardUnit*> reducing_;
   bool reduces_ = true;  ///< whether the gradients of this pass are reduced
-  int64_t users_ = 0;    ///< gather_weights() without free_weights()
+  int64_t users_ = 0;    ///< unshard() without reshard()
 };
 
 void FsdpBlock::before_forward() {

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/api/block.h"
@@ -32,16 +31,15 @@ struct FsdpOptions {
   int64_t bucket_bytes = 25 << 20;  ///< of the gradients of replicated parameters
 };
 
-/// The parameters that are gathered together: a block's. Trained and frozen ones.
+/// The parameters of a block, trained and frozen ones, which are gathered together.
 struct FsdpUnit {
-  std::string name;
   Block* block = nullptr;  ///< outlives the strategy
   std::vector<Parameter> parameters;
 };
 
 struct FsdpContext {
-  std::vector<FsdpUnit> blocks = {};   ///< in the order of the model
-  std::vector<Parameter> others = {};  ///< gathered before the first block, freed after the last
+  std::vector<FsdpUnit> blocks = {};       ///< in the order of the model
+  std::vector<Parameter> root = {};        ///< parameters of no block: unsharded during all passes
   std::vector<Parameter> replicated = {};  ///< whole on every rank
   std::vector<Parameter> buffers = {};
   Mesh mesh = {};  ///< gradients are summed over `data`

@@ -31,11 +31,11 @@ void own_memory(const at::Tensor& tensor) {
 
 }  // namespace
 
-ShardUnit::ShardUnit(std::string name, const std::vector<Parameter>& parameters, ShardGroups groups,
+ShardUnit::ShardUnit(const std::vector<Parameter>& parameters, ShardGroups groups,
                      std::optional<at::ScalarType> reduce_dtype)
-    : name_(std::move(name)), groups_(groups), reduce_dtype_(reduce_dtype) {
+    : groups_(groups), reduce_dtype_(reduce_dtype) {
   const c10::NoGradGuard no_grad;
-  shares_.resize(parameters.size());
+  shards_.resize(parameters.size());
   for (const Parameter& parameter : parameters) add(parameter);
   for (Part& part : parts_) divide(part, parameters);
 }
@@ -52,11 +52,11 @@ void ShardUnit::add(const Parameter& parameter) {
   Part& part = part_of(whole.scalar_type());
   const int64_t rows = whole.size(0), row_size = rows > 0 ? whole.numel() / rows : 0;
   const int64_t padded = rows_per_rank(rows, ranks()) * row_size;
-  size_t share = 0;
-  for (const Part& other : parts_) share += other.items.size();
+  size_t shard = 0;
+  for (const Part& other : parts_) shard += other.items.size();
   Item item{.whole = whole,
             .values = {},
-            .share = share,
+            .shard = shard,
             .rows = rows,
             .row_size = row_size,
             .offset = part.elements};
@@ -74,7 +74,7 @@ void ShardUnit::divide(Part& part, const std::vector<Parameter>& parameters) {
   const auto options = part.items.front().whole.options().requires_grad(false);
   part.rows = at::zeros({part.elements}, options);
   for (Item& item : part.items) {
-    const Parameter& parameter = parameters[item.share];
+    const Parameter& parameter = parameters[item.shard];
     const RowShare own = row_share(item.rows, ranks(), groups_.shard->rank());
     std::vector<int64_t> shape = item.whole.sizes().vec();
     shape.front() = own.count;
@@ -82,27 +82,27 @@ void ShardUnit::divide(Part& part, const std::vector<Parameter>& parameters) {
         part.rows.narrow(0, item.offset, own.count * item.row_size).view(shape).detach();
     rows.copy_(item.whole.narrow(0, own.first, own.count));
     rows.set_requires_grad(item.whole.requires_grad());
-    shares_[item.share] = {parameter.name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}};
-    // In a storage of its own, which can be freed: weights may be mapped from a file.
+    shards_[item.shard] = {parameter.name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}};
+    // Separate storage that can be freed: weights may be mapped from a file.
     item.whole.set_data(at::empty(item.whole.sizes(), options));
     item.values = item.whole.variable_data();
     free_memory(item.values);
   }
 }
 
-void ShardUnit::start_gather() {
-  if (gathered_ || gathering_) return;
+void ShardUnit::start_unshard() {
+  if (unsharded_ || unsharding_) return;
   const c10::NoGradGuard no_grad;
   for (Part& part : parts_) {
     part.gathered = at::empty({ranks(), part.elements}, part.rows.options());
     part.gather = groups_.shard->start_all_gather(part.gathered, part.rows, "parameters");
   }
-  gathering_ = true;
+  unsharding_ = true;
 }
 
-void ShardUnit::gather() {
-  if (gathered_) return;
-  start_gather();
+void ShardUnit::unshard() {
+  if (unsharded_) return;
+  start_unshard();
   const c10::NoGradGuard no_grad;
   for (Part& part : parts_) {
     part.gather->wait();
@@ -110,8 +110,8 @@ void ShardUnit::gather() {
     copy_out(part);
     part.gathered.reset();
   }
-  gathering_ = false;
-  gathered_ = true;
+  unsharding_ = false;
+  unsharded_ = true;
 }
 
 void ShardUnit::copy_out(const Part& part) const {
@@ -126,29 +126,29 @@ void ShardUnit::copy_out(const Part& part) const {
   }
 }
 
-void ShardUnit::drop_gather() {
-  if (!gathering_) return;
+void ShardUnit::drop_unshard() {
+  if (!unsharding_) return;
   for (Part& part : parts_) {
     part.gather->wait();
     part.gather.reset();
     part.gathered.reset();
   }
-  gathering_ = false;
+  unsharding_ = false;
 }
 
-void ShardUnit::free() {
-  drop_gather();
+void ShardUnit::reshard() {
+  drop_unshard();
   for (const Part& part : parts_) {
     for (const Item& item : part.items) {
       if (item.values.storage().nbytes() > 0) free_memory(item.values);
     }
   }
-  gathered_ = false;
+  unsharded_ = false;
 }
 
 void ShardUnit::invalidate() {
-  drop_gather();
-  gathered_ = false;
+  drop_unshard();
+  unsharded_ = false;
 }
 
 void ShardUnit::start_reduce() {
@@ -212,11 +212,11 @@ void ShardUnit::add_sums(const Part& part) {
     // Not by data pointer, which fake tensors do not have.
     const bool present = flags.select(0, next++).item<float>() != 0;
     if (!present) continue;
-    const at::Tensor& share = shares_[item.share].local;
-    const at::Tensor sum = part.reduced.narrow(0, item.grad_offset, share.numel())
-                               .view(share.sizes())
-                               .to(share.scalar_type());
-    at::Tensor& gradient = share.mutable_grad();
+    const at::Tensor& shard = shards_[item.shard].local;
+    const at::Tensor sum = part.reduced.narrow(0, item.grad_offset, shard.numel())
+                               .view(shard.sizes())
+                               .to(shard.scalar_type());
+    at::Tensor& gradient = shard.mutable_grad();
     if (gradient.defined()) {
       gradient.add_(sum);
     } else {

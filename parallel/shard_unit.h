@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "core/api/parameter.h"
@@ -19,39 +18,38 @@ struct ShardGroups {
 };
 
 /// Parameters divided by rows (dimension 0) over the ranks of a group, as torch.chunk divides them.
-/// The tensors of the model keep their identity: while the unit is gathered they have the whole
-/// weights, while it is free no memory. Rows lie in one buffer per type, each rank's padded to the
+/// The tensors of the model keep their identity: while the unit is unsharded they hold the whole
+/// weights, else no memory. Rows lie in one buffer per type, each rank's padded to the
 /// same size, so that a gather and a reduction are one collective each (Rajbhandari et al., "ZeRO",
 /// SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023). All ranks of the groups call the same, in the
 /// same order.
 class ShardUnit {
  public:
-  /// `parameters` are leaf tensors, contiguous and with at least one dimension. Takes their values
-  /// and leaves them free. `reduce_dtype` null: that of each gradient.
-  ShardUnit(std::string name, const std::vector<Parameter>& parameters, ShardGroups groups,
+  /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
+  /// rank's rows and leaves the unit resharded. `reduce_dtype` null: that of each gradient.
+  ShardUnit(const std::vector<Parameter>& parameters, ShardGroups groups,
             std::optional<at::ScalarType> reduce_dtype);
 
-  const std::string& name() const { return name_; }
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
   /// gradients as the model's do.
-  const std::vector<Parameter>& shares() const { return shares_; }
+  const std::vector<Parameter>& shards() const { return shards_; }
   /// The model's tensors that require gradients.
   const std::vector<at::Tensor>& trained() const { return trained_; }
 
-  bool is_gathered() const { return gathered_; }
-  /// Starts to gather unless gathered or started already.
-  void start_gather();
-  /// Returns when the model's tensors have the whole weights.
-  void gather();
-  /// Frees the whole weights; waits for a gather that is under way.
-  void free();
-  /// The rows have changed: the next gather() reads them, into the same memory.
+  bool is_unsharded() const { return unsharded_; }
+  /// Starts the all-gather, unless the unit is unsharded or it is under way.
+  void start_unshard();
+  /// Returns when the model's tensors hold the whole weights.
+  void unshard();
+  /// Frees the whole weights; waits for an all-gather that is under way.
+  void reshard();
+  /// The rows have changed: the next unshard() reads them, into the same memory.
   void invalidate();
 
   /// Starts the sum over all ranks of the gradients of the model's tensors, and drops those
   /// gradients.
   void start_reduce();
-  /// Adds the sums to the gradients of shares(). A gradient that no rank had stays undefined.
+  /// Adds the sums to the gradients of shards(). A gradient that no rank had stays undefined.
   void finish_reduce();
   bool is_reducing() const { return reducing_; }
 
@@ -60,7 +58,7 @@ class ShardUnit {
   struct Item {
     at::Tensor whole;
     at::Tensor values;         ///< alias of `whole` without autograd's version counter
-    size_t share;              ///< index in shares_
+    size_t shard;              ///< index in shards_
     int64_t rows;              ///< of the whole tensor
     int64_t row_size;          ///< elements
     int64_t offset;            ///< of this rank's rows in Part::rows
@@ -81,7 +79,7 @@ class ShardUnit {
     std::unique_ptr<Pending> reduction;
   };
 
-  void drop_gather();
+  void drop_unshard();
   Part& part_of(at::ScalarType dtype);
   void add(const Parameter& parameter);
   void divide(Part& part, const std::vector<Parameter>& parameters);
@@ -92,14 +90,13 @@ class ShardUnit {
   void copy_in(Part& part) const;
   void add_sums(const Part& part);
 
-  std::string name_;
   ShardGroups groups_;
   std::optional<at::ScalarType> reduce_dtype_;
-  std::vector<Parameter> shares_;
+  std::vector<Parameter> shards_;
   std::vector<at::Tensor> trained_;
   std::vector<Part> parts_;
-  bool gathered_ = false;
-  bool gathering_ = false;
+  bool unsharded_ = false;
+  bool unsharding_ = false;
   bool reducing_ = false;
 };
 

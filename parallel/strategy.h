@@ -58,19 +58,19 @@ class Strategy {
   /// Copies rank 0's buffers to all ranks: before a step and before an evaluation.
   virtual void broadcast_buffers() {}
 
-  /// The parameters as this rank holds them: with its rows in place of those that are sharded. The
+  /// The parameters as this rank holds them: its shards in place of those that are sharded. The
   /// optimizer and callbacks act on them.
-  virtual std::vector<Parameter> shares_of(std::vector<Parameter> parameters) const {
+  virtual std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const {
     return parameters;
   }
-  /// Forward passes need the whole weights, until free_weights(). All ranks call them, and run the
-  /// same forward passes in between.
-  virtual void gather_weights() {}
-  virtual void free_weights() {}
-  /// The weights of shares_of() have changed outside an update.
+  /// Makes whole weights available to forward passes, until reshard(). Calls nest. All ranks call
+  /// them, and run the same forward passes in between.
+  virtual void unshard() {}
+  virtual void reshard() {}
+  /// The weights of shards_of() have changed outside an update.
   virtual void refresh_weights() {}
-  /// Reduces the flag of an overflow, 1-d, over all ranks that hold shares of the gradients.
-  virtual void share_overflow(const at::Tensor& /*found_inf*/) const {}
+  /// Reduces the flag of an overflow, 1-d, over all ranks that hold shards of the gradients.
+  virtual void reduce_found_inf(const at::Tensor& /*found_inf*/) const {}
 
   /// False: gradients, and so weights between averages, are a rank's own.
   virtual bool syncs_gradients() const { return true; }

@@ -47,8 +47,8 @@ bool accepts_type(const Json& json, const std::string& word) {
 }
 
 /// Also accepts `${...}`, null and the recipe's spellings of numbers for the values of `json`.
-/// Written as conditions wherever the value tells which alternative is meant: validators explain a
-/// failed condition, but of a failed `anyOf` they say only that no alternative fits.
+/// Conditions instead of `anyOf` wherever the value selects the alternative: validators report a
+/// failed condition, but only the fact of a failed `anyOf`.
 Json loosened(Json json);
 
 /// The same for the values inside `json`, not for `json` itself.

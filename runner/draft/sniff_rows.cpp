@@ -120,7 +120,7 @@ bool is_object(std::string_view row) {
   }
 }
 
-/// What is wrong with a row that is no JSON object, as far as its text tells.
+/// The fault of a row that is not a JSON object, by its text.
 std::string hint_for(std::string_view row, const std::string& path) {
   if (first_unreadable(row)) {
     return text("it is not UTF-8; convert it: iconv -f latin1 -t utf-8 '{}' > utf8.jsonl", path);

@@ -39,13 +39,13 @@ TableCell number_cell(double value, int digits = 4);
 using HtmlRow = std::vector<TableCell>;
 
 /// The first cell of a row names it; a `head` names the columns. On narrow screens each value is on
-/// a line of its own after the name of its column. Empty without rows.
+/// a separate line after the name of its column. Empty without rows.
 std::string html_table(const HtmlRow& head, const std::vector<HtmlRow>& rows);
 
 /// The shortest digits that give the same number.
 std::string exact_number(double value);
 
-/// ` title="..."` of a text that a rounded one stands for; empty where both are the same.
+/// The attribute ` title="..."` with the unrounded text; empty where both are the same.
 std::string raw_attribute(const std::string& raw, const std::string& shown);
 
 /// A whole HTML document around `body` with an inline style. Its content security policy forbids

@@ -62,14 +62,14 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
     std::map<std::string, size_t> unit_of;  // by name
     for (const BlockParameters& block : blocks_of(*model)) {
       for (const Parameter& item : block.parameters) unit_of[item.name] = out.blocks.size();
-      out.blocks.push_back({prefix + block.parameters.front().name, block.block, {}});
+      out.blocks.push_back({block.block, {}});
     }
     for (const Parameter& item : parameters_of(*model)) {
       const std::string name = prefix + item.name;
       const bool whole = is_ignored(job, name) || !has_rows(item.local);
       const auto unit = unit_of.find(item.name);
       auto& list = whole                   ? out.replicated
-                   : unit == unit_of.end() ? out.others
+                   : unit == unit_of.end() ? out.root
                                            : out.blocks[unit->second].parameters;
       list.push_back({name, item.local});
     }

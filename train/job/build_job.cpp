@@ -140,7 +140,7 @@ class ShardedTexts final : public TextGenerator {
   void check_prompt(const std::string& prompt) const override { texts_->check_prompt(prompt); }
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
                          uint64_t stream) override {
-    const WholeWeights weights(job_);
+    const UnshardedScope weights(job_);
     return texts_->generate(prompt, options, stream);
   }
 

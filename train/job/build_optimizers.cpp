@@ -144,11 +144,11 @@ void build_trained(Job& job) {
                        const Ref<Optimizer>& component) {
     OptimizerBinding binding{.name = name, .leaves = trained_parameters(models)};
     binding.strategy = build_strategy(job, models, job.optimizers.size());
-    binding.parameters = binding.strategy->shares_of(binding.leaves);
+    binding.parameters = binding.strategy->shards_of(binding.leaves);
     optimizers.push_back(build(component, OptimizerContext{binding.parameters}));
     binding.optimizer = optimizers.back().get();
     check_shards(job, *binding.optimizer, component.type, component.resolved.where);
-    job.parameters = binding.strategy->shares_of(std::move(job.parameters));
+    job.parameters = binding.strategy->shards_of(std::move(job.parameters));
     job.optimizers.push_back(std::move(binding));
   };
   add(kRecipeOptimizer, {{"", job.model.get()}}, job.recipe.optimizer);

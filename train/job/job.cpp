@@ -47,12 +47,12 @@ BatchPlan plan_batches(const TrainSection& train, int64_t world) {
   return plan;
 }
 
-WholeWeights::WholeWeights(const Job& job) : job_(job) {
-  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->gather_weights();
+UnshardedScope::UnshardedScope(const Job& job) : job_(job) {
+  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->unshard();
 }
 
-WholeWeights::~WholeWeights() {
-  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->free_weights();
+UnshardedScope::~UnshardedScope() {
+  for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->reshard();
 }
 
 bool gathers_in_passes(const Job& job) {

@@ -100,13 +100,13 @@ struct Job {
   std::vector<std::unique_ptr<Callback>> callbacks;
 };
 
-/// While it lives, forward passes outside of a step have the whole weights.
-class WholeWeights {
+/// Unshards all models during its lifetime, for forward passes.
+class UnshardedScope {
  public:
-  explicit WholeWeights(const Job& job);
-  ~WholeWeights();
-  WholeWeights(const WholeWeights&) = delete;
-  WholeWeights& operator=(const WholeWeights&) = delete;
+  explicit UnshardedScope(const Job& job);
+  ~UnshardedScope();
+  UnshardedScope(const UnshardedScope&) = delete;
+  UnshardedScope& operator=(const UnshardedScope&) = delete;
 
  private:
   const Job& job_;

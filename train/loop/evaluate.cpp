@@ -101,7 +101,7 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
   const AverageScope average(job);
   const EvalMode mode(job);
-  const WholeWeights weights(job);
+  const UnshardedScope weights(job);
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();
   std::vector<double> total(width);

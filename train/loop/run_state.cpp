@@ -224,7 +224,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
 
 RunState restore(Job& job, const TrainState& whole) {
   TrainState state = whole;  // shares the tensors
-  take_shares(job, state);
+  take_shards(job, state);
   copy_weights(job.parameters, job.buffers, state.model);
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);

@@ -26,7 +26,7 @@ void gather_generators(const Job& job, TrainState& state) {
 TrainState gather_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state = capture(job, run, trackers);
   state.model = model_of_all_ranks(job);
-  gather_shares(job, state);
+  gather_shards(job, state);
   add_rank_states(job, state);
   gather_generators(job, state);
   if (!job.is_main) return state;
@@ -84,7 +84,7 @@ void SaveHook::rotate() {
 void SaveHook::check_space(int64_t more) {
   if (!context_.saves) return;
   const TrainState state = estimate_train_state(context_.job, state_, context_.trackers.ids());
-  checkpointer_.check_space(state, more + bytes_of_other_shares(context_.job, state));
+  checkpointer_.check_space(state, more + bytes_of_other_shards(context_.job, state));
 }
 
 PauseCost SaveHook::cost_left(double seconds) const {

@@ -24,7 +24,7 @@ Sharded sharded_parameters(const Job& job) {
 /// Calls `visit(parameter, tensor)` for each tensor of the state that is divided as a parameter is:
 /// the parameter itself, state of the optimizer in its form, and tensors of callbacks with its
 /// name.
-void for_each_share(const Sharded& sharded, TrainState& state, bool whole,
+void for_each_shard(const Sharded& sharded, TrainState& state, bool whole,
                     const std::function<void(const Parameter&, at::Tensor&)>& visit) {
   const auto visit_if = [&](const Parameter& parameter, at::Tensor& tensor) {
     const Shape shape = whole ? parameter.global : parameter.local.sizes().vec();
@@ -56,20 +56,20 @@ Parameter with_tensor(const Parameter& like, const at::Tensor& tensor) {
 
 }  // namespace
 
-void gather_shares(const Job& job, TrainState& state) {
+void gather_shards(const Job& job, TrainState& state) {
   const Sharded sharded = sharded_parameters(job);
   if (sharded.empty()) return;
-  for_each_share(sharded, state, false, [&](const Parameter& parameter, at::Tensor& tensor) {
+  for_each_shard(sharded, state, false, [&](const Parameter& parameter, at::Tensor& tensor) {
     const at::Tensor whole = gather_whole(with_tensor(parameter, tensor), job.mesh);
     if (job.is_main) tensor = whole;
   });
   for (Parameter& item : state.model) item = {item.name, item.local};
 }
 
-void take_shares(const Job& job, TrainState& state) {
+void take_shards(const Job& job, TrainState& state) {
   const Sharded sharded = sharded_parameters(job);
   if (sharded.empty()) return;
-  for_each_share(sharded, state, true, [&](const Parameter& parameter, at::Tensor& tensor) {
+  for_each_shard(sharded, state, true, [&](const Parameter& parameter, at::Tensor& tensor) {
     if (tensor.sizes() != at::IntArrayRef(parameter.global)) {
       throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", parameter.name,
                                  to_string(parameter.global), shape_text(tensor)));
@@ -78,10 +78,10 @@ void take_shares(const Job& job, TrainState& state) {
   });
 }
 
-int64_t bytes_of_other_shares(const Job& job, const TrainState& state) {
+int64_t bytes_of_other_shards(const Job& job, const TrainState& state) {
   int64_t bytes = 0;
   TrainState copy = state;  // shares the tensors
-  for_each_share(sharded_parameters(job), copy, false,
+  for_each_shard(sharded_parameters(job), copy, false,
                  [&](const Parameter& parameter, at::Tensor& tensor) {
                    const auto size = static_cast<int64_t>(tensor.element_size());
                    bytes += (parameter.numel() - tensor.numel()) * size;

@@ -5,7 +5,7 @@
 namespace accel {
 namespace {
 
-/// Extends a key for the life of the object.
+/// Extends a key during its lifetime.
 class KeyPart {
  public:
   KeyPart(std::string& key, const std::string& part) : key_(key), size_(key.size()) {

@@ -54,7 +54,7 @@ StepResult train_step(Job& job, const GlobalBatch& global_batch, const StepHeade
   const SharedHeader shared = all_reduce_step_header(job, inputs, batches.list());
   watch.lap(Phase::kSync);
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
-  const WholeWeights weights(job);
+  const UnshardedScope weights(job);
   TrainStepContext context(job, inputs, batches.list(), shared.weights);
   const double loss = job.task->step(context);
   return {.loss = loss,

@@ -130,13 +130,13 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
     losses[i] =
         share_of_mean(mean.detach(), weight, weights_.total, global_batch.num_micro_batches);
   };
-  // Without samples of its own, a rank runs the pass for its collectives alone.
+  // A rank without samples runs the pass for its collectives only.
   const auto idle_pass = [&](size_t i) {
     const PassSnapshot before(job_);
     pass(i);
     before.restore(job_);
   };
-  const WholeWeights weights(job_);  // after an update of another optimizer
+  const UnshardedScope weights(job_);  // after an update of another optimizer
   MemoryCheck memory(inputs_.header.careful);
   const RequiresGradScope only(job_, binding);
   strategy.begin(layout());

@@ -8,7 +8,7 @@ Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
                        const GradientLimits& limits,
                        c10::function_ref<void(double norm)> before_update) {
   const Strategy& strategy = *binding.strategy;
-  const auto share = [&](const at::Tensor& found_inf) { strategy.share_overflow(found_inf); };
+  const auto share = [&](const at::Tensor& found_inf) { strategy.reduce_found_inf(found_inf); };
   if (!precision.unscale(binding.parameters, share)) return {};
   const at::Tensor norm = limits.max_norm
                               ? strategy.clip_grad_norm(binding.parameters, *limits.max_norm)

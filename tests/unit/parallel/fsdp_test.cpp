@@ -85,10 +85,9 @@ struct TestModel {
   FsdpContext context(const Mesh& mesh) {
     FsdpContext context{.mesh = mesh};
     for (size_t i = 0; i < layers.size(); ++i) {
-      const std::string name = std::to_string(i);
-      context.blocks.push_back({name, &layers[i], layers[i].parameters(name + ".")});
+      context.blocks.push_back({&layers[i], layers[i].parameters(std::to_string(i) + ".")});
     }
-    context.others = {{"embedding", embedding}};
+    context.root = {{"embedding", embedding}};
     context.replicated = {{"scale", scale}};
     return context;
   }
@@ -130,13 +129,13 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
   std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
   const auto strategy = setting.fsdp ? make_fsdp(model.context(mesh), *setting.fsdp)
                                      : make_ddp({trained, {}, &group}, {.bucket_bytes = 512});
-  trained = strategy->shares_of(trained);
+  trained = strategy->shards_of(trained);
   std::vector<at::Tensor> momenta(trained.size());
   Trained out;
   for (int64_t step = 1; step <= steps; ++step) {
     const StepLayout layout = layout_of(setting, step, group.rank());
     double loss = 0;
-    strategy->gather_weights();
+    strategy->unshard();
     run_passes(*strategy, layout, [&](size_t i) {
       const at::Tensor mean =
           model.loss(step * 100 + layout.own[i]).div(static_cast<double>(layout.num_micro_batches));
@@ -158,15 +157,15 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
     strategy->updated(step);
     {
       const c10::NoGradGuard no_grad;
-      strategy->free_weights();
-      strategy->gather_weights();
+      strategy->reshard();
+      strategy->unshard();
       out.losses.push_back(model.loss(step).item().toDouble());
-      strategy->free_weights();
+      strategy->reshard();
     }
     out.losses.push_back(loss);
     out.norms.push_back(norm.item().toDouble());
   }
-  for (const Parameter& item : strategy->shares_of(model.all())) {
+  for (const Parameter& item : strategy->shards_of(model.all())) {
     out.weights[item.name] = gather_whole(item, mesh).detach().clone();
   }
   return out;

@@ -87,7 +87,7 @@ class Launched {
     return found;
   }
 
-  /// Waits until so many are left, at most two minutes; returns how many are.
+  /// Waits at most two minutes for `count` processes; returns their number.
   size_t wait_for_processes(size_t count) const {
     size_t found = 0;
     for (int i = 0; i < 6000; ++i) {
