@@ -1,5 +1,6 @@
 #include "parallel/fsdp.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
 
@@ -9,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/error.h"
 #include "kernels/norm.h"
 #include "parallel/gradient_hook.h"
 #include "parallel/gradients.h"
@@ -23,9 +25,13 @@ class Fsdp;
 /// A unit and its position in the current pass.
 class FsdpBlock final : public BlockHooks {
  public:
-  FsdpBlock(Fsdp& owner, const FsdpUnit& from, ShardGroups groups,
-            std::optional<at::ScalarType> reduce_dtype)
-      : unit(from.parameters, groups, reduce_dtype), block(from.block), owner_(owner) {}
+  FsdpBlock(Fsdp& owner, const FsdpUnit& from, const std::set<std::string>& matrices,
+            ShardGroups groups, const FsdpOptions& options)
+      : unit(from.parameters, matrices, groups, options.reduce_dtype),
+        block(from.block),
+        owner_(owner) {
+    unit.compute_in(options.param_dtype);
+  }
 
   void before_forward() override;
   void after_forward(const at::Tensor& output) override;
@@ -54,14 +60,15 @@ class Fsdp final : public Strategy {
                               .broadcast_buffers = options.broadcast_buffers})) {
     const ShardGroups groups{mesh_.shard.get(), mesh_.replicate.get()};
     for (const FsdpUnit& unit : context.blocks) {
-      blocks_.emplace_back(*this, unit, groups, options.reduce_dtype);
+      blocks_.emplace_back(*this, unit, context.matrices, groups, options);
     }
-    blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, groups, options.reduce_dtype);
+    blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, std::set<std::string>(), groups,
+                         options);
     for (FsdpBlock& item : blocks_) {
       if (item.block) item.block->set_hooks(&item);
       for (const Parameter& shard : item.unit.shards()) shards_.emplace(shard.name, shard);
-      for (const at::Tensor& parameter : item.unit.trained()) {
-        set_gradient_hook(parameter, [this, &item] { on_gradient(item); });
+      for (size_t i = 0; i < item.unit.trained().size(); ++i) {
+        set_gradient_hook(item.unit.trained()[i], [this, &item, i] { on_gradient(item, i); });
       }
     }
     if (!reshards()) unshard_all();
@@ -144,14 +151,18 @@ class Fsdp final : public Strategy {
 
   void before_forward(FsdpBlock& item) {
     const bool trains = c10::GradMode::is_enabled();
+    choose_dtype(item);
     if (trains) {
       forward_.push_back(&item);
       ++item.forwards;
     }
-    if (!reshards()) return;
+    if (!reshards()) return item.unit.unshard();
     item.unit.unshard();
     FsdpBlock* const next = item.successor[trains];
-    if (next && next != &item) next->unit.start_unshard();
+    if (next && next != &item) {
+      choose_dtype(*next);
+      next->unit.start_unshard();
+    }
     if (previous_) previous_->successor[trains] = &item;
     previous_ = &item;
   }
@@ -178,6 +189,25 @@ class Fsdp final : public Strategy {
   bool reshards() const { return options_.stage == ShardStage::kParameters; }
   FsdpBlock& root() { return blocks_.back(); }
 
+  /// The type of autocast, if it is that of param_dtype.
+  std::optional<at::ScalarType> computing_dtype() const {
+    const auto device = shards_.empty() ? at::kCPU : shards_.begin()->second.local.device().type();
+    const bool casts = options_.param_dtype && at::autocast::is_autocast_enabled(device) &&
+                       at::autocast::get_autocast_dtype(device) == *options_.param_dtype;
+    return casts ? options_.param_dtype : std::nullopt;
+  }
+
+  void choose_dtype(FsdpBlock& item) const {
+    const std::optional<at::ScalarType> dtype = computing_dtype();
+    if (!item.unit.computes_otherwise(dtype)) return;
+    if (item.forwards > 0) {
+      throw Error(ExitCode::kRecipe,
+                  "'fsdp' does not support a block that runs with and without autocast in one step",
+                  "set 'accelerator.fsdp.param_dtype: fp32'");
+    }
+    item.unit.compute_in(dtype);
+  }
+
   void unshard_all() {
     for (FsdpBlock& item : blocks_) item.unit.invalidate();
     blocks_.front().unit.start_unshard();
@@ -200,7 +230,8 @@ class Fsdp final : public Strategy {
     if (!forward_.empty()) forward_.back()->unit.start_unshard();
   }
 
-  void on_gradient(FsdpBlock& item) {
+  void on_gradient(FsdpBlock& item, size_t i) {
+    item.unit.on_gradient(i);
     item.pending = true;
     ++item.ready;
     if (reduces_ && item.open && item.forwards == 0 && item.has_all_gradients()) start_reduce(item);

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/api/block.h"
@@ -25,7 +27,11 @@ struct FsdpOptions {
   /// Reduce the gradients of each micro-batch instead of those of the last one: less memory, more
   /// communication.
   bool sync_each_batch = true;
-  /// The type of gradients in the reduction; null: their own.
+  /// The type of autocast: passes under it gather FsdpContext::matrices in this type, which leaves
+  /// the bits of their results, since autocast casts them too. Other passes, and null: in their
+  /// own.
+  std::optional<at::ScalarType> param_dtype = {};
+  /// The type of gradients in the reduction; null: that of the parameters.
   std::optional<at::ScalarType> reduce_dtype = {};
   bool broadcast_buffers = true;
   int64_t bucket_bytes = 25 << 20;  ///< of the gradients of replicated parameters
@@ -42,6 +48,8 @@ struct FsdpContext {
   std::vector<Parameter> root = {};        ///< parameters of no block: unsharded during all passes
   std::vector<Parameter> replicated = {};  ///< whole on every rank
   std::vector<Parameter> buffers = {};
+  /// Names of parameters of blocks that only matrix products and convolutions read.
+  std::set<std::string> matrices = {};
   Mesh mesh = {};  ///< gradients are summed over `data`
 };
 

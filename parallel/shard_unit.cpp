@@ -29,119 +29,175 @@ void own_memory(const at::Tensor& tensor) {
   to->set_nbytes(bytes);
 }
 
+/// So that rows of any type begin at a multiple of their size.
+constexpr int64_t kAlignment = 16;
+
+constexpr int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// `count` elements at `offset`, in bytes, of a buffer of bytes.
+at::Tensor elements_at(const at::Tensor& bytes, int64_t offset, int64_t count,
+                       at::ScalarType dtype) {
+  const auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  return bytes.narrow(0, offset, count * size).view(dtype);
+}
+
 }  // namespace
 
-ShardUnit::ShardUnit(const std::vector<Parameter>& parameters, ShardGroups groups,
+ShardUnit::ShardUnit(const std::vector<Parameter>& parameters,
+                     const std::set<std::string>& matrices, ShardGroups groups,
                      std::optional<at::ScalarType> reduce_dtype)
     : groups_(groups), reduce_dtype_(reduce_dtype) {
   const c10::NoGradGuard no_grad;
-  shards_.resize(parameters.size());
-  for (const Parameter& parameter : parameters) add(parameter);
-  for (Part& part : parts_) divide(part, parameters);
-}
-
-ShardUnit::Part& ShardUnit::part_of(at::ScalarType dtype) {
-  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.items.front().whole.scalar_type() == dtype;
-  });
-  return found != parts_.end() ? *found : parts_.emplace_back();
-}
-
-void ShardUnit::add(const Parameter& parameter) {
-  const at::Tensor& whole = parameter.local;
-  Part& part = part_of(whole.scalar_type());
-  const int64_t rows = whole.size(0), row_size = rows > 0 ? whole.numel() / rows : 0;
-  const int64_t padded = rows_per_rank(rows, ranks()) * row_size;
-  size_t shard = 0;
-  for (const Part& other : parts_) shard += other.items.size();
-  Item item{.whole = whole,
-            .values = {},
-            .shard = shard,
-            .rows = rows,
-            .row_size = row_size,
-            .offset = part.elements};
-  if (whole.requires_grad()) {
-    item.grad_offset = part.grad_elements;
-    part.grad_elements += padded;
-    ++part.trained;
-    trained_.push_back(whole);
+  for (const Parameter& parameter : parameters) {
+    const bool is_float = parameter.local.scalar_type() == at::kFloat;
+    add(parameter, is_float && matrices.contains(parameter.name));
   }
-  part.elements += padded;
-  part.items.push_back(std::move(item));
+  if (items_.empty()) return;
+  divide(parameters);
+  lay_out();
 }
 
-void ShardUnit::divide(Part& part, const std::vector<Parameter>& parameters) {
-  const auto options = part.items.front().whole.options().requires_grad(false);
-  part.rows = at::zeros({part.elements}, options);
-  for (Item& item : part.items) {
-    const Parameter& parameter = parameters[item.shard];
+int64_t ShardUnit::padded(const Item& item) const {
+  return rows_per_rank(item.rows, ranks()) * item.row_size;
+}
+
+at::ScalarType ShardUnit::gathered_dtype(const Item& item) const {
+  return item.is_matrix ? compute_dtype_.value_or(item.dtype) : item.dtype;
+}
+
+void ShardUnit::add(const Parameter& parameter, bool is_matrix) {
+  const at::Tensor& whole = parameter.local;
+  const int64_t rows = whole.size(0);
+  items_.push_back({.whole = whole,
+                    .values = {},
+                    .dtype = whole.scalar_type(),
+                    .is_matrix = is_matrix,
+                    .rows = rows,
+                    .row_size = rows > 0 ? whole.numel() / rows : 0,
+                    .offset = row_bytes_,
+                    .gradient = {}});
+  const Item& item = items_.back();
+  row_bytes_ += aligned(padded(item) * static_cast<int64_t>(whole.element_size()));
+  has_matrices_ = has_matrices_ || is_matrix;
+  if (!whole.requires_grad()) return;
+  trained_.push_back(whole);
+  trained_items_.push_back(items_.size() - 1);
+  add_reduction(items_.size() - 1);
+}
+
+void ShardUnit::add_reduction(size_t index) {
+  const Item& item = items_[index];
+  const at::ScalarType dtype = reduce_dtype_.value_or(item.dtype);
+  auto found = std::find_if(reductions_.begin(), reductions_.end(),
+                            [&](const Reduction& reduction) { return reduction.dtype == dtype; });
+  if (found == reductions_.end()) {
+    found = reductions_.insert(found, Reduction{.dtype = dtype});
+  }
+  found->items.push_back(index);
+  found->offsets.push_back(found->elements);
+  found->elements += padded(item);
+}
+
+void ShardUnit::divide(const std::vector<Parameter>& parameters) {
+  rows_ = at::zeros({row_bytes_},
+                    parameters.front().local.options().requires_grad(false).dtype(at::kByte));
+  for (size_t i = 0; i < items_.size(); ++i) {
+    Item& item = items_[i];
     const RowShare own = row_share(item.rows, ranks(), groups_.shard->rank());
     std::vector<int64_t> shape = item.whole.sizes().vec();
     shape.front() = own.count;
     const at::Tensor rows =
-        part.rows.narrow(0, item.offset, own.count * item.row_size).view(shape).detach();
+        elements_at(rows_, item.offset, own.count * item.row_size, item.dtype).view(shape).detach();
     rows.copy_(item.whole.narrow(0, own.first, own.count));
     rows.set_requires_grad(item.whole.requires_grad());
-    shards_[item.shard] = {parameter.name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}};
+    shards_.push_back({parameters[i].name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}});
+  }
+}
+
+void ShardUnit::lay_out() {
+  sent_bytes_ = 0;
+  for (Item& item : items_) {
+    const at::ScalarType dtype = gathered_dtype(item);
+    item.sent_offset = sent_bytes_;
+    sent_bytes_ += aligned(padded(item) * static_cast<int64_t>(c10::elementSize(dtype)));
+    if (item.values.defined() && item.values.scalar_type() == dtype) continue;
     // Separate storage that can be freed: weights may be mapped from a file.
-    item.whole.set_data(at::empty(item.whole.sizes(), options));
+    item.whole.set_data(
+        at::empty(item.whole.sizes(), item.whole.options().requires_grad(false).dtype(dtype)));
     item.values = item.whole.variable_data();
     free_memory(item.values);
   }
 }
 
-void ShardUnit::start_unshard() {
-  if (unsharded_ || unsharding_) return;
+void ShardUnit::compute_in(std::optional<at::ScalarType> dtype) {
+  if (!computes_otherwise(dtype)) return;
   const c10::NoGradGuard no_grad;
-  for (Part& part : parts_) {
-    part.gathered = at::empty({ranks(), part.elements}, part.rows.options());
-    part.gather = groups_.shard->start_all_gather(part.gathered, part.rows, "parameters");
+  reshard();
+  compute_dtype_ = dtype;
+  lay_out();
+}
+
+at::Tensor ShardUnit::sent_rows() const {
+  if (!has_matrices_ || !compute_dtype_) return rows_;
+  at::Tensor sent = at::empty({sent_bytes_}, rows_.options());
+  for (const Item& item : items_) {
+    elements_at(sent, item.sent_offset, padded(item), gathered_dtype(item))
+        .copy_(elements_at(rows_, item.offset, padded(item), item.dtype));
   }
-  unsharding_ = true;
+  return sent;
+}
+
+void ShardUnit::start_unshard() {
+  if (unsharded_ || is_unsharding() || items_.empty()) return;
+  const c10::NoGradGuard no_grad;
+  sent_ = sent_rows();
+  gathered_ = at::empty({ranks(), sent_bytes_}, rows_.options());
+  gather_ = groups_.shard->start_all_gather(gathered_, sent_, "parameters");
 }
 
 void ShardUnit::unshard() {
   if (unsharded_) return;
   start_unshard();
-  const c10::NoGradGuard no_grad;
-  for (Part& part : parts_) {
-    part.gather->wait();
-    part.gather.reset();
-    copy_out(part);
-    part.gathered.reset();
+  if (is_unsharding()) {
+    const c10::NoGradGuard no_grad;
+    gather_->wait();
+    copy_out();
+    end_gather();
   }
-  unsharding_ = false;
   unsharded_ = true;
 }
 
-void ShardUnit::copy_out(const Part& part) const {
-  for (const Item& item : part.items) {
+void ShardUnit::end_gather() {
+  gather_.reset();
+  sent_.reset();
+  gathered_.reset();
+}
+
+void ShardUnit::copy_out() const {
+  for (const Item& item : items_) {
     if (item.values.storage().nbytes() == 0) own_memory(item.values);
     const at::Tensor flat = item.values.view({-1});
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       const RowShare share = row_share(item.rows, ranks(), rank);
       flat.narrow(0, share.first * item.row_size, share.count * item.row_size)
-          .copy_(part.gathered.select(0, rank).narrow(0, item.offset, share.count * item.row_size));
+          .copy_(elements_at(gathered_.select(0, rank), item.sent_offset,
+                             share.count * item.row_size, gathered_dtype(item)));
     }
   }
 }
 
 void ShardUnit::drop_unshard() {
-  if (!unsharding_) return;
-  for (Part& part : parts_) {
-    part.gather->wait();
-    part.gather.reset();
-    part.gathered.reset();
-  }
-  unsharding_ = false;
+  if (!is_unsharding()) return;
+  gather_->wait();
+  end_gather();
 }
 
 void ShardUnit::reshard() {
   drop_unshard();
-  for (const Part& part : parts_) {
-    for (const Item& item : part.items) {
-      if (item.values.storage().nbytes() > 0) free_memory(item.values);
-    }
+  for (const Item& item : items_) {
+    if (item.values.storage().nbytes() > 0) free_memory(item.values);
   }
   unsharded_ = false;
 }
@@ -151,69 +207,84 @@ void ShardUnit::invalidate() {
   unsharded_ = false;
 }
 
+void ShardUnit::on_gradient(size_t i) {
+  Item& item = items_[trained_items_[i]];
+  if (!item.is_matrix) return;
+  const c10::NoGradGuard no_grad;
+  at::Tensor& latest = item.whole.mutable_grad();
+  if (!item.gradient.defined()) {
+    item.gradient = latest;
+  } else {
+    item.gradient = item.gradient.to(item.dtype).add_(latest);
+  }
+  latest.reset();
+}
+
+at::Tensor ShardUnit::gradient_of(const Item& item) const {
+  return item.is_matrix ? item.gradient : item.whole.grad();
+}
+
 void ShardUnit::start_reduce() {
   const c10::NoGradGuard no_grad;
-  for (Part& part : parts_) {
-    if (part.trained == 0) continue;
-    copy_in(part);
-    part.reduced = at::empty({part.sent.size(1)}, part.sent.options());
-    part.reduction =
-        groups_.shard->start_reduce_scatter(part.reduced, part.sent, ReduceOp::kSum, "gradients");
+  for (Reduction& reduction : reductions_) {
+    copy_in(reduction);
+    reduction.reduced = at::empty({reduction.sent.size(1)}, reduction.sent.options());
+    reduction.pending = groups_.shard->start_reduce_scatter(reduction.reduced, reduction.sent,
+                                                            ReduceOp::kSum, "gradients");
   }
   reducing_ = true;
 }
 
-void ShardUnit::copy_in(Part& part) const {
-  const at::ScalarType dtype = reduce_dtype_.value_or(part.rows.scalar_type());
-  part.sent =
-      at::empty({ranks(), part.grad_elements + part.trained}, part.rows.options().dtype(dtype));
-  int64_t flag = part.grad_elements;
-  for (const Item& item : part.items) {
-    if (item.grad_offset < 0) continue;
-    const at::Tensor gradient = item.whole.grad();
-    part.sent.select(1, flag++).fill_(gradient.defined() ? 1 : 0);
-    const int64_t padded = rows_per_rank(item.rows, ranks()) * item.row_size;
+void ShardUnit::copy_in(Reduction& reduction) {
+  const auto flags = static_cast<int64_t>(reduction.items.size());
+  reduction.sent =
+      at::empty({ranks(), reduction.elements + flags}, rows_.options().dtype(reduction.dtype));
+  for (size_t i = 0; i < reduction.items.size(); ++i) {
+    Item& item = items_[reduction.items[i]];
+    const at::Tensor gradient = gradient_of(item);
+    reduction.sent.select(1, reduction.elements + static_cast<int64_t>(i))
+        .fill_(gradient.defined() ? 1 : 0);
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       const RowShare share = row_share(item.rows, ranks(), rank);
       const int64_t present = gradient.defined() ? share.count * item.row_size : 0;
-      const at::Tensor to = part.sent.select(0, rank).narrow(0, item.grad_offset, padded);
+      const at::Tensor to =
+          reduction.sent.select(0, rank).narrow(0, reduction.offsets[i], padded(item));
       if (present > 0) {
         to.narrow(0, 0, present).copy_(gradient.narrow(0, share.first, share.count).reshape({-1}));
       }
-      if (present < padded) to.narrow(0, present, padded - present).zero_();
+      if (present < padded(item)) to.narrow(0, present, padded(item) - present).zero_();
     }
     item.whole.mutable_grad().reset();
+    item.gradient.reset();
   }
 }
 
 void ShardUnit::finish_reduce() {
   if (!reducing_) return;
   const c10::NoGradGuard no_grad;
-  for (Part& part : parts_) {
-    if (part.trained == 0) continue;
-    part.reduction->wait();
-    part.reduction.reset();
-    part.sent.reset();
+  for (Reduction& reduction : reductions_) {
+    reduction.pending->wait();
+    reduction.pending.reset();
+    reduction.sent.reset();
     if (groups_.replicate->world() > 1) {
-      groups_.replicate->all_reduce(part.reduced, ReduceOp::kSum, "gradients of replicas");
+      groups_.replicate->all_reduce(reduction.reduced, ReduceOp::kSum, "gradients of replicas");
     }
-    add_sums(part);
-    part.reduced.reset();
+    add_sums(reduction);
+    reduction.reduced.reset();
   }
   reducing_ = false;
 }
 
-void ShardUnit::add_sums(const Part& part) {
+void ShardUnit::add_sums(const Reduction& reduction) {
+  const auto count = static_cast<int64_t>(reduction.items.size());
   const at::Tensor flags =
-      part.reduced.narrow(0, part.grad_elements, part.trained).to(at::kCPU, at::kFloat);
-  int64_t next = 0;
-  for (const Item& item : part.items) {
-    if (item.grad_offset < 0) continue;
+      reduction.reduced.narrow(0, reduction.elements, count).to(at::kCPU, at::kFloat);
+  for (size_t i = 0; i < reduction.items.size(); ++i) {
     // Not by data pointer, which fake tensors do not have.
-    const bool present = flags.select(0, next++).item<float>() != 0;
+    const bool present = flags.select(0, static_cast<int64_t>(i)).item<float>() != 0;
     if (!present) continue;
-    const at::Tensor& shard = shards_[item.shard].local;
-    const at::Tensor sum = part.reduced.narrow(0, item.grad_offset, shard.numel())
+    const at::Tensor& shard = shards_[reduction.items[i]].local;
+    const at::Tensor sum = reduction.reduced.narrow(0, reduction.offsets[i], shard.numel())
                                .view(shard.sizes())
                                .to(shard.scalar_type());
     at::Tensor& gradient = shard.mutable_grad();

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/api/parameter.h"
@@ -19,16 +21,17 @@ struct ShardGroups {
 
 /// Parameters divided by rows (dimension 0) over the ranks of a group, as torch.chunk divides them.
 /// The tensors of the model keep their identity: while the unit is unsharded they hold the whole
-/// weights, else no memory. Rows lie in one buffer per type, each rank's padded to the
-/// same size, so that a gather and a reduction are one collective each (Rajbhandari et al., "ZeRO",
-/// SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023). All ranks of the groups call the same, in the
-/// same order.
+/// weights, else no memory. The rows of all parameters lie in one buffer, each rank's padded to the
+/// same size, so that a gather is one collective and a reduction one per type of gradients
+/// (Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023). All ranks of the
+/// groups call the same, in the same order.
 class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
-  /// rank's rows and leaves the unit resharded. `reduce_dtype` null: that of each gradient.
-  ShardUnit(const std::vector<Parameter>& parameters, ShardGroups groups,
-            std::optional<at::ScalarType> reduce_dtype);
+  /// rank's rows and leaves the unit resharded. `matrices`: names of the float32 parameters that
+  /// compute_in() casts. `reduce_dtype` null: that of each parameter.
+  ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& matrices,
+            ShardGroups groups, std::optional<at::ScalarType> reduce_dtype);
 
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
   /// gradients as the model's do.
@@ -36,7 +39,17 @@ class ShardUnit {
   /// The model's tensors that require gradients.
   const std::vector<at::Tensor>& trained() const { return trained_; }
 
+  /// The type in which matrices are gathered and the model sees them from the next unshard() on;
+  /// null: their own. A change reshards the unit; no graph of autograd may have its tensors.
+  void compute_in(std::optional<at::ScalarType> dtype);
+  /// Whether compute_in(dtype) would change a tensor.
+  bool computes_otherwise(std::optional<at::ScalarType> dtype) const {
+    return has_matrices_ && dtype != compute_dtype_;
+  }
+
   bool is_unsharded() const { return unsharded_; }
+  /// An all-gather has been started and not been waited for.
+  bool is_unsharding() const { return gather_ != nullptr; }
   /// Starts the all-gather, unless the unit is unsharded or it is under way.
   void start_unshard();
   /// Returns when the model's tensors hold the whole weights.
@@ -46,6 +59,9 @@ class ShardUnit {
   /// The rows have changed: the next unshard() reads them, into the same memory.
   void invalidate();
 
+  /// Call after each accumulation into the gradient of trained()[i]: gradients of matrices are
+  /// summed in the type of the rows.
+  void on_gradient(size_t i);
   /// Starts the sum over all ranks of the gradients of the model's tensors, and drops those
   /// gradients.
   void start_reduce();
@@ -54,49 +70,67 @@ class ShardUnit {
   bool is_reducing() const { return reducing_; }
 
  private:
-  /// A parameter: the model's tensor, and where its rows lie in the buffers of its Part.
+  /// A parameter. Offsets are in bytes.
   struct Item {
-    at::Tensor whole;
-    at::Tensor values;         ///< alias of `whole` without autograd's version counter
-    size_t shard;              ///< index in shards_
-    int64_t rows;              ///< of the whole tensor
-    int64_t row_size;          ///< elements
-    int64_t offset;            ///< of this rank's rows in Part::rows
-    int64_t grad_offset = -1;  ///< in a rank's part of the gradient buffer; -1: frozen
+    at::Tensor whole;         ///< the model's tensor
+    at::Tensor values;        ///< alias of `whole` without autograd's version counter
+    at::ScalarType dtype;     ///< of the rows
+    bool is_matrix;           ///< compute_in() casts it
+    int64_t rows;             ///< of the whole tensor
+    int64_t row_size;         ///< elements
+    int64_t offset;           ///< of this rank's rows in rows_
+    int64_t sent_offset = 0;  ///< of a rank's rows in the all-gather
+    at::Tensor gradient;      ///< of a matrix: the sum of the passes before, or undefined
   };
 
-  /// The parameters of one type.
-  struct Part {
-    std::vector<Item> items;
-    int64_t elements = 0;       ///< of `rows`
-    int64_t grad_elements = 0;  ///< of one rank's gradients, without the flags
-    int64_t trained = 0;
-    at::Tensor rows;      ///< [elements]: this rank's rows, each parameter's padded
-    at::Tensor gathered;  ///< [ranks, elements], during a gather
-    std::unique_ptr<Pending> gather;
-    at::Tensor sent;     ///< [ranks, grad_elements + trained], during a reduction
-    at::Tensor reduced;  ///< [grad_elements + trained]: followed by a flag per gradient
-    std::unique_ptr<Pending> reduction;
+  /// The reduction of the gradients of one type. Offsets are in elements.
+  struct Reduction {
+    at::ScalarType dtype;
+    std::vector<size_t> items = {};
+    std::vector<int64_t> offsets = {};  ///< of the items' gradients in a rank's part
+    int64_t elements = 0;               ///< of a rank's part, without the flags
+    at::Tensor sent = {};     ///< [ranks, elements + items], followed by a flag per gradient
+    at::Tensor reduced = {};  ///< [elements + items]
+    std::unique_ptr<Pending> pending = {};
   };
 
+  void add(const Parameter& parameter, bool is_matrix);
+  void divide(const std::vector<Parameter>& parameters);
+  /// Empty tensors of the model's types, and the layout of the all-gather.
+  void lay_out();
+  void add_reduction(size_t item);
   void drop_unshard();
-  Part& part_of(at::ScalarType dtype);
-  void add(const Parameter& parameter);
-  void divide(Part& part, const std::vector<Parameter>& parameters);
+  void end_gather();
   int64_t ranks() const { return groups_.shard->world(); }
+  /// Elements of the rows of a rank, with padding.
+  int64_t padded(const Item& item) const;
+  at::ScalarType gathered_dtype(const Item& item) const;
+  /// This rank's part of the all-gather: rows_, or a copy with matrices cast.
+  at::Tensor sent_rows() const;
   /// Copies from the gather buffer to the model's tensors.
-  void copy_out(const Part& part) const;
+  void copy_out() const;
+  /// The gradient of the model's tensor, or undefined.
+  at::Tensor gradient_of(const Item& item) const;
   /// Copies the gradients of the model's tensors to the buffer to reduce.
-  void copy_in(Part& part) const;
-  void add_sums(const Part& part);
+  void copy_in(Reduction& reduction);
+  void add_sums(const Reduction& reduction);
 
   ShardGroups groups_;
   std::optional<at::ScalarType> reduce_dtype_;
+  std::optional<at::ScalarType> compute_dtype_;
+  bool has_matrices_ = false;
+  std::vector<Item> items_;
   std::vector<Parameter> shards_;
   std::vector<at::Tensor> trained_;
-  std::vector<Part> parts_;
+  std::vector<size_t> trained_items_;
+  std::vector<Reduction> reductions_;
+  int64_t row_bytes_ = 0;   ///< of rows_
+  int64_t sent_bytes_ = 0;  ///< of a rank's part of the all-gather
+  at::Tensor rows_;         ///< uint8 [row_bytes_]: this rank's rows, each parameter's padded
+  at::Tensor sent_;         ///< uint8 [sent_bytes_], during an all-gather
+  at::Tensor gathered_;     ///< uint8 [ranks, sent_bytes_], during an all-gather
+  std::unique_ptr<Pending> gather_;
   bool unsharded_ = false;
-  bool unsharding_ = false;
   bool reducing_ = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <map>
@@ -78,6 +80,43 @@ std::vector<BlockParameters> blocks_of(Model& model) {
   }
   std::erase_if(blocks, [](const BlockParameters& item) { return item.parameters.empty(); });
   return blocks;
+}
+
+namespace {
+
+/// The weight that autocast casts, or an undefined tensor.
+at::Tensor matrix_of(const torch::nn::Module& module) {
+  const auto weight = [&]<class Layer>() {
+    const auto* layer = dynamic_cast<const Layer*>(&module);
+    return layer ? layer->weight : at::Tensor();
+  };
+  for (const at::Tensor& found :
+       {weight.operator()<torch::nn::LinearImpl>(), weight.operator()<torch::nn::Conv1dImpl>(),
+        weight.operator()<torch::nn::Conv2dImpl>(), weight.operator()<torch::nn::Conv3dImpl>(),
+        weight.operator()<torch::nn::ConvTranspose1dImpl>(),
+        weight.operator()<torch::nn::ConvTranspose2dImpl>(),
+        weight.operator()<torch::nn::ConvTranspose3dImpl>()}) {
+    if (found.defined()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> matrices_of(Model& model) {
+  std::map<const void*, bool> is_matrix;
+  for (const auto& module : model.module().modules()) {
+    const at::Tensor matrix = matrix_of(*module);
+    for (const at::Tensor& parameter : module->parameters(false)) {
+      const auto found = is_matrix.emplace(parameter.unsafeGetTensorImpl(), true).first;
+      found->second = found->second && parameter.is_same(matrix);
+    }
+  }
+  std::vector<std::string> names;
+  for (const Parameter& item : parameters_of(model)) {
+    if (is_matrix.at(item.local.unsafeGetTensorImpl())) names.push_back(item.name);
+  }
+  return names;
 }
 
 void move_to(Model& model, at::Device device) {

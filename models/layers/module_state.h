@@ -29,6 +29,10 @@ struct BlockParameters {
 /// tied to one outside its block is in none.
 std::vector<BlockParameters> blocks_of(Model& model);
 
+/// Names, as by parameters_of(), of the weights of linear layers and convolutions that no other
+/// module shares: autocast casts them wherever they are read.
+std::vector<std::string> matrices_of(Model& model);
+
 /// Moves parameters and buffers in place.
 void move_to(Model& model, at::Device device);
 

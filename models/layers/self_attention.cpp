@@ -42,8 +42,8 @@ at::Tensor bias_by_head(const torch::nn::LinearImpl& linear, int64_t heads) {
 }
 
 /// Attention weights [batch, heads, length]; `query` is [heads, batch, head width].
-at::Tensor shards_of(const SelfAttention& by, const at::Tensor& query, const at::Tensor& x,
-                     const std::optional<at::Tensor>& mask) {
+at::Tensor attention_weights(const SelfAttention& by, const at::Tensor& query, const at::Tensor& x,
+                             const std::optional<at::Tensor>& mask) {
   const at::Tensor asked = at::bmm(query, weight_by_head(by.key, by.heads)).transpose(0, 1);
   at::Tensor scores = at::bmm(asked, x.transpose(1, 2));
   if (by.key.bias.defined()) {
@@ -63,11 +63,11 @@ at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x,
   const int64_t batch = x.size(0), width = all.size(2);
   const double scale = 1 / std::sqrt(static_cast<double>(width / by.heads));
   const at::Tensor query = all.view({batch, by.heads, -1}).transpose(0, 1).mul(scale);
-  const at::Tensor shares = shards_of(by, query, x, mask);
-  const at::Tensor seen = at::bmm(shares, x).transpose(0, 1);  // [heads, batch, width]
+  const at::Tensor weights = attention_weights(by, query, x, mask);
+  const at::Tensor seen = at::bmm(weights, x).transpose(0, 1);  // [heads, batch, width]
   at::Tensor out = at::bmm(seen, weight_by_head(by.value, by.heads).transpose(1, 2));
   if (by.value.bias.defined()) {
-    const at::Tensor total = shares.sum(-1).t().unsqueeze(-1);  // [heads, batch, 1]
+    const at::Tensor total = weights.sum(-1).t().unsqueeze(-1);  // [heads, batch, 1]
     out = out.add(total.mul(bias_by_head(by.value, by.heads)));
   }
   return out.transpose(0, 1).reshape({batch, 1, width});

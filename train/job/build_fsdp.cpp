@@ -15,13 +15,14 @@
 namespace accel {
 namespace {
 
-std::optional<at::ScalarType> type_of(ReduceDtype dtype) {
+/// Null: fp32.
+std::optional<at::ScalarType> type_of(FsdpDtype dtype) {
   switch (dtype) {
-    case ReduceDtype::kFp32:
+    case FsdpDtype::kFp32:
       return std::nullopt;
-    case ReduceDtype::kBf16:
+    case FsdpDtype::kBf16:
       return at::kBFloat16;
-    case ReduceDtype::kFp16:
+    case FsdpDtype::kFp16:
       return at::kHalf;
   }
   return std::nullopt;
@@ -73,6 +74,7 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
                                            : out.blocks[unit->second].parameters;
       list.push_back({name, item.local});
     }
+    for (const std::string& name : matrices_of(*model)) out.matrices.insert(prefix + name);
     add_named(out.buffers, prefix, buffers_of(*model));
   }
   std::erase_if(out.blocks, [](const FsdpUnit& unit) { return unit.parameters.empty(); });
@@ -89,6 +91,7 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models) 
                    {.stage = static_cast<ShardStage>(fsdp.stage),
                     .reshard_after_forward = fsdp.reshard_after_forward.value_or(true),
                     .sync_each_batch = fsdp.sync_each_batch.value_or(true),
+                    .param_dtype = type_of(fsdp.param_dtype_under(section.mixed_precision)),
                     .reduce_dtype = type_of(fsdp.reduce_dtype),
                     .broadcast_buffers = section.ddp.broadcast_buffers,
                     .bucket_bytes = section.ddp.bucket_cap_mb << 20});

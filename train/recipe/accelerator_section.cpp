@@ -179,7 +179,7 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
-        fsdp.reduce_dtype != ReduceDtype::kFp32) {
+        fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -198,6 +198,12 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
   if (fsdp.sync_each_batch.value_or(false) && fsdp.stage == 1) {
     check.error("fsdp", "'sync_each_batch' has no effect at stage 1, which keeps whole gradients",
                 "leave it out, or set 'stage: 2'");
+  }
+  const FsdpDtype param_dtype = fsdp.param_dtype_under(section.mixed_precision);
+  if (param_dtype != FsdpDtype::kFp32 &&
+      param_dtype != FsdpSection().param_dtype_under(section.mixed_precision)) {
+    check.error("fsdp", "'param_dtype' is a 16-bit type other than that of 'mixed_precision'",
+                "leave 'param_dtype' out, or set 'mixed_precision' to the same type");
   }
   check_other_reductions(section, check);
 }
@@ -319,12 +325,32 @@ Schema<FsdpSection> FsdpSection::schema() {
              "Reduce the gradients of each micro-batch, not only of the last one; auto: at stages "
              "2 and 3. false communicates less and keeps whole gradients between micro-batches.")
       .on_resume(Change::kFree)
+      .field(
+          "param_dtype", &FsdpSection::param_dtype,
+          "Type in which the matrices of blocks are gathered and held whole; auto: that of "
+          "`mixed_precision`, with half the memory and traffic of fp32 and the same results, "
+          "since autocast casts them anyway. fp32: for a model of a plugin that reads the weight "
+          "of a linear layer by itself.")
+      .on_resume(Change::kFree)
       .field("reduce_dtype", &FsdpSection::reduce_dtype,
              "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")
       .field("ignored", &FsdpSection::ignored,
              "Name patterns of parameters that every rank holds whole, such as `*.bias`.")
       .on_resume(Change::kFree)
       .hint_for({"ignored_modules", "fsdp_ignored_modules"});
+}
+
+FsdpDtype FsdpSection::param_dtype_under(MixedPrecision precision) const {
+  if (param_dtype) return *param_dtype;
+  switch (precision) {
+    case MixedPrecision::kNo:
+      return FsdpDtype::kFp32;
+    case MixedPrecision::kFp16:
+      return FsdpDtype::kFp16;
+    case MixedPrecision::kBf16:
+      return FsdpDtype::kBf16;
+  }
+  return FsdpDtype::kFp32;
 }
 
 Schema<LocalSgdSection> LocalSgdSection::schema() {

@@ -64,12 +64,12 @@ struct LocalSgdSection {
   static Schema<LocalSgdSection> schema();
 };
 
-/// Type of gradients in the reduction over ranks.
-enum class ReduceDtype { kFp32, kBf16, kFp16 };
+/// Type of parameters or gradients in a collective.
+enum class FsdpDtype { kFp32, kBf16, kFp16 };
 template <>
-struct EnumNames<ReduceDtype> {
-  static constexpr std::pair<ReduceDtype, const char*> kValues[] = {
-      {ReduceDtype::kFp32, "fp32"}, {ReduceDtype::kBf16, "bf16"}, {ReduceDtype::kFp16, "fp16"}};
+struct EnumNames<FsdpDtype> {
+  static constexpr std::pair<FsdpDtype, const char*> kValues[] = {
+      {FsdpDtype::kFp32, "fp32"}, {FsdpDtype::kBf16, "bf16"}, {FsdpDtype::kFp16, "fp16"}};
 };
 
 /// Sizes of the mesh of ranks, named as Accelerate's ParallelismConfig.
@@ -84,9 +84,13 @@ struct FsdpSection {
   int64_t stage = 0;
   Auto<bool> reshard_after_forward;
   Auto<bool> sync_each_batch;
-  ReduceDtype reduce_dtype = ReduceDtype::kFp32;
+  Auto<FsdpDtype> param_dtype;
+  FsdpDtype reduce_dtype = FsdpDtype::kFp32;
   std::vector<std::string> ignored;
   static Schema<FsdpSection> schema();
+
+  /// `param_dtype`, or the type of mixed precision.
+  FsdpDtype param_dtype_under(MixedPrecision precision) const;
 };
 
 struct AcceleratorSection {

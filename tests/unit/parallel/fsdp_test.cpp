@@ -1,8 +1,10 @@
 #include "parallel/fsdp.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -11,6 +13,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/base/error.h"
 #include "parallel/gradients.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/parallel/run_passes.h"
@@ -42,7 +45,7 @@ class Layer final : public Block {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    return x.add(x.matmul(up.t()).add(bias).sin().matmul(down.t()));
+    return x.add(at::linear(at::linear(x, up).add(bias).sin(), down));
   }
   std::vector<Parameter> parameters(const std::string& prefix) const {
     return {{prefix + "up", up},
@@ -70,7 +73,7 @@ struct TestModel {
   at::Tensor loss(int64_t sample) {
     at::Tensor x = numbers({4, 7}, sample).matmul(embedding);
     for (Layer& layer : layers) x = layer.run(x);
-    x = layers[1].run(x);
+    if (repeats) x = layers[1].run(x);
     return x.matmul(embedding.t()).mul(scale).square().mean();
   }
 
@@ -89,9 +92,13 @@ struct TestModel {
     }
     context.root = {{"embedding", embedding}};
     context.replicated = {{"scale", scale}};
+    for (size_t i = 0; i < layers.size(); ++i) {
+      for (const char* name : {".up", ".down"}) context.matrices.insert(std::to_string(i) + name);
+    }
     return context;
   }
 
+  bool repeats = true;
   at::Tensor embedding = numbers({7, kWidth}, 3);
   at::Tensor scale = at::full({}, 0.9);
   std::deque<Layer> layers;
@@ -103,6 +110,24 @@ struct Setting {
   int64_t accumulation = 1;
   std::optional<FsdpOptions> fsdp = {};  ///< null: DDP
   bool clip = true;
+  bool autocast = false;     ///< of passes with gradients, in bf16
+  bool evaluate_in = false;  ///< and of the evaluation
+};
+
+/// Autocast in bf16 during its lifetime, if `on`.
+class Autocast {
+ public:
+  explicit Autocast(bool on) {
+    at::autocast::set_autocast_enabled(at::kCPU, on);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
 };
 
 struct Trained {
@@ -125,6 +150,8 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
       make_mesh(world, {.replicate = setting.fsdp ? setting.replicate : setting.ranks,
                         .shard = setting.fsdp ? setting.ranks / setting.replicate : 1});
   TestModel model;
+  // The sum over both uses has the type of autocast's copy, which ranks in threads share.
+  model.repeats = !setting.autocast;
   std::vector<Parameter> trained = model.all();
   std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
   const auto strategy = setting.fsdp ? make_fsdp(model.context(mesh), *setting.fsdp)
@@ -138,7 +165,11 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
     strategy->unshard();
     run_passes(*strategy, layout, [&](size_t i) {
       const at::Tensor mean =
-          model.loss(step * 100 + layout.own[i]).div(static_cast<double>(layout.num_micro_batches));
+          [&] {
+            const Autocast casts(setting.autocast);
+            return model.loss(step * 100 + layout.own[i]);
+          }()
+              .div(static_cast<double>(layout.num_micro_batches));
       loss += mean.item().toDouble();
       mean.backward();
     });
@@ -159,6 +190,7 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
       const c10::NoGradGuard no_grad;
       strategy->reshard();
       strategy->unshard();
+      const Autocast casts(setting.evaluate_in);
       out.losses.push_back(model.loss(step).item().toDouble());
       strategy->reshard();
     }
@@ -240,6 +272,54 @@ TEST(FsdpTest, ReplicasOfShardsDifferByRoundingOnly) {
   expect_close(train_on({.ranks = 4, .replicate = 2, .fsdp = FsdpOptions{}}), wanted);
   expect_close(train_on({.ranks = 3, .accumulation = 1, .fsdp = FsdpOptions{}}),
                train_on({.ranks = 3}));
+}
+
+TEST(FsdpTest, GathersInTheTypeOfAutocastHaveTheBitsOfDdp) {
+  const auto bf16 = [](ShardStage stage, bool sync_each_batch) {
+    return FsdpOptions{
+        .stage = stage, .sync_each_batch = sync_each_batch, .param_dtype = at::kBFloat16};
+  };
+  for (const bool evaluate_in : {true, false}) {
+    const Trained wanted = train_on({.autocast = true, .evaluate_in = evaluate_in});
+    const Trained of_four =
+        train_on({.accumulation = 4, .autocast = true, .evaluate_in = evaluate_in});
+    for (const ShardStage stage : kStages) {
+      SCOPED_TRACE(static_cast<int>(stage));
+      expect_same_bits(
+          train_on({.fsdp = bf16(stage, true), .autocast = true, .evaluate_in = evaluate_in}),
+          wanted);
+      expect_same_bits(train_on({.accumulation = 4,
+                                 .fsdp = bf16(stage, false),
+                                 .autocast = true,
+                                 .evaluate_in = evaluate_in}),
+                       of_four);
+    }
+  }
+}
+
+TEST(FsdpTest, ABlockHasOneTypeInAStep) {
+  on_ranks(2, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    TestModel model;
+    const auto strategy =
+        make_fsdp(model.context(make_mesh(world, {.shard = 2})), {.param_dtype = at::kBFloat16});
+    strategy->begin({.num_micro_batches = 2, .own = {group.rank()}});
+    strategy->before_pass(true);
+    at::Tensor loss;
+    {
+      const Autocast casts(true);
+      loss = model.loss(1);
+    }
+    try {
+      model.loss(1);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(),
+                   "'fsdp' does not support a block that runs with and without autocast in one "
+                   "step");
+      EXPECT_EQ(error.hint(), "set 'accelerator.fsdp.param_dtype: fp32'");
+    }
+  });
 }
 
 TEST(FsdpTest, KeptParametersHaveTheSameBits) {

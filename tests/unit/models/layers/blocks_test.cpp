@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/api/block.h"
 #include "core/api/model.h"
 #include "models/layers/module_state.h"
@@ -35,6 +37,20 @@ TEST(BlocksTest, AModelWithoutBlocksHasNone) {
   context.data.input = {4};
   context.data.classes = 3;
   EXPECT_TRUE(blocks_of(*build<Model>("type: mlp\nhidden_sizes: [5]\n", context)).empty());
+}
+
+TEST(BlocksTest, MatricesAreReadByLinearLayersAlone) {
+  const auto model =
+      build<Model>("type: gpt\nnum_layers: 3\nnum_heads: 2\nhidden_size: 8\n", tokens());
+  const std::vector<std::string> found = matrices_of(*model);
+  const auto is_matrix = [&](const char* name) {
+    return std::find(found.begin(), found.end(), name) != found.end();
+  };
+  EXPECT_TRUE(is_matrix("transformer.h.1.attn.c_attn.weight"));
+  EXPECT_TRUE(is_matrix("transformer.h.1.mlp.c_proj.weight"));
+  EXPECT_FALSE(is_matrix("transformer.h.1.mlp.c_proj.bias"));
+  EXPECT_FALSE(is_matrix("transformer.h.1.ln_1.weight"));
+  EXPECT_FALSE(is_matrix("transformer.wte.weight"));  // of the embedding, and tied to the head
 }
 
 class Hooks final : public BlockHooks {
