@@ -40,22 +40,35 @@ const std::vector<int64_t>& Communicator::own_group(const Partition& partition) 
   return *own;
 }
 
-std::unique_ptr<Pending> FakeGroup::start_messages(const std::vector<Message>&, const char*) {
+void FakeGroup::count(const char* purpose, int64_t bytes, int64_t parts) const {
+  if (traffic_ && world() > 1) (*traffic_)[purpose] += bytes * parts / world();
+}
+
+std::unique_ptr<Pending> FakeGroup::start_messages(const std::vector<Message>& messages,
+                                                   const char* purpose) {
+  for (const Message& message : messages) {
+    if (message.kind == Message::Kind::kReceive) continue;
+    count(purpose, static_cast<int64_t>(message.tensor.nbytes()), world());
+  }
   return completed();
 }
 
-std::unique_ptr<Pending> FakeGroup::start_all_reduce(at::Tensor, ReduceOp, const char*) {
+std::unique_ptr<Pending> FakeGroup::start_all_reduce(at::Tensor tensor, ReduceOp,
+                                                     const char* purpose) {
+  count(purpose, static_cast<int64_t>(tensor.nbytes()), 2 * (world() - 1));
   return completed();
 }
 
 std::unique_ptr<Pending> FakeGroup::start_all_gather(at::Tensor out, const at::Tensor& in,
-                                                     const char*) {
+                                                     const char* purpose) {
+  count(purpose, static_cast<int64_t>(out.nbytes()), world() - 1);
   out.view({world(), -1}).copy_(in.reshape({1, -1}));
   return completed();
 }
 
 std::unique_ptr<Pending> FakeGroup::start_reduce_scatter(at::Tensor out, const at::Tensor& in,
-                                                         ReduceOp, const char*) {
+                                                         ReduceOp, const char* purpose) {
+  count(purpose, static_cast<int64_t>(in.nbytes()), world() - 1);
   out.view({-1}).copy_(in.view({world(), -1}).select(0, rank()));
   return completed();
 }
@@ -63,13 +76,20 @@ std::unique_ptr<Pending> FakeGroup::start_reduce_scatter(at::Tensor out, const a
 std::unique_ptr<Pending> FakeGroup::start_all_to_all(at::Tensor out, const at::Tensor& in,
                                                      const std::vector<int64_t>& out_rows,
                                                      const std::vector<int64_t>& in_rows,
-                                                     const char*) {
+                                                     const char* purpose) {
+  const auto sent = static_cast<int64_t>(in.nbytes());
+  const int64_t rows = in.size(0);
+  if (rows > 0) count(purpose, sent / rows * (rows - in_rows.front()), world());
   out.narrow(0, 0, out_rows.front()).copy_(in.narrow(0, 0, in_rows.front()));
   return completed();
 }
 
+void FakeGroup::broadcast(at::Tensor tensor, int64_t /*root*/, const char* purpose) {
+  count(purpose, static_cast<int64_t>(tensor.nbytes()), world() - 1);
+}
+
 std::unique_ptr<Communicator> FakeGroup::split(const Partition& partition) {
-  return std::make_unique<FakeGroup>(static_cast<int64_t>(own_group(partition).size()));
+  return std::make_unique<FakeGroup>(static_cast<int64_t>(own_group(partition).size()), traffic_);
 }
 
 }  // namespace accel

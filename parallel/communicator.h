@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace accel {
@@ -100,11 +102,17 @@ class Communicator : public PointToPoint {
   int64_t world_;
 };
 
+/// Bytes that a rank sends, by purpose, in algorithms of least traffic: of each all-gather and
+/// reduce-scatter (world - 1) / world of the whole tensor, of each all-reduce twice as much.
+using Traffic = std::map<std::string, int64_t>;
+
 /// Rank 0 of a group without other ranks: collectives complete at once and gather this rank's
 /// tensor from every rank. For estimates of a run of several ranks.
 class FakeGroup : public Communicator {
  public:
-  explicit FakeGroup(int64_t world) : Communicator(0, world) {}
+  /// Adds what the group and its parts send to `traffic`, which outlives them; null: to nothing.
+  explicit FakeGroup(int64_t world, Traffic* traffic = nullptr)
+      : Communicator(0, world), traffic_(traffic) {}
 
   std::unique_ptr<Pending> start_messages(const std::vector<Message>& messages,
                                           const char* purpose) override;
@@ -118,9 +126,15 @@ class FakeGroup : public Communicator {
                                             const std::vector<int64_t>& out_rows,
                                             const std::vector<int64_t>& in_rows,
                                             const char* purpose) override;
-  void broadcast(at::Tensor, int64_t, const char*) override {}
+  void broadcast(at::Tensor tensor, int64_t root, const char* purpose) override;
   void barrier(const char*) override {}
   std::unique_ptr<Communicator> split(const Partition& partition) override;
+
+ private:
+  /// `parts` of the group's share of `bytes`.
+  void count(const char* purpose, int64_t bytes, int64_t parts) const;
+
+  Traffic* traffic_;
 };
 
 /// The group of a single process.

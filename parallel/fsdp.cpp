@@ -102,7 +102,7 @@ class Fsdp final : public Strategy {
       item.ready = item.forwards = 0;
       if (reshards() && item.block) item.unit.reshard();
     }
-    if (!forward_.empty()) last_ = forward_.back();
+    last_ = std::exchange(latest_, nullptr);
     forward_.clear();
   }
 
@@ -154,6 +154,7 @@ class Fsdp final : public Strategy {
     choose_dtype(item);
     if (trains) {
       forward_.push_back(&item);
+      latest_ = &item;
       ++item.forwards;
     }
     if (!reshards()) return item.unit.unshard();
@@ -273,7 +274,8 @@ class Fsdp final : public Strategy {
   std::map<std::string, Parameter> shards_;
   std::vector<FsdpBlock*> forward_;  ///< of this pass, those whose backward has not begun
   FsdpBlock* previous_ = nullptr;    ///< the last one that ran
-  FsdpBlock* last_ = nullptr;        ///< the last one of a pass
+  FsdpBlock* latest_ = nullptr;      ///< the last one that ran in this pass, with gradients
+  FsdpBlock* last_ = nullptr;        ///< that of the pass before
   std::deque<ShardUnit*> reducing_;
   bool reduces_ = true;  ///< whether the gradients of this pass are reduced
   int64_t users_ = 0;    ///< unshard() without reshard()

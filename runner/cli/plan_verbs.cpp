@@ -42,9 +42,9 @@ std::vector<int64_t> ranks_of(const std::string& list) {
   return ranks;
 }
 
-std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRecipe& loaded,
-                               const PlanPage& page, const Plan& plan) {
-  const Replan replan = [&](const std::vector<std::string>& overrides) -> std::optional<Plan> {
+/// Plans the recipe again with overrides, for as many ranks as `plan`.
+Replan replan_of(const RecipeArguments& arguments, const Plan& plan) {
+  return [&](const std::vector<std::string>& overrides) -> std::optional<Plan> {
     RecipeArguments changed = arguments;
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
     try {
@@ -54,7 +54,6 @@ std::vector<Advice> advice_for(const RecipeArguments& arguments, const LoadedRec
       return std::nullopt;
     }
   };
-  return advise(loaded.options, plan, page.process, page.available, replan);
 }
 
 ExitCode print_metric_names(const LoadedRecipe& loaded) {
@@ -85,12 +84,17 @@ ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks, b
   }
   page.step_seconds = known_step_seconds("runs/" + loaded.options.name, page.plans.front().batches);
   for (const std::string& line : plan_lines(page)) say(line);
-  if (fits(page)) return ExitCode::kDone;
+  if (fits(page)) {
+    const std::string lower = lower_stage_line(loaded.options, page.process, page.available,
+                                               replan_of(arguments, page.plans.front()));
+    if (!lower.empty()) say(lower);
+    return ExitCode::kDone;
+  }
   for (const Plan& plan : page.plans) {
     if (rank_bytes(page, plan) <= page.available) continue;
-    for (const std::string& line : advice_lines(advice_for(arguments, loaded, page, plan))) {
-      say(line);
-    }
+    const std::vector<Advice> advice =
+        advise(loaded.options, plan, page.process, page.available, replan_of(arguments, plan));
+    for (const std::string& line : advice_lines(advice)) say(line);
     break;
   }
   return ExitCode::kMemory;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "checkpoint/writer.h"
 #include "data/loader/host_batch.h"
@@ -115,10 +116,10 @@ int64_t optimizer_bytes(const Job& job) {
   return sum.bytes();
 }
 
-/// The job of rank 0 in a fake world of this size.
+/// The job of a rank of this group.
 std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
                                     const Registry& registry, const DataSchema& data,
-                                    int64_t world) {
+                                    std::shared_ptr<Communicator> group) {
   const DatasetParts& eval = recipe.data.split.eval ? recipe.data.train : recipe.data.eval;
   recipe.data.eval = shape_data(eval, data.shape, data.eval_samples);
   recipe.data.train = shape_data(recipe.data.train, data.shape, data.train_samples);
@@ -128,8 +129,8 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
-  if (world > 1) {
-    ranks.mesh = build_mesh(recipe.accelerator, std::make_shared<FakeGroup>(world));
+  if (group->world() > 1) {
+    ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
     ranks.inputs_are_same = true;
   }
   return build_job(std::move(recipe), resolved, registry, ranks, texts_of);
@@ -141,6 +142,34 @@ StepResult run_step(Job& job, int64_t step, int64_t micro_batches) {
   const GlobalBatch global_batch =
       shape_window(job.data, job.batches.micro_batch, micro_batches, job.batches.world);
   return train_step(job, global_batch, {.step = step}, unused);
+}
+
+struct MeasuredStep {
+  StepResult result;
+  double flops;
+  Traffic traffic;
+};
+
+/// `meter` and `traffic` count what the job does.
+MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const WorkMeter& meter,
+                          Traffic& traffic) {
+  const double before = meter.flops();
+  traffic.clear();
+  StepResult result = run_step(job, step, micro_batches);
+  return {std::move(result), meter.flops() - before, std::exchange(traffic, {})};
+}
+
+/// What a step of as many micro-batches as the recipe's takes, by one of one micro-batch and one of
+/// `measured` ones.
+void plan_work(const MeasuredStep& one, const MeasuredStep& some, int64_t measured, Plan& plan) {
+  const int64_t more = plan.batches.accumulation - measured;
+  plan.flops = (some.flops + (some.flops - one.flops) * static_cast<double>(more)) *
+               static_cast<double>(plan.batches.world);
+  plan.traffic = some.traffic;
+  for (auto& [purpose, bytes] : plan.traffic) {
+    const auto found = one.traffic.find(purpose);
+    bytes += (bytes - (found == one.traffic.end() ? 0 : found->second)) * more;
+  }
 }
 
 std::vector<std::string> names_logged(const Job& job, const StepResult& step) {
@@ -207,22 +236,21 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
                const DataSchema& data, int64_t world) {
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
-  const auto job = build_fake_job(recipe, resolved, registry, data, world);
+  Traffic traffic;
+  const auto job = build_fake_job(recipe, resolved, registry, data,
+                                  std::make_shared<FakeGroup>(world, &traffic));
   Plan plan;
   plan.batches = job->batches;
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
   job->optimizer->preallocate_state();
-  run_step(*job, 1, 1);
-  const double first = meter->flops();
   const int64_t micro_batches = std::min<int64_t>(2, job->batches.accumulation);
-  run_step(*job, 2, micro_batches);
-  const double second = meter->flops() - first;
+  run_step(*job, 1, micro_batches);  // sharding learns the order of blocks
+  const MeasuredStep one = measure_step(*job, 2, 1, *meter, traffic);
   // By now the fragmentation of the heap is stable.
-  plan.names = names_logged(*job, run_step(*job, 3, micro_batches));
-  const double pass = micro_batches == 2 ? second - first : 0;
-  plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - micro_batches)) *
-               static_cast<double>(world);
+  const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
+  plan.names = names_logged(*job, some.result);
+  plan_work(one, some, micro_batches, plan);
   plan_memory(*job, *meter, plan);
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);

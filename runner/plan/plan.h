@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/api/data_shape.h"
+#include "parallel/communicator.h"
 #include "train/job/job.h"
 
 namespace accel {
@@ -49,6 +50,7 @@ struct Plan {
   BatchPlan batches;
   DataSchema data;
   double flops = 0;         ///< of one optimizer step, over all ranks
+  Traffic traffic;          ///< of one optimizer step and rank
   int64_t built_bytes = 0;  ///< tensors before the first step
   PlannedMemory memory;
   int64_t checkpoint_bytes = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <set>
 
 #include "core/base/progress_text.h"
 
@@ -41,6 +42,11 @@ std::vector<Advice> candidates(const RecipeOptions& recipe, const Plan& plan) {
     all.add(by_number ? "train.gradient_accumulation_steps=" + std::to_string(share / size)
                       : "train.micro_batch=" + std::to_string(size),
             "the batch is split into more, smaller micro-batches");
+  }
+  for (int64_t stage = recipe.accelerator.fsdp.stage + 1; plan.batches.world > 1 && stage <= 3;
+       ++stage) {
+    all.add("accelerator.fsdp.stage=" + std::to_string(stage),
+            stage < 3 ? "ranks send more, smaller messages" : "ranks send 1.5 times as much");
   }
   if (recipe.accelerator.mixed_precision == MixedPrecision::kNo) {
     all.add("accelerator.mixed_precision=bf16", "lower numerical precision");
@@ -100,6 +106,45 @@ struct TableRow {
   std::function<std::string(const Plan&)> cell;
 };
 
+/// Traffic of a step by purpose, where ranks communicate; what is less than 1 % is joined.
+std::vector<TableRow> traffic_rows(const PlanPage& page) {
+  Traffic all;
+  int64_t total = 0;
+  for (const Plan& plan : page.plans) {
+    for (const auto& [purpose, bytes] : plan.traffic) {
+      all[purpose] += bytes;
+      total += bytes;
+    }
+  }
+  if (total == 0) return {};
+  std::set<std::string> small;
+  for (const auto& [purpose, bytes] : all) {
+    if (bytes < total / 100) small.insert(purpose);
+  }
+  const auto bytes_of = [](const Plan& plan, const std::string& purpose) {
+    const auto found = plan.traffic.find(purpose);
+    return found == plan.traffic.end() ? int64_t{0} : found->second;
+  };
+  std::vector<TableRow> rows = {{"sent per step and rank", [](const Plan& plan) {
+                                   int64_t sum = 0;
+                                   for (const auto& [purpose, bytes] : plan.traffic) sum += bytes;
+                                   return bytes_text(sum);
+                                 }}};
+  for (const auto& [purpose, bytes] : all) {
+    if (small.contains(purpose)) continue;
+    rows.push_back(
+        {"  " + purpose, [=](const Plan& plan) { return bytes_text(bytes_of(plan, purpose)); }});
+  }
+  if (!small.empty()) {
+    rows.push_back({"  others", [=](const Plan& plan) {
+                      int64_t sum = 0;
+                      for (const std::string& purpose : small) sum += bytes_of(plan, purpose);
+                      return bytes_text(sum);
+                    }});
+  }
+  return rows;
+}
+
 std::vector<TableRow> table_rows(const PlanPage& page) {
   const auto memory = [](const char* label, int64_t PlannedMemory::*part) {
     return TableRow{label, [part](const Plan& plan) { return bytes_text(plan.memory.*part); }};
@@ -108,7 +153,10 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
       {"batch = micro x accumulated x ranks", &batch_cell},
       {"steps", &steps_cell},
       {"steps per epoch", [](const Plan& p) { return with_commas(p.steps_per_epoch); }},
-      {"compute per step, all ranks", [](const Plan& p) { return flop_text(p.flops); }},
+      {"compute per step, all ranks", [](const Plan& p) { return flop_text(p.flops); }}};
+  const std::vector<TableRow> traffic = traffic_rows(page);
+  rows.insert(rows.end(), traffic.begin(), traffic.end());
+  const std::vector<TableRow> of_memory = {
       {"memory per rank", [](const Plan&) { return std::string(); }},
       memory("  weights", &PlannedMemory::weights),
       memory("  gradients", &PlannedMemory::gradients),
@@ -121,6 +169,7 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
       memory("  checkpoint snapshot", &PlannedMemory::copy),
       {"  the process itself", [&](const Plan&) { return bytes_text(page.process); }},
       {"  total", [&](const Plan& p) { return bytes_text(rank_bytes(page, p)); }}};
+  rows.insert(rows.end(), of_memory.begin(), of_memory.end());
   if (page.available > 0) {
     rows.push_back({"ranks that fit on this machine", [&](const Plan& p) {
                       return with_commas(page.available / rank_bytes(page, p));
@@ -191,6 +240,18 @@ std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_
   if (!then || process + then->memory.total() > bytes) return {};
   joined.bytes = process + then->memory.total();
   return {joined};
+}
+
+std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64_t bytes,
+                             const Replan& replan) {
+  for (int64_t stage = 0; stage < recipe.accelerator.fsdp.stage; ++stage) {
+    const std::string change = "accelerator.fsdp.stage=" + std::to_string(stage);
+    const std::optional<Plan> then = replan({change});
+    if (!then || process + then->memory.total() > bytes) continue;
+    return "a lower stage fits too: " + change + " takes " +
+           bytes_text(process + then->memory.total()) + " per rank";
+  }
+  return "";
 }
 
 std::string bytes_text(int64_t bytes) {

@@ -25,6 +25,10 @@ using Replan = std::function<std::optional<Plan>(const std::vector<std::string>&
 std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_t process,
                            int64_t bytes, const Replan& replan);
 
+/// Says which lower stage of `accelerator.fsdp` a rank of `bytes` can hold too; "" where none does.
+std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64_t bytes,
+                             const Replan& replan);
+
 /// "512 B", "1.5 MiB", "12 GiB".
 std::string bytes_text(int64_t bytes);
 

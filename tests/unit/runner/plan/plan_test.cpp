@@ -135,6 +135,50 @@ TEST(PlanTest, PrecisionsAndModelsArePlanned) {
   }
 }
 
+struct Sent {
+  const char* options;  ///< of `accelerator`
+  int64_t parameters, gradients;
+};
+
+TEST(PlanTest, WhatRanksSend) {
+  constexpr int64_t kLayers = 4, kWidth = 16, kBlock = 12 * kWidth * kWidth + 13 * kWidth;
+  constexpr int64_t kMatrices = 12 * kWidth * kWidth, kItems = 12;  // of a block's 12 parameters
+  const auto plan = [](const std::string& options, int64_t accumulation) {
+    return plan_of_text(
+        "model: {type: gpt, num_layers: 4, num_heads: 2, hidden_size: 16}\n"
+        "data: {train: {type: synthetic/addition}}\n"
+        "train: {until: 4 steps, micro_batch: 2, batch: " +
+            std::to_string(4 * accumulation) + "}\naccelerator: {" + options + "}\n",
+        2);
+  };
+  // Both embeddings have an odd number of rows, and get one of padding.
+  const int64_t parameters = plan("", 1).parameters;
+  const int64_t all = parameters + 2 * kWidth, root = all - kLayers * kBlock;
+  // Of each collective half, and a number per gradient of both ranks says which there are.
+  const int64_t flags = 2 * (kLayers * kItems + 4);
+  const int64_t sums = 4 * (all + flags) / 2;
+  // The block that runs last is kept for the backward pass.
+  const int64_t twice = 4 * (root + (2 * kLayers - 1) * kBlock) / 2;
+  const int64_t in_bf16 = twice - 2 * (2 * kLayers - 1) * kMatrices / 2;
+  const Sent cases[] = {{"fsdp: {stage: 1}", 4 * all / 2, sums},
+                        {"fsdp: {stage: 2}", 4 * all / 2, sums},
+                        {"fsdp: {stage: 3}", twice, sums},
+                        {"fsdp: {stage: 3}, mixed_precision: bf16", in_bf16, sums},
+                        {"fsdp: {stage: 3, reduce_dtype: bf16}", twice, sums / 2},
+                        {"fsdp: {stage: 3, reshard_after_forward: false}", 4 * all / 2, sums}};
+  for (const Sent& item : cases) {
+    const Traffic sent = plan(item.options, 1).traffic;
+    EXPECT_EQ(sent.at("parameters"), item.parameters) << item.options;
+    EXPECT_EQ(sent.at("gradients"), item.gradients) << item.options;
+  }
+  EXPECT_EQ(plan("", 3).traffic.at("gradients"), 2 * 4 * (parameters + flags / 2) / 2);
+  // The root unit is gathered once per step.
+  EXPECT_EQ(plan("fsdp: {stage: 3}", 3).traffic.at("parameters"), 3 * twice - 2 * 4 * root / 2);
+  EXPECT_EQ(plan("fsdp: {stage: 3}", 3).traffic.at("gradients"), 3 * sums);
+  EXPECT_EQ(plan("fsdp: {stage: 3, sync_each_batch: false}", 3).traffic.at("gradients"), sums);
+  EXPECT_EQ(plan("fsdp: {stage: 2}", 3).traffic.at("parameters"), 4 * all / 2);
+}
+
 TEST(PlanTest, AModelThatNoMachineHolds) {
   const Plan plan = plan_of_text(
       "model: {type: gpt, num_layers: 96, num_heads: 96, hidden_size: 12288}\n"
@@ -192,6 +236,17 @@ TEST(AdviceTest, TheCheapestThatFitAlone) {
                                            "500: train.micro_batch=2",
                                            "350: accelerator.mixed_precision=bf16"};
   EXPECT_EQ(advised(bytes), wanted);
+}
+
+TEST(AdviceTest, ALowerStageThatFits) {
+  RecipeOptions recipe = load(kMlp).recipe;
+  recipe.accelerator.fsdp.stage = 3;
+  const std::map<std::string, int64_t> bytes = {{"accelerator.fsdp.stage=0", 900},
+                                                {"accelerator.fsdp.stage=1", 480},
+                                                {"accelerator.fsdp.stage=2", 400}};
+  EXPECT_EQ(lower_stage_line(recipe, 50, 550, table(bytes)),
+            "a lower stage fits too: accelerator.fsdp.stage=1 takes 530 B per rank");
+  EXPECT_EQ(lower_stage_line(recipe, 50, 400, table(bytes)), "");
 }
 
 TEST(AdviceTest, SeveralTogetherWhenNoneIsEnoughAlone) {

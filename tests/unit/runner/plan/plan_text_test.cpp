@@ -25,6 +25,7 @@ PlanPage page() {
   plan.data.train_samples = 60'000;
   plan.data.eval_samples = 10'000;
   plan.flops = 844e6;
+  plan.traffic = {{"gradients", 1 << 20}, {"parameters", 2 << 20}, {"loss", 16}, {"norm", 1008}};
   plan.memory.weights = 2 << 20;
   plan.memory.gradients = 1 << 20;
   plan.memory.optimizer = 4 << 20;
@@ -64,6 +65,10 @@ TEST(PlanTextTest, APage) {
             "steps                                         1,876\n"
             "steps per epoch                                 938\n"
             "compute per step, all ranks               844 MFLOP\n"
+            "sent per step and rank                     3.00 MiB\n"
+            "  gradients                                1.00 MiB\n"
+            "  parameters                               2.00 MiB\n"
+            "  others                                   1.00 KiB\n"
             "memory per rank\n"
             "  weights                                  2.00 MiB\n"
             "  gradients                                1.00 MiB\n"
