@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "kernels/norm.h"
+#include "parallel/canonical_order.h"
 #include "parallel/gradient_hook.h"
 #include "parallel/gradients.h"
 #include "parallel/row_share.h"
@@ -27,7 +28,8 @@ class FsdpBlock final : public BlockHooks {
  public:
   FsdpBlock(Fsdp& owner, const FsdpUnit& from, const std::set<std::string>& matrices,
             ShardGroups groups, const FsdpOptions& options)
-      : unit(from.parameters, matrices, groups, options.reduce_dtype),
+      : unit(from.parameters, matrices, groups,
+             {options.reduce_dtype, options.canonical.has_value()}),
         block(from.block),
         owner_(owner) {
     unit.compute_in(options.param_dtype);
@@ -55,9 +57,10 @@ class Fsdp final : public Strategy {
   Fsdp(const FsdpContext& context, const FsdpOptions& options)
       : options_(options),
         mesh_(context.mesh),
-        replicated_(make_ddp({trained_of(context.replicated), context.buffers, mesh_.data.get()},
-                             {.bucket_bytes = options.bucket_bytes,
-                              .broadcast_buffers = options.broadcast_buffers})) {
+        replicated_(strategy_of_replicated(context, options)) {
+    if (options.canonical) {
+      order_.emplace(options.canonical->seed, mesh_.data->rank(), mesh_.data->world());
+    }
     const ShardGroups groups{mesh_.shard.get(), mesh_.replicate.get()};
     for (const FsdpUnit& unit : context.blocks) {
       blocks_.emplace_back(*this, unit, context.matrices, groups, options);
@@ -83,11 +86,18 @@ class Fsdp final : public Strategy {
   Fsdp(const Fsdp&) = delete;
   Fsdp& operator=(const Fsdp&) = delete;
 
-  void begin(const StepLayout& layout) override { replicated_->begin(layout); }
+  void begin(const StepLayout& layout) override {
+    replicated_->begin(layout);
+    if (order_) order_->begin(layout);
+  }
+
+  size_t micro_batch_at(size_t k) const override { return order_ ? order_->micro_batch_at(k) : k; }
 
   void before_pass(bool last) override {
     replicated_->before_pass(last);
-    reduces_ = last || (options_.sync_each_batch && options_.stage != ShardStage::kOptimizer);
+    if (order_) order_->before_pass();
+    const bool each = options_.sync_each_batch && options_.stage != ShardStage::kOptimizer;
+    reduces_ = !order_ && (last || each);
     if (reshards()) root().unit.unshard();
     forward_.clear();
     previous_ = nullptr;
@@ -104,9 +114,11 @@ class Fsdp final : public Strategy {
     }
     last_ = std::exchange(latest_, nullptr);
     forward_.clear();
+    if (order_) order_->after_pass(take_gradients());
   }
 
   void finish() override {
+    if (order_) reduce(order_->finish());
     while (!reducing_.empty()) finish_oldest();
     replicated_->finish();
   }
@@ -182,10 +194,44 @@ class Fsdp final : public Strategy {
   }
 
  private:
+  static std::unique_ptr<Strategy> strategy_of_replicated(const FsdpContext& context,
+                                                          const FsdpOptions& options) {
+    const StrategyContext replicated{trained_of(context.replicated), context.buffers,
+                                     context.mesh.data.get()};
+    if (options.canonical) return make_canonical(replicated, *options.canonical);
+    return make_ddp(replicated, {.bucket_bytes = options.bucket_bytes,
+                                 .broadcast_buffers = options.broadcast_buffers});
+  }
+
+  /// Of all units, in their order.
+  Gradients take_gradients() {
+    Gradients all;
+    for (FsdpBlock& item : blocks_) {
+      for (at::Tensor& gradient : item.unit.take_gradients()) all.push_back(std::move(gradient));
+    }
+    return all;
+  }
+
+  /// Sums of this rank, in the order of take_gradients(), over all ranks.
+  void reduce(const Gradients& all) {
+    auto next = all.begin();
+    for (FsdpBlock& item : blocks_) {
+      if (!all.empty()) {
+        const auto end = next + static_cast<ptrdiff_t>(item.unit.trained().size());
+        item.unit.put_gradients({next, end});
+        next = end;
+      }
+      start_reduce(item);
+    }
+  }
+
   static std::vector<Parameter> trained_of(std::vector<Parameter> parameters) {
     std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
     return parameters;
   }
+
+  /// The norm of a canonical reduction, which does not depend on the ranks' rows.
+  at::Tensor norm_of_whole_gradients(std::span<const Parameter> parameters) const;
 
   bool reshards() const { return options_.stage == ShardStage::kParameters; }
   FsdpBlock& root() { return blocks_.back(); }
@@ -270,6 +316,7 @@ class Fsdp final : public Strategy {
   FsdpOptions options_;
   Mesh mesh_;
   std::unique_ptr<Strategy> replicated_;
+  std::optional<CanonicalOrder> order_;
   std::deque<FsdpBlock> blocks_;  ///< those of the model, then the root unit
   std::map<std::string, Parameter> shards_;
   std::vector<FsdpBlock*> forward_;  ///< of this pass, those whose backward has not begun
@@ -289,8 +336,19 @@ void FsdpBlock::after_forward(const at::Tensor& output) {
   owner_.after_forward(*this, output);
 }
 
+at::Tensor Fsdp::norm_of_whole_gradients(std::span<const Parameter> parameters) const {
+  std::vector<at::Tensor> gradients;
+  for (const Parameter& item : parameters) {
+    const at::Tensor& gradient = item.local.grad();
+    if (!gradient.defined()) continue;
+    gradients.push_back(gather_whole({item.name, gradient, item.global, item.placements}, mesh_));
+  }
+  return gradients.empty() ? accel::gradient_norm(parameters) : norm_of_all(gradients);
+}
+
 at::Tensor Fsdp::gradient_norm(std::span<const Parameter> parameters) const {
   const c10::NoGradGuard no_grad;
+  if (order_) return norm_of_whole_gradients(parameters);
   const int64_t ranks = mesh_.shard->world();
   // This rank's rows of every gradient, those of replicated parameters too, which all ranks have.
   std::vector<at::Tensor> rows;

@@ -33,6 +33,9 @@ struct FsdpOptions {
   std::optional<at::ScalarType> param_dtype = {};
   /// The type of gradients in the reduction; null: that of the parameters.
   std::optional<at::ScalarType> reduce_dtype = {};
+  /// Sum gradients by a tree that does not depend on the number of ranks, as make_canonical().
+  /// Whole gradients are kept until the last micro-batch. Not with reduce_dtype.
+  std::optional<CanonicalOptions> canonical = {};
   bool broadcast_buffers = true;
   int64_t bucket_bytes = 25 << 20;  ///< of the gradients of replicated parameters
 };

@@ -47,8 +47,8 @@ at::Tensor elements_at(const at::Tensor& bytes, int64_t offset, int64_t count,
 
 ShardUnit::ShardUnit(const std::vector<Parameter>& parameters,
                      const std::set<std::string>& matrices, ShardGroups groups,
-                     std::optional<at::ScalarType> reduce_dtype)
-    : groups_(groups), reduce_dtype_(reduce_dtype) {
+                     const ReduceOptions& reduce)
+    : groups_(groups), reduce_(reduce) {
   const c10::NoGradGuard no_grad;
   for (const Parameter& parameter : parameters) {
     const bool is_float = parameter.local.scalar_type() == at::kFloat;
@@ -89,7 +89,7 @@ void ShardUnit::add(const Parameter& parameter, bool is_matrix) {
 
 void ShardUnit::add_reduction(size_t index) {
   const Item& item = items_[index];
-  const at::ScalarType dtype = reduce_dtype_.value_or(item.dtype);
+  const at::ScalarType dtype = reduce_.dtype.value_or(item.dtype);
   auto found = std::find_if(reductions_.begin(), reductions_.end(),
                             [&](const Reduction& reduction) { return reduction.dtype == dtype; });
   if (found == reductions_.end()) {
@@ -224,10 +224,36 @@ at::Tensor ShardUnit::gradient_of(const Item& item) const {
   return item.is_matrix ? item.gradient : item.whole.grad();
 }
 
+Gradients ShardUnit::take_gradients() {
+  Gradients out;
+  for (const size_t i : trained_items_) {
+    Item& item = items_[i];
+    const at::Tensor gradient = gradient_of(item);
+    out.push_back(gradient.defined() ? gradient.to(item.dtype) : gradient);
+    item.gradient.reset();
+    item.whole.mutable_grad().reset();
+  }
+  return out;
+}
+
+void ShardUnit::put_gradients(const Gradients& gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    Item& item = items_[trained_items_[i]];
+    (item.is_matrix ? item.gradient : item.whole.mutable_grad()) = gradients[i];
+  }
+}
+
 void ShardUnit::start_reduce() {
   const c10::NoGradGuard no_grad;
   for (Reduction& reduction : reductions_) {
     copy_in(reduction);
+    if (reduce_.canonical) {
+      const std::vector<int64_t> a_row_each(static_cast<size_t>(ranks()), 1);
+      reduction.reduced = at::empty(reduction.sent.sizes(), reduction.sent.options());
+      reduction.pending = groups_.shard->start_all_to_all(reduction.reduced, reduction.sent,
+                                                          a_row_each, a_row_each, "gradients");
+      continue;
+    }
     reduction.reduced = at::empty({reduction.sent.size(1)}, reduction.sent.options());
     reduction.pending = groups_.shard->start_reduce_scatter(reduction.reduced, reduction.sent,
                                                             ReduceOp::kSum, "gradients");
@@ -266,7 +292,7 @@ void ShardUnit::finish_reduce() {
     reduction.pending->wait();
     reduction.pending.reset();
     reduction.sent.reset();
-    if (groups_.replicate->world() > 1) {
+    if (groups_.replicate->world() > 1 && !reduce_.canonical) {
       groups_.replicate->all_reduce(reduction.reduced, ReduceOp::kSum, "gradients of replicas");
     }
     add_sums(reduction);
@@ -277,16 +303,26 @@ void ShardUnit::finish_reduce() {
 
 void ShardUnit::add_sums(const Reduction& reduction) {
   const auto count = static_cast<int64_t>(reduction.items.size());
-  const at::Tensor flags =
-      reduction.reduced.narrow(0, reduction.elements, count).to(at::kCPU, at::kFloat);
+  // One row: the sum, or one of each rank, replicas outermost.
+  at::Tensor all = reduction.reduced.view({-1, reduction.elements + count});
+  if (reduce_.canonical && groups_.replicate->world() > 1) {
+    all = groups_.replicate->all_gather(all, "gradients of replicas").view({-1, all.size(1)});
+  }
+  const at::Tensor flags = all.narrow(1, reduction.elements, count).to(at::kCPU, at::kFloat);
   for (size_t i = 0; i < reduction.items.size(); ++i) {
-    // Not by data pointer, which fake tensors do not have.
-    const bool present = flags.select(0, static_cast<int64_t>(i)).item<float>() != 0;
-    if (!present) continue;
     const at::Tensor& shard = shards_[reduction.items[i]].local;
-    const at::Tensor sum = reduction.reduced.narrow(0, reduction.offsets[i], shard.numel())
-                               .view(shard.sizes())
-                               .to(shard.scalar_type());
+    const at::Tensor total = sum_over_ranks_of_tree(
+        all.size(0),
+        [&](int64_t rank) {
+          // Not by data pointer, which fake tensors do not have.
+          const bool present =
+              flags.select(0, rank).select(0, static_cast<int64_t>(i)).item<float>() != 0;
+          return present ? all.select(0, rank).narrow(0, reduction.offsets[i], shard.numel())
+                         : at::Tensor();
+        },
+        [](at::Tensor& sum, const at::Tensor& more) { sum = sum_of_gradients(sum, more); });
+    if (!total.defined()) continue;
+    const at::Tensor sum = total.view(shard.sizes()).to(shard.scalar_type());
     at::Tensor& gradient = shard.mutable_grad();
     if (gradient.defined()) {
       gradient.add_(sum);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/api/parameter.h"
+#include "parallel/canonical_order.h"
 #include "parallel/communicator.h"
 
 namespace accel {
@@ -17,6 +18,11 @@ namespace accel {
 struct ShardGroups {
   Communicator* shard = nullptr;      ///< its ranks hold different rows
   Communicator* replicate = nullptr;  ///< its ranks hold the same rows
+};
+
+struct ReduceOptions {
+  std::optional<at::ScalarType> dtype = {};  ///< null: that of each parameter
+  bool canonical = false;                    ///< add ranks by the tree of CanonicalOrder
 };
 
 /// Parameters divided by rows (dimension 0) over the ranks of a group, as torch.chunk divides them.
@@ -29,9 +35,9 @@ class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
   /// rank's rows and leaves the unit resharded. `matrices`: names of the float32 parameters that
-  /// compute_in() casts. `reduce_dtype` null: that of each parameter.
+  /// compute_in() casts.
   ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& matrices,
-            ShardGroups groups, std::optional<at::ScalarType> reduce_dtype);
+            ShardGroups groups, const ReduceOptions& reduce);
 
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
   /// gradients as the model's do.
@@ -62,6 +68,10 @@ class ShardUnit {
   /// Call after each accumulation into the gradient of trained()[i]: gradients of matrices are
   /// summed in the type of the rows.
   void on_gradient(size_t i);
+  /// Takes the gradients of trained(), in the types of the rows; undefined where there is none.
+  Gradients take_gradients();
+  /// Gives gradients of trained() back.
+  void put_gradients(const Gradients& gradients);
   /// Starts the sum over all ranks of the gradients of the model's tensors, and drops those
   /// gradients.
   void start_reduce();
@@ -90,7 +100,7 @@ class ShardUnit {
     std::vector<int64_t> offsets = {};  ///< of the items' gradients in a rank's part
     int64_t elements = 0;               ///< of a rank's part, without the flags
     at::Tensor sent = {};     ///< [ranks, elements + items], followed by a flag per gradient
-    at::Tensor reduced = {};  ///< [elements + items]
+    at::Tensor reduced = {};  ///< [elements + items]; canonical: [ranks, elements + items]
     std::unique_ptr<Pending> pending = {};
   };
 
@@ -116,7 +126,7 @@ class ShardUnit {
   void add_sums(const Reduction& reduction);
 
   ShardGroups groups_;
-  std::optional<at::ScalarType> reduce_dtype_;
+  ReduceOptions reduce_;
   std::optional<at::ScalarType> compute_dtype_;
   bool has_matrices_ = false;
   std::vector<Item> items_;

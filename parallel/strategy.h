@@ -15,12 +15,16 @@
 
 namespace accel {
 
+/// A repeated micro-batch, whose gradients are zero and do not count.
+inline constexpr int64_t kIdleMicroBatch = -1;
+
 /// The micro-batches of one optimizer step, over all ranks and of this one.
 struct StepLayout {
-  int64_t step = 0;                  ///< the optimizer step, from 1
-  int64_t num_micro_batches = 1;     ///< of a whole global batch, over all ranks
-  c10::SmallVector<int64_t, 4> own;  ///< indices of this rank's: rank, rank + world, ...
-  bool overlap = true;               ///< false: nothing is exchanged before finish()
+  int64_t step = 0;               ///< the optimizer step, from 1
+  int64_t num_micro_batches = 1;  ///< of a whole global batch, over all ranks
+  /// Indices of this rank's: rank, rank + world, ..., or kIdleMicroBatch.
+  c10::SmallVector<int64_t, 4> own;
+  bool overlap = true;  ///< false: nothing is exchanged before finish()
 };
 
 /// How ranks share gradients and weights. It wraps the passes of an update, which its caller runs:

@@ -98,6 +98,20 @@ def check_recipes(scratch, report, recipes):
                      found == "bit-identical: every step, every evaluation, the checkpoint", found)
 
 
+def check_canonical(scratch, report):
+    """Sums by one tree: any number of ranks and any stage gives the same bits."""
+    words = ["accelerator.reduction=canonical", "train.max_grad_norm=0.05"]
+    train(scratch, report, "gpt.yaml", "canonical-1", rank_runs.on(1), *words)
+    for ranks, stage, replicas in ((2, 0, 1), (2, 2, 1), (4, 1, 1), (4, 3, 1), (4, 3, 2)):
+        name = f"canonical-{ranks}-{stage}-{replicas}"
+        more = [f"accelerator.fsdp.stage={stage}"] * (stage > 0)
+        more += [f"accelerator.parallelism.dp_replicate={replicas}"] * (replicas > 1)
+        train(scratch, report, "gpt.yaml", name, rank_runs.on(ranks), *words, *more)
+        found = last_line_of_diff(scratch, "canonical-1", name)
+        report.check(f"{name} has the bits of one rank",
+                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
 def check_mesh(scratch, report):
     """Replicas of shards; dropout would differ, since each rank has a random stream."""
     words = ["model.dropout=0", "~callbacks", rank_runs.on(4), "train.micro_batch=2"]
@@ -141,6 +155,7 @@ def main():
         check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
                      "accelerator.mixed_precision=bf16")
         check_recipes(scratch, report, recipes)
+        check_canonical(scratch, report)
         check_mesh(scratch, report)
         check_resume(scratch, report)
     return 1 if report.failed else 0

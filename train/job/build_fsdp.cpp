@@ -83,18 +83,22 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
 
 }  // namespace
 
-std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models) {
+std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
   const AcceleratorSection& section = job.recipe.accelerator;
   const FsdpSection& fsdp = section.fsdp;
   check_ignored(job);
+  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
+  std::optional<CanonicalOptions> canonical;
+  if (section.reduction == Reduction::kCanonical) canonical = {bucket_bytes, seed};
   return make_fsdp(fsdp_context(job, models),
                    {.stage = static_cast<ShardStage>(fsdp.stage),
                     .reshard_after_forward = fsdp.reshard_after_forward.value_or(true),
                     .sync_each_batch = fsdp.sync_each_batch.value_or(true),
                     .param_dtype = type_of(fsdp.param_dtype_under(section.mixed_precision)),
                     .reduce_dtype = type_of(fsdp.reduce_dtype),
+                    .canonical = canonical,
                     .broadcast_buffers = section.ddp.broadcast_buffers,
-                    .bucket_bytes = section.ddp.bucket_cap_mb << 20});
+                    .bucket_bytes = bucket_bytes});
 }
 
 std::string sharding_summary(const Job& job) {

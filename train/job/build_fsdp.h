@@ -9,9 +9,9 @@
 
 namespace accel {
 
-/// The strategy for the models of one optimizer. Throws RecipeError for a pattern of `ignored`
+/// The strategy for the models of one optimizer; `seed` is that of a canonical reduction. Throws RecipeError for a pattern of `ignored`
 /// without a match.
-std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models);
+std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed);
 
 /// "FSDP stage 3, dp_shard 2: rows of 1.2 MiB of parameters per rank".
 std::string sharding_summary(const Job& job);

@@ -216,13 +216,13 @@ void prepare_sharing(const Job& job) {
 
 std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  if (section.fsdp.stage > 0) return build_fsdp(job, models);
+  // Each optimizer's passes have another random stream.
+  const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
+  if (section.fsdp.stage > 0) return build_fsdp(job, models, seed);
   const StrategyContext context = context_of(job, models);
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   if (section.reduction == Reduction::kCanonical) {
-    // Each optimizer's passes have another random stream.
-    return make_canonical(context, {.bucket_bytes = bucket_bytes,
-                                    .seed = static_cast<uint64_t>(job.recipe.seed) + index});
+    return make_canonical(context, {.bucket_bytes = bucket_bytes, .seed = seed});
   }
   if (job.mesh.data->world() == 1) return make_single();
   if (section.local_sgd.every) {

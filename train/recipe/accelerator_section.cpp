@@ -169,9 +169,20 @@ void check_other_reductions(const AcceleratorSection& section, Check& check) {
     check.error("fsdp", "'ddp.comm_hook' has no effect with 'fsdp'",
                 "set 'fsdp.reduce_dtype' instead");
   }
-  if (section.reduction == Reduction::kCanonical) {
-    check.error("fsdp", "'fsdp' does not support 'reduction' canonical",
-                "leave 'reduction' at bucketed");
+  const FsdpSection& fsdp = section.fsdp;
+  if (section.reduction != Reduction::kCanonical) return;
+  if (fsdp.reduce_dtype != FsdpDtype::kFp32) {
+    check.error("fsdp",
+                "'fsdp.reduce_dtype' must be fp32 with 'reduction' canonical: what is rounded "
+                "depends on the number of ranks",
+                "leave one of the two out");
+  }
+  if (fsdp.sync_each_batch.value_or(false)) {
+    check.error(
+        "fsdp",
+        "'sync_each_batch' has no effect with 'reduction' canonical, which reduces once per "
+        "step",
+        "leave it out, or leave 'reduction' at bucketed");
   }
 }
 

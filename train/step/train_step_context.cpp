@@ -143,8 +143,7 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
   for (size_t k = 0; k < batches_.size(); ++k) {
     strategy.before_pass(k + 1 == batches_.size());
     const size_t i = strategy.micro_batch_at(k);
-    const bool idle = fills_idle_ranks(job_) && global_batch.micro_batches[i].valid() == 0;
-    memory.run([&] { idle ? idle_pass(i) : pass(i); });
+    memory.run([&] { is_idle(global_batch.micro_batches[i]) ? idle_pass(i) : pass(i); });
     strategy.after_pass();
   }
   if (inputs_.header.careful &&
@@ -180,13 +179,17 @@ void TrainStepContext::apply(OptimizerBinding& binding) {
   inputs_.watch.lap(Phase::kOptimizer);
 }
 
+bool TrainStepContext::is_idle(const HostBatch& batch) const {
+  return fills_idle_ranks(job_) && batch.valid() == 0;
+}
+
 StepLayout TrainStepContext::layout() const {
   StepLayout layout{.step = step(),
                     .num_micro_batches = job_.batches.accumulation * job_.batches.world,
                     .own = {},
                     .overlap = !inputs_.header.careful};
   for (const HostBatch& batch : inputs_.global_batch.micro_batches) {
-    layout.own.push_back(batch.micro_batch_index);
+    layout.own.push_back(is_idle(batch) ? kIdleMicroBatch : batch.micro_batch_index);
   }
   return layout;
 }

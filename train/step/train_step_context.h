@@ -46,6 +46,8 @@ class TrainStepContext final : public StepContext {
   /// The mean loss of the global batch.
   double sum_losses(const PassLosses& losses) const;
   StepLayout layout() const;
+  /// A repeated micro-batch of a rank without samples.
+  bool is_idle(const HostBatch& batch) const;
   [[noreturn]] void throw_out_of_memory(const OptimizerBinding& binding) const;
   void check_loss(double loss) const;
   void check_gradients(const OptimizerBinding& binding, double norm) const;

@@ -110,6 +110,7 @@ struct Setting {
   int64_t accumulation = 1;
   std::optional<FsdpOptions> fsdp = {};  ///< null: DDP
   bool clip = true;
+  bool canonical = false;    ///< without `fsdp`
   bool autocast = false;     ///< of passes with gradients, in bf16
   bool evaluate_in = false;  ///< and of the evaluation
 };
@@ -154,8 +155,10 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
   model.repeats = !setting.autocast;
   std::vector<Parameter> trained = model.all();
   std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
-  const auto strategy = setting.fsdp ? make_fsdp(model.context(mesh), *setting.fsdp)
-                                     : make_ddp({trained, {}, &group}, {.bucket_bytes = 512});
+  const StrategyContext whole{trained, {}, &group};
+  const auto strategy = setting.fsdp        ? make_fsdp(model.context(mesh), *setting.fsdp)
+                        : setting.canonical ? make_canonical(whole, {.bucket_bytes = 512})
+                                            : make_ddp(whole, {.bucket_bytes = 512});
   trained = strategy->shards_of(trained);
   std::vector<at::Tensor> momenta(trained.size());
   Trained out;
@@ -320,6 +323,43 @@ TEST(FsdpTest, ABlockHasOneTypeInAStep) {
       EXPECT_EQ(error.hint(), "set 'accelerator.fsdp.param_dtype: fp32'");
     }
   });
+}
+
+TEST(FsdpTest, CanonicalSumsDependOnNoMesh) {
+  constexpr int64_t kMicroBatches = 8;
+  const Trained wanted = train_on({.ranks = 1, .accumulation = kMicroBatches, .canonical = true});
+  const FsdpOptions options{.canonical = CanonicalOptions{.bucket_bytes = 512}};
+  for (const auto& [ranks, replicate] : {std::pair(1, 1), {2, 1}, {4, 1}, {2, 2}, {4, 2}}) {
+    for (const ShardStage stage : kStages) {
+      SCOPED_TRACE(std::to_string(ranks) + " " + std::to_string(replicate) + " " +
+                   std::to_string(static_cast<int>(stage)));
+      FsdpOptions of_stage = options;
+      of_stage.stage = stage;
+      const Trained found = train_on({.ranks = ranks,
+                                      .replicate = replicate,
+                                      .accumulation = kMicroBatches / ranks,
+                                      .fsdp = of_stage});
+      EXPECT_EQ(found.norms, wanted.norms);
+      for (const auto& [name, weight] : wanted.weights) {
+        EXPECT_TRUE(at::equal(found.weights.at(name), weight)) << name;
+      }
+    }
+  }
+}
+
+TEST(FsdpTest, RepeatedMicroBatchesDoNotCountInCanonicalSums) {
+  const auto gradient = [](std::vector<int64_t> own) {
+    const auto world = std::make_shared<FakeGroup>(1);
+    TestModel model;
+    const auto strategy = make_fsdp(model.context(make_mesh(world, {})),
+                                    {.canonical = CanonicalOptions{.bucket_bytes = 512}});
+    StepLayout layout{.num_micro_batches = 4, .own = {}};
+    layout.own.append(own.begin(), own.end());
+    run_passes(*strategy, layout,
+               [&](size_t i) { model.loss(own[i] == kIdleMicroBatch ? 77 : own[i]).backward(); });
+    return strategy->shards_of({{"embedding", model.embedding}})[0].local.grad();
+  };
+  EXPECT_TRUE(at::equal(gradient({0, 1}), gradient({0, kIdleMicroBatch, 1, kIdleMicroBatch})));
 }
 
 TEST(FsdpTest, KeptParametersHaveTheSameBits) {
