@@ -24,7 +24,8 @@ class BlockHooks {
 
 /// The unit of activation checkpointing and of sharding. A layer of a model derives from
 /// torch::nn::Module and from it, and its model calls it by run_block();
-/// `train.activation_checkpointing` and `accelerator.fsdp` then work for the model.
+/// `train.activation_checkpointing` and `accelerator.fsdp` then work for the model. With sharding
+/// and mixed precision the weights of its linear layers and convolutions have autocast's type.
 class Block {
  public:
   virtual ~Block() = default;

@@ -15,7 +15,8 @@ namespace accel {
 class TextGenerator;
 
 struct CallbackContext {
-  std::vector<Parameter> parameters;  ///< of the model, sharing memory
+  /// Of the model, sharing memory. Sharded ones are this rank's part.
+  std::vector<Parameter> parameters;
   std::vector<Parameter> buffers;
   std::vector<std::string> metrics;  ///< names an evaluation reports: "eval/loss", "eval/accuracy"
   ScheduleContext length = {};       ///< of the run

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,9 +13,21 @@
 
 namespace accel {
 
-/// The trainable parameters, in the order of the model.
+/// Exchanges tensors that are divided over ranks as a parameter is. All ranks call the same, in the
+/// same order.
+class ShardExchange {
+ public:
+  virtual ~ShardExchange() = default;
+  /// The whole tensor; each rank passes its part.
+  virtual at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const = 0;
+  /// This rank's part of a whole tensor: a view.
+  virtual at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const = 0;
+};
+
 struct OptimizerContext {
+  /// The trainable parameters, in the order of the model. Sharded ones are this rank's part.
   std::vector<Parameter> parameters;
+  std::shared_ptr<const ShardExchange> shards = {};  ///< null: all parameters are whole
 };
 
 /// A hyperparameter as Python's param_groups holds it; monostate is None, the pair a tuple (betas).
@@ -54,9 +67,9 @@ class Optimizer {
   virtual int64_t pending_state_bytes() const = 0;
   /// Throws CheckpointError when names, shapes or slots do not match.
   virtual void load(const OptimizerState& state) = 0;
-  /// Whether an update of an element depends on that element of weight, gradient and state alone:
-  /// sharding then gives it rows of parameters.
-  virtual bool is_elementwise() const { return false; }
+  /// Whether step() supports sharded parameters: the update of an element depends on that element
+  /// of weight, gradient and state alone, or on what step() gathers by OptimizerContext::shards.
+  virtual bool supports_shards() const { return false; }
   /// Allocates the memory of the state before the first step(), which avoids fragmentation by
   /// activations. Optional; state() is unchanged.
   virtual void preallocate_state() {}

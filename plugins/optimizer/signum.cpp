@@ -60,7 +60,7 @@ class Signum final : public Optimizer {
   std::vector<Parameter> parameters() const override { return parameters_; }
 
   /// `accelerator.fsdp` may give it rows of parameters.
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
   OptimizerState state() const override {
     OptimizerState::Group group;

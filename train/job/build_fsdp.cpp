@@ -81,6 +81,20 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   return out;
 }
 
+class MeshExchange final : public ShardExchange {
+ public:
+  explicit MeshExchange(Mesh mesh) : mesh_(std::move(mesh)) {}
+  at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const override {
+    return gather_whole({parameter.name, part, parameter.global, parameter.placements}, mesh_);
+  }
+  at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const override {
+    return share_of(whole, parameter.placements, mesh_);
+  }
+
+ private:
+  Mesh mesh_;
+};
+
 }  // namespace
 
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
@@ -101,6 +115,11 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
                     .bucket_bytes = bucket_bytes});
 }
 
+std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
+  if (job.recipe.accelerator.fsdp.stage == 0) return nullptr;
+  return std::make_shared<MeshExchange>(job.mesh);
+}
+
 std::string sharding_summary(const Job& job) {
   int64_t own = 0;
   for (const Parameter& item : job.parameters) own += static_cast<int64_t>(item.local.nbytes());
@@ -115,12 +134,12 @@ std::string sharding_summary(const Job& job) {
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
-  if (job.recipe.accelerator.fsdp.stage == 0 || optimizer.is_elementwise()) return;
+  if (job.recipe.accelerator.fsdp.stage == 0 || optimizer.supports_shards()) return;
   throw RecipeError({{where,
                       text("'fsdp' does not support the optimizer '{}', which needs whole "
                            "parameters",
                            type),
-                      "use adamw, adam, sgd, lion, adagrad or rmsprop"}});
+                      "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
 }
 
 }  // namespace accel

@@ -13,6 +13,9 @@ namespace accel {
 /// without a match.
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed);
 
+/// For optimizers; null without sharding.
+std::shared_ptr<const ShardExchange> shard_exchange(const Job& job);
+
 /// "FSDP stage 3, dp_shard 2: rows of 1.2 MiB of parameters per rank".
 std::string sharding_summary(const Job& job);
 

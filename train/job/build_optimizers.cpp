@@ -145,7 +145,8 @@ void build_trained(Job& job) {
     OptimizerBinding binding{.name = name, .leaves = trained_parameters(models)};
     binding.strategy = build_strategy(job, models, job.optimizers.size());
     binding.parameters = binding.strategy->shards_of(binding.leaves);
-    optimizers.push_back(build(component, OptimizerContext{binding.parameters}));
+    optimizers.push_back(
+        build(component, OptimizerContext{binding.parameters, shard_exchange(job)}));
     binding.optimizer = optimizers.back().get();
     check_shards(job, *binding.optimizer, component.type, component.resolved.where);
     job.parameters = binding.strategy->shards_of(std::move(job.parameters));
@@ -168,7 +169,8 @@ void build_trained(Job& job) {
 void rebuild_optimizer(Job& job) {
   OptimizerBinding& binding = job.optimizers.front();
   const OptimizerState state = job.optimizer->state();
-  auto fresh = build(job.recipe.optimizer, OptimizerContext{binding.parameters});
+  auto fresh =
+      build(job.recipe.optimizer, OptimizerContext{binding.parameters, shard_exchange(job)});
   binding.optimizer = fresh.get();
   job.optimizer->replace(0, std::move(fresh));
   job.optimizer->load(state);

@@ -61,7 +61,7 @@ class Adagrad final : public OptimizerOf<AdagradOptions> {
     make_slots();  // as PyTorch's state before the first step
   }
 
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
  private:
   at::Tensor fresh_slot(size_t group, const std::string& slot,

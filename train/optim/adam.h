@@ -60,7 +60,7 @@ class AdamFamily : public OptimizerOf<AdamOptions<kDecoupled>> {
   AdamFamily(const AdamOptions<kDecoupled>& options, const OptimizerContext& context)
       : OptimizerOf<AdamOptions<kDecoupled>>(options, context) {}
 
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
  private:
   void update(const AdamOptions<kDecoupled>& options, GroupUpdate& work) override;

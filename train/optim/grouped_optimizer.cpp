@@ -105,6 +105,7 @@ void GroupedOptimizer::gather(size_t index) {
     fill_slots(index, item);
     group.updated.push_back(&item);
     work.parameters.push_back(parameter);
+    work.origins.push_back(&item.parameter);
     work.gradients.push_back(laid_out_like(parameter, gradient));
     for (size_t s = 0; s < item.slots.size(); ++s) work.slots[s].push_back(item.slots[s]);
   }

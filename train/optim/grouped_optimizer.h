@@ -22,12 +22,14 @@ using SlotNames = std::vector<std::string>;
 struct GroupUpdate {
   double lr = 0;
   std::vector<at::Tensor> parameters;
+  std::vector<const Parameter*> origins;       ///< of `parameters`
   std::vector<at::Tensor> gradients;           ///< in the parameters' layout; read only
   std::vector<std::vector<at::Tensor>> slots;  ///< by slot, then by parameter
 
   /// Releases all tensors.
   void clear() {
     parameters.clear();
+    origins.clear();
     gradients.clear();
     for (std::vector<at::Tensor>& slot : slots) slot.clear();
   }

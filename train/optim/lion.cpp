@@ -51,7 +51,7 @@ class Lion final : public OptimizerOf<LionOptions> {
   Lion(const LionOptions& options, const OptimizerContext& context)
       : OptimizerOf(options, context) {}
 
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
  private:
   void update(const LionOptions& options, GroupUpdate& work) override {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
@@ -76,9 +77,9 @@ struct MuonOptions {
             {"adjust_lr_fn", Codec<MuonLr>::write(adjust_lr_fn).scalar()->text}};
   }
 
-  double adjusted_lr(double current_lr, const at::Tensor& matrix) const {
-    const auto rows = static_cast<double>(matrix.size(0));
-    const auto columns = static_cast<double>(matrix.size(1));
+  double adjusted_lr(double current_lr, const Shape& matrix) const {
+    const auto rows = static_cast<double>(matrix[0]);
+    const auto columns = static_cast<double>(matrix[1]);
     if (adjust_lr_fn == MuonLr::kMatchRmsAdamw) {
       return current_lr * (0.2 * std::sqrt(std::max(rows, columns)));
     }
@@ -105,7 +106,7 @@ at::Tensor orthogonalize(const at::Tensor& matrix, const MuonOptions& options) {
 class MuonMatrices final : public OptimizerOf<MuonOptions> {
  public:
   MuonMatrices(const MuonOptions& options, const OptimizerContext& context)
-      : OptimizerOf(options, context) {}
+      : OptimizerOf(options, context), shards_(context.shards) {}
 
  private:
   void update(const MuonOptions& options, GroupUpdate& work) override {
@@ -114,12 +115,24 @@ class MuonMatrices final : public OptimizerOf<MuonOptions> {
       const at::Tensor& buffer = work.slots[0][i];
       buffer.lerp_(gradient, 1 - options.momentum);
       const at::Tensor moved = options.nesterov ? gradient.lerp(buffer, options.momentum) : buffer;
-      const at::Tensor direction = orthogonalize(moved, options);
+      const Parameter& origin = *work.origins[i];
       const at::Tensor& parameter = work.parameters[i];
       parameter.mul_(1 - work.lr * options.weight_decay);
-      parameter.add_(direction, -options.adjusted_lr(work.lr, parameter));
+      parameter.add_(direction_of(moved, origin, options),
+                     -options.adjusted_lr(work.lr, origin.shape()));
     }
   }
+
+  /// The orthogonalized momentum, or this rank's rows of it: every rank orthogonalizes the whole
+  /// matrix.
+  at::Tensor direction_of(const at::Tensor& moved, const Parameter& origin,
+                          const MuonOptions& options) const {
+    if (origin.is_replicated()) return orthogonalize(moved, options);
+    const at::Tensor whole = shards_->gather(moved, origin);
+    return shards_->part_of(orthogonalize(whole, options), origin);
+  }
+
+  std::shared_ptr<const ShardExchange> shards_;
 };
 
 /// Two optimizers as one: the matrices' groups, then AdamW's.
@@ -182,6 +195,8 @@ class Muon final : public Optimizer {
     rest_.load({{middle, state.groups.end()}});
   }
 
+  bool supports_shards() const override { return true; }
+
   void preallocate_state() override {
     matrices_.preallocate_state();
     rest_.preallocate_state();
@@ -194,7 +209,7 @@ class Muon final : public Optimizer {
       return std::any_of(options.exclude.begin(), options.exclude.end(),
                          [&](const std::string& pattern) { return name_matches(pattern, p.name); });
     };
-    OptimizerContext out;
+    OptimizerContext out{.parameters = {}, .shards = context.shards};
     for (const Parameter& p : context.parameters) {
       if ((p.local.dim() == 2 && !excluded(p)) == hidden) out.parameters.push_back(p);
     }

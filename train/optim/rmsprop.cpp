@@ -67,7 +67,7 @@ class Rmsprop final : public OptimizerOf<RmspropOptions> {
   Rmsprop(const RmspropOptions& options, const OptimizerContext& context)
       : OptimizerOf(options, context) {}
 
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
  private:
   void update(const RmspropOptions& options, GroupUpdate& work) override {

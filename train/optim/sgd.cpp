@@ -76,7 +76,7 @@ class Sgd final : public OptimizerOf<SgdOptions> {
 
   Sgd(const SgdOptions& options, const OptimizerContext& context) : OptimizerOf(options, context) {}
 
-  bool is_elementwise() const override { return true; }
+  bool supports_shards() const override { return true; }
 
  private:
   at::Tensor fresh_slot(size_t, const std::string&, const at::Tensor&) const override {
