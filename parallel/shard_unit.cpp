@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/memory/deferred_init.h"
 #include "parallel/row_share.h"
 
 namespace accel {
@@ -80,7 +81,7 @@ void ShardUnit::divide(Part& part, const std::vector<Parameter>& parameters) {
     shape.front() = own.count;
     const at::Tensor rows =
         part.rows.narrow(0, item.offset, own.count * item.row_size).view(shape).detach();
-    rows.copy_(item.whole.narrow(0, own.first, own.count));
+    copy_rows(item.whole, own.first, rows);
     rows.set_requires_grad(item.whole.requires_grad());
     shards_[item.shard] = {parameter.name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}};
     // Separate storage that can be freed: weights may be mapped from a file.

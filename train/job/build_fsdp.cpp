@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
 
@@ -50,9 +51,11 @@ void check_ignored(const Job& job) {
   problems.check();
 }
 
-/// Scalars and tensors of unusual strides have no rows in memory.
-bool has_rows(const at::Tensor& tensor) {
-  return tensor.dim() > 0 && tensor.is_contiguous();
+/// Scalars and tensors of unusual strides have no rows in memory. Below stage 3, rows of a frozen
+/// parameter would be a second copy.
+bool is_divided(const Job& job, const std::string& name, const at::Tensor& tensor) {
+  const bool has_use = gathers_in_passes(job) || tensor.requires_grad();
+  return has_use && tensor.dim() > 0 && tensor.is_contiguous() && !is_ignored(job, name);
 }
 
 /// The units of the models: their blocks, and one of what no block has.
@@ -66,7 +69,8 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
     }
     for (const Parameter& item : parameters_of(*model)) {
       const std::string name = prefix + item.name;
-      const bool whole = is_ignored(job, name) || !has_rows(item.local);
+      const bool whole = !is_divided(job, name, item.local);
+      if (whole) materialize(item.local);
       const auto unit = unit_of.find(item.name);
       auto& list = whole                   ? out.replicated
                    : unit == unit_of.end() ? out.root
