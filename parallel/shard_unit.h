@@ -26,7 +26,8 @@ struct ShardGroups {
 class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
-  /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another. `reduce_dtype` null: that of each gradient.
+  /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another.
+  /// `reduce_dtype` null: that of each gradient.
   ShardUnit(const std::vector<Parameter>& parameters, ShardGroups groups,
             std::optional<at::ScalarType> reduce_dtype);
 
