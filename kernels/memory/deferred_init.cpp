@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -302,16 +304,19 @@ DeferredInit::~DeferredInit() {
 }
 
 void DeferredInit::materialize_except(const std::vector<at::Tensor>& kept) const {
-  const auto is_kept = [&](const c10::Storage& storage) {
-    return std::any_of(kept.begin(), kept.end(), [&](const at::Tensor& tensor) {
-      return tensor.storage().is_alias_of(storage);
-    });
-  };
-  for (const WeakStorage& each : made) {
-    if (auto impl = each.lock()) {
-      const c10::Storage storage(std::move(impl));
-      if (!is_kept(storage)) run_recorded(storage);
+  std::map<const c10::StorageImpl*, size_t> users;
+  std::set<const c10::TensorImpl*> seen;
+  for (const at::Tensor& tensor : kept) {
+    if (seen.insert(tensor.unsafeGetTensorImpl()).second) {
+      ++users[tensor.storage().unsafeGetStorageImpl()];
     }
+  }
+  for (const WeakStorage& each : made) {
+    auto impl = each.lock();
+    if (!impl) continue;
+    const c10::Storage storage(std::move(impl));
+    const auto found = users.find(storage.unsafeGetStorageImpl());
+    if (found == users.end() || storage.use_count() > found->second + 1) run_recorded(storage);
   }
 }
 

@@ -23,7 +23,7 @@ class DeferredInit {
   DeferredInit(const DeferredInit&) = delete;
   DeferredInit& operator=(const DeferredInit&) = delete;
 
-  /// Gives memory to all deferred tensors except those that share the storage of one in `kept`.
+  /// Gives memory to all deferred tensors except those in `kept` that share no storage with others.
   void materialize_except(const std::vector<at::Tensor>& kept) const;
 
  private:

@@ -102,10 +102,12 @@ TEST(DeferredInitTest, ReadingGivesMemory) {
 
 TEST(DeferredInitTest, OnlyNamedTensorsStayDeferred) {
   const DeferredInit scope;
-  const at::Tensor kept = deferred({1024}).fill_(1), other = deferred({1024}).fill_(2);
-  scope.materialize_except({kept.narrow(0, 1, 5)});
+  const at::Tensor kept = deferred({1024}).fill_(1), other = deferred({1024}).fill_(2),
+                   viewed = deferred({1024}).fill_(3), view = viewed.narrow(0, 1, 5);
+  scope.materialize_except({kept, viewed, kept});
   EXPECT_TRUE(is_deferred(kept));
   EXPECT_FALSE(is_deferred(other));
+  EXPECT_EQ(view[4].item<float>(), 3);
   EXPECT_EQ(other[1023].item<float>(), 2);
 }
 
