@@ -212,6 +212,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
+  const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();
   run_step(*job, 1, 1);
   const double first = meter->flops();
@@ -223,6 +224,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const double pass = micro_batches == 2 ? second - first : 0;
   plan.flops = (second + pass * static_cast<double>(job->batches.accumulation - micro_batches)) *
                static_cast<double>(world);
+  const bool sharded = recipe.accelerator.fsdp.stage > 0 && world > 1;
+  if (sharded && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);
