@@ -58,6 +58,17 @@ bool is_divided(const Job& job, const std::string& name, const at::Tensor& tenso
   return has_use && tensor.dim() > 0 && tensor.is_contiguous() && !is_ignored(job, name);
 }
 
+/// Moves the parameters of blocks that have fewer than `least` to the root unit.
+void join_small_blocks(FsdpContext& context, int64_t least) {
+  std::erase_if(context.blocks, [&](const FsdpUnit& unit) {
+    int64_t count = 0;
+    for (const Parameter& item : unit.parameters) count += item.numel();
+    if (count >= std::max<int64_t>(least, 1)) return false;
+    context.root.insert(context.root.end(), unit.parameters.begin(), unit.parameters.end());
+    return true;
+  });
+}
+
 /// The units of the models: their blocks, and one of what no block has.
 FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   FsdpContext out{.mesh = job.mesh};
@@ -79,7 +90,7 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
     }
     add_named(out.buffers, prefix, buffers_of(*model));
   }
-  std::erase_if(out.blocks, [](const FsdpUnit& unit) { return unit.parameters.empty(); });
+  join_small_blocks(out, job.recipe.accelerator.fsdp.min_num_params);
   return out;
 }
 

@@ -85,6 +85,7 @@ struct FsdpSection {
   Auto<bool> reshard_after_forward;
   Auto<bool> sync_each_batch;
   ReduceDtype reduce_dtype = ReduceDtype::kFp32;
+  int64_t min_num_params = 0;
   std::vector<std::string> ignored;
   static Schema<FsdpSection> schema();
 };
