@@ -28,6 +28,10 @@ ShapesOnly::~ShapesOnly() {
   shapes_only = outer_;
 }
 
+bool has_shapes_only() {
+  return shapes_only;
+}
+
 bool fakes_fused() {
   return shapes_only && of_process == Kernels::kFused;
 }

@@ -35,6 +35,9 @@ class ShapesOnly {
   bool outer_;
 };
 
+/// Whether a ShapesOnly of this thread exists.
+bool has_shapes_only();
+
 /// Whether this thread runs with fake tensors in place of the fused kernels, so that operators
 /// report the memory of the fused kernels.
 bool fakes_fused();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/memory/deferred_init.h"
 #include "parallel/row_share.h"
 
 namespace accel {
@@ -110,10 +111,19 @@ void ShardUnit::divide(const std::vector<Parameter>& parameters) {
     shape.front() = own.count;
     const at::Tensor rows =
         elements_at(rows_, item.offset, own.count * item.row_size, item.dtype).view(shape).detach();
-    rows.copy_(item.whole.narrow(0, own.first, own.count));
+    copy_rows(item.whole, own.first, rows);
     rows.set_requires_grad(item.whole.requires_grad());
     shards_.push_back({parameters[i].name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}});
+    replace_whole(item, item.dtype);  // before the next one gets memory
   }
+}
+
+void ShardUnit::replace_whole(Item& item, at::ScalarType dtype) {
+  // Separate storage that can be freed: weights may be mapped from a file.
+  item.whole.set_data(
+      at::empty(item.whole.sizes(), item.whole.options().requires_grad(false).dtype(dtype)));
+  item.values = item.whole.variable_data();
+  free_memory(item.values);
 }
 
 void ShardUnit::lay_out() {
@@ -122,12 +132,7 @@ void ShardUnit::lay_out() {
     const at::ScalarType dtype = gathered_dtype(item);
     item.sent_offset = sent_bytes_;
     sent_bytes_ += aligned(padded(item) * static_cast<int64_t>(c10::elementSize(dtype)));
-    if (item.values.defined() && item.values.scalar_type() == dtype) continue;
-    // Separate storage that can be freed: weights may be mapped from a file.
-    item.whole.set_data(
-        at::empty(item.whole.sizes(), item.whole.options().requires_grad(false).dtype(dtype)));
-    item.values = item.whole.variable_data();
-    free_memory(item.values);
+    if (item.values.scalar_type() != dtype) replace_whole(item, dtype);
   }
 }
 

@@ -34,8 +34,8 @@ struct ReduceOptions {
 class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
-  /// rank's rows and leaves the unit resharded. `matrices`: names of the float32 parameters that
-  /// compute_in() casts.
+  /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another.
+  /// `matrices`: names of the float32 parameters that compute_in() casts.
   ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& matrices,
             ShardGroups groups, const ReduceOptions& reduce);
 
@@ -106,7 +106,9 @@ class ShardUnit {
 
   void add(const Parameter& parameter, bool is_matrix);
   void divide(const std::vector<Parameter>& parameters);
-  /// Empty tensors of the model's types, and the layout of the all-gather.
+  /// Gives the model's tensor this type and no memory.
+  static void replace_whole(Item& item, at::ScalarType dtype);
+  /// The layout of the all-gather, and tensors of its types.
   void lay_out();
   void add_reduction(size_t item);
   void drop_unshard();

@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "formats/strict_json.h"
+#include "formats/tensors/tensor_source.h"
 #include "formats/untrusted.h"
 
 namespace accel {
@@ -31,31 +32,31 @@ size_t layout_rank(DType type) {
   return static_cast<size_t>(std::find(kLayout.begin(), kLayout.end(), type) - kLayout.begin());
 }
 
-std::vector<const NamedArray*> file_order(const std::vector<NamedArray>& tensors) {
-  std::vector<const NamedArray*> order;
+std::vector<const TensorSource*> file_order(const std::vector<TensorSource>& tensors) {
+  std::vector<const TensorSource*> order;
   std::set<std::string_view> names = {kMetadata};
-  for (const NamedArray& tensor : tensors) {
+  for (const TensorSource& tensor : tensors) {
     if (!names.insert(tensor.name).second) {
       throw std::invalid_argument(
           text("'{}' is twice in a safetensors file, or reserved", tensor.name));
     }
     order.push_back(&tensor);
   }
-  std::sort(order.begin(), order.end(), [](const NamedArray* a, const NamedArray* b) {
-    const size_t first = layout_rank(a->array.type()), second = layout_rank(b->array.type());
+  std::sort(order.begin(), order.end(), [](const TensorSource* a, const TensorSource* b) {
+    const size_t first = layout_rank(a->type), second = layout_rank(b->type);
     return first != second ? first < second : a->name < b->name;
   });
   return order;
 }
 
-std::string header_of(const std::vector<const NamedArray*>& order) {
+std::string header_of(const std::vector<const TensorSource*>& order) {
   ordered_json header;
   header[kMetadata]["format"] = "pt";
   size_t offset = 0;
-  for (const NamedArray* tensor : order) {
-    const size_t end = offset + tensor->array.bytes();
-    header[tensor->name] = {{"dtype", name_of(tensor->array.type())},
-                            {"shape", tensor->array.shape()},
+  for (const TensorSource* tensor : order) {
+    const size_t end = offset + tensor->bytes();
+    header[tensor->name] = {{"dtype", name_of(tensor->type)},
+                            {"shape", tensor->shape},
                             {"data_offsets", {offset, end}}};
     offset = end;
   }
@@ -148,15 +149,27 @@ void check_tiling(const std::vector<TensorExtent>& extents, uint64_t data_bytes)
 
 }  // namespace
 
+TensorSource source_of(const NamedArray& tensor) {
+  return {tensor.name, tensor.array.type(), tensor.array.shape(),
+          [tensor] { return tensor.array; }};
+}
+
 void write_safetensors(const std::vector<NamedArray>& tensors, const ByteSink& sink) {
-  const std::vector<const NamedArray*> order = file_order(tensors);
+  std::vector<TensorSource> sources;
+  for (const NamedArray& tensor : tensors) sources.push_back(source_of(tensor));
+  write_safetensors(sources, sink);
+}
+
+void write_safetensors(const std::vector<TensorSource>& tensors, const ByteSink& sink) {
+  const std::vector<const TensorSource*> order = file_order(tensors);
   const std::string header = header_of(order);
   std::string length;
   put_little<uint64_t>(length, header.size());
   sink(as_bytes(length));
   sink(as_bytes(header));
-  for (const NamedArray* tensor : order) {
-    sink({tensor->array.data(), tensor->array.bytes()});
+  for (const TensorSource* tensor : order) {
+    const Array array = tensor->read();
+    sink({array.data(), array.bytes()});
   }
 }
 

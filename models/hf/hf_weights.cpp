@@ -23,6 +23,7 @@
 #include "formats/checksum.h"
 #include "formats/tensors/torch_file.h"
 #include "formats/tensors/weight_shards.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 
 namespace accel {
@@ -310,7 +311,10 @@ at::Tensor rows_of(const Array& array, int64_t begin, int64_t end, Array& aligne
   return view_of(data, array.type(), shape);
 }
 
-void fill(const at::Tensor& weight, const PlacedWeight& from, const HfWeights& weights) {
+/// Writes rows [first, first + weight.size(0)) of a model's weight.
+void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
+          const HfWeights& weights) {
+  const at::NoGradGuard no_grad;
   const Array& array = from.array;
   if (array.count() == 0) return;
   Array aligned;
@@ -319,13 +323,17 @@ void fill(const at::Tensor& weight, const PlacedWeight& from, const HfWeights& w
     weight.view({1}).copy_(rows_of(one, 0, 1, aligned));
     return;
   }
+  // In the order of the file.
   const at::Tensor to = from.transposed ? weight.t() : weight;
-  const int64_t rows = array.shape()[0];
-  const auto row_bytes = static_cast<int64_t>(array.bytes()) / rows;
+  const int64_t begins = from.transposed ? 0 : first;
+  const int64_t ends = begins + to.size(0);
+  const auto row_bytes = static_cast<int64_t>(array.bytes()) / array.shape()[0];
   const int64_t step = std::max<int64_t>(1, kPieceBytes / row_bytes);
-  for (int64_t begin = 0; begin < rows; begin += step) {
-    const int64_t end = std::min(rows, begin + step);
-    to.narrow(0, begin, end - begin).copy_(rows_of(array, begin, end, aligned));
+  for (int64_t begin = begins; begin < ends; begin += step) {
+    const int64_t end = std::min(ends, begin + step);
+    const at::Tensor rows = rows_of(array, begin, end, aligned);
+    to.narrow(0, begin - begins, end - begin)
+        .copy_(from.transposed ? rows.narrow(1, first, weight.size(0)) : rows);
     weights.forget(
         {array.data() + begin * row_bytes, static_cast<size_t>(row_bytes * (end - begin))});
   }
@@ -340,12 +348,14 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
     wanted.push_back({item.name, type_of(item.local), item.local.sizes().vec()});
   }
   WeightPlan plan = plan_weights(wanted, weights, names, model);
-  const at::NoGradGuard no_grad;
+  const auto source = std::make_shared<const HfWeights>(weights);
   Activity shown("loading weights", "tensors");
   int64_t filled = 0;
   for (const PlacedWeight& placed : plan.placed) {
     shown.progress(filled++, static_cast<int64_t>(plan.placed.size()));
-    fill(into[placed.wanted].local, placed, weights);
+    write_rows(into[placed.wanted].local, [source, placed](const at::Tensor& to, int64_t first) {
+      fill(to, first, placed, *source);
+    });
   }
   return std::move(plan.fresh);
 }

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/outer.h>
 
 #include <cmath>
@@ -103,14 +103,14 @@ void RopeOptions::to_config(nlohmann::json& config) const {
   config.erase("rope_theta");
 }
 
-Rope::Rope(const RopeOptions& options, int64_t width)
-    : speeds_(at::empty({width / 2}, at::TensorOptions().dtype(at::kFloat))) {
-  auto* speeds = speeds_.mutable_data_ptr<float>();
+Rope::Rope(const RopeOptions& options, int64_t width) {
+  std::vector<float> speeds;
   for (int64_t i = 0; i < width / 2; ++i) {
     const float share = static_cast<float>(2 * i) / static_cast<float>(width);
     const float speed = 1.0F / std::pow(static_cast<float>(options.theta), share);
-    speeds[i] = scaled_speed(options, speed);
+    speeds.push_back(scaled_speed(options, speed));
   }
+  speeds_ = at::from_blob(speeds.data(), {width / 2}, at::dtype(at::kFloat)).clone();
 }
 
 RopeTurns Rope::turns(int64_t first, int64_t length, at::Device device) const {

@@ -22,6 +22,7 @@
 #include "core/recipe/registry.h"
 #include "formats/program/code_file.h"
 #include "formats/program/compiled_model.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/input_spec.h"
 #include "models/program/batch_inputs.h"
 #include "models/program/precompiled_model.h"
@@ -301,6 +302,7 @@ CompiledModel read_compiled_file(const std::string& path) {
 
 at::Tensor tensor_of(const CompiledTensor& tensor) {
   at::Tensor out = at::empty(tensor.data.shape(), at::dtype(scalar_type_of(tensor.data.type())));
+  materialize(out);
   if (tensor.data.bytes() > 0) {
     std::memcpy(out.mutable_data_ptr(), tensor.data.data(), tensor.data.bytes());
   }

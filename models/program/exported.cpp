@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/hf/hf_weights.h"
 #include "models/layers/input_spec.h"
 #include "models/lora/lora_folder.h"
@@ -93,7 +94,12 @@ class ExportedTensors {
     at::Tensor& bytes = storages_[tensor.storage];
     if (bytes.defined()) return bytes;
     bytes = at::empty({static_cast<int64_t>(tensor.bytes.size())}, at::dtype(at::kByte));
-    std::memcpy(bytes.mutable_data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+    write_rows(bytes,
+               [file = file_.file, from = tensor.bytes](const at::Tensor& to, int64_t first) {
+                 const ByteSpan piece = from.subspan(static_cast<size_t>(first), to.nbytes());
+                 std::memcpy(to.mutable_data_ptr(), piece.data(), piece.size());
+                 forget_pages(file, piece);
+               });
     return bytes;
   }
 
@@ -221,6 +227,7 @@ Exported::Exported(const ExportedOptions& options, const ModelContext& context)
   ExportedTensors tensors(file);
   try {
     check_pt2(file.file);
+    forget_pages(file.file, file.file.view);
     const ExportedPrograms programs = adapted(programs_of(file), file, options.lora, tensors);
     const Pt2Program& train = programs.train;
     const Pt2Program eval = programs.eval.value_or(evaluation_of(train));

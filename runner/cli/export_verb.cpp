@@ -1,5 +1,6 @@
 // export: a checkpoint's model as a folder that transformers reads.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -15,6 +16,7 @@
 #include "core/base/activity.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "formats/tensors/tensor_source.h"
 #include "models/hf/hf_family.h"
 #include "models/lora/lora_folder.h"
 #include "models/lora/lora_options.h"
@@ -169,10 +171,48 @@ std::map<std::string, std::string> files_to_copy(const ExportSource& source) {
   return out;
 }
 
+/// The weights as the folder has them; layouts change one tensor at a time.
+std::vector<TensorSource> stored_sources(const std::vector<TensorSource>& weights,
+                                         const HfNames& names) {
+  std::vector<TensorSource> out;
+  for (const TensorSource& weight : weights) {
+    TensorSource stored = weight;
+    stored.name = names.stored_name(weight.name);
+    const bool turned = std::any_of(
+        names.transposed.begin(), names.transposed.end(),
+        [&](const std::string& pattern) { return matches_hf_pattern(stored.name, pattern); });
+    if (turned && weight.shape.size() == 2) {
+      std::swap(stored.shape[0], stored.shape[1]);
+      stored.read = [weight, names] {
+        return stored_weight({weight.name, weight.read()}, names).array;
+      };
+    }
+    out.push_back(std::move(stored));
+  }
+  return out;
+}
+
+/// Writes weights into one file, or into shards with an index.
+void write_sources(FolderWriter& writer, const std::vector<TensorSource>& weights,
+                   uint64_t max_shard_bytes) {
+  constexpr WeightFormat kFormat = WeightFormat::kSafetensors;
+  std::vector<WeightSize> sizes;
+  for (const TensorSource& weight : weights) sizes.push_back({weight.name, weight.bytes()});
+  const std::vector<WeightShard> shards = plan_weight_shards(sizes, max_shard_bytes, kFormat);
+  for (const WeightShard& shard : shards) {
+    std::vector<TensorSource> some;
+    for (const size_t i : shard.weights) some.push_back(weights[i]);
+    writer.add(shard.file, [&](const ByteSink& sink) { write_safetensors(some, sink); });
+  }
+  if (shards.size() > 1) {
+    writer.add_text(weight_index_name(kFormat), weight_index_text(sizes, shards));
+  }
+}
+
 void write_export(Files& files, const std::string& folder, const ExportSource& source,
-                  const std::vector<NamedArray>& weights, uint64_t max_shard_bytes) {
+                  const std::vector<TensorSource>& weights, uint64_t max_shard_bytes) {
   WeightShapes shapes;
-  for (const NamedArray& weight : weights) shapes[weight.name] = weight.array.shape();
+  for (const TensorSource& weight : weights) shapes[weight.name] = weight.shape;
   json config = base_config(source);
   config.erase("torch_dtype");
   config["dtype"] = "float32";
@@ -197,30 +237,43 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
     writer.add_text("generation_config.json", generation_config(config).dump(2) + "\n");
   }
   const HfNames names = source.family->names(source.options);
-  std::vector<NamedArray> stored;
-  for (const NamedArray& weight : weights) stored.push_back(stored_weight(weight, names));
-  write_weights(writer, stored, WeightFormat::kSafetensors, max_shard_bytes);
+  write_sources(writer, stored_sources(weights, names), max_shard_bytes);
   files.sync_dir(folder);
 }
 
-/// The weights of a model with its adapter merged into them.
-std::vector<NamedArray> merged_weights(const std::vector<NamedArray>& weights,
-                                       const LoraOptions& lora) {
-  std::map<std::string, const Array*> by_name;
-  for (const NamedArray& weight : weights) by_name[weight.name] = &weight.array;
-  std::vector<NamedArray> out;
+/// A layer's weight plus the product of its adapter.
+Array merged(const NamedArray& weight, const Array& down, const Array& up, double scale) {
+  const at::Tensor product = tensor_of(up).mm(tensor_of(down)).mul(scale);
+  return array_of(tensor_of(weight.array).add(product), weight.name);
+}
+
+/// The weights of a model with its adapter merged into them, one at a time.
+std::vector<TensorSource> merged_weights(const std::vector<NamedArray>& weights,
+                                         const LoraOptions& lora) {
+  std::map<std::string, Array> by_name;
+  for (const NamedArray& weight : weights) by_name[weight.name] = weight.array;
+  std::vector<TensorSource> out;
   for (const NamedArray& weight : weights) {
     if (weight.name.ends_with(kLoraA) || weight.name.ends_with(kLoraB)) continue;
     const std::string layer = weight.name.substr(0, weight.name.rfind('.'));
     if (!weight.name.ends_with(".weight") || !by_name.contains(layer + kLoraA)) {
-      out.push_back(weight);
+      out.push_back(source_of(weight));
       continue;
     }
-    const at::Tensor down = tensor_of(*by_name.at(layer + kLoraA));
-    const at::Tensor up = tensor_of(*by_name.at(layer + kLoraB));
-    const at::Tensor merged = tensor_of(weight.array).add(up.mm(down).mul(lora.scale()));
-    out.push_back({weight.name, array_of(merged, weight.name)});
+    TensorSource source = source_of(weight);
+    source.read = [weight, down = by_name.at(layer + kLoraA), up = by_name.at(layer + kLoraB),
+                   scale = lora.scale()] { return merged(weight, down, up, scale); };
+    out.push_back(std::move(source));
   }
+  return out;
+}
+
+/// The weights as the checkpoint has them, with the adapter merged if there is one.
+std::vector<TensorSource> whole_weights(const std::vector<NamedArray>& weights,
+                                        const ExportSource& source) {
+  if (source.lora) return merged_weights(weights, *source.lora);
+  std::vector<TensorSource> out;
+  for (const NamedArray& weight : weights) out.push_back(source_of(weight));
   return out;
 }
 
@@ -273,14 +326,13 @@ ExitCode export_verb(const ExportArguments& arguments) {
   verify_checkpoint(files, folder);
   const ExportSource source = source_of(inspect_checkpoint(files, folder).state);
   check_export(arguments, source);
-  std::vector<NamedArray> weights = read_weights(files, folder).tensors;
-  if (arguments.merge) weights = merged_weights(weights, *source.lora);
+  const std::vector<NamedArray> weights = read_weights(files, folder).tensors;
   publish_folder(files, target, [&](const std::string& staged) {
     const Activity shown("writing " + target);
     if (source.lora && !arguments.merge) {
       write_adapter_export(files, staged, source, weights);
     } else {
-      write_export(files, staged, source, weights, max_shard_bytes);
+      write_export(files, staged, source, whole_weights(weights, source), max_shard_bytes);
     }
   });
   std::cout << arguments.target << '\n' << listing_text(files.list(target));

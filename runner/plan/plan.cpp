@@ -243,6 +243,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
+  const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();
   const int64_t micro_batches = std::min<int64_t>(2, job->batches.accumulation);
   run_step(*job, 1, micro_batches);  // sharding learns the order of blocks
@@ -251,6 +252,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
   plan.names = names_logged(*job, some.result);
   plan_work(one, some, micro_batches, plan);
+  const bool sharded = recipe.accelerator.fsdp.stage > 0 && world > 1;
+  if (sharded && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);

@@ -52,6 +52,8 @@ struct Plan {
   double flops = 0;         ///< of one optimizer step, over all ranks
   Traffic traffic;          ///< of one optimizer step and rank
   int64_t built_bytes = 0;  ///< tensors before the first step
+  /// Peak of the tensors while a sharded job is built; 0 unless it exceeds that of the steps.
+  int64_t start_peak = 0;
   PlannedMemory memory;
   int64_t checkpoint_bytes = 0;
   int64_t checkpoints_kept = 0;  ///< at once, including the one being written

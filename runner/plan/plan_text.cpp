@@ -294,6 +294,11 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
   for (const Plan& plan : page.plans) {
+    if (plan.start_peak == 0) continue;
+    lines.push_back(text("with {} ranks memory peaks while the model is built: {} of tensors",
+                         plan.batches.world, bytes_text(plan.start_peak)));
+  }
+  for (const Plan& plan : page.plans) {
     if (page.available == 0 || rank_bytes(page, plan) <= page.available) continue;
     lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available",
                          plan.batches.world, plan.batches.world == 1 ? "rank" : "ranks",

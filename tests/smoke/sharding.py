@@ -6,6 +6,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,17 @@ train: {until: 12 steps, batch: 16, micro_batch: 4}
 accelerator: {num_cpu_threads_per_process: 1}
 eval: {every: 6 steps, batch: 4}
 checkpoint: {every: 6 steps}
+"""
+# Frozen weights of 291 MiB in blocks of 12 MiB: little else is in memory.
+WIDE = """
+model: {type: gpt, num_layers: 24, num_heads: 8, hidden_size: 512, vocab_size: 256, lora: {rank: 2}}
+data:
+  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 8}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.002}
+train: {until: 1 steps, batch: 2, micro_batch: 1}
+accelerator: {num_cpu_threads_per_process: 1, num_processes: 2, fsdp: {stage: 3}}
+checkpoint: {every: 9 steps, at_end: false}
 """
 LAST_ONLY = "accelerator.fsdp.sync_each_batch=false"
 NEARLY = 2e-6  # relative, of two losses
@@ -87,9 +99,19 @@ def check_refused(scratch, report):
     report.check("and nothing is written", not (scratch.path / "runs").exists())
 
 
+def check_small_blocks(scratch, report):
+    """Blocks of 12,704 parameters join those of no block."""
+    train(scratch, report, "gpt.yaml", "joined", rank_runs.on(2), *stage_words(3),
+          "accelerator.fsdp.min_num_params=12705")
+    found = last_line_of_diff(scratch, "gpt-0", "joined")
+    report.check("joined blocks give the bits of data parallel training",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
 def check_recipes(scratch, report, recipes):
-    """Adapters beside frozen weights, several optimizers, a program from Python, policy gradients."""
-    for what in ("lora", "gan", "exported", "reinforce"):
+    """Adapters beside frozen weights, several optimizers, a program from Python, policy gradients, a frozen
+    model of the task, weights from a folder."""
+    for what in ("lora", "gan", "exported", "reinforce", "distill", "fine_tune"):
         recipe, words = recipes / "tiny" / f"{what}.yaml", [rank_runs.on(2), "train.until=4 steps", "~expect"]
         train(scratch, report, recipe, f"{what}-0", *words)
         train(scratch, report, recipe, f"{what}-3", *words, *stage_words(3))
@@ -110,6 +132,25 @@ def check_canonical(scratch, report):
         found = last_line_of_diff(scratch, "canonical-1", name)
         report.check(f"{name} has the bits of one rank",
                      found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
+def mebibytes(table, row):
+    """Of the last column of a plan."""
+    number, unit = re.search(rf"^  {row} .* ([0-9.]+) (KiB|MiB|GiB)$", table, re.MULTILINE).groups()
+    return float(number) * {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}[unit]
+
+
+def check_memory(scratch, report):
+    """No rank holds the whole model at any time, and the plan says what it holds."""
+    table = subprocess.run([scratch.binary, "plan", "wide.yaml", "--ranks", "2"], cwd=scratch.path,
+                           env=rank_runs.runs.ENVIRONMENT, capture_output=True, text=True, check=False).stdout
+    weights, process, total = (mebibytes(table, row) for row in ("weights", "the process itself", "total"))
+    report.check("half of the weights are planned", 144 < weights < 147, table)
+    train(scratch, report, "wide.yaml", "wide")
+    lines = (scratch.path / "runs" / "wide" / "metrics.jsonl").read_text().splitlines()
+    peak = [json.loads(line)["actual"]["memory_mib"] for line in lines if '"actual"' in line][-1]
+    report.check(f"peak memory is {peak:.0f} MiB, planned {total:.0f}", 0.9 * total <= peak <= 1.1 * total, table)
+    report.check("it is less than the whole model takes", peak < process + 2 * weights, table)
 
 
 def check_mesh(scratch, report):
@@ -147,6 +188,7 @@ def main():
     with rank_runs.Scratch(binary) as scratch:
         (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
         (scratch.path / "mlp.yaml").write_text(MLP)
+        (scratch.path / "wide.yaml").write_text(WIDE.replace("FOLDER", str(recipes)))
         check_refused(scratch, report)
         check_stages(scratch, report, "mlp.yaml", "mlp")
         check_stages(scratch, report, "mlp.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16",
@@ -155,8 +197,10 @@ def main():
         check_stages(scratch, report, "gpt.yaml", "muon", "optimizer!={type: muon, lr: 0.01}")
         check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
                      "accelerator.mixed_precision=bf16")
+        check_small_blocks(scratch, report)
         check_recipes(scratch, report, recipes)
         check_canonical(scratch, report)
+        check_memory(scratch, report)
         check_mesh(scratch, report)
         check_resume(scratch, report)
     return 1 if report.failed else 0

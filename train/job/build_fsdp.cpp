@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
 
@@ -51,9 +52,22 @@ void check_ignored(const Job& job) {
   problems.check();
 }
 
-/// Scalars and tensors of unusual strides have no rows in memory.
-bool has_rows(const at::Tensor& tensor) {
-  return tensor.dim() > 0 && tensor.is_contiguous();
+/// Scalars and tensors of unusual strides have no rows in memory. Below stage 3, rows of a frozen
+/// parameter would be a second copy.
+bool is_divided(const Job& job, const std::string& name, const at::Tensor& tensor) {
+  const bool has_use = gathers_in_passes(job) || tensor.requires_grad();
+  return has_use && tensor.dim() > 0 && tensor.is_contiguous() && !is_ignored(job, name);
+}
+
+/// Moves the parameters of blocks that have fewer than `least` to the root unit.
+void join_small_blocks(FsdpContext& context, int64_t least) {
+  std::erase_if(context.blocks, [&](const FsdpUnit& unit) {
+    int64_t count = 0;
+    for (const Parameter& item : unit.parameters) count += item.numel();
+    if (count >= std::max<int64_t>(least, 1)) return false;
+    context.root.insert(context.root.end(), unit.parameters.begin(), unit.parameters.end());
+    return true;
+  });
 }
 
 /// The units of the models: their blocks, and one of what no block has.
@@ -67,7 +81,8 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
     }
     for (const Parameter& item : parameters_of(*model)) {
       const std::string name = prefix + item.name;
-      const bool whole = is_ignored(job, name) || !has_rows(item.local);
+      const bool whole = !is_divided(job, name, item.local);
+      if (whole) materialize(item.local);
       const auto unit = unit_of.find(item.name);
       auto& list = whole                   ? out.replicated
                    : unit == unit_of.end() ? out.root
@@ -77,7 +92,7 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
     for (const std::string& name : matrices_of(*model)) out.matrices.insert(prefix + name);
     add_named(out.buffers, prefix, buffers_of(*model));
   }
-  std::erase_if(out.blocks, [](const FsdpUnit& unit) { return unit.parameters.empty(); });
+  join_small_blocks(out, job.recipe.accelerator.fsdp.min_num_params);
   return out;
 }
 

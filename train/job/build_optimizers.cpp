@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/base/text.h"
+#include "kernels/memory/deferred_init.h"
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
@@ -58,9 +59,10 @@ std::vector<Parameter> trained_parameters(const NamedModels& models) {
   return parameters;
 }
 
-/// Freezes the task's models that no optimizer trains.
+/// Freezes the task's models that no optimizer trains, and divides them if sharding gathers blocks.
 void freeze_others(Job& job, const std::set<std::string>& trained) {
   job.trainable_models = {job.model.get()};
+  NamedModels frozen;
   for (const TaskModel& item : job.task_models) {
     if (trained.contains(item.name)) {
       job.trainable_models.push_back(item.model);
@@ -69,8 +71,13 @@ void freeze_others(Job& job, const std::set<std::string>& trained) {
     set_training(*item.model, false);
     for (const Parameter& parameter : parameters_of(*item.model)) {
       parameter.local.set_requires_grad(false);
+      if (!gathers_in_passes(job)) materialize(parameter.local);
     }
+    frozen.emplace_back(prefix_of(item), item.model);
   }
+  if (frozen.empty() || !gathers_in_passes(job)) return;
+  job.frozen = build_fsdp(job, frozen, /*seed=*/0);
+  job.parameters = job.frozen->shards_of(std::move(job.parameters));
 }
 
 bool holds_component(const Node& node) {
@@ -89,6 +96,31 @@ bool can_skip_init(const Job& job) {
          !holds_component(job.recipe.task.resolved);
 }
 
+bool names_plugin(const Node& node) {
+  if (node.list()) return std::any_of(node.list()->begin(), node.list()->end(), &names_plugin);
+  if (!node.map()) return false;
+  return std::any_of(node.map()->begin(), node.map()->end(), [](const Node::Entry& entry) {
+    const Scalar* type = entry.key == "type" ? entry.node.scalar() : nullptr;
+    return (type && is_vendor_name(type->text)) || names_plugin(entry.node);
+  });
+}
+
+/// Whether weights are initialized block by block when they are divided over the ranks. The models
+/// of plugins may access the memory of their weights at once.
+bool can_defer_init(const Job& job) {
+  return job.recipe.accelerator.fsdp.stage > 0 && !job.weights_uninitialized &&
+         !names_plugin(job.recipe.model.resolved) && !names_plugin(job.recipe.task.resolved);
+}
+
+/// Moves a model to the job's device. Deferred weights stay so.
+void move_model(Model& model, const Job& job) {
+  if (job.device.is_cpu()) return;
+  for (const Parameter& item : parameters_of(model)) {
+    if (is_deferred(item.local)) move_deferred(item.local, job.device);
+  }
+  move_to(model, job.device);
+}
+
 /// The recipe's model, without initialization of weights that a checkpoint will replace.
 std::unique_ptr<Model> built_model(const Job& job) {
   std::optional<SkipInit> skip;
@@ -102,6 +134,27 @@ std::unique_ptr<Model> built_model(const Job& job) {
   }
 }
 
+void make_models(Job& job, const Registry& registry) {
+  std::optional<DeferredInit> deferred;
+  if (can_defer_init(job)) deferred.emplace();
+  job.model = built_model(job);
+  if (!job.recipe.task) {
+    Diagnostics problems;
+    Reading reading{problems, registry};
+    job.recipe.task = registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
+    problems.check();
+  }
+  job.task = build(job.recipe.task, TaskContext{job.data});
+  job.task_models = job.task->models();
+  if (!deferred) return;
+  std::vector<at::Tensor> divided;
+  for (const Parameter& item : parameters_of(*job.model)) divided.push_back(item.local);
+  for (const TaskModel& model : job.task_models) {
+    for (const Parameter& item : parameters_of(*model.model)) divided.push_back(item.local);
+  }
+  deferred->materialize_except(divided);
+}
+
 }  // namespace
 
 void build_models(Job& job, const Registry& registry) {
@@ -111,21 +164,11 @@ void build_models(Job& job, const Registry& registry) {
            weights_fingerprint(job.recipe.task.resolved);
   });
   job.weights_uninitialized = job.weights_uninitialized && can_skip_init(job);
-  job.model = built_model(job);
-  // After the initialization, which is the same for every device.
-  if (!job.device.is_cpu()) move_to(*job.model, job.device);
-  if (!job.recipe.task) {
-    Diagnostics problems;
-    Reading reading{problems, registry};
-    job.recipe.task = registry.of<Task>().prepare(scalar_node(job.model->default_task()), reading);
-    problems.check();
-  }
-  job.task = build(job.recipe.task, TaskContext{job.data});
-  job.task_models = job.task->models();
+  make_models(job, registry);
   check_model_names(job);
-  for (const TaskModel& item : job.task_models) {
-    if (!job.device.is_cpu()) move_to(*item.model, job.device);
-  }
+  // After the initialization, which is the same for every device.
+  move_model(*job.model, job);
+  for (const TaskModel& item : job.task_models) move_model(*item.model, job);
   add_named(job.parameters, "", parameters_of(*job.model));
   add_named(job.buffers, "", buffers_of(*job.model));
   for (const TaskModel& item : job.task_models) {

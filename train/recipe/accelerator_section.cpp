@@ -190,7 +190,7 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
-        fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32) {
+        fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -345,6 +345,13 @@ Schema<FsdpSection> FsdpSection::schema() {
       .on_resume(Change::kFree)
       .field("reduce_dtype", &FsdpSection::reduce_dtype,
              "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")
+      .field(
+          "min_num_params", &FsdpSection::min_num_params,
+          "Blocks with fewer parameters are gathered with those of no block, once per pass: less "
+          "communication of small tensors, more memory.",
+          at_least<int64_t>(0))
+      .on_resume(Change::kFree)
+      .hint_for({"fsdp_min_num_params"})
       .field("ignored", &FsdpSection::ignored,
              "Name patterns of parameters that every rank holds whole, such as `*.bias`.")
       .on_resume(Change::kFree)

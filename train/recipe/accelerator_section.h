@@ -86,6 +86,7 @@ struct FsdpSection {
   Auto<bool> sync_each_batch;
   Auto<FsdpDtype> param_dtype;
   FsdpDtype reduce_dtype = FsdpDtype::kFp32;
+  int64_t min_num_params = 0;
   std::vector<std::string> ignored;
   static Schema<FsdpSection> schema();
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "formats/tensors/tensor_source.h"
 #include "tests/unit/formats/written.h"
 
 namespace accel::safetensors_test {
@@ -54,6 +55,24 @@ TEST(SafetensorsTest, BytesAreThoseOfTheReferenceLibrary) {
                    zeros("a_int64", DType::kI64), zeros("a_uint64", DType::kU64),
                    zeros("a_float64", DType::kF64)}),
             file_with(header, std::string(94, '\0')));
+}
+
+TEST(SafetensorsTest, SourcesAreReadOneAtATime) {
+  std::vector<NamedArray> arrays;
+  std::vector<TensorSource> sources;
+  std::weak_ptr<const void> last;
+  for (const char* name : {"b", "a", "c"}) {
+    arrays.push_back(zeros(name, DType::kF32, {3, 2}));
+    sources.push_back({name, DType::kF32, {3, 2}, [&last] {
+                         EXPECT_TRUE(last.expired());
+                         Array array = zeros("", DType::kF32, {3, 2}).array;
+                         last = array.owner();
+                         return array;
+                       }});
+  }
+  EXPECT_EQ(written([&](const ByteSink& sink) { write_safetensors(sources, sink); }),
+            saved(arrays));
+  EXPECT_TRUE(last.expired());
 }
 
 TEST(SafetensorsTest, TensorsOfOneTypeAreSortedByName) {

@@ -85,6 +85,24 @@ TEST(PlanTest, RanksShareABatchAndKeepBuckets) {
 }
 
 /// What a forecast does not count a second time.
+/// Frozen weights with an adapter: the steps add little.
+std::string frozen_gpt(const std::string& accelerator) {
+  return "model: {type: gpt, num_layers: 8, hidden_size: 64, vocab_size: 99, lora: {rank: 1}}\n"
+         "data: {train: {type: synthetic/addition, length: 320}}\n"
+         "accelerator: {" +
+         accelerator +
+         "}\n"
+         "train: {until: 2 epochs, batch: 4}\n";
+}
+
+TEST(PlanTest, ShardedModelsAreBuiltBlockByBlock) {
+  const Plan whole = plan_of_text(frozen_gpt(""), 4),
+             plan = plan_of_text(frozen_gpt("fsdp: {stage: 3}"), 4);
+  EXPECT_EQ(plan.start_peak, 0);
+  EXPECT_LT(plan.memory.weights, whole.memory.weights * 3 / 10);
+  EXPECT_LT(plan.memory.training(), whole.memory.training() * 8 / 10);
+}
+
 TEST(PlanTest, WhatIsThereBeforeTheFirstStep) {
   const std::string text(kMlp);
   for (const Plan& plan : {plan_of_text(text), plan_of_text(text, 4),

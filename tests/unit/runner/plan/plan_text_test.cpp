@@ -96,6 +96,14 @@ TEST(PlanTextTest, WhatDoesNotFit) {
   EXPECT_EQ(plan_lines(small).back(), "  total                                     121 MiB");
 }
 
+TEST(PlanTextTest, APeakAtTheStart) {
+  PlanPage sharded = page();
+  sharded.plans[0].start_peak = 30 << 20;
+  const std::vector<std::string> lines = plan_lines(sharded);
+  EXPECT_EQ(lines[lines.size() - 2],
+            "with 2 ranks memory peaks while the model is built: 30.0 MiB of tensors");
+}
+
 TEST(PlanTextTest, Advice) {
   EXPECT_EQ(joined(advice_lines({{{"a=1", "b=2"}, "it is slow", 1 << 20}})),
             "changes that make it fit, cheapest first:\n"
