@@ -1,11 +1,13 @@
 #include "train/loop/shards.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/row_share.h"
 
 namespace accel {
 namespace {
@@ -54,6 +56,43 @@ Parameter with_tensor(const Parameter& like, const at::Tensor& tensor) {
   return {like.name, tensor, like.global, like.placements};
 }
 
+/// This rank's region of a parameter.
+TensorRegion own_region(const Parameter& parameter, const Mesh& mesh) {
+  TensorRegion out = {Shape(parameter.shape().size(), 0), parameter.shape()};
+  for (const Placement& placement : parameter.placements) {
+    const Communicator& group = mesh.along(placement.axis);
+    const auto dim = static_cast<size_t>(placement.dim);
+    const RowShare rows = row_share(out.sizes[dim], group.world(), group.rank());
+    out.offsets[dim] += rows.first;
+    out.sizes[dim] = rows.count;
+  }
+  return out;
+}
+
+/// Whether this rank writes its share: of equal ones, those of replicas and empty ones, one rank
+/// does.
+bool writes_share(const Parameter& parameter, const Mesh& mesh) {
+  ShardLayout replicas;
+  for (const Axis axis : {Axis::kReplicate, Axis::kContext, Axis::kTensor}) {
+    const auto divides = [&](const Placement& placement) { return placement.axis == axis; };
+    if (std::ranges::any_of(parameter.placements, divides)) continue;
+    const Communicator& group = mesh.along(axis);
+    replicas.rank = replicas.rank * group.world() + group.rank();
+    replicas.ranks *= group.world();
+  }
+  if (!writes_whole(replicas, parameter.name)) return false;
+  Shape sizes = parameter.shape();
+  for (const Placement& placement : parameter.placements) {
+    const Communicator& group = mesh.along(placement.axis);
+    int64_t& size = sizes[static_cast<size_t>(placement.dim)];
+    const int64_t rank = group.rank(), ranks = group.world();
+    const bool empty = row_share(size, ranks, rank).count == 0;
+    if (empty && rank > 0 && row_share(size, ranks, rank - 1).count == 0) return false;
+    size = row_share(size, ranks, rank).count;
+  }
+  return true;
+}
+
 }  // namespace
 
 void gather_shards(const Job& job, TrainState& state) {
@@ -66,14 +105,46 @@ void gather_shards(const Job& job, TrainState& state) {
   for (Parameter& item : state.model) item = {item.name, item.local};
 }
 
+bool saves_shards(const Job& job) {
+  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
+  return fsdp.stage > 0 && fsdp.state_dict == StateDictType::kSharded;
+}
+
+std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
+  auto layout = std::make_shared<ShardLayout>();
+  layout->rank = job.rank;
+  layout->ranks = job.num_ranks;
+  for (const Parameter& item : job.parameters) {
+    ParameterShard shard = {item.shape(), own_region(item, job.mesh), !item.is_replicated()};
+    shard.is_written =
+        item.is_replicated() ? writes_whole(*layout, item.name) : writes_share(item, job.mesh);
+    layout->parameters.emplace(item.name, std::move(shard));
+  }
+  return layout;
+}
+
+RegionOf region_of(const Job& job) {
+  return [&job, sharded = sharded_parameters(job)](
+             const std::string& name, const Shape& whole) -> std::optional<TensorRegion> {
+    const auto found = sharded.find(name);
+    if (found == sharded.end() || found->second.global != whole) return std::nullopt;
+    return own_region(found->second, job.mesh);
+  };
+}
+
 void take_shards(const Job& job, TrainState& state) {
   const Sharded sharded = sharded_parameters(job);
   if (sharded.empty()) return;
+  for (const Parameter& item : state.model) {
+    const auto found = sharded.find(item.name);
+    if (found == sharded.end()) continue;
+    const Shape saved = item.global.empty() ? item.local.sizes().vec() : item.global;
+    if (saved == found->second.global) continue;
+    throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
+                               to_string(found->second.global), to_string(saved)));
+  }
   for_each_shard(sharded, state, true, [&](const Parameter& parameter, at::Tensor& tensor) {
-    if (tensor.sizes() != at::IntArrayRef(parameter.global)) {
-      throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", parameter.name,
-                                 to_string(parameter.global), shape_text(tensor)));
-    }
+    if (tensor.sizes() == parameter.local.sizes()) return;
     tensor = share_of(tensor, parameter.placements, job.mesh);
   });
 }
