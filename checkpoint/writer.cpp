@@ -60,7 +60,8 @@ std::vector<NamedArray> section_arrays(const TrainState& state) {
   }
   for (const auto& [prefix, section] : sections_of(state)) {
     for (const auto& [name, tensor] : section->tensors) {
-      if (sharded.contains(&tensor)) continue;
+      // The shards that another rank writes are undefined.
+      if (sharded.contains(&tensor) || (state.shards && !tensor.defined())) continue;
       out.push_back({prefix + name, array_of(tensor, prefix + name)});
     }
   }

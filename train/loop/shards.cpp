@@ -1,13 +1,13 @@
 #include "train/loop/shards.h"
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "parallel/row_share.h"
+#include "parallel/share_region.h"
 
 namespace accel {
 namespace {
@@ -56,41 +56,18 @@ Parameter with_tensor(const Parameter& like, const at::Tensor& tensor) {
   return {like.name, tensor, like.global, like.placements};
 }
 
-/// This rank's region of a parameter.
 TensorRegion own_region(const Parameter& parameter, const Mesh& mesh) {
-  TensorRegion out = {Shape(parameter.shape().size(), 0), parameter.shape()};
-  for (const Placement& placement : parameter.placements) {
-    const Communicator& group = mesh.along(placement.axis);
-    const auto dim = static_cast<size_t>(placement.dim);
-    const RowShare rows = row_share(out.sizes[dim], group.world(), group.rank());
-    out.offsets[dim] += rows.first;
-    out.sizes[dim] = rows.count;
-  }
-  return out;
+  ShareRegion own = share_region(parameter, mesh);
+  return {std::move(own.offsets), std::move(own.sizes)};
 }
 
 /// Whether this rank writes its share: of equal ones, those of replicas and empty ones, one rank
 /// does.
 bool writes_share(const Parameter& parameter, const Mesh& mesh) {
-  ShardLayout replicas;
-  for (const Axis axis : {Axis::kReplicate, Axis::kContext, Axis::kTensor}) {
-    const auto divides = [&](const Placement& placement) { return placement.axis == axis; };
-    if (std::ranges::any_of(parameter.placements, divides)) continue;
-    const Communicator& group = mesh.along(axis);
-    replicas.rank = replicas.rank * group.world() + group.rank();
-    replicas.ranks *= group.world();
-  }
-  if (!writes_whole(replicas, parameter.name)) return false;
-  Shape sizes = parameter.shape();
-  for (const Placement& placement : parameter.placements) {
-    const Communicator& group = mesh.along(placement.axis);
-    int64_t& size = sizes[static_cast<size_t>(placement.dim)];
-    const int64_t rank = group.rank(), ranks = group.world();
-    const bool empty = row_share(size, ranks, rank).count == 0;
-    if (empty && rank > 0 && row_share(size, ranks, rank - 1).count == 0) return false;
-    size = row_share(size, ranks, rank).count;
-  }
-  return true;
+  const Replica replica = replica_of(parameter, mesh);
+  return writes_whole({.rank = replica.index, .ranks = replica.count, .parameters = {}},
+                      parameter.name) &&
+         !repeats_empty_share(parameter, mesh);
 }
 
 }  // namespace

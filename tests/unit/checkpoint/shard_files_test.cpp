@@ -30,6 +30,16 @@ TEST(ShardFilesTest, AnyNumberOfRanksWritesTheStateOfOne) {
   }
 }
 
+TEST(ShardFilesTest, ReplicasWriteEachShardOnce) {
+  for (const int64_t replicas : {2, 3}) {
+    MemoryFiles files = run_folder();
+    CheckpointStore store(files, "/run");
+    const std::string folder = save_sharded(store, small_state(7), 2, replicas);
+    EXPECT_EQ(text_of(comparable(store.load(folder))), text_of(comparable(small_state(7))))
+        << replicas << " replicas";
+  }
+}
+
 TEST(ShardFilesTest, FilesAreThoseOfAccelerate) {
   MemoryFiles files = run_folder();
   CheckpointStore store(files, "/run");

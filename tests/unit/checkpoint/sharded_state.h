@@ -39,15 +39,20 @@ inline void take_rows(const TensorRegion& rows, const Shape& whole, at::Tensor& 
 
 /// As TrainState::shards says, with the tensors that the rank writes. Ties are for one rank: a
 /// tied tensor is in no sharded state.
-inline TrainState state_of_rank(TrainState state, int64_t rank, int64_t ranks) {
+/// With `replicas`, ranks `ranks`, `ranks` + 1, ... hold the rows of rank 0, 1, ... too.
+inline TrainState state_of_rank(TrainState state, int64_t number, int64_t ranks,
+                                int64_t replicas = 1) {
   state.model.pop_back();
-  ShardLayout layout{.rank = rank, .ranks = ranks, .parameters = {}};
+  ShardLayout layout{.rank = number, .ranks = ranks * replicas, .parameters = {}};
+  const ShardLayout replica{.rank = number / ranks, .ranks = replicas, .parameters = {}};
+  const int64_t rank = number % ranks;
   for (const auto& [name, whole] :
        {std::pair<std::string, Shape>("wte.weight", {3, 2}), {"bias", {2}}}) {
     const TensorRegion rows = rows_of_rank(whole, rank, ranks);
     const bool first_empty =
         rank > 0 && rows_of_rank(whole, rank - 1, ranks).sizes[0] > 0 && rows.sizes[0] == 0;
-    layout.parameters[name] = {whole, rows, true, rows.sizes[0] > 0 || first_empty};
+    layout.parameters[name] = {whole, rows, true,
+                               (rows.sizes[0] > 0 || first_empty) && writes_whole(replica, name)};
     for (Parameter& item : state.model) {
       if (item.name == name) take_rows(rows, whole, item.local);
     }
@@ -66,13 +71,14 @@ inline TrainState state_of_rank(TrainState state, int64_t rank, int64_t ranks) {
 }
 
 /// Saves `state` as `ranks` ranks do; returns the folder.
-inline std::string save_sharded(CheckpointStore& store, const TrainState& state, int64_t ranks) {
-  const TrainState main = state_of_rank(state, 0, ranks);
+inline std::string save_sharded(CheckpointStore& store, const TrainState& state, int64_t ranks,
+                                int64_t replicas = 1) {
+  const TrainState main = state_of_rank(state, 0, ranks, replicas);
   store.stage(main, 4096);
   std::vector<ShardRecord> records;
   try {
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const ShardRecord record = store.write_shards(state_of_rank(state, rank, ranks));
+    for (int64_t rank = 0; rank < ranks * replicas; ++rank) {
+      const ShardRecord record = store.write_shards(state_of_rank(state, rank, ranks, replicas));
       records.push_back(shard_record_of(to_bytes(record)));
     }
   } catch (const IoError&) {
