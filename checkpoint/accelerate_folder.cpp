@@ -86,6 +86,16 @@ Value read_sharded_optimizer(Files& files, const std::string& folder) {
   return guarded(folder, kDcpMetadataFile, [&] { return optimizer_of_dcp(state); });
 }
 
+/// DeepSpeed writes its converter beside the partitions.
+void refuse_deepspeed(const std::string& folder, const std::map<std::string, DirEntry>& entries) {
+  constexpr auto kConverter = "zero_to_fp32.py";
+  if (!entries.contains(kConverter)) return;
+  throw CheckpointError(
+      text("'{}' is a checkpoint of DeepSpeed, whose partitions are not read", folder),
+      text("convert its weights in Python, and give the new folder: python {}/{} {} {}-fp32",
+           folder, kConverter, folder, folder));
+}
+
 /// The rank in "random_states_<rank>.pkl".
 std::optional<int> rank_of(std::string_view name) {
   constexpr std::string_view kPrefix = "random_states_", kSuffix = ".pkl";
@@ -109,6 +119,7 @@ Weights read_weights(Files& files, const std::string& folder) {
   if (entries.contains(kDcpMetadataFile)) {
     return {distributed_weights(read_dcp_folder(files, folder)), {kDcpMetadataFile}};
   }
+  refuse_deepspeed(folder, entries);
   throw CheckpointError(
       text("'{}' is not a checkpoint or model folder: it has no '{}', '{}', '{}' or index of "
            "these, no '{}', '{}0' or '{}'",
