@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "checkpoint/dcp_tree.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/folder_reader.h"
 #include "core/base/text.h"
@@ -80,53 +81,19 @@ std::optional<Weights> numbered_weights(Files& files, const FolderReader& reader
                  {shards}};
 }
 
-/// The value at `path` in `root`, created when missing. Integers index lists.
-Value& dcp_value_at(Value& root, const DcpPath& path) {
-  constexpr int64_t kMaxItems = 1 << 20;
-  Value* at = &root;
-  for (const Value& step : path) {
-    if (const auto* index = step.as<int64_t>()) {
-      if (at->as<Value::None>()) *at = Value::List();
-      auto* list = std::get_if<Value::List>(&at->data);
-      if (!list || *index < 0 || *index > kMaxItems) throw FormatError("its names are not a tree");
-      const auto wanted = static_cast<size_t>(*index) + 1;
-      if (list->items.size() < wanted) list->items.resize(wanted);
-      at = &list->items[wanted - 1];
-      continue;
-    }
-    if (at->as<Value::None>()) *at = Value::Dict();
-    auto* dict = std::get_if<Value::Dict>(&at->data);
-    const auto* key = step.as<std::string>();
-    if (!dict || !key) throw FormatError("its names are not a tree");
-    const auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& item) {
-      const auto* name = item.first.template as<std::string>();
-      return name && *name == *key;
-    });
-    if (found != dict->items.end()) {
-      at = &found->second;
-    } else {
-      at = &dict->items.emplace_back(*key, Value()).second;
-    }
-  }
-  return *at;
-}
-
-/// The state_dict from its flattened form.
-Value distributed_optimizer(const DcpState& state) {
-  Value tree;
-  const auto put = [&](const std::string& name, Value value) {
-    const auto path = state.paths.find(name);
-    dcp_value_at(tree, path == state.paths.end() ? DcpPath{name} : path->second) = std::move(value);
-  };
-  for (const auto& [name, array] : state.tensors) put(name, array);
-  for (const auto& [name, value] : state.objects) put(name, value);
-  const Value* optimizer = tree.find("optimizer");
-  return optimizer ? *optimizer : tree;
-}
-
 Value read_sharded_optimizer(Files& files, const std::string& folder) {
   const DcpState state = read_dcp_folder(files, folder);
-  return guarded(folder, kDcpMetadataFile, [&] { return distributed_optimizer(state); });
+  return guarded(folder, kDcpMetadataFile, [&] { return optimizer_of_dcp(state); });
+}
+
+/// DeepSpeed writes its converter beside the partitions.
+void refuse_deepspeed(const std::string& folder, const std::map<std::string, DirEntry>& entries) {
+  constexpr auto kConverter = "zero_to_fp32.py";
+  if (!entries.contains(kConverter)) return;
+  throw CheckpointError(
+      text("'{}' is a checkpoint of DeepSpeed, whose partitions are not read", folder),
+      text("convert its weights in Python, and give the new folder: python {}/{} {} {}-fp32",
+           folder, kConverter, folder, folder));
 }
 
 /// The rank in "random_states_<rank>.pkl".
@@ -152,6 +119,7 @@ Weights read_weights(Files& files, const std::string& folder) {
   if (entries.contains(kDcpMetadataFile)) {
     return {distributed_weights(read_dcp_folder(files, folder)), {kDcpMetadataFile}};
   }
+  refuse_deepspeed(folder, entries);
   throw CheckpointError(
       text("'{}' is not a checkpoint or model folder: it has no '{}', '{}', '{}' or index of "
            "these, no '{}', '{}0' or '{}'",

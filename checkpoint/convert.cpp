@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "checkpoint/accelerate_folder.h"
+#include "checkpoint/dcp_tree.h"
 #include "checkpoint/folder_reader.h"
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/layout.h"
@@ -105,46 +106,6 @@ void write_dcp_folder(Files& files, const std::string& folder, const DcpState& s
   files.sync_dir(folder);
 }
 
-/// Names each leaf of a state_dict by its path. Lists are leaves, except lists of dicts, as in
-/// torch.distributed.checkpoint.
-void flatten(const Value& value, DcpPath path, DcpState& out) {
-  const auto* dict = value.as<Value::Dict>();
-  const auto* list = value.as<Value::List>();
-  if (dict && !dict->items.empty()) {
-    for (const auto& [key, item] : dict->items) {
-      DcpPath below = path;
-      below.push_back(key);
-      flatten(item, std::move(below), out);
-    }
-    return;
-  }
-  if (list && !list->items.empty() && list->items.front().as<Value::Dict>()) {
-    for (size_t i = 0; i < list->items.size(); ++i) {
-      DcpPath below = path;
-      below.emplace_back(static_cast<int64_t>(i));
-      flatten(list->items[i], std::move(below), out);
-    }
-    return;
-  }
-  std::string name;
-  for (const Value& step : path) {
-    const auto* key = step.as<std::string>();
-    name += (name.empty() ? "" : ".") + (key ? *key : std::to_string(*step.as<int64_t>()));
-  }
-  if (const auto* array = value.as<Array>()) {
-    out.tensors.push_back({name, *array});
-  } else {
-    out.objects.emplace_back(name, value);
-  }
-  out.paths[name] = std::move(path);
-}
-
-DcpState distributed(const std::string& top, const Value& tree) {
-  DcpState out;
-  flatten(tree, {top}, out);
-  return out;
-}
-
 /// The files of save_state() other than models and optimizers.
 void write_other_states(FolderWriter& writer, const ConvertSource& source) {
   const AccelerateFolder& content = source.content;
@@ -178,13 +139,13 @@ void write_distributed(Files& files, const std::string& folder, const ConvertSou
   const auto models = models_of(source);
   for (size_t i = 0; i < models.size(); ++i) {
     write_dcp_folder(files, folder + "/" + kShardedModelPrefix + std::to_string(i),
-                     distributed("model", dict_of(untied(*models[i]))));
+                     dcp_of("model", dict_of(untied(*models[i]))));
   }
   std::span<const std::string> names = source.parameters;
   for (size_t i = 0; i < source.content.optimizers.size(); ++i) {
     if (const auto named = with_param_names(source.content.optimizers[i], names)) {
       write_dcp_folder(files, folder + "/" + kShardedOptimizerPrefix + std::to_string(i),
-                       distributed("optimizer", *named));
+                       dcp_of("optimizer", *named));
     } else {
       notes.push_back(text("'{}' is not converted: it has parameter ids without names",
                            numbered_file(kOptimizerFile, i)));

@@ -27,6 +27,8 @@ constexpr auto kCustomFilePrefix = "custom_checkpoint_";
 // Folders of FSDP's SHARDED_STATE_DICT, followed by a number.
 constexpr auto kShardedModelPrefix = "pytorch_model_fsdp_";
 constexpr auto kShardedOptimizerPrefix = "optimizer_";
+/// The folder of callbacks' sharded tensors, of accel-run alone.
+constexpr auto kShardedStateFolder = "accel_run_fsdp_0";
 
 /// "optimizer.bin", "optimizer_1.bin", ...
 inline std::string numbered_file(const std::string& name, size_t number) {

@@ -43,12 +43,20 @@ void require_size(const std::string& folder, const std::string& name, int64_t fo
 SharedBytes verified_file(Files& files, const std::string& folder, const std::string& name,
                           const FileRecord& record);
 
+/// Reads the bytes of a mapped file once, so that a later access cannot fail. Throws
+/// CheckpointError.
+void access_or_fail(const std::string& folder, const std::string& name, ByteSpan bytes);
+
 /// With a manifest reads and verifies all files in the constructor, else reads each on demand.
 /// Throws CheckpointError.
 class FolderReader {
  public:
   FolderReader(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
   FolderReader(Files& files, std::string folder, const Manifest& manifest);
+
+  /// Of files that others have verified: reads their ends only. Tensors are views of bytes that
+  /// have not been accessed.
+  static FolderReader of_verified(Files& files, std::string folder);
 
   const std::string& folder() const { return folder_; }
   SharedBytes bytes(const std::string& name) const;
@@ -75,6 +83,7 @@ class FolderReader {
   Files& files_;
   std::string folder_;
   std::optional<std::map<std::string, SharedBytes>> verified_;  ///< null without a manifest
+  bool others_verified_ = false;
 };
 
 }  // namespace accel

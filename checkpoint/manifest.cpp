@@ -1,5 +1,6 @@
 #include "checkpoint/manifest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "formats/checksum.h"
+#include "formats/tensors/dcp.h"
 
 namespace accel {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kFormat = 1;
+/// With files in subfolders, which version 0.1.0 cannot read.
+constexpr int64_t kShardedFormat = 2;
 constexpr std::string_view kBeforeChecksum = "{\"checksum\": \"xxh3:";
 constexpr size_t kChecksumDigits = 16;
 
@@ -88,10 +92,17 @@ Progress progress_of(const ordered_json& json) {
 
 ordered_json body_json(const Manifest& manifest) {
   const TrainState& state = manifest.state;
-  ordered_json out = {{"format", kFormat},           {"progress", progress_json(state.progress)},
-                      {"seed", state.seed},          {"metrics", numbers_json(state.metrics)},
-                      {"facts", state.provenance},   {"base_lrs", list_json(state.base_lrs)},
-                      {"lrs", list_json(state.lrs)}, {"schedule", state_json(state.schedule)}};
+  const bool sharded =
+      std::any_of(manifest.files.begin(), manifest.files.end(),
+                  [](const auto& file) { return file.first.find('/') != file.first.npos; });
+  ordered_json out = {{"format", sharded ? kShardedFormat : kFormat},
+                      {"progress", progress_json(state.progress)},
+                      {"seed", state.seed},
+                      {"metrics", numbers_json(state.metrics)},
+                      {"facts", state.provenance},
+                      {"base_lrs", list_json(state.base_lrs)},
+                      {"lrs", list_json(state.lrs)},
+                      {"schedule", state_json(state.schedule)}};
   if (state.scaler) out["scaler"] = state_json(*state.scaler);
   out["parts"] = ordered_json::object();
   for (const auto& [name, part] : state.sections) out["parts"][name] = state_json(part);
@@ -108,17 +119,24 @@ ordered_json body_json(const Manifest& manifest) {
 
 void check_format(const ordered_json& json) {
   const auto format = json.at("format").get<int64_t>();
-  if (format == kFormat) return;
-  throw FormatError(text("it has format {}, this accel-run reads format {}", format, kFormat));
+  if (format == kFormat || format == kShardedFormat) return;
+  throw FormatError(text("it has format {}, this accel-run reads formats {} and {}", format,
+                         kFormat, kShardedFormat));
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name[0] != '.' &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
 /// Names become paths: refuses those outside the folder.
 const std::string& plain_name(const std::string& name) {
-  if (name.empty() || name[0] == '.' || name.find('/') != name.npos ||
-      name.find('\0') != name.npos) {
-    throw FormatError(text("'{}' is not a file name of a checkpoint", name));
-  }
-  return name;
+  const size_t slash = name.find('/');
+  const std::string_view file = std::string_view(name).substr(slash == name.npos ? 0 : slash + 1);
+  const bool in_folder = slash != name.npos && is_plain_name(name.substr(0, slash)) &&
+                         (is_plain_name(file) || file == kDcpMetadataFile);
+  if (in_folder || (slash == name.npos && is_plain_name(name))) return name;
+  throw FormatError(text("'{}' is not a file name of a checkpoint", name));
 }
 
 Manifest manifest_of(const ordered_json& json) {

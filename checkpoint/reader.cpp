@@ -8,9 +8,11 @@
 #include "checkpoint/folder_reader.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/shard_reader.h"
 #include "checkpoint/tensors.h"
 #include "checkpoint/torch_schedule.h"
 #include "core/base/activity.h"
+#include "core/base/parallel.h"
 #include "core/base/text.h"
 
 namespace accel {
@@ -66,10 +68,26 @@ void read_model(const std::string& folder, const Manifest& manifest, const Folde
   }
 }
 
+void read_optimizers(const FolderReader& reader, const Manifest& manifest, TrainState& state) {
+  reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
+    read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);
+  });
+}
+
+void read_shards(const FolderReader& reader, const Manifest& manifest, const LoadOptions& options,
+                 TrainState& state) {
+  read_model_shards(reader, manifest, options.region_of, state);
+  if (!options.without_optimizer) {
+    read_optimizer_shards(reader, manifest, options.region_of, state);
+  }
+  read_section_shards(reader, manifest, options.region_of, state);
+}
+
 void read_sections(const std::string& folder, const std::map<std::string, at::Tensor>& tensors,
                    TrainState& state) {
   for (const auto& [prefix, section] : sections_of(state)) {
     for (auto& [name, tensor] : section->tensors) {
+      if (tensor.defined()) continue;
       const auto found = tensors.find(prefix + name);
       if (found == tensors.end()) {
         throw_damaged(folder, kStateFile, text("has no tensor '{}{}'", prefix, name));
@@ -164,6 +182,43 @@ int64_t total_bytes(const std::map<std::string, FileRecord>& records) {
   return bytes;
 }
 
+/// The entries of a folder and those of the subfolders of a manifest's files, by path.
+std::map<std::string, DirEntry> entries_for(Files& files, const std::string& folder,
+                                            std::map<std::string, DirEntry> entries,
+                                            const Manifest& manifest) {
+  std::set<std::string> folders;
+  for (const auto& [name, record] : manifest.files) {
+    const size_t slash = name.find('/');
+    if (slash != name.npos) folders.insert(name.substr(0, slash));
+  }
+  for (const std::string& name : folders) {
+    const auto found = entries.find(name);
+    if (found == entries.end()) throw_damaged(folder, name, "is missing");
+    if (found->second.kind != DirEntry::Kind::kFolder)
+      throw_damaged(folder, name, "is not a folder");
+    for (auto& [inside, entry] : entries_of(files, folder + "/" + name)) {
+      entries.emplace(std::string(name).append("/").append(inside), std::move(entry));
+    }
+  }
+  return entries;
+}
+
+/// The files of `rank`: the largest go first, each to the rank with the fewest bytes.
+std::vector<std::string> share_of_files(const std::map<std::string, FileRecord>& records,
+                                        int64_t rank, int64_t ranks) {
+  std::vector<std::pair<int64_t, std::string>> by_size;
+  for (const auto& [name, record] : records) by_size.emplace_back(-record.bytes, name);
+  std::sort(by_size.begin(), by_size.end());
+  std::vector<int64_t> bytes(static_cast<size_t>(ranks), 0);
+  std::vector<std::string> out;
+  for (const auto& [size, name] : by_size) {
+    const auto least = std::min_element(bytes.begin(), bytes.end());
+    *least -= size;
+    if (least - bytes.begin() == rank) out.push_back(name);
+  }
+  return out;
+}
+
 }  // namespace
 
 bool has_manifest(Files& files, const std::string& folder) {
@@ -179,8 +234,9 @@ std::optional<int64_t> step_in_manifest(Files& files, const std::string& folder)
 }
 
 Manifest inspect_checkpoint(Files& files, const std::string& folder) {
-  const std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  std::map<std::string, DirEntry> entries = entries_of(files, folder);
   Manifest manifest = manifest_in(files, folder, entries);
+  entries = entries_for(files, folder, std::move(entries), manifest);
   for (const auto& [name, record] : manifest.files) {
     const auto found = entries.find(name);
     if (found == entries.end()) throw_damaged(folder, name, "is missing");
@@ -203,21 +259,36 @@ void verify_checkpoint(Files& files, const std::string& folder) {
   }
 }
 
-TrainState read_checkpoint(Files& files, const std::string& folder) {
+void verify_share(Files& files, const std::string& folder, int64_t rank, int64_t ranks) {
+  const std::map<std::string, FileRecord> records = inspect_checkpoint(files, folder).files;
+  const Activity shown("verifying " + folder);
+  std::vector<std::function<void()>> work;
+  for (const std::string& name : share_of_files(records, rank, ranks)) {
+    work.push_back([&, name] { verified_file(files, folder, name, records.at(name)); });
+  }
+  parallel_invoke(files.threads(), work);
+}
+
+TrainState read_checkpoint(Files& files, const std::string& folder, const LoadOptions& options) {
+  if (options.verify) options.verify(folder);
   Manifest manifest = inspect_checkpoint(files, folder);
   TrainState state = manifest.state;
   const Activity shown("verifying and reading " + folder);
-  const FolderReader reader(files, folder, manifest);
-  read_model(folder, manifest, reader, state);
+  const FolderReader reader = options.verify ? FolderReader::of_verified(files, folder)
+                                             : FolderReader(files, folder, manifest);
+  if (is_sharded(manifest)) {
+    read_shards(reader, manifest, options, state);
+  } else {
+    read_model(folder, manifest, reader, state);
+    if (!options.without_optimizer) read_optimizers(reader, manifest, state);
+  }
   read_sections(folder, by_name(reader.tensors(kStateFile)), state);
-  reader.values(numbered(kOptimizerFile, manifest.files), [&](std::vector<Value> values) {
-    read_optimizer(join_optimizers(std::move(values)), manifest.optimizer, state);
-  });
   reader.value(kRandomStatesFile, [&](const Value& value) { read_random_states(value, 0, state); });
   for (size_t rank = 1; manifest.files.contains(random_states_file(rank)); ++rank) {
     reader.value(random_states_file(rank),
                  [&](const Value& value) { read_random_states(value, rank, state); });
   }
+  if (options.region_of || options.verify) take_regions(reader, options.region_of, state);
   return state;
 }
 

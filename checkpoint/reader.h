@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/shard_files.h"
 #include "checkpoint/train_state.h"
 #include "core/base/files.h"
 
@@ -29,6 +30,13 @@ struct LoadOptions {
   bool numbered = false;
   /// Files of Accelerate to ignore.
   std::set<std::string> without = {};
+  /// Leave out the optimizer of a folder with a manifest.
+  bool without_optimizer = false;
+  /// What this rank wants of a parameter, in a folder with a manifest: only that is read.
+  RegionOf region_of = {};
+  /// Verifies a folder with a manifest together with other ranks, before it is read. Null: this
+  /// process verifies all of it.
+  std::function<void(const std::string& folder)> verify = {};
 };
 
 /// False for a folder of Accelerate.
@@ -43,8 +51,13 @@ Manifest inspect_checkpoint(Files& files, const std::string& folder);
 /// As inspect_checkpoint(), with the checksums of all files. Throws CheckpointError.
 void verify_checkpoint(Files& files, const std::string& folder);
 
-/// Verifies and reads a folder with a manifest. Throws CheckpointError.
-TrainState read_checkpoint(Files& files, const std::string& folder);
+/// As verify_checkpoint(), of the files that are `rank`'s: those of all `ranks` are all files.
+void verify_share(Files& files, const std::string& folder, int64_t rank, int64_t ranks);
+
+/// Verifies and reads a folder with a manifest. A parameter that is read in part, or state for it,
+/// has its whole shape in `global`. Throws CheckpointError.
+TrainState read_checkpoint(Files& files, const std::string& folder,
+                           const LoadOptions& options = {});
 
 /// Reads a folder of Accelerate's save_state(). Throws CheckpointError.
 TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,

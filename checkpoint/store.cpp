@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -21,6 +22,7 @@ constexpr std::string_view kPublished = "checkpoint_";
 constexpr std::string_view kNew = "new_";      // an unpublished save
 constexpr std::string_view kOld = "old_";      // a checkpoint during its replacement
 constexpr std::string_view kTrash = "trash_";  // a checkpoint during its deletion
+constexpr std::string_view kProbe = "probe_";  // a file that ranks look for
 
 /// The step of a name PREFIX<step>.
 std::optional<int64_t> step_in(std::string_view name, std::string_view prefix) {
@@ -41,8 +43,7 @@ bool has(Files& files, const std::string& folder, std::string_view name) {
   return false;
 }
 
-std::string space_text(Files& files, const std::string& folder, const TrainState& state) {
-  const int64_t needed = checkpoint_bytes(state);
+std::string space_text(Files& files, const std::string& folder, int64_t needed) {
   try {
     return text("it needs {} bytes, {} are free", needed, files.free_space(folder));
   } catch (const FileError&) {  // the first error is reported
@@ -83,7 +84,8 @@ void CheckpointStore::recover() try {
     if (old && !has(files_, checkpoints_, std::string(kPublished) + std::to_string(*old))) {
       files_.rename(path, published(*old));
       files_.sync_dir(checkpoints_);
-    } else if (old || step_in(entry.name, kNew) || step_in(entry.name, kTrash)) {
+    } else if (old || step_in(entry.name, kNew) || step_in(entry.name, kTrash) ||
+               step_in(entry.name, kProbe)) {
       files_.remove_tree(path);
     }
   }
@@ -91,35 +93,101 @@ void CheckpointStore::recover() try {
   throw IoError(text("cannot clean up '{}': {}", staging_, error.what()));
 }
 
-std::string CheckpointStore::save(const TrainState& state) {
-  const int64_t step = state.progress.step;
-  const std::string staged = staging_ + "/" + std::string(kNew) + std::to_string(step);
-  const auto throw_failed = [&](const std::string& reason) {
-    throw IoError(text("cannot save checkpoint '{}': {}; {}", published(step), reason,
-                       space_text(files_, staging_, state)),
-                  "older checkpoints are unchanged");
-  };
+std::string CheckpointStore::staged(int64_t step) const {
+  return staging_ + "/" + std::string(kNew) + std::to_string(step);
+}
+
+void CheckpointStore::throw_failed(int64_t step, int64_t bytes, const std::string& reason) const {
+  throw IoError(text("cannot save checkpoint '{}': {}; {}", published(step), reason,
+                     space_text(files_, staging_, bytes)),
+                "older checkpoints are unchanged");
+}
+
+template <class Part>
+void CheckpointStore::attempt(int64_t step, int64_t bytes, Part part) {
   try {
-    if (folder_exists_) require_run_folder(step);
-    make_folder(staging_);
-    make_folder(checkpoints_);
-    files_.sync_dir(run_dir_);
-    recover();
-    if (files_.free_space(staging_) < checkpoint_bytes(state)) {
-      throw_failed("the disk is too full");
-    }
-    make_folder(staged);
-    write_checkpoint(files_, staged, state);
-    publish(staged, step);
+    part();
   } catch (const FileError& error) {
-    remove_quietly(files_, staged);
-    throw_failed(error.what());
+    remove_quietly(files_, staged(step));
+    throw_failed(step, bytes, error.what());
   } catch (...) {
-    remove_quietly(files_, staged);
+    remove_quietly(files_, staged(step));
     throw;
   }
-  remove_quietly(files_, staging_ + "/" + std::string(kOld) + std::to_string(step));
+}
+
+void CheckpointStore::prepare(int64_t step, int64_t bytes) {
+  if (folder_exists_) require_run_folder(step);
+  make_folder(staging_);
+  make_folder(checkpoints_);
+  files_.sync_dir(run_dir_);
+  recover();
+  if (files_.free_space(staging_) < bytes) throw_failed(step, bytes, "the disk is too full");
+  make_folder(staged(step));
+}
+
+std::string CheckpointStore::save(const TrainState& state) {
+  const int64_t step = state.progress.step, bytes = checkpoint_bytes(state);
+  attempt(step, bytes, [&] {
+    prepare(step, bytes);
+    write_checkpoint(files_, staged(step), state);
+    publish(step);
+  });
   return published(step);
+}
+
+void CheckpointStore::stage(const TrainState& state, int64_t bytes) {
+  const int64_t step = state.progress.step;
+  attempt(step, bytes, [&] {
+    prepare(step, bytes);
+    for (const std::string& folder : shard_folders(state)) {
+      files_.make_dirs(staged(step) + "/" + folder, staged(step));
+    }
+    files_.sync_dir(staged(step));
+  });
+}
+
+ShardRecord CheckpointStore::write_shards(const TrainState& state) const try {
+  return accel::write_shards(files_, staged(state.progress.step), state);
+} catch (const FileError& error) {
+  throw IoError(error.what());
+}
+
+std::string CheckpointStore::publish_shards(const TrainState& state,
+                                            std::vector<ShardRecord> ranks) {
+  const int64_t step = state.progress.step;
+  int64_t bytes = 0;
+  for (const ShardRecord& rank : ranks) {
+    for (const auto& [name, file] : rank.files) bytes += file.bytes;
+  }
+  attempt(step, bytes, [&] {
+    finish_shards(files_, staged(step), state, std::move(ranks));
+    publish(step);
+  });
+  return published(step);
+}
+
+void CheckpointStore::discard_staged(int64_t step) {
+  remove_quietly(files_, staged(step));
+}
+
+std::string CheckpointStore::add_probe() try {
+  // Another machine may have a folder of the same path, and a file of an earlier run in it.
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  std::string name = std::string(kProbe) + std::to_string(now);
+  make_folder(staging_);
+  files_.create(staging_ + "/" + name)->close();
+  return name;
+} catch (const FileError& error) {
+  throw IoError(error.what());
+}
+
+bool CheckpointStore::has_probe(const std::string& name) const {
+  return has(files_, staging_, name);
+}
+
+void CheckpointStore::remove_probe(const std::string& name) {
+  remove_quietly(files_, staging_ + "/" + name);
 }
 
 void CheckpointStore::make_folder(const std::string& path) {
@@ -140,19 +208,20 @@ CheckpointStore::Space CheckpointStore::space(const TrainState& state) const try
   throw IoError(error.what());
 }
 
-void CheckpointStore::publish(const std::string& staged, int64_t step) {
+void CheckpointStore::publish(int64_t step) {
   const std::string target = published(step);
   const std::string old = staging_ + "/" + std::string(kOld) + std::to_string(step);
   const bool replaces = has(files_, checkpoints_, std::string(kPublished) + std::to_string(step));
   if (replaces) files_.rename(target, old);
   try {
-    files_.rename(staged, target);
+    files_.rename(staged(step), target);
   } catch (const FileError&) {
     if (replaces) rename_quietly(files_, old, target);
     throw;
   }
   files_.sync_dir(checkpoints_);
   files_.sync_dir(staging_);
+  remove_quietly(files_, old);
 }
 
 std::vector<CheckpointEntry> CheckpointStore::list() const try {
@@ -181,11 +250,12 @@ TrainState CheckpointStore::inspect(const std::string& path) const {
 }
 
 TrainState CheckpointStore::load(const std::string& path, const LoadOptions& options) const {
-  if (has_manifest(files_, path)) return read_checkpoint(files_, path);
+  if (has_manifest(files_, path)) return read_checkpoint(files_, path, options);
   return read_accelerate_checkpoint(files_, path, options);
 }
 
-std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& report) const {
+std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& report,
+                                                             const LoadOptions& options) const {
   const std::vector<CheckpointEntry> entries = list();
   for (const CheckpointEntry& entry : entries) {
     if (!report || !entry.renamed) continue;
@@ -193,7 +263,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_newest(const Report& repor
   }
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     try {
-      return LoadedCheckpoint{entry->path, read_checkpoint(files_, entry->path)};
+      return LoadedCheckpoint{entry->path, read_checkpoint(files_, entry->path, options)};
     } catch (const CheckpointError& error) {
       if (report) report(text("skipped step {}: {}", entry->step, error.what()));
     }

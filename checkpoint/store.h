@@ -8,6 +8,7 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/shard_files.h"
 #include "checkpoint/train_state.h"
 #include "core/base/files.h"
 
@@ -42,6 +43,24 @@ class CheckpointStore {
   /// IoError (exit 7) older checkpoints are unchanged.
   std::string save(const TrainState& state);
 
+  /// A sharded save. Rank 0 calls stage(), then every rank write_shards(), then rank 0 publishes,
+  /// or discards when a rank has failed. Afterwards as save(). All throw IoError.
+  ///
+  /// Prepares the folders; `bytes`: of the shards of all ranks.
+  void stage(const TrainState& state, int64_t bytes);
+  /// Writes this rank's files.
+  ShardRecord write_shards(const TrainState& state) const;
+  /// Writes the manifest and publishes; returns the folder.
+  std::string publish_shards(const TrainState& state, std::vector<ShardRecord> ranks);
+  /// Deletes what was staged for `step`.
+  void discard_staged(int64_t step);
+
+  /// Creates an empty file in staging/ for other ranks to see, and returns its name. Throws
+  /// IoError.
+  std::string add_probe();
+  bool has_probe(const std::string& name) const;
+  void remove_probe(const std::string& name);
+
   /// Bytes of a checkpoint, and free bytes of its disk.
   struct Space {
     int64_t needed = 0;
@@ -66,7 +85,8 @@ class CheckpointStore {
 
   /// The newest valid checkpoint. Reports the error of each newer one, and a name with another
   /// step than the manifest.
-  std::optional<LoadedCheckpoint> load_newest(const Report& report = {}) const;
+  std::optional<LoadedCheckpoint> load_newest(const Report& report = {},
+                                              const LoadOptions& options = {}) const;
 
   /// Deletes checkpoints by the policy. Ignores damaged ones, those of Accelerate and those after
   /// step `newest`: a run that has resumed before a damaged checkpoint must not delete its new ones
@@ -78,7 +98,14 @@ class CheckpointStore {
   void make_folder(const std::string& path);
   void require_run_folder(int64_t step) const;
   std::string published(int64_t step) const;
-  void publish(const std::string& staged, int64_t step);
+  std::string staged(int64_t step) const;
+  /// Creates the empty folder of a save, if `bytes` are free.
+  void prepare(int64_t step, int64_t bytes);
+  void publish(int64_t step);
+  [[noreturn]] void throw_failed(int64_t step, int64_t bytes, const std::string& reason) const;
+  /// Runs a part of a save; a failure discards what was staged.
+  template <class Part>
+  void attempt(int64_t step, int64_t bytes, Part part);
   void discard(const std::string& path, int64_t step);
 
   Files& files_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,29 @@ struct AccelerateNotes {
   std::vector<std::string> absent;    ///< missing files
   std::vector<std::string> not_used;  ///< files without effect
   std::vector<std::string> frozen;    ///< frozen parameters with optimizer state
+};
+
+/// A box of a tensor.
+struct TensorRegion {
+  Shape offsets;
+  Shape sizes;
+};
+
+/// A parameter of a sharded state.
+struct ParameterShard {
+  Shape whole;             ///< shape over all ranks
+  TensorRegion own;        ///< of this rank; all of it if not sharded
+  bool sharded = true;     ///< false: every rank holds all of it
+  bool is_written = true;  ///< by this rank; of equal shards one is
+};
+
+/// What a rank holds of a sharded state. State of the optimizer and tensors of callbacks under the
+/// name of a parameter are divided as the parameter where they have the shape of its shard. Rank 0
+/// writes tensors of no parameter.
+struct ShardLayout {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+  std::map<std::string, ParameterShard> parameters;
 };
 
 struct TrainState {
@@ -69,6 +93,8 @@ struct TrainState {
   /// `sections` has it.
   std::optional<int64_t> updates;
   std::optional<AccelerateNotes> accelerate;  ///< null with a manifest
+  /// Of a state to save with a file per rank; null: all tensors are whole. Not restored.
+  std::shared_ptr<const ShardLayout> shards;
 };
 
 }  // namespace accel

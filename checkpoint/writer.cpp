@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "checkpoint/accelerate_files.h"
@@ -9,6 +10,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/shard_files.h"
 #include "checkpoint/tensors.h"
 #include "core/base/parallel.h"
 
@@ -47,10 +49,19 @@ std::vector<std::vector<NamedArray>> untied_arrays(const TrainState& state, Mani
   return out;
 }
 
+/// The tensors of sections that are not sharded.
 std::vector<NamedArray> section_arrays(const TrainState& state) {
   std::vector<NamedArray> out;
+  std::set<const at::Tensor*> sharded;
+  for (const auto& [name, section] : state.sections) {
+    for (const auto& [key, tensor] : section.tensors) {
+      if (is_sharded_section(state, name, key, tensor)) sharded.insert(&tensor);
+    }
+  }
   for (const auto& [prefix, section] : sections_of(state)) {
     for (const auto& [name, tensor] : section->tensors) {
+      // The shards that another rank writes are undefined.
+      if (sharded.contains(&tensor) || (state.shards && !tensor.defined())) continue;
       out.push_back({prefix + name, array_of(tensor, prefix + name)});
     }
   }
@@ -67,6 +78,28 @@ struct TensorCount {
     if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
   }
 };
+
+/// All files but those of models and optimizers.
+void write_other_files(FolderWriter& writer, const TrainState& state) {
+  if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
+  writer.add_value(kRandomStatesFile, random_states_value(state, 0));
+  for (size_t i = 0; i < state.other_rngs.size(); ++i) {
+    writer.add_value(random_states_file(i + 1), random_states_value(state, i + 1));
+  }
+  for (const auto& [name, section] : state.sections) {
+    if (name.starts_with(kCustomSection)) {
+      writer.add_value(kCustomFilePrefix + name.substr(kCustomSection.size()) + ".pkl",
+                       custom_value(section));
+    }
+  }
+  writer.add_tensors(kStateFile, section_arrays(state));
+}
+
+void write_manifest_file(Files& files, const std::string& folder, FolderWriter& writer,
+                         const Manifest& manifest) {
+  writer.add_text(kManifestFile, write_manifest(manifest));
+  files.sync_dir(folder);
+}
 
 }  // namespace
 
@@ -104,21 +137,37 @@ void write_checkpoint(Files& files, const std::string& folder, const TrainState&
     });
   }
   parallel_invoke(files.threads(), work);
-  if (state.scaler) writer.add_value(kScalerFile, scaler_value(*state.scaler));
-  writer.add_value(kRandomStatesFile, random_states_value(state, 0));
-  for (size_t i = 0; i < state.other_rngs.size(); ++i) {
-    writer.add_value(random_states_file(i + 1), random_states_value(state, i + 1));
-  }
-  for (const auto& [name, section] : state.sections) {
-    if (name.starts_with(kCustomSection)) {
-      writer.add_value(kCustomFilePrefix + name.substr(kCustomSection.size()) + ".pkl",
-                       custom_value(section));
-    }
-  }
-  writer.add_tensors(kStateFile, section_arrays(state));
+  write_other_files(writer, state);
   manifest.files = writer.records();
-  writer.add_text(kManifestFile, write_manifest(manifest));
-  files.sync_dir(folder);
+  write_manifest_file(files, folder, writer, manifest);
+}
+
+ShardRecord write_shards(Files& files, const std::string& folder, const TrainState& state) {
+  ShardRecord record = write_shard_files(files, folder, state);
+  if (state.shards->rank != 0) return record;
+  FolderWriter writer(files, folder);
+  const std::vector<TrainState> optimizers = split_optimizers(state);
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    writer.add_value(numbered_file(kSchedulerFile, i), scheduler_value(optimizers[i]));
+  }
+  write_other_files(writer, state);
+  record.files.insert(writer.records().begin(), writer.records().end());
+  return record;
+}
+
+void finish_shards(Files& files, const std::string& folder, const TrainState& state,
+                   std::vector<ShardRecord> ranks) {
+  Manifest manifest;
+  manifest.state = state;
+  for (const Parameter& item : state.model) manifest.model.push_back(item.name);
+  manifest.optimizer = optimizer_parameters(state.optimizer);
+  FolderWriter writer(files, folder);
+  write_shard_metadata(files, writer, folder, ranks);
+  manifest.files = writer.records();
+  for (const ShardRecord& rank : ranks) {
+    manifest.files.insert(rank.files.begin(), rank.files.end());
+  }
+  write_manifest_file(files, folder, writer, manifest);
 }
 
 }  // namespace accel

@@ -75,7 +75,7 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
         text("'{}' is no checkpoint of accel-run: it has no accel_run.json", folder),
         "give a run folder or one of its checkpoints");
   }
-  const TrainState state = read_checkpoint(files, folder);
+  const TrainState state = read_checkpoint(files, folder, {.without_optimizer = true});
   TrainedModel out;
   out.folder = folder;
   out.step = state.progress.step;

@@ -1,10 +1,11 @@
 // PyTorch distributed checkpoints (DCP), as written by FSDP: `.metadata` and data files of tensor
-// chunks. Reads checkpoints of any number of ranks and writes those of one.
+// chunks, one per rank. Reads and writes those of any number of ranks.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,13 +68,49 @@ constexpr auto kDcpDataFile = "__0_0.distcp";
 /// Opens a file of the folder by name; its exceptions end the reading.
 using DcpFiles = std::function<SharedBytes(const std::string& name)>;
 
-/// Reads a checkpoint, sorted by name. An aligned tensor of one chunk is a view; others are
-/// assembled in new memory. Throws FormatError with the file or entry unless the chunks of each
-/// tensor cover it exactly once.
-DcpState read_dcp(const DcpFiles& files);
+struct DcpReadOptions {
+  /// The region of a tensor to read, by its path and shape, inside that shape; null: all of it.
+  std::function<std::optional<DcpChunk>(const DcpPath& path, const Shape& shape)> select = {};
+  /// Called before bytes of a file are accessed.
+  std::function<void(const std::string& file, ByteSpan bytes)> before_access = {};
+};
+
+/// Reads a checkpoint, sorted by name. An aligned region of one chunk is a view where its elements
+/// are contiguous; others are assembled in new memory. Throws FormatError with the file or entry
+/// unless the chunks of each tensor cover it exactly once; of a tensor read in part, unless they
+/// have its number of elements and cover the region exactly once.
+DcpState read_dcp(const DcpFiles& files, const DcpReadOptions& options = {});
 
 /// Writes `state` as one rank for torch.distributed.checkpoint.load: kDcpDataFile to `data`, then
 /// kDcpMetadataFile to `metadata`. Throws std::invalid_argument for duplicate names.
 void write_dcp(const DcpState& state, const ByteSink& data, const ByteSink& metadata);
+
+/// A chunk of a tensor of shape `shape`, which begins at `offsets`.
+struct DcpShard {
+  std::string name;
+  DcpPath path;
+  Array array;
+  Shape shape;
+  Shape offsets;
+};
+
+/// What one rank writes.
+struct DcpPart {
+  std::vector<DcpShard> shards;
+  DcpState rest;  ///< whole tensors and objects, of one rank alone
+
+  bool empty() const { return shards.empty() && rest.tensors.empty() && rest.objects.empty(); }
+};
+
+/// "__3_0.distcp"
+std::string dcp_data_file(int64_t rank);
+
+/// Writes the data file `file` of a rank to `data` and returns its metadata. Throws
+/// std::invalid_argument for duplicate names.
+DcpMetadata write_dcp_part(const DcpPart& part, const std::string& file, const ByteSink& data);
+
+/// The metadata of a checkpoint from those of its ranks. Throws FormatError with the entry when
+/// ranks disagree about it, or their chunks do not have every element of the tensor once.
+DcpMetadata merge_dcp_metadata(std::vector<DcpMetadata> parts);
 
 }  // namespace accel

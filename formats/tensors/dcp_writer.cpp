@@ -1,6 +1,7 @@
 // Writer of dcp.h.
 #include "formats/tensors/dcp.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/base/text.h"
@@ -51,7 +52,7 @@ Value tensor_entry(const DcpTensor& tensor) {
 /// Writes regions in order and records their offsets.
 class DcpWriter {
  public:
-  explicit DcpWriter(const ByteSink& sink) : sink_(sink) {}
+  DcpWriter(const std::string& file, const ByteSink& sink) : file_(file), sink_(sink) {}
 
   void object(const std::string& name, const Value& value) {
     metadata_.objects.push_back(name);
@@ -59,12 +60,20 @@ class DcpWriter {
   }
 
   void tensor(const std::string& name, const Array& array) {
-    const Shape start(array.shape().size(), 0);
-    metadata_.tensors[name] = {array.type(), array.shape(), {{start, array.shape()}}};
-    region({name, start}, array);
+    shard(name, array, array.shape(), Shape(array.shape().size(), 0));
   }
 
-  DcpMetadata take_metadata() { return std::move(metadata_); }
+  void shard(const std::string& name, const Array& array, const Shape& shape,
+             const Shape& offsets) {
+    metadata_.tensors[name] = {array.type(), shape, {{offsets, array.shape()}}};
+    region({name, offsets}, array);
+  }
+
+  /// Call last.
+  DcpMetadata take_metadata() {
+    flush();
+    return std::move(metadata_);
+  }
 
  private:
   void region(DcpKey key, const Value& value) {
@@ -72,28 +81,85 @@ class DcpWriter {
     put(as_bytes(padding));
     const uint64_t start = at_;
     write_torch_file(value, "archive", [this](ByteSpan bytes) { put(bytes); });
-    metadata_.regions[std::move(key)] = {kDcpDataFile, start, at_ - start};
+    metadata_.regions[std::move(key)] = {file_, start, at_ - start};
   }
 
+  /// Collects small pieces: the sink may be a file.
   void put(ByteSpan bytes) {
-    sink_(bytes);
     at_ += bytes.size();
+    if (bytes.size() >= kBufferBytes) {
+      flush();
+      return sink_(bytes);
+    }
+    buffer_ += as_text(bytes);
+    if (buffer_.size() >= kBufferBytes) flush();
   }
 
+  void flush() {
+    if (!buffer_.empty()) sink_(as_bytes(buffer_));
+    buffer_.clear();
+  }
+
+  static constexpr size_t kBufferBytes = size_t{64} << 10;
+
+  const std::string& file_;
   const ByteSink& sink_;
+  std::string buffer_;
   uint64_t at_ = 0;
   DcpMetadata metadata_;
 };
 
-void check_names(const DcpState& state) {
+void check_names(const DcpPart& part) {
   std::map<std::string_view, int> seen;
-  for (const NamedArray& tensor : state.tensors) ++seen[tensor.name];
-  for (const auto& [name, value] : state.objects) ++seen[name];
+  for (const DcpShard& shard : part.shards) ++seen[shard.name];
+  for (const NamedArray& tensor : part.rest.tensors) ++seen[tensor.name];
+  for (const auto& [name, value] : part.rest.objects) ++seen[name];
   for (const auto& [name, times] : seen) {
     if (times > 1) {
       throw std::invalid_argument(text("'{}' is twice in a distributed checkpoint", name));
     }
   }
+}
+
+/// Adds the chunks of another rank.
+void merge_tensor(const std::string& name, DcpTensor&& from, DcpMetadata& out) {
+  const auto [found, fresh] = out.tensors.try_emplace(name, DcpTensor{from.type, from.shape, {}});
+  DcpTensor& to = found->second;
+  if (to.type != from.type || to.shape != from.shape) {
+    throw FormatError(text("'{}': it is {} {} on one rank and {} {} on another", name,
+                           name_of(to.type), to_string(to.shape), name_of(from.type),
+                           to_string(from.shape)));
+  }
+  for (DcpChunk& chunk : from.chunks) to.chunks.push_back(std::move(chunk));
+}
+
+bool have_common_elements(const DcpChunk& a, const DcpChunk& b) {
+  for (size_t axis = 0; axis < a.sizes.size(); ++axis) {
+    if (a.offsets[axis] + a.sizes[axis] <= b.offsets[axis]) return false;
+    if (b.offsets[axis] + b.sizes[axis] <= a.offsets[axis]) return false;
+  }
+  return true;
+}
+
+/// Sorts the chunks, which must have every element of the tensor once.
+void check_chunks(const std::string& name, DcpTensor& tensor) {
+  std::sort(tensor.chunks.begin(), tensor.chunks.end(),
+            [](const DcpChunk& a, const DcpChunk& b) { return a.offsets < b.offsets; });
+  int64_t elements = 0;
+  for (auto chunk = tensor.chunks.begin(); chunk != tensor.chunks.end(); ++chunk) {
+    elements += count_of(chunk->sizes);
+    // Of chunks of rows only the next one can overlap.
+    for (auto next = chunk + 1; next != tensor.chunks.end() && !next->offsets.empty() &&
+                                next->offsets[0] < chunk->offsets[0] + chunk->sizes[0];
+         ++next) {
+      if (!have_common_elements(*chunk, *next)) continue;
+      throw FormatError(text("'{}': its chunks at {} and {} overlap", name,
+                             to_string(chunk->offsets), to_string(next->offsets)));
+    }
+  }
+  if (elements == count_of(tensor.shape)) return;
+  throw FormatError(text("'{}': its chunks have {} elements, its shape {} has {}", name, elements,
+                         to_string(tensor.shape), count_of(tensor.shape)));
 }
 
 }  // namespace
@@ -131,14 +197,42 @@ std::string dcp_metadata_text(const DcpMetadata& metadata) {
                       4);
 }
 
-void write_dcp(const DcpState& state, const ByteSink& data, const ByteSink& metadata) {
-  check_names(state);
-  DcpWriter writer(data);
-  for (const auto& [name, value] : state.objects) writer.object(name, value);
-  for (const NamedArray& tensor : state.tensors) writer.tensor(tensor.name, tensor.array);
+std::string dcp_data_file(int64_t rank) {
+  return "__" + std::to_string(rank) + "_0.distcp";
+}
+
+DcpMetadata write_dcp_part(const DcpPart& part, const std::string& file, const ByteSink& data) {
+  check_names(part);
+  DcpWriter writer(file, data);
+  for (const auto& [name, value] : part.rest.objects) writer.object(name, value);
+  for (const NamedArray& tensor : part.rest.tensors) writer.tensor(tensor.name, tensor.array);
+  for (const DcpShard& shard : part.shards) {
+    writer.shard(shard.name, shard.array, shard.shape, shard.offsets);
+  }
   DcpMetadata written = writer.take_metadata();
-  written.paths = state.paths;
-  metadata(as_bytes(dcp_metadata_text(written)));
+  written.paths = part.rest.paths;
+  for (const DcpShard& shard : part.shards) written.paths[shard.name] = shard.path;
+  return written;
+}
+
+DcpMetadata merge_dcp_metadata(std::vector<DcpMetadata> parts) {
+  DcpMetadata out;
+  for (DcpMetadata& part : parts) {
+    for (auto& [name, tensor] : part.tensors) merge_tensor(name, std::move(tensor), out);
+    for (auto& [key, region] : part.regions) {
+      if (!out.regions.emplace(key, std::move(region)).second) {
+        throw FormatError(text("'{}': two ranks have the same chunk", key.first));
+      }
+    }
+    out.objects.insert(out.objects.end(), part.objects.begin(), part.objects.end());
+    out.paths.merge(part.paths);
+  }
+  for (auto& [name, tensor] : out.tensors) check_chunks(name, tensor);
+  return out;
+}
+
+void write_dcp(const DcpState& state, const ByteSink& data, const ByteSink& metadata) {
+  metadata(as_bytes(dcp_metadata_text(write_dcp_part({{}, state}, kDcpDataFile, data))));
 }
 
 }  // namespace accel

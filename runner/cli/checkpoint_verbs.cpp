@@ -60,7 +60,7 @@ ExitCode checkpoint_inspect_verb(const std::string& path) {
   DiskFiles files;
   const std::string folder = checkpoint_at(files, path);
   const TrainState state = CheckpointStore(files, {}).load(folder, kInspect);
-  std::cout << folder << "\n" << inspect_text(state, files.list(folder));
+  std::cout << folder << "\n" << inspect_text(state, checkpoint_files(files, folder));
   return ExitCode::kDone;
 }
 

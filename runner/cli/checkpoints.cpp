@@ -298,6 +298,21 @@ std::string list_text(const CheckpointStore& store) {
   return out;
 }
 
+std::vector<DirEntry> checkpoint_files(Files& files, const std::string& folder) {
+  std::vector<DirEntry> out;
+  for (const DirEntry& entry : files.list(folder)) {
+    if (entry.kind != DirEntry::Kind::kFolder) {
+      out.push_back(entry);
+      continue;
+    }
+    for (DirEntry inside : files.list(folder + "/" + entry.name)) {
+      inside.name = entry.name + "/" + inside.name;
+      out.push_back(std::move(inside));
+    }
+  }
+  return out;
+}
+
 std::string inspect_text(const TrainState& state, const std::vector<DirEntry>& files) {
   std::string out = state.accelerate ? row("written by", origin_text(*state.accelerate))
                                      : row("progress", progress_text(state.progress));

@@ -39,6 +39,9 @@ void require_tokenizer(const TrainedModel& trained);
 /// checksum verification.
 std::string list_text(const CheckpointStore& store);
 
+/// The files of a checkpoint, those of its folders of shards as "optimizer_0/__0_0.distcp".
+std::vector<DirEntry> checkpoint_files(Files& files, const std::string& folder);
+
 /// Progress, tensors by section, files, metrics and provenance of a checkpoint.
 std::string inspect_text(const TrainState& state, const std::vector<DirEntry>& files);
 

@@ -258,8 +258,10 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);
   plan.checkpoint_bytes = checkpoint_bytes(state) + other_shards;
-  // Rank 0 gathers the whole state for a checkpoint, and copies that.
-  if (plan.memory.copy > 0 && other_shards > 0) plan.memory.copy = 2 * plan.checkpoint_bytes;
+  if (plan.memory.copy > 0 && other_shards > 0) {
+    // Rank 0 gathers the whole state for a full checkpoint, and copies that.
+    plan.memory.copy = saves_shards(*job) ? checkpoint_bytes(state) : 2 * plan.checkpoint_bytes;
+  }
   const KeepSection& keep = job->recipe.checkpoint.keep;
   plan.checkpoints_kept = keep.last + keep.best + 1;
   plan.dataset_bytes = data.train_samples * sample_bytes(data.shape);

@@ -145,6 +145,27 @@ def check_hidden_folder(binary, report):
             "  hint: put the run folder on a file system that all machines share\n"), f"exit {code}: {errors}")
 
 
+def check_hidden_shards(binary, report):
+    """Rank 1 does not have the folder into which it is to write its shards."""
+    if os.geteuid() != 0:
+        print("skipped hidden shards: not allowed to mount a tmpfs")
+        return
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        (scratch.path / "runs").mkdir()
+        port = free_port()
+        variables = [{name: str(value) for name, value in torchrun(rank, port).items()} for rank in (0, 1)]
+        hidden = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none runs && exec \"$@\"", "sh"]
+        words = ["job.yaml", "accelerator.fsdp.stage=3"]
+        processes = [scratch.start(*words, **variables[0]),
+                     subprocess.Popen([*hidden, scratch.binary, *words], cwd=scratch.path, text=True,
+                                      env=scratch.environment(**variables[1]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)]
+        for rank, (code, _, errors) in enumerate(ends(processes)):
+            report.check(f"without the folder for shards rank {rank} ends", (code, errors) == (
+                4, "error: rank 1 does not see the run folder of rank 0, into which it is to write its shards\n"
+                "  hint: put the run folder on a file system that all machines share, or set "
+                "'accelerator.fsdp.state_dict' to full\n"), f"exit {code}: {errors}")
+
+
 def check_other_checkpoint(binary, report):
     """Rank 1 has a checkpoint of another run at the path of rank 0's."""
     if os.geteuid() != 0:
@@ -267,6 +288,7 @@ def main():
         check_death(binary, report, rank)
     check_lost_before_training(binary, report)
     check_hidden_folder(binary, report)
+    check_hidden_shards(binary, report)
     check_other_checkpoint(binary, report)
     check_stopped(binary, report)
     check_other_port(binary, report)

@@ -7,9 +7,12 @@
 import json
 import pathlib
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import rank_runs
 
@@ -182,6 +185,159 @@ def check_resume(scratch, report):
                  found == "bit-identical: every step, every evaluation, the checkpoint", found)
 
 
+# Odd sizes: rows that 2, 3 and 4 ranks divide unevenly, ranks without rows, and a bias of one value.
+RESHARD = """
+model: {type: mlp, hidden_sizes: [35, 11, 5, 1, 3], dropout: 0.2}
+data:
+  train: {type: synthetic/glyphs, length: 60}
+  eval: {type: synthetic/glyphs, length: 9}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 5 steps, batch: 12, micro_batch: 1}
+accelerator: {num_cpu_threads_per_process: 1}
+callbacks: [{type: ema, decay: 0.9}]
+checkpoint: {every: 5 steps}
+"""
+DCP_FILES = ["pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata", "accel_run_fsdp_0/.metadata",
+             "optimizer_0/__3_0.distcp"]
+
+
+def checkpoint_diff(scratch, one, other):
+    """What differs between two checkpoints; "" when nothing does."""
+    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
+                          text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def check_reshard(scratch, report):
+    """A checkpoint of four ranks is resumed on other meshes, which save what they have restored."""
+    stage_3, full = "accelerator.fsdp.stage=3", "accelerator.fsdp.state_dict=full"
+    for name, words in (("four-shards", []), ("four-full", [full])):
+        train(scratch, report, "reshard.yaml", name, rank_runs.on(4), stage_3, *words)
+    first = "runs/four-shards/checkpoints/checkpoint_5"
+    missing = [name for name in DCP_FILES if not (scratch.path / first / name).exists()]
+    report.check("each rank writes a file, in Accelerate's folders", not missing, str(missing))
+    found = checkpoint_diff(scratch, first, "runs/four-full/checkpoints/checkpoint_5")
+    report.check("a sharded and a full checkpoint have the same content", found == "", found)
+    hybrid = ["accelerator.parallelism.dp_replicate=2"]
+    meshes = {"1-0": [], "1-3": [stage_3], "2-1": ["accelerator.fsdp.stage=1", full], "2-3": [stage_3],
+              "3-2": ["accelerator.fsdp.stage=2"], "3-3": [stage_3, full], "4-hybrid": [stage_3, *hybrid]}
+    for source in ("four-shards", "four-full"):
+        for mesh, words in meshes.items():
+            if source == "four-full" and mesh not in ("2-3", "3-2"):
+                continue
+            name = f"{source}-{mesh}"
+            shutil.copytree(scratch.path / "runs" / source, scratch.path / "runs" / name)
+            # Another end of the run changes the recipe, so that the state is saved again.
+            train(scratch, report, "reshard.yaml", name, rank_runs.on(mesh[0]), *words,
+                  "train.until=[5 steps, 9 epochs]", "--allow", "train.until")
+            found = checkpoint_diff(scratch, first, f"runs/{name}/checkpoints/checkpoint_5")
+            report.check(f"{name} restores and saves equal bits", found == "", found)
+            sharded = (scratch.path / "runs" / name / "checkpoints/checkpoint_5/optimizer_0").exists()
+            report.check(f"{name} writes the kind that it is to", sharded == (words != [] and full not in words))
+    check_continued(scratch, report)
+
+
+def check_continued(scratch, report):
+    """From a sharded and from a full checkpoint, synchronously saved: the same steps follow."""
+    for source in ("four-shards", "four-full"):
+        shutil.copytree(scratch.path / "runs" / source, scratch.path / "runs" / f"{source}-on")
+        train(scratch, report, "reshard.yaml", f"{source}-on", rank_runs.on(2), "accelerator.fsdp.stage=2",
+              "train.until=9 steps", "checkpoint.every=1 steps", "checkpoint.async=false", "checkpoint.keep.last=2",
+              "--allow", "train.until")
+    found = last_line_of_diff(scratch, "four-shards-on", "four-full-on")
+    report.check("both kinds continue with equal bits",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+    kept = sorted(path.name for path in (scratch.path / "runs/four-shards-on/checkpoints").iterdir())
+    report.check("sharded checkpoints are rotated", kept == ["checkpoint_8", "checkpoint_9"], str(kept))
+
+
+def output_of(scratch, *words):
+    done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+
+def check_tools(scratch, report):
+    """The other verbs on a sharded checkpoint and on a full one of the same state."""
+    evaluations = [output_of(scratch, "evaluate", f"runs/four-{kind}").replace(f"four-{kind}", "RUN")
+                   for kind in ("shards", "full")]
+    report.check("evaluate finds the same", "loss" in evaluations[0] and evaluations[0] == evaluations[1], str(evaluations))
+    output_of(scratch, "checkpoint", "merge", "runs/four-shards", "merged")
+    output_of(scratch, "checkpoint", "convert", "runs/four-shards", "plain", "--to", "accelerate")
+    wanted = scratch.path / "runs/four-full/checkpoints/checkpoint_5/model.safetensors"
+    for folder in ("merged", "plain"):
+        found = scratch.path / folder / "model.safetensors"
+        report.check(f"{folder} weights are those of a full checkpoint",
+                     found.exists() and found.read_bytes() == wanted.read_bytes())
+    report.check("converted optimizer state has a file", (scratch.path / "plain/optimizer.bin").exists())
+
+
+def check_damage(scratch, report):
+    """One of three ranks finds the damage, and all take the older checkpoint."""
+    run = scratch.path / "runs" / "four-shards-on"
+    name = "optimizer_0/__1_0.distcp"
+    path = run / "checkpoints/checkpoint_9" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    found = output_of(scratch, "checkpoint", "verify", "runs/four-shards-on")
+    report.check("verify finds a damaged shard", found.startswith("exit 4"), found)
+    code, errors = scratch.call("reshard.yaml", "name=four-shards-on", rank_runs.on(3), "accelerator.fsdp.stage=3",
+                                "train.until=9 steps", "checkpoint.every=1 steps", "checkpoint.keep.last=2")
+    report.check("a resume takes the checkpoint before", code == 0 and re.search(
+        rf"warning: skipped step 9: checkpoint '\S+' is damaged: '{name}' has checksum", errors), errors)
+    found = output_of(scratch, "checkpoint", "verify", "runs/four-shards-on")
+    report.check("and writes the damaged one again", found.count(": whole") == 2, found)
+
+
+# Files of some megabytes, so that a kill hits their writing.
+ENDLESS = ("model.hidden_sizes=[400, 400]", "~callbacks", "train.until=1000000 steps", "checkpoint.every=2 steps",
+           "accelerator.fsdp.stage=3", "checkpoint.keep.last=2")
+
+
+def is_writing(run, rank):
+    return any((run / "staging").glob(f"new_*/optimizer_0/__{rank}_0.distcp"))
+
+
+def check_whole(scratch, report, name):
+    """What a failed rank leaves: whole checkpoints, and a run that continues."""
+    run = scratch.path / "runs" / name
+    done = subprocess.run([scratch.binary, "checkpoint", "verify", run], cwd=scratch.path, capture_output=True,
+                          text=True, check=False)
+    report.check(f"{name}: older checkpoints are whole", done.returncode == 0 and ": whole" in done.stdout, done.stdout)
+    newest = max(int(path.name.removeprefix("checkpoint_")) for path in (run / "checkpoints").iterdir())
+    train(scratch, report, "reshard.yaml", name, rank_runs.on(2), *ENDLESS, f"train.until={newest + 1} steps",
+          "--allow", "train.until")
+
+
+def check_kills(scratch, report):
+    """Each rank is killed while it writes its shards; then rank 1 has no more disk space."""
+    for rank, saving in ((0, "async=true"), (1, "async=true"), (1, "async=false")):
+        name = f"killed-{rank}-{saving.replace('=', '-')}"
+        process = scratch.start("reshard.yaml", f"name={name}", rank_runs.on(2), *ENDLESS, f"checkpoint.{saving}")
+        ranks, run = scratch.wait_for_ranks(process, 2), scratch.path / "runs" / name
+        while process.poll() is None and not any((run / "checkpoints").glob("*")):
+            time.sleep(0.005)
+        while process.poll() is None and not is_writing(run, rank):
+            pass
+        rank_runs.send(ranks[rank], signal.SIGKILL)
+        _, errors = process.communicate()
+        report.check(f"{name}: all ranks end and name it", process.returncode == 5 and f"rank {rank}" in errors, errors)
+        check_whole(scratch, report, name)
+    process = scratch.start("reshard.yaml", "name=full-disk", rank_runs.on(2), *ENDLESS)
+    ranks, run = scratch.wait_for_ranks(process, 2), scratch.path / "runs" / "full-disk"
+    while process.poll() is None and not any((run / "checkpoints").glob("*")):
+        time.sleep(0.005)
+    resource.prlimit(ranks[1], resource.RLIMIT_FSIZE, (1000, 1000))
+    _, errors = process.communicate()
+    report.check("a rank without disk space ends all ranks",
+                 process.returncode == 7 and re.search(
+                     r"error: cannot save the checkpoint of step \d+: rank 1: cannot write '\S+__1_0.distcp': "
+                     r"File too large\n  hint: older checkpoints are unchanged", errors), errors)
+    report.check("and nothing is left of the save", scratch.staged() == [])
+    check_whole(scratch, report, "full-disk")
+
+
 def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
@@ -203,6 +359,11 @@ def main():
         check_memory(scratch, report)
         check_mesh(scratch, report)
         check_resume(scratch, report)
+        (scratch.path / "reshard.yaml").write_text(RESHARD)
+        check_reshard(scratch, report)
+        check_tools(scratch, report)
+        check_damage(scratch, report)
+        check_kills(scratch, report)
     return 1 if report.failed else 0
 
 

@@ -141,10 +141,12 @@ std::string sharding_summary(const Job& job) {
   const int64_t replicas = job.mesh.replicate->world();
   std::array<char, 32> size;
   std::snprintf(size.data(), size.size(), "%.1f MiB", static_cast<double>(own) / (1 << 20));
-  return "FSDP stage " + std::to_string(job.recipe.accelerator.fsdp.stage) + ", " +
+  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
+  const bool sharded = fsdp.state_dict == StateDictType::kSharded;
+  return "FSDP stage " + std::to_string(fsdp.stage) + ", " +
          (replicas > 1 ? "dp_replicate " + std::to_string(replicas) + " x " : std::string()) +
          "dp_shard " + std::to_string(job.mesh.shard->world()) + ": rows of " + size.data() +
-         " of parameters per rank";
+         " of parameters per rank; " + (sharded ? "sharded" : "full") + " checkpoints";
 }
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,

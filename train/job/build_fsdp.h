@@ -16,7 +16,7 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 /// For optimizers; null without sharding.
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job);
 
-/// "FSDP stage 3, dp_shard 2: rows of 1.2 MiB of parameters per rank".
+/// "FSDP stage 3, dp_shard 2: rows of 1.2 MiB of parameters per rank; sharded checkpoints".
 std::string sharding_summary(const Job& job);
 
 /// Refuses, at `where`, an optimizer of this type that cannot act on rows of parameters.

@@ -49,6 +49,7 @@ AsyncCheckpointer::AsyncCheckpointer(const Job& job, CheckpointStore& store, Run
       store_(store),
       record_(record),
       saver_(store, keep_policy(job)),
+      shards_(job, store, keep_policy(job)),
       last_checkpoint_(std::move(checkpoint)) {}
 
 template <class Work>
@@ -103,25 +104,50 @@ void AsyncCheckpointer::require_space(CheckpointStore::Space space) const {
 void AsyncCheckpointer::wait_for_snapshot() {
   const StallTimer stall(stall_seconds_);
   saver_.wait_for_snapshot();
+  shards_.wait_for_snapshot();
 }
 
 void AsyncCheckpointer::poll() {
   guarded([this] { return saver_.poll(); });
+  guarded([this] { return shards_.poll(); });
 }
 
 void AsyncCheckpointer::finish() {
+  if (shards_.is_writing()) commit_shards();
   guarded([this] { return saver_.wait(); });
+  guarded([this] { return shards_.wait(); });
 }
 
 void AsyncCheckpointer::save(TrainState state) {
   finish();
-  record_.sync();  // a checkpoint must not be ahead of the record on the disk
-  save_record_mark(record_.mark(), state);
+  mark_record(state);
   if (options_.async) {
     saver_.begin(std::move(state));
   } else {
     guarded([&] { return std::optional(saver_.save_now(state)); });
   }
+}
+
+void AsyncCheckpointer::save_shards(TrainState state, int64_t bytes) {
+  finish();
+  mark_record(state);
+  guarded([&] {
+    shards_.begin(std::move(state), bytes, options_.async);
+    return std::optional<FinishedSave>();
+  });
+  if (!options_.async && shards_.is_writing()) commit_shards();
+}
+
+void AsyncCheckpointer::commit_shards() {
+  guarded([this] {
+    shards_.commit(!options_.async);
+    return shards_.poll();
+  });
+}
+
+void AsyncCheckpointer::mark_record(TrainState& state) {
+  record_.sync();  // a checkpoint must not be ahead of the record on the disk
+  save_record_mark(record_.mark(), state);
 }
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include "checkpoint/background_saver.h"
 #include "track/record.h"
 #include "train/job/job.h"
+#include "train/loop/sharded_saver.h"
 
 namespace accel {
 
@@ -44,14 +45,26 @@ class AsyncCheckpointer {
   /// leaves one too many.
   void rotate(int64_t step);
 
+  /// Before the first save of a sharded state: see ShardedSaver.
+  void check_shared_folder() { shards_.check_shared_folder(); }
+
   /// Starts a save once the previous one has ended. Tensors of `state` that can change before
   /// wait_for_snapshot() must be copies.
   void save(TrainState state);
+  /// The same for a state of which each rank writes its shards, of `bytes` over all ranks. All
+  /// ranks call it.
+  void save_shards(TrainState state, int64_t bytes);
+  /// Whether a save of shards is to be committed when all ranks have written; the same on all.
+  bool is_writing_shards() const { return shards_.is_writing(); }
+  /// Whether this rank has written its shards.
+  bool has_written_shards() const { return shards_.has_written(); }
+  /// Commits the shards that all ranks have written. All ranks call it.
+  void commit_shards();
   /// Call before parameters, optimizer state or callbacks change.
   void wait_for_snapshot();
   /// Records a finished save. Throws its IoError under `on_error: stop`.
   void poll();
-  /// Waits for the save under way.
+  /// Waits for the save under way. All ranks call it.
   void finish();
 
   /// Measures the time in which the loop gathers the state to save.
@@ -63,6 +76,7 @@ class AsyncCheckpointer {
   double slowest_seconds() const { return slowest_seconds_; }
 
  private:
+  void mark_record(TrainState& state);
   void require_space(CheckpointStore::Space space) const;
   /// Records the save that `work` returns, if any; handles an IoError by `checkpoint.on_error`.
   template <class Work>
@@ -72,6 +86,7 @@ class AsyncCheckpointer {
   CheckpointStore& store_;
   RunRecord& record_;
   BackgroundSaver saver_;
+  ShardedSaver shards_;
   std::string last_checkpoint_;
   double slowest_seconds_ = 0;
   double stall_seconds_ = 0;  ///< of the save under way

@@ -7,16 +7,12 @@
 #include <map>
 
 #include "checkpoint/file_names.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "core/base/console.h"
 #include "core/base/log.h"
-#include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/flat_values.h"
-#include "data/datasets/fingerprint.h"
-#include "parallel/operations.h"
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rank_info.h"
 #include "track/git_state.h"
@@ -29,6 +25,7 @@
 #include "train/loop/resumable.h"
 #include "train/loop/run_folder.h"
 #include "train/loop/run_metadata.h"
+#include "train/loop/shared_checkpoint.h"
 #include "train/loop/signals.h"
 #include "train/loop/train_loop.h"
 #include "train/recipe/saved_recipe.h"
@@ -52,32 +49,6 @@ std::optional<std::string> given_checkpoint(const Job& job, const CheckpointStor
     return std::nullopt;
   }
   return resume.path.text;
-}
-
-/// The newest checkpoint of the run folder; nullopt starts at step 0.
-std::optional<LoadedCheckpoint> own_checkpoint(const Job& job, const CheckpointStore& store,
-                                               const RunRequest& request) {
-  const ResumeFrom& resume = job.recipe.checkpoint.resume;
-  const std::vector<CheckpointEntry> present = store.list();
-  const bool never = resume.kind == ResumeFrom::Kind::kNever;
-  if (never && request.must_resume && allows(request, "checkpoint.resume")) {
-    throw Error(ExitCode::kRecipe, "'resume' and 'checkpoint.resume=never' contradict each other",
-                "remove the option, or start a new run under another 'name'");
-  }
-  if (never && !request.must_resume) {
-    if (present.empty()) return std::nullopt;
-    throw Error(ExitCode::kRecipe,
-                text("'checkpoint.resume' is never, but '{}' has checkpoints", request.run_dir),
-                "add --new for a new run, or --fresh to start over and keep the old run aside");
-  }
-  std::optional<LoadedCheckpoint> found = store.load_newest(&warn);
-  if (!found && (request.must_resume || !present.empty())) {
-    throw CheckpointError(text("'{}' has no usable checkpoint", request.run_dir),
-                          present.empty()
-                              ? "start it with 'accel-run RECIPE'"
-                              : "start over with 'accel-run RECIPE --fresh': it keeps the folder");
-  }
-  return found;
 }
 
 /// Later checkpoints of another history would be mistaken for newer ones of this run.
@@ -153,9 +124,36 @@ struct OpenRun {
   explicit OpenRun(std::string folder) : dir(std::move(folder)) {}
 };
 
+/// The newest checkpoint of the run folder; nullopt starts at step 0.
+std::optional<LoadedCheckpoint> own_checkpoint(const Job& job, OpenRun& run,
+                                               const RunRequest& request) {
+  const CheckpointStore& store = run.store;
+  const ResumeFrom& resume = job.recipe.checkpoint.resume;
+  const std::vector<CheckpointEntry> present = store.list();
+  const bool never = resume.kind == ResumeFrom::Kind::kNever;
+  if (never && request.must_resume && allows(request, "checkpoint.resume")) {
+    throw Error(ExitCode::kRecipe, "'resume' and 'checkpoint.resume=never' contradict each other",
+                "remove the option, or start a new run under another 'name'");
+  }
+  if (never && !request.must_resume) {
+    if (present.empty()) return std::nullopt;
+    throw Error(ExitCode::kRecipe,
+                text("'checkpoint.resume' is never, but '{}' has checkpoints", request.run_dir),
+                "add --new for a new run, or --fresh to start over and keep the old run aside");
+  }
+  std::optional<LoadedCheckpoint> found = store.load_newest(&warn, load_options(job, run.files));
+  if (!found && (request.must_resume || !present.empty())) {
+    throw CheckpointError(text("'{}' has no usable checkpoint", request.run_dir),
+                          present.empty()
+                              ? "start it with 'accel-run RECIPE'"
+                              : "start over with 'accel-run RECIPE --fresh': it keeps the folder");
+  }
+  return found;
+}
+
 /// Loads the checkpoint at `path`, of accel-run or another program.
 LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std::string& path,
-                            const CheckpointStore& store) {
+                            OpenRun& run) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     throw CheckpointError(
@@ -166,7 +164,7 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
     throw CheckpointError(text("'checkpoint.resume' is '{}', which is a run folder", path),
                           text("give one of its checkpoints, or use 'accel-run resume {}'", path));
   }
-  LoadOptions options;
+  LoadOptions options = load_options(job, run.files);
   options.without = {request.allowed.begin(), request.allowed.end()};
   for (const Parameter& item : job.optimizer->parameters()) {
     options.parameters.push_back(item.name);
@@ -177,7 +175,7 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
     for (const Parameter& item : *list) names.push_back(item.name);
   }
   options.models = further_models(names);
-  return {path, store.load(path, options)};
+  return {path, run.store.load(path, options)};
 }
 
 /// Checks a checkpoint against the job and restores it. Writes nothing.
@@ -280,7 +278,7 @@ bool starts_over(const RunRequest& request) {
 void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   const std::optional<std::string> given = given_checkpoint(job, run.store, request);
   // Refused before anything is written.
-  if (given) restore_from(job, request, read_given(job, request, *given, run.store), run);
+  if (given) restore_from(job, request, read_given(job, request, *given, run), run);
   if (starts_over(request)) {
     set_aside(run.files, run.dir, fs::absolute(request.old_dir).lexically_normal().string());
     say(text("kept the old run: {}", request.old_dir));
@@ -294,64 +292,16 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   run.store.recover();
   if (given) {
     check_later(run.store, *given, *run.saved);
-  } else if (auto own = own_checkpoint(job, run.store, request)) {
+  } else if (auto own = own_checkpoint(job, run, request)) {
     restore_from(job, request, std::move(*own), run);
   }
   run.trackers = build_trackers(job, run.dir, run.saved ? &*run.saved : nullptr);
 }
 
-/// Rank 0's error in the form it is broadcast in place of a checkpoint path: no path begins with a
-/// NUL.
-std::string refusal_text(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const ExitCode code = ours ? ours->code() : ExitCode::kOther;
-  const std::string nul(1, '\0');
-  return nul + std::to_string(static_cast<int>(code)) + nul + error.what() + nul +
-         (ours ? ours->hint() : "");
-}
-
-/// Throws the error of a refusal_text().
-void check_refused(const std::string& text) {
-  if (!text.starts_with('\0')) return;
-  const size_t message = text.find('\0', 1) + 1, hint = text.find('\0', message) + 1;
-  throw Error(static_cast<ExitCode>(std::stoi(text.substr(1))),
-              text.substr(message, hint - 1 - message), text.substr(hint));
-}
-
-/// Digest of a checkpoint as this machine reads it: of its manifest, which has the checksums of all
-/// files, or of the names and sizes of another program's files.
-std::string checkpoint_digest(const std::string& path) {
-  const fs::path manifest = fs::path(path) / kManifestFile;
-  if (fs::exists(manifest)) return Fingerprint().add_content(map_file(manifest).view).text();
-  std::map<std::string, int64_t> sizes;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    const bool file = entry.is_regular_file();
-    sizes[entry.path().filename()] = file ? static_cast<int64_t>(entry.file_size()) : 0;
-  }
-  Fingerprint digest;
-  for (const auto& [name, size] : sizes) digest.add(name).add(size);
-  return digest.text();
-}
-
 /// The other ranks restore rank 0's checkpoint, or throw its error.
 void follow(Job& job, const RunRequest& request, OpenRun& run) {
-  const std::string received = broadcast_text(*job.mesh.world, "");
-  check_refused(received);
-  if (received.empty()) return;
-  const size_t end = received.find('/');  // paths are absolute
-  const std::string digest = received.substr(0, end), path = received.substr(end);
-  std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    throw CheckpointError(
-        text("rank {} cannot read '{}', from which rank 0 resumes", job.rank, path),
-        "put the run folder on a file system that all machines share");
-  }
-  if (checkpoint_digest(path) != digest) {
-    throw CheckpointError(text("rank {} has another '{}' than rank 0", job.rank, path),
-                          "put the run folder on a file system that all machines share, or give "
-                          "all machines the same checkpoint");
-  }
-  restore_from(job, request, read_given(job, request, path, run.store), run);
+  const std::string path = receive_checkpoint(job, run.files);
+  if (!path.empty()) restore_from(job, request, read_given(job, request, path, run), run);
 }
 
 /// Opens the run on rank 0 and broadcasts the checkpoint's path, or the error.
@@ -364,12 +314,10 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     fs::create_directories(run.dir + "/logs");
     drop_from_journal(run.dir, request.allowed);
   } catch (const std::exception& error) {
-    broadcast_text(*job.mesh.world, refusal_text(error));
+    send_refusal(job, error);
     throw;
   }
-  std::string from = run.resumed_from;
-  if (!from.empty()) from = fs::absolute(from).string();
-  broadcast_text(*job.mesh.world, from.empty() ? "" : checkpoint_digest(from) + from);
+  send_checkpoint(job, run.resumed_from);
 }
 
 /// Opens the run on all ranks with the same state. Only rank 0 writes.

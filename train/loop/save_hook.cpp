@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "checkpoint/writer.h"
 #include "core/base/text.h"
 #include "train/job/torch_setup.h"
 #include "train/loop/rank_states.h"
@@ -20,13 +21,17 @@ void gather_generators(const Job& job, TrainState& state) {
       job.mesh.world->all_gather(state.device_rngs.front(), "generators of devices").unbind();
 }
 
-/// Complete on rank 0 only; all ranks call it. Parameters and optimizer state share memory with the
-/// job: copy or write them before the next step. Buffers are copies, since the next forward pass
-/// changes them.
+/// Complete on rank 0 only, unless each rank writes shards; all ranks call it. Parameters and
+/// optimizer state share memory with the job: copy or write them before the next step. Buffers are
+/// copies, since the next forward pass changes them.
 TrainState gather_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state = capture(job, run, trackers);
   state.model = model_of_all_ranks(job);
-  gather_shards(job, state);
+  if (saves_shards(job)) {
+    state.shards = shard_layout(job);
+  } else {
+    gather_shards(job, state);
+  }
   add_rank_states(job, state);
   gather_generators(job, state);
   if (!job.is_main) return state;
@@ -61,7 +66,13 @@ void SaveHook::save() {
   const StallTimer stall = checkpointer_.stall();
   context_.trackers.drain();
   TrainState state = gather_train_state(context_.job, state_, context_.trackers.ids());
-  if (context_.saves) checkpointer_.save(std::move(state));
+  if (state.shards) {
+    const int64_t bytes = checkpoint_bytes(state) + bytes_of_other_shards(context_.job, state);
+    keep_written(state);
+    checkpointer_.save_shards(std::move(state), bytes);
+  } else if (context_.saves) {
+    checkpointer_.save(std::move(state));
+  }
   saved_step_ = state_.progress.step;
   ++saves_;
   watch_.lap(Phase::kSave);
@@ -79,6 +90,11 @@ void SaveHook::after_step(double seconds) {
 
 void SaveHook::rotate() {
   if (context_.saves && state_.progress.step > 0) checkpointer_.rotate(state_.progress.step);
+}
+
+void SaveHook::check_shared_folder() {
+  const Job& job = context_.job;
+  if (saves_shards(job) && job.num_ranks > 1) checkpointer_.check_shared_folder();
 }
 
 void SaveHook::check_space(int64_t more) {

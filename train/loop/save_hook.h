@@ -14,7 +14,7 @@
 namespace accel {
 
 /// Saves as the recipe's `checkpoint` section configures. All ranks call save() and after_step();
-/// rank 0 writes.
+/// rank 0 writes, or each rank its shards.
 class SaveHook {
  public:
   /// `checkpoint` is the path of the current state, empty when it is not saved yet.
@@ -27,6 +27,8 @@ class SaveHook {
   void after_step(double seconds);
   /// Deletes the checkpoint that a killed process saved and did not rotate.
   void rotate();
+  /// Fails when ranks are to write shards and do not see the run folder. All ranks call it.
+  void check_shared_folder();
   /// Fails or warns when a checkpoint of the state and `more` bytes does not fit on the disk.
   void check_space(int64_t more);
   /// Whether the current state is saved.

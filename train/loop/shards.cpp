@@ -3,9 +3,11 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/share_region.h"
 
 namespace accel {
 namespace {
@@ -54,6 +56,20 @@ Parameter with_tensor(const Parameter& like, const at::Tensor& tensor) {
   return {like.name, tensor, like.global, like.placements};
 }
 
+TensorRegion own_region(const Parameter& parameter, const Mesh& mesh) {
+  ShareRegion own = share_region(parameter, mesh);
+  return {std::move(own.offsets), std::move(own.sizes)};
+}
+
+/// Whether this rank writes its share: of equal ones, those of replicas and empty ones, one rank
+/// does.
+bool writes_share(const Parameter& parameter, const Mesh& mesh) {
+  const Replica replica = replica_of(parameter, mesh);
+  return writes_whole({.rank = replica.index, .ranks = replica.count, .parameters = {}},
+                      parameter.name) &&
+         !repeats_empty_share(parameter, mesh);
+}
+
 }  // namespace
 
 void gather_shards(const Job& job, TrainState& state) {
@@ -66,14 +82,46 @@ void gather_shards(const Job& job, TrainState& state) {
   for (Parameter& item : state.model) item = {item.name, item.local};
 }
 
+bool saves_shards(const Job& job) {
+  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
+  return fsdp.stage > 0 && fsdp.state_dict == StateDictType::kSharded;
+}
+
+std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
+  auto layout = std::make_shared<ShardLayout>();
+  layout->rank = job.rank;
+  layout->ranks = job.num_ranks;
+  for (const Parameter& item : job.parameters) {
+    ParameterShard shard = {item.shape(), own_region(item, job.mesh), !item.is_replicated()};
+    shard.is_written =
+        item.is_replicated() ? writes_whole(*layout, item.name) : writes_share(item, job.mesh);
+    layout->parameters.emplace(item.name, std::move(shard));
+  }
+  return layout;
+}
+
+RegionOf region_of(const Job& job) {
+  return [&job, sharded = sharded_parameters(job)](
+             const std::string& name, const Shape& whole) -> std::optional<TensorRegion> {
+    const auto found = sharded.find(name);
+    if (found == sharded.end() || found->second.global != whole) return std::nullopt;
+    return own_region(found->second, job.mesh);
+  };
+}
+
 void take_shards(const Job& job, TrainState& state) {
   const Sharded sharded = sharded_parameters(job);
   if (sharded.empty()) return;
+  for (const Parameter& item : state.model) {
+    const auto found = sharded.find(item.name);
+    if (found == sharded.end()) continue;
+    const Shape saved = item.global.empty() ? item.local.sizes().vec() : item.global;
+    if (saved == found->second.global) continue;
+    throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
+                               to_string(found->second.global), to_string(saved)));
+  }
   for_each_shard(sharded, state, true, [&](const Parameter& parameter, at::Tensor& tensor) {
-    if (tensor.sizes() != at::IntArrayRef(parameter.global)) {
-      throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", parameter.name,
-                                 to_string(parameter.global), shape_text(tensor)));
-    }
+    if (tensor.sizes() == parameter.local.sizes()) return;
     tensor = share_of(tensor, parameter.placements, job.mesh);
   });
 }

@@ -1,6 +1,9 @@
-// The state of a sharded job as whole tensors, and back.
+// The state of a sharded job: as whole tensors and back, or as shards.
 #pragma once
 
+#include <memory>
+
+#include "checkpoint/shard_files.h"
 #include "checkpoint/train_state.h"
 #include "train/job/job.h"
 
@@ -10,8 +13,17 @@ namespace accel {
 /// by whole tensors. All ranks call it; only rank 0 keeps them, one copy of everything.
 void gather_shards(const Job& job, TrainState& state);
 
-/// Replaces whole tensors by views of this rank's shares. Throws CheckpointError where the shape of
-/// a parameter differs.
+/// Whether each rank writes its shards into checkpoints.
+bool saves_shards(const Job& job);
+
+/// What this rank holds and writes of a state with shards.
+std::shared_ptr<const ShardLayout> shard_layout(const Job& job);
+
+/// The regions of parameters that this rank holds. `job` outlives it.
+RegionOf region_of(const Job& job);
+
+/// Replaces whole tensors by views of this rank's shares; keeps those that are shares already.
+/// Throws CheckpointError where the shape of a parameter differs.
 void take_shards(const Job& job, TrainState& state);
 
 /// Bytes by which the state of all ranks exceeds that of this rank.

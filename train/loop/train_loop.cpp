@@ -57,6 +57,7 @@ LoopEnd TrainLoop::run(std::optional<int64_t> stop_after) {
 bool TrainLoop::on_start() {
   watch_.lap(Phase::kOther);
   save_.rotate();
+  save_.check_shared_folder();
   save_.check_space(context_.job.optimizer->pending_state_bytes());
   preallocate_optimizer();
   eval_.on_start();
@@ -88,6 +89,7 @@ void TrainLoop::step() {
   job.watch->phase("training");
   const StepResult result = make_step(global_batch, header());
   stop_or_command_pending_ = result.stop;
+  all_shards_written_ = result.all_saved;
   clock_ = result.seconds;
   advance(state_.progress, global_batch, job);
   state_.updates += result.updated;
@@ -116,6 +118,7 @@ StepHeader TrainLoop::header() {
           .stop = control_.is_pending(next),
           .seconds = watch_.total(),
           .computed = busy_ - before,
+          .saved = save_.checkpointer().has_written_shards(),
           // A pass that fails early would leave the other ranks of a synchronized batch norm.
           .careful = steps_done() == 0 && auto_micro_batch &&
                      !context_.job.recipe.accelerator.sync_batch_norm};
@@ -143,6 +146,9 @@ StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {
 
 void TrainLoop::after_step() {
   save_.checkpointer().wait_for_snapshot();
+  if (save_.checkpointer().is_writing_shards() && all_shards_written_) {
+    save_.checkpointer().commit_shards();
+  }
   save_.checkpointer().poll();
   if (steps_done() == 1) after_first_step();
   for (const auto& callback : context_.job.callbacks) callback->on_step(state_.progress.step);

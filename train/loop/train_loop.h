@@ -79,6 +79,7 @@ class TrainLoop {
   std::vector<double> lrs_;               ///< of the step, by optimizer group
   GlobalBatch recycled_batch_;            ///< the last step's, its memory reused for the next
   bool stop_or_command_pending_ = false;  ///< reported by any rank at the start of the last step
+  bool all_shards_written_ = false;       ///< of a save, at the start of the last step
   double clock_ = 0;                      ///< StepResult::seconds of the last step
   double seconds_before_;                 ///< of earlier processes
   int64_t first_step_;

@@ -190,7 +190,8 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
-        fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32) {
+        fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
+        fsdp.state_dict != StateDictType::kSharded) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -355,7 +356,15 @@ Schema<FsdpSection> FsdpSection::schema() {
       .field("ignored", &FsdpSection::ignored,
              "Name patterns of parameters that every rank holds whole, such as `*.bias`.")
       .on_resume(Change::kFree)
-      .hint_for({"ignored_modules", "fsdp_ignored_modules"});
+      .hint_for({"ignored_modules", "fsdp_ignored_modules"})
+      .field("state_dict", &FsdpSection::state_dict,
+             "Checkpoints. sharded: each rank writes its rows into a file of its own, in PyTorch's "
+             "distributed format, without communication; all ranks must see the run folder. full: "
+             "rank 0 gathers everything, which takes its time and memory for the whole state, and "
+             "writes model.safetensors and optimizer.bin. Both resume on any ranks and stage.")
+      .on_resume(Change::kFree)
+      .hint_for({"state_dict_type", "fsdp_state_dict_type"},
+                "SHARDED_STATE_DICT>sharded|FULL_STATE_DICT>full|{}");
 }
 
 FsdpDtype FsdpSection::param_dtype_under(MixedPrecision precision) const {

@@ -79,6 +79,15 @@ struct ParallelismSection {
   static Schema<ParallelismSection> schema();
 };
 
+/// Checkpoints of sharded training, by the names of Accelerate.
+enum class StateDictType { kSharded, kFull };
+
+template <>
+struct EnumNames<StateDictType> {
+  static constexpr std::pair<StateDictType, const char*> kValues[] = {
+      {StateDictType::kSharded, "sharded"}, {StateDictType::kFull, "full"}};
+};
+
 /// Fully sharded data parallel training.
 struct FsdpSection {
   int64_t stage = 0;
@@ -88,6 +97,7 @@ struct FsdpSection {
   FsdpDtype reduce_dtype = FsdpDtype::kFp32;
   int64_t min_num_params = 0;
   std::vector<std::string> ignored;
+  StateDictType state_dict = StateDictType::kSharded;
   static Schema<FsdpSection> schema();
 
   /// `param_dtype`, or the type of mixed precision.

@@ -38,6 +38,7 @@ struct StepHeader {
   bool stop = false;     ///< this rank wants the run to end
   double seconds = 0;    ///< by this rank's clock
   double computed = 0;   ///< seconds of computation of this rank in the step before
+  bool saved = false;    ///< this rank has written its part of the save under way
   bool careful = false;  ///< a rank without memory makes all ranks throw OutOfMemory
 };
 

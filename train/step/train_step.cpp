@@ -11,30 +11,34 @@ namespace {
 /// The header of a step as all ranks have it after all_reduce_step_header().
 struct SharedHeader {
   bool stop = false;
+  bool all_saved = false;
   double seconds = 0;
   RankNumbers computed;
   MicroBatchWeights weights;
 };
 
-/// One all-reduce of [weight of each micro-batch..., stop, seconds of rank 0, computed of each
-/// rank...]: each entry is one rank's, zero elsewhere, and so comes out exact.
+/// One all-reduce of [weight of each micro-batch..., stop, saved, seconds of rank 0, computed of
+/// each rank...]: each entry is one rank's, zero elsewhere, or a count of ranks, and so comes out
+/// exact.
 SharedHeader all_reduce_step_header(Job& job, const StepInputs& inputs,
                                     const std::vector<Batch>& batches) {
   const auto count = static_cast<size_t>(inputs.global_batch.num_micro_batches);
   const auto ranks = static_cast<size_t>(job.batches.world);
-  RankNumbers numbers(count + 2 + ranks);
+  RankNumbers numbers(count + 3 + ranks);
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto index = static_cast<size_t>(inputs.global_batch.micro_batches[i].micro_batch_index);
     const bool counts = inputs.global_batch.micro_batches[i].valid() > 0 || !fills_idle_ranks(job);
     numbers[index] = counts ? job.task->weight(batches[i]) : 0;
   }
   numbers[count] = inputs.header.stop ? 1 : 0;
-  numbers[count + 1] = job.is_main ? inputs.header.seconds : 0;
-  numbers[count + 2 + static_cast<size_t>(job.rank)] = inputs.header.computed;
+  numbers[count + 1] = inputs.header.saved ? 1 : 0;
+  numbers[count + 2] = job.is_main ? inputs.header.seconds : 0;
+  numbers[count + 3 + static_cast<size_t>(job.rank)] = inputs.header.computed;
   sum_over_ranks(*job.mesh.world, numbers, "weights");
   SharedHeader shared;
   shared.stop = numbers[count] > 0;
-  shared.seconds = numbers[count + 1];
+  shared.all_saved = numbers[count + 1] == static_cast<double>(job.num_ranks);
+  shared.seconds = numbers[count + 2];
   shared.computed.append(numbers.end() - static_cast<ptrdiff_t>(ranks), numbers.end());
   numbers.resize(count);
   for (const double weight : numbers) shared.weights.total += weight;
@@ -61,6 +65,7 @@ StepResult train_step(Job& job, const GlobalBatch& global_batch, const StepHeade
           .grad_norm = context.grad_norm(),
           .updated = context.updated(),
           .stop = shared.stop,
+          .all_saved = shared.all_saved,
           .seconds = shared.seconds,
           .computed = shared.computed,
           .logged = context.logged()};

@@ -15,6 +15,7 @@ struct StepResult {
   double grad_norm = 0;       ///< of the true gradients, before clipping
   bool updated = true;        ///< false when fp16 overflowed and an update was skipped
   bool stop = false;          ///< a rank wants the run to end after this step
+  bool all_saved = false;     ///< StepHeader::saved of all ranks
   double seconds = 0;         ///< rank 0's StepHeader::seconds
   RankNumbers computed = {};  ///< StepHeader::computed, by rank
   std::map<std::string, double> logged = {};  ///< by the task

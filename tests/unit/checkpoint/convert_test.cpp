@@ -195,6 +195,11 @@ TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
             "'model.safetensors', 'pytorch_model.bin' or index of these, no "
             "'pytorch_model_fsdp.bin', 'pytorch_model_fsdp_0' or '.metadata'\n"
             "give a checkpoint, a model folder, or a folder of FSDP's shards");
+  files_.create("/empty/zero_to_fp32.py")->close();
+  EXPECT_EQ(complaint("/empty", "/x"),
+            "'/empty' is a checkpoint of DeepSpeed, whose partitions are not read\n"
+            "convert its weights in Python, and give the new folder: python "
+            "/empty/zero_to_fp32.py /empty /empty-fp32");
   EXPECT_EQ(complaint(ours_, "/run"),
             "cannot write '/run': cannot write '/run': File exists\n"
             "choose a new folder");

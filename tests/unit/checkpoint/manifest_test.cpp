@@ -96,7 +96,8 @@ TEST(ManifestTest, ASeedOf64BitsComesBack) {
 TEST(ManifestTest, WhatIsNoManifestIsRefused) {
   EXPECT_EQ(complaint(""), "it does not start with its checksum");
   EXPECT_EQ(complaint("{\"checksum\": \"xxh3:0123"), "it does not start with its checksum");
-  EXPECT_EQ(complaint(sealed("{\"format\": 2}")), "it has format 2, this accel-run reads format 1");
+  EXPECT_EQ(complaint(sealed("{\"format\": 3}")),
+            "it has format 3, this accel-run reads formats 1 and 2");
   EXPECT_NE(complaint(sealed("{}")).find("it is not a manifest"), std::string::npos);
   EXPECT_NE(complaint(sealed("[1")).find("it is not a manifest"), std::string::npos);
 }
@@ -108,7 +109,8 @@ TEST(ManifestTest, AChangedContentIsTold) {
 }
 
 TEST(ManifestTest, FileNamesThatLeaveTheFolderAreRefused) {
-  for (const std::string name : {"../x", "/etc/passwd", ".hidden", "", "a/b"}) {
+  for (const std::string name : {"../x", "/etc/passwd", ".hidden", "", "a/b/c", "a/../b", "a/.b",
+                                 "a/", "./.metadata", ".metadata"}) {
     Manifest manifest;
     manifest.files[name] = {1, 2};
     EXPECT_EQ(complaint(write_manifest(manifest)),

@@ -9,6 +9,7 @@
 
 #include "checkpoint/store.h"
 #include "tests/unit/checkpoint/memory_files.h"
+#include "tests/unit/checkpoint/sharded_state.h"
 #include "tests/unit/checkpoint/small_state.h"
 
 namespace accel {
@@ -61,11 +62,20 @@ inline void save_and_rotate(CheckpointStore& store) {
   rotate(store);
 }
 
+inline void save_next_sharded(CheckpointStore& store) {
+  save_sharded(store, small_state(30), 2);
+}
+inline void save_over_sharded(CheckpointStore& store) {
+  save_sharded(store, second_life(20), 2);
+}
+
 constexpr Ordeal kOrdeals[] = {
     {"save", prepare_two, save_next},
     {"save over", prepare_two, save_over},
     {"rotate", prepare_two, rotate},
     {"save and rotate", prepare_two, save_and_rotate},
+    {"save of two ranks", prepare_two, save_next_sharded},
+    {"save of two ranks over", prepare_two, save_over_sharded},
 };
 
 /// Every checkpoint there is must be one of those ever saved, whole; the newest of those that were
@@ -77,9 +87,15 @@ inline void expect_sound(MemoryFiles& files, const std::string& when) {
   static std::map<int64_t, std::set<std::string>> known;  // what was ever saved, by step
   for (const CheckpointEntry& entry : store.list()) {
     std::set<std::string>& texts = known[entry.step];
-    if (texts.empty()) texts = {text_of(small_state(entry.step)), text_of(second_life(entry.step))};
+    if (texts.empty()) {
+      for (const TrainState& state : {small_state(entry.step), second_life(entry.step)}) {
+        texts.insert({text_of(state), text_of(comparable(state))});
+      }
+    }
+    const bool sharded = files.exists(entry.path + "/optimizer_0");
     try {
-      EXPECT_TRUE(texts.contains(text_of(store.load(entry.path))))
+      const TrainState found = store.load(entry.path);
+      EXPECT_TRUE(texts.contains(text_of(sharded ? comparable(found) : found)))
           << when << ", step " << entry.step;
     } catch (const std::exception& error) {
       ADD_FAILURE() << when << ": " << error.what();

@@ -1,0 +1,28 @@
+// Reads sharded checkpoints, and the parts of any checkpoint that a rank wants.
+#pragma once
+
+#include "checkpoint/folder_reader.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard_files.h"
+#include "checkpoint/train_state.h"
+
+namespace accel {
+
+/// Whether the manifest has shards.
+bool is_sharded(const Manifest& manifest);
+
+/// Each reads the shards whole or, with `region_of`, the regions that this rank wants. Throws
+/// CheckpointError.
+void read_model_shards(const FolderReader& reader, const Manifest& manifest,
+                       const RegionOf& region_of, TrainState& state);
+void read_optimizer_shards(const FolderReader& reader, const Manifest& manifest,
+                           const RegionOf& region_of, TrainState& state);
+/// Tensors of callbacks: "parts/callbacks/ema/fc.weight".
+void read_section_shards(const FolderReader& reader, const Manifest& manifest,
+                         const RegionOf& region_of, TrainState& state);
+
+/// Narrows whole tensors to the regions that this rank wants, and accesses their bytes. `region_of`
+/// may be null. Throws CheckpointError.
+void take_regions(const FolderReader& reader, const RegionOf& region_of, TrainState& state);
+
+}  // namespace accel
