@@ -187,6 +187,12 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            [&] { return plan_batches(shared_train(recipe, world), world); });
 }
 
+bool takes_environment_threads(const AcceleratorSection& section) {
+  const bool of_recipe =
+      section.num_cpu_threads_per_process || section.reduction == Reduction::kCanonical;
+  return !of_recipe && openmp_threads(&environment_variable) > 0;
+}
+
 int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
   if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
   if (section.reduction == Reduction::kCanonical) return 1;
