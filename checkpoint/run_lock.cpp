@@ -42,13 +42,14 @@ void wait_for_lock(const OwnedFd& fd, int how, const std::string& run_dir, const
   while (!try_lock(fd, how, run_dir)) {
     const LockHolder holder = holder_in(fd);
     const auto waited = Clock::now() - start;
-    const bool ending = is_ending(holder);
+    // A holder without an entry has just taken the lock, or is about to release it.
+    const bool ending = holder.name.empty() || is_ending(holder);
     if (waited >= wait.patience && !(ending && waited < wait.ending)) {
       throw Error(ExitCode::kInUse,
                   text("run folder '{}' is in use by {}", run_dir, name_of(holder)),
                   "wait for it, stop it, or give this run another name");
     }
-    if (waited >= wait.patience && !std::exchange(said, true)) {
+    if (waited >= wait.patience && !holder.name.empty() && !std::exchange(said, true)) {
       say(text("waiting for {}, which is ending, to release '{}'", name_of(holder), run_dir));
     }
     std::this_thread::sleep_for(kBetweenLooks);

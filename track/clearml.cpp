@@ -12,6 +12,7 @@
 #include "formats/archive/zip.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -72,7 +73,8 @@ class ClearmlTracker final : public Tracker {
     if (!id_.starts_with(kOffline)) id_.insert(0, kOffline);
     std::error_code error;  // reported by metrics_
     // Of a process that was killed before its first checkpoint.
-    fs::remove_all(dir_ + '/' + id_, error);
+    fs::remove_all(session_folder(), error);
+    make_tracker_folder(context, session_folder());
     metrics_.create(metrics_path());
     log_.create(log_path());
     metrics_.flush(Flush::kReadable);
@@ -105,7 +107,7 @@ class ClearmlTracker final : public Tracker {
     // An import replaces the component with the task's name.
     const std::string key = safe_path(options_.project) + "/run." + id_ + "/metrics/" +
                             safe_path(tag) + '_' + std::to_string(step) + ".png";
-    write_picture(data_folder() + '/' + key, picture);
+    write_picture(session_folder(), data_folder() + '/' + key, picture);
     metrics_.append("[" + event_start("training_debug_image") +
                     ",\"iter\":" + std::to_string(step) + ",\"metric\":" + json_text(title) +
                     ",\"variant\":" + json_text(series) + ",\"key\":" + json_text(key) +
@@ -141,10 +143,10 @@ class ClearmlTracker final : public Tracker {
   }
 
  private:
-  std::string metrics_path() const { return dir_ + '/' + id_ + "/metrics.jsonl"; }
-  std::string log_path() const { return dir_ + '/' + id_ + "/log.jsonl"; }
-
-  std::string data_folder() const { return dir_ + '/' + id_ + "/data"; }
+  std::string session_folder() const { return dir_ + '/' + id_; }
+  std::string metrics_path() const { return session_folder() + "/metrics.jsonl"; }
+  std::string log_path() const { return session_folder() + "/log.jsonl"; }
+  std::string data_folder() const { return session_folder() + "/data"; }
 
   /// Paths relative to the data folder, sorted.
   std::vector<std::string> pictures() const {

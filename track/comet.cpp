@@ -9,6 +9,7 @@
 #include "formats/archive/zip.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -73,6 +74,7 @@ class CometTracker final : public Tracker {
     start_ms_ = run.start_ms;
     std::error_code error;            // reported by file_
     fs::remove_all(folder(), error);  // of a process that was killed before its first checkpoint
+    make_tracker_folder(context, folder());
     file_.create(messages_path());
     file_.append(message("log_other", "\"key\":\"Name\",\"value\":" + json_text(options_.name)));
     if (!context.git.commit.empty()) file_.append(git_message(context.git));
@@ -106,7 +108,7 @@ class CometTracker final : public Tracker {
 
   void image(int64_t step, const std::string& tag, const Picture& picture) override {
     const std::string asset = random_hex32(), member = asset + ".png";
-    write_picture(folder() + '/' + member, picture);
+    write_picture(folder(), folder() + '/' + member, picture);
     file_.append(message(
         "file_upload",
         local_time() + ",\"file_path\":\"" + member +

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "core/recipe/registry.h"
 #include "formats/records/csv.h"
 #include "track/resumable_file.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -61,10 +63,13 @@ class CsvTracker final : public Tracker {
     const bool own = options.path.text.empty() || run_exists(context);
     if (context.first_step == 0 && !own) back_up();
     constexpr int64_t kBeforeTheHeader = std::numeric_limits<int64_t>::min();
+    first_step_ = context.first_step;
     rewind_lines(path_, context.first_step > 0 ? context.first_step : kBeforeTheHeader,
                  &step_of_csv_line);
     columns_ = header();
     written_columns_ = columns_.size();
+    if (first_step_ > 0) resumed_row_ = row_of_first_step();
+    make_tracker_folder(context, folder_of(path_));
     file_ = std::make_unique<AppendFile>(path_);
   }
 
@@ -73,6 +78,7 @@ class CsvTracker final : public Tracker {
   void log(int64_t step, std::span<const Measurement> values) override {
     if (step != row_step_) write_row();
     row_step_ = step;
+    if (row_.empty() && step == first_step_) row_ = resumed_row_;
     for (const auto& [name, value] : values) {
       const size_t column = column_of(name);
       row_.resize(std::max(row_.size(), column + 1));
@@ -148,6 +154,7 @@ class CsvTracker final : public Tracker {
     if (columns_.size() > written_columns_) add_columns();
     row_.resize(columns_.size());
     row_[0] = std::to_string(row_step_);
+    if (row_step_ == first_step_ && !resumed_row_.empty()) drop_resumed_row();
     std::string line = csv_line(row_);
     row_.clear();
     file_->append(line);
@@ -155,16 +162,46 @@ class CsvTracker final : public Tracker {
 
   /// Rewrites the table with the new columns.
   void add_columns() {
-    file_->flush();
     const std::string padding(columns_.size() - written_columns_, ',');
+    rewrite([&](const std::string& line) { return line + padding + '\n'; });
+    written_columns_ = columns_.size();
+  }
+
+  /// The values of the step from which the run resumes, which an evaluation after the checkpoint
+  /// completes: it is made again by each process that resumes there.
+  std::vector<std::string> row_of_first_step() const {
+    std::vector<std::string> row;
+    std::ifstream in(path_, std::ios::binary);
+    for (std::string line; std::getline(in, line);) {
+      if (step_of_csv_line(line) != first_step_) continue;
+      std::vector<std::string_view> fields;
+      CsvReader(std::as_bytes(std::span(line)), {}, path_).next(fields);
+      row.resize(std::max(row.size(), fields.size()));
+      for (size_t i = 0; i < fields.size(); ++i) {
+        if (!fields[i].empty()) row[i] = fields[i];
+      }
+    }
+    return row;
+  }
+
+  /// The row that replaces it has all of its values.
+  void drop_resumed_row() {
+    rewrite([&](const std::string& line) {
+      return step_of_csv_line(line) == first_step_ ? "" : line + '\n';
+    });
+    resumed_row_.clear();
+  }
+
+  /// Replaces the header and each line.
+  void rewrite(const std::function<std::string(const std::string& line)>& replaced) {
+    file_->flush();
     write_file_atomically(path_, [&](const ByteSink& write) {
       write(as_bytes(csv_line(columns_)));
       std::ifstream old(path_, std::ios::binary);
       std::string line;
       std::getline(old, line);  // the old header
-      while (std::getline(old, line)) write(as_bytes(line + padding + '\n'));
+      while (std::getline(old, line)) write(as_bytes(replaced(line)));
     });
-    written_columns_ = columns_.size();
     file_ = std::make_unique<AppendFile>(path_);
   }
 
@@ -172,6 +209,8 @@ class CsvTracker final : public Tracker {
   std::vector<std::string> columns_;
   size_t written_columns_ = 0;  ///< in the file's header
   std::unique_ptr<AppendFile> file_;
+  int64_t first_step_ = 0;
+  std::vector<std::string> resumed_row_;  ///< in the file, of first_step_
   int64_t row_step_ = 0;
   std::vector<std::string> row_;  ///< pending values of row_step_
 };

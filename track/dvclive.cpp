@@ -9,10 +9,12 @@
 #include "core/base/append_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/values.h"
 
 namespace accel {
@@ -63,19 +65,19 @@ class DvcliveTracker final : public Tracker {
   }
 
   DvcliveTracker(const DvcliveOptions& options, const TrackerContext& context)
-      : dir_(options.dir.text.empty() ? context.run_dir + "/dvclive" : options.dir.text) {
-    std::error_code error;
-    fs::create_directories(plots(), error);
-    if (error)
-      throw IoError(accel::text("cannot make the folder '{}': {}", plots(), error.message()));
+      : dir_(options.dir.text.empty() ? context.run_dir + "/dvclive" : options.dir.text),
+        files_(dir_),
+        first_step_(context.first_step) {
+    make_tracker_folder(context, dir_);
+    make_folder_within(dir_, plots());
+    make_folder_within(dir_, dir_ + "/plots/images");
     rewind_plots(context.first_step);
     const auto latest = context.ids.find("metrics");
     if (latest != context.ids.end()) latest_ = Json::parse(latest->second, nullptr, false);
     if (!latest_.is_object()) latest_ = Json::object();
-    write_file_with_folder(dir_ + "/dvc.yaml",
-                           "params:\n- params.yaml\nmetrics:\n- metrics.json\n"
-                           "plots:\n- plots/metrics:\n    x: step\n- plots/images\n");
-    fs::create_directories(dir_ + "/plots/images", error);
+    write_file_atomically(dir_ + "/dvc.yaml",
+                          "params:\n- params.yaml\nmetrics:\n- metrics.json\n"
+                          "plots:\n- plots/metrics:\n    x: step\n- plots/images\n");
     write_latest();
   }
 
@@ -84,7 +86,7 @@ class DvcliveTracker final : public Tracker {
     for (const auto& [name, text] : values) {
       set_nested(nested, name, '.', Json::parse(config_json(text), nullptr, false));
     }
-    write_file_with_folder(dir_ + "/params.yaml", nested.dump(2) + '\n');  // JSON is YAML too
+    write_file_atomically(dir_ + "/params.yaml", nested.dump(2) + '\n');  // JSON is YAML too
   }
 
   void log(int64_t step, std::span<const Measurement> values) override {
@@ -101,7 +103,8 @@ class DvcliveTracker final : public Tracker {
   void histogram(int64_t, const std::string&, std::span<const float>) override {}
 
   void image(int64_t step, const std::string& tag, const Picture& picture) override {
-    write_picture(dir_ + "/plots/images/" + safe_path(tag) + '/' + std::to_string(step) + ".png",
+    write_picture(dir_,
+                  dir_ + "/plots/images/" + safe_path(tag) + '/' + std::to_string(step) + ".png",
                   picture);
   }
 
@@ -134,7 +137,6 @@ class DvcliveTracker final : public Tracker {
   }
 
   void write_latest() {
-    // Without making the folder again, which may have been removed.
     write_file_atomically(dir_ + "/metrics.json", latest_.dump(4) + '\n');
     stale_ = false;
   }
@@ -142,6 +144,7 @@ class DvcliveTracker final : public Tracker {
   /// One row of the metric's table.
   void append_row(const std::string& path, int64_t step, double value) {
     const std::string table = plots() + '/' + path + ".tsv";
+    if (step == first_step_ && ends_with_step(table, step, &step_of_tsv_line)) return;
     AppendFile& file = files_.at(table);
     std::string text;
     if (headed_.insert(path).second && (!fs::exists(table) || fs::file_size(table) == 0)) {
@@ -154,6 +157,7 @@ class DvcliveTracker final : public Tracker {
   Json latest_ = Json::object();
   bool stale_ = false;  ///< metrics.json is older than latest_
   MetricFiles files_;
+  int64_t first_step_;            ///< evaluated again by each process that resumes there
   std::set<std::string> headed_;  ///< tables with a header
 };
 

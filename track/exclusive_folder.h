@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/api/tracker.h"
 #include "core/base/owned_fd.h"
 
 namespace accel {
@@ -11,8 +12,8 @@ namespace accel {
 /// created in the same order get the same folders on resume.
 class ExclusiveFolder {
  public:
-  /// Creates the folder. Throws IoError.
-  explicit ExclusiveFolder(const std::string& folder);
+  /// Creates the folder: make_tracker_folder(). Throws IoError.
+  ExclusiveFolder(const TrackerContext& context, const std::string& folder);
 
   const std::string& path() const { return path_; }
 

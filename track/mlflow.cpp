@@ -7,6 +7,7 @@
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
@@ -15,6 +16,7 @@
 #include "track/mlflow_sink.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -33,10 +35,6 @@ std::string yaml_text(const std::string& text) {
     out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out + '\'';
-}
-
-void write_file(const std::string& path, std::string_view content) {
-  write_file_with_folder(path, content);
 }
 
 /// "1700000000000 0.5 12": time, value, step.
@@ -61,12 +59,16 @@ bool is_named(const fs::path& meta, const std::string& name) {
 class MlflowFiles final : public MlflowSink {
  public:
   MlflowFiles(std::string folder, MlflowRun run, const TrackerContext& context)
-      : folder_(std::move(folder)), run_(std::move(run)) {
-    fs::create_directories(folder_ + "/.trash");
+      : folder_(std::move(folder)),
+        run_(std::move(run)),
+        files_(folder_),
+        first_step_(context.first_step) {
+    make_tracker_folder(context, folder_);
+    make_folder_within(folder_, folder_ + "/.trash");
     experiment_ = find_experiment();
     open_run(context);
     for (const char* folder : {"/metrics", "/params", "/tags", "/artifacts"}) {
-      fs::create_directories(run_folder() + folder);
+      make_folder_within(folder_, run_folder() + folder);
     }
     for (const auto& entry : fs::recursive_directory_iterator(run_folder() + "/metrics")) {
       rewind_lines(entry.path().string(), context.first_step, &step_of_metric_line);
@@ -85,9 +87,10 @@ class MlflowFiles final : public MlflowSink {
 
   void metrics(int64_t step, int64_t time_ms, std::span<const Measurement> values) override {
     for (const auto& [key, value] : values) {
-      files_.at(run_folder() + "/metrics/" + key)
-          .append(std::to_string(time_ms) + ' ' + python_number(value) + ' ' +
-                  std::to_string(step) + '\n');
+      const std::string file = run_folder() + "/metrics/" + key;
+      if (step == first_step_ && ends_with_step(file, step, &step_of_metric_line)) continue;
+      files_.at(file).append(std::to_string(time_ms) + ' ' + python_number(value) + ' ' +
+                             std::to_string(step) + '\n');
     }
     files_.flush(Flush::kReadable);  // MLflow rejects a run with an empty metric file
   }
@@ -113,6 +116,9 @@ class MlflowFiles final : public MlflowSink {
   RemoteTracker* remote() override { return nullptr; }
 
  private:
+  void write_file(const std::string& path, std::string_view content) const {
+    write_file_within(folder_, path, content);
+  }
   std::string run_folder() const { return folder_ + '/' + experiment_ + '/' + run_id_; }
 
   void open_run(const TrackerContext& context) {
@@ -168,6 +174,7 @@ class MlflowFiles final : public MlflowSink {
   std::string experiment_;
   std::string run_id_;
   MetricFiles files_;
+  int64_t first_step_;  ///< evaluated again by each process that resumes there
 };
 
 constexpr size_t kLongestParam = 6000;

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
 #include "track/exclusive_folder.h"
@@ -253,7 +254,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
                const TrackerContext& context)
       : url_(address.url),
         requests_(address),
-        folder_(folder),
+        folder_(context, folder),
         run_(std::move(run)),
         tracked_(tracked_run(context, "uid")),
         outbox_(folder_.path() + "/outbox.jsonl", last_step(tracked_, context), &step_of_line) {
@@ -262,7 +263,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
     outbox_.each([&](const std::string& line) {
       const MlflowEntry entry = mlflow_entry(line);
       if (entry == MlflowEntry::kParam) params_.insert(mlflow_text(line));
-      if (entry != MlflowEntry::kEnd && mlflow_step(line).value_or(0) > last) {
+      if (entry != MlflowEntry::kEnd && mlflow_step(line).value_or(0) >= last) {
         seen_.insert(mlflow_identity(line));
       }
     });
@@ -287,7 +288,7 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
 
   void artifact(int64_t step, const std::string& path, std::string_view bytes) override {
     const std::string file = folder_.path() + "/artifacts/" + path;
-    write_file_with_folder(file, bytes);
+    write_file_within(folder_.path(), file, bytes);
     post(mlflow_text_line(step, "artifact", path, file));
   }
 

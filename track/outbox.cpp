@@ -27,7 +27,7 @@ uint64_t bytes_of(const std::vector<std::string>& lines) {
 
 Outbox::Outbox(std::string path, std::optional<int64_t> last_step, const StepOfLine& step_of)
     : path_(std::move(path)) {
-  file_ = std::make_unique<AppendFile>(path_);  // creates the folder
+  file_ = std::make_unique<AppendFile>(path_);
   const std::string offsets = path_ + ".sent";
   offsets_ = open_fd(offsets, O_RDWR | O_CREAT);
   if (!offsets_) throw IoError(text("cannot open '{}': {}", offsets, std::strerror(errno)));

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/text.h"
 
 namespace accel {
@@ -48,6 +49,13 @@ void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& 
   });
 }
 
+bool ends_with_step(const std::string& path, int64_t step, const StepOfLine& step_of) {
+  std::ifstream in(path, std::ios::binary);
+  std::optional<int64_t> last;
+  for (std::string line; std::getline(in, line);) last = step_of(line);
+  return last == step;
+}
+
 AppendFile& MetricFiles::at(const std::string& path) {
   const auto found = open_.find(path);
   if (found != open_.end()) return *found->second;
@@ -56,6 +64,7 @@ AppendFile& MetricFiles::at(const std::string& path) {
     for (const auto& [name, file] : open_) unsynced_.insert(name);
     open_.clear();
   }
+  make_folder_within(root_, folder_of(path));
   auto opened = std::make_unique<AppendFile>(path);
   return *(open_[path] = std::move(opened));
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/append_file.h"
 
@@ -21,14 +22,21 @@ using StepOfLine = std::function<std::optional<int64_t>(std::string_view line)>;
 /// file atomically; ignores pipes and missing files. Throws IoError.
 void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& step_of);
 
+/// Whether the file ends with a line of `step`; false for a missing file.
+bool ends_with_step(const std::string& path, int64_t step, const StepOfLine& step_of);
+
 /// One append-only file per metric, of which at most 500 are open. Failures are IoErrors.
 class MetricFiles {
  public:
+  /// `root`: the folder that must exist; folders inside it are created.
+  explicit MetricFiles(std::string root) : root_(std::move(root)) {}
+
   /// The file at `path`; valid until the next call, which may close it.
   AppendFile& at(const std::string& path);
   void flush(Flush how);
 
  private:
+  std::string root_;
   std::map<std::string, std::unique_ptr<AppendFile>> open_;
   std::set<std::string> unsynced_;  ///< closed since the last durable flush
 };

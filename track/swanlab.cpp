@@ -9,7 +9,7 @@
 #include "core/api/tracker.h"
 #include "core/base/bytes.h"
 #include "core/base/digest.h"
-#include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/recipe/registry.h"
 #include "formats/block_log.h"
@@ -17,6 +17,7 @@
 #include "formats/protobuf.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -127,6 +128,7 @@ class SwanlabTracker final : public Tracker {
       : options_(options),
         dir_(options.dir.text.empty() ? context.run_dir + "/swanlog" : options.dir.text) {
     if (options_.name.empty()) options_.name = context.run_name;
+    make_tracker_folder(context, dir_);
     constexpr size_t kIdLength = 8;
     const TrackedRun run = tracked_run(context, "run_id", kIdLength);
     id_ = run.id;
@@ -142,7 +144,7 @@ class SwanlabTracker final : public Tracker {
               ", value: " + config_json(values[i].second) + "}\n";
     }
     const std::string path = fs::absolute(folder_ + "/files/config.yaml").string();
-    write_file_with_folder(path, text);
+    write_file_within(dir_, path, text);
     if (config_recorded_) return;  // the record has only the path
     config_recorded_ = true;
     ProtoMessage save;
@@ -215,8 +217,8 @@ class SwanlabTracker final : public Tracker {
     folder_ = dir_ + "/run-" + dated_name(started, id_);
     std::error_code error;           // reported by file_
     fs::remove_all(folder_, error);  // of a process that was killed before its first checkpoint
-    fs::create_directories(folder_ + "/files", error);
-    fs::create_directories(folder_ + "/debug", error);
+    make_folder_within(dir_, folder_ + "/files");
+    make_folder_within(dir_, folder_ + "/debug");
     file_.create(log_path());
     records_ = 0;
     file_.append(swan_head());
@@ -251,7 +253,7 @@ class SwanlabTracker final : public Tracker {
     std::string name = std::to_string(step);
     name.insert(0, name.size() < 3 ? 3 - name.size() : 0, '0');
     name.append("-").append(digest, 0, 8).append(image ? ".png" : ".txt");
-    write_file_with_folder(folder_ + "/media/" + (image ? "image/" : "text/") + name, content);
+    write_file_within(dir_, folder_ + "/media/" + (image ? "image/" : "text/") + name, content);
     declare_column(tag, type);
     ProtoMessage item, value, media;
     item.text(swan_media::kFile, name)

@@ -13,6 +13,7 @@
 #include "formats/image/image.h"
 #include "formats/tfevents.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/values.h"
 
 namespace accel {
@@ -85,6 +86,7 @@ class TensorboardTracker final : public Tracker {
     std::string folder = options.dir.text.empty() ? context.run_dir + "/tensorboard"
                                                   : options.dir.text + '/' + run_name_;
     if (options.dir.text.empty() && !options.name.empty()) folder += '/' + options.name;
+    make_tracker_folder(context, folder);
     file_ = std::make_unique<AppendFile>(new_event_file(folder));
     const double now = seconds_since_1970();
     file_->append(tf_version_event(now));

@@ -2,9 +2,10 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/api/tracker.h"
 #include "core/base/error.h"
@@ -12,11 +13,14 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
 namespace accel {
 namespace {
+
+using Json = nlohmann::json;
 
 struct TrackioOptions {
   FilePath dir;
@@ -70,16 +74,36 @@ class TrackioDatabase {
     sqlite3_stmt* prepared = nullptr;
     check(::sqlite3_prepare_v2(handle_, statement, -1, &prepared, nullptr));
     const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(prepared, &sqlite3_finalize);
-    for (size_t i = 0; i < values.size(); ++i) {
-      check(::sqlite3_bind_text(prepared, static_cast<int>(i) + 1, values[i].data(),
-                                static_cast<int>(values[i].size()), SQLITE_STATIC));
-    }
+    bind(prepared, values);
     if (::sqlite3_step(prepared) != SQLITE_DONE) check(SQLITE_ERROR);
+  }
+
+  /// The texts that one statement with bound parameters finds.
+  std::vector<std::string> texts(const char* statement, const std::vector<std::string>& values) {
+    std::vector<std::string> found;
+    sqlite3_stmt* prepared = nullptr;
+    check(::sqlite3_prepare_v2(handle_, statement, -1, &prepared, nullptr));
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(prepared, &sqlite3_finalize);
+    bind(prepared, values);
+    int result = ::sqlite3_step(prepared);
+    for (; result == SQLITE_ROW; result = ::sqlite3_step(prepared)) {
+      const auto* text = reinterpret_cast<const char*>(::sqlite3_column_text(prepared, 0));
+      found.emplace_back(text ? text : "");
+    }
+    if (result != SQLITE_DONE) check(SQLITE_ERROR);
+    return found;
   }
 
   void roll_back() { ::sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr); }
 
  private:
+  void bind(sqlite3_stmt* statement, const std::vector<std::string>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      check(::sqlite3_bind_text(statement, static_cast<int>(i) + 1, values[i].data(),
+                                static_cast<int>(values[i].size()), SQLITE_STATIC));
+    }
+  }
+
   void check(int result) const {
     if (result == SQLITE_OK) return;
     throw IoError(accel::text("cannot write '{}': {}", path_, ::sqlite3_errmsg(handle_)));
@@ -114,9 +138,7 @@ class TrackioTracker final : public Tracker {
         project_(options.project),
         name_(options.name.empty() ? context.run_name : options.name),
         git_(context.git) {
-    std::error_code error;
-    std::filesystem::create_directories(dir_, error);
-    if (error) throw IoError(accel::text("cannot make the folder '{}': {}", dir_, error.message()));
+    make_tracker_folder(context, dir_);
     const TrackedRun run = tracked_run(context, "run_id");
     run_id_ = run.id;
     database_ = std::make_unique<TrackioDatabase>(dir_ + '/' + project_ + ".db");
@@ -124,6 +146,14 @@ class TrackioTracker final : public Tracker {
     database_->run(kTables);
     database_->run("DELETE FROM metrics WHERE run_id = ? AND step > CAST(? AS INTEGER)",
                    {run_id_, std::to_string(run.resumes ? context.first_step : -1)});
+    first_step_ = context.first_step;
+    for (const std::string& row : database_->texts(
+             "SELECT metrics FROM metrics WHERE run_id = ? AND step = CAST(? AS INTEGER)",
+             {run_id_, std::to_string(first_step_)})) {
+      const Json values = Json::parse(row, nullptr, false);
+      if (!values.is_object()) continue;
+      for (const auto& [key, value] : values.items()) resumed_.insert(key);
+    }
   }
 
   void config(const ConfigValues& values) override {
@@ -151,7 +181,7 @@ class TrackioTracker final : public Tracker {
   void image(int64_t step, const std::string& tag, const Picture& picture) override {
     const std::string path = project_ + '/' + safe_path(name_) + '/' + std::to_string(step) + '/' +
                              safe_path(tag) + ".png";
-    write_picture(dir_ + "/media/" + path, picture);
+    write_picture(dir_, dir_ + "/media/" + path, picture);
     set(step, tag,
         "{\"_type\":\"trackio.image\",\"file_path\":" + json_text(path) + ",\"caption\":null}");
   }
@@ -175,6 +205,7 @@ class TrackioTracker final : public Tracker {
 
   /// Collects the values of a step into one row.
   void set(int64_t step, const std::string& key, const std::string& json) {
+    if (step == first_step_ && resumed_.contains(key)) return;
     if (step != step_) end_row();
     step_ = step;
     values_[key] = json;
@@ -215,6 +246,8 @@ class TrackioTracker final : public Tracker {
   GitState git_;
   std::string run_id_;
   std::unique_ptr<TrackioDatabase> database_;
+  int64_t first_step_ = 0;
+  std::set<std::string> resumed_;  ///< of first_step_, in the database: they may be logged again
   int64_t step_ = 0;
   std::map<std::string, std::string> values_;  ///< of step_, as JSON
   std::vector<Row> rows_;                      ///< not yet in the database

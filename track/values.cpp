@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "formats/image/image.h"
 
@@ -134,9 +134,9 @@ std::optional<Picture> picture_of(const Array& inputs, int64_t index) {
   return picture;
 }
 
-void write_picture(const std::string& path, const Picture& picture) {
-  write_file_with_folder(
-      path, encode_png({picture.height, picture.width}, picture.channels, picture.pixels));
+void write_picture(const std::string& root, const std::string& path, const Picture& picture) {
+  write_file_within(root, path,
+                    encode_png({picture.height, picture.width}, picture.channels, picture.pixels));
 }
 
 }  // namespace accel

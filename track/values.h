@@ -45,7 +45,7 @@ std::string histogram_json(const char* type, std::span<const float> values);
 /// for other inputs.
 std::optional<Picture> picture_of(const Array& inputs, int64_t index);
 
-/// Writes a PNG file atomically; creates its folder. Throws IoError.
-void write_picture(const std::string& path, const Picture& picture);
+/// Writes a PNG file in `root`: write_file_within().
+void write_picture(const std::string& root, const std::string& path, const Picture& picture);
 
 }  // namespace accel

@@ -7,7 +7,7 @@
 #include "core/api/tracker.h"
 #include "core/base/bytes.h"
 #include "core/base/environment.h"
-#include "core/base/files.h"
+#include "core/base/folders.h"
 #include "core/base/json_text.h"
 #include "core/recipe/registry.h"
 #include "formats/block_log.h"
@@ -16,6 +16,7 @@
 #include "formats/protobuf.h"
 #include "track/resumable_file.h"
 #include "track/run_names.h"
+#include "track/tracker_folder.h"
 #include "track/tracker_runs.h"
 #include "track/values.h"
 
@@ -238,6 +239,7 @@ class WandbTracker final : public Tracker {
     run_.tags = options.tags;
     run_.host = host_name();
     run_.git = context.git;
+    make_tracker_folder(context, dir_);
     const TrackedRun run = tracked_run(context, "run_id", kWandbIdLength);
     run_.id = run.id;
     run_.start_time = static_cast<double>(run.start_ms) * 1e-3;
@@ -266,7 +268,7 @@ class WandbTracker final : public Tracker {
         encode_png({picture.height, picture.width}, picture.channels, picture.pixels);
     const std::string path = "media/images/" + safe_path(tag) + '_' + std::to_string(step) + '_' +
                              hex_text(checksum_of(as_bytes(png))) + ".png";
-    write_file_with_folder(folder_ + "/files/" + path, png);
+    write_file_within(dir_, folder_ + "/files/" + path, png);
     append(wandb_media_record(path));
     set(step, tag,
         "{\"_type\":\"images/separated\",\"width\":" + std::to_string(picture.width) +
@@ -315,8 +317,8 @@ class WandbTracker final : public Tracker {
     folder_ = dir_ + "/offline-run-" + dated_name(run_.start_time, run_.id);
     std::error_code error;           // reported by file_
     fs::remove_all(folder_, error);  // of a process that was killed before its first checkpoint
-    fs::create_directories(folder_ + "/files", error);
-    fs::create_directories(folder_ + "/logs", error);
+    make_folder_within(dir_, folder_ + "/files");
+    make_folder_within(dir_, folder_ + "/logs");
     file_.create(log_path());
     records_ = 0;
     file_.append(wandb_file_head());

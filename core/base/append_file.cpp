@@ -23,9 +23,6 @@ constexpr size_t kBufferBytes = 64 << 10;
 
 AppendFile::AppendFile(std::string path) : path_(std::move(path)) {
   std::error_code error;
-  const std::string folder = folder_of(path_);
-  std::filesystem::create_directories(folder, error);
-  if (error) fail_append("make the folder", folder, error.value());
   if (std::filesystem::is_fifo(path_, error)) require_regular_file(path_);  // would block
   file_ = open_fd(path_, O_WRONLY | O_CREAT | O_APPEND);
   if (!file_) fail_append("open", path_, errno);

@@ -14,7 +14,7 @@ enum class Flush { kReadable, kDurable };
 /// Buffered. Every failure is an IoError with the path and the system's reason. Not thread-safe.
 class AppendFile {
  public:
-  /// Opens the file at its end; creates it and its folder when they are missing.
+  /// Opens the file at its end; creates it when it is missing, in a folder that exists.
   explicit AppendFile(std::string path);
   /// Flushes and ignores errors; call flush() to see them.
   ~AppendFile();

@@ -149,10 +149,12 @@ void DiskFiles::make_dirs(const std::string& path, const std::string& within) {
     if (error) throw FileError("make the folder", path, error.value());
     return;
   }
-  std::filesystem::path folder = within;
-  for (const auto& name : std::filesystem::path(path).lexically_relative(folder)) {
+  namespace fs = std::filesystem;
+  fs::path folder = within;
+  for (const auto& name : fs::absolute(path).lexically_relative(fs::absolute(within))) {
     folder /= name;
-    std::filesystem::create_directory(folder, error);
+    fs::create_directory(folder, error);
+    if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
     if (error) throw FileError("make the folder", path, error.value());
   }
 }

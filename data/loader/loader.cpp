@@ -177,7 +177,8 @@ void Loader::share_out() {
            .micro_batch = options_.micro_batch,
            .world = options_.world,
            .sharing = options_.sharing,
-           .even_batches = options_.even_batches && options_.world > 1};
+           .even_batches = options_.even_batches && options_.world > 1,
+           .all_ranks = options_.all_ranks};
   rounds_per_window_ = options_.batch / (options_.micro_batch * options_.world);
   rounds_per_epoch_ = rounds_of(plan_);
   batches_per_epoch_ = batches_of(plan_, options_.rank);

@@ -44,6 +44,7 @@ struct LoaderOptions {
   Sharing sharing = Sharing::kBatches;  ///< distribution of an epoch's last round
   bool even_batches = true;  ///< pad an epoch's short last round with samples from its start, so
                              ///< that all ranks have equal micro-batches; no effect with one rank
+  bool all_ranks = false;    ///< ShardPlan::all_ranks
 };
 
 /// Global batches are independent of the number of workers, of the process and of the starting

@@ -22,6 +22,8 @@ struct ShardPlan {
   bool even_batches = true;  ///< pad the last round from the start of the order, repeatedly if
                              ///< needed; false: some ranks may have no batch
   bool drop_last = false;    ///< drop an incomplete last round
+  bool all_ranks = false;    ///< where a rank would have no sample in the last round, its samples
+                             ///< are split into contiguous slices that differ by at most one
 };
 
 /// A micro-batch: sample j is at position (first + j) % samples of the epoch's order.
@@ -33,10 +35,11 @@ struct Share {
 
 /// One round over all ranks.
 struct Round {
-  int64_t first = 0;    ///< position in the epoch's order
-  int64_t valid = 0;    ///< counted samples
-  int64_t padded = 0;   ///< repeated samples
-  int64_t width = 0;    ///< samples per micro-batch; fewer are possible without even batches
+  int64_t first = 0;   ///< position in the epoch's order
+  int64_t valid = 0;   ///< counted samples
+  int64_t padded = 0;  ///< repeated samples
+  int64_t width = 0;   ///< samples per micro-batch; fewer are possible without even batches
+  int64_t wide = 0;    ///< the first `wide` ranks have `width` samples, the others one less; 0: all
   int64_t batches = 0;  ///< the first `batches` ranks have a micro-batch
 };
 

@@ -19,6 +19,7 @@
 #include "runner/cli/world.h"
 #include "runner/draft/new_recipe.h"
 #include "runner/sweep/sweep_file.h"
+#include "train/recipe/model_size.h"
 
 namespace accel {
 namespace {
@@ -56,6 +57,7 @@ const char* effect_text(Assignment::Effect effect) {
 ExitCode validate_verb(const RecipeArguments& arguments) {
   const LoadedRecipe recipe = load_runnable(arguments);
   check_ranks(recipe.options, recipe.resolved);
+  check_model_size(recipe.resolved, recipe.options.model.type);
   report_layers(arguments, recipe);
   if (recipe.options.accelerator.wanted_device() == DeviceChoice::kCuda && gpus_here() == 0) {
     warn(

@@ -4,9 +4,7 @@
     lost_folders.py ACCEL_RUN
 """
 
-import contextlib
 import os
-import pathlib
 import shutil
 import signal
 import sys
@@ -35,28 +33,6 @@ def started(scratch, *words):
 def ended(process):
     _, errors = process.communicate()
     return process.returncode, "\n".join(runs.besides_overlap(errors))
-
-
-def children_of(pid):
-    found = []
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-        except (OSError, IndexError):
-            continue  # it has ended
-    return sorted(found)
-
-
-@contextlib.contextmanager
-def stopped(process):
-    """The process, or its ranks, are stopped meanwhile."""
-    pids = children_of(process.pid) or [process.pid]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    yield
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
 
 
 def check_removed_lock(binary, report):
@@ -92,7 +68,7 @@ def check_taken_over(binary, report):
         process = started(scratch)
         channel = scratch.run / "control" / "open"
         wait_for(channel.exists)
-        with stopped(process):
+        with runs.stopped(runs.workers_of(process)):
             before = channel.stat().st_mtime_ns
             (scratch.run / "run.lock").unlink()
             other = scratch.start("job.yaml", *ENDLESS)
@@ -113,7 +89,7 @@ def check_removed_folder(binary, report):
     for ranks, name in (("accelerator.num_processes=1", ""), (RANKS, "rank 0: ")):
         with runs.Scratch(binary) as scratch:
             process = started(scratch, ranks)
-            with stopped(process):
+            with runs.stopped(runs.workers_of(process)):
                 shutil.rmtree(scratch.run)
             code, errors = ended(process)
             # A tracker may have missed the folder first, with a warning.
@@ -140,7 +116,7 @@ def check_restart(binary, report):
     for killed in ("the launcher", "rank 0", "rank 1"):
         with runs.Scratch(binary) as scratch:
             process = started(scratch, RANKS)
-            ranks = children_of(process.pid)
+            ranks = runs.children_of(process.pid)
             os.kill({"the launcher": process.pid, "rank 0": ranks[0], "rank 1": ranks[1]}[killed], signal.SIGKILL)
             code, errors = scratch.call("job.yaml", *ENDLESS, RANKS, "--stop-after", "1")
             report.check(f"{killed} is killed: the run starts again at once", code == 75, f"{code} {errors}")

@@ -91,6 +91,18 @@ def check_full_output(scratch, report):
         report.check("a closed pipe is not", not errors and code in (0, -signal.SIGPIPE), f"{code} {errors}")
 
 
+def check_threads(scratch, report):
+    """OMP_NUM_THREADS counts over the default and under the recipe. torchrun sets it to 1 where it is not set."""
+    unset = "accelerator.num_cpu_threads_per_process=auto"
+    start = ["job.yaml", "train.until=1 steps", "--fresh"]
+    for words, openmp, wanted in (([unset], "1", ", 1 thread (OMP_NUM_THREADS), "), ([unset], "3", ", 3 threads (OMP_NUM_THREADS), "),
+                                  (["accelerator.num_cpu_threads_per_process=2"], "1", ", 2 threads, ")):
+        runs.ENVIRONMENT["OMP_NUM_THREADS"] = openmp
+        code, shown, errors = call(scratch, *start, *words)
+        report.check(f"OMP_NUM_THREADS={openmp} {words[0]}", code == 0 and wanted in shown, f"{code} {shown} {errors}")
+    runs.ENVIRONMENT["OMP_NUM_THREADS"] = "1"
+
+
 def check_memory(scratch, report):
     """Limits of the address space from too small for libtorch up to enough."""
     codes = {}
@@ -101,6 +113,10 @@ def check_memory(scratch, report):
         if code not in (0, 8) or (code == 8 and (not errors.startswith("error: ") or "\n  hint: " not in errors)):
             report.check(f"{mebibytes} MiB of addresses", False, f"{code} {errors}")
     report.check("too little memory to start is an error with a hint", 8 in codes, str(codes))
+    for verb in (["validate"], ["plan"], []):
+        code, _, errors = call(scratch, *verb, "job.yaml", "name=huge", "model.hidden_sizes=[1000000000000]")
+        report.check(f"an absurd size is refused: {verb}", code == 8 and "the model 'mlp' does not fit into memory: " in errors
+                     and "lower 'model.hidden_sizes', the largest number of 'model'" in errors, f"{code} {errors}")
     code, _, errors = call(scratch, "plan", "job.yaml", before=limit(resource.RLIMIT_AS, 128 * MIB))
     report.check("libtorch does not fit", code == 8 and errors.startswith(
         f"error: libtorch does not fit into the {128 * MIB} bytes of address space: ") and
@@ -122,7 +138,8 @@ def check_removed_folder(scratch, report):
 def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
-        for check in (check_file_size, check_closed_descriptors, check_full_output, check_memory, check_removed_folder):
+        for check in (check_file_size, check_closed_descriptors, check_full_output, check_threads, check_memory,
+                      check_removed_folder):
             check(scratch, report)
     return 1 if report.failed else 0
 

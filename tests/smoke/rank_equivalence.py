@@ -161,11 +161,16 @@ checkpoint: {every: never, at_end: true}
 
 
 def check_batch_norm(report):
-    """The last batch of an epoch has 5 samples: 3 and 2 of two ranks when they are dealt out evenly."""
+    """The last batch of an epoch has 5 samples: 3 and 2 of two ranks, and 2, 2 and 1 of three."""
     wanted = Run(RESNET, [], nothing)
-    words = ["accelerator.num_processes=2", "data.loader.dispatch_batches=true"]
+    for words in (["accelerator.num_processes=2", "data.loader.dispatch_batches=true"],
+                  ["accelerator.num_processes=2"], ["accelerator.num_processes=2", "accelerator.fsdp.stage=2"]):
+        fault = Run(RESNET, words, nothing).fault(wanted)
+        report.check(f"batch norm over ranks, uneven at the end: {' '.join(words)}", not fault, fault)
+    wanted = Run(RESNET, ["train.batch=12", "data.train.length=17"], nothing)
+    words = ["train.batch=12", "data.train.length=17", "accelerator.num_processes=3"]
     fault = Run(RESNET, words, nothing).fault(wanted)
-    report.check("batch norm over two ranks, uneven at the end", not fault, fault)
+    report.check("and over three", not fault, fault)
 
 
 def check_local_sgd(report):

@@ -124,10 +124,10 @@ OF_RANKS = {
         at_argument(3, "accelerator.sync_batch_norm=true", "true",
                     "'sync_batch_norm' has no effect: the model has no batch norm", "leave it out")),
     "statistics of ranks without samples": (
-        [rank_runs.on(2), "accelerator.sync_batch_norm=true", "model!={type: resnet, embedding_size: 4}", "data.train.length=20"], 2,
+        [rank_runs.on(2), "accelerator.sync_batch_norm=true", "model!={type: resnet, embedding_size: 4}", "data.train.length=17"], 2,
         at_argument(3, "accelerator.sync_batch_norm=true", "true",
-                    "'sync_batch_norm' needs samples on all ranks, but the last batch of an epoch of 20 samples leaves a"
-                    " rank without", "set 'data.loader.even_batches' or 'drop_last'")),
+                    "'sync_batch_norm' needs samples on all 2 ranks, but the last batch of an epoch of 17 samples has"
+                    " fewer", "set 'data.loader.even_batches' or 'drop_last'")),
     "averages of averages that differ": (
         [rank_runs.on(2), "accelerator.local_sgd={every: 8 steps}", "callbacks=[ema]"], 2,
         at_argument(3, "accelerator.local_sgd={every: 8 steps}", "{",

@@ -1,11 +1,13 @@
 """What the tests of whole runs share."""
 
+import contextlib
 import faulthandler
 import json
 import os
 import pathlib
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -43,6 +45,45 @@ def can_trace():
     return shutil.which("strace") and subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
+def children_of(pid):
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except (OSError, IndexError):
+            continue  # it has ended
+    return sorted(found)
+
+
+def workers_of(process):
+    """Its ranks, or the process itself."""
+    return children_of(process.pid) or [process.pid]
+
+
+def is_stopped(pid):
+    """Also of a process that has ended."""
+    try:
+        stats = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False  # a thread ended: look again
+    return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in stats)
+
+
+@contextlib.contextmanager
+def stopped(pids):
+    """The processes are stopped meanwhile: no thread of them runs."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    while not all(is_stopped(pid) for pid in pids):
+        time.sleep(0.0005)
+    yield
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
 class Scratch(tempfile.TemporaryDirectory):
     """A folder with `job.yaml` in it, gone at the end."""
 
@@ -68,8 +109,10 @@ class Scratch(tempfile.TemporaryDirectory):
         return process.returncode, errors
 
     def holds_lock(self, process):
+        """Or rank 0 that it launched."""
         lock = self.run / "run.lock"
-        return lock.exists() and lock.read_text().startswith(f"process {process.pid} ")
+        text = lock.read_text() if lock.exists() else ""
+        return text.startswith(f"process {process.pid} ") or f"\nlauncher {process.pid}\n" in text
 
     def wait_for_lock(self, process):
         while process.poll() is None and not self.holds_lock(process):

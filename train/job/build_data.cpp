@@ -20,6 +20,7 @@ LoaderOptions train_options(const Job& job) {
   options.world = job.mesh.data->world();
   options.sharing = job.recipe.data.loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches;
   options.even_batches = job.recipe.data.loader.even_batches || fills_idle_ranks(job);
+  options.all_ranks = job.recipe.accelerator.sync_batch_norm;
   return options;
 }
 

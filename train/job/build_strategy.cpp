@@ -70,7 +70,8 @@ bool all_ranks_have_samples(const Job& job) {
                        .micro_batch = job.batches.micro_batch,
                        .world = job.mesh.data->world(),
                        .sharing = loader.dispatch_batches ? Sharing::kSlices : Sharing::kBatches,
-                       .even_batches = false};
+                       .even_batches = false,
+                       .all_ranks = true};
   return round_of(plan, rounds_of(plan) - 1).batches == plan.world;
 }
 
@@ -91,11 +92,12 @@ void sync_batch_norm(const Job& job) {
            "'sync_batch_norm' has no effect: the model has no batch norm", "leave it out");
   }
   if (!all_ranks_have_samples(job)) {
-    refuse(job.resolved, "sync_batch_norm",
-           text("'sync_batch_norm' needs samples on all ranks, but the last batch of an epoch of "
-                "{} samples leaves a rank without",
-                job.train_loader->samples_per_epoch()),
-           "set 'data.loader.even_batches' or 'drop_last'");
+    refuse(
+        job.resolved, "sync_batch_norm",
+        text("'sync_batch_norm' needs samples on all {} ranks, but the last batch of an epoch of "
+             "{} samples has fewer",
+             job.mesh.data->world(), job.train_loader->samples_per_epoch()),
+        "set 'data.loader.even_batches' or 'drop_last'");
   }
 }
 
@@ -183,6 +185,12 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
   at_place(place_in(resolved, "train", "batch"),
            [&] { return plan_batches(shared_train(recipe, world), world); });
+}
+
+bool takes_environment_threads(const AcceleratorSection& section) {
+  const bool of_recipe =
+      section.num_cpu_threads_per_process || section.reduction == Reduction::kCanonical;
+  return !of_recipe && openmp_threads(&environment_variable) > 0;
 }
 
 int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {

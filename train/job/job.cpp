@@ -62,7 +62,10 @@ bool gathers_in_passes(const Job& job) {
 }
 
 bool fills_idle_ranks(const Job& job) {
-  return job.recipe.accelerator.fsdp.stage > 0 && !job.recipe.data.loader.even_batches;
+  const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.sync_batch_norm)
+    return false;  // its ranks have samples: see LoaderOptions::all_ranks
+  return section.fsdp.stage > 0 && !job.recipe.data.loader.even_batches;
 }
 
 bool syncs_gradients(const Job& job) {

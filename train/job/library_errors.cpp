@@ -2,42 +2,16 @@
 
 #include <c10/util/Exception.h>
 
-#include <charconv>
-#include <cstdint>
 #include <new>
 #include <stdexcept>
 #include <string_view>
 
 #include "core/base/text.h"
 #include "core/recipe/located_error.h"
+#include "train/recipe/model_size.h"
 
 namespace accel {
 namespace {
-
-/// A key of a section with its largest number.
-struct LargestNumber {
-  int64_t value = 0;
-  std::string key;
-  Span where;
-};
-
-void find_largest(const Node& node, const std::string& key, LargestNumber& largest) {
-  if (const Scalar* scalar = node.scalar(); scalar && !scalar->quoted) {
-    const char* const end = scalar->text.data() + scalar->text.size();
-    int64_t number = 0;
-    const bool whole = std::from_chars(scalar->text.data(), end, number).ptr == end;
-    if (whole && number > largest.value) largest = {number, key, node.where};
-  }
-  if (const Node::List* list = node.list()) {
-    const int64_t before = largest.value;
-    for (const Node& item : *list) find_largest(item, key, largest);
-    // Items of a resolved recipe have no positions.
-    if (largest.value > before && !largest.where.source) largest.where = node.where;
-  }
-  if (const Node::Map* map = node.map()) {
-    for (const Node::Entry& entry : *map) find_largest(entry.node, key + '.' + entry.key, largest);
-  }
-}
 
 /// The text between `before` and `after` in `message`; "" without them.
 std::string between(std::string_view message, std::string_view before, std::string_view after) {
@@ -77,15 +51,7 @@ void check_size_failure(const std::exception& error, const std::string& what, co
                         const std::string& name) {
   const std::optional<std::string> reason = size_failure(error);
   if (!reason) return;
-  const Node::Entry* section = recipe.find(name);
-  LargestNumber largest;
-  if (section) find_largest(section->node, name, largest);
-  const bool found = !largest.key.empty();
-  throw LocatedError(ExitCode::kMemory,
-                     {found ? largest.where : recipe_place(recipe, name),
-                      text("{} does not fit into memory: {}", what, *reason),
-                      found ? text("lower '{}', the largest number of '{}'", largest.key, name)
-                            : std::string("make the model or the samples smaller")});
+  throw_too_large(what, *reason, recipe, name);
 }
 
 void check_step_error(const Job& job, int64_t step, const std::exception& error) {

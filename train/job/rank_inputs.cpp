@@ -88,7 +88,7 @@ class FileDigests final : public OptionWalk {
     Diagnostics ignored;  // reported when the recipe is read
     Reading reading{ignored, registry()};
     const auto path = Codec<FilePath>::read(value, field.name, reading);
-    if (path) add(path->text, !has_weights_fingerprint(field));
+    if (path) add(path->text, !has_weights_fingerprint());
   }
 
   bool is_input(const FieldInfo& field) const {
@@ -99,10 +99,8 @@ class FileDigests final : public OptionWalk {
            field.type == Codec<InputFile>::name();
   }
 
-  /// Whether Job::weights_fingerprint covers the weights of the option.
-  bool has_weights_fingerprint(const FieldInfo& field) const {
-    return component_kind() == "model" && (field.name == "weights" || field.name == "file");
-  }
+  /// Whether Job::weights_fingerprint covers the weights of the option: not those of a teacher.
+  bool has_weights_fingerprint() const { return key() == "model.weights" || key() == "model.file"; }
 
   void add(const fs::path& path, bool with_weights) {
     std::error_code error;

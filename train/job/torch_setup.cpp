@@ -44,11 +44,15 @@ int64_t threads() {
   return at::get_num_threads();
 }
 
-int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup) {
+int64_t openmp_threads(const EnvironmentLookup& lookup) {
   const std::string openmp = lookup("OMP_NUM_THREADS").value_or("");
   // A list has the threads of nested regions after the first number.
   const std::string first = openmp.substr(0, openmp.find(','));
-  const int64_t wanted = parse_integer({first}).value.value_or(0);
+  return std::max<int64_t>(0, parse_integer({first}).value.value_or(0));
+}
+
+int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup) {
+  const int64_t wanted = openmp_threads(lookup);
   const auto cores = static_cast<int64_t>(usable_cores());
   return wanted > 0 ? wanted : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_world));
 }

@@ -16,6 +16,8 @@ namespace accel {
 void set_threads(int64_t threads);
 int64_t threads();
 
+/// OMP_NUM_THREADS; 0 where it is not set or no positive number.
+int64_t openmp_threads(const EnvironmentLookup& lookup);
 /// Threads of a rank without a setting: OMP_NUM_THREADS, as for PyTorch, else its share of the
 /// usable cores.
 int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup);

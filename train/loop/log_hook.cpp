@@ -17,7 +17,7 @@ namespace {
 
 /// Writes a sample for the report.
 void write_sample(const LoopContext& context, const std::string& name, const Picture& picture) try {
-  if (context.saves) write_picture(context.run_dir + "/" + name + ".png", picture);
+  if (context.saves) write_picture(context.run_dir, context.run_dir + "/" + name + ".png", picture);
 } catch (const IoError& error) {
   warn(text("{}; the report lacks this image", error.what()));
 }

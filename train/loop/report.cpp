@@ -11,6 +11,7 @@
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_strategy.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
 
@@ -104,8 +105,10 @@ double epochs_done(const Job& job, const Progress& progress) {
 }
 
 ConfigValues job_summary(const Job& job) {
-  const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + ", " +
-                             precision_text(job.recipe.accelerator.mixed_precision);
+  const bool environment = takes_environment_threads(job.recipe.accelerator);
+  const std::string origin = environment ? " (OMP_NUM_THREADS)" : "";
+  const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + origin +
+                             ", " + precision_text(job.recipe.accelerator.mixed_precision);
   const std::string lr = show_number(job.optimizer->base_lrs().front());
   ConfigValues rows = {
       {"device", device},

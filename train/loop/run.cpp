@@ -10,6 +10,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "core/base/console.h"
+#include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/recipe/flat_values.h"
@@ -311,7 +312,7 @@ void lead(Job& job, const RunRequest& request, OpenRun& run) {
     const std::string saved = run.dir + "/recipe.yaml";
     const auto origin = [&](const Node& node) { return origin_through(node, saved); };
     write_file_atomically(saved, to_yaml(job.resolved, origin));
-    fs::create_directories(run.dir + "/logs");
+    make_folder_within(run.dir, run.dir + "/logs");
     drop_from_journal(run.dir, request.allowed);
   } catch (const std::exception& error) {
     send_refusal(job, error);

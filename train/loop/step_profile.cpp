@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "train/loop/operator_costs.h"
@@ -170,7 +171,7 @@ void StepProfile::finish() {
   const std::vector<OperatorCost> costs = operator_costs(calls_of(*result));
   std::string kept;
   try {
-    fs::create_directories(folder);
+    make_folder_within(run_dir_, folder);
     const std::string trace = start + ".json";
     result->save(trace);
     if (!fs::is_regular_file(trace)) throw IoError(text("cannot write '{}'", trace));

@@ -227,11 +227,22 @@ TEST_F(RunLockTest, ItIsFreeAgainOnceDestroyed) {
   EXPECT_THROW(RunLock third(folder_), Error);
 }
 
+TEST_F(RunLockTest, AHolderBetweenItsEntryAndTheReleaseIsWaitedFor) {
+  auto first = std::make_unique<RunLock>(folder_);
+  std::ofstream(folder_ + "/run.lock", std::ios::trunc).close();
+  std::thread releaser([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    first.reset();
+  });
+  const RunLock second(folder_, 0, {std::chrono::milliseconds(0), std::chrono::hours(1)});
+  releaser.join();
+}
+
 TEST_F(RunLockTest, AHolderThatSaidNothingYetIsAnotherProcess) {
   const RunLock lock(folder_);
   std::ofstream(folder_ + "/run.lock", std::ios::trunc).close();
   try {
-    const RunLock second(folder_);
+    const RunLock second(folder_, 0, {kShort, kShort});
     FAIL() << "two holders";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),

@@ -61,11 +61,10 @@ TEST(CurlTransportTest, AnEndlessAnswerIsCutOff) {
 
 TEST(CurlTransportTest, WakeEndsAWait) {
   const auto transport = make_curl_transport();
-  const auto before = std::chrono::steady_clock::now();
+  constexpr milliseconds kLonger{600'000};  // than the test may take
   std::thread waker([&] { transport->wake(); });
-  EXPECT_FALSE(transport->wait(milliseconds(20000)));
+  EXPECT_FALSE(transport->wait(kLonger));
   waker.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(10));
 }
 
 }  // namespace

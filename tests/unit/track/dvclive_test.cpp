@@ -74,9 +74,8 @@ TEST_F(DvcliveTrackerTest, ANameThatIsAlsoAFolderKeepsItsFirstMeaning) {
 
 TEST_F(DvcliveTrackerTest, AFolderThatCannotBeMadeIsAnIoError) {
   folder_.write("dvclive", "");
-  EXPECT_EQ(
-      complaint<Tracker>("dvclive", run_in(folder_.path())),
-      "cannot make the folder '" + folder_.path("dvclive/plots/metrics") + "': Not a directory");
+  EXPECT_EQ(complaint<Tracker>("dvclive", run_in(folder_.path())),
+            "cannot make the folder '" + folder_.path("dvclive") + "': Not a directory");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/error.h"
@@ -388,7 +389,22 @@ TEST_F(MlflowFilesTest, TheEnvironmentSaysWhereWhenTheRecipeDoesNot) {
 TEST_F(MlflowFilesTest, AFolderThatCannotBeMadeIsAnIoError) {
   folder_.write("mlruns", "");
   EXPECT_EQ(complaint<Tracker>("mlflow", run_in(folder_.path())),
-            "cannot use the folder '" + folder_.path("mlruns") + "': Not a directory");
+            "cannot make the folder '" + folder_.path("mlruns") + "': Not a directory");
+}
+
+TEST_F(MlflowFilesTest, AFolderThatCannotBeReadIsAnIoError) {
+  TrackerContext context = run_in(folder_.path());
+  context.ids = build<Tracker>("mlflow", context)->ids();
+  context.first_step = 1;
+  std::filesystem::path run;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("mlruns"))) {
+    if (entry.path().filename() == context.ids["run_id"]) run = entry.path();
+  }
+  std::filesystem::remove_all(run);
+  std::filesystem::create_symlink(run, run);
+  EXPECT_EQ(
+      complaint<Tracker>("mlflow", context),
+      "cannot use the folder '" + folder_.path("mlruns") + "': Too many levels of symbolic links");
 }
 
 TEST(MlflowKeyTest, NamesBecomeWhatMlflowTakes) {

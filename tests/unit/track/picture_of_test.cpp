@@ -36,7 +36,8 @@ TEST(PictureOfTest, FloatsAreSpreadFromBlackToWhite) {
 TEST(WritePictureTest, FileReadsBack) {
   const TempFolder folder;
   const std::string path = folder.path("samples/0.png");
-  write_picture(path, {.height = 1, .width = 2, .channels = 3, .pixels = {1, 2, 3, 4, 5, 6}});
+  write_picture(folder.path(), path,
+                {.height = 1, .width = 2, .channels = 3, .pixels = {1, 2, 3, 4, 5, 6}});
   const std::string file = file_content(path);
   const Array read = decode_image(bytes_of(file), Channels::kRgb, path);
   EXPECT_EQ(read.shape(), (Shape{1, 2, 3}));

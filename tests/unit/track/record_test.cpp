@@ -216,7 +216,7 @@ TEST(RunRecordTest, FolderThatIsAFileIsNamed) {
   const TempFolder folder;
   folder.write("occupied", "");
   EXPECT_EQ(message_of([&] { RunRecord(folder.path("occupied/metrics.jsonl"), 0); }),
-            "cannot make the folder '" + folder.path("occupied") + "': Not a directory");
+            "cannot open '" + folder.path("occupied/metrics.jsonl") + "': Not a directory");
 }
 
 }  // namespace

@@ -54,6 +54,19 @@ TEST_F(TrackioTrackerTest, ValuesOfOneStepAreOneRow) {
   EXPECT_EQ(metrics().size(), 2u);
 }
 
+TEST_F(TrackioTrackerTest, AnEvaluationAfterItsCheckpointIsRecordedOnce) {
+  const auto first = tracker();
+  first->log(2, Values{{"train/loss", 0.25}});
+  first->flush(Flush::kDurable);
+  const TrackerNames ids = first->ids();
+  for (int life = 0; life < 2; ++life) {  // the first one ends before the next checkpoint
+    const auto resumed = tracker(2, ids);
+    resumed->log(2, Values{{"eval/loss", 0.75}});
+    resumed->finish(RunStatus::kInterrupted);
+  }
+  EXPECT_EQ(metrics(), (Lines{R"(run 2 {"train/loss":0.25})", R"(run 2 {"eval/loss":0.75})"}));
+}
+
 TEST_F(TrackioTrackerTest, ResumeDropsLaterRowsOfThisRunOnly) {
   TrackerNames ids;
   {

@@ -74,6 +74,13 @@ const LiteralCase kLiterals[] = {
     {"a rank without a slice", {5, 4, 4, Sharing::kSlices, false, false}, "ab|cd|e|"},
     {"slices of one sample for all", {1, 2, 4, Sharing::kSlices, true, false}, "a|a|a|a"},
     {"nothing to give", {0, 2, 2, Sharing::kSlices, false, false}, "|"},
+    {"fewer samples than ranks", {3, 2, 4, Sharing::kBatches, false, false, true}, "a|b|c|"},
+    {"a tail for all ranks", {10, 4, 2, Sharing::kBatches, false, false, true}, "abcd,i|efgh,j"},
+    {"unequal slices for all", {7, 4, 3, Sharing::kBatches, false, false, true}, "abc|de|fg"},
+    {"slices that would miss a rank", {5, 4, 4, Sharing::kSlices, false, false, true}, "ab|c|d|e"},
+    {"no rank without samples",
+     {15, 4, 2, Sharing::kBatches, false, false, true},
+     "abcd,ijkl|efgh,mno"},
     {"around more than once", {2, 3, 3, Sharing::kBatches, true, false}, "aba|bab|aba"},
 };
 
@@ -88,7 +95,10 @@ void for_plans(const Check& check) {
     for (const int64_t micro_batch : {1, 2, 3, 7}) {
       for (const int64_t world : {1, 2, 3, 4, 9}) {
         for (const char* setting : {"se", "su", "sx", "sy", "de", "du", "dx", "dy"}) {
-          check(with_setting({samples, micro_batch, world}, setting));
+          ShardPlan plan = with_setting({samples, micro_batch, world}, setting);
+          check(plan);
+          plan.all_ranks = true;
+          check(plan);
         }
       }
     }

@@ -94,8 +94,7 @@ TEST_F(SweepJournalTest, AFileThatCannotBeWrittenIsNamed) {
     const SweepJournal journal(path, sweep, trials_of(sweep));
     FAIL();
   } catch (const IoError& error) {
-    EXPECT_EQ(error.what(),
-              "cannot make the folder '" + folder_.path("occupied") + "': Not a directory");
+    EXPECT_EQ(error.what(), "cannot open '" + path + "': Not a directory");
   }
 }
 

@@ -239,5 +239,17 @@ TEST(InputsOfTest, FilesOfModelsTokenizersAndPluginsAreListed) {
                    "model.weights", "plugins.acme/mlp"}));
 }
 
+TEST(InputsOfTest, WeightsOfTeachersAndAdaptersAreListed) {
+  const TempFolder folder;
+  folder.write("config.json", "{}");
+  folder.write("model.safetensors", "weights");
+  const std::string path = folder.path();
+  EXPECT_EQ(files_of("model: {type: gpt, lora: {rank: 2, adapter: " + path + "}}\n" +
+                     "task: {type: distill, teacher: {type: bert, weights: " + path + "}}\n"),
+            (Lines{"model.lora.adapter/config.json", "model.lora.adapter/model.safetensors",
+                   "task.teacher.weights/config.json", "task.teacher.weights/model.safetensors",
+                   "model.weights", "plugins.acme/mlp"}));
+}
+
 }  // namespace
 }  // namespace accel::rank_inputs_test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <optional>
 #include <string>
 
 namespace accel::torch_setup_test {
@@ -20,6 +21,22 @@ std::string reported(const std::string& name) {
 TEST(EnvironmentFactsTest, ProcessorIsItsMakerAndFamily) {
   EXPECT_EQ(environment_info().at("processor"),
             reported("vendor_id") + " " + reported("cpu family"));
+}
+
+int64_t threads_with(const char* openmp, int64_t local_world) {
+  return default_threads(local_world, [&](const std::string&) {
+    return openmp ? std::optional<std::string>(openmp) : std::nullopt;
+  });
+}
+
+TEST(DefaultThreadsTest, OpenMpCountsOverTheShareOfTheCores) {
+  const int64_t cores = threads_with(nullptr, 1);
+  EXPECT_GE(cores, 1);
+  EXPECT_EQ(threads_with(nullptr, 2 * cores), 1);
+  EXPECT_EQ(threads_with("7", 1), 7);
+  EXPECT_EQ(threads_with("7", 2 * cores), 7);
+  EXPECT_EQ(threads_with("3,2", 1), 3) << "of the outer regions";
+  for (const char* invalid : {"", "0", "-2", "many"}) EXPECT_EQ(threads_with(invalid, 1), cores);
 }
 
 }  // namespace
