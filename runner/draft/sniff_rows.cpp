@@ -26,14 +26,6 @@ bool all_of_list(const RowJson& list, const Test& test) {
   return std::all_of(list.begin(), list.end(), test);
 }
 
-void add_text(RowField& field, const std::string& value) {
-  ++field.texts;
-  field.empty_texts += trimmed(value).empty();
-  field.words += std::count(value.begin(), value.end(), ' ') + 1;
-  field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
-  field.values.add(value);
-}
-
 void add_objects(RowField& field, const RowJson& list) {
   ++field.lists_of_objects;
   int64_t bytes = 0;
@@ -154,6 +146,14 @@ std::string hint_for(std::string_view row, const std::string& path) {
 }
 
 }  // namespace
+
+void add_text(RowField& field, const std::string& value) {
+  ++field.texts;
+  field.empty_texts += trimmed(value).empty();
+  field.words += std::count(value.begin(), value.end(), ' ') + 1;
+  field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
+  field.values.add(value);
+}
 
 void ValueCounts::add(const std::string& value) {
   if (value.size() > kLongestValue) {

@@ -328,7 +328,7 @@ ROWS = [
     Case("rows in a .txt", {"r.txt": jsonl(MESSAGES)}, ["r.txt"],
          ["'r.txt' is not plain text: it has a JSON object in each line", "rename it: mv 'r.txt' 'r.jsonl'"], code=3),
     Case("a comma too many", {"r.jsonl": '{"text": "a b c", "label": 1,}\n'}, ["r.jsonl"], ["JSON has no comma before '}'"], code=3),
-    Case("Parquet", {"r.parquet": b"PAR1"}, ["r.parquet"], ["'r.parquet' is a parquet file, and no recipe is drafted for its columns"], code=3),
+    Case("Parquet", {"r.parquet": b"PAR1"}, ["r.parquet"], ["'r.parquet'"], code=3),
     Case("train and validation rows", {"train.jsonl": jsonl(REVIEWS), "validation.jsonl": jsonl(REVIEWS[:9])}, ["."],
          ["eval: the rows of validation.jsonl"], absent=["split:"]),
 ]
@@ -494,7 +494,7 @@ def check_tokenizers(binary, report):
                 (["t.csv", "--fields", "body"], 3, "'t.csv' has no field 'body'"),
                 (["bad.jsonl", "--fields", "text"], 3,
                  "1 rows of 'bad.jsonl' are not JSON objects and are left out, first in line 1"),
-                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv and .tsv, not 'x.txt'"),
+                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv, .tsv, .parquet and .arrow, not 'x.txt'"),
                 (["r.jsonl", "--model", "wordpiece", "--chatml"], 2, "'--chatml' is an option of --model bpe")):
             subprocess.run(["rm", "-rf", "made"], cwd=scratch.path, check=True)
             got, printed = call(scratch.binary, scratch.path, "tokenizer", "train", *words, "--out", "made")

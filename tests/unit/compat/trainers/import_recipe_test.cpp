@@ -173,8 +173,12 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
             "datasets: 'x.jsonl' is of type 'alpaca': write its conversations in 'data.train' as "
             "type chat\nsequence_len: write it in 'data.train'\n"
             "val_set_size: write a dataset of held-out samples in 'data.eval'\n");
-  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.parquet, type: completion}]\n"),
-            "datasets: 'x.parquet' is no file of JSON Lines\n");
+  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.csv, type: completion}]\n"),
+            "datasets: 'x.csv' is no file of JSON Lines\n");
+  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.parquet, type: alpaca}]\n"),
+            "datasets: 'x.parquet' is of type 'alpaca': write its conversations in 'data.train' as "
+            "type chat, converted by: python3 -c \"import pandas; pandas.read_parquet('x.parquet')"
+            ".to_json('x.jsonl', orient='records', lines=True)\"\n");
   EXPECT_EQ(reasons("trainer: {max_epochs: 1, precision: 64-true, limit_val_batches: 0.5}\n"),
             "trainer.limit_val_batches: write 'limit' of the dataset for it\n"
             "trainer.precision: the precision '64-true' is not available\n");
@@ -188,6 +192,23 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
   EXPECT_EQ(reasons("num_train_epochs: 1\nlr_scheduler_kwargs: 5\nseed: [1]\n"),
             "lr_scheduler_kwargs: it is no section of options\n"
             "seed: its value [1] has no counterpart\n");
+}
+
+TEST(ImportRecipeTest, ParquetFilesOfTextsAreReadAndOthersAreConverted) {
+  const auto file_of = [](const std::string& dataset) {
+    Imported all = imported("base_model: ./x\ndatasets: [{" + dataset + "}]\n");
+    const Node& train = all.recipe.find("data")->node.find("train")->node;
+    std::string out =
+        train.find("type")->node.scalar()->text + ' ' + train.find("path")->node.scalar()->text;
+    for (const std::string& missing : all.missing) {
+      if (missing.find("python3") != missing.npos) out += '\n' + missing;
+    }
+    return out;
+  };
+  EXPECT_EQ(file_of("path: a.parquet, type: completion"), "parquet a.parquet");
+  EXPECT_EQ(file_of("path: b/a.parquet, type: chat_template"),
+            "chat b/a.jsonl\nb/a.jsonl: python3 -c \"import pandas; pandas.read_parquet("
+            "'b/a.parquet').to_json('b/a.jsonl', orient='records', lines=True)\"");
 }
 
 TEST(ImportRecipeTest, AModelOfAMissingTypeIsRefusedByItsName) {
