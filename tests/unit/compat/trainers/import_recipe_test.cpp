@@ -194,6 +194,37 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
             "seed: its value [1] has no counterpart\n");
 }
 
+TEST(ImportRecipeTest, ValuesOfOtherWordsAreKeptOrReported) {
+  const auto remarks = [](const std::string& text) {
+    std::string all;
+    for (const std::string& remark : imported(text).remarks) all += remark + '\n';
+    return all;
+  };
+  EXPECT_NE(
+      remarks("base_model: ./x\ngradient_checkpointing: offload\n")
+          .find("gradient_checkpointing: activations are computed again, and not offloaded\n"),
+      std::string::npos);
+  EXPECT_NE(remarks("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
+                    "packing: true\n")
+                .find("packing: texts are concatenated, and attention crosses their borders\n"),
+            std::string::npos);
+  std::string left;
+  for (const ImportNote& note :
+       imported("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
+                "assistant_only_loss: true\n")
+           .left) {
+    left += note.key + ": " + note.reason + '\n';
+  }
+  EXPECT_EQ(left, "assistant_only_loss: the samples are texts, which have no roles\n");
+  EXPECT_EQ(refusal("base_model: ./x\noptimizer: lion_pytorch\nneftune_noise_alpha: 0\n"), "");
+  const Imported lightning = imported(
+      "trainer: {max_epochs: 1, deterministic: warn, logger: {class_path: a.WandbLogger, "
+      "init_args: {project: cats}}}\n");
+  const std::string recipe = to_yaml(lightning.recipe);
+  EXPECT_NE(recipe.find("deterministic: true"), recipe.npos) << recipe;
+  EXPECT_NE(recipe.find("project: cats"), recipe.npos) << recipe;
+}
+
 TEST(ImportRecipeTest, ParquetFilesOfTextsAreReadAndOthersAreConverted) {
   const auto file_of = [](const std::string& dataset) {
     Imported all = imported("base_model: ./x\ndatasets: [{" + dataset + "}]\n");
