@@ -114,6 +114,9 @@ bool is_object(std::string_view row) {
 
 /// The fault of a row that is not a JSON object, by its text.
 std::string hint_for(std::string_view row, const std::string& path) {
+  if (row.starts_with("\xff\xfe") || row.starts_with("\xfe\xff")) {
+    return text("it is UTF-16; convert it: iconv -f utf-16 -t utf-8 '{}' > utf8.jsonl", path);
+  }
   if (first_unreadable(row)) {
     return text("it is not UTF-8; convert it: iconv -f latin1 -t utf-8 '{}' > utf8.jsonl", path);
   }
