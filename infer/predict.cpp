@@ -205,7 +205,8 @@ Node dataset_with(const Node& recipe, const std::vector<std::string>& words,
     names.replace(overrides.back(), problems, {&dataset});
     const std::vector<std::string>& path = overrides.back().path;
     if (path.size() != 1) continue;
-    if (path[0] == "path") take_whole(dataset, overrides.back().value);
+    const bool names_file = path[0] == "path" || path[0] == "inputs" || path[0] == "images";
+    if (names_file) take_whole(dataset, overrides.back().value);
     if (path[0] == "type") change_type(dataset, overrides.back().value, registry);
   }
   problems.check();

@@ -9,6 +9,7 @@
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/shared_readings.h"
+#include "core/base/convert_command.h"
 #include "core/base/text.h"
 
 namespace accel {
@@ -78,8 +79,11 @@ std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& da
   file.path = dataset.word("path");
   file.split = dataset.word("split");
   if (type != "chat_template" && type != "completion") {
-    return text("'{}' is of type '{}': write its conversations in 'data.train' as type chat",
-                file.path, type.empty() ? "a section" : type);
+    const std::string reason =
+        text("'{}' is of type '{}': write its conversations in 'data.train' as type chat",
+             file.path, type.empty() ? "a section" : type);
+    if (!file.path.ends_with(".parquet")) return reason;
+    return text("{}, converted by: {}", reason, convert_command(file.path, ".jsonl"));
   }
   const bool chat = type == "chat_template";
   file.kind = chat                            ? DataFile::Kind::kChat
@@ -89,7 +93,7 @@ std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& da
   file.max_length = config.text("sequence_len").value_or("512");
   file.pack = chat && config.flag("sample_packing");
   file.answers_only = !config.flag("train_on_inputs");
-  if (is_local_path(file.path) && !is_text_file(file.path)) {
+  if (is_local_path(file.path) && !is_text_file(file.path) && !file.path.ends_with(".parquet")) {
     return text("'{}' is no file of JSON Lines", file.path);
   }
   if (chat) return read_message_keys(dataset, file);

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "compat/trainers/model_families.h"
+#include "core/base/convert_command.h"
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
 #include "core/recipe/number_text.h"
@@ -61,6 +62,11 @@ constexpr auto kHubDatasets = "hf:datasets/";
 
 /// The path in the recipe. A dataset of the hub becomes a file beside the recipe.
 std::string path_of(TrainerConfig& config, const DataFile& file, const std::string& field) {
+  if (file.path.ends_with(".parquet") && file.kind != DataFile::Kind::kDocuments) {
+    const std::string rows = file.path.substr(0, file.path.rfind('.')) + ".jsonl";
+    config.miss(text("{}: {}", rows, convert_command(file.path, ".jsonl")));
+    return rows;
+  }
   if (is_local_path(file.path)) return file.path;
   if (file.kind == DataFile::Kind::kDocuments && file.path.find('/') != file.path.npos) {
     config.miss(
@@ -111,7 +117,8 @@ Node documents_section(TrainerConfig& config, const DataFile& file) {
   const std::string field = file.field.empty() ? "text" : file.field;
   const std::string path = path_of(config, file, field);
   const bool hub = path.starts_with(kHubDatasets);
-  Node::Map map = {entry_of("type", scalar_node(hub ? "hf" : "jsonl")),
+  const char* const type = hub ? "hf" : path.ends_with(".parquet") ? "parquet" : "jsonl";
+  Node::Map map = {entry_of("type", scalar_node(type)),
                    entry_of("path", escape_references(scalar_node(path, true)))};
   if (hub && !file.split.empty() && file.split != "train") {
     map.push_back(entry_of("split", escape_references(scalar_node(file.split, true))));

@@ -64,7 +64,7 @@ constexpr TrainerKey kTrainerSectionKeys[] = {
     {"accumulate_grad_batches", Use::kRead},
     {"gradient_clip_val", Use::kRead, "", "0"},
     {"gradient_clip_algorithm", Use::kRead},
-    {"deterministic", Use::kCopy, "train.deterministic", "false"},
+    {"deterministic", Use::kRead, "", "false"},
     {"benchmark", Use::kIdle},
     {"inference_mode", Use::kIdle},
     {"use_distributed_sampler", Use::kIdle},
@@ -211,6 +211,14 @@ void read_lightning_machine(TrainerConfig& trainer) {
   }
 }
 
+/// `warn` allows operators without a deterministic kernel, of which the CPU has none.
+void read_deterministic(TrainerConfig& trainer) {
+  const std::string value = trainer.text("deterministic").value_or("");
+  if (value == "warn" || trainer.flag("deterministic")) {
+    trainer.set_text("train.deterministic", "true", "deterministic");
+  }
+}
+
 void read_lightning_loggers(TrainerConfig& trainer) {
   const Node::Entry* loggers = trainer.find("logger");
   if (!loggers) return;
@@ -229,7 +237,13 @@ void read_lightning_loggers(TrainerConfig& trainer) {
                        : name == "MLFlowLogger"    ? "mlflow"
                        : name == "CometLogger"     ? "comet"
                                                    : nullptr;
-    if (ours) {
+    const Node::Entry* options = item.find("init_args");
+    const Node::Entry* project = options ? options->node.find("project") : nullptr;
+    if (ours && name == "WandbLogger" && project && project->node.scalar()) {
+      trackers.push_back({Node::Map{{"type", {}, scalar_node(ours)},
+                                    {"project", {}, escape_references(project->node)}},
+                          {}});
+    } else if (ours) {
       trackers.push_back(scalar_node(ours));
     } else {
       others.push_back(name);
@@ -434,6 +448,7 @@ void read_lightning(const Node& whole, Imported& out, const ProgramIndex& progra
   read_lightning_length(trainer);
   read_lightning_clipping(trainer);
   read_lightning_machine(trainer);
+  read_deterministic(trainer);
   read_lightning_loggers(trainer);
   if (trainer.text("enable_checkpointing") && !trainer.flag("enable_checkpointing")) {
     trainer.set_text("checkpoint.every", "never", "enable_checkpointing");

@@ -28,6 +28,7 @@ constexpr Translation kOptimizers[] = {
     {"rmsprop", "rmsprop"},
     {"adagrad", "adagrad"},
     {"lion_32bit", "lion"},
+    {"lion_pytorch", "lion"},
     {"muon", "muon"},
     {"paged_lion_32bit", "lion"},
     {"rmsprop_bnb", "rmsprop"},
@@ -337,6 +338,9 @@ void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
                        key == std::string("gradient_checkpointing");
     if (config.flag(key) || value.starts_with("offload") || unset) {
       config.set_text("train.activation_checkpointing", "blocks", key);
+    }
+    if (value.starts_with("offload")) {
+      config.remark(text("{}: activations are computed again, and not offloaded", key));
     }
   }
   const bool none = !config.find(words.precision_bf16) && !config.flag(words.precision_fp16);

@@ -73,7 +73,7 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"use_liger_kernel", Use::kIdle},
     {"liger_kernel_config", Use::kIdle},
     {"use_cache", Use::kIdle},
-    {"neftune_noise_alpha", Use::kOther, "neftune"},
+    {"neftune_noise_alpha", Use::kOther, "neftune", "0"},
     {"torch_empty_cache_steps", Use::kIdle},
     {"auto_find_batch_size", Use::kRead, "", "false"},
     {"logging_first_step", Use::kNot, "metrics are logged at multiples of 'log.every'", "false"},

@@ -144,6 +144,12 @@ void read_trl_data(TrainerConfig& config) {
                        "its columns are not in the config: write 'data.train' of type chat "
                        "for messages, or of type jsonl for texts");
   }
+  if (file.kind != DataFile::Kind::kChat && config.flag("assistant_only_loss")) {
+    config.skip("assistant_only_loss", "the samples are texts, which have no roles");
+  }
+  if (file.kind == DataFile::Kind::kWindows) {
+    config.remark("packing: texts are concatenated, and attention crosses their borders");
+  }
   set_datasets(config, "data.train", {file}, key);
   const char* limit = config.find("max_length") ? "max_length" : "max_seq_length";
   config.set_text(length_key(file), file.max_length, limit);

@@ -39,9 +39,10 @@ class Idx : public Dataset, public ClassLabels {
         .field("scale", &IdxOptions::scale, "Divide bytes by 255, so that pixels are in [0, 1].");
   }
 
-  explicit Idx(const IdxOptions& options)
+  explicit Idx(const IdxOptions& options, const DatasetContext& context = {})
       : images_(read_images(options.images.text)),
-        labels_(read_labels(options.labels.text)),
+        labels_(context.targets ? read_labels(options.labels.text)
+                                : undefined_classes(images_.shape()[0])),
         scale_(options.scale && images_.type() == DType::kU8),
         classes_(count_classes(labels_, options.labels.text)) {
     if (images_.shape()[0] != labels_.count()) {
@@ -118,7 +119,7 @@ class Mnist final : public Idx {
  public:
   static constexpr auto kName = "mnist";
   static constexpr auto kSummary =
-      "MNIST's handwritten digits, as `accel-run download mnist` left them.";
+      "MNIST's handwritten digits: the files of `accel-run download mnist`.";
 
   static Schema<MnistOptions> schema() {
     return with_downloaded_set(

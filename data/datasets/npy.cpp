@@ -44,11 +44,11 @@ class Npy final : public Dataset, public ClassLabels {
         .field("scale", &NpyOptions::scale, "Divide inputs that are unsigned bytes by 255.");
   }
 
-  explicit Npy(const NpyOptions& options)
-      : inputs_name_(options.inputs.text),
-        inputs_(read_npy(options.inputs.text)),
-        targets_(read_npy(options.targets.text)) {
+  Npy(const NpyOptions& options, const DatasetContext& context)
+      : inputs_name_(options.inputs.text), inputs_(read_npy(options.inputs.text)) {
     check_entries(inputs_, options.inputs.text);
+    targets_ =
+        context.targets ? read_npy(options.targets.text) : undefined_classes(inputs_.shape()[0]);
     check_entries(targets_, options.targets.text);
     if (inputs_.shape()[0] != targets_.shape()[0]) {
       throw DataError(accel::text("'{}' has {} entries, but '{}' {}", options.inputs.text,

@@ -130,4 +130,9 @@ int64_t count_classes(const Array& labels, const std::string& name) {
   return *high + 1;
 }
 
+Array undefined_classes(int64_t samples) {
+  const std::vector<int64_t> zeros(static_cast<size_t>(samples));
+  return Array::of<int64_t>(DType::kI64, {samples}, zeros);
+}
+
 }  // namespace accel

@@ -28,4 +28,7 @@ void put_unit_range(const std::byte* bytes, int64_t count, float* out);
 /// negative label.
 int64_t count_classes(const Array& labels, const std::string& name);
 
+/// Targets of samples whose targets are not read: zeros.
+Array undefined_classes(int64_t samples);
+
 }  // namespace accel

@@ -132,7 +132,7 @@ std::vector<uint64_t> keys_of(const Dataset& dataset, const RowSplitOptions& opt
   if (keyed) return keyed->row_keys(options.group);
   refuse_option(
       text("'group' names a column, but the dataset '{}' has no columns", options.dataset),
-      "tables and JSON Lines have them; leave 'group' out");
+      "tables, JSON Lines, Parquet and Arrow files have them; leave 'group' out");
 }
 
 }  // namespace

@@ -21,8 +21,7 @@ class MaskTokens final : public Transform {
  public:
   static constexpr auto kName = "mask_tokens";
   static constexpr auto kSummary =
-      "Hides tokens at random, to be guessed by the task 'masked_lm'; in eval data too, the same "
-      "ones each time.";
+      "Masks random tokens, for the task 'masked_lm'; in eval data the same ones each time.";
 
   static Schema<MaskTokensOptions> schema() {
     return Schema<MaskTokensOptions>()

@@ -25,7 +25,8 @@ class RandomErase final : public Transform {
  public:
   static constexpr auto kName = "random_erase";
   static constexpr const char* kHintFor[] = {"random_erasing", "randomerasing"};
-  static constexpr auto kSummary = "Blanks a random rectangle of training images, at random.";
+  static constexpr auto kSummary =
+      "Erases a random rectangle of training images, with a probability.";
 
   static Schema<RandomEraseOptions> schema() {
     return Schema<RandomEraseOptions>()

@@ -124,6 +124,18 @@ bool is_list_of_numbers(const arrow::DataType& type) {
   return arrow::is_integer(static_cast<const arrow::BaseListType&>(type).value_type()->id());
 }
 
+ArrowColumn::Value value_of_type(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DICTIONARY) {
+    return value_of_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  }
+  if (arrow::is_integer(type.id())) return ArrowColumn::Value::kInteger;
+  if (type.id() == arrow::Type::BOOL) return ArrowColumn::Value::kBoolean;
+  if (arrow::is_floating(type.id()) && has_text(type)) return ArrowColumn::Value::kNumber;
+  if (has_text(type)) return ArrowColumn::Value::kText;
+  if (has_bytes(type)) return ArrowColumn::Value::kBytes;
+  return is_list_of_numbers(type) ? ArrowColumn::Value::kIntegers : ArrowColumn::Value::kOther;
+}
+
 /// The bytes of a non-null value; none for an Image with a path only.
 std::optional<std::string_view> bytes_of_value(const arrow::Array& column, int64_t row) {
   if (column.type_id() == arrow::Type::BINARY) return view_of<arrow::BinaryArray>(column, row);
@@ -308,6 +320,7 @@ class Records final : public ArrowRecords {
       if (std::find(chosen.begin(), chosen.end(), at) == chosen.end()) chosen.push_back(at);
       columns_.push_back({field, kind, at, {}, names_of_classes(*batches_->schema(), field), {}});
     }
+    keep_nulls_ = request.keep_nulls;
     std::sort(chosen.begin(), chosen.end());
     batches_->choose(chosen);
     for (Column& column : columns_) {
@@ -335,6 +348,16 @@ class Records final : public ArrowRecords {
       if (column.name == field) return column.classes;
     }
     return {};
+  }
+
+  std::vector<ArrowColumn> columns() const override {
+    std::vector<ArrowColumn> out;
+    for (const auto& field : batches_->schema()->fields()) {
+      const bool classes = !names_of_classes(*batches_->schema(), field->name()).empty();
+      out.push_back({field->name(), classes ? "classes" : field->type()->ToString(),
+                     classes ? ArrowColumn::Value::kText : value_of_type(*field->type())});
+    }
+    return out;
   }
 
   int64_t rows() const override { return ends_.empty() ? 0 : ends_.back(); }
@@ -431,6 +454,7 @@ class Records final : public ArrowRecords {
 
   std::string_view read(Column& column) const {
     if (column.values->IsNull(row_)) {
+      if (keep_nulls_) return {};
       throw DataError(text("{}: field '{}' is null", location(), column.name));
     }
     if (column.kind == ArrowField::kBytes) return read_bytes(column);
@@ -447,6 +471,7 @@ class Records final : public ArrowRecords {
   std::string name_;
   std::unique_ptr<Batches> batches_;
   std::vector<Column> columns_;
+  bool keep_nulls_ = false;
   std::shared_ptr<arrow::RecordBatch> batch_;
   int64_t row_ = 0;                                        // of the batch
   int64_t record_ = -1;                                    // of the file

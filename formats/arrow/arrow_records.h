@@ -20,12 +20,22 @@ enum class ArrowField {
   kNumbers,  ///< a list of integers, as packed int64
 };
 
+/// A column of a file.
+struct ArrowColumn {
+  enum class Value { kText, kInteger, kNumber, kBoolean, kBytes, kIntegers, kOther };
+
+  std::string name;
+  std::string type;             ///< as Arrow names it, such as "list<item: int64>"
+  Value value = Value::kOther;  ///< classes of Hugging Face datasets are texts
+};
+
 struct ArrowRequest {
   std::span<const std::byte> file;  ///< must outlive the reader
   ArrowFormat format = ArrowFormat::kParquet;
   std::string name;                    ///< for messages
   std::vector<std::string> wanted;     ///< fields; duplicates are allowed
   std::vector<ArrowField> kinds = {};  ///< of `wanted`; empty: all kText
+  bool keep_nulls = false;             ///< a null is a view without data instead of an error
   bool any_order = false;              ///< random access: rows() and seek(); keeps all batches
 };
 
@@ -34,6 +44,8 @@ class ArrowRecords : public RecordReader {
   /// Class names of a ClassLabel field of Hugging Face datasets, by number; empty for other fields.
   /// The values of such a field are read as names.
   virtual std::vector<std::string> class_names(const std::string& field) const = 0;
+  /// All columns of the file.
+  virtual std::vector<ArrowColumn> columns() const = 0;
   virtual int64_t rows() const = 0;
   /// The next call of next() reads this row, from 0. Throws DataError beyond the last row.
   virtual void seek(int64_t row) = 0;

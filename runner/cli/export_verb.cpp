@@ -107,7 +107,7 @@ ExportSource source_of(const TrainState& state) {
   out.options = detail::without_type(model);
   out.lora = lora_of(out.options);
   if (!out.family && !out.lora) {
-    throw Error(ExitCode::kRecipe, text("transformers has no model for a '{}'", type),
+    throw Error(ExitCode::kRecipe, text("transformers has no model for the type '{}'", type),
                 text("there is one for {}; 'accel-run checkpoint convert --to safetensors' writes "
                      "only the weights",
                      quoted_list(HfFamily::components())));

@@ -242,7 +242,7 @@ void add_tokenizer_train(CLI::App& group, TokenizerArguments& to) {
   group
       .add_option("--fields", to.fields,
                   "train on the texts of these fields of JSON rows, at any depth, or columns of a "
-                  "table")
+                  "table, Parquet or Arrow file")
       ->delimiter(',');
   group.add_flag("--chatml", to.chatml, "bpe only: add ChatML's special tokens and chat template");
   group.add_flag("--cased", to.cased, "wordpiece only: keep case and accents");

@@ -30,6 +30,7 @@ struct SniffedImages {
   std::map<std::string, int64_t> classes;  ///< training images by class
   int64_t count = 0;                       ///< of training images
   int64_t opened = 0;
+  int64_t turned = 0;         ///< of the opened images: by an EXIF orientation
   int64_t damaged = 0;        ///< of the opened images
   std::string first_damaged;  ///< the reason of the first
   std::optional<ImageSize> first_size;
@@ -111,14 +112,17 @@ void read_sizes(const ImageFiles& images, SniffedImages& found) {
   const auto count = static_cast<int64_t>(images.files().size());
   const int64_t step = std::max<int64_t>(1, count / kImagesToOpen);
   for (int64_t i = 0; i < count; i += step) {
-    const ImageSize size = image_size(images.read(i).view, images.name(i));
-    if (!found.first_size) found.first_size = size;
     ++found.opened;
+    ImageSize size;
     try {
+      size = image_size(images.read(i).view, images.name(i));
+      if (!found.first_size) found.first_size = size;
       decode_image(images.read(i).view, Channels::kRgb, images.name(i));
     } catch (const DataError& error) {
       if (found.damaged++ == 0) found.first_damaged = error.what();
+      if (size == ImageSize{}) continue;
     }
+    found.turned += is_turned(images.read(i).view);
     found.same_size = found.same_size && size == *found.first_size;
     found.side = std::max({found.side, size.height, size.width});
   }
@@ -192,6 +196,12 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
              "counted, and more than twice as many are an error",
              images.damaged, images.opened));
   }
+  if (images.turned > 0) {
+    draft.findings.push_back(
+        text("{} of {} opened images have an EXIF orientation, which is not applied, as in "
+             "torchvision: turn them with 'mogrify -auto-orient FILES'",
+             images.turned, images.opened));
+  }
   if (is_resized(images)) {
     draft.findings.push_back(
         "images are resized to 64 x 64, because all must have one size; 224 x 224 shows more and "
@@ -245,7 +255,8 @@ std::string no_images_reason(const fs::path& path) {
     open_image_files(path.string(), "");
     return "";
   } catch (const DataError& error) {
-    return error.what();
+    const std::string reason = error.what();
+    return error.hint().empty() ? reason : reason + ": " + error.hint();
   }
 }
 
@@ -263,6 +274,10 @@ RecipeDraft draft_images(const fs::path& path) {
   if (!images.eval.empty()) draft.eval = image_lines(path, images.eval, images);
   draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
   draft.batch = batch_for(images.count, 64);
+  draft.others.push_back(
+      "a model that 'export' writes for transformers: 'stem: imagenet', for images of 64 pixels "
+      "and "
+      "more");
   draft.others.push_back(
       "fine-tuning a pretrained model: 'model: {type: auto, weights: FOLDER}' with a ResNet or ViT "
       "of Hugging Face");

@@ -1,11 +1,13 @@
 // Drafts for JSON rows: conversations, prompts with completions, labelled texts, documents, tagged
 // words.
+#include "runner/draft/draft_rows.h"
+
 #include <algorithm>
 
+#include "core/base/convert_command.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
-#include "runner/draft/recipe_draft.h"
 #include "runner/draft/rows_plan.h"
 #include "runner/draft/text_model.h"
 
@@ -18,6 +20,7 @@ constexpr int64_t kTemplateTokens = 32;  ///< around the texts of a sample
 constexpr int64_t kBytesPerToken = 3;    ///< of a tokenizer trained on little text
 
 std::string field_type(const RowField& field) {
+  if (field.is_unread) return field.type;
   if (field.rows == 0) return "empty";
   if (field.is(&RowField::texts)) {
     const size_t distinct = field.values.counts.size();
@@ -32,28 +35,34 @@ std::string field_type(const RowField& field) {
     return text("list of objects: {}",
                 joined(field.keys, ", ", [](const auto& key) { return key.first; }));
   }
+  if (!field.type.empty()) return field.type;
   if (field.is(&RowField::lists_of_texts)) return "list of texts";
   if (field.is(&RowField::lists_of_integers)) return "list of integers";
   return field.is(&RowField::objects) ? "object" : "mixed";
 }
 
-void add_row_findings(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+}  // namespace
+
+void add_field_findings(const SniffedRows& rows, const std::map<std::string, std::string>& uses,
+                        RecipeDraft& draft) {
   const std::string name = printable(fs::path(rows.path).filename().string());
   std::string seen = text("{}: {} rows{}", name, rows.rows, rows.array ? " in an array" : "");
   seen += rows.looked_at == rows.rows
               ? ", all looked at"
               : text(", {} of them looked at, spread over the file", rows.looked_at);
   draft.findings.push_back(std::move(seen));
-  std::vector<std::vector<std::string>> table = {{"field", "type", "missing", "use"}};
+  std::vector<std::vector<std::string>> table = {
+      {rows.columns ? "column" : "field", "type", "missing", "use"}};
   for (const RowField& field : rows.fields) {
-    const auto use = plan.uses.find(field.name);
+    const auto use = uses.find(field.name);
     table.push_back({printable(field.name), printable(field_type(field)),
-                     std::to_string(rows.readable() - field.rows),
-                     use == plan.uses.end() ? "not used" : use->second});
+                     field.is_unread ? "" : std::to_string(rows.readable() - field.rows),
+                     use == uses.end() ? "not used" : use->second});
   }
   for (std::string& line : aligned_rows(table)) draft.findings.push_back("  " + line);
-  draft.findings.push_back(plan.reason);
 }
+
+namespace {
 
 /// Rows that the dataset refuses, among those looked at.
 int64_t refused_rows(const SniffedRows& rows, const RowsPlan& plan) {
@@ -74,7 +83,8 @@ int64_t refused_rows(const SniffedRows& rows, const RowsPlan& plan) {
 }
 
 /// `on_bad_sample`, where rows that cannot be used were seen.
-void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, bool is_one_file,
+                       RecipeDraft& draft) {
   const int64_t refused = refused_rows(rows, plan);
   if (refused == 0) return;
   if (!rows.first_unreadable.empty()) draft.findings.push_back(rows.first_unreadable);
@@ -89,12 +99,13 @@ void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, RecipeDraf
   const int64_t most =
       rows.looked_at == rows.rows ? refused : 2 * refused * rows.rows / rows.looked_at;
   draft.findings.push_back(
-      text("{} rows lack a field or a text or are not JSON: up to {} are skipped and counted",
-           refused, most));
+      rows.columns
+          ? text("{} rows lack a text or a target: they are skipped and counted", refused)
+          : text("{} rows lack a field or a text or are not JSON: up to {} are skipped and counted",
+                 refused, most));
   const std::string line = text("on_bad_sample: skip({})", most);
   draft.train.push_back(line);
-  const bool same_file = plan.kind == RowsKind::kText && eval_file(rows.path).empty();
-  if (same_file) draft.eval.push_back(line);
+  if (is_one_file) draft.eval.push_back(line);
 }
 
 int64_t power_of_two(int64_t value, int64_t least, int64_t most) {
@@ -154,27 +165,31 @@ std::vector<std::string> label_lines(const RowsPlan& plan) {
   return lines;
 }
 
-/// The labels that were seen; the dataset finds them anew, in this order.
-void note_labels(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
-  const RowField& label = *rows.find(plan.target);
-  if (plan.is_number) {
-    draft.findings.push_back(text("predicts '{}' as a number", plan.target));
-    return;
-  }
+}  // namespace
+
+void note_classes(const SniffedRows& rows, const RowField& label, RecipeDraft& draft) {
   constexpr size_t kPrinted = 10;
   std::vector<std::string> parts;
   for (const auto& [value, count] : label.values.counts) {
     if (parts.size() < kPrinted) parts.push_back(text("'{}' {}", printable(value), count));
   }
   if (label.values.counts.size() > kPrinted) parts.push_back("...");
-  draft.findings.push_back(text("predicts '{}' as one of {} classes: {}", plan.target,
+  draft.findings.push_back(text("predicts '{}' as one of {} classes: {}", label.name,
                                 label.values.counts.size(), joined(parts)));
   if (label.values.counts.size() < 2) {
     throw DataError(text("field '{}' of '{}' has one value, '{}': there is nothing to tell apart",
-                         plan.target, rows.path, label.values.counts.begin()->first),
+                         label.name, rows.path, label.values.counts.begin()->first),
                     "name another field with --target, or use '--as text'");
   }
   note_rare_classes(label.values.counts, draft);
+}
+
+namespace {
+
+/// The labels that were seen; the dataset finds them anew, in this order.
+void note_labels(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+  if (!plan.is_number) return note_classes(rows, *rows.find(plan.target), draft);
+  draft.findings.push_back(text("predicts '{}' as a number", plan.target));
 }
 
 bool has_entity_tags(const RowField& tags) {
@@ -184,13 +199,14 @@ bool has_entity_tags(const RowField& tags) {
 }
 
 /// Documents are concatenated, so that nothing is cut; the last tenth is held out.
-void draft_documents(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
+void draft_documents(const SniffedRows& rows, const RowsPlan& plan, const RowsSource& source,
+                     RecipeDraft& draft) {
   const RowField& field = *rows.find(plan.texts.front());
   const int64_t bytes = field.words * 5 / std::max<int64_t>(1, rows.looked_at) * rows.rows;
   const int64_t window = power_of_two(bytes / kBytesPerToken / 40, 8, 128);
-  draft.train = {"type: text",    "path: " + in_data(fs::path(rows.path).filename().string()),
-                 "level: tokens", "json_field: " + yaml_text(field.name),
-                 kTokenizerLine,  text("max_seq_len: {}  # tokens of context", window)};
+  draft.train = {"type: text", "level: tokens", "json_field: " + yaml_text(field.name),
+                 kTokenizerLine, text("max_seq_len: {}  # tokens of context", window)};
+  draft.train.insert(draft.train.begin() + 1, source.train.begin(), source.train.end());
   draft.findings.push_back("the texts are concatenated, so that none is cut");
 }
 
@@ -237,29 +253,46 @@ std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& pla
     lines.push_back(length_line(rows, plan, 256));
     return lines;
   }
+  if (plan.kind == RowsKind::kText) {
+    lines = list_lines("text", yaml_texts(plan.texts));
+    lines.push_back(length_line(rows, plan, 1024));
+    return lines;
+  }
   append_option(lines, "words", plan.texts.front(), "tokens");
   append_option(lines, "tags", plan.target, "ner_tags");
   lines.push_back("max_length: 128");
   return lines;
 }
 
-void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
-  const fs::path path = rows.path, other = eval_file(path);
+/// The lines of `train` for the eval files.
+std::vector<std::string> eval_lines(const RecipeDraft& draft, const RowsSource& source) {
+  std::vector<std::string> lines = {draft.train.front()};
+  append_lines(lines, source.eval);
+  lines.insert(lines.end(),
+               draft.train.begin() + 1 + static_cast<std::ptrdiff_t>(source.train.size()),
+               draft.train.end());
+  return lines;
+}
+
+void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSource& source,
+                   RecipeDraft& draft) {
   const bool chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
-  const char* const type = chat                             ? "type: chat"
-                           : plan.kind == RowsKind::kTagged ? "type: token_classification"
-                                                            : "type: jsonl";
-  if (plan.kind == RowsKind::kText) {
-    draft_documents(rows, plan, draft);
+  const char* const type = chat                             ? "chat"
+                           : plan.kind == RowsKind::kTagged ? "token_classification"
+                                                            : "jsonl";
+  const bool windows = plan.kind == RowsKind::kText && !rows.columns;
+  if (windows) {
+    draft_documents(rows, plan, source, draft);
   } else {
-    draft.train = {type, "path: " + in_data(path.filename().string()), kTokenizerLine};
+    draft.train = {"type: " + (source.type.empty() ? type : source.type)};
+    append_lines(draft.train, source.train);
+    draft.train.push_back(kTokenizerLine);
     append_lines(draft.train, kind_lines(rows, plan));
   }
-  if (!other.empty()) {
-    draft.eval = draft.train;
-    draft.eval[1] = "path: " + in_data(other.filename().string());
-    draft.findings.push_back(text("eval: the rows of {}", printable(other.filename().string())));
-  } else if (plan.kind == RowsKind::kText) {
+  if (!source.eval.empty()) {
+    draft.eval = eval_lines(draft, source);
+    draft.findings.push_back(text("eval: the rows of {}", printable(source.eval_name)));
+  } else if (windows) {
     draft.eval = draft.train;
     draft.train.push_back("to: 0.9");
     draft.eval.push_back("from: 0.9  # the last tenth of the texts");
@@ -267,7 +300,7 @@ void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& d
   } else {
     hold_out(draft, rows.rows);
   }
-  skip_refused_rows(rows, plan, draft);
+  skip_refused_rows(rows, plan, windows && source.eval.empty(), draft);
 }
 
 void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
@@ -281,7 +314,8 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
     draft.others.push_back("another label: --target FIELD");
   }
   if (plan.kind == RowsKind::kText && rows.fields.size() > 1) {
-    const std::vector<std::string> labels = possible_labels(rows);
+    std::vector<std::string> labels = possible_labels(rows);
+    std::erase(labels, plan.texts.front());
     for (const std::string& name : labels) {
       draft.others.push_back(
           text("a classifier by '{}': --as classification --target {}", name, shell_word(name)));
@@ -294,23 +328,22 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
 
 }  // namespace
 
-RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
-  const std::string extension = ascii_lower(path.extension().string());
-  if (extension == ".parquet" || extension == ".arrow") {
-    throw DataError(
-        text("'{}' is a {} file, and no recipe is drafted for its columns", path.string(),
-             extension.substr(1)),
-        "draft it from rows: pandas.read_parquet(FILE).to_json('rows.jsonl', orient='records', "
-        "lines=True), then 'accel-run new RECIPE rows.jsonl'; or write it by hand: {type: parquet, "
-        "path: FILE, text: COLUMN, target: COLUMN, tokenizer: DIR}, 'hf_images' or 'hf_tokens', "
-        "with the library of 'tools/bootstrap.sh arrow': docs/data.md");
-  }
-  const SniffedRows rows = sniff_rows(path.string());
+RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
+                          const DraftRequest& request) {
   const RowsPlan plan = plan_rows(rows, request);
+  const fs::path path = rows.path;
+  const bool json_only = plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged;
+  if (rows.columns && json_only) {
+    throw DataError(
+        text("{} in '{}': prompts and tagged words are read from JSON Lines only", plan.reason,
+             rows.path),
+        "convert the file, and draft from the new one: " + convert_command(rows.path, ".jsonl"));
+  }
   RecipeDraft draft;
   draft.title = title_of(plan, printable(path.filename().string()));
-  draft.folder = folder_of(path);
-  add_row_findings(rows, plan, draft);
+  draft.folder = source.folder;
+  add_field_findings(rows, plan.uses, draft);
+  draft.findings.push_back(plan.reason);
   if (plan.kind == RowsKind::kLabel) note_labels(rows, plan, draft);
   const bool encoder = plan.kind == RowsKind::kLabel || plan.kind == RowsKind::kTagged;
   choose_text_model(draft, request,
@@ -320,9 +353,23 @@ RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
                      .chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair,
                      .samples = rows.rows});
   choose_task(rows, plan, draft);
-  draft_dataset(rows, plan, draft);
+  draft_dataset(rows, plan, source, draft);
   add_alternatives(rows, plan, draft);
   return draft;
+}
+
+RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
+  const auto path_line = [](const fs::path& file) {
+    return "path: " + in_data(file.filename().string());
+  };
+  RowsSource source;
+  source.folder = folder_of(path);
+  source.train = {path_line(path)};
+  if (const fs::path other = eval_file(path); !other.empty()) {
+    source.eval = {path_line(other)};
+    source.eval_name = other.filename().string();
+  }
+  return draft_of_rows(sniff_rows(path.string()), source, request);
 }
 
 }  // namespace accel

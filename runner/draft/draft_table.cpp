@@ -69,6 +69,17 @@ void note_unused_words(const SniffedColumn& column, RecipeDraft& draft) {
   }
 }
 
+/// Names and values of a table whose delimiters are followed by spaces.
+void note_spaces(const SniffedTable& table, RecipeDraft& draft) {
+  const auto& columns = table.columns;
+  const bool spaces = std::any_of(columns.begin(), columns.end(), [](const SniffedColumn& column) {
+    return column.name.starts_with(' ');
+  });
+  if (!spaces) return;
+  draft.findings.push_back(
+      "spaces after delimiters are part of names and values; remove them: sed -i 's/, */,/g' FILE");
+}
+
 /// Options that a table's file needs, with or without features.
 std::vector<std::string> format_lines(const SniffedTable& table, const std::string& file) {
   const CsvDialect& dialect = table.dialect.dialect;
@@ -249,6 +260,7 @@ RecipeDraft feature_table_draft(const TablePlan& plan, const fs::path& path) {
   draft.task = plan.is_class() ? "classification" : "regression";
   draft.metric = plan.is_class() ? "accuracy" : "mae";
   add_findings(plan, draft);
+  note_spaces(plan.table, draft);
   for (const SniffedColumn& column : plan.table.columns) {
     note_spellings(column, draft);
     note_unused_words(column, draft);

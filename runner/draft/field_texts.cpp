@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
+#include "data/datasets/hub/arrow_rows.h"
 #include "data/datasets/text/chat_encoder.h"
 #include "formats/records/csv_dialect.h"
 #include "formats/records/jsonl.h"
@@ -88,6 +90,25 @@ void append_columns(const std::string& path, bool tab, WantedFields& fields,
   }
 }
 
+/// The texts of columns of a Parquet or Arrow file; nulls are left out.
+void append_file_columns(const std::string& path, bool arrow, WantedFields& fields,
+                         std::vector<std::string>& texts) {
+  const ArrowRows rows({{path}, {}}, arrow ? ArrowFormat::kIpc : ArrowFormat::kParquet);
+  std::vector<std::string> columns;
+  for (const ArrowColumn& column : rows.columns()) {
+    if (fields.has(column.name)) columns.push_back(column.name);
+  }
+  fields.check(path);
+  const std::vector<ArrowField> kinds(columns.size(), ArrowField::kText);
+  const std::unique_ptr<RecordReader> reader = rows.open_with_nulls(columns, kinds);
+  std::vector<std::string_view> record;
+  while (reader->next(record)) {
+    for (const std::string_view value : record) {
+      if (value.data()) texts.emplace_back(value);
+    }
+  }
+}
+
 }  // namespace
 
 void append_field_texts(const std::string& path, const std::vector<std::string>& fields,
@@ -98,9 +119,12 @@ void append_field_texts(const std::string& path, const std::vector<std::string>&
     append_rows(path, wanted, texts);
   } else if (extension == ".csv" || extension == ".tsv") {
     append_columns(path, extension == ".tsv", wanted, texts);
+  } else if (extension == ".parquet" || extension == ".arrow") {
+    append_file_columns(path, extension == ".arrow", wanted, texts);
   } else {
-    throw DataError(text("'--fields' is for .jsonl, .json, .csv and .tsv, not '{}'", path),
-                    "leave it out: a text file is trained on as it is");
+    throw DataError(
+        text("'--fields' is for .jsonl, .json, .csv, .tsv, .parquet and .arrow, not '{}'", path),
+        "leave it out: a text file is trained on as it is");
   }
   wanted.check(path);
 }

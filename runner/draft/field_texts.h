@@ -1,4 +1,4 @@
-// Texts of chosen fields of JSON rows and tables, for the training of tokenizers.
+// Texts of chosen fields of JSON rows, tables and columns, for the training of tokenizers.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace accel {
 
 /// Appends the texts under the keys `fields` of JSON rows (.json, .jsonl), at any depth and also in
-/// lists, or of these columns of a table with a header (.csv, .tsv). Throws DataError for other
-/// extensions and a field that no row has.
+/// lists, or of these columns of a table with a header (.csv, .tsv) or of a file (.parquet,
+/// .arrow). Throws DataError for other extensions and a field that no row has.
 void append_field_texts(const std::string& path, const std::vector<std::string>& fields,
                         std::vector<std::string>& texts);
 

@@ -40,7 +40,7 @@ constexpr std::pair<const char*, const char*> kCompressed[] = {{".gz", "gunzip -
                                                                {".zst", "unzstd"},
                                                                {".zip", "unzip"}};
 
-enum class DataKind { kTable, kRows, kIdx, kImages, kText };
+enum class DataKind { kTable, kRows, kColumns, kIdx, kImages, kText };
 
 /// Whether a line is an object, or part of an array with an object in each line.
 bool is_json_line(const std::string& line) {
@@ -88,10 +88,8 @@ DataKind kind_of_text(const fs::path& path) {
 DataKind kind_of_file(const fs::path& path) {
   const std::string extension = ascii_lower(path.extension().string());
   if (extension == ".csv" || extension == ".tsv") return DataKind::kTable;
-  if (extension == ".jsonl" || extension == ".json" || extension == ".parquet" ||
-      extension == ".arrow") {
-    return DataKind::kRows;
-  }
+  if (extension == ".jsonl" || extension == ".json") return DataKind::kRows;
+  if (extension == ".parquet" || extension == ".arrow") return DataKind::kColumns;
   if (is_idx_images(path)) return DataKind::kIdx;
   if (extension == ".tar") {
     const std::string reason = no_images_reason(path);
@@ -116,7 +114,7 @@ DataKind kind_of_file(const fs::path& path) {
 
 /// Refuses wishes that the kind of data does not have.
 void check_wishes(const fs::path& path, DataKind kind, const DraftRequest& request) {
-  if (kind == DataKind::kTable || kind == DataKind::kRows) return;
+  if (kind == DataKind::kTable || kind == DataKind::kRows || kind == DataKind::kColumns) return;
   const std::pair<const char*, const std::string&> wishes[] = {{"--as", request.as},
                                                                {"--target", request.target},
                                                                {"--tokenizer", request.tokenizer},
@@ -137,6 +135,8 @@ RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
       return draft_table(path, request);
     case DataKind::kRows:
       return draft_rows(path, request);
+    case DataKind::kColumns:
+      return draft_columns(path, request);
     case DataKind::kIdx:
       return draft_idx(path);
     case DataKind::kImages:
@@ -166,7 +166,9 @@ void note_choice(const std::vector<fs::path>& files, const fs::path& chosen, Rec
   const fs::path eval = eval_file(chosen);
   std::vector<std::string> others;
   for (const fs::path& file : files) {
-    if (file != chosen && file != eval) others.push_back(printable(file.filename().string()));
+    const bool read = std::find(draft.files.begin(), draft.files.end(), file) != draft.files.end();
+    if (file != chosen && file != eval && !read)
+      others.push_back(printable(file.filename().string()));
   }
   const size_t count = others.size();
   if (count == 0) return;
@@ -178,6 +180,9 @@ void note_choice(const std::vector<fs::path>& files, const fs::path& chosen, Rec
 }
 
 RecipeDraft draft_folder(const fs::path& folder, const DraftRequest& request) {
+  if (fs::exists(folder / "state.json") || fs::exists(folder / "dataset_dict.json")) {
+    return draft_columns(folder, request);  // of save_to_disk
+  }
   const std::vector<fs::path> files = files_in(folder);
   for (const fs::path& file : files) {
     if (is_idx_images(file)) return draft_file(file, request);

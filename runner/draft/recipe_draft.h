@@ -31,6 +31,7 @@ struct RecipeDraft {
   int64_t batch = 64;
   std::string eval_every = "1 epochs";
   std::string metric;
+  std::vector<std::filesystem::path> files;  ///< that are read beside the one that was named
 
   bool has_eval() const { return !eval.empty() || !split.empty(); }
 };
@@ -82,6 +83,9 @@ std::vector<std::string> aligned_rows(const std::vector<std::vector<std::string>
 // One function for each kind of data.
 RecipeDraft draft_table(const std::filesystem::path& path, const DraftRequest& request);
 RecipeDraft draft_rows(const std::filesystem::path& path, const DraftRequest& request);
+/// A Parquet or Arrow file, the files of its split (`train-00000-of-00002.parquet`), or a folder of
+/// save_to_disk.
+RecipeDraft draft_columns(const std::filesystem::path& path, const DraftRequest& request);
 /// Class folders, or a .tar of them.
 RecipeDraft draft_images(const std::filesystem::path& path);
 RecipeDraft draft_idx(const std::filesystem::path& train);

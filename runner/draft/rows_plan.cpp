@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/convert_command.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 
@@ -409,7 +410,7 @@ void refuse_nested_rows(const SniffedRows& rows) {
 }
 
 [[noreturn]] void refuse_unknown(const SniffedRows& rows) {
-  refuse_nested_rows(rows);
+  if (!rows.columns) refuse_nested_rows(rows);
   if (const RowField* ids = first_usable(rows, {"input_ids", "ids", "token_ids", "tokens"},
                                          {&RowField::lists_of_integers})) {
     throw DataError(
@@ -422,15 +423,17 @@ void refuse_nested_rows(const SniffedRows& rows) {
   bool flat = true;
   for (const RowField& field : rows.fields) {
     names.push_back(field.name);
-    flat = flat && (field.is(&RowField::numbers) || field.is(&RowField::booleans) ||
+    flat = flat && (rows.columns || field.is(&RowField::numbers) || field.is(&RowField::booleans) ||
                     field.is(&RowField::texts));
   }
   if (flat) {
     throw DataError(
         text("the rows of '{}' are numbers and categories, which are read from tables only",
              rows.path),
-        "write them as a table: pandas.read_json(FILE, lines=True).to_csv('rows.csv', "
-        "index=False); then 'accel-run new RECIPE rows.csv'");
+        rows.columns
+            ? "convert the file, and draft from the new one: " + convert_command(rows.path, ".csv")
+            : "write them as a table: pandas.read_json(FILE, lines=True).to_csv('rows.csv', "
+              "index=False); then 'accel-run new RECIPE rows.csv'");
   }
   throw DataError(
       text("cannot tell what the rows of '{}' are: they have the fields {}", rows.path,

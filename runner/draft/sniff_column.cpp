@@ -243,8 +243,10 @@ void ColumnScan::describe_text(SniffedColumn& column) const {
     return;
   }
   if (formatted_ > 0 && formatted_ + numbers_ == rows_ - missing_ - maybe_missing_) {
-    column.reason = text("numbers such as '{}', with characters that are no part of a number",
-                         short_sample(first_text_));
+    column.reason = text(
+        "numbers such as '{}', with characters that are no part of a number: "
+        "remove these from the file",
+        short_sample(first_text_));
     return;
   }
   if (distinct <= kMostCategories && (is_repeated || (present < 10 && !is_id_name(column.name)))) {
@@ -253,8 +255,8 @@ void ColumnScan::describe_text(SniffedColumn& column) const {
     column.type = ColumnType::kId;
     column.reason = distinct == present ? "another value in each row" : "an id, by its name";
   } else if (numbers_ * 5 >= static_cast<int64_t>(present) * 4) {
-    column.reason = text("{} of {} values are numbers, but not '{}'", numbers_, present,
-                         short_sample(first_text_));
+    column.reason = text("{} of {} values are numbers, but not '{}': if it means missing, write NA",
+                         numbers_, present, short_sample(first_text_));
   } else if (distinct <= kMostClasses && distinct * 5 <= present && !has_long_text_) {
     column.type = ColumnType::kCategory;
     column.reason = text("{} values, more than {}", distinct, kMostCategories);

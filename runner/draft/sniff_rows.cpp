@@ -26,14 +26,6 @@ bool all_of_list(const RowJson& list, const Test& test) {
   return std::all_of(list.begin(), list.end(), test);
 }
 
-void add_text(RowField& field, const std::string& value) {
-  ++field.texts;
-  field.empty_texts += trimmed(value).empty();
-  field.words += std::count(value.begin(), value.end(), ' ') + 1;
-  field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
-  field.values.add(value);
-}
-
 void add_objects(RowField& field, const RowJson& list) {
   ++field.lists_of_objects;
   int64_t bytes = 0;
@@ -122,6 +114,9 @@ bool is_object(std::string_view row) {
 
 /// The fault of a row that is not a JSON object, by its text.
 std::string hint_for(std::string_view row, const std::string& path) {
+  if (row.starts_with("\xff\xfe") || row.starts_with("\xfe\xff")) {
+    return text("it is UTF-16; convert it: iconv -f utf-16 -t utf-8 '{}' > utf8.jsonl", path);
+  }
   if (first_unreadable(row)) {
     return text("it is not UTF-8; convert it: iconv -f latin1 -t utf-8 '{}' > utf8.jsonl", path);
   }
@@ -154,6 +149,14 @@ std::string hint_for(std::string_view row, const std::string& path) {
 }
 
 }  // namespace
+
+void add_text(RowField& field, const std::string& value) {
+  ++field.texts;
+  field.empty_texts += trimmed(value).empty();
+  field.words += std::count(value.begin(), value.end(), ' ') + 1;
+  field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
+  field.values.add(value);
+}
 
 void ValueCounts::add(const std::string& value) {
   if (value.size() > kLongestValue) {

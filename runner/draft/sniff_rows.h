@@ -26,11 +26,14 @@ struct RowField {
   int64_t empty_texts = 0;
   int64_t objects = 0;
   int64_t lists_of_texts = 0, lists_of_integers = 0, lists_of_objects = 0, other_lists = 0;
-  int64_t words = 0;     ///< in all texts
-  int64_t longest = 0;   ///< bytes of the longest text, or of all messages of a list
-  ValueCounts values;    ///< of texts, numbers and booleans
-  ValueCounts items;     ///< of lists of texts or integers
-  int64_t messages = 0;  ///< objects in lists
+  int64_t words = 0;       ///< in all texts
+  int64_t largest = 0;     ///< of the integers in lists
+  int64_t longest = 0;     ///< bytes of the longest text, or of all messages of a list
+  std::string type;        ///< of a column, as Arrow names it; empty: a field of JSON rows
+  bool is_unread = false;  ///< a column of bytes, or of a type that no dataset reads
+  ValueCounts values;      ///< of texts, numbers and booleans
+  ValueCounts items;       ///< of lists of texts or integers
+  int64_t messages = 0;    ///< objects in lists
   std::map<std::string, ValueCounts> keys;  ///< of these objects, with their texts
   std::map<std::string, int64_t> key_rows;  ///< objects with a text under a key
   std::map<std::string, int64_t> all_keys;  ///< objects with any value under a key
@@ -40,7 +43,8 @@ struct RowField {
 
 struct SniffedRows {
   std::string path;
-  bool array = false;  ///< one JSON array rather than an object per line
+  bool columns = false;  ///< columns of a Parquet or Arrow file rather than JSON rows
+  bool array = false;    ///< one JSON array rather than an object per line
   int64_t rows = 0;
   int64_t looked_at = 0;
   int64_t unreadable = 0;        ///< among those looked at
@@ -53,6 +57,9 @@ struct SniffedRows {
   /// The rows that can be read.
   int64_t readable() const { return looked_at - unreadable; }
 };
+
+/// Adds a text to the statistics of its field.
+void add_text(RowField& field, const std::string& value);
 
 /// Looks at up to a thousand rows, spread over the file. Throws DataError for a file without rows
 /// and one whose first row is not a JSON object, or that continues after an array of rows.

@@ -33,14 +33,29 @@ void check_encoding(std::string_view content, const std::string& path) {
                   text("convert it: iconv -f latin1 -t utf-8 '{}' > utf8.csv", path));
 }
 
+/// Calls `read`; an error of a row without a hint gets one.
+template <class Read>
+void with_row_hint(const std::string& path, const Read& read) try {
+  read();
+} catch (const DataError& error) {
+  if (!error.hint().empty()) throw;
+  throw DataError(
+      error.what(),
+      text("correct or remove the line; remove a title above the table: tail -n +2 '{}' "
+           "> table.csv",
+           path));
+}
+
 std::vector<Record> first_records(const SharedBytes& file, CsvDialect dialect,
                                   const std::string& path) {
   std::vector<Record> out;
   std::vector<std::string_view> fields;
   CsvReader reader(file.view, dialect, path);
-  while (out.size() < kHeaderRecords && reader.next(fields)) {
-    out.emplace_back(fields.begin(), fields.end());
-  }
+  with_row_hint(path, [&] {
+    while (out.size() < kHeaderRecords && reader.next(fields)) {
+      out.emplace_back(fields.begin(), fields.end());
+    }
+  });
   return out;
 }
 
@@ -117,8 +132,10 @@ std::set<std::string> repeated(const Record& names) {
 void refuse_comment(std::string_view content, const std::string& path) {
   const size_t mark = content.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   const std::string_view line = content.substr(mark, content.find('\n', mark) - mark);
-  const std::string_view second =
-      line.size() + mark < content.size() ? content.substr(mark + line.size() + 1) : "";
+  std::string_view second = content.substr(mark);
+  while (second.starts_with('#')) {
+    second.remove_prefix(std::min(second.find('\n'), second.size() - 1) + 1);
+  }
   const auto fields = [](std::string_view text) {
     text = text.substr(0, text.find('\n'));
     return std::count_if(text.begin(), text.end(), [](char c) {
@@ -131,6 +148,14 @@ void refuse_comment(std::string_view content, const std::string& path) {
       text("remove it: sed '/^#/d' '{}' > table.csv", path));
 }
 
+/// Throws for lines that end as on old Macintosh computers.
+void refuse_carriage_returns(std::string_view content, const std::string& path) {
+  const bool alone = content.find('\n') == content.npos && content.find('\r') != content.npos;
+  if (!alone) return;
+  throw DataError(text("the lines of '{}' end with a carriage return alone", path),
+                  text("convert them: tr '\\r' '\\n' < '{}' > table.csv", path));
+}
+
 }  // namespace
 
 SniffedTable sniff_table(const std::string& path, bool tab_separated) {
@@ -138,6 +163,7 @@ SniffedTable sniff_table(const std::string& path, bool tab_separated) {
   const std::string_view content = as_text(file.view);
   check_encoding(content, path);
   refuse_comment(content, path);
+  refuse_carriage_returns(content, path);
   SniffedTable table;
   table.byte_order_mark = content.starts_with(kByteOrderMark);
   const CsvDialect usual = {tab_separated ? '\t' : ',', !tab_separated};
@@ -153,9 +179,11 @@ SniffedTable sniff_table(const std::string& path, bool tab_separated) {
   CsvReader reader(file.view, table.dialect.dialect, path);
   std::vector<std::string_view> fields;
   if (table.header) reader.next(fields);
-  for (; reader.next(fields); ++table.rows) {
-    for (size_t i = 0; i < fields.size(); ++i) scans[i].add(fields[i]);
-  }
+  with_row_hint(path, [&] {
+    for (; reader.next(fields); ++table.rows) {
+      for (size_t i = 0; i < fields.size(); ++i) scans[i].add(fields[i]);
+    }
+  });
   if (table.rows < 2) {
     throw DataError(text("'{}' has {} rows, at least 2 are needed to train", path, table.rows));
   }

@@ -81,6 +81,14 @@ def refused():
                      "ids": pa.array([[7, 2**63]], pa.list_(pa.uint64()))})
 
 
+def drafts():
+    """Columns for `accel-run new` that are read from other files only."""
+    talk = [{"role": "user", "content": "good film"}, {"role": "assistant", "content": "bad film"}]
+    return {"talks": pa.table({"messages": [talk] * 8}),
+            "pairs": pa.table({"prompt": TEXTS, "completion": TEXTS}),
+            "numbers": pa.table({"score": SCORES, "label": LABELS, "seen": pa.array(range(8), pa.timestamp("s"))})}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     shutil.rmtree(folder, ignore_errors=True)
@@ -102,6 +110,8 @@ def main():
     for name, made in {"images": images(), "tokens": tokens()}.items():
         made.save_to_disk(str(folder / name))
         made.to_parquet(str(folder / f"{name}.parquet"))
+    for name, rows in drafts().items():
+        pq.write_table(rows, folder / f"{name}.parquet")
 
 
 if __name__ == "__main__":

@@ -139,6 +139,15 @@ def check_images(scratch, report):
                  "  hint: add --data type=... for the format of the input, such as type=csv\n"), errors)
 
 
+def check_arrays(scratch, report):
+    """A .npy file of inputs needs no file of targets."""
+    shutil.copy(scratch.recipes / "tiny/sums_npy.yaml", scratch.path)
+    code, errors = scratch.call("sums_npy.yaml", "train.until=2 steps", "~expect")
+    report.check("arrays train", code == 0, errors)
+    code, out, errors = ask(scratch, "predict", "runs/sums_npy", "--input", "data/points.npy")
+    report.check("predict reads the inputs alone", code == 0 and '"prediction"' in out, out + errors)
+
+
 def check_tags(scratch, report):
     """Words without tags get some, each word one."""
     shutil.copy(scratch.recipes / "tiny/names.yaml", scratch.path)
@@ -243,6 +252,7 @@ def main():
         check_export(scratch, report)
         check_table(scratch, report)
         check_kinds(scratch, report)
+        check_arrays(scratch, report)
         check_hub(scratch, report)
         check_refusals(scratch, report)
     return 1 if report.failed else 0

@@ -6,6 +6,7 @@
 Nothing of the data may be dropped silently: every column and field is in the printed table.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -77,7 +78,7 @@ class Case:
 TABLES = [
     Case("numbers with marks", {"t.csv": table(["cost", "share", "rate", "price"],
                                                [[f'"{i + 1},{100 + i}.50"', f"{i}%", i / 3, i] for i in range(60)])}, ["t.csv"],
-         ["left out: numbers such as '1,100.50', with characters that are no part of a number", "left out: numbers such as '0%', with"]),
+         ["left out: numbers such as '1,100.50', with characters that are no part of a number: remove these from the file", "left out: numbers such as '0%', with"]),
     Case("a target with marks", {"t.csv": table(["a", "price"], [[i, f"${i}.00"] for i in range(60)])}, ["t.csv"],
          ["column 'price' of 't.csv' cannot be predicted: numbers such as '$0.00', with characters that are no part of a number",
           "change the file, or name another column with --target"], code=3),
@@ -328,10 +329,18 @@ ROWS = [
     Case("rows in a .txt", {"r.txt": jsonl(MESSAGES)}, ["r.txt"],
          ["'r.txt' is not plain text: it has a JSON object in each line", "rename it: mv 'r.txt' 'r.jsonl'"], code=3),
     Case("a comma too many", {"r.jsonl": '{"text": "a b c", "label": 1,}\n'}, ["r.jsonl"], ["JSON has no comma before '}'"], code=3),
-    Case("Parquet", {"r.parquet": b"PAR1"}, ["r.parquet"], ["'r.parquet' is a parquet file, and no recipe is drafted for its columns"], code=3),
+    Case("Parquet", {"r.parquet": b"PAR1"}, ["r.parquet"], ["'r.parquet'"], code=3),
     Case("train and validation rows", {"train.jsonl": jsonl(REVIEWS), "validation.jsonl": jsonl(REVIEWS[:9])}, ["."],
          ["eval: the rows of validation.jsonl"], absent=["split:"]),
 ]
+
+# 4 x 3 pixels with the EXIF orientation 6.
+TURNED_JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABsSFBcUERsXFhceHBsg"
+    "KEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/2wBDARweHigjKE4rK06kbl1upKSkpKSk"
+    "pKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKT/wAARCAADAAQDASIAAhEBAxEB/8QAFQABAQAAAAAA"
+    "AAAAAAAAAAAAAAX/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/8QAFQEBAQAAAAAAAAAAAAAAAAAABAX/xAAUEQEAAAAAAAAAAAAAAAAA"
+    "AAAA/9oADAMBAAIRAxEAPwCaAMtv/9k=")
 
 GREY = {f"pics/{kind}/{i}.png": png(12, shade + i) for kind, shade in (("red cats", 20), ("blue dogs", 200)) for i in range(30)}
 IMAGES = [
@@ -354,7 +363,7 @@ IMAGES = [
     Case("images without folders", {"pics/1.png": png(12, 9), "pics/2.png": png(12, 9)}, ["pics"],
          ["the images in 'pics' are not in class folders"], code=3),
     Case("another image format", {"pics/a/1.gif": b"GIF89a"}, ["pics"],
-         ["unknown format of 'pics'", "'a/1.gif' is neither a JPEG nor a PNG image; known are"], code=3),
+         ["unknown format of 'pics'", "'a/1.gif' is neither a JPEG nor a PNG image: convert it, such as by 'mogrify -format png FILE'"], code=3),
     Case("split folders in capitals", {name.replace("pics/", f"pics/{split}/"): data for name, data in GREY.items()
                                        for split in ("Train", "Validation")}, ["pics"],
          ["60 images by class: 'blue dogs' 30, 'red cats' 30", "eval: the 60 images of folder 'Validation'"],
@@ -372,7 +381,18 @@ IMAGES = [
          "decompress it first: gunzip --keep 't.csv.gz'"], code=3),
     Case("a table in a .txt", {"t.txt": table(["a", "b", "label"], [[i, i * i, "xy"[i % 2]] for i in range(60)], "\t")}, ["t.txt"],
          ["'t.txt' is not plain text: it has the fields of a table in each line", "rename it: mv 't.txt' 't.csv'"], code=3),
-    Case("a broken image", {**GREY, "pics/blue dogs/0.png": b"\x89PNG\r\n\x1a\n"}, ["pics"], ["0.png"], code=3),
+    Case("a broken image", {**GREY, "pics/blue dogs/0.png": b"\x89PNG\r\n\x1a\n"}, ["pics"],
+         ["0.png' is a damaged PNG", "1 of 20 opened images are damaged"], recipe=["on_bad_sample: skip(6)"], train=True),
+    Case("a carriage return alone", {"t.csv": CUSTOMERS.replace("\n", "\r")}, ["t.csv"],
+         ["the lines of 't.csv' end with a carriage return alone", "tr '\\r' '\\n' < 't.csv' > table.csv"], code=3),
+    Case("two comments above", {"t.csv": "# a\n# b\n" + CUSTOMERS}, ["t.csv"], ["t.csv:1 is a comment"], code=3),
+    Case("spaces after commas", {"t.csv": table(["a", " b", " y"], [[i, f" {i * 2}", f" {'xy'[i % 2]}"] for i in range(60)])}, ["t.csv"],
+         ["spaces after delimiters are part of names and values; remove them: sed -i 's/, */,/g' FILE"], train=True),
+    Case("UTF-16 rows", {"r.jsonl": jsonl(REVIEWS).encode("utf-16")}, ["r.jsonl"],
+         ["it is UTF-16; convert it: iconv -f utf-16 -t utf-8 'r.jsonl' > utf8.jsonl"], code=3),
+    Case("turned photos", {**GREY, **{f"pics/red cats/{i}.jpg": TURNED_JPEG for i in range(60)}}, ["pics"],
+         ["15 of 20 opened images have an EXIF orientation, which is not applied, as in torchvision: "
+                   "turn them with 'mogrify -auto-orient FILES'"]),
     Case("several files in a folder", {"d/b.csv": "x,y\n" * 3, "d/a.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)]),
                                        "d/readme.md": "x"}, ["d"], ["read: a.csv; not read: b.csv, readme.md"]),
     Case("an empty folder", {"d/.keep": ""}, ["d"], ["unknown format of 'd'"], code=3),
@@ -494,7 +514,7 @@ def check_tokenizers(binary, report):
                 (["t.csv", "--fields", "body"], 3, "'t.csv' has no field 'body'"),
                 (["bad.jsonl", "--fields", "text"], 3,
                  "1 rows of 'bad.jsonl' are not JSON objects and are left out, first in line 1"),
-                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv and .tsv, not 'x.txt'"),
+                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv, .tsv, .parquet and .arrow, not 'x.txt'"),
                 (["r.jsonl", "--model", "wordpiece", "--chatml"], 2, "'--chatml' is an option of --model bpe")):
             subprocess.run(["rm", "-rf", "made"], cwd=scratch.path, check=True)
             got, printed = call(scratch.binary, scratch.path, "tokenizer", "train", *words, "--out", "made")

@@ -108,7 +108,8 @@ void look_at_dataset(const Node& dataset, const Node* split, Reading& reading) {
   const std::string& type = entry->node.scalar()->text;
   try {
     if (type == "csv" || type == "tsv") look_at_table(dataset, type == "csv", split, reading);
-    if (type == "jsonl") look_at_lines(dataset, split, reading);
+    const bool rows = type == "jsonl" || type == "chat" || type == "token_classification";
+    if (rows) look_at_lines(dataset, split, reading);
   } catch (const Error&) {
     // Reported with its own exit code when the data is opened.
   }

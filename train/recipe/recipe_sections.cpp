@@ -172,7 +172,9 @@ Schema<SplitSection> SplitSection::schema() {
       .field("stratify", &SplitSection::stratify,
              "Hold out the same share of each class. auto: where the dataset has classes.")
       .field("group", &SplitSection::group,
-             "Column of a table or of JSON Lines: rows with the same value stay on one side.")
+             "Column of a table, of JSON Lines, of Parquet or Arrow files: rows with the same "
+             "value stay "
+             "on one side.")
       .hint_for({"groups", "group_by"})
       .check(&check_split);
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/convert_command.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
 #include "core/base/mapped_file.h"
@@ -151,9 +152,13 @@ ArrowFunction load_arrow(const std::string& path) {
   SharedLibrary library(kArrowLibrary);
   ArrowFunction open = nullptr;
   if (library.find(kArrowSymbol, open)) return open;
+  std::string hint = "run 'tools/bootstrap.sh arrow' and build accel-run again";
+  if (path.ends_with(".parquet") || path.ends_with(".arrow")) {
+    hint += ", or convert the file: " + convert_command(path, ".jsonl");
+  }
   throw DataError(
       text("'{}' requires the reader of Parquet and Arrow files: {}", path, library.error()),
-      "run 'tools/bootstrap.sh arrow' and build accel-run again");
+      std::move(hint));
 }
 
 }  // namespace
@@ -229,11 +234,28 @@ std::unique_ptr<RecordReader> ArrowRows::open(const std::vector<std::string>& wa
   ArrowRequest request;
   request.wanted = wanted;
   request.kinds = kinds;
+  return open_all(std::move(request));
+}
+
+std::unique_ptr<RecordReader> ArrowRows::open_with_nulls(
+    const std::vector<std::string>& wanted, const std::vector<ArrowField>& kinds) const {
+  ArrowRequest request;
+  request.wanted = wanted;
+  request.kinds = kinds;
+  request.keep_nulls = true;
+  return open_all(std::move(request));
+}
+
+std::unique_ptr<RecordReader> ArrowRows::open_all(ArrowRequest request) const {
   if (indices_.empty()) {
     return std::make_unique<ChainedReader>(
         files_.size(), [this, request](size_t i) { return open_file(files_[i], request); });
   }
   return std::make_unique<Selected>(*this, std::move(request));
+}
+
+std::vector<ArrowColumn> ArrowRows::columns() const {
+  return open_file(files_.front(), {})->columns();
 }
 
 FileContents ArrowRows::contents() const {

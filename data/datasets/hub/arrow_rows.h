@@ -34,6 +34,11 @@ class ArrowRows {
   /// `kinds` as in ArrowRequest. This object must outlive the reader.
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted,
                                      const std::vector<ArrowField>& kinds = {}) const;
+  /// As open(); a null is a view without data.
+  std::unique_ptr<RecordReader> open_with_nulls(const std::vector<std::string>& wanted,
+                                                const std::vector<ArrowField>& kinds) const;
+  /// Of the first file.
+  std::vector<ArrowColumn> columns() const;
   /// The bytes of all files.
   FileContents contents() const;
   std::vector<std::string> class_names(const std::string& field) const;
@@ -46,6 +51,7 @@ class ArrowRows {
   };
   class Selected;
 
+  std::unique_ptr<RecordReader> open_all(ArrowRequest request) const;
   std::unique_ptr<ArrowRecords> open_file(const File& file, ArrowRequest request) const;
 
   ArrowFunction open_;

@@ -10,6 +10,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/node.h"
+#include "data/datasets/fingerprint.h"
 
 namespace accel {
 namespace {
@@ -312,6 +313,17 @@ ArrowRows open_columns(const std::string& path, const HubChoice& choice) {
   if (extension == ".arrow") return {files, ArrowFormat::kIpc};
   throw DataError(accel::text("'{}' is neither a Parquet nor an Arrow file", files.data.front()),
                   "convert it, or name the files with 'files'");
+}
+
+std::vector<uint64_t> column_keys(const std::string& path, const HubChoice& choice,
+                                  const std::string& column) {
+  const ArrowRows rows = open_columns(path, choice);
+  const std::unique_ptr<RecordReader> reader = rows.open({column});
+  std::vector<uint64_t> keys;
+  for (std::vector<std::string_view> fields; reader->next(fields);) {
+    keys.push_back(Fingerprint().add(fields.front()).value());
+  }
+  return keys;
 }
 
 }  // namespace accel

@@ -2,6 +2,7 @@
 // Face's `datasets`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ std::vector<std::string> hub_files(const std::string& folder, const HubChoice& c
 
 /// ".parquet", ".jsonl", ...
 const std::vector<std::string>& readable_extensions();
+
+/// For each row a hash of its value in `column`. Throws DataError as open_columns(), and for a
+/// missing column and null values.
+std::vector<uint64_t> column_keys(const std::string& path, const HubChoice& choice,
+                                  const std::string& column);
 
 struct HubChoiceOptions {
   std::string config;

@@ -56,7 +56,7 @@ class ImageStore {
   Array all_;
 };
 
-class HubImages final : public Dataset, public ClassLabels {
+class HubImages final : public Dataset, public ClassLabels, public RowKeys {
  public:
   static constexpr auto kName = "hf_images";
   static constexpr auto kSummary =
@@ -83,9 +83,10 @@ class HubImages final : public Dataset, public ClassLabels {
 
   HubImages(const HubImagesOptions& options, const DatasetContext& context)
       : path_(options.path.text),
+        choice_(choice_of(options, context.train)),
         size_(options.size),
         channels_(options.grayscale ? Channels::kGray : Channels::kRgb) {
-    const ArrowRows rows = open_columns(path_, choice_of(options, context.train));
+    const ArrowRows rows = open_columns(path_, choice_);
     read(rows, options, context.targets);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
     image_size_ = common_image_size(
@@ -104,6 +105,9 @@ class HubImages final : public Dataset, public ClassLabels {
   std::string fingerprint() const override { return fingerprint_; }
   int64_t class_of(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return accel::text("{} row {}", path_, index); }
+  std::vector<uint64_t> row_keys(const std::string& column) const override {
+    return column_keys(path_, choice_, column);
+  }
 
  private:
   void read(const ArrowRows& rows, const HubImagesOptions& options, bool targets) {
@@ -139,6 +143,7 @@ class HubImages final : public Dataset, public ClassLabels {
   }
 
   std::string path_;
+  HubChoice choice_;
   std::vector<int64_t> size_;
   Channels channels_;
   ImageStore images_;

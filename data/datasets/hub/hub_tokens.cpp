@@ -30,7 +30,7 @@ struct HubTokensOptions : HubChoiceOptions {
   int64_t pad_to_multiple_of = 1;
 };
 
-class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels {
+class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels, public RowKeys {
  public:
   static constexpr auto kName = "hf_tokens";
   static constexpr auto kSummary =
@@ -39,9 +39,9 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels 
   static Schema<HubTokensOptions> schema();
 
   HubTokens(const HubTokensOptions& options, const DatasetContext& context)
-      : path_(options.path.text), options_(options) {
+      : path_(options.path.text), choice_(choice_of(options, context.train)), options_(options) {
     if (!context.targets) options_.target = options_.token_targets = "";
-    const ArrowRows rows = open_columns(path_, choice_of(options_, context.train));
+    const ArrowRows rows = open_columns(path_, choice_);
     read(rows);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
     Fingerprint print;
@@ -54,6 +54,9 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels 
 
   int64_t size() const override { return sequences_.size(); }
   int64_t length(int64_t index) const override { return sequences_.length(index); }
+  std::vector<uint64_t> row_keys(const std::string& column) const override {
+    return column_keys(path_, choice_, column);
+  }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t class_of(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
 
@@ -154,6 +157,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels 
   }
 
   std::string path_;
+  HubChoice choice_;
   HubTokensOptions options_;
   TokenSequences sequences_;  // its segments hold the targets, if there are any
   LabelMap classes_;

@@ -36,7 +36,7 @@ class Cifar10 final : public Dataset, public ClassLabels {
  public:
   static constexpr auto kName = "cifar10";
   static constexpr auto kSummary =
-      "CIFAR-10's small photographs, as `accel-run download cifar10` left them.";
+      "CIFAR-10's small photographs: the files of `accel-run download cifar10`.";
 
   static Schema<Cifar10Options> schema() {
     return with_downloaded_set(

@@ -34,7 +34,8 @@ bool is_wanted(const std::string& path) {
   for (const char* other : {".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}) {
     if (extension == other) {
       throw DataError(text("'{}' is neither a JPEG nor a PNG image", path),
-                      "convert it, or move it out of the dataset's folder");
+                      "convert it, such as by 'mogrify -format png FILE', or move it out of the "
+                      "dataset's folder");
     }
   }
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";

@@ -7,6 +7,7 @@
 #include "core/api/dataset.h"
 #include "core/api/input_path.h"
 #include "core/api/packed_sequences.h"
+#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
@@ -17,6 +18,7 @@
 #include "data/datasets/skipped_samples.h"
 #include "data/datasets/text/chat_encoder.h"
 #include "data/datasets/text/chat_rows.h"
+#include "data/datasets/text/json_row_keys.h"
 #include "data/datasets/text/text_columns.h"
 #include "data/datasets/text/token_sequences.h"
 #include "data/loader/epoch_order.h"
@@ -65,7 +67,7 @@ ChatEncoder encoder_of(const ChatOptions& options, std::shared_ptr<const Tokeniz
       "docs/chat.md describes the supported subset of Jinja");
 }
 
-class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
+class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, public RowKeys {
  public:
   static constexpr auto kName = "chat";
   static constexpr auto kSummary =
@@ -74,7 +76,8 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
   static Schema<ChatOptions> schema();
 
   explicit Chat(const ChatOptions& options)
-      : tokenizer_(load_tokenizer(options.tokenizer.text)),
+      : path_(options.path.text),
+        tokenizer_(load_tokenizer(options.tokenizer.text)),
         answers_only_(options.answers_only),
         max_length_(options.max_length),
         bad_(options.on_bad_sample, options.path.text),
@@ -137,6 +140,14 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
 
   std::string fingerprint() const override { return fingerprint_; }
   int64_t left_out() const override { return bad_.count(); }
+  std::vector<uint64_t> row_keys(const std::string& column) const override {
+    if (!packing_) return json_row_keys(path_, column, &kept_);
+    throw Error(ExitCode::kRecipe,
+                accel::text("'group' keeps rows with one '{}' together, but 'pack' puts several "
+                            "conversations into a sample",
+                            column),
+                "leave out 'pack' or 'group', or name a file of eval data");
+  }
   int64_t length(int64_t index) const override {
     if (!packing_) return sequences_.length(index);
     int64_t sum = 0;
@@ -165,10 +176,13 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
 
   void read(const ChatOptions& options, std::string_view text, const ChatEncoder& encoder) {
     TokenSequencesBuilder builder;
+    int64_t number = -1;
     each_json_row(text, [&](std::string_view row, int64_t line) {
+      ++number;
       const std::string place = options.path.text + ":" + std::to_string(line) + ": ";
       try {
         add(encoder.encode(with_messages(read_chat_row(row), options)), builder);
+        kept_.push_back(number);
       } catch (const FormatError& error) {
         bad_.leave_out(DataError(place + error.what()));
       } catch (const DataError& error) {
@@ -192,12 +206,14 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths {
     builder.add(tokens.ids, tokens.answers);
   }
 
+  std::string path_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool answers_only_;
   int64_t max_length_;
   BadSamples bad_;
   Padding padding_;
   std::optional<Packing> packing_;  // none: one conversation per sample
+  std::vector<int64_t> kept_;       // rows of the file that are samples
   TokenSequences sequences_;        // its segments mark the tokens of answers with 1
   std::string fingerprint_;
 };

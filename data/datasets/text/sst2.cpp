@@ -57,7 +57,7 @@ class Sst2 final : public Table {
  public:
   static constexpr auto kName = "sst2";
   static constexpr auto kSummary =
-      "SST-2's sentences that praise or pan a film, as `accel-run download sst2` left them.";
+      "SST-2's film reviews, positive or negative: the files of `accel-run download sst2`.";
 
   static Schema<Sst2Options> schema() {
     return with_text_columns(with_downloaded_set(

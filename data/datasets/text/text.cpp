@@ -211,7 +211,8 @@ class Text final : public Dataset, public SkipsSamples, public SequenceWindows {
  public:
   static constexpr auto kName = "text";
   static constexpr const char* kHintFor[] = {"txt"};
-  static constexpr auto kSummary = "A text file, to predict each next character, byte or token of.";
+  static constexpr auto kSummary =
+      "Windows of a text file, for prediction of the next character, byte or token.";
 
   static Schema<TextOptions> schema() {
     return with_bad_samples(

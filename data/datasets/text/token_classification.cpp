@@ -5,6 +5,7 @@
 
 #include "core/api/dataset.h"
 #include "core/api/input_path.h"
+#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
@@ -15,6 +16,7 @@
 #include "data/datasets/fingerprint.h"
 #include "data/datasets/label_map.h"
 #include "data/datasets/text/chat_encoder.h"
+#include "data/datasets/text/json_row_keys.h"
 #include "data/datasets/text/text_columns.h"
 #include "data/datasets/text/token_sequences.h"
 #include "data/datasets/text/truncation.h"
@@ -110,7 +112,7 @@ std::vector<int32_t> on_first_tokens(const WordTokens& tokens, const std::vector
   return out;
 }
 
-class TokenClassification final : public Dataset {
+class TokenClassification final : public Dataset, public RowKeys {
  public:
   static constexpr auto kName = "token_classification";
   static constexpr auto kRenamedFrom = "tagged_words";
@@ -132,11 +134,15 @@ class TokenClassification final : public Dataset {
 
   DataShape shape() const override { return shape_; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::vector<uint64_t> row_keys(const std::string& column) const override {
+    return json_row_keys(path_, column);
+  }
 
  private:
   TokenClassification(TokenClassificationOptions options,
                       std::shared_ptr<const Tokenizer> tokenizer, bool with_tags) {
     if (!with_tags) options.tags.clear();
+    path_ = options.path.text;
     const SharedBytes file = map_file(options.path.text);
     const LabelMap labels = labels_of(as_text(file.view), options);
     const TruncationConfig cut = cut_for(*tokenizer, options.max_length);
@@ -184,6 +190,7 @@ class TokenClassification final : public Dataset {
     sequences_ = std::move(builder).finish();
   }
 
+  std::string path_;
   TokenSequences sequences_;  // its segments hold the targets
   DataShape shape_;
   std::string fingerprint_;

@@ -36,7 +36,8 @@ struct TokensOptions : WindowOptions {
 class Tokens final : public Dataset, public SequenceWindows {
  public:
   static constexpr auto kName = "tokens";
-  static constexpr auto kSummary = "A .bin file of token numbers, to predict each next one of.";
+  static constexpr auto kSummary =
+      "Windows of a .bin file of token ids, for prediction of the next token.";
 
   static Schema<TokensOptions> schema() {
     return with_window_options(

@@ -173,8 +173,12 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
             "datasets: 'x.jsonl' is of type 'alpaca': write its conversations in 'data.train' as "
             "type chat\nsequence_len: write it in 'data.train'\n"
             "val_set_size: write a dataset of held-out samples in 'data.eval'\n");
-  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.parquet, type: completion}]\n"),
-            "datasets: 'x.parquet' is no file of JSON Lines\n");
+  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.csv, type: completion}]\n"),
+            "datasets: 'x.csv' is no file of JSON Lines\n");
+  EXPECT_EQ(reasons("base_model: ./x\ndatasets: [{path: x.parquet, type: alpaca}]\n"),
+            "datasets: 'x.parquet' is of type 'alpaca': write its conversations in 'data.train' as "
+            "type chat, converted by: python3 -c \"import pandas; pandas.read_parquet('x.parquet')"
+            ".to_json('x.jsonl', orient='records', lines=True)\"\n");
   EXPECT_EQ(reasons("trainer: {max_epochs: 1, precision: 64-true, limit_val_batches: 0.5}\n"),
             "trainer.limit_val_batches: write 'limit' of the dataset for it\n"
             "trainer.precision: the precision '64-true' is not available\n");
@@ -188,6 +192,54 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
   EXPECT_EQ(reasons("num_train_epochs: 1\nlr_scheduler_kwargs: 5\nseed: [1]\n"),
             "lr_scheduler_kwargs: it is no section of options\n"
             "seed: its value [1] has no counterpart\n");
+}
+
+TEST(ImportRecipeTest, ValuesOfOtherWordsAreKeptOrReported) {
+  const auto remarks = [](const std::string& text) {
+    std::string all;
+    for (const std::string& remark : imported(text).remarks) all += remark + '\n';
+    return all;
+  };
+  EXPECT_NE(
+      remarks("base_model: ./x\ngradient_checkpointing: offload\n")
+          .find("gradient_checkpointing: activations are computed again, and not offloaded\n"),
+      std::string::npos);
+  EXPECT_NE(remarks("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
+                    "packing: true\n")
+                .find("packing: texts are concatenated, and attention crosses their borders\n"),
+            std::string::npos);
+  std::string left;
+  for (const ImportNote& note :
+       imported("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
+                "assistant_only_loss: true\n")
+           .left) {
+    left += note.key + ": " + note.reason + '\n';
+  }
+  EXPECT_EQ(left, "assistant_only_loss: the samples are texts, which have no roles\n");
+  EXPECT_EQ(refusal("base_model: ./x\noptimizer: lion_pytorch\nneftune_noise_alpha: 0\n"), "");
+  const Imported lightning = imported(
+      "trainer: {max_epochs: 1, deterministic: warn, logger: {class_path: a.WandbLogger, "
+      "init_args: {project: cats}}}\n");
+  const std::string recipe = to_yaml(lightning.recipe);
+  EXPECT_NE(recipe.find("deterministic: true"), recipe.npos) << recipe;
+  EXPECT_NE(recipe.find("project: cats"), recipe.npos) << recipe;
+}
+
+TEST(ImportRecipeTest, ParquetFilesOfTextsAreReadAndOthersAreConverted) {
+  const auto file_of = [](const std::string& dataset) {
+    Imported all = imported("base_model: ./x\ndatasets: [{" + dataset + "}]\n");
+    const Node& train = all.recipe.find("data")->node.find("train")->node;
+    std::string out =
+        train.find("type")->node.scalar()->text + ' ' + train.find("path")->node.scalar()->text;
+    for (const std::string& missing : all.missing) {
+      if (missing.find("python3") != missing.npos) out += '\n' + missing;
+    }
+    return out;
+  };
+  EXPECT_EQ(file_of("path: a.parquet, type: completion"), "parquet a.parquet");
+  EXPECT_EQ(file_of("path: b/a.parquet, type: chat_template"),
+            "chat b/a.jsonl\nb/a.jsonl: python3 -c \"import pandas; pandas.read_parquet("
+            "'b/a.parquet').to_json('b/a.jsonl', orient='records', lines=True)\"");
 }
 
 TEST(ImportRecipeTest, AModelOfAMissingTypeIsRefusedByItsName) {

@@ -46,6 +46,23 @@ TEST(WithoutTargetsTest, LinesOfJsonNeedNoTargetField) {
   EXPECT_EQ(build<Dataset>(yaml, kNoTargets)->sample(0).input.count(), 3);
 }
 
+TEST(WithoutTargetsTest, ArraysNeedNoFileOfTargets) {
+  const TempFolder folder;
+  const std::string source =
+      std::getenv("ACCEL_SOURCE_DIR") ? std::getenv("ACCEL_SOURCE_DIR") : ".";
+  const std::string points = source + "/recipes/tiny/data/points.npy";
+  const auto data =
+      build<Dataset>("{type: npy, inputs: " + points + ", targets: " + points + "}", kNoTargets);
+  EXPECT_GT(data->size(), 1);
+  EXPECT_EQ(data->shape().classes, 1) << "undefined targets are zeros";
+  const std::string images = folder.write(
+      "images.idx", std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x01\xff\0", 18));
+  const auto pictures =
+      build<Dataset>("{type: idx, images: " + images + ", labels: " + images + "}", kNoTargets);
+  ASSERT_EQ(pictures->size(), 2);
+  EXPECT_EQ(floats_of(pictures->sample(0).input), (std::vector<float>{1}));
+}
+
 TEST(WithoutTargetsTest, ImagesNeedNoFoldersOfClasses) {
   const char* source = std::getenv("ACCEL_SOURCE_DIR");
   const std::string yaml = "{type: image_folder, path: " + std::string(source ? source : ".") +

@@ -141,9 +141,10 @@ TEST(RowChoiceTest, OptionsThatADatasetCannotFollowAreRefused) {
   EXPECT_EQ(complaint(ClassDataset(40), {.share = 0.2, .stratify = true, .group = "user"}),
             "'stratify' and 'group' exclude each other | leave 'stratify' out: groups stay "
             "together, whatever their classes");
-  EXPECT_EQ(complaint(PlainDataset(9), {.share = 0.2, .group = "user"}),
-            "'group' names a column, but the dataset 'numbers' has no columns | tables and JSON "
-            "Lines have them; leave 'group' out");
+  EXPECT_EQ(
+      complaint(PlainDataset(9), {.share = 0.2, .group = "user"}),
+      "'group' names a column, but the dataset 'numbers' has no columns | tables, JSON Lines, "
+      "Parquet and Arrow files have them; leave 'group' out");
   EXPECT_EQ(complaint(WindowDataset(9), {.share = 0.2, .group = "user"}),
             "'group' names a column, but samples of the dataset 'numbers' are windows of one text "
             "| leave 'group' out: the last windows are held out");

@@ -79,7 +79,8 @@ TEST(SniffTableTest, AlmostNumbersAreReportedWithTheirException) {
   const SniffedColumn column = column_of(
       "x", 100, [](int i) { return i == 50 ? std::string("unknown") : std::to_string(i); });
   EXPECT_EQ(type_of(column), "text");
-  EXPECT_EQ(column.reason, "99 of 100 values are numbers, but not 'unknown'");
+  EXPECT_EQ(column.reason,
+            "99 of 100 values are numbers, but not 'unknown': if it means missing, write NA");
 }
 
 TEST(SniffTableTest, HeadersAreFoundAboveNumbersAndRepeatedWords) {
@@ -128,6 +129,17 @@ TEST(SniffTableTest, RefusesOtherEncodingsAndTablesWithoutRows) {
   EXPECT_EQ(complaint_of("a,b\n"), "'t.csv' has one line, and no rows of data / ");
   EXPECT_EQ(complaint_of("a,b\n1,2\n"), "'t.csv' has 1 rows, at least 2 are needed to train / ");
   EXPECT_EQ(complaint_of(""), "'t.csv' is empty / ");
+  EXPECT_EQ(
+      complaint_of("a,b\r1,2\r3,4\r"),
+      "the lines of 't.csv' end with a carriage return alone / convert them: tr '\\r' '\\n' < "
+      "'t.csv' > table.csv");
+  EXPECT_EQ(
+      complaint_of("sales of 2024\na,b\n1,2\n"),
+      "t.csv:2: has 2 fields, the first line has 1 / correct or remove the line; remove a title "
+      "above the table: tail -n +2 't.csv' > table.csv");
+  EXPECT_EQ(complaint_of("# one\n# two\na,b\n1,2\n"),
+            "t.csv:1 is a comment, and the first line of a table is a header or a row / remove it: "
+            "sed '/^#/d' 't.csv' > table.csv");
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(OpenDatasetsTest, RefusalsNameThePlace) {
             "columns\n"
             "      split: {eval: 10%, group: user}\n"
             "                                ^\n"
-            "  hint: tables and JSON Lines have them; leave 'group' out\n");
+            "  hint: tables, JSON Lines, Parquet and Arrow files have them; leave 'group' out\n");
   EXPECT_EQ(complaint("  train: {type: csv, path: t.csv, target: age, target_type: number, fill: "
                       "{age: drop}, features: [id]}\n"
                       "  split: {eval: 10%, stratify: true}\n"),

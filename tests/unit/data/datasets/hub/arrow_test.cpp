@@ -294,6 +294,10 @@ TEST_F(ArrowFilesTest, WhatIsMissingIsTold) {
                                      "' requires the reader of Parquet and Arrow files: "))
         << reported;
     EXPECT_TRUE(reported.ends_with("run 'tools/bootstrap.sh arrow' and build accel-run again"));
+    EXPECT_TRUE(complaint([&] { require_arrow("a.arrow"); })
+                    .ends_with("build accel-run again, or convert the file: python3 -c \"import "
+                               "datasets; datasets.Dataset.from_file('a.arrow').to_json("
+                               "'a.jsonl')\""));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/api/dataset.h"
+#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "data/loader/epoch_order.h"
@@ -67,6 +68,16 @@ TEST_F(HubColumnsTest, ASelectionGivesTheRowsThatItsIndicesName) {
   EXPECT_EQ(data->shape().labels, (std::vector<std::string>{"bad", "good"}));
   EXPECT_NE(data->fingerprint(),
             open("arrow", "saved", ", target: label, tokenizer: " + tokenizer)->fingerprint());
+}
+
+TEST_F(HubColumnsTest, RowsHaveKeysByAColumn) {
+  const auto images = open("hf_images", "images.parquet");
+  const auto tokens = open("hf_tokens", "tokens.parquet", ", vocab_size: 10");
+  const auto light = dynamic_cast<const RowKeys&>(*images).row_keys("label");
+  EXPECT_EQ(light.size(), 4u);
+  EXPECT_TRUE(light[0] == light[2] && light[1] == light[3] && light[0] != light[1]);
+  const auto answers = dynamic_cast<const RowKeys&>(*tokens).row_keys("label");
+  EXPECT_TRUE(answers[0] == answers[2] && answers[0] != answers[1]);
 }
 
 TEST_F(HubColumnsTest, ImagesAreThoseThatWereSaved) {

@@ -126,12 +126,14 @@ TEST_F(ImageFolderTest, WrongLayoutsAreRefused) {
             "the image 'b.jpg' is not in a class folder\n"
             "the layout is CLASS/NAME.jpg")
       << "not an archive";
-  EXPECT_EQ(image_complaint("other/cat/a.webp"),
-            "'a.webp' is neither a JPEG nor a PNG image\n"
-            "convert it, or move it out of the dataset's folder");
-  EXPECT_EQ(image_complaint("other"),
-            "'cat/a.webp' is neither a JPEG nor a PNG image\n"
-            "convert it, or move it out of the dataset's folder");
+  EXPECT_EQ(
+      image_complaint("other/cat/a.webp"),
+      "'a.webp' is neither a JPEG nor a PNG image\n"
+      "convert it, such as by 'mogrify -format png FILE', or move it out of the dataset's folder");
+  EXPECT_EQ(
+      image_complaint("other"),
+      "'cat/a.webp' is neither a JPEG nor a PNG image\n"
+      "convert it, such as by 'mogrify -format png FILE', or move it out of the dataset's folder");
 }
 
 TEST_F(ImageFolderTest, ADamagedImageIsNamedWhenItIsAskedFor) {
