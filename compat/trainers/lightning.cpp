@@ -1,6 +1,7 @@
 // Configs of Lightning's command line (LightningCLI). Model and data are Python classes.
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
@@ -169,6 +170,36 @@ void read_lightning_clipping(TrainerConfig& trainer) {
   trainer.take("gradient_clip_algorithm");
 }
 
+/// "fsdp", "deepspeed_stage_3_offload", or a class.
+void read_lightning_strategy(TrainerConfig& trainer, std::string name) {
+  const Node::Entry* entry = trainer.find("strategy");
+  if (entry->node.map()) {
+    const Node::Entry* path = entry->node.find("class_path");
+    name = path && path->node.scalar() ? path->node.scalar()->text : "";
+    name = name.ends_with("FSDPStrategy")        ? "fsdp"
+           : name.ends_with("DeepSpeedStrategy") ? "deepspeed"
+                                                 : name;
+    if (const Node::Entry* options = entry->node.find("init_args");
+        options && options->node.map()) {
+      for (const Node::Entry& option : *options->node.map()) {
+        trainer.skip_nested("strategy.init_args", option, "write it in 'accelerator.fsdp'");
+      }
+    }
+  }
+  if (name == "fsdp" || name == "fsdp_native") {
+    return read_sharding_option(trainer, kFsdpFamily, "strategy", "version", "1");
+  }
+  if (!name.starts_with("deepspeed")) {
+    return trainer.skip("strategy", text("the strategy '{}' is not available", name));
+  }
+  if (name.find("offload") != name.npos) {
+    trainer.skip("strategy", std::string(reasons::kOffload));
+  }
+  const std::string stage =
+      name.find("stage_") == name.npos ? "2" : name.substr(name.find("stage_") + 6, 1);
+  read_sharding_option(trainer, kDeepSpeedFamily, "strategy", "zero_stage", stage);
+}
+
 void read_lightning_machine(TrainerConfig& trainer) {
   const std::string precision = trainer.text("precision").value_or("32-true");
   if (precision.starts_with("16")) {
@@ -202,7 +233,7 @@ void read_lightning_machine(TrainerConfig& trainer) {
   if (strategy == "auto" || strategy.starts_with("ddp")) {
     trainer.ignore("strategy");
   } else {
-    trainer.skip("strategy", lack_of("sharding", trainer.program()));
+    read_lightning_strategy(trainer, strategy);
   }
   if (const auto folder = trainer.text("default_root_dir")) {
     const std::string name = valid_run_name(*folder);
