@@ -121,8 +121,9 @@ FlagTable make_table() {
     families.push_back(family);
     for (const std::string& name : option_names(*family)) {
       // Other options are in files only, or flags of their own.
-      if (name.find('.') != name.npos || find_in(kFlags, name)) continue;
-      table.names.push_back(std::string(family->flag_prefix).append(name));
+      std::string flag = std::string(family->flag_prefix).append(name);
+      if (name.find('.') != name.npos || find_in(kFlags, flag)) continue;
+      table.names.push_back(std::move(flag));
       families.push_back(family);
     }
   }

@@ -1,4 +1,8 @@
 // Configs of Lightning's command line (LightningCLI). Model and data are Python classes.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/sharding_readings.h"
@@ -170,24 +174,47 @@ void read_lightning_clipping(TrainerConfig& trainer) {
   trainer.take("gradient_clip_algorithm");
 }
 
+/// A class as the name of its strategy: "FSDPStrategy" is fsdp, with an option that is the stage.
+struct StrategyClass {
+  std::string_view ending;
+  const char* name;
+  const char* stage;
+};
+
+constexpr StrategyClass kStrategyClasses[] = {{"FSDPStrategy", "fsdp", "sharding_strategy"},
+                                              {"DeepSpeedStrategy", "deepspeed", "stage"},
+                                              {"DDPStrategy", "ddp", ""}};
+
+/// The name and the stage of a class; other options are reported.
+std::pair<std::string, std::string> strategy_of_class(TrainerConfig& trainer, const Node& given) {
+  const Node::Entry* path = given.find("class_path");
+  const std::string name = path && path->node.scalar() ? path->node.scalar()->text : "";
+  const auto known =
+      std::find_if(std::begin(kStrategyClasses), std::end(kStrategyClasses),
+                   [&](const StrategyClass& each) { return name.ends_with(each.ending); });
+  if (known == std::end(kStrategyClasses)) return {name, ""};
+  std::string stage;
+  const Node::Entry* options = given.find("init_args");
+  for (const Node::Entry& option :
+       options && options->node.map() ? *options->node.map() : Node::Map{}) {
+    if (option.key == known->stage && option.node.scalar()) {
+      stage = option.node.scalar()->text;
+    } else {
+      trainer.skip_nested("strategy.init_args", option, "write it in 'accelerator'");
+    }
+  }
+  return {known->name, stage};
+}
+
 /// "fsdp", "deepspeed_stage_3_offload", or a class.
 void read_lightning_strategy(TrainerConfig& trainer, std::string name) {
   const Node::Entry* entry = trainer.find("strategy");
-  if (entry->node.map()) {
-    const Node::Entry* path = entry->node.find("class_path");
-    name = path && path->node.scalar() ? path->node.scalar()->text : "";
-    name = name.ends_with("FSDPStrategy")        ? "fsdp"
-           : name.ends_with("DeepSpeedStrategy") ? "deepspeed"
-                                                 : name;
-    if (const Node::Entry* options = entry->node.find("init_args");
-        options && options->node.map()) {
-      for (const Node::Entry& option : *options->node.map()) {
-        trainer.skip_nested("strategy.init_args", option, "write it in 'accelerator.fsdp'");
-      }
-    }
-  }
+  std::string stage;
+  if (entry->node.map()) std::tie(name, stage) = strategy_of_class(trainer, entry->node);
+  if (name == "ddp") return trainer.ignore("strategy");
   if (name == "fsdp" || name == "fsdp_native") {
-    return read_sharding_option(trainer, kFsdpFamily, "strategy", "version", "1");
+    return read_sharding_option(trainer, kFsdpFamily, "strategy", "sharding_strategy",
+                                stage.empty() ? "FULL_SHARD" : stage);
   }
   if (!name.starts_with("deepspeed")) {
     return trainer.skip("strategy", text("the strategy '{}' is not available", name));
@@ -195,9 +222,11 @@ void read_lightning_strategy(TrainerConfig& trainer, std::string name) {
   if (name.find("offload") != name.npos) {
     trainer.skip("strategy", std::string(reasons::kOffload));
   }
-  const std::string stage =
-      name.find("stage_") == name.npos ? "2" : name.substr(name.find("stage_") + 6, 1);
-  read_sharding_option(trainer, kDeepSpeedFamily, "strategy", "zero_stage", stage);
+  constexpr std::string_view kStage = "stage_";
+  const size_t at = name.find(kStage);
+  if (at != name.npos) stage = name.substr(at + kStage.size(), 1);
+  read_sharding_option(trainer, kDeepSpeedFamily, "strategy", "zero_stage",
+                       stage.empty() ? "2" : stage);
 }
 
 void read_lightning_machine(TrainerConfig& trainer) {
@@ -230,7 +259,9 @@ void read_lightning_machine(TrainerConfig& trainer) {
     }
   }
   const std::string strategy = trainer.text("strategy").value_or("auto");
-  if (strategy == "auto" || strategy.starts_with("ddp")) {
+  const Node::Entry* given = trainer.find("strategy");
+  const bool is_class = given && given->node.map();
+  if (!is_class && (strategy == "auto" || strategy.starts_with("ddp"))) {
     trainer.ignore("strategy");
   } else {
     read_lightning_strategy(trainer, strategy);

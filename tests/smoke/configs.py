@@ -126,7 +126,7 @@ def check_sharding(binary, report):
         code, shown, _ = home.ask("show", "job.yaml", ACCELERATE_USE_FSDP="1", FSDP_SHARDING_STRATEGY="SHARD_GRAD_OP")
         report.check("variables are stage 2", code == 0 and "stage: 2" in shown, shown)
         report.check("a key of the file without effect is said",
-                     "zero.json:1:57: 'zero_optimization.sub_group_size: 1e9' has no effect" in errors, errors)
+                     "zero.json:1:54: 'zero_optimization.sub_group_size: 1e9' has no effect" in errors, errors)
         code, shown, _ = home.ask("show", "job.yaml", "accelerator.fsdp.stage=3", "--config", "fsdp.yaml")
         report.check("the recipe's stage wins", code == 0 and "stage: 3" in shown, shown)
         (home.path / "job.yaml").write_text(runs.JOB.replace("accelerator: {", "accelerator: {fsdp: {stage: 1}, "))

@@ -148,6 +148,13 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
             "                                    ^\n  hint: leave it out\n");
 }
 
+TEST(LaunchFlagsTest, FamiliesHaveFlagsOfOneName) {
+  for (const char* name : {"gradient_clipping", "megatron_lm_gradient_clipping", "fsdp_version",
+                           "zero_stage", "deepspeed_config_file"}) {
+    EXPECT_NE(find_launch_flag(name), nullptr) << name;
+  }
+}
+
 TEST(LaunchFlagsTest, ASecretIsNotRepeated) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--aws_secret_access_key", "hush", "r.yaml"},
