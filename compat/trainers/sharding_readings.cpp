@@ -173,10 +173,25 @@ void read_fsdp(TrainerConfig& config) {
   if (words && !config.has("accelerator.fsdp.stage")) config.ignore("fsdp");
 }
 
+void read_parallelism(TrainerConfig& config) {
+  const Node::Entry* section = config.find("parallelism_config");
+  if (!section || !section->node.map()) return;
+  std::vector<ShardingOption> options = deepspeed_file_options(section->node);
+  for (ShardingOption& each : options) {
+    each.shown = "parallelism_config." + each.name;
+    each.value.where = each.where;
+  }
+  config.close("parallelism_config");
+  ImportSink sink(config);
+  apply_sharding({.family = kParallelismFamily, .options = std::move(options), .generated = true},
+                 sink);
+}
+
 }  // namespace
 
 void read_trainer_sharding(TrainerConfig& config) {
   read_fsdp(config);
+  read_parallelism(config);
   const Node::Entry* file = config.find("deepspeed");
   if (!file) return;
   ImportSink sink(config);
