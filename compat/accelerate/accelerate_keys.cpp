@@ -1,9 +1,6 @@
 #include "compat/accelerate/accelerate_keys.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
@@ -19,78 +16,6 @@ std::string location_prefix(const Span& where) {
   }
   if (source->kind == Source::Kind::kEnvironment) return text("environment {}: ", source->path);
   return text("{}:{}:{}: ", source->path, where.line, where.column);
-}
-
-using Effect = CompatKey::Effect;
-
-constexpr std::string_view kPrefix = "ACCELERATE_";
-constexpr std::string_view kLogReason = "accel-run has no log levels";
-constexpr std::string_view kPythonReason = "it configures Python libraries";
-
-constexpr CompatKey kVariables[] = {
-    {"MIXED_PRECISION", Effect::kPrecision, "accelerator.mixed_precision"},
-    {"USE_CPU", Effect::kTurnsOn, "accelerator.device=cpu"},
-    {"DEBUG_MODE", Effect::kTurnsOn, "accelerator.debug=collectives"},
-    {"TORCH_DEVICE", Effect::kSets, "accelerator.device"},
-    {"GRADIENT_ACCUMULATION_STEPS", Effect::kSets, "train.gradient_accumulation_steps", "auto"},
-    {"GRADIENT_CLIPPING", Effect::kSets, "train.max_grad_norm", "auto none"},
-    {"CPU_AFFINITY", Effect::kRefused, reasons::kAffinity, kOff, "unset it"},
-    {"DOWNCAST_BF16", Effect::kRefused, reasons::kTpu, kOff, "unset it"},
-    {"IN_TPU_POD", Effect::kRefused, reasons::kTpu, kOff, "unset it"},
-    {"USE_DEEPSPEED", Effect::kRefused, reasons::kDeepSpeed, kOff, "unset it"},
-    {"USE_FSDP", Effect::kRefused, reasons::kSplit, kOff, "unset it"},
-    {"USE_MEGATRON_LM", Effect::kRefused, reasons::kMegatron, kOff, "unset it"},
-    {"USE_PARALLELISM_CONFIG", Effect::kRefused, reasons::kSplit, kOff, "unset it"},
-    {"USE_SAGEMAKER", Effect::kRefused, reasons::kSageMaker, kOff, "unset it"},
-    {"DYNAMO_BACKEND", Effect::kRefused, reasons::kCompile, kOff, "unset it"},
-    {"FP8_BACKEND", Effect::kRefused, reasons::kFp8, kOff, "unset it"},
-    {"LOG_LEVEL", Effect::kIdle, kLogReason},
-    {"ENABLE_RICH", Effect::kIdle, kPythonReason, kOff},
-    {"BYPASS_DEVICE_MAP", Effect::kIdle, kPythonReason, kOff},
-    {"ALLOW_CP_STANDALONE", Effect::kIdle, reasons::kSplit, kOff},
-    {"INIT_INCLUDE_BUFFERS", Effect::kIdle, kPythonReason, kOff},
-    {"DEBUG_RDV_FILE", Effect::kIdle, reasons::kRendezvous},
-    {"DYNAMO_MODE", Effect::kDetail},
-    {"DYNAMO_USE_FULLGRAPH", Effect::kDetail},
-    {"DYNAMO_USE_DYNAMIC", Effect::kDetail},
-    {"DYNAMO_USE_REGIONAL_COMPILATION", Effect::kDetail},
-    {"FP8_MARGIN", Effect::kDetail},
-    {"FP8_INTERVAL", Effect::kDetail},
-    {"FP8_FORMAT", Effect::kDetail},
-    {"FP8_AMAX_HISTORY_LEN", Effect::kDetail},
-    {"FP8_AMAX_COMPUTE_ALGO", Effect::kDetail},
-    {"FP8_OVERRIDE_FPROP", Effect::kDetail},
-    {"FP8_OVERRIDE_DGRAD", Effect::kDetail},
-    {"FP8_OVERRIDE_WGRAD", Effect::kDetail},
-    {"FP8_USE_AUTOCAST_DURING_EVAL", Effect::kDetail},
-    {"FP8_USE_MXFP8_BLOCK_SCALING", Effect::kDetail},
-    {"FP8_OPT_LEVEL", Effect::kDetail},
-    {"FP8_PAD_INNER_DIM", Effect::kDetail},
-    {"FP8_ENABLE_FSDP_FLOAT8_ALL_GATHER", Effect::kDetail},
-    {"DEEPSPEED_ZERO_STAGE", Effect::kDetail},
-    {"DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", Effect::kDetail},
-    {"DEEPSPEED_OFFLOAD_PARAM_DEVICE", Effect::kDetail},
-    {"DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH", Effect::kDetail},
-    {"DEEPSPEED_OFFLOAD_PARAM_NVME_PATH", Effect::kDetail},
-    {"DEEPSPEED_ZERO3_INIT", Effect::kDetail},
-    {"DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", Effect::kDetail},
-    {"DEEPSPEED_CONFIG_FILE", Effect::kDetail},
-    {"DEEPSPEED_MOE_LAYER_CLS_NAMES", Effect::kDetail},
-    {"CONFIG_DS_FIELDS", Effect::kDetail},
-    {"SAGEMAKER_DISTRIBUTED_TYPE", Effect::kDetail},
-};
-
-/// The variable's value, with the whole variable as its source.
-Node value_of(const std::string& name, const std::string& value) {
-  const auto source = std::make_shared<const Source>(
-      Source{name, name + "=" + value, Source::Kind::kEnvironment, 0});
-  return scalar_node(value, false, {source, 1, static_cast<int>(name.size()) + 2});
-}
-
-std::string unknown_text(const std::string& name) {
-  const std::string near = closest(name.substr(kPrefix.size()), key_names(kVariables));
-  const std::string hint = near.empty() ? "" : text("; did you mean '{}{}'?", kPrefix, near);
-  return text("'{}' has no effect: Accelerate has no such variable{}", name, hint);
 }
 
 }  // namespace
@@ -144,20 +69,36 @@ std::vector<std::string> key_names(std::span<const CompatKey> words) {
   return names;
 }
 
-void CompatLayer::set(std::string_view key, Node value) {
-  const size_t dot = key.find('.');
-  const std::string section(key.substr(0, dot)), option(key.substr(dot + 1));
-  const Span where = value.where;
-  Node::Entry* outer = tree_.find(section);
-  if (!outer) {
-    tree_.map()->push_back({section, where, {Node::Map{}, where}});
-    outer = &tree_.map()->back();
+const Node* CompatLayer::find(std::string_view key) const {
+  const Node* node = &tree_;
+  for (size_t begin = 0; begin <= key.size();) {
+    const size_t end = std::min(key.find('.', begin), key.size());
+    const Node::Entry* entry = node->find(key.substr(begin, end - begin));
+    if (!entry) return nullptr;
+    node = &entry->node;
+    begin = end + 1;
   }
+  return node;
+}
+
+void CompatLayer::set(std::string_view key, Node value) {
+  const Span where = value.where;
+  Node* section = &tree_;
+  for (size_t dot; (dot = key.find('.')) != key.npos; key.remove_prefix(dot + 1)) {
+    const std::string name(key.substr(0, dot));
+    Node::Entry* entry = section->find(name);
+    if (!entry) {
+      section->map()->push_back({name, where, {Node::Map{}, where}});
+      entry = &section->map()->back();
+    }
+    section = &entry->node;
+  }
+  const std::string option(key);
   value = escape_references(std::move(value));
-  if (Node::Entry* old = outer->node.find(option)) {
+  if (Node::Entry* old = section->find(option)) {
     *old = {option, where, std::move(value)};
   } else {
-    outer->node.map()->push_back({option, where, std::move(value)});
+    section->map()->push_back({option, where, std::move(value)});
   }
 }
 
@@ -217,36 +158,6 @@ void CompatLayer::apply(const CompatKey& key, const Node& value, const std::stri
     case Effect::kPlain:
       return;
   }
-}
-
-Variables accelerate_variables() {
-  Variables found;
-  for (char** variable = environ; variable && *variable; ++variable) {
-    const std::string_view text = *variable;
-    const size_t equals = text.find('=');
-    if (text.starts_with(kPrefix) && equals != text.npos) {
-      found.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& problems) {
-  CompatLayer builder(problems);
-  for (const auto& [name, content] : variables) {
-    const Node value = value_of(name, content);
-    const std::string_view short_name = std::string_view(name).substr(kPrefix.size());
-    if (const CompatKey* key = find_compat_key(kVariables, short_name)) {
-      builder.apply(*key, value, name + "=" + content);
-    } else {
-      builder.warn(value.where, unknown_text(name));
-    }
-  }
-  EnvironmentLayer layer;
-  layer.tree = builder.take();
-  layer.warnings = builder.take_warnings();
-  return layer;
 }
 
 }  // namespace accel

@@ -38,9 +38,6 @@ constexpr std::string_view kOff = "false no off none 0";
 
 namespace reasons {
 constexpr std::string_view kDevice = "accel-run supports CPUs and NVIDIA GPUs";
-constexpr std::string_view kSplit = "models are sharded by 'accelerator.fsdp' of the recipe";
-constexpr std::string_view kDeepSpeed = "DeepSpeed is a Python library";
-constexpr std::string_view kMegatron = "Megatron-LM is a Python library";
 constexpr std::string_view kTpu = "accel-run does not support TPUs";
 constexpr std::string_view kCompile = "libtorch has no torch.compile";
 constexpr std::string_view kFp8 = "this build has no fp8";
@@ -60,8 +57,10 @@ class CompatLayer {
 
   /// Applies a key. `shown` is the key with its value for messages, such as "use_cpu: true".
   void apply(const CompatKey& key, const Node& value, const std::string& shown);
-  /// Sets the option `key`, such as "accelerator.device".
+  /// Sets the option `key`, such as "accelerator.fsdp.stage".
   void set(std::string_view key, Node value);
+  /// The value of the option in this layer, or null.
+  const Node* find(std::string_view key) const;
   void refuse(const Span& where, const std::string& shown, std::string_view reason,
               std::string_view hint = {});
   void warn(const Span& where, const std::string& message);
@@ -95,10 +94,11 @@ std::optional<bool> read_bool(const Node& value, const std::string& shown, Diagn
 /// A key with its scalar value as written: "use_cpu: true".
 std::string key_with_value(std::string_view name, std::string_view between, const Node& value);
 
-/// Names and values, the prefix `ACCELERATE_` included.
+/// Names and values, prefixes included.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// The variables ACCELERATE_* of this process, sorted by name.
+/// The variables ACCELERATE_*, FSDP_*, PARALLELISM_CONFIG_* and MEGATRON_LM_* of this process,
+/// sorted by name.
 Variables accelerate_variables();
 
 struct EnvironmentLayer {

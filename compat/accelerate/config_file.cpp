@@ -1,14 +1,11 @@
 #include "compat/accelerate/config_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
+#include "compat/accelerate/sharding_layer.h"
 #include "core/base/text.h"
-#include "core/recipe/parse.h"
 #include "core/recipe/scalar.h"
 
 namespace accel {
@@ -17,9 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Effect = CompatKey::Effect;
-
-constexpr std::string_view kShardingHint =
-    "remove the section, and set 'accelerator.fsdp.stage' in the recipe";
 
 constexpr CompatKey kConfigKeys[] = {
     {"compute_environment", Effect::kRefused, reasons::kSageMaker, "local_machine",
@@ -46,10 +40,10 @@ constexpr CompatKey kConfigKeys[] = {
     {"dynamo_config", Effect::kPlain},
     {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
     {"fp8_config", Effect::kRefused, reasons::kFp8},
-    {"deepspeed_config", Effect::kRefused, reasons::kDeepSpeed, "", kShardingHint},
-    {"fsdp_config", Effect::kRefused, reasons::kSplit, "", kShardingHint},
-    {"megatron_lm_config", Effect::kRefused, reasons::kMegatron},
-    {"parallelism_config", Effect::kRefused, reasons::kSplit},
+    {"deepspeed_config", Effect::kPlain},
+    {"fsdp_config", Effect::kPlain},
+    {"megatron_lm_config", Effect::kPlain},
+    {"parallelism_config", Effect::kPlain},
     {"tpu_name", Effect::kRefused, reasons::kTpu},
     {"tpu_zone", Effect::kRefused, reasons::kTpu},
     {"tpu_use_cluster", Effect::kRefused, reasons::kTpu, kOff},
@@ -106,10 +100,6 @@ bool is_note(const std::string& key) {
   return key.starts_with("x-");
 }
 
-[[noreturn]] void unreadable(const std::string& path, const std::string& reason) {
-  throw RecipeError({{{}, text("cannot read the config '{}': {}", path, reason), {}}});
-}
-
 ConfigLayer read_piece(Node tree, Diagnostics& problems) {
   ConfigLayer layer;
   for (Node::Entry& entry : *tree.map()) {
@@ -132,7 +122,10 @@ ConfigLayer read_piece(Node tree, Diagnostics& problems) {
 class AccelerateConfig {
  public:
   AccelerateConfig(const Node& tree, bool on_cpu, Diagnostics& problems)
-      : tree_(tree), layer_(problems), on_cpu_(on_cpu || flag("use_cpu")) {}
+      : tree_(tree),
+        layer_(problems),
+        sharding_(layer_, ShardingLayer::Place::kConfig),
+        on_cpu_(on_cpu || flag("use_cpu")) {}
 
   ConfigLayer read() {
     // The other keys of a SageMaker config describe a machine of Amazon.
@@ -144,11 +137,13 @@ class AccelerateConfig {
     for (const Node::Entry& entry : *tree_.map()) read_key(entry, config_keys(), {});
     read_distributed_type();
     read_fp16();
+    read_sharding();
     layer_.drop_lone_address();
     ConfigLayer layer;
     layer.processes_wanted = processes_wanted();
     layer.tree = layer_.take();
     layer.warnings = layer_.take_warnings();
+    layer.remarks = sharding_.take_remarks();
     return layer;
   }
 
@@ -193,6 +188,37 @@ class AccelerateConfig {
     }
   }
 
+  void read_sharding() {
+    if (flag("use_cpu")) sharding_.set_fact("use_cpu", "true");
+    for (const char* name : {"num_machines", "mixed_precision"}) {
+      if (const Node* found = value(name); found && found->scalar()) {
+        sharding_.set_fact(name, found->scalar()->text);
+      }
+    }
+    for (const ShardingFamily* family : sharding_families()) {
+      const Node::Entry* section = tree_.find(family->section);
+      if (!section || section->node.null()) continue;
+      if (!section->node.map()) {
+        layer_.problems().error(section->node.where, text("'{}' wants a section, not {}",
+                                                          section->key, section->node.describe()));
+        continue;
+      }
+      for (const Node::Entry& entry : *section->node.map()) {
+        sharding_.add(*family, {entry.key, entry.node, entry.where,
+                                key_with_value(entry.key, ": ", entry.node)});
+      }
+    }
+    sharding_.finish();
+  }
+
+  /// The family of the type, or null.
+  static const ShardingFamily* family_of(const std::string& type) {
+    for (const ShardingFamily* family : sharding_families()) {
+      if (family->type == type) return family;
+    }
+    return nullptr;
+  }
+
   void read_distributed_type() {
     const Node* type = value("distributed_type");
     if (!type) {
@@ -212,23 +238,28 @@ class AccelerateConfig {
               "not {}",
               type->describe()),
           did_you_mean(text, config_distributed_types()));
+    } else if (const ShardingFamily* family = family_of(text)) {
+      sharding_.enable(*family, {"distributed_type", *type, type->where, shown});
+      if (family->refused.empty()) set_type(*type);
     } else if (text == "MULTI_CPU" || (text.starts_with("MULTI_") && on_cpu_)) {
-      layer_.set("accelerator.distributed_type", scalar_node("multi_cpu", false, type->where));
-      layer_.set("accelerator.device", scalar_node("cpu", false, type->where));
+      set_type(*type, /*cpu=*/true);
     } else if (text == "MULTI_GPU") {
-      layer_.set("accelerator.distributed_type", scalar_node("multi_gpu", false, type->where));
+      set_type(*type);
     } else {
       refuse_type(*type, text, shown);
     }
   }
 
+  void set_type(const Node& type, bool cpu) {
+    layer_.set("accelerator.distributed_type",
+               scalar_node(cpu ? "multi_cpu" : "multi_gpu", false, type.where));
+    if (cpu) layer_.set("accelerator.device", scalar_node("cpu", false, type.where));
+  }
+  void set_type(const Node& type) { set_type(type, on_cpu_); }
+
   void refuse_type(const Node& type, const std::string& text, const std::string& shown) {
     const bool gpus = text.starts_with("MULTI_");
-    const std::string_view reason = gpus                    ? reasons::kDevice
-                                    : text == "DEEPSPEED"   ? reasons::kDeepSpeed
-                                    : text == "FSDP"        ? reasons::kSplit
-                                    : text == "MEGATRON_LM" ? reasons::kMegatron
-                                                            : reasons::kTpu;
+    const std::string_view reason = gpus ? reasons::kDevice : reasons::kTpu;
     const std::string_view several = on_cpu_ ? "write 'distributed_type: MULTI_CPU'"
                                              : "write 'distributed_type: MULTI_GPU' or MULTI_CPU";
     layer_.refuse(type.where, shown, reason,
@@ -254,7 +285,8 @@ class AccelerateConfig {
       return {};
     }
     if (count) return count->where;
-    const bool several = type && type->scalar() && type->scalar()->text.starts_with("MULTI_");
+    const std::string word = type && type->scalar() ? type->scalar()->text : "";
+    const bool several = word.starts_with("MULTI_") || (!word.empty() && family_of(word));
     return several ? type->where : Span{};
   }
 
@@ -277,6 +309,7 @@ class AccelerateConfig {
 
   const Node& tree_;
   CompatLayer layer_;
+  ShardingLayer sharding_;
   bool on_cpu_;
 };
 
@@ -320,28 +353,6 @@ std::string find_default_config(const EnvironmentLookup& environment) {
   if (fs::is_regular_file(yaml, error)) return yaml;
   const std::string json = fs::path(yaml).replace_extension(".json").string();
   return fs::is_regular_file(json, error) ? json : "";
-}
-
-std::string config_file_text(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) unreadable(path, "it is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) unreadable(path, std::strerror(errno));
-  // One byte over the limit, so that parse_recipe() reports files that are too large.
-  std::string text(kMaxRecipeBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) unreadable(path, "the disk failed");
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
-Node parse_config(const std::string& path) {
-  Node tree = parse_recipe(path, config_file_text(path));
-  if (tree.map()) return tree;
-  throw RecipeError({{tree.where,
-                      tree.null() ? "the config is empty"
-                                  : text("a config is a section, not {}", tree.describe()),
-                      {}}});
 }
 
 bool is_recipe_piece(const Node& tree) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/accelerate/parse_config.h"
 #include "core/recipe/interpolate.h"
 #include "core/recipe/node.h"
 
@@ -24,6 +25,7 @@ std::vector<std::string> config_distributed_types();
 struct ConfigLayer {
   Node tree = {Node::Map{}, {}};
   std::vector<std::string> warnings;  ///< keys without effect, with their locations
+  std::vector<std::string> remarks;   ///< differences to Accelerate that it does not report
   /// The location of a missing or unset number of processes, which other layers must set; no
   /// source: it is set.
   Span processes_wanted;
@@ -35,12 +37,6 @@ std::string default_config_path(const EnvironmentLookup& environment);
 
 /// The existing default config: that file, or the .json beside it. "" for none.
 std::string find_default_config(const EnvironmentLookup& environment);
-
-/// The file's text. Throws RecipeError when it cannot be read.
-std::string config_file_text(const std::string& path);
-
-/// The unconverted tree of a config. Throws RecipeError when it cannot be read or is not a section.
-Node parse_config(const std::string& path);
 
 /// Whether the tree has sections of a recipe, not keys of Accelerate.
 bool is_recipe_piece(const Node& tree);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "compat/accelerate/sharding_layer.h"
 #include "core/base/text.h"
 
 namespace accel {
@@ -14,7 +15,7 @@ using Effect = CompatKey::Effect;
 
 constexpr bool kSwitch = false;  ///< for LaunchFlag::takes_value
 
-constexpr std::string_view kDataParallel = "remove it: training is data parallel";
+constexpr std::string_view kDataParallel = "remove it";
 constexpr std::string_view kNoModule = "a recipe is a file, not a Python module";
 constexpr std::string_view kRankLogs = "only rank 0 prints to the terminal";
 constexpr std::string_view kLogHint = "the run's folder has the logs";
@@ -74,12 +75,6 @@ constexpr LaunchFlag kFlags[] = {
     {{"env", Effect::kRefused, reasons::kTpu}},
     {{"aws_access_key_id", Effect::kRefused, reasons::kSageMaker}},
     {{"aws_secret_access_key", Effect::kRefused, reasons::kSageMaker}},
-    {{"use_deepspeed", Effect::kRefused, reasons::kDeepSpeed, "", kDataParallel}, kSwitch},
-    {{"use_fsdp", Effect::kRefused, reasons::kSplit, "",
-      "remove it, and append accelerator.fsdp.stage=3"},
-     kSwitch},
-    {{"use_megatron_lm", Effect::kRefused, reasons::kMegatron, "", kDataParallel}, kSwitch},
-    {{"use_parallelism_config", Effect::kRefused, reasons::kSplit, "", kDataParallel}, kSwitch},
     {{"fp8_use_autocast_during_eval", Effect::kRefused, reasons::kFp8}, kSwitch},
 };
 
@@ -91,32 +86,16 @@ struct RefusedFlags {
 };
 
 constexpr RefusedFlags kRefusedFlags[] = {
-    {reasons::kDeepSpeed, "",
-     "zero_stage offload_optimizer_device offload_param_device offload_optimizer_nvme_path "
-     "offload_param_nvme_path zero3_init_flag zero3_save_16bit_model"},
-    {reasons::kDeepSpeed, "deepspeed_",
-     "config_file hostfile exclusion_filter inclusion_filter multinode_launcher "
-     "moe_layer_cls_names"},
-    {reasons::kSplit, "fsdp_",
-     "version offload_params min_num_params sharding_strategy reshard_after_forward "
-     "auto_wrap_policy transformer_layer_cls_to_wrap backward_prefetch state_dict_type "
-     "forward_prefetch use_orig_params cpu_ram_efficient_loading sync_module_states "
-     "activation_checkpointing activation_checkpointing_offload"},
     {reasons::kFp8, "fp8_",
      "backend margin interval format amax_history_len amax_compute_algo "
      "override_linear_precision opt_level enable_fsdp_float8_all_gather pad_inner_dim"},
-    {reasons::kSplit, "parallelism_config_",
-     "dp_replicate_size dp_shard_size tp_size cp_size cp_backend cp_comm_strategy sp_size "
-     "sp_backend sp_seq_length sp_seq_length_is_variable sp_attn_implementation"},
-    {reasons::kMegatron, "megatron_lm_",
-     "tp_degree pp_degree num_micro_batches sequence_parallelism recompute_activations "
-     "recompute_granularity recompute_method recompute_num_layers use_distributed_optimizer "
-     "gradient_clipping use_custom_fsdp no_load_optim no_save_optim eod_mask_loss "
-     "optimizer_cpu_offload overlap_cpu_optimizer_d2h_h2d use_precision_aware_optimizer "
-     "decoder_last_pipeline_num_layers attention_backend expert_model_parallel_size "
-     "context_parallel_size attention_dropout hidden_dropout attention_softmax_in_fp32 "
-     "expert_tensor_parallel_size calculate_per_token_loss use_rotary_position_embeddings"},
 };
+
+const LaunchFlag* find_in(std::span<const LaunchFlag> flags, std::string_view name) {
+  const auto found = std::find_if(flags.begin(), flags.end(),
+                                  [&](const LaunchFlag& flag) { return flag.word.name == name; });
+  return found == flags.end() ? nullptr : &*found;
+}
 
 /// `names` owns the names of the flags.
 struct FlagTable {
@@ -127,6 +106,7 @@ struct FlagTable {
 FlagTable make_table() {
   FlagTable table;
   std::vector<std::string_view> family_reasons;
+  std::vector<const ShardingFamily*> families;
   for (const RefusedFlags& family : kRefusedFlags) {
     for (size_t begin = 0; begin < family.names.size();) {
       const size_t end = std::min(family.names.find(' ', begin), family.names.size());
@@ -136,10 +116,25 @@ FlagTable make_table() {
       begin = end + 1;
     }
   }
+  for (const ShardingFamily* family : sharding_families()) {
+    table.names.push_back(ascii_lower(family->switch_name));
+    families.push_back(family);
+    for (const std::string& name : option_names(*family)) {
+      // Other options are in files only, or flags of their own.
+      std::string flag = std::string(family->flag_prefix).append(name);
+      if (name.find('.') != name.npos || find_in(kFlags, flag)) continue;
+      table.names.push_back(std::move(flag));
+      families.push_back(family);
+    }
+  }
   table.flags.assign(std::begin(kFlags), std::end(kFlags));
   for (size_t i = 0; i < family_reasons.size(); ++i) {
     table.flags.push_back(
         {{table.names[i], Effect::kRefused, family_reasons[i], "", kDataParallel}});
+  }
+  for (size_t i = 0; i < families.size(); ++i) {
+    const std::string& name = table.names[family_reasons.size() + i];
+    table.flags.push_back({{name, Effect::kPlain}, !name.starts_with("use_"), families[i]});
   }
   return table;
 }
@@ -160,10 +155,35 @@ FlagWord parse_flag(const std::string& word) {
   return out;
 }
 
+/// The option of the recipe that the flag sets; "" for flags without one.
+std::string help_target(const LaunchFlag& flag) {
+  const Effect effect = flag.word.effect;
+  if (effect == Effect::kSets || effect == Effect::kTurnsOn || effect == Effect::kPrecision) {
+    return std::string(flag.word.target);
+  }
+  if (!flag.family) return {};
+  if (!flag.takes_value) {
+    return flag.family->refused.empty() && flag.family != &kParallelismFamily
+               ? "accelerator.fsdp.stage"
+               : "";
+  }
+  for (const ShardingKey& key : flag.family->keys) {
+    const bool sets =
+        key.effect >= ShardingKey::Effect::kSets && key.effect <= ShardingKey::Effect::kPatterns;
+    if (sets && std::string(flag.family->flag_prefix).append(key.name) == flag.word.name) {
+      return std::string(key.says.substr(0, key.says.find_first_of("= ")));
+    }
+  }
+  return {};
+}
+
 class LaunchReader {
  public:
   LaunchReader(const std::vector<std::string>& words, int first, Diagnostics& problems)
-      : words_(words), first_(first), layer_(problems) {}
+      : words_(words),
+        first_(first),
+        layer_(problems),
+        sharding_(layer_, ShardingLayer::Place::kFlags) {}
 
   LaunchLine read() {
     while (at_ < words_.size() && words_[at_].starts_with('-')) read_flag();
@@ -176,6 +196,7 @@ class LaunchReader {
       layer_.problems().error({}, "'launch' wants a recipe",
                               "write: accel-run launch [flags] RECIPE [key=value ...]");
     }
+    finish_sharding();
     layer_.drop_lone_address();
     line_.flags = layer_.take();
     line_.warnings = layer_.take_warnings();
@@ -232,10 +253,28 @@ class LaunchReader {
       line_.config_file = value.scalar()->text;
     } else if (name == "help" || name == "h") {
       line_.help = true;
+    } else if (flag.family) {
+      take_sharding(flag, value, text);
     } else {
       if (name == "cpu") line_.on_cpu = true;
       layer_.apply(flag.word, value, text);
     }
+  }
+
+  void take_sharding(const LaunchFlag& flag, const Node& value, const std::string& text) {
+    const std::string name(flag.word.name);
+    ShardingOption option{name, value, value.where, text};
+    if (!flag.takes_value) return sharding_.enable(*flag.family, std::move(option));
+    // Messages have the name without dashes, as for options of the recipe.
+    sharding_.add(*flag.family, std::move(option));
+  }
+
+  void finish_sharding() {
+    for (const char* name : {"num_machines", "mixed_precision"}) {
+      const Node* found = layer_.find(std::string("accelerator.") + name);
+      if (found && found->scalar()) sharding_.set_fact(name, found->scalar()->text);
+    }
+    sharding_.finish();
   }
 
   void check_overrides() {
@@ -251,6 +290,7 @@ class LaunchReader {
   int first_;
   size_t at_ = 0;
   CompatLayer layer_;
+  ShardingLayer sharding_;
   LaunchLine line_;
 };
 
@@ -262,10 +302,7 @@ std::span<const LaunchFlag> launch_flags() {
 }
 
 const LaunchFlag* find_launch_flag(std::string_view name) {
-  const auto flags = launch_flags();
-  const auto found = std::find_if(flags.begin(), flags.end(),
-                                  [&](const LaunchFlag& flag) { return flag.word.name == name; });
-  return found == flags.end() ? nullptr : &*found;
+  return find_in(launch_flags(), name);
 }
 
 std::vector<std::string> launch_flag_names() {
@@ -289,14 +326,11 @@ std::string launch_help() {
       "file of 'accelerate config'.\n\n"
       "  --config_file FILE                     a config of Accelerate or accel-run\n";
   for (const LaunchFlag& flag : launch_flags()) {
-    using Effect = CompatKey::Effect;
-    const Effect effect = flag.word.effect;
-    if (effect != Effect::kSets && effect != Effect::kTurnsOn && effect != Effect::kPrecision) {
-      continue;
-    }
+    const std::string target = help_target(flag);
+    if (target.empty()) continue;
     std::string line = "  --" + std::string(flag.word.name) + (flag.takes_value ? " VALUE" : "");
     line.append(line.size() < 41 ? 41 - line.size() : 1, ' ');
-    out.append(line).append(flag.word.target).append("\n");
+    out.append(line).append(target).append("\n");
   }
   return out + "\nOther flags of Accelerate are refused with the reason.\n";
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/sharding/sharding_keys.h"
 #include "core/recipe/node.h"
 
 namespace accel {
@@ -14,6 +15,7 @@ namespace accel {
 struct LaunchFlag {
   CompatKey word;  ///< named with underscores, without dashes
   bool takes_value = true;
+  const ShardingFamily* family = nullptr;  ///< of an option or a switch of sharding
 };
 
 std::span<const LaunchFlag> launch_flags();

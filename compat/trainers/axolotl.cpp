@@ -5,6 +5,7 @@
 #include "compat/trainers/axolotl_datasets.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
 #include "core/base/text.h"
@@ -174,10 +175,10 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"use_kernels", Use::kIdle},
     {"fused_attn_kernel", Use::kIdle},
     {"activation_offloading", Use::kLack, "offloading", "false"},
-    {"tensor_parallel_size", Use::kLack, "sharding", "1"},
-    {"context_parallel_size", Use::kLack, "sharding", "1"},
-    {"dp_shard_size", Use::kLack, "sharding", "1"},
-    {"dp_replicate_size", Use::kIdle},
+    {"tensor_parallel_size", Use::kLack, "tensor parallelism", "1"},
+    {"context_parallel_size", Use::kLack, "context parallelism", "1"},
+    {"dp_shard_size", Use::kRead},
+    {"dp_replicate_size", Use::kRead},
     {"device_map", Use::kIdle},
     {"low_cpu_mem_usage", Use::kIdle},
     {"torchdistx_path", Use::kIdle},
@@ -367,6 +368,9 @@ void read_axolotl_rest(TrainerConfig& config) {
   }
 }
 
+constexpr RenamedOption kAxolotlMesh[] = {{"dp_shard_size", "dp_shard_size"},
+                                          {"dp_replicate_size", "dp_replicate_size"}};
+
 void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_axolotl_method(config);
@@ -407,6 +411,8 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
   read_axolotl_evaluation(config);
   read_axolotl_trackers(config);
   read_axolotl_rest(config);
+  read_renamed_sharding(config, kParallelismFamily, kAxolotlMesh);
+  read_trainer_sharding(config);
   refuse_label_smoothing(config, "label_smoothing_factor");
   std::vector<TrainerKey> keys(std::begin(kAxolotlKeys), std::end(kAxolotlKeys));
   keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());

@@ -151,6 +151,10 @@ void TrainerConfig::put(const std::string& target, const std::string& text) {
   value_at(out_.recipe, target) = scalar_node(text);
 }
 
+void TrainerConfig::place(const std::string& target, Node value) {
+  value_at(out_.recipe, target) = std::move(value);
+}
+
 void TrainerConfig::ignore(const std::string& key) {
   const Node::Entry* entry = tree_.find(key);
   if (entry && done_.insert(key).second) out_.idle.push_back({prefix_ + key, entry->where, ""});

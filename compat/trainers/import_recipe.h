@@ -68,6 +68,8 @@ class TrainerConfig {
 
   const ProgramIndex& program() const { return program_; }
   Imported& out() { return out_; }
+  /// Of keys in the report.
+  const std::string& prefix() const { return prefix_; }
   /// Null for a missing or unset key.
   const Node::Entry* find(const std::string& key) const;
   std::optional<std::string> text(const std::string& key) const;
@@ -81,6 +83,8 @@ class TrainerConfig {
   void set_text(const std::string& target, const std::string& text, const std::string& key);
   /// Sets a key that no key of the config stands for.
   void put(const std::string& target, const std::string& text);
+  /// Sets a key to a value with its own position.
+  void place(const std::string& target, Node value);
   /// Reports the key as in the recipe.
   void take(const std::string& key);
   /// Reports the key as without effect.

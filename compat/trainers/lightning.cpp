@@ -1,6 +1,7 @@
 // Configs of Lightning's command line (LightningCLI). Model and data are Python classes.
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/lightning_strategy.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
@@ -199,10 +200,12 @@ void read_lightning_machine(TrainerConfig& trainer) {
     }
   }
   const std::string strategy = trainer.text("strategy").value_or("auto");
-  if (strategy == "auto" || strategy.starts_with("ddp")) {
+  const Node::Entry* given = trainer.find("strategy");
+  const bool is_class = given && given->node.map();
+  if (!is_class && (strategy == "auto" || strategy.starts_with("ddp"))) {
     trainer.ignore("strategy");
   } else {
-    trainer.skip("strategy", lack_of("sharding", trainer.program()));
+    read_lightning_strategy(trainer, strategy);
   }
   if (const auto folder = trainer.text("default_root_dir")) {
     const std::string name = valid_run_name(*folder);

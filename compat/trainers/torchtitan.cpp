@@ -5,6 +5,7 @@
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
@@ -83,22 +84,22 @@ constexpr TrainerKey kTitanKeys[] = {
     {"training.compile", Use::kLack, "compilation", "false"},
     {"training.fp8_linear", Use::kLack, "fp8", "false"},
     {"training.data_parallel_degree", Use::kIdle},
-    {"training.data_parallel_replicate_degree", Use::kIdle},
-    {"training.data_parallel_shard_degree", Use::kLack, "sharding", "-1 1"},
-    {"training.tensor_parallel_degree", Use::kLack, "sharding", "1"},
-    {"training.pipeline_parallel_degree", Use::kLack, "sharding", "1"},
-    {"parallelism.data_parallel_replicate_degree", Use::kIdle},
-    {"parallelism.data_parallel_shard_degree", Use::kLack, "sharding", "-1 1"},
-    {"parallelism.fsdp_reshard_after_forward", Use::kIdle},
-    {"parallelism.tensor_parallel_degree", Use::kLack, "sharding", "1"},
-    {"parallelism.pipeline_parallel_degree", Use::kLack, "sharding", "1"},
+    {"training.data_parallel_replicate_degree", Use::kRead},
+    {"training.data_parallel_shard_degree", Use::kRead},
+    {"training.tensor_parallel_degree", Use::kLack, "tensor parallelism", "1"},
+    {"training.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
+    {"parallelism.data_parallel_replicate_degree", Use::kRead},
+    {"parallelism.data_parallel_shard_degree", Use::kRead},
+    {"parallelism.fsdp_reshard_after_forward", Use::kRead},
+    {"parallelism.tensor_parallel_degree", Use::kLack, "tensor parallelism", "1"},
+    {"parallelism.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
     {"parallelism.pipeline_parallel_schedule", Use::kIdle},
-    {"parallelism.context_parallel_degree", Use::kLack, "sharding", "1"},
+    {"parallelism.context_parallel_degree", Use::kLack, "context parallelism", "1"},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
     {"parallelism.expert_parallel_degree", Use::kOther, "mixture of experts", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
-    {"experimental.context_parallel_degree", Use::kLack, "sharding", "1"},
-    {"experimental.pipeline_parallel_degree", Use::kLack, "sharding", "1"},
+    {"experimental.context_parallel_degree", Use::kLack, "context parallelism", "1"},
+    {"experimental.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
     {"experimental.enable_async_tensor_parallel", Use::kIdle},
     {"experimental.torch_spmd", Use::kIdle},
     {"experimental.custom_args_module", Use::kNot, import_reasons::kPython},
@@ -367,6 +368,34 @@ void read_titan_checkpoints(TrainerConfig& config) {
   }
 }
 
+constexpr RenamedOption kTitanMesh[] = {
+    {"parallelism.data_parallel_shard_degree", "dp_shard_size"},
+    {"parallelism.data_parallel_replicate_degree", "dp_replicate_size"},
+    {"training.data_parallel_shard_degree", "dp_shard_size"},
+    {"training.data_parallel_replicate_degree", "dp_replicate_size"},
+};
+
+/// Its data parallel ranks shard, unless 'data_parallel_shard_degree' is 1.
+void read_titan_mesh(TrainerConfig& config) {
+  std::string key;
+  for (const char* each :
+       {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"}) {
+    if (config.find(each)) key = each;
+  }
+  const std::string reshard =
+      config.text("parallelism.fsdp_reshard_after_forward").value_or("default");
+  const bool shards = !key.empty() && config.text(key) != "1";
+  if (shards) {
+    const std::string value = reshard == "never" ? "false" : "true";
+    read_sharding_option(config, kFsdpFamily, key, "reshard_after_forward", value);
+    config.take("parallelism.fsdp_reshard_after_forward");
+  }
+  config.ignore("parallelism.fsdp_reshard_after_forward");
+  if (shards || key.empty()) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
+  // Without sharding the ranks need no mesh.
+  for (const RenamedOption& each : kTitanMesh) config.ignore(each.key);
+}
+
 void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& program) {
   const Node flat = flat_config(tree.map() ? tree : Node{Node::Map{}, tree.where});
   TrainerConfig config(flat, out, program);
@@ -378,6 +407,7 @@ void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& progra
   read_titan_optimizer(config);
   read_titan_length(config);
   read_titan_checkpoints(config);
+  read_titan_mesh(config);
   for (const Node::Entry& entry : *flat.map()) {
     const std::string section = entry.key.substr(0, entry.key.find('.'));
     const bool read = entry.key == "comm.train_timeout_seconds" ||

@@ -2,6 +2,7 @@
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/model_families.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
@@ -50,18 +51,18 @@ constexpr TrainerKey kTorchtuneKeys[] = {
     {"enable_activation_offloading", Use::kLack, "offloading", "false"},
     {"ac_mode", Use::kIdle},
     {"ac_option", Use::kIdle},
-    {"custom_sharded_layers", Use::kLack, "sharding"},
+    {"custom_sharded_layers", Use::kIdle},
     {"memory_efficient_fsdp_wrap", Use::kIdle},
     {"low_cpu_ram", Use::kIdle},
     {"use_distributed_state_dict", Use::kIdle},
     {"use_flex", Use::kIdle},
-    {"fsdp", Use::kLack, "sharding", "false"},
-    {"fsdp_cpu_offload", Use::kLack, "sharding", "false"},
-    {"fsdp_reshard_after_forward", Use::kIdle},
-    {"tensor_parallel_dim", Use::kLack, "sharding", "1"},
-    {"tensor_parallel_plan", Use::kLack, "sharding"},
-    {"data_parallel_replicate_dim", Use::kIdle},
-    {"data_parallel_shard_dim", Use::kLack, "sharding", "1 -1"},
+    {"fsdp", Use::kRead, "", "false"},
+    {"fsdp_cpu_offload", Use::kRead},
+    {"fsdp_reshard_after_forward", Use::kRead},
+    {"tensor_parallel_dim", Use::kLack, "tensor parallelism", "1"},
+    {"tensor_parallel_plan", Use::kLack, "tensor parallelism"},
+    {"data_parallel_replicate_dim", Use::kRead},
+    {"data_parallel_shard_dim", Use::kRead},
     {"log_every_n_steps", Use::kSteps, "log.every"},
     {"log_level", Use::kIdle},
     {"log_peak_memory_stats", Use::kCopy, "log.system"},
@@ -406,6 +407,12 @@ void read_tune_loss(TrainerConfig& config) {
   config.refuse("loss", text("the loss '{}' is not available", loss));
 }
 
+/// Keys of the recipes full_finetune_distributed and lora_finetune_distributed, which shard.
+constexpr RenamedOption kTuneOptions[] = {{"fsdp_cpu_offload", "offload_params"},
+                                          {"fsdp_reshard_after_forward", "reshard_after_forward"}};
+constexpr RenamedOption kTuneMesh[] = {{"data_parallel_shard_dim", "dp_shard_size"},
+                                       {"data_parallel_replicate_dim", "dp_replicate_size"}};
+
 void read_torchtune(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   const std::string folder = resolved(config, config.text("output_dir").value_or(""));
@@ -421,6 +428,8 @@ void read_torchtune(const Node& tree, Imported& out, const ProgramIndex& program
   if (config.flag("enable_activation_checkpointing")) {
     config.set_text("train.activation_checkpointing", "blocks", "enable_activation_checkpointing");
   }
+  read_renamed_sharding(config, kFsdpFamily, kTuneOptions);
+  read_renamed_sharding(config, kParallelismFamily, kTuneMesh);
   config.apply_table(kTorchtuneKeys);
 }
 

@@ -2,6 +2,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 
@@ -141,7 +142,7 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"seed", Use::kCopy, "seed"},
     {"data_seed", Use::kNot, "weights and data have one seed"},
     {"use_cpu", Use::kRead},
-    {"parallelism_config", Use::kLack, "sharding"},
+    {"parallelism_config", Use::kNot, "write 'accelerator.parallelism'"},
     {"dataloader_drop_last", Use::kCopy, "data.loader.drop_last"},
     {"dataloader_num_workers", Use::kCopy, "data.loader.workers"},
     {"dataloader_prefetch_factor", Use::kIdle},
@@ -152,11 +153,11 @@ constexpr TrainerKey kTrainerKeys[] = {
     {"ddp_broadcast_buffers", Use::kCopy, "accelerator.ddp.broadcast_buffers"},
     {"ddp_backend", Use::kNot, "CPU ranks have a backend of accel-run, GPU ranks NCCL",
      "gloo nccl"},
-    {"fsdp", Use::kLack, "sharding", "false"},
-    {"fsdp_config", Use::kLack, "sharding", "0 false"},
+    {"fsdp", Use::kRead, "", "false"},
+    {"fsdp_config", Use::kRead, "", "0 false"},
     {"fsdp_min_num_params", Use::kIdle},
     {"fsdp_transformer_layer_cls_to_wrap", Use::kIdle},
-    {"deepspeed", Use::kLack, "sharding"},
+    {"deepspeed", Use::kRead},
     {"debug", Use::kNot, "write 'accelerator.debug' for checks of collectives"},
     {"resume_from_checkpoint", Use::kCopy, "checkpoint.resume", "false"},
     {"torchdynamo", Use::kLack, "compilation"},
@@ -299,6 +300,7 @@ void read_trainer_options(TrainerConfig& config) {
   } else {
     config.ignore("use_cpu");
   }
+  read_trainer_sharding(config);
   if (const auto seconds = config.text("ddp_timeout")) {
     config.set_text("accelerator.timeout", *seconds + " s", "ddp_timeout");
   }

@@ -35,15 +35,38 @@ struct ImportArguments {
 
 constexpr auto kAccelerate = "accelerate";
 
-/// A warning about a key becomes the reason why it is not in the recipe.
-bool leave_warned(const std::string& warning, const std::string& path, Imported& out) {
-  const Node tree = parse_config(path);
+/// A key of a config; sections are divided into their keys.
+struct ConfigKey {
+  std::string name;
+  const Node::Entry* entry;
+};
+
+/// Of one file that was read twice.
+bool same_position(const Span& a, const Span& b) {
+  return a.source && b.source && a.source->path == b.source->path && a.line == b.line &&
+         a.column == b.column;
+}
+
+std::vector<ConfigKey> keys_of(const Node& tree) {
+  std::vector<ConfigKey> keys;
   for (const Node::Entry& entry : *tree.map()) {
-    const std::string position = path + ':' + std::to_string(entry.where.line) + ':';
+    const Node::Map* section = entry.node.map();
+    if (!section || section->empty()) keys.push_back({entry.key, &entry});
+    if (!section) continue;
+    for (const Node::Entry& inner : *section) keys.push_back({entry.key + '.' + inner.key, &inner});
+  }
+  return keys;
+}
+
+/// A warning about a key becomes the reason why it is not in the recipe.
+bool leave_warned(const std::string& warning, const std::string& path,
+                  const std::vector<ConfigKey>& keys, Imported& out) {
+  for (const auto& [name, entry] : keys) {
+    const std::string position = path + ':' + std::to_string(entry->where.line) + ':';
     if (!warning.starts_with(position)) continue;
     const size_t text = warning.find(": ", position.size());
-    out.left.push_back({entry.key, entry.where, warning.substr(text + 2)});
-    std::erase_if(out.taken, [&](const ImportedKey& key) { return key.key == entry.key; });
+    out.left.push_back({name, entry->where, warning.substr(text + 2)});
+    std::erase_if(out.taken, [&, &key = name](const ImportedKey& each) { return each.key == key; });
     return true;
   }
   return false;
@@ -58,21 +81,28 @@ Imported import_accelerate(const std::string& path) {
   ConfigLayer config = read_config(path, /*on_cpu=*/true, problems);
   out.recipe = std::move(config.tree);
   const Node tree = parse_config(path);
-  for (const Node::Entry& entry : *tree.map()) {
-    const Span& where = entry.where;
+  const std::vector<ConfigKey> keys = keys_of(tree);
+  std::vector<Diagnostic> unnamed = problems.list();
+  for (const auto& [name, entry] : keys) {
+    const Span& where = entry->where;
+    const Span& value = entry->node.where;
     const auto about = [&](const Diagnostic& problem) {
-      return problem.where.line == where.line || problem.where == entry.node.where;
+      return same_position(problem.where, where) || same_position(problem.where, value);
     };
-    const auto found = std::find_if(problems.list().begin(), problems.list().end(), about);
-    if (found != problems.list().end()) {
-      out.left.push_back({entry.key, where, found->message});
+    const auto found = std::find_if(unnamed.begin(), unnamed.end(), about);
+    if (found != unnamed.end()) {
+      out.left.push_back({name, where, found->message});
+      unnamed.erase(found);
     } else {
-      out.taken.push_back({entry.key, where, ""});
+      out.taken.push_back({name, where, ""});
     }
   }
   for (const std::string& warning : config.warnings) {
-    if (!leave_warned(warning, path, out)) out.remarks.push_back(warning);
+    if (!leave_warned(warning, path, keys, out)) out.remarks.push_back(warning);
   }
+  // Those of another file, and those of a section as a whole.
+  for (const Diagnostic& problem : unnamed) out.remarks.push_back(problem.message);
+  for (std::string& remark : config.remarks) out.remarks.push_back(std::move(remark));
   out.remarks.emplace_back("this config says where to run: use it with --config");
   return out;
 }

@@ -13,7 +13,8 @@ from pathlib import Path
 import yaml
 from accelerate.commands.config.config_args import ClusterConfig, SageMakerConfig, load_config_from_file
 from accelerate.commands.config.default import write_basic_config
-from accelerate.commands.launch import launch_command_parser
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
 RECIPE = Path(__file__).resolve().parents[2] / "recipes/tiny/regression.yaml"
 
@@ -52,10 +53,25 @@ WRITTEN = (
 )
 
 
+# Configs that shard, and the stage and mesh that Accelerate then trains with.
+SHARDED = (
+    ("fsdp", "fsdp_version: 2, fsdp_reshard_after_forward: true", 3),
+    ("fsdp", "fsdp_version: 2, fsdp_reshard_after_forward: false", 2),
+    ("fsdp", "fsdp_sharding_strategy: FULL_SHARD, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, "
+             "fsdp_transformer_layer_cls_to_wrap: GPT2Block, fsdp_activation_checkpointing: true", 3),
+    ("fsdp", "fsdp_sharding_strategy: SHARD_GRAD_OP, fsdp_backward_prefetch: BACKWARD_PRE", 2),
+    ("fsdp", "sharding_strategy: 2, use_orig_params: true", 2),
+    ("fsdp", "fsdp_sharding_strategy: NO_SHARD", 0),
+    ("deepspeed", "zero_stage: 1, gradient_accumulation_steps: 2, gradient_clipping: 0.5", 1),
+    ("deepspeed", "zero_stage: 3, zero3_init_flag: true, offload_optimizer_device: none", 3),
+)
+
+
 class Bench:
     def __init__(self, binary):
         self.binary = Path(binary).resolve()
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ACCELERATE_")}
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("ACCELERATE_", "FSDP_"))}
 
     def run(self, *words, answers="", code=0):
         done = subprocess.run([self.binary, *words], input=answers, text=True, capture_output=True, check=False,
@@ -123,6 +139,31 @@ def check_keys(bench, folder):
         assert silent or f"'{field.name}" in done.stderr, (field.name, done.stderr)
 
 
+def launched(path):
+    """The variables that `accelerate launch` sets for a config, and its arguments."""
+    args, _, _ = _validate_launch_command(launch_command_parser().parse_args(["--config_file", path, "script.py"]))
+    args.deepspeed_fields_from_accelerate_config = ""
+    made = prepare_deepspeed_cmd_env(args)[1] if args.use_deepspeed else prepare_multi_gpu_env(args)
+    return {name: value for name, value in made.items()
+            if name.startswith(("ACCELERATE_", "FSDP_", "PARALLELISM_CONFIG_"))}
+
+
+def check_sharded(bench, folder):
+    """A config and the variables that Accelerate makes of it give the same options."""
+    for number, (kind, keys, stage) in enumerate(SHARDED):
+        path = f"{folder}/sharded{number}.yaml"
+        Path(path).write_text(f"compute_environment: LOCAL_MACHINE\ndistributed_type: {kind.upper()}\n"
+                              f"{kind}_config: {{{keys}}}\nnum_processes: 2\nmixed_precision: 'no'\n")
+        recipe = yaml.safe_load(bench.run("show", RECIPE, "--config", path)[0])
+        assert recipe["accelerator"]["fsdp"]["stage"] == stage, (keys, recipe["accelerator"]["fsdp"])
+        environment, bench.environment = bench.environment, {**bench.environment, **launched(path)}
+        by_variables = yaml.safe_load(bench.run("show", RECIPE, "accelerator.num_processes=2",
+                                                "accelerator.distributed_type=multi_gpu")[0])
+        bench.environment = environment
+        assert by_variables["accelerator"]["fsdp"] == recipe["accelerator"]["fsdp"], keys
+        assert by_variables["train"] == recipe["train"], keys
+
+
 def check_flags(bench):
     words = [word for action in launch_command_parser()._actions for word in action.option_strings]
     assert len(words) > 100, words
@@ -139,6 +180,7 @@ def main():
         check_theirs(bench, folder)
         check_keys(bench, folder)
         check_flags(bench)
+        check_sharded(bench, folder)
     print("configs are read both ways, and every key and flag of Accelerate's is known")
 
 

@@ -72,11 +72,11 @@ def check_layers(binary, report):
 
 def check_errors(binary, report):
     with Home(binary) as home:
-        (home.path / "c.yaml").write_text("distributed_type: FSDP\nuse_cpu: 3\nnum_machines: 0\n")
+        (home.path / "c.yaml").write_text("distributed_type: XLA\nuse_cpu: 3\nnum_machines: 0\n")
         expect(report, "all that is wrong with a config is reported at once",
                home.ask("validate", "job.yaml", "modle=3", "--config", "c.yaml"),
-               (2, "", "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: models are sharded by"
-                       " 'accelerator.fsdp' of the recipe\n    distributed_type: FSDP\n                      ^\n"
+               (2, "", "c.yaml:1:19: error: 'distributed_type: XLA' is not supported: accel-run does not"
+                       " support TPUs\n    distributed_type: XLA\n                      ^\n"
                        "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
                        "c.yaml:2:10: error: 'use_cpu: 3' is neither true nor false\n    use_cpu: 3\n"
                        "             ^\n"
@@ -85,10 +85,10 @@ def check_errors(binary, report):
                        "argument 3: error: unknown option 'modle'\n    modle=3\n    ^\n"
                        "  hint: did you mean 'model'?\n"))
         expect(report, "a variable that is not supported is refused",
-               home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true"),
-               (2, "", "environment ACCELERATE_USE_FSDP: error: 'ACCELERATE_USE_FSDP=true' is not supported:"
-                       " models are sharded by 'accelerator.fsdp' of the recipe\n    ACCELERATE_USE_FSDP=true\n"
-                       "                        ^\n  hint: unset it\n"))
+               home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true", FSDP_OFFLOAD_PARAMS="true"),
+               (2, "", "environment FSDP_OFFLOAD_PARAMS: error: 'FSDP_OFFLOAD_PARAMS=true' is not supported:"
+                       " offload is not supported yet\n    FSDP_OFFLOAD_PARAMS=true\n"
+                       "                        ^\n  hint: leave it out, or set it to false\n"))
         expect(report, "a variable without effect is reported", home.ask("validate", "job.yaml", ACCELERATE_LOG_LEVEL="info"),
                (0, "job.yaml: valid\n", "warning: environment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info'"
                                         " has no effect: accel-run has no log levels\n"))
@@ -107,6 +107,43 @@ def check_errors(binary, report):
                    (0, "config c.yaml\njob.yaml: valid\n", ""))
         expect(report, "no config", home.ask("validate", "job.yaml", "--config", "none.yaml"),
                (2, "", "error: cannot read the config 'none.yaml': No such file or directory\n"))
+
+
+def check_sharding(binary, report):
+    """One stage, by a config, a DeepSpeed file, variables and flags."""
+    with Home(binary) as home:
+        (home.path / "fsdp.yaml").write_text(
+            "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\nuse_cpu: true\n"
+            "num_processes: 2\n")
+        (home.path / "zero.json").write_text('{"zero_optimization": {"stage": 2, "sub_group_size": 1e9}}\n')
+        (home.path / "zero.yaml").write_text(
+            "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: zero.json}\nuse_cpu: true\n"
+            "num_processes: 2\n")
+        ways = [("show", "job.yaml", "--config", "fsdp.yaml"), ("show", "job.yaml", "--config", "zero.yaml")]
+        for words in ways:
+            code, shown, errors = home.ask(*words)
+            report.check(f"{words[-1]} is stage 2", code == 0 and "stage: 2" in shown, shown + errors)
+        code, shown, _ = home.ask("show", "job.yaml", ACCELERATE_USE_FSDP="1", FSDP_SHARDING_STRATEGY="SHARD_GRAD_OP")
+        report.check("variables are stage 2", code == 0 and "stage: 2" in shown, shown)
+        report.check("a key of the file without effect is said",
+                     "zero.json:1:54: 'zero_optimization.sub_group_size: 1e9' has no effect" in errors, errors)
+        code, shown, _ = home.ask("show", "job.yaml", "accelerator.fsdp.stage=3", "--config", "fsdp.yaml")
+        report.check("the recipe's stage wins", code == 0 and "stage: 3" in shown, shown)
+        (home.path / "job.yaml").write_text(runs.JOB.replace("accelerator: {", "accelerator: {fsdp: {stage: 1}, "))
+        code, said, errors = home.ask("launch", "--use_fsdp", "--num_processes=2", "--config_file", "fsdp.yaml",
+                                      "job.yaml", "train.until=1 steps", "checkpoint.every=never",
+                                      "checkpoint.at_end=false")
+        resolved = (home.run / "recipe.yaml").read_text() if code == 0 else ""
+        report.check("a flag wins, and two ranks shard", code == 0 and "stage: 3" in resolved, said + errors)
+        (home.path / "cpu.yaml").write_text(
+            "distributed_type: FSDP\nfsdp_config:\n  fsdp_reshard_after_forward: SHARD_GRAD_OP\n"
+            "  fsdp_offload_params: true\nuse_cpu: true\nnum_processes: 2\n")
+        code, shown, errors = home.ask("import", "cpu.yaml")
+        report.check("the import says what Accelerate does silently", code == 0 and "stage: 2" in shown
+                     and "cpu.yaml:4: fsdp_config.fsdp_offload_params: 'fsdp_offload_params: true' is not supported:"
+                         " offload is not supported yet" in errors
+                     and "Accelerate trains FSDP on CPU ranks data parallel" in errors
+                     and "drops a strategy in 'reshard_after_forward'" in errors, shown + errors)
 
 
 def check_launch(binary, report):
@@ -129,10 +166,10 @@ def check_launch(binary, report):
                                       "name=fourth", *one_step)
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
-        expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_fsdp", "job.yaml"),
-               (2, "", "argument 2: error: '--use_fsdp' is not supported: models are sharded by"
-                       " 'accelerator.fsdp' of the recipe\n"
-                       "    --use_fsdp\n    ^\n  hint: remove it, and append accelerator.fsdp.stage=3\n"))
+        expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_megatron_lm", "job.yaml"),
+               (2, "", "argument 2: error: '--use_megatron_lm' is not supported: tensor and pipeline parallelism"
+                       " are not supported yet\n    --use_megatron_lm\n    ^\n"
+                       "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")
@@ -225,6 +262,7 @@ def main():
     report = runs.Report()
     check_layers(sys.argv[1], report)
     check_errors(sys.argv[1], report)
+    check_sharding(sys.argv[1], report)
     check_launch(sys.argv[1], report)
     check_questions(sys.argv[1], report)
     check_env(sys.argv[1], report)

@@ -148,11 +148,6 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
       {"tpu_name: v", "accel-run does not support TPUs"},
       {"dynamo_backend: INDUCTOR", "libtorch has no torch.compile"},
       {"fp8_config: {backend: TE}", "this build has no fp8"},
-      {"fsdp_config: {fsdp_version: 2}", "models are sharded by 'accelerator.fsdp' of the recipe"},
-      {"parallelism_config: {tp_size: 2}",
-       "models are sharded by 'accelerator.fsdp' of the recipe"},
-      {"deepspeed_config: {zero_stage: 2}", "DeepSpeed is a Python library"},
-      {"megatron_lm_config: {tp_degree: 2}", "Megatron-LM is a Python library"},
       {"ec2_instance_type: ml", "accel-run does not support Amazon SageMaker"},
   };
   for (const auto& [line, reason] : refused) {
@@ -177,16 +172,7 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
             "  hint: start accel-run with it: mpirun -n 2 accel-run RECIPE\n");
 }
 
-TEST_F(ConfigFileTest, HintsOfShardedModelsAndSageMaker) {
-  EXPECT_EQ(
-      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"),
-      "c.yaml:1:19: error: 'distributed_type: FSDP' is not supported: models are sharded by "
-      "'accelerator.fsdp' of the recipe\n    distributed_type: FSDP\n                      ^\n"
-      "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n"
-      "c.yaml:2:1: error: 'fsdp_config' is not supported: models are sharded by 'accelerator.fsdp' "
-      "of the recipe\n"
-      "    fsdp_config: {fsdp_version: 2}\n    ^\n"
-      "  hint: remove the section, and set 'accelerator.fsdp.stage' in the recipe\n");
+TEST_F(ConfigFileTest, TheHintOfSageMakerNamesAConfig) {
   EXPECT_EQ(
       layer("base_job_name: a\ncompute_environment: AMAZON_SAGEMAKER\ndistributed_type: "
             "DATA_PARALLEL\nprofile: default\n"),
@@ -215,18 +201,10 @@ TEST_F(ConfigFileTest, EveryWayToShareTheWorkIsAnswered) {
       "c.yaml:1:19: error: 'distributed_type: MULTI_XPU' is not supported: accel-run supports "
       "CPUs and NVIDIA GPUs\n    distributed_type: MULTI_XPU\n" +
           caret + "  hint: write 'use_cpu: true' for the same number of ranks on the CPU\n");
-  const std::map<std::string, std::string> refused = {
-      {"DEEPSPEED", "DeepSpeed is a Python library"},
-      {"FSDP", "models are sharded by 'accelerator.fsdp' of the recipe"},
-      {"MEGATRON_LM", "Megatron-LM is a Python library"},
-      {"XLA", "accel-run does not support TPUs"},
-  };
-  for (const auto& [type, reason] : refused) {
-    EXPECT_EQ(layer("distributed_type: " + type + "\n"),
-              "c.yaml:1:19: error: 'distributed_type: " + type + "' is not supported: " + reason +
-                  "\n    distributed_type: " + type + "\n" + caret +
-                  "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n");
-  }
+  EXPECT_EQ(layer("distributed_type: XLA\n"),
+            "c.yaml:1:19: error: 'distributed_type: XLA' is not supported: accel-run does not "
+            "support TPUs\n    distributed_type: XLA\n" +
+                caret + "  hint: write 'distributed_type: MULTI_GPU' or MULTI_CPU\n");
   EXPECT_EQ(layer("distributed_type: MULTI_CPUS\n"),
             "c.yaml:1:19: error: 'distributed_type' wants NO, MULTI_CPU, MULTI_GPU or another type "
             "of Accelerate, not 'MULTI_CPUS'\n    distributed_type: MULTI_CPUS\n" +

@@ -57,10 +57,6 @@ TEST(EnvironmentLayerTest, APlaceNamesTheVariable) {
 
 TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
   const std::map<std::string, std::string> refused = {
-      {"USE_FSDP", "models are sharded by 'accelerator.fsdp' of the recipe"},
-      {"USE_DEEPSPEED", "DeepSpeed is a Python library"},
-      {"USE_MEGATRON_LM", "Megatron-LM is a Python library"},
-      {"USE_PARALLELISM_CONFIG", "models are sharded by 'accelerator.fsdp' of the recipe"},
       {"USE_SAGEMAKER", "accel-run does not support Amazon SageMaker"},
       {"IN_TPU_POD", "accel-run does not support TPUs"},
       {"DOWNCAST_BF16", "accel-run does not support TPUs"},
@@ -92,12 +88,55 @@ TEST(EnvironmentLayerTest, WhatChangesNothingIsTold) {
             "'ACCELERATE_MIXED_PRECISION'?");
 }
 
+/// What `accelerate launch --use_fsdp` of 1.15 sets, shortened.
+TEST(EnvironmentLayerTest, WhatLaunchSetsForShardingIsTaken) {
+  EXPECT_EQ(layer({{"ACCELERATE_USE_FSDP", "true"},
+                   {"FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP"},
+                   {"FSDP_CPU_RAM_EFFICIENT_LOADING", "false"},
+                   {"FSDP_MIN_NUM_PARAMS", "100000000"},
+                   {"FSDP_OFFLOAD_PARAMS", "false"},
+                   {"FSDP_RESHARD_AFTER_FORWARD", "true"},
+                   {"FSDP_SHARDING_STRATEGY", "SHARD_GRAD_OP"},
+                   {"FSDP_TRANSFORMER_CLS_TO_WRAP", "GPT2Block,BertLayer"},
+                   {"FSDP_VERSION", "1"},
+                   {"MEGATRON_LM_TP_DEGREE", "None"}}),
+            "{accelerator: {fsdp: {stage: 2}}}");
+  EXPECT_EQ(layer({{"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "none"},
+                   {"ACCELERATE_DEEPSPEED_ZERO3_INIT", "true"},
+                   {"ACCELERATE_DEEPSPEED_ZERO_STAGE", "3"},
+                   {"ACCELERATE_USE_DEEPSPEED", "true"}}),
+            "{accelerator: {fsdp: {stage: 3}}}");
+  EXPECT_EQ(layer({{"ACCELERATE_USE_PARALLELISM_CONFIG", "true"},
+                   {"PARALLELISM_CONFIG_CP_BACKEND", "torch"},
+                   {"PARALLELISM_CONFIG_DP_REPLICATE_SIZE", "2"},
+                   {"PARALLELISM_CONFIG_DP_SHARD_SIZE", "4"},
+                   {"PARALLELISM_CONFIG_TP_SIZE", "1"}}),
+            "{accelerator: {parallelism: {dp_replicate: 2, dp_shard: 4}}}");
+}
+
+TEST(EnvironmentLayerTest, ShardingThatIsOffOrUnknownIsTold) {
+  EXPECT_EQ(layer({{"FSDP_VERSION", "2"}}),
+            "{}\nenvironment FSDP_VERSION: 'FSDP_VERSION=2' has no effect without "
+            "ACCELERATE_USE_FSDP=true");
+  EXPECT_EQ(layer({{"FSDP_VERSON", "2"}}),
+            "{}\nenvironment FSDP_VERSON: 'FSDP_VERSON' has no effect: Accelerate has no such "
+            "variable; did you mean 'FSDP_VERSION'?");
+  EXPECT_EQ(layer({{"ACCELERATE_USE_PARALLELISM_CONFIG", "true"}}),
+            "{}\nenvironment ACCELERATE_USE_PARALLELISM_CONFIG: "
+            "'ACCELERATE_USE_PARALLELISM_CONFIG=true' has no effect: no sizes are given");
+  EXPECT_EQ(layer({{"ACCELERATE_USE_MEGATRON_LM", "true"}}),
+            "environment ACCELERATE_USE_MEGATRON_LM: error: 'ACCELERATE_USE_MEGATRON_LM=true' is "
+            "not supported: tensor and pipeline parallelism are not supported yet\n"
+            "    ACCELERATE_USE_MEGATRON_LM=true\n                               ^\n"
+            "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n");
+}
+
 TEST(EnvironmentLayerTest, OnlyAcceleratesVariablesAreLookedAt) {
   setenv("ACCELERATE_TEST_ONLY", "a=b", 1);
   setenv("NOT_ACCELERATE_TEST_ONLY", "1", 1);
   bool found = false;
   for (const auto& [name, value] : accelerate_variables()) {
-    EXPECT_TRUE(name.starts_with("ACCELERATE_")) << name;
+    EXPECT_FALSE(name.starts_with("NOT_")) << name;
     found = found || (name == "ACCELERATE_TEST_ONLY" && value == "a=b");
   }
   EXPECT_TRUE(found);

@@ -110,10 +110,9 @@ TEST(LaunchFlagsTest, TheConfigIsNamed) {
 }
 
 TEST(LaunchFlagsTest, WhatIsNotSupportedIsRefusedWithTheReason) {
-  EXPECT_EQ(read({"--use-fsdp", "--dynamo_backend", "inductor", "-m", "r.yaml"}),
-            "argument 2: error: '--use-fsdp' is not supported: models are "
-            "sharded by 'accelerator.fsdp' of the recipe\n    --use-fsdp\n    ^\n"
-            "  hint: remove it, and append accelerator.fsdp.stage=3\n"
+  EXPECT_EQ(read({"--tpu", "--dynamo_backend", "inductor", "-m", "r.yaml"}),
+            "argument 2: error: '--tpu' is not supported: accel-run does not support TPUs\n"
+            "    --tpu\n    ^\n"
             "argument 3: error: '--dynamo_backend inductor' is not supported: libtorch has no "
             "torch.compile\n    --dynamo_backend inductor\n                     ^\n"
             "argument 5: error: '-m' is not supported: a recipe is a file, not a Python module\n"
@@ -121,6 +120,39 @@ TEST(LaunchFlagsTest, WhatIsNotSupportedIsRefusedWithTheReason) {
   EXPECT_EQ(read({"--mixed_precision=fp8", "r.yaml"}),
             "argument 2: error: '--mixed_precision=fp8' is not supported: this build has no fp8\n"
             "    --mixed_precision=fp8\n                      ^\n  hint: use bf16\n");
+}
+
+TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--use_fsdp", "r.yaml"}, "{accelerator: {fsdp: {stage: 3}}}"},
+      {{"--use-fsdp", "--fsdp-version=2", "--fsdp-reshard-after-forward=false", "r.yaml"},
+       "{accelerator: {fsdp: {stage: 2}}}"},
+      {{"--fsdp_sharding_strategy", "SHARD_GRAD_OP", "r.yaml"},
+       "{accelerator: {fsdp: {stage: 2}}}"},
+      {{"--use_deepspeed", "r.yaml"}, "{accelerator: {fsdp: {stage: 2}}}"},
+      {{"--use_deepspeed", "--zero_stage=1", "--offload_param_device=none", "r.yaml"},
+       "{accelerator: {fsdp: {stage: 1}}}"},
+      {{"--num_machines=2", "--use_fsdp", "--fsdp_sharding_strategy=HYBRID_SHARD", "r.yaml"},
+       "{accelerator: {num_machines: 2, fsdp: {stage: 3}, parallelism: {dp_replicate: 2}}}"},
+      {{"--parallelism_config_dp_shard_size=2", "--parallelism_config_tp_size=1", "r.yaml"},
+       "{accelerator: {parallelism: {dp_shard: 2}}}"},
+  };
+  for (const auto& [words, expected] : cases) EXPECT_EQ(read(words), expected) << words[0];
+  EXPECT_EQ(read({"--use_deepspeed", "--offload_optimizer_device", "cpu", "r.yaml"}),
+            "argument 3: error: '--offload_optimizer_device cpu' is not supported: offload is not "
+            "supported yet\n    --offload_optimizer_device cpu\n                               ^\n"
+            "  hint: write none\n");
+  EXPECT_EQ(read({"--megatron_lm_num_micro_batches=2", "r.yaml"}),
+            "argument 2: error: '--megatron_lm_num_micro_batches=2' is not supported: tensor and "
+            "pipeline parallelism are not supported yet\n    --megatron_lm_num_micro_batches=2\n"
+            "                                    ^\n  hint: leave it out\n");
+}
+
+TEST(LaunchFlagsTest, FamiliesHaveFlagsOfOneName) {
+  for (const char* name : {"gradient_clipping", "megatron_lm_gradient_clipping", "fsdp_version",
+                           "zero_stage", "deepspeed_config_file"}) {
+    EXPECT_NE(find_launch_flag(name), nullptr) << name;
+  }
 }
 
 TEST(LaunchFlagsTest, ASecretIsNotRepeated) {
@@ -178,7 +210,13 @@ TEST(LaunchFlagsTest, HelpNamesWhatIsSupported) {
   EXPECT_NE(help.find("  --num_processes VALUE                  accelerator.num_processes\n"),
             std::string::npos)
       << help;
-  EXPECT_EQ(help.find("fsdp"), std::string::npos);
+  EXPECT_NE(help.find("  --use_fsdp                             accelerator.fsdp.stage\n"),
+            std::string::npos)
+      << help;
+  EXPECT_NE(
+      help.find("  --parallelism_config_dp_shard_size VALUE accelerator.parallelism.dp_shard\n"),
+      std::string::npos);
+  EXPECT_EQ(help.find("megatron"), std::string::npos);
 }
 
 }  // namespace

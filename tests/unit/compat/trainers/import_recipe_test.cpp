@@ -50,6 +50,52 @@ INSTANTIATE_TEST_SUITE_P(ImportRecipe, ImportGoldenTest,
                          testing::Values("trainer", "axolotl", "llama_factory", "torchtune", "trl",
                                          "lightning", "torchtitan"));
 
+/// Whether the import of `text` has the lines.
+void expect_lines(const std::string& text, const std::vector<std::string>& lines) {
+  const std::string all = reported("c.yaml", text);
+  for (const std::string& line : lines) {
+    EXPECT_NE(all.find(line + "\n"), std::string::npos) << line << "\nis not in\n" << all;
+  }
+}
+
+TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
+  const std::string trainer = "num_train_epochs: 1\nlearning_rate: 1e-4\n";
+  expect_lines(trainer +
+                   "fsdp: shard_grad_op offload auto_wrap\n"
+                   "fsdp_config: {activation_checkpointing: true, xla: false}\nbf16: true\n",
+               {"    stage: 2", "  activation_checkpointing: blocks",
+                "  c.yaml:3: fsdp -> accelerator.fsdp.stage",
+                "  c.yaml:4: fsdp_config.activation_checkpointing -> "
+                "train.activation_checkpointing",
+                "  c.yaml:3: fsdp: offload is not supported yet",
+                "  Accelerate sums gradients of FSDP in bf16; here they are summed in fp32, unless "
+                "'accelerator.fsdp.reduce_dtype' is bf16"});
+  expect_lines(
+      trainer +
+          "deepspeed:\n  zero_optimization: {stage: 2, overlap_comm: false}\n"
+          "  optimizer: {type: AdamW, params: {lr: 3e-5}}\n",
+      {"    stage: 2", "  c.yaml:4: deepspeed.zero_optimization.stage -> accelerator.fsdp.stage",
+       "  c.yaml:4: deepspeed.zero_optimization.overlap_comm",
+       "  c.yaml:5: deepspeed.optimizer.params.lr: 'optimizer.lr' of the recipe is from "
+       "another key"});
+  expect_lines(trainer + "parallelism_config: {dp_shard_size: 2, tp_size: 2}\n",
+               {"    dp_shard: 2",
+                "  c.yaml:3: parallelism_config.tp_size: tensor parallelism is not supported yet"});
+  const std::string lightning = "trainer: {max_epochs: 1, strategy: ";
+  const std::string model = "}\nmodel: {class_path: a.B}\n";
+  expect_lines(lightning + "deepspeed_stage_1_offload" + model,
+               {"    stage: 1", "  c.yaml:1: trainer.strategy: offload is not supported yet"});
+  expect_lines(
+      lightning + "{class_path: l.DeepSpeedStrategy, init_args: {stage: 3, sub_group_size: 1}}" +
+          model,
+      {"    stage: 3",
+       "  c.yaml:1: trainer.strategy.init_args.sub_group_size: write it in 'accelerator'"});
+  expect_lines(lightning + "bagua" + model,
+               {"  c.yaml:1: trainer.strategy: the strategy 'bagua' is not available"});
+  expect_lines(lightning + "{class_path: lightning.pytorch.strategies.FSDPStrategy}" + model,
+               {"    stage: 3", "  c.yaml:1: trainer.strategy -> accelerator.fsdp.stage"});
+}
+
 TEST(ImportRecipeTest, EveryKeyIsAccountedFor) {
   for (const char* text :
        {"base_model: x\na: 1\nb: {c: 2}\ndatasets: []\n",

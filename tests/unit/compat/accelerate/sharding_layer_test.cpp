@@ -1,0 +1,138 @@
+#include "compat/accelerate/sharding_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "compat/accelerate/config_file.h"
+#include "tests/unit/core/recipe_text.h"
+
+namespace accel::sharding_layer_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Configs as files. Options that the recipe may lack are in apply_sharding_test.cpp.
+class ShardingLayerTest : public ::testing::Test {
+ protected:
+  ShardingLayerTest() {
+    std::string pattern = (fs::temp_directory_path() / "sharding_layer_test.XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~ShardingLayerTest() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  /// The layer with warnings and remarks below it, or the errors. "@" is the folder.
+  std::string layer(std::string text, const std::string& name = "c.yaml") {
+    for (size_t at; (at = text.find('@')) != text.npos;) text.replace(at, 1, folder_.string());
+    write(name, text);
+    std::string out;
+    const std::string problems = complaint([&](Diagnostics& diagnostics) {
+      const ConfigLayer read = read_config((folder_ / name).string(), false, diagnostics);
+      out = outline(read.tree);
+      for (const std::string& warning : read.warnings) out += "\n" + warning;
+      for (const std::string& remark : read.remarks) out += "\nremark: " + remark;
+    });
+    std::string shown = problems.empty() ? out : problems;
+    const std::string prefix = folder_.string() + "/";
+    for (size_t at; (at = shown.find(prefix)) != shown.npos;) shown.erase(at, prefix.size());
+    return shown;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ShardingLayerTest, AConfigOfAccelerateSharesTheModel) {
+  EXPECT_EQ(layer(R"(distributed_type: FSDP
+fsdp_config:
+  fsdp_version: 2
+  fsdp_reshard_after_forward: false
+  fsdp_activation_checkpointing: true
+num_processes: 2
+use_cpu: true
+)"),
+            "{accelerator: {device: cpu, distributed_type: multi_cpu, fsdp: {stage: 2}, "
+            "num_processes: 2}, train: {activation_checkpointing: blocks}}\n"
+            "remark: Accelerate trains FSDP on CPU ranks data parallel; here the ranks shard\n"
+            "remark: a recomputed pass repeats the dropout of the first; Accelerate's draws "
+            "another");
+  EXPECT_EQ(layer(R"({"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config":
+  {"zero_stage": 1, "gradient_accumulation_steps": 4, "gradient_clipping": 0.5}})",
+                  "c.json"),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 2}, "
+            "train: {gradient_accumulation_steps: 4, max_grad_norm: 0.5}}");
+  EXPECT_EQ(layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\nparallelism_config: "
+                  "{parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 2, "
+                  "parallelism_config_tp_size: 1}\nnum_processes: 4\n"),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, parallelism: "
+            "{dp_replicate: 2, dp_shard: 2}, num_processes: 4}}");
+}
+
+TEST_F(ShardingLayerTest, ADeepSpeedFileIsRead) {
+  write("zero.json", R"({
+	"bf16": {"enabled": true},
+	"gradient_clipping": 1.0,
+	"zero_optimization": {
+		"stage": 2,
+		"reduce_bucket_size": 5e8,
+		"allgather_bucket_size": 2e8
+	},
+	"steps_per_print": 2000
+})");
+  const std::string config =
+      "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n"
+      "  deepspeed_config_file: @/zero.json\n";
+  EXPECT_EQ(
+      layer(config),
+      "{accelerator: {distributed_type: multi_gpu, mixed_precision: bf16, fsdp: {stage: 2}, "
+      "num_processes: 2}, train: {max_grad_norm: 1.0}}\n"
+      "zero.json:6:25: 'zero_optimization.reduce_bucket_size: 5e8', "
+      "'zero_optimization.allgather_bucket_size: 2e8' (line 7) have no effect: each block has "
+      "one gather and one reduction\n"
+      "zero.json:9:21: 'steps_per_print: 2000' has no effect: progress is logged by "
+      "'log.every' of the recipe");
+  EXPECT_EQ(layer(config + "  zero_stage: 3\n"),
+            "c.yaml:5:15: error: 'zero_stage: 3' and 'zero_optimization.stage: 2' contradict each "
+            "other\n      zero_stage: 3\n                  ^\n  hint: keep one of the two\n");
+  EXPECT_EQ(layer(config + "mixed_precision: 'no'\n").find("contradict"), std::string::npos);
+  const std::string missing = layer(
+      "distributed_type: DEEPSPEED\nnum_processes: 2\n"
+      "deepspeed_config: {deepspeed_config_file: '@/none.json'}\n");
+  EXPECT_EQ(missing.find("c.yaml:3:43: error: cannot read the config 'none.json': No such file"),
+            0u)
+      << missing;
+}
+
+TEST_F(ShardingLayerTest, ASectionOfAnotherTypeIsTold) {
+  EXPECT_EQ(layer("distributed_type: 'NO'\nfsdp_config: {fsdp_version: 2}\n"),
+            "{}\nc.yaml:2:15: 'fsdp_config' has no effect: 'distributed_type' is not FSDP");
+  EXPECT_EQ(layer("distributed_type: FSDP\nnum_processes: 2\nfsdp_config: 2\n"),
+            "c.yaml:3:14: error: 'fsdp_config' wants a section, not '2'\n    fsdp_config: 2\n"
+            "                 ^\n");
+  EXPECT_EQ(layer("distributed_type: FSDP\nnum_processes: 2\nfsdp_config:\n  fsdp_verson: 2\n"),
+            "c.yaml:4:3: error: unknown option 'fsdp_verson'\n      fsdp_verson: 2\n      ^\n"
+            "  hint: did you mean 'fsdp_version'?\n");
+}
+
+TEST_F(ShardingLayerTest, MegatronIsRefusedWithTheReason) {
+  EXPECT_EQ(layer("distributed_type: MEGATRON_LM\nmegatron_lm_config:\n"
+                  "  megatron_lm_tp_degree: 1\n  megatron_lm_pp_degree: 1\n"
+                  "  megatron_lm_use_distributed_optimizer: true\n"),
+            "c.yaml:1:19: error: 'distributed_type: MEGATRON_LM' is not supported: tensor and "
+            "pipeline parallelism are not supported yet\n    distributed_type: MEGATRON_LM\n"
+            "                      ^\n"
+            "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n"
+            "c.yaml:5:42: error: 'megatron_lm_use_distributed_optimizer: true' is not supported: "
+            "the optimizer is sharded by 'accelerator.fsdp'\n"
+            "      megatron_lm_use_distributed_optimizer: true\n"
+            "                                             ^\n"
+            "  hint: write 'accelerator.fsdp: {stage: 1}' into the recipe, which means the same\n");
+}
+
+}  // namespace
+}  // namespace accel::sharding_layer_test
