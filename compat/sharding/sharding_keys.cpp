@@ -67,8 +67,7 @@ constexpr ShardingKey kFsdpKeys[] = {
     {"sync_module_states", "false", Act::kNoEffect, kSameWeights},
     {"limit_all_gathers", "true", Act::kSame},
     {"limit_all_gathers", "false", Act::kNoEffect, "at most two gathers are under way"},
-    {"cpu_ram_efficient_loading", "false", Act::kSame},
-    {"cpu_ram_efficient_loading", "true", Act::kNoEffect, "every rank reads the weights itself"},
+    {"cpu_ram_efficient_loading", "true false", Act::kSame},  // ranks read their rows only
     {"activation_checkpointing", "false", Act::kSame},
     {"activation_checkpointing", "true", Act::kSets, "train.activation_checkpointing=blocks"},
     {"activation_checkpointing_offload", "false", Act::kSame},

@@ -116,7 +116,7 @@ int64_t optimizer_bytes(const Job& job) {
   return sum.bytes();
 }
 
-/// The job of a rank of this group.
+/// The job of a rank of this group; null: of one process.
 std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
                                     const Registry& registry, const DataSchema& data,
                                     std::shared_ptr<Communicator> group) {
@@ -129,7 +129,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
-  if (group->world() > 1) {
+  if (group) {
     ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
     ranks.inputs_are_same = true;
   }
@@ -237,8 +237,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
   Traffic traffic;
-  const auto job = build_fake_job(recipe, resolved, registry, data,
-                                  std::make_shared<FakeGroup>(world, &traffic));
+  const auto group = world > 1 ? std::make_shared<FakeGroup>(world, &traffic) : nullptr;
+  const auto job = build_fake_job(recipe, resolved, registry, data, group);
   Plan plan;
   plan.batches = job->batches;
   plan.data = data;

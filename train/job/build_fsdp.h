@@ -9,8 +9,8 @@
 
 namespace accel {
 
-/// The strategy for the models of one optimizer; `seed` is that of a canonical reduction. Throws RecipeError for a pattern of `ignored`
-/// without a match.
+/// The strategy for the models of one optimizer; `seed` is that of a canonical reduction. Throws
+/// RecipeError for a pattern of `ignored` without a match.
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed);
 
 /// For optimizers; null without sharding.
