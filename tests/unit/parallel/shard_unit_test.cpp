@@ -36,7 +36,7 @@ TEST(ShardUnitTest, OnlyRowsOfDeferredParametersAreWritten) {
       parameters = {waiting("trained", {41, 30}, written), waiting("frozen", {1, 2000}, written)};
     }
     SingleProcess alone;
-    ShardUnit unit(parameters, {&group, &alone}, {});
+    ShardUnit unit(parameters, {}, {&group, &alone}, {});
     const bool first = group.rank() == 0;
     EXPECT_EQ(written, first ? 21 * 30 + 2000 : 20 * 30);
     EXPECT_EQ(unit.shards()[0].local.size(0), first ? 21 : 20);
