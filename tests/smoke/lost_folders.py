@@ -15,6 +15,7 @@ import runs
 ENDLESS = ("train.until=1000000 steps", "checkpoint.every=5 steps", "log.every=1 steps",
            "trackers=[csv,mlflow,wandb,comet,dvclive,trackio]")
 RANKS = "accelerator.num_processes=2"
+FILES = "trackers=[csv,mlflow,wandb,comet,dvclive]"
 
 
 def wait_for(condition):
@@ -65,13 +66,14 @@ def check_removed_lock(binary, report):
 
 def check_taken_over(binary, report):
     with runs.Scratch(binary) as scratch:
-        process = started(scratch)
+        # A process that is stopped inside a write would keep a database locked.
+        process = started(scratch, FILES)
         channel = scratch.run / "control" / "open"
         wait_for(channel.exists)
         with runs.stopped(runs.workers_of(process)):
             before = channel.stat().st_mtime_ns
             (scratch.run / "run.lock").unlink()
-            other = scratch.start("job.yaml", *ENDLESS)
+            other = scratch.start("job.yaml", *ENDLESS, FILES)
             scratch.wait_for_lock(other)
             wait_for(lambda: channel.exists() and channel.stat().st_mtime_ns != before)
         code, errors = ended(process)
