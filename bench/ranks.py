@@ -58,10 +58,11 @@ checkpoint: {every: never, at_end: false}
 log: {every: 1 steps}
 """
 
-# argv: shared, apart or reduce; the work as JSON; where the results go.
+# argv: shared, sharded (by FSDP2), apart or reduce; the work as JSON; where the results go.
 SCRIPT = '''
 import json, sys, time
 import torch
+import torch.distributed.fsdp
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration, set_seed
 from torch.utils.data import DataLoader, TensorDataset
@@ -82,6 +83,10 @@ if work["data"] == "text":
 else:
     data = golden.image_data()
     model = models.LeNet(**work["options"])
+if mode == "sharded":
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+    for part in (*model.transformer.h, model):
+        torch.distributed.fsdp.fully_shard(part, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 loader = DataLoader(data, batch_size=work["batch"] // 2, shuffle=True, drop_last=True, generator=torch.Generator())
 size = sum(parameter.numel() for parameter in model.parameters())
@@ -113,7 +118,8 @@ def reduce_alone():
 reduce_alone() if mode == "reduce" else train()
 both = accelerator.gather(torch.tensor(losses or [0.0], dtype=torch.float64)).view(2, -1).mean(0)
 if accelerator.is_main_process:
-    json.dump({"seconds": seconds, "losses": both.tolist()}, open(path, "w"))
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    json.dump({"seconds": seconds, "losses": both.tolist(), "memory": int(peak.split()[1]) / 1024}, open(path, "w"))
 ranks.leave()
 '''
 
@@ -176,11 +182,14 @@ class Bench:
         return exchanges_of([record.parent / f"profile/steps_{WARM_UP + 1}_to_{steps}/rank_{rank}.json" for rank in range(2)])
 
     def theirs(self, name, mode, launcher=torchrun):
-        _, options, data, batch, steps = WORKS[name]
+        result = self.result_of(WORKS[name], mode, launcher)
+        return result["seconds"], result["losses"]
+
+    def result_of(self, named_work, mode, launcher=torchrun):
+        _, options, data, batch, steps = named_work
         work = {"options": options, "data": data, "batch": batch, "steps": steps, "context": CONTEXT, "windows": WINDOWS}
         self.finish(self.start([*launcher(self.python), "script.py", mode, json.dumps(work), "result.json"]))
-        result = json.loads((self.folder / "result.json").read_text())
-        return result["seconds"], result["losses"]
+        return json.loads((self.folder / "result.json").read_text())
 
     def seconds_to_first_step(self, side):
         start = time.perf_counter()
@@ -263,7 +272,11 @@ ranks.leave()
 
 
 def recipe_of(name):
-    model, _, data, batch, steps = WORKS[name]
+    return recipe_of_work(WORKS[name])
+
+
+def recipe_of_work(work):
+    model, _, data, batch, steps = work
     recipe = RECIPE.replace("MODEL", model).replace("DATA", DATA[data])
     return recipe.replace("STEPS", str(steps)).replace("BATCH", str(batch))
 

@@ -31,17 +31,22 @@ from sides import HERE
 from works import WORKS
 
 
-def run_ranks(words, folder):
-    if not words.python:
-        print("  left out: it compares with Accelerate, and there is no --python")
-        return {}
-    subprocess.run([sys.executable, HERE / "ranks.py", words.accel_run, words.python, folder, str(words.rounds)], check=True)
-    return json.loads((folder / "ranks.json").read_text())
+def beside(name, peer):
+    """The section of a script that only compares."""
+    def run(words, folder):
+        if not words.python:
+            print(f"  left out: it compares with {peer}, and there is no --python")
+            return {}
+        subprocess.run([sys.executable, HERE / f"{name}.py", words.accel_run, words.python, folder, str(words.rounds)],
+                       check=True)
+        return json.loads((folder / f"{name}.json").read_text())
+
+    return run
 
 
 SECTIONS = {"steps": steps.run, "start": start.run, "resume": start.run_resume, "checkpoints": checkpoints.run_section,
-            "loader": loader.run, "ranks": run_ranks, "logging": logging_cost.run, "loop": loop.run,
-            "kernels": kernels.run}
+            "loader": loader.run, "ranks": beside("ranks", "Accelerate"), "sharded": beside("sharded", "FSDP2"),
+            "logging": logging_cost.run, "loop": loop.run, "kernels": kernels.run}
 PEERS = ("accelerate", "trainer", "eager", "compile")
 
 

@@ -164,7 +164,7 @@ def check_batch_norm(report):
     """The last batch of an epoch has 5 samples: 3 and 2 of two ranks, and 2, 2 and 1 of three."""
     wanted = Run(RESNET, [], nothing)
     for words in (["accelerator.num_processes=2", "data.loader.dispatch_batches=true"],
-                  ["accelerator.num_processes=2"], ["accelerator.num_processes=2", "accelerator.fsdp.stage=2"]):
+                  ["accelerator.num_processes=2"], ["accelerator.num_processes=2", "accelerator.fsdp={stage: 2, state_dict: full}"]):
         fault = Run(RESNET, words, nothing).fault(wanted)
         report.check(f"batch norm over ranks, uneven at the end: {' '.join(words)}", not fault, fault)
     wanted = Run(RESNET, ["train.batch=12", "data.train.length=17"], nothing)

@@ -1,6 +1,5 @@
 #include "parallel/fsdp.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -15,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "parallel/gradients.h"
+#include "tests/unit/cpu_autocast.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/parallel/run_passes.h"
 
@@ -115,22 +115,6 @@ struct Setting {
   bool evaluate_in = false;  ///< and of the evaluation
 };
 
-/// Autocast in bf16 during its lifetime, if `on`.
-class Autocast {
- public:
-  explicit Autocast(bool on) {
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-};
-
 struct Trained {
   std::vector<double> losses;
   std::vector<double> norms;
@@ -169,7 +153,7 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
     run_passes(*strategy, layout, [&](size_t i) {
       const at::Tensor mean =
           [&] {
-            const Autocast casts(setting.autocast);
+            const CpuAutocast casts(setting.autocast);
             return model.loss(step * 100 + layout.own[i]);
           }()
               .div(static_cast<double>(layout.num_micro_batches));
@@ -193,7 +177,7 @@ Trained train(Communicator& group, const Setting& setting, int64_t steps) {
       const c10::NoGradGuard no_grad;
       strategy->reshard();
       strategy->unshard();
-      const Autocast casts(setting.evaluate_in);
+      const CpuAutocast casts(setting.evaluate_in);
       out.losses.push_back(model.loss(step).item().toDouble());
       strategy->reshard();
     }
@@ -310,7 +294,7 @@ TEST(FsdpTest, ABlockHasOneTypeInAStep) {
     strategy->before_pass(true);
     at::Tensor loss;
     {
-      const Autocast casts(true);
+      const CpuAutocast casts(true);
       loss = model.loss(1);
     }
     try {

@@ -3,13 +3,13 @@
 #include "models/layers/activation_checkpoint.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
 #include "core/api/model.h"
 #include "models/layers/module_state.h"
 #include "tests/unit/build_component.h"
+#include "tests/unit/cpu_autocast.h"
 
 namespace accel::activation_checkpoint_test {
 namespace {
@@ -30,20 +30,6 @@ ModelContext pictures() {
   return context;
 }
 
-/// bfloat16 while it lives.
-class Autocast {
- public:
-  explicit Autocast(bool on) {
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-};
-
 struct Pass {
   std::vector<Parameter> results;  ///< loss, gradients, buffers, and what is drawn afterwards
   int64_t blocks = 0;
@@ -59,7 +45,7 @@ Pass pass_of(const std::string& yaml, bool images, bool autocast, bool again) {
   if (yaml.find("bert") != yaml.npos) batch.lengths = at::arange(3, 7, at::kLong);
   at::Tensor loss;
   {
-    const Autocast casts(autocast);
+    const CpuAutocast casts(autocast);
     loss = model->forward_batch(batch).to(at::kFloat).square().mean();
   }
   loss.backward();
