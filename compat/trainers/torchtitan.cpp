@@ -375,7 +375,7 @@ constexpr RenamedOption kTitanMesh[] = {
     {"training.data_parallel_replicate_degree", "dp_replicate_size"},
 };
 
-/// Its data parallel ranks shard, unless 'data_parallel_shard_degree' is 1.
+/// Its data parallel ranks shard by default, unless 'data_parallel_shard_degree' is 1.
 void read_titan_mesh(TrainerConfig& config) {
   std::string key;
   for (const char* each :
@@ -384,14 +384,17 @@ void read_titan_mesh(TrainerConfig& config) {
   }
   const std::string reshard =
       config.text("parallelism.fsdp_reshard_after_forward").value_or("default");
-  const bool shards = !key.empty() && config.text(key) != "1";
-  if (shards) {
+  const bool shards = key.empty() || config.text(key) != "1";
+  if (key.empty()) {
+    config.set_text("accelerator.fsdp.stage", reshard == "never" ? "2" : "3",
+                    "parallelism.data_parallel_shard_degree");
+  } else if (shards) {
     const std::string value = reshard == "never" ? "false" : "true";
     read_sharding_option(config, kFsdpFamily, key, "reshard_after_forward", value);
-    config.take("parallelism.fsdp_reshard_after_forward");
   }
+  if (shards) config.take("parallelism.fsdp_reshard_after_forward");
   config.ignore("parallelism.fsdp_reshard_after_forward");
-  if (shards || key.empty()) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
+  if (shards) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
   // Without sharding the ranks need no mesh.
   for (const RenamedOption& each : kTitanMesh) config.ignore(each.key);
 }
