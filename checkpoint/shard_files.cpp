@@ -196,7 +196,8 @@ void keep_written(TrainState& state) {
   for (auto& [section, dict] : state.sections) {
     for (auto& [name, tensor] : dict.tensors) {
       const bool sharded = is_sharded_section(state, section, name, tensor);
-      if (!(sharded ? shard_named(state, name)->is_written : main)) tensor = at::Tensor();
+      const ParameterShard* shard = sharded ? shard_named(state, name) : nullptr;
+      if (!(shard ? shard->is_written : main)) tensor = at::Tensor();
     }
   }
 }

@@ -216,13 +216,9 @@ void ShardUnit::on_gradient(size_t i) {
   Item& item = items_[trained_items_[i]];
   if (!item.is_matrix) return;
   const c10::NoGradGuard no_grad;
-  at::Tensor& latest = item.whole.mutable_grad();
-  if (!item.gradient.defined()) {
-    item.gradient = latest;
-  } else {
-    item.gradient = item.gradient.to(item.dtype).add_(latest);
-  }
-  latest.reset();
+  at::Tensor latest = std::exchange(item.whole.mutable_grad(), at::Tensor());
+  item.gradient =
+      item.gradient.defined() ? item.gradient.to(item.dtype).add_(latest) : std::move(latest);
 }
 
 at::Tensor ShardUnit::gradient_of(const Item& item) const {
@@ -233,10 +229,9 @@ Gradients ShardUnit::take_gradients() {
   Gradients out;
   for (const size_t i : trained_items_) {
     Item& item = items_[i];
-    const at::Tensor gradient = gradient_of(item);
-    out.push_back(gradient.defined() ? gradient.to(item.dtype) : gradient);
-    item.gradient.reset();
-    item.whole.mutable_grad().reset();
+    at::Tensor& from = item.is_matrix ? item.gradient : item.whole.mutable_grad();
+    out.push_back(std::exchange(from, at::Tensor()));
+    if (out.back().defined()) out.back() = out.back().to(item.dtype);
   }
   return out;
 }

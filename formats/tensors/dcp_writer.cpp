@@ -19,9 +19,9 @@ Value object_of(const char* module, const char* name, Value state) {
   return Value::Call{{module, name}, {}, {std::move(state)}};
 }
 
-Value attributes(std::vector<std::pair<const char*, Value>> items) {
+Value attributes(const std::vector<std::pair<const char*, Value>>& items) {
   Value::Dict out;
-  for (auto& [name, value] : items) out.items.emplace_back(name, std::move(value));
+  for (const auto& [name, value] : items) out.items.emplace_back(name, value);
   return out;
 }
 

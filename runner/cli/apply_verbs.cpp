@@ -193,7 +193,7 @@ void predict_input(const TrainedModel& trained, const std::string& path,
     if (!on_terminal) shown.emplace("predicting", "rows");
     const int64_t rows = dataset->size();
     int64_t done = 0;
-    predict(trained, std::move(dataset), {arguments.probabilities}, [&](const std::string& line) {
+    predict(trained, dataset, {arguments.probabilities}, [&](const std::string& line) {
       add(line);
       if (shown) shown->progress(++done, rows);
     });

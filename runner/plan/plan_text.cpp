@@ -132,8 +132,9 @@ std::vector<TableRow> traffic_rows(const PlanPage& page) {
                                  }}};
   for (const auto& [purpose, bytes] : all) {
     if (small.contains(purpose)) continue;
-    rows.push_back(
-        {"  " + purpose, [=](const Plan& plan) { return bytes_text(bytes_of(plan, purpose)); }});
+    rows.push_back({"  " + purpose, [bytes_of, name = purpose](const Plan& plan) {
+                      return bytes_text(bytes_of(plan, name));
+                    }});
   }
   if (!small.empty()) {
     rows.push_back({"  others", [=](const Plan& plan) {
