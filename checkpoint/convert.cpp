@@ -117,7 +117,7 @@ void write_other_states(FolderWriter& writer, const ConvertSource& source) {
     writer.add_value(random_states_file(static_cast<size_t>(rank)), states);
   }
   for (const auto& [name, bytes] : source.custom) {
-    writer.add(name, [&bytes](const ByteSink& sink) { sink(bytes.view); });
+    writer.add(name, [&file = bytes](const ByteSink& sink) { sink(file.view); });
   }
 }
 

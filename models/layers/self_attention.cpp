@@ -60,8 +60,8 @@ at::Tensor attention_weights(const SelfAttention& by, const at::Tensor& query, c
 at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x,
                        const std::optional<at::Tensor>& mask) {
   const at::Tensor all = by.query.forward(select_cls_token(x, TokenPositions::kFirst));
-  const int64_t batch = x.size(0), width = all.size(2);
-  const double scale = 1 / std::sqrt(static_cast<double>(width / by.heads));
+  const int64_t batch = x.size(0), width = all.size(2), head_width = width / by.heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   const at::Tensor query = all.view({batch, by.heads, -1}).transpose(0, 1).mul(scale);
   const at::Tensor weights = attention_weights(by, query, x, mask);
   const at::Tensor seen = at::bmm(weights, x).transpose(0, 1);  // [heads, batch, width]

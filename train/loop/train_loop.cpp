@@ -26,11 +26,11 @@ void advance(Progress& progress, const GlobalBatch& global_batch, const Job& job
 
 }  // namespace
 
-TrainLoop::TrainLoop(const LoopContext& context, RunState state, std::string checkpoint)
+TrainLoop::TrainLoop(const LoopContext& context, RunState state, const std::string& checkpoint)
     : context_(context),
       state_(std::move(state)),
       log_({context_, state_, watch_}),
-      save_({context_, state_, watch_}, std::move(checkpoint)),
+      save_({context_, state_, watch_}, checkpoint),
       control_({context_, state_, watch_}, save_.checkpointer()),
       eval_({context_, state_, watch_}, log_, save_, [this] { return control_.any_must_stop(); }),
       profile_(context.job.recipe.profile, context.run_dir, context.job.rank, context.job.device),

@@ -27,7 +27,7 @@ class TrainLoop {
  public:
   /// Continues from `state`; `checkpoint` is the path of that state, empty when it is not saved
   /// yet.
-  TrainLoop(const LoopContext& context, RunState state, std::string checkpoint);
+  TrainLoop(const LoopContext& context, RunState state, const std::string& checkpoint);
 
   /// Runs to the end of the run, a signal, a deadline, or `stop_after` steps (handled as a signal).
   /// An interrupted run saves its last state, a finished one under `checkpoint.at_end`.

@@ -140,7 +140,7 @@ class TokenClassification final : public Dataset, public RowKeys {
 
  private:
   TokenClassification(TokenClassificationOptions options,
-                      std::shared_ptr<const Tokenizer> tokenizer, bool with_tags) {
+                      const std::shared_ptr<const Tokenizer>& tokenizer, bool with_tags) {
     if (!with_tags) options.tags.clear();
     path_ = options.path.text;
     const SharedBytes file = map_file(options.path.text);
