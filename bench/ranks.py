@@ -32,10 +32,10 @@ ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", ACCELERATE_USE_CPU="1", PYTH
 WARM_UP = 3  # steps that are not counted
 STARTS = 2  # of each kind in a round
 
-# (model in the recipe, options of models.py, data, batch, steps)
+# (model in the recipe, options of models.py, data, batch, steps, learning rate)
 WORKS = {
-    "char-gpt": ("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11),
-    "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13),
+    "char-gpt": ("{type: gpt, num_layers: 4, num_heads: 4, hidden_size: 128}", {"layers": 4, "heads": 4, "width": 128}, "text", 32, 11, 1e-3),
+    "lenet": ("{type: lenet}", {"image": [1, 28, 28], "classes": 10}, "images", 128, 13, 1e-3),
 }
 CONTEXT = 128
 WINDOWS = 512
@@ -51,7 +51,7 @@ model: MODEL
 data:
   train: DATA
   loader: {drop_last: true}
-optimizer: {type: adamw, lr: 0.001}
+optimizer: {type: adamw, lr: LR}
 train: {until: STEPS steps, batch: BATCH}
 accelerator: {num_cpu_threads_per_process: 1}
 checkpoint: {every: never, at_end: false}
@@ -87,7 +87,7 @@ if mode == "sharded":
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
     for part in (*model.transformer.h, model):
         torch.distributed.fsdp.fully_shard(part, mesh=mesh)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=work["lr"], fused=True)
 loader = DataLoader(data, batch_size=work["batch"] // 2, shuffle=True, drop_last=True, generator=torch.Generator())
 size = sum(parameter.numel() for parameter in model.parameters())
 optimizer, loader = accelerator.prepare(optimizer, loader)
@@ -166,17 +166,17 @@ class Bench:
         return [batch / speed for speed in speeds], [line["loss"] for line in lines if "loss_bits" in line]
 
     def ours_shared(self, name):
-        return self.steps_of(*self.ours(recipe_of(name), "accelerator.num_processes=2"), WORKS[name][3])
+        return self.steps_of(*self.ours(recipe_of(WORKS[name]), "accelerator.num_processes=2"), WORKS[name][3])
 
     def ours_apart(self, name):
         batch = WORKS[name][3] // 2
-        both = [self.ours(recipe_of(name), f"train.batch={batch}") for _ in range(2)]
+        both = [self.ours(recipe_of(WORKS[name]), f"train.batch={batch}") for _ in range(2)]
         return [self.steps_of(*one, batch) for one in both][0]
 
     def exchanges(self, name, *words):
         """What the exchanges of gradients took in the steps that count, of both ranks together."""
-        _, _, _, _, steps = WORKS[name]
-        process, record = self.ours(recipe_of(name), "accelerator.num_processes=2", f"profile.steps=[{WARM_UP + 1}, {steps}]",
+        steps = WORKS[name][4]
+        process, record = self.ours(recipe_of(WORKS[name]), "accelerator.num_processes=2", f"profile.steps=[{WARM_UP + 1}, {steps}]",
                                     *words)
         self.finish(process)
         return exchanges_of([record.parent / f"profile/steps_{WARM_UP + 1}_to_{steps}/rank_{rank}.json" for rank in range(2)])
@@ -185,10 +185,11 @@ class Bench:
         result = self.result_of(WORKS[name], mode, launcher)
         return result["seconds"], result["losses"]
 
-    def result_of(self, named_work, mode, launcher=torchrun):
-        _, options, data, batch, steps = named_work
-        work = {"options": options, "data": data, "batch": batch, "steps": steps, "context": CONTEXT, "windows": WINDOWS}
-        self.finish(self.start([*launcher(self.python), "script.py", mode, json.dumps(work), "result.json"]))
+    def result_of(self, work, mode, launcher=torchrun):
+        _, options, data, batch, steps, lr = work
+        words = {"options": options, "data": data, "batch": batch, "steps": steps, "lr": lr, "context": CONTEXT,
+                 "windows": WINDOWS}
+        self.finish(self.start([*launcher(self.python), "script.py", mode, json.dumps(words), "result.json"]))
         return json.loads((self.folder / "result.json").read_text())
 
     def seconds_to_first_step(self, side):
@@ -271,20 +272,18 @@ ranks.leave()
 """
 
 
-def recipe_of(name):
-    return recipe_of_work(WORKS[name])
-
-
-def recipe_of_work(work):
-    model, _, data, batch, steps = work
+def recipe_of(work):
+    model, _, data, batch, steps, lr = work
     recipe = RECIPE.replace("MODEL", model).replace("DATA", DATA[data])
-    return recipe.replace("STEPS", str(steps)).replace("BATCH", str(batch))
+    return recipe.replace("STEPS", str(steps)).replace("LR", str(lr)).replace("BATCH", str(batch))
 
 
-def check_losses(name, found, wanted):
-    """Other losses would mean other work."""
-    if len(found) != len(wanted) or any(abs(a - b) > 1e-4 * abs(b) for a, b in zip(found, wanted)):
+def check_losses(name, found, wanted, bound=1e-4):
+    """The largest relative difference. Other losses would mean other work."""
+    worst = max((abs(a - b) / abs(b) for a, b in zip(found, wanted)), default=0.0)
+    if len(found) != len(wanted) or worst > bound:
         raise RuntimeError(f"{name}: the losses are {found} for {wanted}")
+    return worst
 
 
 def measure(bench, rounds):

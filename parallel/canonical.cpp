@@ -37,7 +37,7 @@ class Canonical final : public Strategy {
     for (Bucket& bucket : buckets_) {
       for (size_t i = 0; i < bucket.size(); ++i) bucket.put(i, own[last - 1 - i]);
       const at::Tensor all = context_.group->all_gather(bucket.flat(), "gradients");
-      const Gradients sums = sum_over_ranks_of_tree(
+      const Gradients sums = tree_sum(
           context_.group->world(), [&](int64_t rank) { return bucket.get(all.select(0, rank)); },
           &add_gradients);
       for (size_t i = 0; i < bucket.size(); ++i) {

@@ -17,13 +17,13 @@ using Gradients = std::vector<at::Tensor>;
 at::Tensor sum_of_gradients(const at::Tensor& a, const at::Tensor& b);
 void add_gradients(Gradients& sum, const Gradients& more);
 
-/// The sum of `leaf(rank)` over all ranks by the upper part of the tree, with `add(sum, more)`.
+/// The sum of `leaf(rank)` over all ranks, added by `add(sum, more)` in the upper part of the tree.
 template <class Leaf, class Add>
-auto sum_over_ranks_of_tree(int64_t world, const Leaf& leaf, const Add& add, int64_t first = 0,
-                            int64_t stride = 1) {
+auto tree_sum(int64_t world, const Leaf& leaf, const Add& add, int64_t first = 0,
+              int64_t stride = 1) {
   if (stride == world) return leaf(first);
-  auto sum = sum_over_ranks_of_tree(world, leaf, add, first, 2 * stride);
-  add(sum, sum_over_ranks_of_tree(world, leaf, add, first + stride, 2 * stride));
+  auto sum = tree_sum(world, leaf, add, first, 2 * stride);
+  add(sum, tree_sum(world, leaf, add, first + stride, 2 * stride));
   return sum;
 }
 

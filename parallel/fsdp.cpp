@@ -26,13 +26,13 @@ class Fsdp;
 /// A unit and its position in the current pass.
 class FsdpBlock final : public BlockHooks {
  public:
-  FsdpBlock(Fsdp& owner, const FsdpUnit& from, const std::set<std::string>& matrices,
+  FsdpBlock(Fsdp& owner, const FsdpUnit& from, const std::set<std::string>& autocast_weights,
             ShardGroups groups, const FsdpOptions& options)
-      : unit(from.parameters, matrices, groups,
+      : unit(from.parameters, autocast_weights, groups,
              {options.reduce_dtype, options.canonical.has_value()}),
         block(from.block),
         owner_(owner) {
-    unit.compute_in(options.param_dtype);
+    unit.set_compute_dtype(options.param_dtype);
   }
 
   void before_forward() override;
@@ -63,7 +63,7 @@ class Fsdp final : public Strategy {
     }
     const ShardGroups groups{mesh_.shard.get(), mesh_.replicate.get()};
     for (const FsdpUnit& unit : context.blocks) {
-      blocks_.emplace_back(*this, unit, context.matrices, groups, options);
+      blocks_.emplace_back(*this, unit, context.autocast_weights, groups, options);
     }
     blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, std::set<std::string>(), groups,
                          options);
@@ -246,13 +246,13 @@ class Fsdp final : public Strategy {
 
   void choose_dtype(FsdpBlock& item) const {
     const std::optional<at::ScalarType> dtype = computing_dtype();
-    if (!item.unit.computes_otherwise(dtype)) return;
+    if (!item.unit.changes_compute_dtype(dtype)) return;
     if (item.forwards > 0) {
       throw Error(ExitCode::kRecipe,
                   "'fsdp' does not support a block that runs with and without autocast in one step",
                   "set 'accelerator.fsdp.param_dtype: fp32'");
     }
-    item.unit.compute_in(dtype);
+    item.unit.set_compute_dtype(dtype);
   }
 
   void unshard_all() {

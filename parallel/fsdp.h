@@ -27,9 +27,8 @@ struct FsdpOptions {
   /// Reduce the gradients of each micro-batch instead of those of the last one: less memory, more
   /// communication.
   bool sync_each_batch = true;
-  /// The type of autocast: passes under it gather FsdpContext::matrices in this type, which leaves
-  /// the bits of their results, since autocast casts them too. Other passes, and null: in their
-  /// own.
+  /// Autocast's type: passes under autocast gather FsdpContext::autocast_weights in it, with the
+  /// same results, since autocast casts them too. Other passes, and null: in their own type.
   std::optional<at::ScalarType> param_dtype = {};
   /// The type of gradients in the reduction; null: that of the parameters.
   std::optional<at::ScalarType> reduce_dtype = {};
@@ -51,8 +50,8 @@ struct FsdpContext {
   std::vector<Parameter> root = {};        ///< parameters of no block: unsharded during all passes
   std::vector<Parameter> replicated = {};  ///< whole on every rank
   std::vector<Parameter> buffers = {};
-  /// Names of parameters of blocks that only matrix products and convolutions read.
-  std::set<std::string> matrices = {};
+  /// Names of the weights of blocks' linear layers and convolutions.
+  std::set<std::string> autocast_weights = {};
   Mesh mesh = {};  ///< gradients are summed over `data`
 };
 

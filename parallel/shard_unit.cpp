@@ -47,13 +47,13 @@ at::Tensor elements_at(const at::Tensor& bytes, int64_t offset, int64_t count,
 }  // namespace
 
 ShardUnit::ShardUnit(const std::vector<Parameter>& parameters,
-                     const std::set<std::string>& matrices, ShardGroups groups,
+                     const std::set<std::string>& autocast_weights, ShardGroups groups,
                      const ReduceOptions& reduce)
     : groups_(groups), reduce_(reduce) {
   const c10::NoGradGuard no_grad;
   for (const Parameter& parameter : parameters) {
     const bool is_float = parameter.local.scalar_type() == at::kFloat;
-    add(parameter, is_float && matrices.contains(parameter.name));
+    add(parameter, is_float && autocast_weights.contains(parameter.name));
   }
   if (items_.empty()) return;
   divide(parameters);
@@ -65,23 +65,23 @@ int64_t ShardUnit::padded(const Item& item) const {
 }
 
 at::ScalarType ShardUnit::gathered_dtype(const Item& item) const {
-  return item.is_matrix ? compute_dtype_.value_or(item.dtype) : item.dtype;
+  return item.is_cast ? compute_dtype_.value_or(item.dtype) : item.dtype;
 }
 
-void ShardUnit::add(const Parameter& parameter, bool is_matrix) {
+void ShardUnit::add(const Parameter& parameter, bool is_cast) {
   const at::Tensor& whole = parameter.local;
   const int64_t rows = whole.size(0);
   items_.push_back({.whole = whole,
                     .values = {},
                     .dtype = whole.scalar_type(),
-                    .is_matrix = is_matrix,
+                    .is_cast = is_cast,
                     .rows = rows,
                     .row_size = rows > 0 ? whole.numel() / rows : 0,
                     .offset = row_bytes_,
                     .gradient = {}});
   const Item& item = items_.back();
   row_bytes_ += aligned(padded(item) * static_cast<int64_t>(whole.element_size()));
-  has_matrices_ = has_matrices_ || is_matrix;
+  has_autocast_weights_ = has_autocast_weights_ || is_cast;
   if (!whole.requires_grad()) return;
   trained_.push_back(whole);
   trained_items_.push_back(items_.size() - 1);
@@ -136,8 +136,8 @@ void ShardUnit::lay_out() {
   }
 }
 
-void ShardUnit::compute_in(std::optional<at::ScalarType> dtype) {
-  if (!computes_otherwise(dtype)) return;
+void ShardUnit::set_compute_dtype(std::optional<at::ScalarType> dtype) {
+  if (!changes_compute_dtype(dtype)) return;
   const c10::NoGradGuard no_grad;
   reshard();
   compute_dtype_ = dtype;
@@ -145,7 +145,7 @@ void ShardUnit::compute_in(std::optional<at::ScalarType> dtype) {
 }
 
 at::Tensor ShardUnit::sent_rows() const {
-  if (!has_matrices_ || !compute_dtype_) return rows_;
+  if (!has_autocast_weights_ || !compute_dtype_) return rows_;
   at::Tensor sent = at::empty({sent_bytes_}, rows_.options());
   for (const Item& item : items_) {
     elements_at(sent, item.sent_offset, padded(item), gathered_dtype(item))
@@ -214,7 +214,7 @@ void ShardUnit::invalidate() {
 
 void ShardUnit::on_gradient(size_t i) {
   Item& item = items_[trained_items_[i]];
-  if (!item.is_matrix) return;
+  if (!item.is_cast) return;
   const c10::NoGradGuard no_grad;
   at::Tensor latest = std::exchange(item.whole.mutable_grad(), at::Tensor());
   item.gradient =
@@ -222,14 +222,14 @@ void ShardUnit::on_gradient(size_t i) {
 }
 
 at::Tensor ShardUnit::gradient_of(const Item& item) const {
-  return item.is_matrix ? item.gradient : item.whole.grad();
+  return item.is_cast ? item.gradient : item.whole.grad();
 }
 
 Gradients ShardUnit::take_gradients() {
   Gradients out;
   for (const size_t i : trained_items_) {
     Item& item = items_[i];
-    at::Tensor& from = item.is_matrix ? item.gradient : item.whole.mutable_grad();
+    at::Tensor& from = item.is_cast ? item.gradient : item.whole.mutable_grad();
     out.push_back(std::exchange(from, at::Tensor()));
     if (out.back().defined()) out.back() = out.back().to(item.dtype);
   }
@@ -239,7 +239,7 @@ Gradients ShardUnit::take_gradients() {
 void ShardUnit::put_gradients(const Gradients& gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     Item& item = items_[trained_items_[i]];
-    (item.is_matrix ? item.gradient : item.whole.mutable_grad()) = gradients[i];
+    (item.is_cast ? item.gradient : item.whole.mutable_grad()) = gradients[i];
   }
 }
 
@@ -311,7 +311,7 @@ void ShardUnit::add_sums(const Reduction& reduction) {
   const at::Tensor flags = all.narrow(1, reduction.elements, count).to(at::kCPU, at::kFloat);
   for (size_t i = 0; i < reduction.items.size(); ++i) {
     const at::Tensor& shard = shards_[reduction.items[i]].local;
-    const at::Tensor total = sum_over_ranks_of_tree(
+    const at::Tensor total = tree_sum(
         all.size(0),
         [&](int64_t rank) {
           // Not by data pointer, which fake tensors do not have.

@@ -35,8 +35,8 @@ class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
   /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another.
-  /// `matrices`: names of the float32 parameters that compute_in() casts.
-  ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& matrices,
+  /// `autocast_weights`: names of those whose type set_compute_dtype() changes, if float32.
+  ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& autocast_weights,
             ShardGroups groups, const ReduceOptions& reduce);
 
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
@@ -45,12 +45,12 @@ class ShardUnit {
   /// The model's tensors that require gradients.
   const std::vector<at::Tensor>& trained() const { return trained_; }
 
-  /// The type in which matrices are gathered and the model sees them from the next unshard() on;
-  /// null: their own. A change reshards the unit; no graph of autograd may have its tensors.
-  void compute_in(std::optional<at::ScalarType> dtype);
-  /// Whether compute_in(dtype) would change a tensor.
-  bool computes_otherwise(std::optional<at::ScalarType> dtype) const {
-    return has_matrices_ && dtype != compute_dtype_;
+  /// The type of the whole autocast weights from the next unshard() on; null: their own. A change
+  /// reshards the unit; no autograd graph may have its tensors.
+  void set_compute_dtype(std::optional<at::ScalarType> dtype);
+  /// Whether set_compute_dtype(dtype) would change a tensor.
+  bool changes_compute_dtype(std::optional<at::ScalarType> dtype) const {
+    return has_autocast_weights_ && dtype != compute_dtype_;
   }
 
   bool is_unsharded() const { return unsharded_; }
@@ -65,8 +65,8 @@ class ShardUnit {
   /// The rows have changed: the next unshard() reads them, into the same memory.
   void invalidate();
 
-  /// Call after each accumulation into the gradient of trained()[i]: gradients of matrices are
-  /// summed in the type of the rows.
+  /// Call after each accumulation into the gradient of trained()[i]: gradients of autocast weights
+  /// are summed in the type of the rows.
   void on_gradient(size_t i);
   /// Takes the gradients of trained(), in the types of the rows; undefined where there is none.
   Gradients take_gradients();
@@ -85,12 +85,12 @@ class ShardUnit {
     at::Tensor whole;         ///< the model's tensor
     at::Tensor values;        ///< alias of `whole` without autograd's version counter
     at::ScalarType dtype;     ///< of the rows
-    bool is_matrix;           ///< compute_in() casts it
+    bool is_cast;             ///< an autocast weight
     int64_t rows;             ///< of the whole tensor
     int64_t row_size;         ///< elements
     int64_t offset;           ///< of this rank's rows in rows_
     int64_t sent_offset = 0;  ///< of a rank's rows in the all-gather
-    at::Tensor gradient;      ///< of a matrix: the sum of the passes before, or undefined
+    at::Tensor gradient;      ///< of an autocast weight: the sum so far, or undefined
   };
 
   /// The reduction of the gradients of one type. Offsets are in elements.
@@ -104,7 +104,7 @@ class ShardUnit {
     std::unique_ptr<Pending> pending = {};
   };
 
-  void add(const Parameter& parameter, bool is_matrix);
+  void add(const Parameter& parameter, bool is_cast);
   void divide(const std::vector<Parameter>& parameters);
   /// Gives the model's tensor this type and no memory.
   static void replace_whole(Item& item, at::ScalarType dtype);
@@ -117,7 +117,7 @@ class ShardUnit {
   /// Elements of the rows of a rank, with padding.
   int64_t padded(const Item& item) const;
   at::ScalarType gathered_dtype(const Item& item) const;
-  /// This rank's part of the all-gather: rows_, or a copy with matrices cast.
+  /// This rank's part of the all-gather: rows_, or a copy with autocast weights cast.
   at::Tensor sent_rows() const;
   /// Copies from the gather buffer to the model's tensors.
   void copy_out() const;
@@ -130,7 +130,7 @@ class ShardUnit {
   ShardGroups groups_;
   ReduceOptions reduce_;
   std::optional<at::ScalarType> compute_dtype_;
-  bool has_matrices_ = false;
+  bool has_autocast_weights_ = false;
   std::vector<Item> items_;
   std::vector<Parameter> shards_;
   std::vector<at::Tensor> trained_;

@@ -85,7 +85,7 @@ std::vector<BlockParameters> blocks_of(Model& model) {
 namespace {
 
 /// The weight that autocast casts, or an undefined tensor.
-at::Tensor matrix_of(const torch::nn::Module& module) {
+at::Tensor autocast_weight_of(const torch::nn::Module& module) {
   const auto weight = [&]<class Layer>() {
     const auto* layer = dynamic_cast<const Layer*>(&module);
     return layer ? layer->weight : at::Tensor();
@@ -103,24 +103,28 @@ at::Tensor matrix_of(const torch::nn::Module& module) {
 
 }  // namespace
 
-std::vector<std::string> matrices_of(Model& model) {
-  std::map<const void*, bool> is_matrix;
+std::vector<std::string> autocast_weights_of(Model& model) {
+  std::map<const void*, bool> is_cast;
   for (const auto& module : model.module().modules()) {
-    const at::Tensor matrix = matrix_of(*module);
+    const at::Tensor weight = autocast_weight_of(*module);
     for (const at::Tensor& parameter : module->parameters(false)) {
-      const auto found = is_matrix.emplace(parameter.unsafeGetTensorImpl(), true).first;
-      found->second = found->second && parameter.is_same(matrix);
+      const auto found = is_cast.emplace(parameter.unsafeGetTensorImpl(), true).first;
+      found->second = found->second && parameter.is_same(weight);
     }
   }
   std::vector<std::string> names;
   for (const Parameter& item : parameters_of(model)) {
-    if (is_matrix.at(item.local.unsafeGetTensorImpl())) names.push_back(item.name);
+    if (is_cast.at(item.local.unsafeGetTensorImpl())) names.push_back(item.name);
   }
   return names;
 }
 
 void move_to(Model& model, at::Device device) {
   model.module().to(device);
+}
+
+bool is_training(Model& model) {
+  return model.module().is_training();
 }
 
 void set_training(Model& model, bool training) {

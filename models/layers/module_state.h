@@ -31,13 +31,14 @@ std::vector<BlockParameters> blocks_of(Model& model);
 
 /// Names, as by parameters_of(), of the weights of linear layers and convolutions that no other
 /// module shares: autocast casts them wherever they are read.
-std::vector<std::string> matrices_of(Model& model);
+std::vector<std::string> autocast_weights_of(Model& model);
 
 /// Moves parameters and buffers in place.
 void move_to(Model& model, at::Device device);
 
 /// Sets training mode. A batch norm whose parameters are all frozen stays in evaluation mode.
 void set_training(Model& model, bool training);
+bool is_training(Model& model);
 
 /// Freezes the parameters that match `patterns`: they get no gradient, and a batch norm without
 /// trainable parameters uses its running statistics. Throws RecipeError, at `where`, for patterns

@@ -89,8 +89,10 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
                                            : out.blocks[unit->second].parameters;
       list.push_back({name, item.local});
     }
-    for (const std::string& name : matrices_of(*model)) out.matrices.insert(prefix + name);
-    add_named(out.buffers, prefix, buffers_of(*model));
+    for (const std::string& name : autocast_weights_of(*model))
+      out.autocast_weights.insert(prefix + name);
+    // Those of frozen models do not change.
+    if (is_training(*model)) add_named(out.buffers, prefix, buffers_of(*model));
   }
   join_small_blocks(out, job.recipe.accelerator.fsdp.min_num_params);
   return out;

@@ -59,8 +59,8 @@ std::vector<Parameter> trained_parameters(const NamedModels& models) {
   return parameters;
 }
 
-/// Freezes the task's models that no optimizer trains, and divides them if sharding gathers blocks.
-void freeze_others(Job& job, const std::set<std::string>& trained) {
+/// Freezes the task's models that no optimizer trains, and returns them.
+NamedModels freeze_others(Job& job, const std::set<std::string>& trained) {
   job.trainable_models = {job.model.get()};
   NamedModels frozen;
   for (const TaskModel& item : job.task_models) {
@@ -71,13 +71,36 @@ void freeze_others(Job& job, const std::set<std::string>& trained) {
     set_training(*item.model, false);
     for (const Parameter& parameter : parameters_of(*item.model)) {
       parameter.local.set_requires_grad(false);
-      if (!gathers_in_passes(job)) materialize(parameter.local);
     }
     frozen.emplace_back(prefix_of(item), item.model);
   }
-  if (frozen.empty() || !gathers_in_passes(job)) return;
-  job.frozen = build_fsdp(job, frozen, /*seed=*/0);
-  job.parameters = job.frozen->shards_of(std::move(job.parameters));
+  return frozen;
+}
+
+/// The names of the models that the task's optimizers train.
+std::set<std::string> trained_models(const Job& job, const std::vector<TaskOptimizer>& optimizers) {
+  std::set<std::string> trained;
+  for (const TaskOptimizer& item : optimizers) {
+    for (const std::string& name : item.models) {
+      if (trained.insert(name).second) continue;
+      throw std::logic_error(
+          text("two optimizers of the task '{}' train the model '{}'", job.recipe.task.type, name));
+    }
+  }
+  return trained;
+}
+
+/// Those of the recipe's optimizer, whose strategy also gathers the blocks of frozen models.
+NamedModels models_of_recipe(const Job& job, const NamedModels& frozen) {
+  NamedModels models = {{"", job.model.get()}};
+  if (gathers_in_passes(job)) {
+    models.insert(models.end(), frozen.begin(), frozen.end());
+    return models;
+  }
+  for (const auto& [prefix, model] : frozen) {
+    for (const Parameter& parameter : parameters_of(*model)) materialize(parameter.local);
+  }
+  return models;
 }
 
 bool holds_component(const Node& node) {
@@ -195,17 +218,12 @@ void build_trained(Job& job) {
     job.parameters = binding.strategy->shards_of(std::move(job.parameters));
     job.optimizers.push_back(std::move(binding));
   };
-  add(kRecipeOptimizer, {{"", job.model.get()}}, job.recipe.optimizer);
-  std::set<std::string> trained;
-  for (const TaskOptimizer& item : job.task->optimizers()) {
-    for (const std::string& name : item.models) {
-      if (trained.insert(name).second) continue;
-      throw std::logic_error(
-          text("two optimizers of the task '{}' train the model '{}'", job.recipe.task.type, name));
-    }
+  const std::vector<TaskOptimizer> of_task = job.task->optimizers();
+  const NamedModels frozen = freeze_others(job, trained_models(job, of_task));
+  add(kRecipeOptimizer, models_of_recipe(job, frozen), job.recipe.optimizer);
+  for (const TaskOptimizer& item : of_task) {
     add(item.name, models_of(job, item.models), item.component);
   }
-  freeze_others(job, trained);
   job.optimizer = std::make_unique<JoinedOptimizer>(std::move(optimizers));
 }
 

@@ -49,12 +49,10 @@ BatchPlan plan_batches(const TrainSection& train, int64_t world) {
 
 UnshardedScope::UnshardedScope(const Job& job) : job_(job) {
   for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->unshard();
-  if (job_.frozen) job_.frozen->unshard();
 }
 
 UnshardedScope::~UnshardedScope() {
   for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->reshard();
-  if (job_.frozen) job_.frozen->reshard();
 }
 
 bool gathers_in_passes(const Job& job) {

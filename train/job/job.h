@@ -93,8 +93,6 @@ struct Job {
   std::unique_ptr<Precision> precision;
   std::unique_ptr<JoinedOptimizer> optimizer;  ///< all optimizers as one
   std::vector<OptimizerBinding> optimizers;    ///< the recipe's first, then the task's
-  /// Gathers the blocks of models that no optimizer trains; null where these are whole.
-  std::unique_ptr<Strategy> frozen;
   std::unique_ptr<Schedule> schedule;
   std::vector<std::unique_ptr<Metric>> metrics;
   /// Names of the evaluation's results, "eval/loss" first, and whether higher is better.

@@ -172,10 +172,11 @@ void check_other_reductions(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (section.reduction != Reduction::kCanonical) return;
   if (fsdp.reduce_dtype != FsdpDtype::kFp32) {
-    check.error("fsdp",
-                "'fsdp.reduce_dtype' must be fp32 with 'reduction' canonical: what is rounded "
-                "depends on the number of ranks",
-                "leave one of the two out");
+    check.error(
+        "fsdp",
+        "'fsdp.reduce_dtype' must be fp32 with 'reduction' canonical: rounding would depend "
+        "on the number of ranks",
+        "leave one of the two out");
   }
   if (fsdp.sync_each_batch.value_or(false)) {
     check.error(
@@ -211,9 +212,9 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
     check.error("fsdp", "'sync_each_batch' has no effect at stage 1, which keeps whole gradients",
                 "leave it out, or set 'stage: 2'");
   }
-  const FsdpDtype param_dtype = fsdp.param_dtype_under(section.mixed_precision);
-  if (param_dtype != FsdpDtype::kFp32 &&
-      param_dtype != FsdpSection().param_dtype_under(section.mixed_precision)) {
+  const FsdpDtype of_autocast = FsdpSection().param_dtype_under(section.mixed_precision);
+  const FsdpDtype param_dtype = fsdp.param_dtype.value_or(of_autocast);
+  if (param_dtype != FsdpDtype::kFp32 && param_dtype != of_autocast) {
     check.error("fsdp", "'param_dtype' is a 16-bit type other than that of 'mixed_precision'",
                 "leave 'param_dtype' out, or set 'mixed_precision' to the same type");
   }
@@ -339,17 +340,17 @@ Schema<FsdpSection> FsdpSection::schema() {
       .on_resume(Change::kFree)
       .field(
           "param_dtype", &FsdpSection::param_dtype,
-          "Type in which the matrices of blocks are gathered and held whole; auto: that of "
+          "Type of the whole weights of blocks' linear layers and convolutions; auto: that of "
           "`mixed_precision`, with half the memory and traffic of fp32 and the same results, "
-          "since autocast casts them anyway. fp32: for a model of a plugin that reads the weight "
-          "of a linear layer by itself.")
+          "since autocast casts these weights anyway. fp32: for a plugin's model that uses such a "
+          "weight outside its layer.")
       .on_resume(Change::kFree)
       .field("reduce_dtype", &FsdpSection::reduce_dtype,
              "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")
       .field(
           "min_num_params", &FsdpSection::min_num_params,
-          "Blocks with fewer parameters are gathered with those of no block, once per pass: less "
-          "communication of small tensors, more memory.",
+          "Blocks with fewer parameters join the root unit, which is gathered once per step: fewer "
+          "small collectives, more memory.",
           at_least<int64_t>(0))
       .on_resume(Change::kFree)
       .hint_for({"fsdp_min_num_params"})

@@ -173,8 +173,7 @@ Schema<SplitSection> SplitSection::schema() {
              "Hold out the same share of each class. auto: where the dataset has classes.")
       .field("group", &SplitSection::group,
              "Column of a table, of JSON Lines, of Parquet or Arrow files: rows with the same "
-             "value stay "
-             "on one side.")
+             "value stay on one side.")
       .hint_for({"groups", "group_by"})
       .check(&check_split);
 }

@@ -142,18 +142,15 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
   strategy.begin(layout());
   for (size_t k = 0; k < batches_.size(); ++k) {
     strategy.before_pass(k + 1 == batches_.size());
-    if (job_.frozen) job_.frozen->before_pass(k + 1 == batches_.size());
     const size_t i = strategy.micro_batch_at(k);
     memory.run([&] { is_idle(global_batch.micro_batches[i]) ? idle_pass(i) : pass(i); });
     strategy.after_pass();
-    if (job_.frozen) job_.frozen->after_pass();
   }
   if (inputs_.header.careful &&
       any_rank(*job_.mesh.world, memory.failed(), "whether memory is short")) {
     throw_out_of_memory(binding);
   }
   strategy.finish();
-  if (job_.frozen) job_.frozen->finish();
   return losses;
 }
 

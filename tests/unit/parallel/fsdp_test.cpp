@@ -93,7 +93,8 @@ struct TestModel {
     context.root = {{"embedding", embedding}};
     context.replicated = {{"scale", scale}};
     for (size_t i = 0; i < layers.size(); ++i) {
-      for (const char* name : {".up", ".down"}) context.matrices.insert(std::to_string(i) + name);
+      for (const char* name : {".up", ".down"})
+        context.autocast_weights.insert(std::to_string(i) + name);
     }
     return context;
   }

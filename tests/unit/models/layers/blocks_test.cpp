@@ -39,18 +39,18 @@ TEST(BlocksTest, AModelWithoutBlocksHasNone) {
   EXPECT_TRUE(blocks_of(*build<Model>("type: mlp\nhidden_sizes: [5]\n", context)).empty());
 }
 
-TEST(BlocksTest, MatricesAreReadByLinearLayersAlone) {
+TEST(BlocksTest, AutocastWeightsAreThoseOfLinearLayersAlone) {
   const auto model =
       build<Model>("type: gpt\nnum_layers: 3\nnum_heads: 2\nhidden_size: 8\n", tokens());
-  const std::vector<std::string> found = matrices_of(*model);
-  const auto is_matrix = [&](const char* name) {
+  const std::vector<std::string> found = autocast_weights_of(*model);
+  const auto is_cast = [&](const char* name) {
     return std::find(found.begin(), found.end(), name) != found.end();
   };
-  EXPECT_TRUE(is_matrix("transformer.h.1.attn.c_attn.weight"));
-  EXPECT_TRUE(is_matrix("transformer.h.1.mlp.c_proj.weight"));
-  EXPECT_FALSE(is_matrix("transformer.h.1.mlp.c_proj.bias"));
-  EXPECT_FALSE(is_matrix("transformer.h.1.ln_1.weight"));
-  EXPECT_FALSE(is_matrix("transformer.wte.weight"));  // of the embedding, and tied to the head
+  EXPECT_TRUE(is_cast("transformer.h.1.attn.c_attn.weight"));
+  EXPECT_TRUE(is_cast("transformer.h.1.mlp.c_proj.weight"));
+  EXPECT_FALSE(is_cast("transformer.h.1.mlp.c_proj.bias"));
+  EXPECT_FALSE(is_cast("transformer.h.1.ln_1.weight"));
+  EXPECT_FALSE(is_cast("transformer.wte.weight"));  // of the embedding, and tied to the head
 }
 
 class Hooks final : public BlockHooks {
