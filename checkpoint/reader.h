@@ -32,7 +32,7 @@ struct LoadOptions {
   std::set<std::string> without = {};
   /// Leave out the optimizer of a folder with a manifest.
   bool without_optimizer = false;
-  /// What this rank wants of a parameter, in a folder with a manifest: only that is read.
+  /// The region of a parameter to read, in a folder with a manifest. Null: all of it.
   RegionOf region_of = {};
   /// Verifies a folder with a manifest together with other ranks, before it is read. Null: this
   /// process verifies all of it.

@@ -86,7 +86,7 @@ std::vector<std::string> model_names(const TrainState& state) {
   return names;
 }
 
-/// What this rank writes, by folder.
+/// The tensors that this rank writes, by folder.
 std::map<std::string, DcpPart> parts_of(const TrainState& state) {
   std::map<std::string, DcpPart> out;
   const std::vector<std::string> further = further_models(model_names(state));

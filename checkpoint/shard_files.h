@@ -48,8 +48,8 @@ ShardRecord write_shard_files(Files& files, const std::string& folder, const Tra
 void write_shard_metadata(Files& files, FolderWriter& writer, const std::string& folder,
                           std::vector<ShardRecord>& ranks);
 
-/// The part of a tensor that this rank wants, of a parameter of this name and shape or of the
-/// optimizer's or a callback's tensor for it; null: all of it.
+/// The region of a tensor to read: of a parameter of this name and shape, or of the optimizer's or
+/// a callback's tensor for it; null: all of it.
 using RegionOf =
     std::function<std::optional<TensorRegion>(const std::string& parameter, const Shape& whole)>;
 

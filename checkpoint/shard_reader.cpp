@@ -62,7 +62,7 @@ Shape whole_shape(const ShardFolder& from, const std::string& name) {
   return found == from.whole.end() ? Shape() : found->second;
 }
 
-/// Narrows a whole tensor; returns whether this rank wants a region of it.
+/// Narrows a whole tensor to the region to read; returns whether there is one.
 bool take_region(const FolderReader& reader, const RegionOf& region_of, const std::string& name,
                  at::Tensor& tensor) {
   const Shape whole = tensor.sizes().vec();

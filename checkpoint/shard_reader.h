@@ -1,4 +1,4 @@
-// Reads sharded checkpoints, and the parts of any checkpoint that a rank wants.
+// Reads sharded checkpoints, and regions of the tensors of any checkpoint.
 #pragma once
 
 #include "checkpoint/folder_reader.h"
@@ -11,8 +11,7 @@ namespace accel {
 /// Whether the manifest has shards.
 bool is_sharded(const Manifest& manifest);
 
-/// Each reads the shards whole or, with `region_of`, the regions that this rank wants. Throws
-/// CheckpointError.
+/// Each reads whole tensors or, with `region_of`, the regions it gives. Throws CheckpointError.
 void read_model_shards(const FolderReader& reader, const Manifest& manifest,
                        const RegionOf& region_of, TrainState& state);
 void read_optimizer_shards(const FolderReader& reader, const Manifest& manifest,
@@ -21,8 +20,8 @@ void read_optimizer_shards(const FolderReader& reader, const Manifest& manifest,
 void read_section_shards(const FolderReader& reader, const Manifest& manifest,
                          const RegionOf& region_of, TrainState& state);
 
-/// Narrows whole tensors to the regions that this rank wants, and accesses their bytes. `region_of`
-/// may be null. Throws CheckpointError.
+/// Narrows whole tensors to the regions to read, and accesses their bytes. `region_of` may be null.
+/// Throws CheckpointError.
 void take_regions(const FolderReader& reader, const RegionOf& region_of, TrainState& state);
 
 }  // namespace accel

@@ -113,7 +113,7 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, kSize>&
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Operators that change or read what a tensor is, and not its data.
+/// Operators on the metadata of a tensor: they leave its data alone.
 bool reads_no_data(std::string_view name) {
   static constexpr std::array<std::string_view, 12> kNames = {
       "aten::set_",        "aten::set_data",  "aten::detach_",   "aten::requires_grad_",
@@ -122,7 +122,7 @@ bool reads_no_data(std::string_view name) {
   return is_one_of(name, kNames);
 }
 
-/// Operators that overwrite their argument whatever it was.
+/// Operators that overwrite their argument without reading it.
 bool overwrites(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kNames = {"aten::normal_", "aten::uniform_",
                                                              "aten::fill_", "aten::zero_"};

@@ -137,7 +137,7 @@ class Lives:
             time.sleep(0.0005)
 
     def is_at(self, scratch, files):
-        """Whether the process is in a rotation, or in a save that has begun so many files."""
+        """Whether the process is in a rotation, or in a save with at least this number of files."""
         names = self.fresh(scratch)
         staged = [scratch.run / "staging" / name for name in names if name.startswith("new")]
         with contextlib.suppress(FileNotFoundError):  # gone meanwhile

@@ -23,7 +23,7 @@ class MemoryMeter final : public c10::MemoryReportingInfoBase {
 
   /// Bytes at most at a time, beyond those at the start.
   int64_t peak() const { return peak_; }
-  /// Tensors of so many bytes that were made.
+  /// Number of tensors of `bytes` bytes that were allocated.
   int count(size_t bytes) const {
     const auto found = counts_.find(static_cast<int64_t>(bytes));
     return found == counts_.end() ? 0 : found->second;

@@ -17,7 +17,7 @@
 
 namespace accel {
 
-/// Number of tokens of so many samples; 0 where the data is not text.
+/// Number of tokens of `samples` samples; 0 where the data is not text.
 int64_t tokens_of(const Job& job, int64_t samples);
 
 /// Logs as the recipe's `log` section configures.

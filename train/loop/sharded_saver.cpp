@@ -128,7 +128,7 @@ void ShardedSaver::commit(bool wait_for_it) {
   if (!wait_for_it) return;
   std::string refusal;
   try {
-    finished_ = wait();
+    if (published_.valid()) finished_ = published_.get();
   } catch (const std::exception& error) {
     refusal = error_text(error);
   }

@@ -16,7 +16,7 @@ void gather_shards(const Job& job, TrainState& state);
 /// Whether each rank writes its shards into checkpoints.
 bool saves_shards(const Job& job);
 
-/// What this rank holds and writes of a state with shards.
+/// The shards of this rank, and which of them it writes.
 std::shared_ptr<const ShardLayout> shard_layout(const Job& job);
 
 /// The regions of parameters that this rank holds. `job` outlives it.

@@ -359,10 +359,10 @@ Schema<FsdpSection> FsdpSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"ignored_modules", "fsdp_ignored_modules"})
       .field("state_dict", &FsdpSection::state_dict,
-             "Checkpoints. sharded: each rank writes its rows into a file of its own, in PyTorch's "
-             "distributed format, without communication; all ranks must see the run folder. full: "
-             "rank 0 gathers everything, which takes its time and memory for the whole state, and "
-             "writes model.safetensors and optimizer.bin. Both resume on any ranks and stage.")
+             "Format of checkpoints; both resume on any number of ranks and stage. sharded: one "
+             "file per rank in PyTorch's distributed format, without communication; all ranks must "
+             "see the run folder. full: rank 0 gathers and writes model.safetensors and "
+             "optimizer.bin, which needs time and memory for the whole state.")
       .on_resume(Change::kFree)
       .hint_for({"state_dict_type", "fsdp_state_dict_type"},
                 "SHARDED_STATE_DICT>sharded|FULL_STATE_DICT>full|{}");

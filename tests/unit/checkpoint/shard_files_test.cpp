@@ -54,7 +54,7 @@ TEST(ShardFilesTest, FilesAreThoseOfAccelerate) {
   EXPECT_FALSE(files.exists(folder + "optimizer.bin"));
 }
 
-/// The text of the state of a rank, which wants rows; what it writes is no part of it.
+/// The state of a rank as a text, without the list of tensors that the rank writes.
 std::string rows_text(TrainState state) {
   return text_of(comparable(std::move(state)));
 }
