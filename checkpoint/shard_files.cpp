@@ -36,12 +36,15 @@ bool writes_slot(const TrainState& state, const std::string& parameter, const Pa
   return shard ? shard->is_written : writes_whole(*state.shards, parameter + "." + slot.name);
 }
 
-DcpShard dcp_shard(DcpPath path, const at::Tensor& tensor, const ParameterShard* shard) {
+DcpShard dcp_shard(const TrainState& state, DcpPath path, const at::Tensor& tensor,
+                   const ParameterShard* shard) {
   DcpShard out;
   for (const Value& key : path) out.name += (out.name.empty() ? "" : ".") + *key.as<std::string>();
   out.path = std::move(path);
-  out.array = array_of(tensor, out.name);
-  out.shape = shard ? shard->whole : out.array.shape();
+  out.array = [tensor, name = out.name, swapper = state.shards->swapper] {
+    return array_of(swapper ? swapper->read(tensor) : tensor, name);
+  };
+  out.shape = shard ? shard->whole : tensor.sizes().vec();
   out.offsets = shard ? shard->own.offsets : Shape(out.shape.size(), 0);
   return out;
 }
@@ -71,7 +74,7 @@ DcpPart optimizer_part(const TrainState& state, const TrainState& optimizer) {
     for (const auto& [name, slots] : group.parameters) {
       for (const Parameter& slot : slots) {
         if (!slot.local.defined()) continue;
-        out.shards.push_back(dcp_shard({"optimizer", "state", name, slot.name}, slot.local,
+        out.shards.push_back(dcp_shard(state, {"optimizer", "state", name, slot.name}, slot.local,
                                        shard_of(state, name, slot.local)));
       }
     }
@@ -96,7 +99,7 @@ std::map<std::string, DcpPart> parts_of(const TrainState& state) {
     const auto number =
         model.empty() ? 0 : std::find(further.begin(), further.end(), model) - further.begin() + 1;
     out[kShardedModelPrefix + std::to_string(number)].shards.push_back(
-        dcp_shard({"model", name}, item.local, shard_of(state, item.name, item.local)));
+        dcp_shard(state, {"model", name}, item.local, shard_of(state, item.name, item.local)));
   }
   const std::vector<TrainState> optimizers = split_optimizers(state);
   for (size_t i = 0; i < optimizers.size(); ++i) {
@@ -106,7 +109,7 @@ std::map<std::string, DcpPart> parts_of(const TrainState& state) {
     for (const auto& [name, tensor] : dict.tensors) {
       if (!tensor.defined() || !is_sharded_section(state, section, name, tensor)) continue;
       out[kShardedStateFolder].shards.push_back(
-          dcp_shard({"parts/" + section + "/" + name}, tensor, shard_named(state, name)));
+          dcp_shard(state, {"parts/" + section + "/" + name}, tensor, shard_named(state, name)));
     }
   }
   return out;

@@ -72,7 +72,9 @@ at::Tensor host_copy(const at::Tensor& tensor) {
 }
 
 void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
-                  const std::vector<Parameter>& from) {
+                  const std::vector<Parameter>& from, StateSwapper* swapper) {
+  std::optional<size_t> slab;  // swapped in
+  std::optional<SwapScope> scope;
   std::map<std::string, at::Tensor> saved;
   for (const Parameter& item : from) saved[item.name] = item.local;
   const c10::NoGradGuard no_grad;
@@ -86,6 +88,12 @@ void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Pa
         throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
                                    to_string(item.local.sizes().vec()),
                                    to_string(found->second.sizes().vec())));
+      }
+      const auto next = swapper ? swapper->find(item.local) : std::nullopt;
+      if (next != slab) {
+        scope.reset();
+        scope.emplace(swapper, next, SwapAccess::kChange);
+        slab = next;
       }
       item.local.copy_(found->second);
       saved.erase(found);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/api/state_swapper.h"
 #include "core/base/array.h"
 #include "formats/tensors/pickle.h"
 
@@ -22,9 +23,9 @@ at::Tensor tensor_of(const Array& array);
 at::Tensor host_copy(const at::Tensor& tensor);
 
 /// Copies a checkpoint's weights into a model's tensors. Throws CheckpointError when names or
-/// shapes differ.
+/// shapes differ. `swapper`: of parameters that are swapped out.
 void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
-                  const std::vector<Parameter>& from);
+                  const std::vector<Parameter>& from, StateSwapper* swapper = nullptr);
 
 /// Upper bound of a step count, exact as a double.
 constexpr double kMostSteps = 0x1p40;

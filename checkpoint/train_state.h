@@ -11,6 +11,7 @@
 #include "checkpoint/torch_schedule.h"
 #include "core/api/batch.h"
 #include "core/api/optimizer.h"
+#include "core/api/state_swapper.h"
 
 namespace accel {
 
@@ -56,6 +57,7 @@ struct ShardLayout {
   int64_t rank = 0;
   int64_t ranks = 1;
   std::map<std::string, ParameterShard> parameters;
+  std::shared_ptr<StateSwapper> swapper = {};  ///< of tensors that are swapped out; may be null
 };
 
 struct TrainState {

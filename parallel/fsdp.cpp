@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -26,10 +27,11 @@ class Fsdp;
 /// A unit and its position in the current pass.
 class FsdpBlock final : public BlockHooks {
  public:
-  FsdpBlock(Fsdp& owner, const FsdpUnit& from, const std::set<std::string>& autocast_weights,
-            ShardGroups groups, const FsdpOptions& options)
-      : unit(from.parameters, autocast_weights, groups,
-             {options.reduce_dtype, options.canonical.has_value()}),
+  FsdpBlock(Fsdp& owner, const FsdpUnit& from, const FsdpContext& context,
+            const FsdpOptions& options)
+      : unit(from.parameters, from.block ? context.autocast_weights : std::set<std::string>(),
+             {context.mesh.shard.get(), context.mesh.replicate.get()},
+             {options.reduce_dtype, options.canonical.has_value()}, context.home),
         block(from.block),
         owner_(owner) {
     unit.set_compute_dtype(options.param_dtype);
@@ -57,16 +59,15 @@ class Fsdp final : public Strategy {
   Fsdp(const FsdpContext& context, const FsdpOptions& options)
       : options_(options),
         mesh_(context.mesh),
+        home_(context.home),
         replicated_(strategy_of_replicated(context, options)) {
     if (options.canonical) {
       order_.emplace(options.canonical->seed, mesh_.data->rank(), mesh_.data->world());
     }
-    const ShardGroups groups{mesh_.shard.get(), mesh_.replicate.get()};
     for (const FsdpUnit& unit : context.blocks) {
-      blocks_.emplace_back(*this, unit, context.autocast_weights, groups, options);
+      blocks_.emplace_back(*this, unit, context, options);
     }
-    blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, std::set<std::string>(), groups,
-                         options);
+    blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, context, options);
     for (FsdpBlock& item : blocks_) {
       if (item.block) item.block->set_hooks(&item);
       for (const Parameter& shard : item.unit.shards()) shards_.emplace(shard.name, shard);
@@ -87,6 +88,7 @@ class Fsdp final : public Strategy {
   Fsdp& operator=(const Fsdp&) = delete;
 
   void begin(const StepLayout& layout) override {
+    if (home_.swapper) home_.swapper->drain();
     replicated_->begin(layout);
     if (order_) order_->begin(layout);
   }
@@ -124,6 +126,10 @@ class Fsdp final : public Strategy {
   }
 
   at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
+  void visit_gradients(std::span<const Parameter> parameters,
+                       const GradientVisitor& visit) const override;
+  void change_gradients(std::span<const Parameter> parameters,
+                        const GradientVisitor& change) const override;
   void broadcast_buffers() override { replicated_->broadcast_buffers(); }
 
   std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override {
@@ -175,6 +181,7 @@ class Fsdp final : public Strategy {
     if (next && next != &item) {
       choose_dtype(*next);
       next->unit.start_unshard();
+      if (next->successor[trains]) next->successor[trains]->unit.prefetch();
     }
     if (previous_) previous_->successor[trains] = &item;
     previous_ = &item;
@@ -230,17 +237,30 @@ class Fsdp final : public Strategy {
     return parameters;
   }
 
+  /// Calls `visit` for the parameters whose gradients are in one slab, or in none.
+  void for_each_slab(
+      std::span<const Parameter> parameters,
+      const std::function<void(std::optional<size_t>, std::span<const Parameter>)>& visit) const;
+  /// The squared norm of this rank's rows of each gradient, float64.
+  at::Tensor squares_of_rows(std::span<const Parameter> parameters) const;
   /// The norm of a canonical reduction, which does not depend on the ranks' rows.
   at::Tensor norm_of_whole_gradients(std::span<const Parameter> parameters) const;
 
+  /// Where collectives have their tensors.
+  at::Device device() const {
+    const auto found = std::find_if(blocks_.begin(), blocks_.end(), [](const FsdpBlock& item) {
+      return !item.unit.shards().empty();
+    });
+    return found == blocks_.end() ? at::Device(at::kCPU) : found->unit.device();
+  }
   bool reshards() const { return options_.stage == ShardStage::kParameters; }
   FsdpBlock& root() { return blocks_.back(); }
 
   /// The type of autocast, if it is that of param_dtype.
   std::optional<at::ScalarType> computing_dtype() const {
-    const auto device = shards_.empty() ? at::kCPU : shards_.begin()->second.local.device().type();
-    const bool casts = options_.param_dtype && at::autocast::is_autocast_enabled(device) &&
-                       at::autocast::get_autocast_dtype(device) == *options_.param_dtype;
+    const at::DeviceType type = device().type();
+    const bool casts = options_.param_dtype && at::autocast::is_autocast_enabled(type) &&
+                       at::autocast::get_autocast_dtype(type) == *options_.param_dtype;
     return casts ? options_.param_dtype : std::nullopt;
   }
 
@@ -261,6 +281,7 @@ class Fsdp final : public Strategy {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       blocks_[i].unit.unshard();
       if (i + 1 < blocks_.size()) blocks_[i + 1].unit.start_unshard();
+      if (i + 2 < blocks_.size()) blocks_[i + 2].unit.prefetch();
     }
   }
 
@@ -274,7 +295,9 @@ class Fsdp final : public Strategy {
     item.open = item.pending = true;
     if (!reshards()) return;
     item.unit.unshard();
-    if (!forward_.empty()) forward_.back()->unit.start_unshard();
+    if (forward_.empty()) return;
+    forward_.back()->unit.start_unshard();
+    if (forward_.size() > 1) forward_[forward_.size() - 2]->unit.prefetch();
   }
 
   void on_gradient(FsdpBlock& item, size_t i) {
@@ -315,6 +338,7 @@ class Fsdp final : public Strategy {
 
   FsdpOptions options_;
   Mesh mesh_;
+  ShardHome home_;
   std::unique_ptr<Strategy> replicated_;
   std::optional<CanonicalOrder> order_;
   std::deque<FsdpBlock> blocks_;  ///< those of the model, then the root unit
@@ -346,24 +370,76 @@ at::Tensor Fsdp::norm_of_whole_gradients(std::span<const Parameter> parameters) 
   return gradients.empty() ? accel::gradient_norm(parameters) : norm_of_all(gradients);
 }
 
-at::Tensor Fsdp::gradient_norm(std::span<const Parameter> parameters) const {
-  const c10::NoGradGuard no_grad;
-  if (order_) return norm_of_whole_gradients(parameters);
-  const int64_t ranks = mesh_.shard->world();
+at::Tensor Fsdp::squares_of_rows(std::span<const Parameter> parameters) const {
+  std::map<std::string, at::Tensor> swapped;  // those that their unit has
+  for (const FsdpBlock& item : blocks_) {
+    const std::vector<at::Tensor>& squares = item.unit.gradient_squares();
+    for (size_t i = 0; i < squares.size(); ++i) {
+      swapped.emplace(item.unit.shards()[i].name, squares[i]);
+    }
+  }
   // This rank's rows of every gradient, those of replicated parameters too, which all ranks have.
   std::vector<at::Tensor> rows;
+  std::vector<at::Tensor> squares;  // undefined: the next of `rows`
   for (const Parameter& item : parameters) {
     const at::Tensor& gradient = item.local.grad();
     if (!gradient.defined()) continue;
-    if (!item.is_replicated()) {
-      rows.push_back(gradient);
-      continue;
-    }
-    rows.push_back(rows_by_rank(gradient, ranks)[static_cast<size_t>(mesh_.shard->rank())]);
+    const auto known = swapped.find(item.name);
+    squares.push_back(known == swapped.end() ? at::Tensor() : known->second);
+    if (squares.back().defined()) continue;
+    rows.push_back(
+        item.is_replicated()
+            ? rows_by_rank(gradient, mesh_.shard->world())[static_cast<size_t>(mesh_.shard->rank())]
+            : gradient);
   }
-  if (rows.empty()) return gradient_norm_by_rows(parameters, ranks);
-  const at::Tensor squares = squared_norms(rows);
-  return norm_of_squares(mesh_.shard->all_gather(squares, "gradient norm").t().contiguous());
+  if (squares.empty()) return {};
+  if (rows.size() == squares.size() && !home_.on_host) return squared_norms(rows);
+  auto row = rows.begin();
+  for (at::Tensor& square : squares) {
+    if (!square.defined()) square = squared_norms({*row++}).select(0, 0);
+    square = square.cpu();
+  }
+  return at::stack(squares).to(device());
+}
+
+at::Tensor Fsdp::gradient_norm(std::span<const Parameter> parameters) const {
+  const c10::NoGradGuard no_grad;
+  if (order_) return norm_of_whole_gradients(parameters);
+  const at::Tensor squares = squares_of_rows(parameters);
+  if (!squares.defined()) return gradient_norm_by_rows(parameters, mesh_.shard->world());
+  const at::Tensor norm =
+      norm_of_squares(mesh_.shard->all_gather(squares, "gradient norm").t().contiguous());
+  return home_.on_host ? norm.cpu() : norm;
+}
+
+void Fsdp::for_each_slab(
+    std::span<const Parameter> parameters,
+    const std::function<void(std::optional<size_t>, std::span<const Parameter>)>& visit) const {
+  const auto slab_of = [this](const Parameter& item) {
+    return home_.swapper ? home_.swapper->find(item.local.grad()) : std::nullopt;
+  };
+  for (size_t begin = 0, end = 0; begin < parameters.size(); begin = end) {
+    const std::optional<size_t> slab = slab_of(parameters[begin]);
+    while (end < parameters.size() && slab_of(parameters[end]) == slab) ++end;
+    visit(slab, parameters.subspan(begin, end - begin));
+  }
+}
+
+void Fsdp::visit_gradients(std::span<const Parameter> parameters,
+                           const GradientVisitor& visit) const {
+  for_each_slab(parameters, [&](std::optional<size_t> slab, std::span<const Parameter> some) {
+    const SwapScope scope(home_.swapper.get(), slab, SwapAccess::kRead);
+    visit(some);
+  });
+}
+
+void Fsdp::change_gradients(std::span<const Parameter> parameters,
+                            const GradientVisitor& change) const {
+  for_each_slab(parameters, [&](std::optional<size_t> slab, std::span<const Parameter> some) {
+    if (!slab) return change(some);
+    home_.swapper->after_next_swap_in(
+        *slab, [change, kept = std::vector<Parameter>(some.begin(), some.end())] { change(kept); });
+  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "core/api/block.h"
 #include "parallel/mesh.h"
+#include "parallel/shard_unit.h"
 #include "parallel/strategy.h"
 
 namespace accel {
@@ -52,7 +53,8 @@ struct FsdpContext {
   std::vector<Parameter> buffers = {};
   /// Names of the weights of blocks' linear layers and convolutions.
   std::set<std::string> autocast_weights = {};
-  Mesh mesh = {};  ///< gradients are summed over `data`
+  ShardHome home = {};  ///< of rows and gradients
+  Mesh mesh = {};       ///< gradients are summed over `data`
 };
 
 /// ZeRO stages 1 to 3 (Rajbhandari et al., SC 2020), per parameter and by rows as PyTorch's FSDP2.

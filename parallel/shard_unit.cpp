@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/memory/deferred_init.h"
+#include "kernels/norm.h"
 #include "parallel/row_share.h"
 
 namespace accel {
@@ -48,14 +49,16 @@ at::Tensor elements_at(const at::Tensor& bytes, int64_t offset, int64_t count,
 
 ShardUnit::ShardUnit(const std::vector<Parameter>& parameters,
                      const std::set<std::string>& autocast_weights, ShardGroups groups,
-                     const ReduceOptions& reduce)
-    : groups_(groups), reduce_(reduce) {
+                     const ReduceOptions& reduce, ShardHome home)
+    : groups_(groups), reduce_(reduce), home_(std::move(home)) {
   const c10::NoGradGuard no_grad;
   for (const Parameter& parameter : parameters) {
     const bool is_float = parameter.local.scalar_type() == at::kFloat;
     add(parameter, is_float && autocast_weights.contains(parameter.name));
   }
   if (items_.empty()) return;
+  device_ = parameters.front().local.options().requires_grad(false).dtype(at::kByte);
+  make_buffers();
   divide(parameters);
   lay_out();
 }
@@ -75,12 +78,10 @@ void ShardUnit::add(const Parameter& parameter, bool is_cast) {
                     .values = {},
                     .dtype = whole.scalar_type(),
                     .is_cast = is_cast,
+                    .is_trained = whole.requires_grad(),
                     .rows = rows,
                     .row_size = rows > 0 ? whole.numel() / rows : 0,
-                    .offset = row_bytes_,
                     .gradient = {}});
-  const Item& item = items_.back();
-  row_bytes_ += aligned(padded(item) * static_cast<int64_t>(whole.element_size()));
   has_autocast_weights_ = has_autocast_weights_ || is_cast;
   if (!whole.requires_grad()) return;
   trained_.push_back(whole);
@@ -101,16 +102,49 @@ void ShardUnit::add_reduction(size_t index) {
   found->elements += padded(item);
 }
 
+int64_t ShardUnit::place(int64_t Item::*offset, bool gathered, int64_t& trained) {
+  int64_t bytes = 0;
+  for (const bool is_trained : {true, false}) {
+    for (Item& item : items_) {
+      if (item.is_trained != is_trained) continue;
+      item.*offset = bytes;
+      const at::ScalarType dtype = gathered ? gathered_dtype(item) : item.dtype;
+      bytes += aligned(padded(item) * static_cast<int64_t>(c10::elementSize(dtype)));
+    }
+    if (!is_trained) break;
+    // Swapping writes the trained ones alone.
+    if (home_.swapper) bytes = (bytes + kSlabBlock - 1) / kSlabBlock * kSlabBlock;
+    trained = bytes;
+  }
+  return bytes;
+}
+
+void ShardUnit::make_buffers() {
+  int64_t trained = 0;
+  const int64_t bytes = place(&Item::offset, false, trained);
+  if (home_.swapper) {
+    rows_ = StateBuffer(home_.swapper, bytes, trained);
+    if (trained > 0) gradients_ = StateBuffer(home_.swapper, trained, trained);
+    return;
+  }
+  // Copies between pinned memory and a GPU do not block.
+  const bool pinned = home_.on_host && device_.device().is_cuda();
+  const at::Device where = home_.on_host ? at::Device(at::kCPU) : device_.device();
+  rows_ = StateBuffer(at::zeros({bytes}, device_.device(where).pinned_memory(pinned)));
+}
+
 void ShardUnit::divide(const std::vector<Parameter>& parameters) {
-  rows_ = at::zeros({row_bytes_},
-                    parameters.front().local.options().requires_grad(false).dtype(at::kByte));
+  const SwapScope scope = rows_.scope(SwapAccess::kOverwrite);
+  if (rows_.slab()) rows_.bytes().zero_();
   for (size_t i = 0; i < items_.size(); ++i) {
     Item& item = items_[i];
     const RowShare own = row_share(item.rows, ranks(), groups_.shard->rank());
     std::vector<int64_t> shape = item.whole.sizes().vec();
     shape.front() = own.count;
     const at::Tensor rows =
-        elements_at(rows_, item.offset, own.count * item.row_size, item.dtype).view(shape).detach();
+        elements_at(rows_.bytes(), item.offset, own.count * item.row_size, item.dtype)
+            .view(shape)
+            .detach();
     copy_rows(item.whole, own.first, rows);
     rows.set_requires_grad(item.whole.requires_grad());
     shards_.push_back({parameters[i].name, rows, item.whole.sizes().vec(), {{Axis::kShard, 0}}});
@@ -127,11 +161,10 @@ void ShardUnit::replace_whole(Item& item, at::ScalarType dtype) {
 }
 
 void ShardUnit::lay_out() {
-  sent_bytes_ = 0;
+  int64_t trained = 0;
+  sent_bytes_ = place(&Item::sent_offset, true, trained);
   for (Item& item : items_) {
     const at::ScalarType dtype = gathered_dtype(item);
-    item.sent_offset = sent_bytes_;
-    sent_bytes_ += aligned(padded(item) * static_cast<int64_t>(c10::elementSize(dtype)));
     if (item.values.scalar_type() != dtype) replace_whole(item, dtype);
   }
 }
@@ -145,20 +178,28 @@ void ShardUnit::set_compute_dtype(std::optional<at::ScalarType> dtype) {
 }
 
 at::Tensor ShardUnit::sent_rows() const {
-  if (!has_autocast_weights_ || !compute_dtype_) return rows_;
-  at::Tensor sent = at::empty({sent_bytes_}, rows_.options());
+  if (!has_autocast_weights_ || !compute_dtype_) {
+    return rows_.bytes().to(device_.device(), /*non_blocking=*/!rows_.slab());
+  }
+  at::Tensor sent = at::empty({sent_bytes_}, device_);
   for (const Item& item : items_) {
     elements_at(sent, item.sent_offset, padded(item), gathered_dtype(item))
-        .copy_(elements_at(rows_, item.offset, padded(item), item.dtype));
+        .copy_(elements_at(rows_.bytes(), item.offset, padded(item), item.dtype));
   }
   return sent;
+}
+
+void ShardUnit::prefetch() const {
+  if (unsharded_ || is_unsharding() || items_.empty()) return;
+  rows_.prefetch(SwapAccess::kRead);
 }
 
 void ShardUnit::start_unshard() {
   if (unsharded_ || is_unsharding() || items_.empty()) return;
   const c10::NoGradGuard no_grad;
+  rows_.swap_in(SwapAccess::kRead);  // until end_gather()
   sent_ = sent_rows();
-  gathered_ = at::empty({ranks(), sent_bytes_}, rows_.options());
+  gathered_ = at::empty({ranks(), sent_bytes_}, device_);
   gather_ = groups_.shard->start_all_gather(gathered_, sent_, "parameters");
 }
 
@@ -178,6 +219,7 @@ void ShardUnit::end_gather() {
   gather_.reset();
   sent_.reset();
   gathered_.reset();
+  rows_.swap_out(SwapAccess::kRead);
 }
 
 void ShardUnit::copy_out() const {
@@ -245,6 +287,7 @@ void ShardUnit::put_gradients(const Gradients& gradients) {
 
 void ShardUnit::start_reduce() {
   const c10::NoGradGuard no_grad;
+  if (has_gradients()) gradients_.prefetch(SwapAccess::kChange);
   for (Reduction& reduction : reductions_) {
     copy_in(reduction);
     if (reduce_.canonical) {
@@ -263,8 +306,7 @@ void ShardUnit::start_reduce() {
 
 void ShardUnit::copy_in(Reduction& reduction) {
   const auto flags = static_cast<int64_t>(reduction.items.size());
-  reduction.sent =
-      at::empty({ranks(), reduction.elements + flags}, rows_.options().dtype(reduction.dtype));
+  reduction.sent = at::empty({ranks(), reduction.elements + flags}, device_.dtype(reduction.dtype));
   for (size_t i = 0; i < reduction.items.size(); ++i) {
     Item& item = items_[reduction.items[i]];
     const at::Tensor gradient = gradient_of(item);
@@ -288,6 +330,8 @@ void ShardUnit::copy_in(Reduction& reduction) {
 void ShardUnit::finish_reduce() {
   if (!reducing_) return;
   const c10::NoGradGuard no_grad;
+  const SwapScope scope =
+      gradients_.scope(has_gradients() ? SwapAccess::kChange : SwapAccess::kOverwrite);
   for (Reduction& reduction : reductions_) {
     reduction.pending->wait();
     reduction.pending.reset();
@@ -298,7 +342,34 @@ void ShardUnit::finish_reduce() {
     add_sums(reduction);
     reduction.reduced.reset();
   }
+  if (gradients_.slab()) square_gradients();
   reducing_ = false;
+}
+
+at::Tensor ShardUnit::gradient_from(const Item& item, const at::Tensor& sum) const {
+  if (!gradients_.slab()) return sum;
+  return elements_at(gradients_.bytes(), item.offset, sum.numel(), item.dtype)
+      .view(sum.sizes())
+      .copy_(sum);
+}
+
+bool ShardUnit::has_gradients() const {
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [](const Parameter& shard) { return shard.local.grad().defined(); });
+}
+
+void ShardUnit::square_gradients() {
+  std::vector<at::Tensor> gradients;
+  for (const Parameter& shard : shards_) {
+    if (shard.local.grad().defined()) gradients.push_back(shard.local.grad());
+  }
+  squares_.assign(shards_.size(), at::Tensor());
+  if (gradients.empty()) return;
+  const std::vector<at::Tensor> squares = squared_norms(gradients).unbind();
+  auto next = squares.begin();
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (shards_[i].local.grad().defined()) squares_[i] = *next++;
+  }
 }
 
 void ShardUnit::add_sums(const Reduction& reduction) {
@@ -310,6 +381,7 @@ void ShardUnit::add_sums(const Reduction& reduction) {
   }
   const at::Tensor flags = all.narrow(1, reduction.elements, count).to(at::kCPU, at::kFloat);
   for (size_t i = 0; i < reduction.items.size(); ++i) {
+    const Item& item = items_[reduction.items[i]];
     const at::Tensor& shard = shards_[reduction.items[i]].local;
     const at::Tensor total = tree_sum(
         all.size(0),
@@ -322,12 +394,12 @@ void ShardUnit::add_sums(const Reduction& reduction) {
         },
         [](at::Tensor& sum, const at::Tensor& more) { sum = sum_of_gradients(sum, more); });
     if (!total.defined()) continue;
-    const at::Tensor sum = total.view(shard.sizes()).to(shard.scalar_type());
+    const at::Tensor sum = total.view(shard.sizes()).to(shard.device(), shard.scalar_type());
     at::Tensor& gradient = shard.mutable_grad();
     if (gradient.defined()) {
       gradient.add_(sum);
     } else {
-      gradient = sum;
+      gradient = gradient_from(item, sum);
     }
   }
 }

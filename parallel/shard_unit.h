@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/api/parameter.h"
+#include "core/api/state_swapper.h"
 #include "parallel/canonical_order.h"
 #include "parallel/communicator.h"
 
@@ -18,6 +19,12 @@ namespace accel {
 struct ShardGroups {
   Communicator* shard = nullptr;      ///< its ranks hold different rows
   Communicator* replicate = nullptr;  ///< its ranks hold the same rows
+};
+
+/// Where the rows of a rank and their gradients are.
+struct ShardHome {
+  bool on_host = false;  ///< in memory of the host, pinned, instead of the model's device
+  std::shared_ptr<StateSwapper> swapper = {};  ///< null: in memory; else on_host unless on the CPU
 };
 
 struct ReduceOptions {
@@ -37,7 +44,7 @@ class ShardUnit {
   /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another.
   /// `autocast_weights`: names of those whose type set_compute_dtype() changes, if float32.
   ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& autocast_weights,
-            ShardGroups groups, const ReduceOptions& reduce);
+            ShardGroups groups, const ReduceOptions& reduce, ShardHome home = {});
 
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
   /// gradients as the model's do.
@@ -56,6 +63,8 @@ class ShardUnit {
   bool is_unsharded() const { return unsharded_; }
   /// An all-gather has been started and not been waited for.
   bool is_unsharding() const { return gather_ != nullptr; }
+  /// Starts to swap the rows in for the next start_unshard().
+  void prefetch() const;
   /// Starts the all-gather, unless the unit is unsharded or it is under way.
   void start_unshard();
   /// Returns when the model's tensors hold the whole weights.
@@ -77,18 +86,26 @@ class ShardUnit {
   void start_reduce();
   /// Adds the sums to the gradients of shards(). A gradient that no rank had stays undefined.
   void finish_reduce();
+  /// Of the model.
+  at::Device device() const { return device_.device(); }
   bool is_reducing() const { return reducing_; }
+  /// The slab of the gradients of shards(); none in memory.
+  std::optional<size_t> gradient_slab() const { return gradients_.slab(); }
+  /// Of a swapped unit, the squared norms of the gradients of shards() since finish_reduce(),
+  /// float64 and 0-d; undefined where there is none.
+  const std::vector<at::Tensor>& gradient_squares() const { return squares_; }
 
  private:
   /// A parameter. Offsets are in bytes.
   struct Item {
-    at::Tensor whole;         ///< the model's tensor
-    at::Tensor values;        ///< alias of `whole` without autograd's version counter
-    at::ScalarType dtype;     ///< of the rows
-    bool is_cast;             ///< an autocast weight
+    at::Tensor whole;      ///< the model's tensor
+    at::Tensor values;     ///< alias of `whole` without autograd's version counter
+    at::ScalarType dtype;  ///< of the rows
+    bool is_cast;          ///< an autocast weight
+    bool is_trained;
     int64_t rows;             ///< of the whole tensor
     int64_t row_size;         ///< elements
-    int64_t offset;           ///< of this rank's rows in rows_
+    int64_t offset = 0;       ///< of this rank's rows in rows_
     int64_t sent_offset = 0;  ///< of a rank's rows in the all-gather
     at::Tensor gradient;      ///< of an autocast weight: the sum so far, or undefined
   };
@@ -105,6 +122,10 @@ class ShardUnit {
   };
 
   void add(const Parameter& parameter, bool is_cast);
+  /// Lays the items out, trained ones first, with these types; returns the bytes of all, and of the
+  /// trained ones in `trained`.
+  int64_t place(int64_t Item::*offset, bool gathered, int64_t& trained);
+  void make_buffers();
   void divide(const std::vector<Parameter>& parameters);
   /// Gives the model's tensor this type and no memory.
   static void replace_whole(Item& item, at::ScalarType dtype);
@@ -117,7 +138,8 @@ class ShardUnit {
   /// Elements of the rows of a rank, with padding.
   int64_t padded(const Item& item) const;
   at::ScalarType gathered_dtype(const Item& item) const;
-  /// This rank's part of the all-gather: rows_, or a copy with autocast weights cast.
+  /// This rank's part of the all-gather: rows_, or a copy where the model is, with autocast
+  /// weights cast.
   at::Tensor sent_rows() const;
   /// Copies from the gather buffer to the model's tensors.
   void copy_out() const;
@@ -126,9 +148,15 @@ class ShardUnit {
   /// Copies the gradients of the model's tensors to the buffer to reduce.
   void copy_in(Reduction& reduction);
   void add_sums(const Reduction& reduction);
+  /// The first gradient of a shard.
+  at::Tensor gradient_from(const Item& item, const at::Tensor& sum) const;
+  bool has_gradients() const;
+  void square_gradients();
 
   ShardGroups groups_;
   ReduceOptions reduce_;
+  ShardHome home_;
+  at::TensorOptions device_;  ///< bytes where the model is
   std::optional<at::ScalarType> compute_dtype_;
   bool has_autocast_weights_ = false;
   std::vector<Item> items_;
@@ -136,11 +164,12 @@ class ShardUnit {
   std::vector<at::Tensor> trained_;
   std::vector<size_t> trained_items_;
   std::vector<Reduction> reductions_;
-  int64_t row_bytes_ = 0;   ///< of rows_
   int64_t sent_bytes_ = 0;  ///< of a rank's part of the all-gather
-  at::Tensor rows_;         ///< uint8 [row_bytes_]: this rank's rows, each parameter's padded
-  at::Tensor sent_;         ///< uint8 [sent_bytes_], during an all-gather
-  at::Tensor gathered_;     ///< uint8 [ranks, sent_bytes_], during an all-gather
+  StateBuffer rows_;        ///< this rank's rows, each parameter's padded
+  StateBuffer gradients_;   ///< of swapped shards, at the offsets of the trained rows
+  std::vector<at::Tensor> squares_;
+  at::Tensor sent_;      ///< uint8 [sent_bytes_], during an all-gather
+  at::Tensor gathered_;  ///< uint8 [ranks, sent_bytes_], during an all-gather
   std::unique_ptr<Pending> gather_;
   bool unsharded_ = false;
   bool reducing_ = false;

@@ -15,7 +15,9 @@ at::Tensor Strategy::gradient_norm(std::span<const Parameter> parameters) const 
 
 at::Tensor Strategy::clip_grad_norm(std::span<const Parameter> parameters, double max_norm) const {
   at::Tensor norm = gradient_norm(parameters);
-  scale_to_norm(parameters, norm, max_norm);
+  change_gradients(parameters, [norm, max_norm](std::span<const Parameter> some) {
+    scale_to_norm(some, norm, max_norm);
+  });
   return norm;
 }
 

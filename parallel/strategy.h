@@ -4,6 +4,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,9 @@ struct StepLayout {
   c10::SmallVector<int64_t, 4> own;
   bool overlap = true;  ///< false: nothing is exchanged before finish()
 };
+
+/// Parameters whose gradients are in memory.
+using GradientVisitor = std::function<void(std::span<const Parameter>)>;
 
 /// How ranks share gradients and weights. It wraps the passes of an update, which its caller runs:
 ///
@@ -55,6 +59,16 @@ class Strategy {
 
   /// The norm of all gradients as one vector, over all ranks that hold a share of them: 0-d.
   virtual at::Tensor gradient_norm(std::span<const Parameter> parameters) const;
+  /// Calls `visit` for the parameters, a few at a time where gradients are swapped.
+  virtual void visit_gradients(std::span<const Parameter> parameters,
+                               const GradientVisitor& visit) const {
+    visit(parameters);
+  }
+  /// Changes gradients elementwise, at the latest when the optimizer reads them.
+  virtual void change_gradients(std::span<const Parameter> parameters,
+                                const GradientVisitor& change) const {
+    change(parameters);
+  }
   /// Multiplies the gradients by max_norm / (norm + 1e-6) where that is below 1, as torch's
   /// clip_grad_norm_. Returns the norm before.
   at::Tensor clip_grad_norm(std::span<const Parameter> parameters, double max_norm) const;

@@ -9,7 +9,7 @@ using Act = ShardingKey::Effect;
 constexpr std::string_view kBlockCollectives = "each block has one gather and one reduction";
 constexpr std::string_view kOnlyBlocks = "parameters are gathered and freed by block";
 constexpr std::string_view kNoOffload = "nothing is offloaded";
-constexpr std::string_view kNoDisk = "nothing is read from a disk while training";
+constexpr std::string_view kOwnPieces = "I/O of the scratch file has pieces of 8 MiB on 4 threads";
 constexpr std::string_view kOwnTrackers = "trackers are those of the recipe";
 constexpr std::string_view kOwnLog = "progress is logged by 'log.every' of the recipe";
 constexpr std::string_view kOwnProfile = "a run is profiled by 'accel-run profile'";
@@ -23,7 +23,8 @@ constexpr std::string_view kAlways = "it is always done";
 constexpr std::string_view kQuantized = "quantized communication is not supported";
 constexpr std::string_view kFalse = "write false, or leave it out";
 constexpr std::string_view kFp16 = "fp16.enabled=true";
-constexpr std::string_view kNoDevice = "write 'none', or leave the section out";
+constexpr std::string_view kBlockBuffers =
+    "buffers have the size of a block, and those of the next and the last one are in memory";
 
 constexpr ShardingKey kDeepSpeedFileKeys[] = {
     // Batches and gradients.
@@ -128,17 +129,30 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
     {"zero_optimization.stage", "1", Act::kSets, "accelerator.fsdp.stage=1"},
     {"zero_optimization.stage", "2", Act::kSets, "accelerator.fsdp.stage=2"},
     {"zero_optimization.stage", "3", Act::kSets, "accelerator.fsdp.stage=3"},
-    {"zero_optimization.offload_optimizer.device", "cpu nvme", Act::kRefused, reasons::kOffload,
-     kNoDevice},
-    {"zero_optimization.offload_param.device", "cpu nvme", Act::kRefused, reasons::kOffload,
-     kNoDevice},
-    {"zero_optimization.offload_optimizer.*", "*", Act::kSame},
-    {"zero_optimization.offload_param.*", "*", Act::kSame},
+    {"zero_optimization.offload_optimizer.device", "cpu", Act::kSets,
+     "accelerator.fsdp.offload=cpu"},
+    {"zero_optimization.offload_optimizer.device", "nvme", Act::kSets,
+     "accelerator.fsdp.offload=disk"},
+    {"zero_optimization.offload_optimizer.nvme_path", "*", Act::kSets,
+     "accelerator.fsdp.offload_path", "", "zero_optimization.offload_optimizer.device=nvme"},
+    {"zero_optimization.offload_optimizer.pin_memory", "true false", Act::kSame},
+    {"zero_optimization.offload_optimizer.ratio", "1", Act::kSame},
+    {"zero_optimization.offload_optimizer.ratio", "number", Act::kNoEffect,
+     "all of the state is offloaded"},
+    {"zero_optimization.offload_optimizer.fast_init", "true false", Act::kSame},
+    {"zero_optimization.offload_optimizer.*", "*", Act::kNoEffect, kBlockBuffers},
+    {"zero_optimization.offload_param.device", "cpu", Act::kSets, "accelerator.fsdp.offload=cpu"},
+    {"zero_optimization.offload_param.device", "nvme", Act::kSets, "accelerator.fsdp.offload=disk"},
+    {"zero_optimization.offload_param.nvme_path", "*", Act::kSets, "accelerator.fsdp.offload_path",
+     "", "zero_optimization.offload_param.device=nvme"},
+    {"zero_optimization.offload_param.pin_memory", "true false", Act::kSame},
+    {"zero_optimization.offload_param.max_in_cpu", "number", Act::kNoEffect, kBlockBuffers},
+    {"zero_optimization.offload_param.*", "*", Act::kNoEffect, kBlockBuffers},
     {"zero_optimization.offload_states.*", "*", Act::kNoEffect, kNoOffload},
     {"zero_optimization.cpu_offload", "false", Act::kSame},
-    {"zero_optimization.cpu_offload", "true", Act::kRefused, reasons::kOffload, kFalse},
+    {"zero_optimization.cpu_offload", "true", Act::kSets, "accelerator.fsdp.offload=cpu"},
     {"zero_optimization.cpu_offload_params", "false", Act::kSame},
-    {"zero_optimization.cpu_offload_params", "true", Act::kRefused, reasons::kOffload, kFalse},
+    {"zero_optimization.cpu_offload_params", "true", Act::kSets, "accelerator.fsdp.offload=cpu"},
     {"zero_optimization.cpu_offload_use_pin_memory", "true false", Act::kSame},
     {"zero_optimization.contiguous_gradients", "true", Act::kSame},
     {"zero_optimization.contiguous_gradients", "false", Act::kNoEffect, kAlways},
@@ -209,8 +223,8 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
 
     // Activations.
     {"activation_checkpointing.cpu_checkpointing", "false", Act::kSame},
-    {"activation_checkpointing.cpu_checkpointing", "true", Act::kRefused, reasons::kOffload,
-     kFalse},
+    {"activation_checkpointing.cpu_checkpointing", "true", Act::kRefused,
+     reasons::kActivationOffload, kFalse},
     {"activation_checkpointing.partition_activations", "false", Act::kSame},
     {"activation_checkpointing.contiguous_memory_optimization", "false", Act::kSame},
     {"activation_checkpointing.synchronize_checkpoint_boundary", "false", Act::kSame},
@@ -248,7 +262,7 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
     {"flops_profiler.*", "*", Act::kSame},
 
     // Files of checkpoints and of the disk tier.
-    {"aio.*", "*", Act::kNoEffect, kNoDisk},
+    {"aio.*", "*", Act::kNoEffect, kOwnPieces},
     {"nebula.enabled", "false", Act::kSame},
     {"nebula.enabled", "true", Act::kNoEffect, "checkpoints are written in the background"},
     {"nebula.*", "*", Act::kSame},

@@ -16,7 +16,7 @@ constexpr std::string_view kAlwaysPrefetched = "the next block is always prefetc
 constexpr std::string_view kOwnShapes = "parameters always keep their own names and shapes";
 constexpr std::string_view kSameWeights = "all ranks always start with the same weights";
 constexpr std::string_view kBlockUnits = "blocks are always gathered one by one";
-constexpr std::string_view kRecipeOffload = "leave it out, or set it to false";
+constexpr std::string_view kWriteFalse = "leave it out, or set it to false";
 
 constexpr ShardingKey kFsdpKeys[] = {
     {"version", "1 2", Act::kSame},
@@ -36,7 +36,7 @@ constexpr ShardingKey kFsdpKeys[] = {
     {"reshard_after_forward", "hybrid_shard_zero2 _hybrid_shard_zero2 5", Act::kSets,
      "accelerator.fsdp.stage=2 accelerator.parallelism.dp_replicate=@machines"},
     {"offload_params", "false", Act::kSame},
-    {"offload_params", "true", Act::kRefused, reasons::kOffload, kRecipeOffload},
+    {"offload_params", "true", Act::kSets, "accelerator.fsdp.offload=cpu"},
     {"auto_wrap_policy", "transformer_based_wrap size_based_wrap", Act::kSame},
     {"auto_wrap_policy", "no_wrap", Act::kNoEffect, kBlockUnits},
     {"transformer_layer_cls_to_wrap", "*", Act::kBlocks, "", "",
@@ -71,7 +71,8 @@ constexpr ShardingKey kFsdpKeys[] = {
     {"activation_checkpointing", "false", Act::kSame},
     {"activation_checkpointing", "true", Act::kSets, "train.activation_checkpointing=blocks"},
     {"activation_checkpointing_offload", "false", Act::kSame},
-    {"activation_checkpointing_offload", "true", Act::kRefused, reasons::kOffload, kRecipeOffload},
+    {"activation_checkpointing_offload", "true", Act::kRefused, reasons::kActivationOffload,
+     kWriteFalse},
     {"ignored_modules", "*", Act::kPatterns, "accelerator.fsdp.ignored"},
     {"mixed_precision_policy", "no fp32 float32", Act::kSame},
     {"mixed_precision_policy", "bf16 bfloat16", Act::kSets,
@@ -91,7 +92,7 @@ constexpr ShardingKey kFsdpKeys[] = {
     {"mixed_precision_policy.*", "*", Act::kNoEffect,
      "types of outputs and buffers follow 'mixed_precision'"},
     {"xla", "false", Act::kSame},
-    {"xla", "true", Act::kRefused, "accel-run does not support TPUs", kRecipeOffload},
+    {"xla", "true", Act::kRefused, "accel-run does not support TPUs", kWriteFalse},
     {"xla_*", "*", Act::kNoEffect, "accel-run does not support TPUs"},
 };
 
@@ -123,10 +124,14 @@ constexpr ShardingKey kDeepSpeedKeys[] = {
     {"zero_stage", "1", Act::kSets, "accelerator.fsdp.stage=1"},
     {"zero_stage", "2", Act::kSets, "accelerator.fsdp.stage=2"},
     {"zero_stage", "3", Act::kSets, "accelerator.fsdp.stage=3"},
-    {"offload_optimizer_device", "cpu nvme", Act::kRefused, reasons::kOffload, "write none"},
-    {"offload_param_device", "cpu nvme", Act::kRefused, reasons::kOffload, "write none"},
-    {"offload_optimizer_nvme_path", "*", Act::kNoEffect, reasons::kOffload},
-    {"offload_param_nvme_path", "*", Act::kNoEffect, reasons::kOffload},
+    {"offload_optimizer_device", "cpu", Act::kSets, "accelerator.fsdp.offload=cpu"},
+    {"offload_optimizer_device", "nvme", Act::kSets, "accelerator.fsdp.offload=disk"},
+    {"offload_param_device", "cpu", Act::kSets, "accelerator.fsdp.offload=cpu"},
+    {"offload_param_device", "nvme", Act::kSets, "accelerator.fsdp.offload=disk"},
+    {"offload_optimizer_nvme_path", "*", Act::kSets, "accelerator.fsdp.offload_path", "",
+     "offload_optimizer_device=nvme"},
+    {"offload_param_nvme_path", "*", Act::kSets, "accelerator.fsdp.offload_path", "",
+     "offload_param_device=nvme"},
     {"gradient_accumulation_steps", "number", Act::kSets, "train.gradient_accumulation_steps"},
     {"gradient_clipping", "0", Act::kSame},
     {"gradient_clipping", "number", Act::kSets, "train.max_grad_norm"},

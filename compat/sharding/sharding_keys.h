@@ -67,7 +67,7 @@ extern const ShardingFamily kDeepSpeedFile;
 std::span<const ShardingFamily* const> sharding_families();
 
 namespace reasons {
-constexpr std::string_view kOffload = "offload is not supported yet";
+constexpr std::string_view kActivationOffload = "activations are computed again, not offloaded";
 constexpr std::string_view kTensorParallel = "tensor parallelism is not supported yet";
 constexpr std::string_view kPipelineParallel = "pipeline parallelism is not supported yet";
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";

@@ -50,20 +50,18 @@ void read_lightning_strategy(TrainerConfig& trainer, std::string name) {
   if (entry->node.map()) std::tie(name, stage) = strategy_of_class(trainer, entry->node);
   if (name == "ddp") return trainer.ignore("strategy");
   if (name == "fsdp" || name == "fsdp_native") {
-    return read_sharding_option(trainer, kFsdpFamily, "strategy", "sharding_strategy",
-                                stage.empty() ? "FULL_SHARD" : stage);
+    return read_sharding_option(trainer, kFsdpFamily, "strategy",
+                                {{"sharding_strategy", stage.empty() ? "FULL_SHARD" : stage}});
   }
   if (!name.starts_with("deepspeed")) {
     return trainer.skip("strategy", text("the strategy '{}' is not available", name));
   }
-  if (name.find("offload") != name.npos) {
-    trainer.skip("strategy", std::string(reasons::kOffload));
-  }
   constexpr std::string_view kStage = "stage_";
   const size_t at = name.find(kStage);
   if (at != name.npos) stage = name.substr(at + kStage.size(), 1);
-  read_sharding_option(trainer, kDeepSpeedFamily, "strategy", "zero_stage",
-                       stage.empty() ? "2" : stage);
+  ShardingWords words = {{"zero_stage", stage.empty() ? "2" : stage}};
+  if (name.find("offload") != name.npos) words.emplace_back("offload_optimizer_device", "cpu");
+  read_sharding_option(trainer, kDeepSpeedFamily, "strategy", words);
 }
 
 }  // namespace accel

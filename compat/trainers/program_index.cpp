@@ -42,7 +42,7 @@ constexpr Lack kLacks[] = {
     {"mixture of experts", "models with experts are not available", "moe experts"},
     {"mixture of depths", "mixture of depths is not available", "mixture_of_depths"},
     {"neftune", "NEFTune is not available", "neftune*"},
-    {"offloading", "activations and weights are not offloaded", "offload*"},
+    {"offloading", "activations are not offloaded", "offload*"},
     {"other loss", "language models are trained on cross-entropy", "dft asft eaft diffusion"},
     {"pipeline parallelism", "pipeline parallelism is not available", "pipeline* pp_size"},
     {"preference", "preference and reward training are not available",

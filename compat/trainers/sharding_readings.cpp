@@ -235,14 +235,19 @@ void read_renamed_sharding(TrainerConfig& config, const ShardingFamily& family,
 }
 
 void read_sharding_option(TrainerConfig& config, const ShardingFamily& family,
-                          const std::string& key, const std::string& option,
-                          const std::string& value) {
+                          const std::string& key, const ShardingWords& words) {
   const Node::Entry* entry = config.find(key);
   if (!entry) return;
-  ShardingOption one = option_of(*entry, option, scalar_node(value));
+  std::vector<ShardingOption> options;
+  for (const auto& [option, value] : words) {
+    options.push_back(option_of(*entry, option, scalar_node(value)));
+  }
   config.close(key);
   ImportSink sink(config);
-  apply_sharding({.family = family, .options = {one}, .generated = true, .enabled_by = one}, sink);
+  const ShardingOption first = options.front();
+  apply_sharding(
+      {.family = family, .options = std::move(options), .generated = true, .enabled_by = first},
+      sink);
 }
 
 }  // namespace accel

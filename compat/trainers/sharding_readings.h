@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compat/sharding/sharding_keys.h"
 #include "compat/trainers/import_recipe.h"
@@ -22,9 +24,11 @@ struct RenamedOption {
 void read_renamed_sharding(TrainerConfig& config, const ShardingFamily& family,
                            std::span<const RenamedOption> keys);
 
-/// Reads one option with a value that the key stands for.
+/// Options of a family and their values.
+using ShardingWords = std::vector<std::pair<std::string, std::string>>;
+
+/// Reads the options that the key stands for.
 void read_sharding_option(TrainerConfig& config, const ShardingFamily& family,
-                          const std::string& key, const std::string& option,
-                          const std::string& value);
+                          const std::string& key, const ShardingWords& words);
 
 }  // namespace accel

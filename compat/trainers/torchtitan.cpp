@@ -77,7 +77,7 @@ constexpr TrainerKey kTitanKeys[] = {
     {"training.steps", Use::kRead},
     {"training.seed", Use::kCopy, "seed"},
     {"training.deterministic", Use::kCopy, "train.deterministic", "false"},
-    {"training.enable_cpu_offload", Use::kLack, "offloading", "false"},
+    {"training.enable_cpu_offload", Use::kRead, "", "false"},
     {"training.mixed_precision_param", Use::kRead},
     {"training.mixed_precision_reduce", Use::kIdle},
     {"training.gc_freq", Use::kIdle},
@@ -390,9 +390,13 @@ void read_titan_mesh(TrainerConfig& config) {
                     "parallelism.data_parallel_shard_degree");
   } else if (shards) {
     const std::string value = reshard == "never" ? "false" : "true";
-    read_sharding_option(config, kFsdpFamily, key, "reshard_after_forward", value);
+    read_sharding_option(config, kFsdpFamily, key, {{"reshard_after_forward", value}});
   }
   if (shards) config.take("parallelism.fsdp_reshard_after_forward");
+  if (shards && config.text("training.enable_cpu_offload") == "true") {
+    config.set_text("accelerator.fsdp.offload", "cpu", "training.enable_cpu_offload");
+  }
+  config.ignore("training.enable_cpu_offload");
   config.ignore("parallelism.fsdp_reshard_after_forward");
   if (shards) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
   // Without sharding the ranks need no mesh.

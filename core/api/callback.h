@@ -9,6 +9,7 @@
 
 #include "core/api/batch.h"
 #include "core/api/schedule.h"
+#include "core/api/state_swapper.h"
 
 namespace accel {
 
@@ -22,6 +23,8 @@ struct CallbackContext {
   ScheduleContext length = {};       ///< of the run
   /// Generates texts with the current weights, on all ranks; null unless model and data are text.
   std::shared_ptr<TextGenerator> texts = {};
+  /// Of parameters that are swapped; null: all are in memory.
+  std::shared_ptr<StateSwapper> swapper = {};
 };
 
 /// A text to log: {"samples/0", "Once upon a time"}.
@@ -34,6 +37,9 @@ class Callback {
  public:
   virtual ~Callback() = default;
 
+  /// Whether it swaps parameters in by CallbackContext::swapper where it accesses them, or does not
+  /// access them.
+  virtual bool supports_swapping() const { return false; }
   /// After each update.
   virtual void on_step(int64_t /*step*/) {}
   /// Around an evaluation: EMA swaps its average in and the weights back.

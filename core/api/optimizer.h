@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/api/state_swapper.h"
 
 namespace accel {
 
@@ -28,6 +29,8 @@ struct OptimizerContext {
   /// The trainable parameters, in the order of the model. Sharded ones are this rank's part.
   std::vector<Parameter> parameters;
   std::shared_ptr<const ShardExchange> shards = {};  ///< null: all parameters are whole
+  /// Of parameters and gradients that are swapped, and for state; null: all are in memory.
+  std::shared_ptr<StateSwapper> swapper = {};
 };
 
 /// A hyperparameter as Python's param_groups holds it; monostate is None, the pair a tuple (betas).
@@ -70,6 +73,9 @@ class Optimizer {
   /// Whether step() supports sharded parameters: the update of an element depends on that element
   /// of weight, gradient and state alone, or on what step() gathers by OptimizerContext::shards.
   virtual bool supports_shards() const { return false; }
+  /// Whether step() swaps in what OptimizerContext::swapper has of parameters and gradients, and
+  /// keeps its state there.
+  virtual bool supports_swapping() const { return false; }
   /// Allocates the memory of the state before the first step(), which avoids fragmentation by
   /// activations. Optional; state() is unchanged.
   virtual void preallocate_state() {}

@@ -89,7 +89,8 @@ void write_dcp(const DcpState& state, const ByteSink& data, const ByteSink& meta
 struct DcpShard {
   std::string name;
   DcpPath path;
-  Array array;
+  /// Called once, when the chunk is written.
+  std::function<Array()> array;
   Shape shape;
   Shape offsets;
 };

@@ -207,7 +207,7 @@ DcpMetadata write_dcp_part(const DcpPart& part, const std::string& file, const B
   for (const auto& [name, value] : part.rest.objects) writer.object(name, value);
   for (const NamedArray& tensor : part.rest.tensors) writer.tensor(tensor.name, tensor.array);
   for (const DcpShard& shard : part.shards) {
-    writer.shard(shard.name, shard.array, shard.shape, shard.offsets);
+    writer.shard(shard.name, shard.array(), shard.shape, shard.offsets);
   }
   DcpMetadata written = writer.take_metadata();
   written.paths = part.rest.paths;

@@ -129,6 +129,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
   recipe.accelerator.num_processes = {};
   recipe.accelerator.distributed_type = DistributedType::kAuto;
   World ranks;
+  ranks.is_estimate = true;
   if (group) {
     ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
     ranks.inputs_are_same = true;
@@ -185,7 +186,7 @@ std::vector<std::string> names_logged(const Job& job, const StepResult& step) {
 /// Whether asynchronous checkpoints are written during training.
 bool saves_asynchronously(const Job& job) {
   const CheckpointSection& section = job.recipe.checkpoint;
-  if (!section.async) return false;
+  if (!section.async || job.swapper) return false;
   return std::any_of(section.every.begin(), section.every.end(), [&](const Duration& every) {
     return every.unit == Duration::Unit::kSeconds || job.length.total_steps == 0 ||
            job.length.steps(every) < job.length.total_steps;
@@ -205,6 +206,7 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
     plan.parameters += item.numel();
     if (!item.local.requires_grad()) continue;
     plan.trained += item.numel();
+    if (job.swapper && job.swapper->find(item.local)) continue;
     memory.gradients += static_cast<int64_t>(item.local.nbytes());
   }
   memory.others = std::max<int64_t>(0, meter.live_bytes() - memory.weights - memory.optimizer);
@@ -252,9 +254,10 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
   plan.names = names_logged(*job, some.result);
   plan_work(one, some, micro_batches, plan);
-  const bool sharded = recipe.accelerator.fsdp.stage > 0 && world > 1;
+  const bool sharded = recipe.accelerator.fsdp.stage > 0 && (world > 1 || job->swapper);
   if (sharded && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
+  if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);
   plan.checkpoint_bytes = checkpoint_bytes(state) + other_shards;

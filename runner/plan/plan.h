@@ -57,6 +57,7 @@ struct Plan {
   PlannedMemory memory;
   int64_t checkpoint_bytes = 0;
   int64_t checkpoints_kept = 0;  ///< at once, including the one being written
+  int64_t scratch_bytes = 0;     ///< of a rank's training state on the disk
   int64_t dataset_bytes = 0;     ///< of all training samples as model inputs
   int64_t total_steps = 0;       ///< 0: limited by time only
   int64_t steps_per_epoch = 0;

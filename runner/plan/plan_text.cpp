@@ -14,9 +14,9 @@ constexpr size_t kMostAdvice = 3;
 
 class Candidates {
  public:
-  void add(std::string override_text, const char* price) {
+  void add(std::vector<std::string> overrides, const char* price) {
     Advice& advice = all_.emplace_back();
-    advice.overrides.push_back(std::move(override_text));
+    advice.overrides = std::move(overrides);
     advice.price = price;
   }
   std::vector<Advice> take() { return std::move(all_); }
@@ -29,30 +29,34 @@ class Candidates {
 std::vector<Advice> candidates(const RecipeOptions& recipe, const Plan& plan) {
   Candidates all;
   if (plan.memory.copy > 0) {
-    all.add("checkpoint.async=false", "training waits while a checkpoint is written");
+    all.add({"checkpoint.async=false"}, "training waits while a checkpoint is written");
   }
   if (recipe.data.loader.workers > 0 && recipe.data.loader.prefetch > 1) {
-    all.add("data.loader.prefetch=1", "training may wait for samples");
+    all.add({"data.loader.prefetch=1"}, "training may wait for samples");
   }
   // With a fixed number of micro-batches their size follows.
   const bool by_number = recipe.train.gradient_accumulation_steps && !recipe.train.micro_batch;
   const int64_t share = plan.batches.micro_batch * plan.batches.accumulation;
   for (int64_t size = plan.batches.micro_batch / 2; size > 0; size /= 2) {
     if (share % size != 0) continue;
-    all.add(by_number ? "train.gradient_accumulation_steps=" + std::to_string(share / size)
-                      : "train.micro_batch=" + std::to_string(size),
+    all.add({by_number ? "train.gradient_accumulation_steps=" + std::to_string(share / size)
+                       : "train.micro_batch=" + std::to_string(size)},
             "the batch is split into more, smaller micro-batches");
   }
   for (int64_t stage = recipe.accelerator.fsdp.stage + 1; plan.batches.world > 1 && stage <= 3;
        ++stage) {
-    all.add("accelerator.fsdp.stage=" + std::to_string(stage),
+    all.add({"accelerator.fsdp.stage=" + std::to_string(stage)},
             stage < 3 ? "ranks send more, smaller messages" : "ranks send 1.5 times as much");
   }
   if (recipe.accelerator.mixed_precision == MixedPrecision::kNo) {
-    all.add("accelerator.mixed_precision=bf16", "lower numerical precision");
+    all.add({"accelerator.mixed_precision=bf16"}, "lower numerical precision");
   }
   if (recipe.optimizer.type != "adafactor") {
-    all.add("optimizer.type=adafactor", "other updates: tune the learning rate again");
+    all.add({"optimizer.type=adafactor"}, "other updates: tune the learning rate again");
+  }
+  if (recipe.accelerator.fsdp.offload != Offload::kDisk) {
+    all.add({"accelerator.fsdp.stage=3", "accelerator.fsdp.offload=disk"},
+            "a step reads and writes the training state on the disk");
   }
   return all.take();
 }
@@ -157,6 +161,12 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
       {"compute per step, all ranks", [](const Plan& p) { return flop_text(p.flops); }}};
   const std::vector<TableRow> traffic = traffic_rows(page);
   rows.insert(rows.end(), traffic.begin(), traffic.end());
+  const bool offloads = std::any_of(page.plans.begin(), page.plans.end(),
+                                    [](const Plan& plan) { return plan.scratch_bytes > 0; });
+  if (offloads) {
+    rows.push_back({"scratch file on disk per rank",
+                    [](const Plan& plan) { return bytes_text(plan.scratch_bytes); }});
+  }
   const std::vector<TableRow> of_memory = {
       {"memory per rank", [](const Plan&) { return std::string(); }},
       memory("  weights", &PlannedMemory::weights),

@@ -85,10 +85,11 @@ def check_errors(binary, report):
                        "argument 3: error: unknown option 'modle'\n    modle=3\n    ^\n"
                        "  hint: did you mean 'model'?\n"))
         expect(report, "a variable that is not supported is refused",
-               home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true", FSDP_OFFLOAD_PARAMS="true"),
-               (2, "", "environment FSDP_OFFLOAD_PARAMS: error: 'FSDP_OFFLOAD_PARAMS=true' is not supported:"
-                       " offload is not supported yet\n    FSDP_OFFLOAD_PARAMS=true\n"
-                       "                        ^\n  hint: leave it out, or set it to false\n"))
+               home.ask("validate", "job.yaml", ACCELERATE_USE_FSDP="true", FSDP_STATE_DICT_TYPE="LOCAL_STATE_DICT"),
+               (2, "", "environment FSDP_STATE_DICT_TYPE: error: 'FSDP_STATE_DICT_TYPE=LOCAL_STATE_DICT' is not"
+                       " supported: files of flat local shards fit one number of ranks only\n"
+                       "    FSDP_STATE_DICT_TYPE=LOCAL_STATE_DICT\n                         ^\n"
+                       "  hint: write SHARDED_STATE_DICT, which any number of ranks reads\n"))
         expect(report, "a variable without effect is reported", home.ask("validate", "job.yaml", ACCELERATE_LOG_LEVEL="info"),
                (0, "job.yaml: valid\n", "warning: environment ACCELERATE_LOG_LEVEL: 'ACCELERATE_LOG_LEVEL=info'"
                                         " has no effect: accel-run has no log levels\n"))
@@ -140,8 +141,7 @@ def check_sharding(binary, report):
             "  fsdp_offload_params: true\nuse_cpu: true\nnum_processes: 2\n")
         code, shown, errors = home.ask("import", "cpu.yaml")
         report.check("the import says what Accelerate does silently", code == 0 and "stage: 2" in shown
-                     and "cpu.yaml:4: fsdp_config.fsdp_offload_params: 'fsdp_offload_params: true' is not supported:"
-                         " offload is not supported yet" in errors
+                     and "cpu.yaml:4: fsdp_config.fsdp_offload_params -> accelerator.fsdp.offload" in errors
                      and "Accelerate trains FSDP on CPU ranks data parallel" in errors
                      and "drops a strategy in 'reshard_after_forward'" in errors, shown + errors)
 

@@ -67,6 +67,8 @@ class EarlyStop final : public Callback {
     best_ = smaller_ ? worst : -worst;
   }
 
+  bool supports_swapping() const override { return true; }
+
   void on_eval(int64_t /*step*/, const std::map<std::string, double>& results) override {
     const double value = results.at(options_.metric);
     const double gain = smaller_ ? best_ - value : value - best_;

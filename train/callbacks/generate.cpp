@@ -74,6 +74,8 @@ class Generate final : public Callback {
     for (const std::string& prompt : options_.prompts) texts_->check_prompt(prompt);
   }
 
+  bool supports_swapping() const override { return true; }
+
   void on_step(int64_t step) override {
     if (every_ > 0 && step % every_ == 0) write();
   }

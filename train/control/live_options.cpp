@@ -84,6 +84,14 @@ LiveChange read_change(const Job& job, const std::string& command) {
     throw Error(ExitCode::kRecipe, text("'{}' cannot be changed during training", change.key),
                 text("the options that can be changed: {}", joined(live)));
   }
+  if (job.swapper && change.key.starts_with("optimizer.")) {
+    throw Error(ExitCode::kRecipe,
+                text("'{}' cannot be changed during training with 'offload: disk', whose scratch "
+                     "file has no space for a second optimizer",
+                     change.key),
+                text("stop the run, and resume it with '{}' and --allow {}",
+                     change.key + command.substr(equals), change.key));
+  }
   const Changed changed = [&] {
     try {
       return with_override(job, change.key, change.key + command.substr(equals));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/scratch_file.h"
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
 #include "kernels/memory/deferred_init.h"
@@ -72,7 +73,7 @@ void join_small_blocks(FsdpContext& context, int64_t least) {
 
 /// The units of the models: their blocks, and one of what no block has.
 FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
-  FsdpContext out{.mesh = job.mesh};
+  FsdpContext out{.home = shard_home(job), .mesh = job.mesh};
   for (const auto& [prefix, model] : models) {
     std::map<std::string, size_t> unit_of;  // by name
     for (const BlockParameters& block : blocks_of(*model)) {
@@ -159,6 +160,59 @@ void check_shards(const Job& job, const Optimizer& optimizer, const std::string&
                            "parameters",
                            type),
                       "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
+}
+
+std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate) {
+  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
+  if (fsdp.offload != Offload::kDisk) return nullptr;
+  if (is_estimate) return std::make_shared<DiskSwapper>(nullptr);
+  return std::make_shared<DiskSwapper>(
+      std::make_unique<ScratchFile>(fsdp.offload_path.value_or(".")));
+}
+
+ShardHome shard_home(const Job& job) {
+  const bool offloads = job.recipe.accelerator.fsdp.offload != Offload::kNone;
+  return {.on_host = offloads && !job.device.is_cpu(), .swapper = job.swapper};
+}
+
+std::string offload_summary(const Job& job) {
+  switch (job.recipe.accelerator.fsdp.offload) {
+    case Offload::kNone:
+      return "";
+    case Offload::kCpu:
+      if (!job.device.is_cpu()) return "cpu: shards, gradients and optimizer state on the host";
+      return "cpu: no effect, training is on the CPU; 'offload: disk' takes less memory";
+    case Offload::kDisk:
+      break;
+  }
+  std::array<char, 32> size;
+  std::snprintf(size.data(), size.size(), "%.1f MiB",
+                static_cast<double>(job.swapper->disk_bytes()) / (1 << 20));
+  const ScratchFile* file = job.swapper->file();
+  const std::string where = file ? " in '" + file->folder() + "'" : "";
+  const bool direct = !file || file->is_direct();
+  return std::string("disk: ") + size.data() + " per rank" + where +
+         (direct ? "" : ", through the page cache: its file system has no direct I/O") +
+         "; training waits while a checkpoint is written";
+}
+
+void check_swapping(const Job& job, const Optimizer& optimizer, const std::string& type,
+                    const Span& where) {
+  if (!job.swapper || optimizer.supports_swapping()) return;
+  throw RecipeError({{where,
+                      text("'offload: disk' does not support the optimizer '{}', which needs all "
+                           "parameters in memory",
+                           type),
+                      "use adamw, adam, sgd, lion, adagrad or rmsprop"}});
+}
+
+void check_swapping(const Job& job, const Callback& callback, const Ref<Callback>& ref) {
+  if (!job.swapper || callback.supports_swapping()) return;
+  throw RecipeError({{ref.resolved.where,
+                      text("'offload: disk' does not support the callback '{}', which may access "
+                           "parameters that are on the disk",
+                           ref.type),
+                      "leave it out, or set 'offload: none'"}});
 }
 
 }  // namespace accel

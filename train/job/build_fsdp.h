@@ -1,9 +1,11 @@
-// Sharding of a job's models by the recipe's `accelerator.fsdp` section.
+// Sharding of a job's models, and offload of their state, by the recipe's `accelerator.fsdp`
+// section.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "parallel/shard_unit.h"
 #include "train/job/job.h"
 #include "train/job/named_models.h"
 
@@ -22,5 +24,21 @@ std::string sharding_summary(const Job& job);
 /// Refuses, at `where`, an optimizer of this type that cannot act on rows of parameters.
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where);
+
+/// For `offload: disk`, else null. Creates the scratch file unless it is for an estimate. Throws
+/// IoError.
+std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate);
+
+/// Where the shards of the job's parameters and their gradients are.
+ShardHome shard_home(const Job& job);
+
+/// "disk: 1.2 GiB per rank in '/scratch', direct I/O; ..."; "" without offload.
+std::string offload_summary(const Job& job);
+
+/// Refuses, at `where`, an optimizer of this type that does not swap its state.
+void check_swapping(const Job& job, const Optimizer& optimizer, const std::string& type,
+                    const Span& where);
+/// Refuses a callback that may access parameters which are swapped out, at its place in the recipe.
+void check_swapping(const Job& job, const Callback& callback, const Ref<Callback>& ref);
 
 }  // namespace accel

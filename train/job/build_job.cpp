@@ -11,6 +11,7 @@
 #include "models/layers/module_state.h"
 #include "models/program/precompiled_model.h"
 #include "train/job/build_data.h"
+#include "train/job/build_fsdp.h"
 #include "train/job/build_optimizers.h"
 #include "train/job/build_strategy.h"
 #include "train/job/model_fit.h"
@@ -161,9 +162,11 @@ void build_callbacks(Job& job, const TextGeneratorFactory& texts) {
                                 .buffers = job.buffers,
                                 .metrics = names_of(job.metric_names),
                                 .length = job.length,
-                                .texts = build_texts(job, texts)};
+                                .texts = build_texts(job, texts),
+                                .swapper = job.swapper};
   for (const Ref<Callback>& ref : job.recipe.callbacks) {
     job.callbacks.push_back(build(ref, context));
+    check_swapping(job, *job.callbacks.back(), ref);
   }
 }
 
@@ -237,6 +240,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   check_eval_data_fits(*job);
   prepare_training(*job);
   seed_rank(*job, 0);
+  job->swapper = build_swapper(*job, world.is_estimate);
   build_trained(*job);
   build_schedule(*job);
   build_metrics(*job, registry);

@@ -212,9 +212,12 @@ void build_trained(Job& job) {
     binding.strategy = build_strategy(job, models, job.optimizers.size());
     binding.parameters = binding.strategy->shards_of(binding.leaves);
     optimizers.push_back(
-        build(component, OptimizerContext{binding.parameters, shard_exchange(job)}));
+        build(component, OptimizerContext{binding.parameters, shard_exchange(job), job.swapper}));
     binding.optimizer = optimizers.back().get();
     check_shards(job, *binding.optimizer, component.type, component.resolved.where);
+    check_swapping(job, *binding.optimizer, component.type, component.resolved.where);
+    // Before anything is written: the disk may be full.
+    if (job.swapper) binding.optimizer->preallocate_state();
     job.parameters = binding.strategy->shards_of(std::move(job.parameters));
     job.optimizers.push_back(std::move(binding));
   };
@@ -230,8 +233,8 @@ void build_trained(Job& job) {
 void rebuild_optimizer(Job& job) {
   OptimizerBinding& binding = job.optimizers.front();
   const OptimizerState state = job.optimizer->state();
-  auto fresh =
-      build(job.recipe.optimizer, OptimizerContext{binding.parameters, shard_exchange(job)});
+  auto fresh = build(job.recipe.optimizer,
+                     OptimizerContext{binding.parameters, shard_exchange(job), job.swapper});
   binding.optimizer = fresh.get();
   job.optimizer->replace(0, std::move(fresh));
   job.optimizer->load(state);

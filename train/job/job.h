@@ -14,6 +14,7 @@
 #include "core/api/schedule.h"
 #include "core/api/task.h"
 #include "data/loader/loader.h"
+#include "kernels/memory/disk_swapper.h"
 #include "parallel/communicator.h"
 #include "parallel/mesh.h"
 #include "parallel/strategy.h"
@@ -44,6 +45,7 @@ struct World {
   std::vector<std::string> allowed = {};  ///< recipe keys whose files may differ between ranks
   /// The ranks do not exist, for an estimate, or share one process: their inputs are not compared.
   bool inputs_are_same = false;
+  bool is_estimate = false;  ///< of fake tensors: nothing is written
 };
 
 /// An optimizer with its parameters and their strategy.
@@ -69,6 +71,8 @@ struct Job {
   std::shared_ptr<RankWatch> watch;
   at::Device device = at::kCPU;        ///< where the model is
   bool weights_uninitialized = false;  ///< true until a checkpoint's weights are restored
+
+  std::shared_ptr<DiskSwapper> swapper;  ///< null: all state is in memory
 
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> eval_loader;  ///< null without eval data

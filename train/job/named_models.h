@@ -14,7 +14,9 @@ namespace accel {
 using NamedModels = std::vector<std::pair<std::string, Model*>>;
 
 /// Appends the tensors with `prefix` before their names.
-void add_named(std::vector<Parameter>& out, const std::string& prefix,
-               const std::vector<Parameter>& tensors);
+inline void add_named(std::vector<Parameter>& out, const std::string& prefix,
+                      const std::vector<Parameter>& tensors) {
+  for (const Parameter& item : tensors) out.push_back({prefix + item.name, item.local});
+}
 
 }  // namespace accel

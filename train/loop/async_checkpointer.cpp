@@ -46,6 +46,8 @@ bool more_is_better(const Job& job) {
 AsyncCheckpointer::AsyncCheckpointer(const Job& job, CheckpointStore& store, RunRecord& record,
                                      std::string checkpoint)
     : options_(job.recipe.checkpoint),
+      // A copy of state that is on the disk would take its memory.
+      async_(options_.async && !job.swapper),
       store_(store),
       record_(record),
       saver_(store, keep_policy(job)),
@@ -121,7 +123,7 @@ void AsyncCheckpointer::finish() {
 void AsyncCheckpointer::save(TrainState state) {
   finish();
   mark_record(state);
-  if (options_.async) {
+  if (async_) {
     saver_.begin(std::move(state));
   } else {
     guarded([&] { return std::optional(saver_.save_now(state)); });
@@ -132,15 +134,15 @@ void AsyncCheckpointer::save_shards(TrainState state, int64_t bytes) {
   finish();
   mark_record(state);
   guarded([&] {
-    shards_.begin(std::move(state), bytes, options_.async);
+    shards_.begin(std::move(state), bytes, async_);
     return std::optional<FinishedSave>();
   });
-  if (!options_.async && shards_.is_writing()) commit_shards();
+  if (!async_ && shards_.is_writing()) commit_shards();
 }
 
 void AsyncCheckpointer::commit_shards() {
   guarded([this] {
-    shards_.commit(!options_.async);
+    shards_.commit(!async_);
     return shards_.poll();
   });
 }

@@ -83,6 +83,7 @@ class AsyncCheckpointer {
   void guarded(Work work);
 
   const CheckpointSection& options_;
+  const bool async_;
   CheckpointStore& store_;
   RunRecord& record_;
   BackgroundSaver saver_;

@@ -158,7 +158,9 @@ void LogHook::log_interval() {
 void LogHook::log_histograms() {
   context_.check_folder();
   for (const Parameter& item : context_.job.parameters) {
-    const at::Tensor whole = gather_whole(item, context_.job.mesh).detach();
+    Parameter shard = item;
+    if (context_.job.swapper) shard.local = context_.job.swapper->read(item.local);
+    const at::Tensor whole = gather_whole(shard, context_.job.mesh).detach();
     const at::Tensor flat = whole.flatten().to(at::kCPU, at::kFloat).contiguous();
     const std::span<const float> values(flat.const_data_ptr<float>(),
                                         static_cast<size_t>(flat.numel()));

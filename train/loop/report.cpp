@@ -120,6 +120,8 @@ ConfigValues job_summary(const Job& job) {
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
+  std::string offload = offload_summary(job);
+  if (!offload.empty()) rows.emplace_back("offload", std::move(offload));
   return rows;
 }
 

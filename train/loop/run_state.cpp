@@ -225,7 +225,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
 RunState restore(Job& job, const TrainState& whole) {
   TrainState state = whole;  // shares the tensors
   take_shards(job, state);
-  copy_weights(job.parameters, job.buffers, state.model);
+  copy_weights(job.parameters, job.buffers, state.model, job.swapper.get());
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);
   if (state.scaler) job.precision->load(*state.scaler);

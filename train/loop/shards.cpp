@@ -91,6 +91,7 @@ std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
   auto layout = std::make_shared<ShardLayout>();
   layout->rank = job.rank;
   layout->ranks = job.num_ranks;
+  layout->swapper = job.swapper;
   for (const Parameter& item : job.parameters) {
     ParameterShard shard = {item.shape(), own_region(item, job.mesh), !item.is_replicated()};
     shard.is_written =

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -44,14 +45,23 @@ void GroupedOptimizer::add_group(const std::vector<Parameter>& parameters, SlotN
                                  double lr) {
   Group group{{}, std::move(slot_names), lr, lr};
   for (const Parameter& parameter : parameters) {
-    group.items.push_back({parameter, std::vector<at::Tensor>(group.slot_names.size())});
+    group.items.push_back({.parameter = parameter,
+                           .slots = std::vector<at::Tensor>(group.slot_names.size()),
+                           .unit = unit_of(parameter.local)});
   }
   groups_.push_back(std::move(group));
 }
 
 void GroupedOptimizer::make_slots() {
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    for (Item& item : groups_[g].items) fill_slots(g, item);
+  lay_out_state();
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    const SwapScope scope = units_[unit].state.scope(SwapAccess::kOverwrite);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (Item& item : groups_[g].items) {
+        if (item.unit == unit) fill_slots(g, item);
+      }
+    }
+    units_[unit].has_state = true;
   }
 }
 
@@ -61,20 +71,100 @@ at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slo
   return at::zeros_like(parameter);
 }
 
+size_t GroupedOptimizer::unit_of(const at::Tensor& parameter) {
+  const auto slab = swapper_ ? swapper_->find(parameter) : std::nullopt;
+  const auto found = std::find_if(units_.begin(), units_.end(), [&](const Unit& unit) {
+    return unit.parameters == slab && unit.device == parameter.device();
+  });
+  if (found != units_.end()) return static_cast<size_t>(found - units_.begin());
+  units_.push_back({.parameters = slab, .device = parameter.device()});
+  return units_.size() - 1;
+}
+
+void GroupedOptimizer::lay_out_state() {
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    if (!units_[unit].parameters || std::exchange(units_[unit].laid_out, true)) continue;
+    int64_t bytes = 0;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (Item& item : groups_[g].items) {
+        if (item.unit == unit) lay_out_slots(g, item, bytes);
+      }
+    }
+    if (bytes > 0) units_[unit].state = StateBuffer(swapper_, bytes, bytes);
+  }
+}
+
+void GroupedOptimizer::lay_out_slots(size_t group, Item& item, int64_t& bytes) const {
+  constexpr int64_t kAlignment = 64;
+  const at::Tensor form = item.parameter.local.detach().to(at::kMeta);
+  for (const std::string& name : groups_[group].slot_names) {
+    const at::Tensor fresh = fresh_slot(group, name, form);
+    const at::Tensor& like = fresh.defined() ? fresh : form;  // update() makes the others
+    item.offsets.push_back(like.dim() == 0 ? kInMemory : bytes);
+    if (like.dim() == 0) continue;
+    bytes += (static_cast<int64_t>(like.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+}
+
+std::optional<size_t> GroupedOptimizer::gradients_of(size_t unit) const {
+  for (const Group& group : groups_) {
+    for (const Item& item : group.items) {
+      const at::Tensor& gradient = item.parameter.local.grad();
+      if (item.unit != unit || !gradient.defined()) continue;
+      return swapper_ ? swapper_->find(gradient) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+bool GroupedOptimizer::has_gradients(size_t unit) const {
+  return std::any_of(groups_.begin(), groups_.end(), [unit](const Group& group) {
+    return std::any_of(group.items.begin(), group.items.end(), [unit](const Item& item) {
+      return item.unit == unit && item.parameter.local.grad().defined();
+    });
+  });
+}
+
+SwapAccess GroupedOptimizer::state_access(size_t unit) const {
+  return units_[unit].has_state ? SwapAccess::kChange : SwapAccess::kOverwrite;
+}
+
+void GroupedOptimizer::prefetch(size_t unit) const {
+  if (!swapper_ || unit >= units_.size() || !has_gradients(unit)) return;
+  if (units_[unit].parameters) swapper_->prefetch(*units_[unit].parameters, SwapAccess::kUpdate);
+  if (const auto slab = gradients_of(unit)) swapper_->prefetch(*slab, SwapAccess::kRead);
+  units_[unit].state.prefetch(state_access(unit));
+}
+
+at::Tensor GroupedOptimizer::placed(const Item& item, size_t slot, const at::Tensor& value) {
+  const StateBuffer& state = units_[item.unit].state;
+  const int64_t offset = slot < item.offsets.size() ? item.offsets[slot] : kInMemory;
+  if (!value.defined() || offset == kInMemory) return value;
+  if (value.storage().is_alias_of(state.bytes().storage())) return value;
+  return state.bytes()
+      .narrow(0, offset, static_cast<int64_t>(value.nbytes()))
+      .view(value.scalar_type())
+      .view(value.sizes())
+      .copy_(value);
+}
+
 void GroupedOptimizer::fill_slots(size_t group, Item& item) {
   const SlotNames& names = groups_[group].slot_names;
   for (size_t s = 0; s < names.size(); ++s) {
     at::Tensor& slot = item.slots[s];
     if (slot.defined()) continue;
-    slot = item.reserved.empty() ? fresh_slot(group, names[s], item.parameter.local)
-                                 : std::move(item.reserved[s]);
+    slot = placed(item, s,
+                  item.reserved.empty() ? fresh_slot(group, names[s], item.parameter.local)
+                                        : std::move(item.reserved[s]));
   }
 }
 
 void GroupedOptimizer::preallocate_state() {
+  lay_out_state();
   for (size_t g = 0; g < groups_.size(); ++g) {
     const SlotNames& names = groups_[g].slot_names;
     for (Item& item : groups_[g].items) {
+      if (units_[item.unit].parameters) continue;
       item.reserved.resize(names.size());
       for (size_t s = 0; s < names.size(); ++s) {
         if (item.slots[s].defined()) continue;
@@ -91,7 +181,7 @@ void GroupedOptimizer::drop_reserved() {
   }
 }
 
-void GroupedOptimizer::gather(size_t index) {
+void GroupedOptimizer::gather(size_t index, size_t unit) {
   Group& group = groups_[index];
   GroupUpdate& work = group.update;
   work.clear();
@@ -101,7 +191,7 @@ void GroupedOptimizer::gather(size_t index) {
   for (Item& item : group.items) {
     const at::Tensor& parameter = item.parameter.local;
     const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
+    if (item.unit != unit || !gradient.defined()) continue;
     fill_slots(index, item);
     group.updated.push_back(&item);
     work.parameters.push_back(parameter);
@@ -113,18 +203,32 @@ void GroupedOptimizer::gather(size_t index) {
 
 void GroupedOptimizer::step() {
   const c10::NoGradGuard no_grad;
+  lay_out_state();
+  for (size_t unit = 0; unit < units_.size(); ++unit) step_unit(unit);
+  drop_reserved();
+}
+
+void GroupedOptimizer::step_unit(size_t unit) {
+  if (!has_gradients(unit)) return;
+  StateSwapper* const swapper = swapper_.get();
+  const SwapScope parameters(swapper, units_[unit].parameters, SwapAccess::kUpdate);
+  const SwapScope gradients(swapper, gradients_of(unit), SwapAccess::kRead);
+  const SwapScope state = units_[unit].state.scope(state_access(unit));
+  prefetch(unit + 1);
   for (size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
-    gather(g);
+    gather(g, unit);
     if (group.updated.empty()) continue;
     update_group(g, group.update);
     for (size_t i = 0; i < group.updated.size(); ++i) {
-      std::vector<at::Tensor>& slots = group.updated[i]->slots;
-      for (size_t s = 0; s < slots.size(); ++s) slots[s] = group.update.slots[s][i];
+      Item& item = *group.updated[i];
+      for (size_t s = 0; s < item.slots.size(); ++s) {
+        item.slots[s] = placed(item, s, group.update.slots[s][i]);
+      }
     }
     group.update.clear();
   }
-  drop_reserved();
+  units_[unit].has_state = true;
 }
 
 void GroupedOptimizer::zero_grad() {
@@ -176,6 +280,7 @@ int64_t GroupedOptimizer::pending_state_bytes() const {
   int64_t bytes = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (const Item& item : groups_[g].items) {
+      if (units_[item.unit].parameters) continue;  // reserved already
       const at::Tensor& parameter = item.parameter.local;
       const at::Tensor shape = at::empty_like(parameter, parameter.options().device(at::kMeta));
       for (size_t s = 0; s < item.slots.size(); ++s) {
@@ -205,10 +310,16 @@ void GroupedOptimizer::load(const OptimizerState& state) {
       }
     }
   }
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    for (size_t i = 0; i < groups_[g].items.size(); ++i) {
-      load_item(g, groups_[g].items[i], state.groups[g].parameters[i]);
+  lay_out_state();
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    const SwapScope scope = units_[unit].state.scope(SwapAccess::kOverwrite);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (size_t i = 0; i < groups_[g].items.size(); ++i) {
+        Item& item = groups_[g].items[i];
+        if (item.unit == unit) load_item(g, item, state.groups[g].parameters[i]);
+      }
     }
+    units_[unit].has_state = true;
   }
 }
 
@@ -235,7 +346,8 @@ void GroupedOptimizer::load_item(size_t group, Item& item,
                         shape_text(slot.local), saved.name, shape_text(like)));
     }
     const auto here = like.options().device(item.parameter.local.device());
-    target = at::empty_like(like, here).copy_(slot.local);
+    target = at::empty_like(like, here).copy_(swapper_ ? swapper_->read(slot.local) : slot.local);
+    target = placed(item, static_cast<size_t>(found - names.begin()), target);
   }
   for (size_t s = 0; s < names.size() && !saved.slots.empty(); ++s) {
     if (!slots[s].defined() && fresh_slot(group, names[s], form).defined()) {

@@ -1,6 +1,8 @@
 // Base class of optimizers: parameter groups, learning rates, state.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -54,13 +56,20 @@ class GroupedOptimizer : public Optimizer {
   /// Loads the slots. Hyperparameters stay the recipe's.
   void load(const OptimizerState& state) final;
   void preallocate_state() final;
+  bool supports_swapping() const final { return true; }
 
  protected:
+  /// `swapper` null: all parameters and state are in memory.
+  explicit GroupedOptimizer(std::shared_ptr<StateSwapper> swapper = {})
+      : swapper_(std::move(swapper)) {}
+
   /// A parameter and its state; undefined slots are unused (so far).
   struct Item {
     Parameter parameter;
     std::vector<at::Tensor> slots;
     std::vector<at::Tensor> reserved = {};  ///< preallocated slots, until the first step
+    size_t unit = 0;                        ///< in units_
+    std::vector<int64_t> offsets = {};      ///< of slots in the unit's state; kInMemory elsewhere
   };
   struct Group {
     std::vector<Item> items;
@@ -82,13 +91,39 @@ class GroupedOptimizer : public Optimizer {
   virtual Hyper group_hyper(size_t group, double lr) const = 0;
 
  private:
+  static constexpr int64_t kInMemory = -1;
+
+  /// Parameters that are updated together: those of one slab, or all that are in memory of one
+  /// device.
+  struct Unit {
+    std::optional<size_t> parameters;  ///< their slab
+    c10::Device device = at::kCPU;
+    StateBuffer state = {};  ///< the slots, if parameters are swapped
+    bool has_state = false;  ///< a slot in `state` has been filled
+    bool laid_out = false;
+  };
+
+  size_t unit_of(const at::Tensor& parameter);
+  /// Reserves the state of units whose parameters are swapped.
+  void lay_out_state();
+  void lay_out_slots(size_t group, Item& item, int64_t& bytes) const;
+  /// The slab of the gradients of the unit's parameters.
+  std::optional<size_t> gradients_of(size_t unit) const;
+  bool has_gradients(size_t unit) const;
+  void prefetch(size_t unit) const;
+  void step_unit(size_t unit);
+  SwapAccess state_access(size_t unit) const;
+  /// A slot's tensor, moved to the unit's state if it belongs there.
+  at::Tensor placed(const Item& item, size_t slot, const at::Tensor& value);
   void fill_slots(size_t group, Item& item);
   void drop_reserved();
-  /// Lists the parameters with a gradient in the group's update.
-  void gather(size_t group);
+  /// Lists the parameters of a unit with a gradient in the group's update.
+  void gather(size_t group, size_t unit);
   void load_item(size_t group, Item& item, const OptimizerState::ParameterState& saved);
 
+  std::shared_ptr<StateSwapper> swapper_;
   std::vector<Group> groups_;
+  std::vector<Unit> units_;
 };
 
 /// An optimizer with `Options`, which has `lr`, `groups`, `layer_decay`, static hyper_schema(),
@@ -96,7 +131,8 @@ class GroupedOptimizer : public Optimizer {
 template <class Options>
 class OptimizerOf : public GroupedOptimizer {
  protected:
-  OptimizerOf(const Options& options, const OptimizerContext& context) {
+  OptimizerOf(const Options& options, const OptimizerContext& context)
+      : GroupedOptimizer(context.swapper) {
     const auto split = detail::split_parameters(context.parameters, options.groups.list);
     const LayerRates rates(context.parameters, options.layer_decay);
     for (size_t i = 0; i < split.size(); ++i) {

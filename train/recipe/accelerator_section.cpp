@@ -187,12 +187,39 @@ void check_other_reductions(const AcceleratorSection& section, Check& check) {
   }
 }
 
+void check_offload(const AcceleratorSection& section, Check& check) {
+  const FsdpSection& fsdp = section.fsdp;
+  if (fsdp.offload_path && fsdp.offload != Offload::kDisk) {
+    check.error("fsdp", "'offload_path' has no effect without 'offload: disk'",
+                "leave it out, or set 'offload: disk'");
+  }
+  if (fsdp.offload != Offload::kNone && section.mixed_precision == MixedPrecision::kFp16) {
+    check.error("fsdp",
+                "'offload' does not support fp16: loss scaling reads all gradients once more",
+                "train in bf16");
+  }
+  if (fsdp.offload != Offload::kDisk) return;
+  if (section.reduction == Reduction::kCanonical) {
+    check.error("fsdp",
+                "'offload: disk' does not support 'reduction' canonical, which keeps whole "
+                "gradients in memory",
+                "leave 'reduction' at bucketed");
+  }
+  if (fsdp.state_dict == StateDictType::kFull) {
+    check.error("fsdp",
+                "'offload: disk' does not support 'state_dict: full', which takes the memory of "
+                "the whole state",
+                "leave 'state_dict' at sharded; 'accel-run checkpoint convert' makes full "
+                "checkpoints");
+  }
+}
+
 void check_fsdp(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
         fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
-        fsdp.state_dict != StateDictType::kSharded) {
+        fsdp.state_dict != StateDictType::kSharded || fsdp.offload != Offload::kNone) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -219,6 +246,7 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
                 "leave 'param_dtype' out, or set 'mixed_precision' to the same type");
   }
   check_other_reductions(section, check);
+  check_offload(section, check);
 }
 
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
@@ -365,7 +393,20 @@ Schema<FsdpSection> FsdpSection::schema() {
              "optimizer.bin, which needs time and memory for the whole state.")
       .on_resume(Change::kFree)
       .hint_for({"state_dict_type", "fsdp_state_dict_type"},
-                "SHARDED_STATE_DICT>sharded|FULL_STATE_DICT>full|{}");
+                "SHARDED_STATE_DICT>sharded|FULL_STATE_DICT>full|{}")
+      .field(
+          "offload", &FsdpSection::offload,
+          "Where sharded state is while it is not used. cpu: in the host's memory, for models "
+          "larger than a GPU's; without effect on the CPU. disk: in a scratch file per rank, for "
+          "models larger than memory: adamw at stage 3 moves 40 bytes per parameter and step.")
+      .on_resume(Change::kFree)
+      .hint_for({"offload_params", "fsdp_offload_params", "cpu_offload", "offload_optimizer",
+                 "offload_param"},
+                "true>cpu|false>none|nvme>disk|{}")
+      .field("offload_path", &FsdpSection::offload_path,
+             "Folder of the scratch file, best on a local NVMe disk. auto: the working folder.")
+      .on_resume(Change::kFree)
+      .hint_for({"nvme_path", "offload_folder"});
 }
 
 FsdpDtype FsdpSection::param_dtype_under(MixedPrecision precision) const {

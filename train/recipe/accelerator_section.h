@@ -88,6 +88,15 @@ struct EnumNames<StateDictType> {
       {StateDictType::kSharded, "sharded"}, {StateDictType::kFull, "full"}};
 };
 
+/// Where sharded training state is while it is not used.
+enum class Offload { kNone, kCpu, kDisk };
+
+template <>
+struct EnumNames<Offload> {
+  static constexpr std::pair<Offload, const char*> kValues[] = {
+      {Offload::kNone, "none"}, {Offload::kCpu, "cpu"}, {Offload::kDisk, "disk"}};
+};
+
 /// Fully sharded data parallel training.
 struct FsdpSection {
   int64_t stage = 0;
@@ -98,6 +107,8 @@ struct FsdpSection {
   int64_t min_num_params = 0;
   std::vector<std::string> ignored;
   StateDictType state_dict = StateDictType::kSharded;
+  Offload offload = Offload::kNone;
+  Auto<std::string> offload_path;
   static Schema<FsdpSection> schema();
 
   /// `param_dtype`, or the type of mixed precision.

@@ -254,7 +254,10 @@ void TrainStepContext::check_loss(double loss) const {
 
 void TrainStepContext::check_gradients(const OptimizerBinding& binding, double norm) const {
   if (std::isfinite(norm)) return;
-  const auto bad = first_non_finite_gradient(binding.parameters);
+  std::optional<std::string> bad;
+  binding.strategy->visit_gradients(binding.parameters, [&](std::span<const Parameter> some) {
+    if (!bad) bad = first_non_finite_gradient(some);
+  });
   throw DivergedError(
       bad ? text("step {}: the gradient of '{}' is not finite{}", step(), *bad, weights_state())
           : text("step {}: the norm of the gradients is not finite{}", step(), weights_state()),

@@ -13,7 +13,11 @@ Update apply_gradients(const OptimizerBinding& binding, Precision& precision,
   const at::Tensor norm = limits.max_norm
                               ? strategy.clip_grad_norm(binding.parameters, *limits.max_norm)
                               : strategy.gradient_norm(binding.parameters);
-  if (limits.max_value) clip_grad_value(binding.parameters, *limits.max_value);
+  if (limits.max_value) {
+    strategy.change_gradients(binding.parameters, [limit = *limits.max_value](auto some) {
+      clip_grad_value(some, limit);
+    });
+  }
   const Update update{.made = true, .grad_norm = norm.item().toDouble()};
   before_update(update.grad_norm);
   binding.optimizer->step();

@@ -132,16 +132,22 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
       {{"--use_deepspeed", "r.yaml"}, "{accelerator: {fsdp: {stage: 2}}}"},
       {{"--use_deepspeed", "--zero_stage=1", "--offload_param_device=none", "r.yaml"},
        "{accelerator: {fsdp: {stage: 1}}}"},
+      {{"--use_fsdp", "--fsdp_offload_params", "true", "r.yaml"},
+       "{accelerator: {fsdp: {offload: cpu, stage: 3}}}"},
+      {{"--use_deepspeed", "--zero_stage=3", "--offload_optimizer_device=nvme",
+        "--offload_param_device=nvme", "--offload_param_nvme_path=/s", "r.yaml"},
+       "{accelerator: {fsdp: {stage: 3, offload: disk, offload_path: /s}}}"},
       {{"--num_machines=2", "--use_fsdp", "--fsdp_sharding_strategy=HYBRID_SHARD", "r.yaml"},
        "{accelerator: {num_machines: 2, fsdp: {stage: 3}, parallelism: {dp_replicate: 2}}}"},
       {{"--parallelism_config_dp_shard_size=2", "--parallelism_config_tp_size=1", "r.yaml"},
        "{accelerator: {parallelism: {dp_shard: 2}}}"},
   };
   for (const auto& [words, expected] : cases) EXPECT_EQ(read(words), expected) << words[0];
-  EXPECT_EQ(read({"--use_deepspeed", "--offload_optimizer_device", "cpu", "r.yaml"}),
-            "argument 3: error: '--offload_optimizer_device cpu' is not supported: offload is not "
-            "supported yet\n    --offload_optimizer_device cpu\n                               ^\n"
-            "  hint: write none\n");
+  EXPECT_EQ(read({"--use_deepspeed", "--zero_stage=3", "--offload_optimizer_device", "cpu",
+                  "--offload_param_device", "nvme", "r.yaml"}),
+            "argument 6: error: '--offload_param_device nvme' and '--offload_optimizer_device cpu' "
+            "contradict each other\n    --offload_param_device nvme\n                           ^\n"
+            "  hint: keep one of the two\n");
   EXPECT_EQ(read({"--megatron_lm_num_micro_batches=2", "r.yaml"}),
             "argument 2: error: '--megatron_lm_num_micro_batches=2' is not supported: tensor and "
             "pipeline parallelism are not supported yet\n    --megatron_lm_num_micro_batches=2\n"

@@ -158,9 +158,25 @@ TEST(ApplyShardingTest, ValuesAreConverted) {
             "no_effect: communication_data_type; sets: accelerator.fsdp.stage=0");
 }
 
+TEST(ApplyShardingTest, OffloadIsRead) {
+  EXPECT_EQ(
+      outcome(kDeepSpeedFile,
+              "zero_optimization: {stage: 3, offload_optimizer: {device: nvme, nvme_path: /n, "
+              "pin_memory: true, buffer_count: 4, ratio: 0.5}, "
+              "offload_param: {device: none, nvme_path: /x}}\naio: {queue_depth: 8}\n"),
+      "no_effect: aio.queue_depth zero_optimization.offload_optimizer.buffer_count "
+      "zero_optimization.offload_optimizer.ratio zero_optimization.offload_param.nvme_path; "
+      "same: zero_optimization.offload_optimizer.pin_memory "
+      "zero_optimization.offload_param.device; sets: accelerator.fsdp.offload=disk "
+      "accelerator.fsdp.offload_path=/n accelerator.fsdp.stage=3");
+  EXPECT_EQ(outcome(kDeepSpeedFile, "zero_optimization: {stage: 2, cpu_offload: true}"),
+            "sets: accelerator.fsdp.offload=cpu accelerator.fsdp.stage=2");
+}
+
 TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
   const std::pair<const char*, const char*> fsdp[] = {
-      {"offload_params: true", "offload is not supported yet; leave it out, or set it to false"},
+      {"activation_checkpointing_offload: true",
+       "activations are computed again, not offloaded; leave it out, or set it to false"},
       {"backward_prefetch: BACKWARD_POST",
        "it can gather the wrong block; the next block is gathered before a block's gradients; "
        "write BACKWARD_PRE"},
@@ -189,9 +205,14 @@ TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
       {"frobnicate: 1", "unknown option 'frobnicate'; leave it out; others ignore it silently"},
   };
   for (const auto& [yaml, expected] : fsdp) EXPECT_EQ(reason(kFsdpFamily, yaml), expected) << yaml;
+}
+
+TEST(ApplyShardingTest, WhatCannotBeInADeepSpeedFileIsRefused) {
   const std::pair<const char*, const char*> file[] = {
-      {"zero_optimization: {offload_param: {device: nvme, nvme_path: /x}}",
-       "offload is not supported yet; write 'none', or leave the section out"},
+      {"activation_checkpointing: {cpu_checkpointing: true}",
+       "activations are computed again, not offloaded; write false, or leave it out"},
+      {"zero_optimization: {offload_optimizer: {device: tape}}",
+       "'zero_optimization.offload_optimizer.device' wants cpu, nvme, not 'tape'; "},
       {"zero_optimization: {zero_quantized_gradients: true}",
        "quantized communication is not supported; write false, or leave it out"},
       {"optimizer: {type: OneBitAdam}",

@@ -67,7 +67,7 @@ TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
                 "  c.yaml:3: fsdp -> accelerator.fsdp.stage",
                 "  c.yaml:4: fsdp_config.activation_checkpointing -> "
                 "train.activation_checkpointing",
-                "  c.yaml:3: fsdp: offload is not supported yet",
+                "  c.yaml:3: fsdp -> accelerator.fsdp.offload",
                 "  Accelerate sums gradients of FSDP in bf16; here they are summed in fp32, unless "
                 "'accelerator.fsdp.reduce_dtype' is bf16"});
   expect_lines(
@@ -84,7 +84,7 @@ TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
   const std::string lightning = "trainer: {max_epochs: 1, strategy: ";
   const std::string model = "}\nmodel: {class_path: a.B}\n";
   expect_lines(lightning + "deepspeed_stage_1_offload" + model,
-               {"    stage: 1", "  c.yaml:1: trainer.strategy: offload is not supported yet"});
+               {"    stage: 1", "    offload: cpu"});
   expect_lines(
       lightning + "{class_path: l.DeepSpeedStrategy, init_args: {stage: 3, sub_group_size: 1}}" +
           model,

@@ -31,5 +31,41 @@ TEST(ParallelTest, FirstExceptionIsThrownAfterAllTasksEnded) {
   }
 }
 
+TEST(TaskQueueTest, RunsTasksInTheirOrderAndReportsFailures) {
+  std::vector<int> order;
+  std::vector<std::future<void>> done;
+  TaskQueue queue(1);
+  for (int i = 0; i < 20; ++i) {
+    done.push_back(queue.add(std::packaged_task<void()>([&order, i] {
+      if (i == 3) throw std::runtime_error("no");
+      order.push_back(i);
+    })));
+  }
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (i == 3) {
+      EXPECT_THROW(done[i].get(), std::runtime_error);
+    } else {
+      done[i].get();
+    }
+  }
+  EXPECT_EQ(order,
+            (std::vector<int>{0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
+}
+
+TEST(TaskQueueTest, TasksRunAtTheSameTimeAndTheEndWaitsForThem) {
+  std::atomic<int> ended = 0;
+  {
+    TaskQueue queue(2);
+    std::promise<void> first;
+    queue.add(std::packaged_task<void()>([&] {
+      first.get_future().get();  // of the other thread
+      ++ended;
+    }));
+    queue.add(std::packaged_task<void()>([&] { first.set_value(); }));
+    for (int i = 0; i < 100; ++i) queue.add(std::packaged_task<void()>([&] { ++ended; }));
+  }
+  EXPECT_EQ(ended, 101);
+}
+
 }  // namespace
 }  // namespace accel::parallel_test

@@ -42,8 +42,11 @@ Folder written(const Array& whole, const std::vector<DcpChunk>& chunks) {
   std::vector<DcpMetadata> parts;
   for (const DcpChunk& chunk : chunks) {
     const std::string file = dcp_data_file(static_cast<int64_t>(parts.size()));
-    const DcpShard shard = {
-        "model.w", {"model", "w"}, region_of(whole, chunk), whole.shape(), chunk.offsets};
+    const DcpShard shard = {"model.w",
+                            {"model", "w"},
+                            [array = region_of(whole, chunk)] { return array; },
+                            whole.shape(),
+                            chunk.offsets};
     parts.push_back(
         write_dcp_part({{shard}, {}}, file, [&](ByteSpan bytes) { out[file] += as_text(bytes); }));
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
 #include "train/step/train_step.h"
 
@@ -43,6 +44,25 @@ TEST(LiveOptionsTest, ARunGoesOnAsOneThatIsResumedWithTheValue) {
   for (int64_t step = 2; step <= 4; ++step) {
     EXPECT_EQ(step_loss(*changed, step), step_loss(*other, step)) << step;
   }
+}
+
+TEST(LiveOptionsTest, StateOnTheDiskHasNoSpaceForASecondOptimizer) {
+  const TempFolder folder;
+  const auto job = live_job(
+      "{type: sgd, momentum: 0.9}\naccelerator: {fsdp: {stage: 3, offload: "
+      "disk, offload_path: " +
+      folder.path() + "}}");
+  try {
+    read_change(*job, "lr=0.5");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "'optimizer.lr' cannot be changed during training with 'offload: disk', whose "
+                 "scratch file has no space for a second optimizer");
+    EXPECT_EQ(error.hint(),
+              "stop the run, and resume it with 'optimizer.lr=0.5' and --allow optimizer.lr");
+  }
+  EXPECT_EQ(read_change(*job, "log.every=3 steps").is, "3 steps");
 }
 
 TEST(LiveOptionsTest, EveryOneIsAnOptionThatChanges) {

@@ -9,6 +9,8 @@
 #include "checkpoint/accelerate_files.h"
 #include "checkpoint/background_saver.h"
 #include "kernels/cpu_operators.h"
+#include "models/layers/module_state.h"
+#include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/train/device/host_device.h"
 #include "tests/unit/train/job/make_job.h"
@@ -172,6 +174,28 @@ TEST(DeviceScalerTest, LossesAreScaledThere) {
   const GlobalBatch global_batch = scaled->train_loader->next();
   EXPECT_THROW(train_step(*scaled, global_batch, {.step = 4}, watch), DivergedError);
   EXPECT_TRUE(scaled->parameters[0].local.detach().equal(before));
+}
+
+TEST(DeviceOffloadTest, StateOnTheHostHasTheBitsOfTheDevice) {
+  const std::string text =
+      std::string(
+          "model: {type: llama, num_layers: 2, num_heads: 2, hidden_size: 16}\n"
+          "optimizer: {type: lion, lr: 0.001}\ncallbacks: [{type: ema, decay: 0.9}]\n") +
+      kSums + "accelerator: {fsdp: {stage: 3, ignored: ['*norm*']";
+  const std::vector<double> wanted = train(*make_job(text + "}}\n", on(host_device(1))), 1, 4);
+  const TempFolder folder;
+  for (const std::string& offload : {std::string("cpu"), "disk, offload_path: " + folder.path()}) {
+    const auto job = make_job(text + ", offload: " + offload + "}}\n", on(host_device(1)));
+    const int64_t before = host_device_calls();
+    EXPECT_EQ(train(*job, 1, 4), wanted) << offload;
+    EXPECT_GT(host_device_calls(), before + 100);
+    for (const Parameter& item : job->parameters) {
+      EXPECT_EQ(item.local.is_cpu(), !item.is_replicated()) << item.name;
+    }
+    for (const Parameter& item : parameters_of(*job->model)) {
+      EXPECT_EQ(item.local.device(), host_device(1)) << item.name;
+    }
+  }
 }
 
 TEST(DeviceRandomTest, FilesKeepTheGeneratorsOfAllDevicesByRank) {
