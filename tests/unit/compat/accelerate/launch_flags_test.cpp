@@ -136,16 +136,19 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
        "{accelerator: {num_machines: 2, fsdp: {stage: 3}, parallelism: {dp_replicate: 2}}}"},
       {{"--parallelism_config_dp_shard_size=2", "--parallelism_config_tp_size=1", "r.yaml"},
        "{accelerator: {parallelism: {dp_shard: 2}}}"},
+      {{"--parallelism_config_tp_size=2", "r.yaml"}, "{accelerator: {parallelism: {tp: 2}}}"},
+      {{"--use_megatron_lm", "--megatron_lm_tp_degree=4", "r.yaml"},
+       "{accelerator: {parallelism: {tp: 4}}}"},
   };
   for (const auto& [words, expected] : cases) EXPECT_EQ(read(words), expected) << words[0];
   EXPECT_EQ(read({"--use_deepspeed", "--offload_optimizer_device", "cpu", "r.yaml"}),
             "argument 3: error: '--offload_optimizer_device cpu' is not supported: offload is not "
             "supported yet\n    --offload_optimizer_device cpu\n                               ^\n"
             "  hint: write none\n");
-  EXPECT_EQ(read({"--megatron_lm_num_micro_batches=2", "r.yaml"}),
-            "argument 2: error: '--megatron_lm_num_micro_batches=2' is not supported: tensor and "
-            "pipeline parallelism are not supported yet\n    --megatron_lm_num_micro_batches=2\n"
-            "                                    ^\n  hint: leave it out\n");
+  EXPECT_EQ(read({"--megatron_lm_pp_degree=2", "r.yaml"}),
+            "argument 2: error: '--megatron_lm_pp_degree=2' is not supported: pipeline parallelism "
+            "is not supported yet\n    --megatron_lm_pp_degree=2\n"
+            "                            ^\n  hint: leave it out, or write 1\n");
 }
 
 TEST(LaunchFlagsTest, FamiliesHaveFlagsOfOneName) {
@@ -216,7 +219,9 @@ TEST(LaunchFlagsTest, HelpNamesWhatIsSupported) {
   EXPECT_NE(
       help.find("  --parallelism_config_dp_shard_size VALUE accelerator.parallelism.dp_shard\n"),
       std::string::npos);
-  EXPECT_EQ(help.find("megatron"), std::string::npos);
+  EXPECT_NE(help.find("  --megatron_lm_tp_degree VALUE          accelerator.parallelism.tp\n"),
+            std::string::npos)
+      << help;
 }
 
 }  // namespace
