@@ -27,7 +27,7 @@ const ParameterShard* shard_named(const TrainState& state, const std::string& pa
 const ParameterShard* shard_of(const TrainState& state, const std::string& parameter,
                                const at::Tensor& tensor) {
   const ParameterShard* shard = shard_named(state, parameter);
-  const bool fits = shard && tensor.sizes() == at::IntArrayRef(shard->own.sizes);
+  const bool fits = shard && tensor.sizes() == at::IntArrayRef(shard->sizes);
   return fits ? shard : nullptr;
 }
 
@@ -36,17 +36,25 @@ bool writes_slot(const TrainState& state, const std::string& parameter, const Pa
   return shard ? shard->is_written : writes_whole(*state.shards, parameter + "." + slot.name);
 }
 
-DcpShard dcp_shard(const TrainState& state, DcpPath path, const at::Tensor& tensor,
-                   const ParameterShard* shard) {
-  DcpShard out;
-  for (const Value& key : path) out.name += (out.name.empty() ? "" : ".") + *key.as<std::string>();
-  out.path = std::move(path);
-  out.array = [tensor, name = out.name, swapper = state.shards->swapper] {
-    return array_of(swapper ? swapper->read(tensor) : tensor, name);
-  };
-  out.shape = shard ? shard->whole : tensor.sizes().vec();
-  out.offsets = shard ? shard->own.offsets : Shape(out.shape.size(), 0);
-  return out;
+/// Appends a shard for each region of `tensor`.
+void add_shards(const TrainState& state, const DcpPath& path, const at::Tensor& tensor,
+                const ParameterShard* shard, std::vector<DcpShard>& out) {
+  std::string name;
+  for (const Value& key : path) name += (name.empty() ? "" : ".") + *key.as<std::string>();
+  const Shape sizes = tensor.sizes().vec();
+  const std::vector<TensorRegion> whole = {{Shape(sizes.size(), 0), sizes}};
+  const std::vector<TensorRegion>& regions = shard ? shard->own : whole;
+  int64_t row = 0;
+  for (const TensorRegion& region : regions) {
+    const auto array = [tensor, name, row, swapper = state.shards->swapper,
+                        several = regions.size() > 1,
+                        rows = region.sizes.empty() ? 0 : region.sizes.front()] {
+      const at::Tensor held = swapper ? swapper->read(tensor) : tensor;
+      return array_of(several ? held.narrow(0, row, rows) : held, name);
+    };
+    if (!region.sizes.empty()) row += region.sizes.front();
+    out.push_back({name, path, array, shard ? shard->whole : sizes, region.offsets});
+  }
 }
 
 /// The options of an optimizer, without the state of parameters.
@@ -74,8 +82,8 @@ DcpPart optimizer_part(const TrainState& state, const TrainState& optimizer) {
     for (const auto& [name, slots] : group.parameters) {
       for (const Parameter& slot : slots) {
         if (!slot.local.defined()) continue;
-        out.shards.push_back(dcp_shard(state, {"optimizer", "state", name, slot.name}, slot.local,
-                                       shard_of(state, name, slot.local)));
+        add_shards(state, {"optimizer", "state", name, slot.name}, slot.local,
+                   shard_of(state, name, slot.local), out.shards);
       }
     }
   }
@@ -98,8 +106,8 @@ std::map<std::string, DcpPart> parts_of(const TrainState& state) {
     const auto [model, name] = split_name(item.name);
     const auto number =
         model.empty() ? 0 : std::find(further.begin(), further.end(), model) - further.begin() + 1;
-    out[kShardedModelPrefix + std::to_string(number)].shards.push_back(
-        dcp_shard(state, {"model", name}, item.local, shard_of(state, item.name, item.local)));
+    add_shards(state, {"model", name}, item.local, shard_of(state, item.name, item.local),
+               out[kShardedModelPrefix + std::to_string(number)].shards);
   }
   const std::vector<TrainState> optimizers = split_optimizers(state);
   for (size_t i = 0; i < optimizers.size(); ++i) {
@@ -108,8 +116,8 @@ std::map<std::string, DcpPart> parts_of(const TrainState& state) {
   for (const auto& [section, dict] : state.sections) {
     for (const auto& [name, tensor] : dict.tensors) {
       if (!tensor.defined() || !is_sharded_section(state, section, name, tensor)) continue;
-      out[kShardedStateFolder].shards.push_back(
-          dcp_shard(state, {"parts/" + section + "/" + name}, tensor, shard_named(state, name)));
+      add_shards(state, {"parts/" + section + "/" + name}, tensor, shard_named(state, name),
+                 out[kShardedStateFolder].shards);
     }
   }
   return out;

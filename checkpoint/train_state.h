@@ -44,8 +44,10 @@ struct TensorRegion {
 
 /// A parameter of a sharded state.
 struct ParameterShard {
-  Shape whole;             ///< shape over all ranks
-  TensorRegion own;        ///< of this rank; all of it if not sharded
+  Shape whole;  ///< shape over all ranks
+  /// Of this rank, whose rows follow each other in its tensor; all of it if not sharded.
+  std::vector<TensorRegion> own;
+  Shape sizes;             ///< of this rank's tensor
   bool sharded = true;     ///< false: every rank holds all of it
   bool is_written = true;  ///< by this rank; of equal shards one is
 };

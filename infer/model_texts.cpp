@@ -7,7 +7,6 @@
 #include <optional>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/tensor.h>
 #include <torch/nn/module.h>
 
@@ -16,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "models/layers/decoding.h"
+#include "models/layers/tensor_parallel.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -71,7 +71,12 @@ class TokenTape {
         decoder_ ? decoder_->hidden_next(tokens, cache_) : model_.hidden(tokens);
     seen_ = tokens_.size();
     const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
-    return at::linear(last, model_.head_weight()).flatten().to(at::kCPU, at::kFloat).contiguous();
+    const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
+    const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
+    return vocabulary_logits(vocabulary, last, model_.head_weight())
+        .flatten()
+        .to(at::kCPU, at::kFloat)
+        .contiguous();
   }
 
  private:

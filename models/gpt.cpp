@@ -22,7 +22,7 @@
 #include "models/layers/input_spec.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
-#include "models/layers/tied_embedding.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
@@ -49,25 +49,25 @@ constexpr double kGptWeightDeviation = 0.02;
 
 class GptAttention final : public torch::nn::Module {
  public:
-  explicit GptAttention(const GptOptions& options)
+  GptAttention(const GptOptions& options, const TensorRanksPtr& ranks)
       : c_attn_(
             register_module("c_attn", AdaptedLinear(options.hidden_size, 3 * options.hidden_size))),
         c_proj_(register_module("c_proj", AdaptedLinear(options.hidden_size, options.hidden_size))),
-        heads_(options.num_heads),
+        head_dim_(options.hidden_size / options.num_heads),
         dropout_(options.dropout),
-        attention_dropout_(options.attention_dropout.value_or(options.dropout)) {}
+        attention_dropout_(options.attention_dropout.value_or(options.dropout)),
+        ranks_(ranks) {
+    c_proj_->divide_inputs(ranks);
+  }
 
   /// `mask`: visible tokens; undefined: causal.
-  at::Tensor forward(const at::Tensor& x, LayerCache* seen, const at::Tensor& mask) {
-    const int64_t width = x.size(2);
-    const std::vector<at::Tensor> parts = c_attn_->forward(x).split(width, 2);
+  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const at::Tensor& mask) {
+    const at::Tensor fused = c_attn_->forward(enter(ranks_, inputs));
+    const std::vector<at::Tensor> parts = fused.split(fused.size(2) / 3, 2);
     const at::Tensor query = by_head(parts[0]), key = by_head(parts[1]), value = by_head(parts[2]);
-    at::Tensor y = seen ? seen->attend(query, key, value)
-                        : at::scaled_dot_product_attention(query, key, value, given(mask),
-                                                           is_training() ? attention_dropout_ : 0.0,
-                                                           /*is_causal=*/!mask.defined());
-    y = y.transpose(1, 2).reshape_as(x);
-    return at::dropout(c_proj_->forward(y), dropout_, is_training());
+    const at::Tensor y = seen ? seen->attend(query, key, value) : attend(query, key, value, mask);
+    return residual_dropout(ranks_, c_proj_->forward(y.transpose(1, 2).flatten(2)),
+                            is_training() ? dropout_ : 0);
   }
 
   AdaptedLinear projection() { return c_proj_; }
@@ -75,25 +75,37 @@ class GptAttention final : public torch::nn::Module {
  private:
   /// [batch, context, width] to [batch, heads, context, width / heads]
   at::Tensor by_head(const at::Tensor& x) const {
-    return x.view({x.size(0), x.size(1), heads_, x.size(2) / heads_}).transpose(1, 2);
+    return x.view({x.size(0), x.size(1), -1, head_dim_}).transpose(1, 2);
+  }
+
+  at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const at::Tensor& mask) const {
+    const double dropout = is_training() ? attention_dropout_ : 0.0;
+    const auto stream = own_random_stream(ranks_, query.device(), dropout > 0);
+    return at::scaled_dot_product_attention(query, key, value, given(mask), dropout,
+                                            /*is_causal=*/!mask.defined());
   }
 
   AdaptedLinear c_attn_, c_proj_;
-  int64_t heads_;
+  int64_t head_dim_;
   double dropout_, attention_dropout_;
+  TensorRanksPtr ranks_;
 };
 
 class GptMlp final : public torch::nn::Module {
  public:
-  GptMlp(const GptOptions& options, int64_t hidden)
+  GptMlp(const GptOptions& options, int64_t hidden, const TensorRanksPtr& ranks)
       : c_fc_(register_module("c_fc", AdaptedLinear(options.hidden_size, hidden))),
         c_proj_(register_module("c_proj", AdaptedLinear(hidden, options.hidden_size))),
         activation_(options.activation),
-        dropout_(options.dropout) {}
+        dropout_(options.dropout),
+        ranks_(ranks) {
+    c_proj_->divide_inputs(ranks);
+  }
 
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = c_proj_->forward(activate(activation_, c_fc_->forward(x)));
-    return at::dropout(y, dropout_, is_training());
+    const at::Tensor inner = activate(activation_, c_fc_->forward(enter(ranks_, x)));
+    return residual_dropout(ranks_, c_proj_->forward(inner), is_training() ? dropout_ : 0);
   }
 
   AdaptedLinear projection() { return c_proj_; }
@@ -102,6 +114,7 @@ class GptMlp final : public torch::nn::Module {
   AdaptedLinear c_fc_, c_proj_;
   HfActivation activation_;
   double dropout_;
+  TensorRanksPtr ranks_;
 };
 
 torch::nn::LayerNorm gpt_norm(const GptOptions& options) {
@@ -115,11 +128,12 @@ int64_t gpt_hidden(const GptOptions& options) {
 
 class GptBlock final : public torch::nn::Module, public Block {
  public:
-  explicit GptBlock(const GptOptions& options)
+  GptBlock(const GptOptions& options, const TensorRanksPtr& ranks)
       : ln_1_(register_module("ln_1", gpt_norm(options))),
-        attn_(register_module("attn", std::make_shared<GptAttention>(options))),
+        attn_(register_module("attn", std::make_shared<GptAttention>(options, ranks))),
         ln_2_(register_module("ln_2", gpt_norm(options))),
-        mlp_(register_module("mlp", std::make_shared<GptMlp>(options, gpt_hidden(options)))) {}
+        mlp_(register_module("mlp",
+                             std::make_shared<GptMlp>(options, gpt_hidden(options), ranks))) {}
 
   at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const at::Tensor& mask) {
     const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen, mask));
@@ -137,14 +151,17 @@ class GptBlock final : public torch::nn::Module, public Block {
 
 class GptTransformer final : public torch::nn::Module {
  public:
-  GptTransformer(int64_t vocab, int64_t context, const GptOptions& options)
+  GptTransformer(int64_t vocab, int64_t context, const GptOptions& options,
+                 const TensorRanksPtr& ranks)
       : wte_(register_module("wte", torch::nn::Embedding(vocab, options.hidden_size))),
         wpe_(register_module("wpe", torch::nn::Embedding(context, options.hidden_size))),
         is_tied_(options.tie_embeddings),
-        dropout_(options.embedding_dropout.value_or(options.dropout)) {
+        dropout_(options.embedding_dropout.value_or(options.dropout)),
+        vocab_(vocab),
+        ranks_(ranks) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      blocks_.push_back(std::make_shared<GptBlock>(options));
+      blocks_.push_back(std::make_shared<GptBlock>(options, ranks));
       list->push_back(blocks_.back());
     }
     register_module("h", list);
@@ -155,25 +172,29 @@ class GptTransformer final : public torch::nn::Module {
   /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
-    return run(tokens, at::arange(first, first + tokens.size(1), tokens.options()), seen, {});
+    const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
+    return run(tokens, padded_sequence(ranks_, positions, 0), seen, {});
   }
-  at::Tensor forward_apart(const at::Tensor& tokens, const BlockDiagonalMask& apart) {
+  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) {
+    const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
     return run(tokens, apart.positions, nullptr, apart.mask);
   }
 
   const at::Tensor& token_embedding() const { return wte_->weight; }
+  DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
 
  private:
+  /// Positions and mask are of the padded sequence.
   at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
                  const at::Tensor& mask) {
-    const at::Tensor words =
-        is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
-    at::Tensor x = words.add(wpe_->forward(positions));
-    x = at::dropout(x, dropout_, is_training());
+    const at::Tensor words = vocabulary_embedding(vocabulary(), wte_->weight,
+                                                  padded_sequence(ranks_, tokens, 0), is_tied_);
+    at::Tensor x = words.add(wpe_->forward(own_part(ranks_, positions, positions.dim() - 1)));
+    x = residual_dropout(ranks_, x, is_training() ? dropout_ : 0);
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, mask);
     }
-    return ln_f_->forward(x);
+    return unpadded(enter(ranks_, ln_f_->forward(x)), tokens.size(1));
   }
 
   void initialise() {
@@ -200,11 +221,14 @@ class GptTransformer final : public torch::nn::Module {
   torch::nn::LayerNorm ln_f_{nullptr};
   bool is_tied_;
   double dropout_;
+  int64_t vocab_;
+  TensorRanksPtr ranks_;
 };
 
 class Gpt final : public LanguageModel,
                   public CachedDecoder,
                   public PackedSequences,
+                  public TensorParallel,
                   public InputSpec {
  public:
   static constexpr auto kName = "gpt";
@@ -221,14 +245,14 @@ class Gpt final : public LanguageModel,
   static HfNames names(const GptOptions& options);
 
   Gpt(const GptOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()) {
+      : net_(std::make_shared<torch::nn::Module>()), num_heads_(options.num_heads) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     transformer_ = net_->register_module(
-        "transformer", std::make_shared<GptTransformer>(vocab, longest_, options));
+        "transformer", std::make_shared<GptTransformer>(vocab, longest_, options, context.tensor));
     if (options.tie_embeddings) return;
     const auto no_bias = torch::nn::LinearOptions(options.hidden_size, vocab).bias(false);
     head_ = net_->register_module("lm_head", torch::nn::Linear(no_bias));
@@ -236,7 +260,7 @@ class Gpt final : public LanguageModel,
   }
 
   at::Tensor forward(const at::Tensor& tokens) override {
-    return at::linear(hidden(tokens), head_weight());
+    return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
   at::Tensor hidden(const at::Tensor& tokens) override {
     return transformer_->forward(tokens, nullptr);
@@ -245,9 +269,11 @@ class Gpt final : public LanguageModel,
     return transformer_->forward(tokens, &cache);
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return transformer_->forward_apart(tokens, block_diagonal_mask(segments));
+    return transformer_->forward_packed(tokens, segments);
   }
   int64_t longest() const override { return longest_; }
+  TensorPlan tensor_plan(int64_t ranks) const override;
+  DividedVocabulary vocabulary() const override { return transformer_->vocabulary(); }
   at::Tensor head_weight() override {
     return head_ ? head_->weight : transformer_->token_embedding();
   }
@@ -260,8 +286,22 @@ class Gpt final : public LanguageModel,
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<GptTransformer> transformer_;
   torch::nn::Linear head_{nullptr};
+  int64_t num_heads_;
   int64_t longest_ = 0;
 };
+
+TensorPlan Gpt::tensor_plan(int64_t ranks) const {
+  using enum TensorStyle;
+  check_divides("num_heads", num_heads_, ranks);
+  TensorPlan plan = {
+      {"transformer.wte", kEmbeddingRowwise},       {"transformer.wpe", kSequenceParallel},
+      {"transformer.h.*.attn.c_attn", kColwise, 3}, {"transformer.h.*.attn.c_proj", kRowwise},
+      {"transformer.h.*.mlp.c_fc", kColwise},       {"transformer.h.*.mlp.c_proj", kRowwise},
+      {"transformer.h.*.ln_1", kSequenceParallel},  {"transformer.h.*.ln_2", kSequenceParallel},
+      {"transformer.ln_f", kSequenceParallel}};
+  if (head_) plan.push_back({"lm_head", kColwise});
+  return plan;
+}
 
 Schema<GptOptions> Gpt::schema() {
   auto sizes = with_sizes(transformer_schema<GptOptions>("Maximum sequence length."),

@@ -10,6 +10,7 @@
 
 #include "core/api/block.h"
 #include "core/api/packed_sequences.h"
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
 #include "models/hf/hf_sizes.h"
@@ -21,7 +22,7 @@
 #include "models/layers/rope.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
-#include "models/layers/tied_embedding.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
@@ -87,8 +88,11 @@ class LlamaNorm final : public torch::nn::Module {
 
 class LlamaAttention final : public torch::nn::Module {
  public:
-  explicit LlamaAttention(const LlamaOptions& options)
-      : width_(options.per_head()), dropout_(options.attention_dropout) {
+  LlamaAttention(const LlamaOptions& options, const TensorRanksPtr& ranks)
+      : width_(options.per_head()),
+        dropout_(options.attention_dropout),
+        groups_(options.groups()),
+        ranks_(ranks) {
     const int64_t all = options.num_heads * width_, shared = options.groups() * width_;
     const bool bias = options.attention_bias != LlamaBias::kNone;
     q_proj_ = llama_linear(*this, "q_proj", options.hidden_size, all, bias);
@@ -96,21 +100,27 @@ class LlamaAttention final : public torch::nn::Module {
     v_proj_ = llama_linear(*this, "v_proj", options.hidden_size, shared, bias);
     o_proj_ = llama_linear(*this, "o_proj", all, options.hidden_size,
                            options.attention_bias == LlamaBias::kAll);
+    o_proj_->divide_inputs(ranks);
     if (!options.qk_norm) return;
     q_norm_ = register_module("q_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
     k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
   }
 
-  at::Tensor forward(const at::Tensor& x, const RopeTurns& turns, const at::Tensor& mask,
+  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
                      LayerCache* seen) {
+    const at::Tensor x = enter(ranks_, inputs);
     const at::Tensor query = Rope::turn(by_head(q_proj_->forward(x), q_norm_), turns);
-    const at::Tensor key = Rope::turn(by_head(k_proj_->forward(x), k_norm_), turns);
-    const at::Tensor value = by_head(v_proj_->forward(x), nullptr);
-    const at::Tensor y = seen ? seen->attend(query, key, value)
-                              : at::scaled_dot_product_attention(
-                                    query, key, value, given(mask), is_training() ? dropout_ : 0.0,
-                                    /*is_causal=*/!mask.defined(), /*scale=*/{},
-                                    /*enable_gqa=*/query.size(1) != key.size(1));
+    const at::Tensor key =
+        Rope::turn(by_head(own_head(ranks_, k_proj_->forward(x), groups_, width_), k_norm_), turns);
+    const at::Tensor value =
+        by_head(own_head(ranks_, v_proj_->forward(x), groups_, width_), nullptr);
+    const double dropout = is_training() ? dropout_ : 0.0;
+    const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
+    const at::Tensor y =
+        seen ? seen->attend(query, key, value)
+             : at::scaled_dot_product_attention(query, key, value, given(mask), dropout,
+                                                /*is_causal=*/!mask.defined(), /*scale=*/{},
+                                                /*enable_gqa=*/query.size(1) != key.size(1));
     return o_proj_->forward(y.transpose(1, 2).flatten(2));
   }
 
@@ -123,34 +133,40 @@ class LlamaAttention final : public torch::nn::Module {
 
   int64_t width_;
   double dropout_;
+  int64_t groups_;
+  TensorRanksPtr ranks_;
   AdaptedLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
   std::shared_ptr<LlamaNorm> q_norm_, k_norm_;
 };
 
 class LlamaMlp final : public torch::nn::Module {
  public:
-  explicit LlamaMlp(const LlamaOptions& options) : activation_(options.activation) {
+  LlamaMlp(const LlamaOptions& options, const TensorRanksPtr& ranks)
+      : activation_(options.activation), ranks_(ranks) {
     const int64_t width = options.hidden_size, inner = options.inner();
     gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
     up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
     down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
+    down_proj_->divide_inputs(ranks);
   }
 
-  at::Tensor forward(const at::Tensor& x) {
+  at::Tensor forward(const at::Tensor& inputs) {
+    const at::Tensor x = enter(ranks_, inputs);
     const at::Tensor gate = activate(activation_, gate_proj_->forward(x));
     return down_proj_->forward(gate.mul(up_proj_->forward(x)));
   }
 
  private:
   HfActivation activation_;
+  TensorRanksPtr ranks_;
   AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
 class LlamaBlock final : public torch::nn::Module, public Block {
  public:
-  explicit LlamaBlock(const LlamaOptions& options) {
-    attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options));
-    mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options));
+  LlamaBlock(const LlamaOptions& options, const TensorRanksPtr& ranks) {
+    attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
+    mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, ranks));
     const auto norm = [&] {
       return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
     };
@@ -174,14 +190,16 @@ class LlamaBlock final : public torch::nn::Module, public Block {
 
 class LlamaBody final : public torch::nn::Module {
  public:
-  LlamaBody(int64_t vocab, const LlamaOptions& options)
+  LlamaBody(int64_t vocab, const LlamaOptions& options, const TensorRanksPtr& ranks)
       : rope_(options.rope, options.per_head()),
+        ranks_(ranks),
+        vocab_(vocab),
         embed_tokens_(
             register_module("embed_tokens", torch::nn::Embedding(vocab, options.hidden_size))),
         is_tied_(options.tie_embeddings) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      blocks_.push_back(std::make_shared<LlamaBlock>(options));
+      blocks_.push_back(std::make_shared<LlamaBlock>(options, ranks));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
@@ -192,30 +210,37 @@ class LlamaBody final : public torch::nn::Module {
   /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
-    return run(tokens, rope_.turns(first, tokens.size(1), tokens.device()), {}, seen);
+    const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
+    const RopeTurns turns = rope_.turns(first, padded.size(1), tokens.device());
+    return unpadded(run(padded, turns, {}, seen), tokens.size(1));
   }
-  at::Tensor forward_apart(const at::Tensor& tokens, const BlockDiagonalMask& apart) {
-    RopeTurns turns = rope_.turns(0, tokens.size(1), tokens.device());
+  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) {
+    const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
+    const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
+    RopeTurns turns = rope_.turns(0, padded.size(1), tokens.device());
     for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
       *part = part->index({apart.positions}).unsqueeze(1);  // [batch, 1, length, width]
     }
-    return run(tokens, turns, apart.mask, nullptr);
+    return unpadded(run(padded, turns, apart.mask, nullptr), tokens.size(1));
   }
+
+  DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
                  KeyValueCache* seen) {
-    at::Tensor x =
-        is_tied_ ? tied_embedding(embed_tokens_->weight, tokens) : embed_tokens_->forward(tokens);
+    at::Tensor x = vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr);
     }
-    return norm_->forward(x);
+    return enter(ranks_, norm_->forward(x));
   }
 
   Rope rope_;
+  TensorRanksPtr ranks_;
+  int64_t vocab_;
   torch::nn::Embedding embed_tokens_;
   bool is_tied_;
   std::vector<std::shared_ptr<LlamaBlock>> blocks_;
@@ -225,6 +250,7 @@ class LlamaBody final : public torch::nn::Module {
 class Llama final : public LanguageModel,
                     public CachedDecoder,
                     public PackedSequences,
+                    public TensorParallel,
                     public InputSpec {
  public:
   static constexpr auto kName = "llama";
@@ -247,13 +273,14 @@ class Llama final : public LanguageModel,
   }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()) {
+      : net_(std::make_shared<torch::nn::Module>()), options_(options) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
-    body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options));
+    body_ =
+        net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context.tensor));
     if (!options.tie_embeddings)
       head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
     for (const auto& module : net_->modules(false)) {
@@ -267,16 +294,18 @@ class Llama final : public LanguageModel,
   }
 
   at::Tensor forward(const at::Tensor& tokens) override {
-    return at::linear(hidden(tokens), head_weight());
+    return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
   at::Tensor hidden(const at::Tensor& tokens) override { return body_->forward(tokens, nullptr); }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return body_->forward(tokens, &cache);
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return body_->forward_apart(tokens, block_diagonal_mask(segments));
+    return body_->forward_packed(tokens, segments);
   }
   int64_t longest() const override { return longest_; }
+  TensorPlan tensor_plan(int64_t ranks) const override;
+  DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
@@ -286,9 +315,42 @@ class Llama final : public LanguageModel,
  private:
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
+  LlamaOptions options_;
   AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
 };
+
+/// transformers' plan, with a vocabulary-parallel embedding and loss.
+TensorPlan Llama::tensor_plan(int64_t ranks) const {
+  using enum TensorStyle;
+  check_divides("num_heads", options_.num_heads, ranks);
+  const bool repeated = options_.groups() < ranks;  // key and value heads
+  if (!repeated) check_divides("num_kv_heads", options_.groups(), ranks);
+  if (repeated && ranks % options_.groups() != 0) {
+    throw Error(ExitCode::kRecipe,
+                text("'tp' {} is not a multiple of the model's 'num_kv_heads' {}", ranks,
+                     options_.groups()),
+                "use a divisor or a multiple of it");
+  }
+  const TensorStyle keys = repeated ? kReplicatedWithGradAllReduce : kColwise;
+  TensorPlan plan = {{"model.embed_tokens", kEmbeddingRowwise},
+                     {"model.layers.*.self_attn.q_proj", kColwise},
+                     {"model.layers.*.self_attn.k_proj", keys},
+                     {"model.layers.*.self_attn.v_proj", keys},
+                     {"model.layers.*.self_attn.o_proj", kRowwise},
+                     {"model.layers.*.mlp.gate_proj", kColwise},
+                     {"model.layers.*.mlp.up_proj", kColwise},
+                     {"model.layers.*.mlp.down_proj", kRowwise},
+                     {"model.layers.*.input_layernorm", kSequenceParallel},
+                     {"model.layers.*.post_attention_layernorm", kSequenceParallel},
+                     {"model.norm", kSequenceParallel}};
+  if (options_.qk_norm) {
+    plan.push_back({"model.layers.*.self_attn.q_norm", kReplicatedWithGradAllReduce});
+    plan.push_back({"model.layers.*.self_attn.k_norm", kReplicatedWithGradAllReduce});
+  }
+  if (!options_.tie_embeddings) plan.push_back({"lm_head", kColwise});
+  return plan;
+}
 
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
   const NamedSize heads = {"num_heads", options.num_heads};

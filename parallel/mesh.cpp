@@ -1,6 +1,7 @@
 #include "parallel/mesh.h"
 
-#include <array>
+#include <ATen/ops/cat.h>
+
 #include <stdexcept>
 #include <utility>
 
@@ -45,46 +46,92 @@ void split_along(const std::shared_ptr<Communicator>& world, int64_t stride, int
   group = size == world->world() ? world : world->split(groups_along(world->world(), stride, size));
 }
 
+const MeshAxis& mesh_axis(Axis axis) {
+  for (const MeshAxis& item : kMeshAxes) {
+    if (item.axis == axis) return item;
+  }
+  throw std::logic_error("unknown axis");
+}
+
+/// The number of ranks between neighbours along the axis.
+int64_t stride_of(const MeshSizes& sizes, const MeshAxis& axis) {
+  int64_t stride = 1;
+  for (size_t i = kMeshAxes.size(); kMeshAxes[--i].axis != axis.axis;) {
+    stride *= sizes.*kMeshAxes[i].size;
+  }
+  return stride;
+}
+
+/// Equal blocks of dimension `dim`, each of which a placement divides.
+std::vector<at::Tensor> blocks_of(const at::Tensor& whole, const Placement& placement) {
+  return placement.blocks == 1 ? std::vector{whole} : whole.chunk(placement.blocks, placement.dim);
+}
+
+at::Tensor joined(const std::vector<at::Tensor>& blocks, int64_t dim) {
+  return blocks.size() == 1 ? blocks.front() : at::cat(blocks, dim);
+}
+
 }  // namespace
 
 Communicator& Mesh::along(Axis axis) const {
-  switch (axis) {
-    case Axis::kPipeline:
-      return *pipeline;
-    case Axis::kReplicate:
-      return *replicate;
-    case Axis::kShard:
-      return *shard;
-    case Axis::kContext:
-      return *context;
-    case Axis::kTensor:
-      return *tensor;
+  return *(this->*mesh_axis(axis).group);
+}
+
+bool Mesh::leads() const {
+  return pipeline->is_main() && context->is_main() && tensor->is_main();
+}
+
+std::string mesh_text(const MeshSizes& sizes) {
+  std::string out;
+  for (const MeshAxis& axis : kMeshAxes) {
+    const int64_t size = sizes.*axis.size;
+    if (size == 1) continue;
+    out += (out.empty() ? "" : " x ") + std::string(axis.name) + " " + std::to_string(size);
   }
-  throw std::logic_error("unknown axis");
+  return out;
+}
+
+std::string mesh_summary(const MeshSizes& sizes) {
+  if (sizes.ranks() == sizes.data()) return "";
+  std::string innermost, neighbours;
+  for (size_t i = kMeshAxes.size(); i-- > 0;) {
+    const MeshAxis& axis = kMeshAxes[i];
+    if (sizes.*axis.size == 1) continue;
+    if (innermost.empty()) innermost = axis.name;
+    const std::vector<int64_t> ranks = ranks_along(sizes, axis, 0);
+    neighbours += neighbours.empty() ? "ranks " : ", ";
+    neighbours += std::to_string(ranks[0]) + " and " + std::to_string(ranks[1]);
+    if (ranks.size() > 2) neighbours += " to " + std::to_string(ranks.back());
+    neighbours += std::string(" along ") + axis.name;
+  }
+  return mesh_text(sizes) + ": " + innermost + " communicates most and has neighbouring ranks; " +
+         neighbours;
+}
+
+std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank) {
+  const int64_t stride = stride_of(sizes, axis), size = sizes.*axis.size;
+  const int64_t first = rank - rank / stride % size * stride;
+  std::vector<int64_t> ranks;
+  for (int64_t i = 0; i < size; ++i) ranks.push_back(first + i * stride);
+  return ranks;
 }
 
 Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
   Mesh mesh;
   mesh.world = std::move(world);
-  const std::array axes = {
-      std::pair(&mesh.tensor, sizes.tensor), std::pair(&mesh.context, sizes.context),
-      std::pair(&mesh.shard, sizes.shard), std::pair(&mesh.replicate, sizes.replicate),
-      std::pair(&mesh.pipeline, sizes.pipeline)};
-  int64_t product = 1;
-  for (const auto& axis : axes) product *= axis.second;
-  const int64_t ranks = mesh.world->world();
-  if (product != ranks) throw std::logic_error("the sizes of a mesh do not match its ranks");
-  int64_t stride = 1;
-  for (const auto& [group, size] : axes) {
-    split_along(mesh.world, stride, size, *group);
-    stride *= size;
+  if (sizes.ranks() != mesh.world->world()) {
+    throw std::logic_error("the sizes of a mesh do not match its ranks");
+  }
+  for (size_t i = kMeshAxes.size(); i-- > 0;) {
+    const MeshAxis& axis = kMeshAxes[i];
+    split_along(mesh.world, stride_of(sizes, axis), sizes.*axis.size, mesh.*axis.group);
   }
   if (sizes.replicate == 1) {
     mesh.data = mesh.shard;
   } else if (sizes.shard == 1) {
     mesh.data = mesh.replicate;
   } else {
-    split_along(mesh.world, sizes.tensor * sizes.context, sizes.replicate * sizes.shard, mesh.data);
+    split_along(mesh.world, sizes.tensor * sizes.context, sizes.data(), mesh.data);
   }
   return mesh;
 }
@@ -101,12 +148,18 @@ at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
   for (const Placement& placement : parameter.placements) {
     int64_t& size = shape.at(static_cast<size_t>(placement.dim));
     rows.push_back(size);
-    size = rows_of(size, mesh.along(placement.axis)).count;
+    const int64_t block = size / placement.blocks;
+    size = placement.blocks * rows_of(block, mesh.along(placement.axis)).count;
   }
   at::Tensor whole = parameter.local.detach();
   for (size_t i = rows.size(); i-- > 0;) {
     const Placement& placement = parameter.placements[i];
-    whole = gather_along(mesh.along(placement.axis), whole, placement.dim, rows[i]);
+    std::vector<at::Tensor> blocks = blocks_of(whole, placement);
+    for (at::Tensor& block : blocks) {
+      block = gather_along(mesh.along(placement.axis), block, placement.dim,
+                           rows[i] / placement.blocks);
+    }
+    whole = joined(blocks, placement.dim);
   }
   return whole.contiguous();
 }
@@ -115,8 +168,12 @@ at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& place
                     const Mesh& mesh) {
   at::Tensor share = whole;
   for (const Placement& placement : placements) {
-    const auto [first, rows] = rows_of(share.size(placement.dim), mesh.along(placement.axis));
-    share = share.narrow(placement.dim, first, rows);
+    std::vector<at::Tensor> blocks = blocks_of(share, placement);
+    for (at::Tensor& block : blocks) {
+      const auto [first, rows] = rows_of(block.size(placement.dim), mesh.along(placement.axis));
+      block = block.narrow(placement.dim, first, rows);
+    }
+    share = joined(blocks, placement.dim);
   }
   return share;
 }

@@ -1,8 +1,11 @@
 // The mesh of ranks: how a model, its optimizer state and its data are divided over processes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/api/parameter.h"
 #include "parallel/communicator.h"
@@ -23,6 +26,9 @@ struct Mesh {
   std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
 
   Communicator& along(Axis axis) const;
+  /// Whether this rank is the first of those with the same samples, for sums of the data's numbers
+  /// over `world`.
+  bool leads() const;
 };
 
 /// Number of ranks along each axis.
@@ -32,7 +38,38 @@ struct MeshSizes {
   int64_t shard = 1;
   int64_t context = 1;
   int64_t tensor = 1;
+
+  /// Ranks along all axes, and those with different samples.
+  int64_t ranks() const { return pipeline * context * tensor * data(); }
+  int64_t data() const { return replicate * shard; }
 };
+
+/// An axis of the mesh: its name in recipes, its size and its communicator.
+struct MeshAxis {
+  Axis axis;
+  const char* name;
+  int64_t MeshSizes::*size;
+  std::shared_ptr<Communicator> Mesh::*group;
+};
+
+/// Outermost first.
+inline constexpr std::array<MeshAxis, 5> kMeshAxes = {{
+    {Axis::kPipeline, "pp", &MeshSizes::pipeline, &Mesh::pipeline},
+    {Axis::kReplicate, "dp_replicate", &MeshSizes::replicate, &Mesh::replicate},
+    {Axis::kShard, "dp_shard", &MeshSizes::shard, &Mesh::shard},
+    {Axis::kContext, "cp", &MeshSizes::context, &Mesh::context},
+    {Axis::kTensor, "tp", &MeshSizes::tensor, &Mesh::tensor},
+}};
+
+/// The axes of more than one rank: "dp_replicate 2 x tp 4"; "" without.
+std::string mesh_text(const MeshSizes& sizes);
+
+/// "dp_shard 2 x tp 2: tp communicates most and has neighbouring ranks; ranks 0 and 1 along tp, 0
+/// and 2 along dp_shard"; "" for data parallel axes alone.
+std::string mesh_summary(const MeshSizes& sizes);
+
+/// The ranks that differ from `rank` along this axis alone, with it: in the order of the axis.
+std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank);
 
 /// Divides the ranks of `world`; their product is its number of ranks. Ranks are numbered with the
 /// innermost axis fastest, so that the ranks that communicate most are neighbours. All ranks call
@@ -46,7 +83,7 @@ Mesh data_parallel_mesh(std::shared_ptr<Communicator> world);
 /// the parameter's axes call it.
 at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh);
 
-/// This rank's share of a whole tensor: a view.
+/// This rank's share of a whole tensor: a view, or a copy where a placement has blocks.
 at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& placements,
                     const Mesh& mesh);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/api/parameter.h"
 #include "parallel/mesh.h"
@@ -13,8 +14,9 @@ struct ShareRegion {
   Shape sizes;
 };
 
-/// This rank's share of the parameter; all of it where it is replicated.
-ShareRegion share_region(const Parameter& parameter, const Mesh& mesh);
+/// The regions of this rank's share of the parameter, as its rows follow each other in `local`: one
+/// unless a placement has blocks; all of the tensor where it is replicated.
+std::vector<ShareRegion> share_regions(const Parameter& parameter, const Mesh& mesh);
 
 /// The number of ranks that hold the share of this one, and this rank among them.
 struct Replica {
@@ -24,7 +26,8 @@ struct Replica {
 
 Replica replica_of(const Parameter& parameter, const Mesh& mesh);
 
-/// Whether the share is empty and so is that of the rank before: their regions are equal.
+/// Whether the share is empty and another rank's region begins at the same offsets: that of the
+/// rank before, or with two divided axes any.
 bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh);
 
 }  // namespace accel

@@ -240,7 +240,7 @@ class AccelerateConfig {
           did_you_mean(text, config_distributed_types()));
     } else if (const ShardingFamily* family = family_of(text)) {
       sharding_.enable(*family, {"distributed_type", *type, type->where, shown});
-      if (family->refused.empty()) set_type(*type);
+      set_type(*type);
     } else if (text == "MULTI_CPU" || (text.starts_with("MULTI_") && on_cpu_)) {
       set_type(*type, /*cpu=*/true);
     } else if (text == "MULTI_GPU") {

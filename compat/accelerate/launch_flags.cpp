@@ -163,9 +163,8 @@ std::string help_target(const LaunchFlag& flag) {
   }
   if (!flag.family) return {};
   if (!flag.takes_value) {
-    return flag.family->refused.empty() && flag.family != &kParallelismFamily
-               ? "accelerator.fsdp.stage"
-               : "";
+    const bool shards = flag.family == &kFsdpFamily || flag.family == &kDeepSpeedFamily;
+    return shards ? "accelerator.fsdp.stage" : "";
   }
   for (const ShardingKey& key : flag.family->keys) {
     const bool sets =

@@ -153,17 +153,6 @@ void ShardingLayer::finish_family(const ShardingFamily& family) {
     return;
   }
   LayerSink sink(layer_, remarks_);
-  if (!family.refused.empty()) {
-    if (on) {
-      layer_.refuse(enabled->second.value.where, enabled->second.shown, family.refused,
-                    "train data parallel, and set 'accelerator.fsdp' in the recipe");
-    } else {
-      for (const ShardingOption& option : options) {
-        sink.refuse(option, std::string(family.refused), "leave it out");
-      }
-      return;
-    }
-  }
   ShardingOptions given{.family = family,
                         .options = std::move(options),
                         .facts = facts_,

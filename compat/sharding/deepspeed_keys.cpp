@@ -308,8 +308,8 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
     {"sequence_parallel.*", "*", Act::kRefused, reasons::kSequenceParallel,
      "leave the section out"},
     {"tensor_parallel.autotp_size", "0 1", Act::kSame},
-    {"tensor_parallel.autotp_size", "number", Act::kRefused, reasons::kTensorParallel, "write 1"},
-    {"tensor_parallel.*", "*", Act::kNoEffect, reasons::kTensorParallel},
+    {"tensor_parallel.autotp_size", "number", Act::kSets, "accelerator.parallelism.tp"},
+    {"tensor_parallel.*", "*", Act::kNoEffect, "the model says how its layers are divided"},
     {"pipeline.*", "*", Act::kNoEffect, reasons::kPipelineParallel},
     {"use_node_local_storage", "true false", Act::kSame},
 };

@@ -45,13 +45,12 @@ struct ShardingRemark {
 
 /// Options with a common prefix.
 struct ShardingFamily {
-  std::string_view type;          ///< of `distributed_type`: "FSDP"
-  std::string_view section;       ///< of a config file: "fsdp_config"
-  std::string_view prefix;        ///< of keys, which may have it: "fsdp_"
-  std::string_view flag_prefix;   ///< of flags, which have it: "fsdp_"
-  std::string_view variables;     ///< prefix of variables: "FSDP_"
-  std::string_view switch_name;   ///< "USE_FSDP": ACCELERATE_USE_FSDP and --use_fsdp
-  std::string_view refused = "";  ///< why the family is not supported
+  std::string_view type;         ///< of `distributed_type`: "FSDP"
+  std::string_view section;      ///< of a config file: "fsdp_config"
+  std::string_view prefix;       ///< of keys, which may have it: "fsdp_"
+  std::string_view flag_prefix;  ///< of flags, which have it: "fsdp_"
+  std::string_view variables;    ///< prefix of variables: "FSDP_"
+  std::string_view switch_name;  ///< "USE_FSDP": ACCELERATE_USE_FSDP and --use_fsdp
   std::span<const ShardingKey> keys = {};
   std::span<const ShardingRemark> remarks = {};
 };
@@ -68,12 +67,11 @@ std::span<const ShardingFamily* const> sharding_families();
 
 namespace reasons {
 constexpr std::string_view kActivationOffload = "activations are computed again, not offloaded";
-constexpr std::string_view kTensorParallel = "tensor parallelism is not supported yet";
 constexpr std::string_view kPipelineParallel = "pipeline parallelism is not supported yet";
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
-constexpr std::string_view kSequenceParallel = "sequence parallelism is not supported yet";
+constexpr std::string_view kSequenceParallel =
+    "sequence parallelism by all-to-all (Ulysses) is not supported yet";
 constexpr std::string_view kExpertParallel = "models with experts are not supported";
-constexpr std::string_view kMegatron = "tensor and pipeline parallelism are not supported yet";
 }  // namespace reasons
 
 /// The row of an option's value. `key` null: no such option; `row` null: no such value.

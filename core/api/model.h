@@ -3,6 +3,7 @@
 
 #include "core/api/batch.h"
 #include "core/api/data_shape.h"
+#include "core/api/tensor_parallel.h"
 
 namespace torch::nn {
 class Module;
@@ -13,6 +14,9 @@ namespace accel {
 /// Constructor arguments of a model besides its options: the data's schema, for `auto` sizes.
 struct ModelContext {
   DataShape data;
+  /// The ranks that divide the model's layers, for models that derive from TensorParallel; null:
+  /// one process.
+  std::shared_ptr<const TensorRanks> tensor = nullptr;
 };
 
 /// Implementations live in models/ or in a plugin. They create modules in PyTorch's order, one per

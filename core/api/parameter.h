@@ -20,6 +20,9 @@ enum class Axis { kPipeline, kReplicate, kShard, kContext, kTensor };
 struct Placement {
   Axis axis;
   int64_t dim;
+  /// The dimension consists of this many equal blocks, each of which is divided; a rank's parts of
+  /// them follow each other. Other than 1 for dimension 0 only.
+  int64_t blocks = 1;
 
   bool operator==(const Placement&) const = default;
 };
@@ -30,7 +33,7 @@ struct Parameter {
   at::Tensor local;  ///< this rank's share: all of it where there are no placements
   /// Shape of the whole tensor; empty: that of `local`.
   Shape global = {};
-  /// Outermost first: a later one divides the share of an earlier one. Empty: replicated.
+  /// A later one divides the share of an earlier one. Empty: replicated.
   std::vector<Placement> placements = {};
 
   bool is_replicated() const { return placements.empty(); }

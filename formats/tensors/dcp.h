@@ -85,7 +85,7 @@ DcpState read_dcp(const DcpFiles& files, const DcpReadOptions& options = {});
 /// kDcpMetadataFile to `metadata`. Throws std::invalid_argument for duplicate names.
 void write_dcp(const DcpState& state, const ByteSink& data, const ByteSink& metadata);
 
-/// A chunk of a tensor of shape `shape`, which begins at `offsets`.
+/// A chunk of a tensor of shape `shape`, which begins at `offsets`. A tensor may have several.
 struct DcpShard {
   std::string name;
   DcpPath path;

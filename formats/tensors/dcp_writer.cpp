@@ -2,6 +2,7 @@
 #include "formats/tensors/dcp.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "core/base/text.h"
@@ -65,7 +66,10 @@ class DcpWriter {
 
   void shard(const std::string& name, const Array& array, const Shape& shape,
              const Shape& offsets) {
-    metadata_.tensors[name] = {array.type(), shape, {{offsets, array.shape()}}};
+    DcpTensor& tensor = metadata_.tensors[name];
+    tensor.type = array.type();
+    tensor.shape = shape;
+    tensor.chunks.push_back({offsets, array.shape()});
     region({name, offsets}, array);
   }
 
@@ -110,15 +114,17 @@ class DcpWriter {
 };
 
 void check_names(const DcpPart& part) {
-  std::map<std::string_view, int> seen;
-  for (const DcpShard& shard : part.shards) ++seen[shard.name];
-  for (const NamedArray& tensor : part.rest.tensors) ++seen[tensor.name];
-  for (const auto& [name, value] : part.rest.objects) ++seen[name];
-  for (const auto& [name, times] : seen) {
-    if (times > 1) {
-      throw std::invalid_argument(text("'{}' is twice in a distributed checkpoint", name));
-    }
-  }
+  std::map<std::string_view, std::set<Shape>> seen;  // offsets by name
+  const auto add = [&](const std::string& name, const Shape& offsets) {
+    if (seen[name].insert(offsets).second) return;
+    throw std::invalid_argument(text("'{}' is twice in a distributed checkpoint", name));
+  };
+  for (const DcpShard& shard : part.shards) add(shard.name, shard.offsets);
+  const auto add_whole = [&](const std::string& name) {
+    add(name, seen.contains(name) ? *seen[name].begin() : Shape());
+  };
+  for (const NamedArray& tensor : part.rest.tensors) add_whole(tensor.name);
+  for (const auto& [name, value] : part.rest.objects) add_whole(name);
 }
 
 /// Adds the chunks of another rank.

@@ -3,6 +3,10 @@
 
 #include <torch/nn/modules/linear.h>
 
+#include <memory>
+#include <utility>
+
+#include "core/api/tensor_parallel.h"
 #include "models/lora/lora_options.h"
 
 namespace accel {
@@ -22,6 +26,9 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   using torch::nn::LinearImpl::LinearImpl;
 
   at::Tensor forward(const at::Tensor& x);
+  /// Divides the layer by input features (TensorStyle::kRowwise): forward() takes this rank's
+  /// features and sums over the ranks. Null changes nothing.
+  void divide_inputs(std::shared_ptr<const TensorRanks> ranks) { ranks_ = std::move(ranks); }
   /// At most once.
   void adapt(const LoraOptions& lora);
   bool is_adapted() const { return !lora_a_.is_empty(); }
@@ -30,6 +37,7 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   torch::nn::Linear lora_a_{nullptr}, lora_b_{nullptr};
   double dropout_ = 0;
   double scale_ = 0;
+  std::shared_ptr<const TensorRanks> ranks_;
 };
 TORCH_MODULE(AdaptedLinear);
 

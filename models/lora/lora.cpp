@@ -10,6 +10,7 @@
 #include "models/hf/hf_weights.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/module_state.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/lora/lora_folder.h"
 
 namespace accel {
@@ -64,10 +65,14 @@ void load_adapter(const std::vector<Parameter>& trained, const LoraOptions& lora
 }  // namespace
 
 at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
-  const at::Tensor y = torch::nn::LinearImpl::forward(x);
-  if (!lora_a_) return y;
-  const at::Tensor dropped = at::dropout(x, dropout_, is_training());
-  return y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
+  at::Tensor y = ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
+  if (lora_a_) {
+    const at::Tensor dropped = own_dropout(ranks_, x, is_training() ? dropout_ : 0);
+    y = y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
+  }
+  if (!ranks_) return y;
+  y = ranks_->leave(y);
+  return bias.defined() ? y.add(bias.to(y.scalar_type())) : y;
 }
 
 AdapterPair make_adapter(int64_t inputs, int64_t outputs, int64_t rank) {

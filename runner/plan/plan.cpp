@@ -165,7 +165,7 @@ MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const W
 void plan_work(const MeasuredStep& one, const MeasuredStep& some, int64_t measured, Plan& plan) {
   const int64_t more = plan.batches.accumulation - measured;
   plan.flops = (some.flops + (some.flops - one.flops) * static_cast<double>(more)) *
-               static_cast<double>(plan.batches.world);
+               static_cast<double>(plan.ranks());
   plan.traffic = some.traffic;
   for (auto& [purpose, bytes] : plan.traffic) {
     const auto found = one.traffic.find(purpose);
@@ -243,6 +243,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const auto job = build_fake_job(recipe, resolved, registry, data, group);
   Plan plan;
   plan.batches = job->batches;
+  plan.mesh = sizes_of_mesh(recipe.accelerator, world);
   plan.data = data;
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
@@ -254,8 +255,10 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
   plan.names = names_logged(*job, some.result);
   plan_work(one, some, micro_batches, plan);
-  const bool sharded = recipe.accelerator.fsdp.stage > 0 && (world > 1 || job->swapper);
-  if (sharded && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
+  const AcceleratorSection& accelerator = recipe.accelerator;
+  const bool divided =
+      (accelerator.fsdp.stage > 0 && (world > 1 || job->swapper)) || accelerator.parallelism.tp > 1;
+  if (divided && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();
   const TrainState state = capture(*job, {}, {});

@@ -7,6 +7,7 @@
 
 #include "core/api/data_shape.h"
 #include "parallel/communicator.h"
+#include "parallel/mesh.h"
 #include "train/job/job.h"
 
 namespace accel {
@@ -48,6 +49,7 @@ struct Plan {
   int64_t parameters = 0;
   int64_t trained = 0;  ///< trainable ones
   BatchPlan batches;
+  MeshSizes mesh;
   DataSchema data;
   double flops = 0;         ///< of one optimizer step, over all ranks
   Traffic traffic;          ///< of one optimizer step and rank
@@ -63,6 +65,9 @@ struct Plan {
   int64_t steps_per_epoch = 0;
   /// Names of the logged metrics except those of `log.system`: "train/loss", "eval/accuracy".
   std::vector<std::string> names;
+
+  /// All ranks: those with different samples, times those that share them.
+  int64_t ranks() const { return batches.world * (mesh.ranks() / mesh.data()); }
 };
 
 /// Opens only the data of a recipe. Throws as build_job() does.

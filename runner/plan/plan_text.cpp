@@ -192,8 +192,7 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
 std::vector<std::string> table(const PlanPage& page) {
   std::vector<std::vector<std::string>> cells = {{""}};
   for (const Plan& plan : page.plans) {
-    cells[0].push_back(std::to_string(plan.batches.world) +
-                       (plan.batches.world == 1 ? " rank" : " ranks"));
+    cells[0].push_back(std::to_string(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks"));
   }
   for (const TableRow& row : table_rows(page)) {
     cells.push_back({row.label});
@@ -302,18 +301,22 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
     add("time", clock_text(page.step_seconds * static_cast<double>(first.total_steps)) +
                     formatted(", at %.3g s per step as in the earlier run", page.step_seconds));
   }
+  for (const Plan& plan : page.plans) {
+    const std::string mesh = mesh_summary(plan.mesh);
+    if (!mesh.empty()) add("mesh", mesh);
+  }
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
   for (const Plan& plan : page.plans) {
     if (plan.start_peak == 0) continue;
     lines.push_back(text("with {} ranks memory peaks while the model is built: {} of tensors",
-                         plan.batches.world, bytes_text(plan.start_peak)));
+                         plan.ranks(), bytes_text(plan.start_peak)));
   }
   for (const Plan& plan : page.plans) {
     if (page.available == 0 || rank_bytes(page, plan) <= page.available) continue;
-    lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available",
-                         plan.batches.world, plan.batches.world == 1 ? "rank" : "ranks",
-                         bytes_text(rank_bytes(page, plan)), bytes_text(page.available)));
+    lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available", plan.ranks(),
+                         plan.ranks() == 1 ? "rank" : "ranks", bytes_text(rank_bytes(page, plan)),
+                         bytes_text(page.available)));
   }
   if (page.available > 0 && fits(page)) lines.emplace_back("fits");
   return lines;

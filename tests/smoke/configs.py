@@ -166,10 +166,11 @@ def check_launch(binary, report):
                                       "name=fourth", *one_step)
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
-        expect(report, "a flag that is not supported is refused", home.ask("launch", "--use_megatron_lm", "job.yaml"),
-               (2, "", "argument 2: error: '--use_megatron_lm' is not supported: tensor and pipeline parallelism"
-                       " are not supported yet\n    --use_megatron_lm\n    ^\n"
-                       "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n"))
+        expect(report, "a flag that is not supported is refused",
+               home.ask("launch", "--parallelism_config_cp_size=2", "job.yaml"),
+               (2, "", "argument 2: error: '--parallelism_config_cp_size=2' is not supported: context parallelism"
+                       " is not supported yet\n    --parallelism_config_cp_size=2\n"
+                       "                                 ^\n  hint: write 1\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")

@@ -13,6 +13,7 @@
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
+#include "train/job/build_tensor_parallel.h"
 
 namespace accel {
 namespace {
@@ -77,18 +78,22 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   for (const auto& [prefix, model] : models) {
     std::map<std::string, size_t> unit_of;  // by name
     for (const BlockParameters& block : blocks_of(*model)) {
-      for (const Parameter& item : block.parameters) unit_of[item.name] = out.blocks.size();
+      for (const Parameter& item : block.parameters)
+        unit_of[prefix + item.name] = out.blocks.size();
       out.blocks.push_back({block.block, {}});
     }
-    for (const Parameter& item : parameters_of(*model)) {
-      const std::string name = prefix + item.name;
+    std::vector<Parameter> parameters;
+    add_named(parameters, prefix, parameters_of(*model));
+    place_tensors(job, parameters);
+    for (const Parameter& item : parameters) {
+      const std::string& name = item.name;
       const bool whole = !is_divided(job, name, item.local);
       if (whole) materialize(item.local);
-      const auto unit = unit_of.find(item.name);
+      const auto unit = unit_of.find(name);
       auto& list = whole                   ? out.replicated
                    : unit == unit_of.end() ? out.root
                                            : out.blocks[unit->second].parameters;
-      list.push_back({name, item.local});
+      list.push_back(item);
     }
     for (const std::string& name : autocast_weights_of(*model))
       out.autocast_weights.insert(prefix + name);
@@ -134,7 +139,8 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 }
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
-  if (job.recipe.accelerator.fsdp.stage == 0) return nullptr;
+  const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.fsdp.stage == 0 && section.parallelism.tp == 1) return nullptr;
   return std::make_shared<MeshExchange>(job.mesh);
 }
 
@@ -154,11 +160,13 @@ std::string sharding_summary(const Job& job) {
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
-  if (job.recipe.accelerator.fsdp.stage == 0 || optimizer.supports_shards()) return;
+  const AcceleratorSection& section = job.recipe.accelerator;
+  const bool divides = section.fsdp.stage > 0 || section.parallelism.tp > 1;
+  if (!divides || optimizer.supports_shards()) return;
   throw RecipeError({{where,
-                      text("'fsdp' does not support the optimizer '{}', which needs whole "
+                      text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",
-                           type),
+                           section.fsdp.stage > 0 ? "fsdp" : "tp", type),
                       "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
 }
 

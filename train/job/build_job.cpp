@@ -152,7 +152,7 @@ class ShardedTexts final : public TextGenerator {
 
 std::unique_ptr<TextGenerator> build_texts(const Job& job, const TextGeneratorFactory& texts) {
   auto built = texts ? texts(*job.model, job.resolved, job.data) : nullptr;
-  if (!built || !gathers_in_passes(job)) return built;
+  if (!built || !communicates_in_passes(job)) return built;
   return std::make_unique<ShardedTexts>(job, std::move(built));
 }
 
@@ -216,9 +216,10 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->resolved = std::move(resolved);
   job->rank = world.mesh.world->rank();
   job->num_ranks = world.mesh.world->world();
+  job->data_rank = world.mesh.data->rank();
   job->is_main = job->rank == 0;
   const int64_t data_ranks = world.mesh.data->world();
-  check_sharing(job->recipe, job->resolved, data_ranks);
+  check_sharing(job->recipe, job->resolved, job->num_ranks);
   job->batches = plan_batches(shared_train(job->recipe, data_ranks), data_ranks);
   use_caching_allocator();
   use_kernels(job->recipe.accelerator.kernels);

@@ -10,8 +10,10 @@
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
+#include "parallel/tensor_ranks.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
+#include "train/job/build_tensor_parallel.h"
 #include "train/job/library_errors.h"
 #include "train/job/torch_setup.h"
 #include "train/optim/joined_optimizer.h"
@@ -52,10 +54,11 @@ NamedModels models_of(const Job& job, const std::vector<std::string>& names) {
 }
 
 /// The models' tensors that are trained.
-std::vector<Parameter> trained_parameters(const NamedModels& models) {
+std::vector<Parameter> trained_parameters(const Job& job, const NamedModels& models) {
   std::vector<Parameter> parameters;
   for (const auto& [prefix, model] : models) add_named(parameters, prefix, parameters_of(*model));
   std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+  place_tensors(job, parameters);
   return parameters;
 }
 
@@ -128,10 +131,14 @@ bool names_plugin(const Node& node) {
   });
 }
 
+bool is_sharded(const Job& job) {
+  return job.recipe.accelerator.fsdp.stage > 0;
+}
+
 /// Whether weights are initialized block by block when they are divided over the ranks. The models
 /// of plugins may access the memory of their weights at once.
 bool can_defer_init(const Job& job) {
-  return job.recipe.accelerator.fsdp.stage > 0 && !job.weights_uninitialized &&
+  return (is_sharded(job) || job.tensor_ranks) && !job.weights_uninitialized &&
          !names_plugin(job.recipe.model.resolved) && !names_plugin(job.recipe.task.resolved);
 }
 
@@ -150,7 +157,7 @@ std::unique_ptr<Model> built_model(const Job& job) {
   if (job.weights_uninitialized) skip.emplace();
   const Ref<Model>& model = job.recipe.model;
   try {
-    return build(model, ModelContext{job.data});
+    return build(model, ModelContext{job.data, job.tensor_ranks});
   } catch (const std::exception& error) {
     check_size_failure(error, text("the model '{}'", model.type), job.resolved, "model");
     throw;
@@ -161,6 +168,7 @@ void make_models(Job& job, const Registry& registry) {
   std::optional<DeferredInit> deferred;
   if (can_defer_init(job)) deferred.emplace();
   job.model = built_model(job);
+  std::vector<at::Tensor> divided = divide_model(job);
   if (!job.recipe.task) {
     Diagnostics problems;
     Reading reading{problems, registry};
@@ -170,10 +178,11 @@ void make_models(Job& job, const Registry& registry) {
   job.task = build(job.recipe.task, TaskContext{job.data});
   job.task_models = job.task->models();
   if (!deferred) return;
-  std::vector<at::Tensor> divided;
-  for (const Parameter& item : parameters_of(*job.model)) divided.push_back(item.local);
-  for (const TaskModel& model : job.task_models) {
-    for (const Parameter& item : parameters_of(*model.model)) divided.push_back(item.local);
+  if (is_sharded(job)) {
+    for (const Parameter& item : parameters_of(*job.model)) divided.push_back(item.local);
+    for (const TaskModel& model : job.task_models) {
+      for (const Parameter& item : parameters_of(*model.model)) divided.push_back(item.local);
+    }
   }
   deferred->materialize_except(divided);
 }
@@ -187,12 +196,17 @@ void build_models(Job& job, const Registry& registry) {
            weights_fingerprint(job.recipe.task.resolved);
   });
   job.weights_uninitialized = job.weights_uninitialized && can_skip_init(job);
+  if (job.mesh.tensor->world() > 1) {
+    job.tensor_ranks =
+        make_tensor_ranks(job.mesh.tensor, job.recipe.accelerator.parallelism.sequence_parallel);
+  }
   make_models(job, registry);
   check_model_names(job);
   // After the initialization, which is the same for every device.
   move_model(*job.model, job);
   for (const TaskModel& item : job.task_models) move_model(*item.model, job);
   add_named(job.parameters, "", parameters_of(*job.model));
+  place_tensors(job, job.parameters);
   add_named(job.buffers, "", buffers_of(*job.model));
   for (const TaskModel& item : job.task_models) {
     if (!item.in_checkpoints) continue;
@@ -208,7 +222,7 @@ void build_trained(Job& job) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   const auto add = [&](const std::string& name, const NamedModels& models,
                        const Ref<Optimizer>& component) {
-    OptimizerBinding binding{.name = name, .leaves = trained_parameters(models)};
+    OptimizerBinding binding{.name = name, .leaves = trained_parameters(job, models)};
     binding.strategy = build_strategy(job, models, job.optimizers.size());
     binding.parameters = binding.strategy->shards_of(binding.leaves);
     optimizers.push_back(

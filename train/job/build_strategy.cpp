@@ -12,6 +12,7 @@
 #include "data/loader/shard.h"
 #include "models/layers/module_state.h"
 #include "models/layers/share_batch_norm.h"
+#include "parallel/tensor_strategy.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/torch_setup.h"
 
@@ -128,19 +129,30 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  if (section.fsdp.stage == 0) return {.replicate = parallelism.dp_replicate.value_or(world)};
-  const int64_t replicate = parallelism.dp_replicate.value_or(
-      parallelism.dp_shard ? std::max<int64_t>(1, world / *parallelism.dp_shard) : 1);
-  return {.replicate = replicate,
-          .shard = parallelism.dp_shard.value_or(std::max<int64_t>(1, world / replicate))};
+  MeshSizes sizes{.tensor = parallelism.tp};
+  const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
+  if (section.fsdp.stage == 0) {
+    sizes.replicate = parallelism.dp_replicate.value_or(data);
+    return sizes;
+  }
+  sizes.replicate = parallelism.dp_replicate.value_or(
+      parallelism.dp_shard ? std::max<int64_t>(1, data / *parallelism.dp_shard) : 1);
+  sizes.shard = parallelism.dp_shard.value_or(std::max<int64_t>(1, data / sizes.replicate));
+  return sizes;
 }
 
 void check_mesh(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
   const MeshSizes sizes = mesh_sizes(recipe.accelerator, world);
-  if (sizes.replicate * sizes.shard == world) return;
+  if (sizes.ranks() == world) return;
+  std::string product = "dp_replicate " + std::to_string(sizes.replicate) + " x dp_shard " +
+                        std::to_string(sizes.shard);
+  for (const MeshAxis& axis : kMeshAxes) {
+    const bool data = axis.axis == Axis::kReplicate || axis.axis == Axis::kShard;
+    const int64_t size = sizes.*axis.size;
+    if (!data && size > 1) product += std::string(" x ") + axis.name + " " + std::to_string(size);
+  }
   refuse(resolved, "parallelism",
-         text("'parallelism' is dp_replicate {} x dp_shard {}, but there are {} ranks",
-              sizes.replicate, sizes.shard, world),
+         text("'parallelism' is {}, but there are {} ranks", product, world),
          "leave one of the two at auto, or set 'num_processes' to their product");
 }
 
@@ -156,6 +168,10 @@ StrategyContext context_of(const Job& job, const NamedModels& models) {
 }
 
 }  // namespace
+
+MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks) {
+  return mesh_sizes(section, ranks);
+}
 
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
@@ -182,9 +198,10 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            "leave it at auto");
   }
   check_mesh(recipe, resolved, world);
-  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
+  const int64_t data = mesh_sizes(section, world).data();
+  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, data);
   at_place(place_in(resolved, "train", "batch"),
-           [&] { return plan_batches(shared_train(recipe, world), world); });
+           [&] { return plan_batches(shared_train(recipe, data), data); });
 }
 
 bool takes_environment_threads(const AcceleratorSection& section) {
@@ -222,7 +239,10 @@ void prepare_sharing(const Job& job) {
   }
 }
 
-std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
+namespace {
+
+std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels& models,
+                                              size_t index) {
   const AcceleratorSection& section = job.recipe.accelerator;
   // Each optimizer's passes have another random stream.
   const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
@@ -240,6 +260,19 @@ std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& mode
                             .broadcast_buffers = section.ddp.broadcast_buffers,
                             .comm_dtype = comm_dtype(section.ddp.comm_hook),
                             .power_sgd = power_sgd(job.recipe)});
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
+  std::unique_ptr<Strategy> data = build_data_strategy(job, models, index);
+  if (job.mesh.tensor->world() == 1) return data;
+  std::vector<Parameter> partial = context_of(job, models).parameters;
+  std::erase_if(partial, [&](const Parameter& item) {
+    const auto cut = job.tensor_cuts.find(item.name);
+    return cut == job.tensor_cuts.end() || !cut->second.is_partial;
+  });
+  return make_tensor_parallel(std::move(data), partial, job.mesh.tensor);
 }
 
 }  // namespace accel

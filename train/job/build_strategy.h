@@ -12,11 +12,15 @@ namespace accel {
 /// Throws RecipeError when the recipe cannot run on `world` ranks.
 void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world);
 
+/// The sizes of the recipe's mesh over `ranks` ranks.
+MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks);
+
 /// The mesh of the recipe over the ranks of `world`, which all call it. check_sharing() has
 /// accepted their number.
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world);
 
-/// The `train` section for `world` ranks: with `split_batches: false` the batch is per rank.
+/// The `train` section for `world` ranks with different samples: with `split_batches: false` the
+/// batch is per rank.
 TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
 
 /// Threads of each of `local_world` ranks on this machine. One for a canonical reduction: sums over

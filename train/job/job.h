@@ -58,6 +58,13 @@ struct OptimizerBinding {
   Optimizer* optimizer = nullptr;  ///< owned by the creator of the binding
 };
 
+/// How a parameter is divided over the tensor axis.
+struct TensorCut {
+  Shape global = {};
+  std::vector<Placement> placements = {};  ///< empty: whole on every rank
+  bool is_partial = false;                 ///< gradients are summed over the ranks of the axis
+};
+
 /// The components in the order they are built; destroyed in reverse.
 struct Job {
   Registry registry;  ///< of the recipe's components
@@ -65,7 +72,8 @@ struct Job {
   Node resolved;  ///< the recipe with all defaults, and the source position of each value
   BatchPlan batches;
   Mesh mesh;
-  int64_t rank = 0;  ///< in mesh.world
+  int64_t rank = 0;       ///< in mesh.world
+  int64_t data_rank = 0;  ///< in mesh.data
   int64_t num_ranks = 1;
   bool is_main = true;  ///< rank 0, which writes for all
   std::shared_ptr<RankWatch> watch;
@@ -86,6 +94,9 @@ struct Job {
   std::string weights_fingerprint;      ///< of the initial weights; "" for random ones
   ScheduleContext length;
 
+  /// Of the model with tensor parallelism; else null.
+  std::shared_ptr<const TensorRanks> tensor_ranks;
+  std::map<std::string, TensorCut> tensor_cuts;  ///< by parameter; others are whole
   std::unique_ptr<Model> model;
   std::unique_ptr<Task> task;
   std::vector<TaskModel> task_models;    ///< besides `model`
@@ -118,6 +129,9 @@ class UnshardedScope {
 
 /// Whether blocks gather their parameters in forward passes, so that all ranks must run the same.
 bool gathers_in_passes(const Job& job);
+
+/// Whether passes have collectives: of sharding or of tensor parallelism.
+bool communicates_in_passes(const Job& job);
 
 /// Whether ranks without samples in the last batch of an epoch run repeated ones that do not count,
 /// so that all ranks run the same passes.

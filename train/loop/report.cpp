@@ -119,6 +119,8 @@ ConfigValues job_summary(const Job& job) {
       {"steps", steps_text(job)},
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
+  const std::string mesh = mesh_summary(sizes_of_mesh(job.recipe.accelerator, job.num_ranks));
+  if (!mesh.empty()) rows.emplace_back("mesh", mesh);
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   std::string offload = offload_summary(job);
   if (!offload.empty()) rows.emplace_back("offload", std::move(offload));

@@ -1,6 +1,8 @@
 #include "train/loop/resumable.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "core/base/log.h"
@@ -43,7 +45,7 @@ void check_same_data(const Job& job, const TrainState& state,
 /// When the batch grows with the number of ranks, another number changes the steps per epoch.
 void check_same_batches(const Job& job, const TrainState& state) {
   const auto saved = state.provenance.find("ranks");
-  const std::string now = std::to_string(job.num_ranks);
+  const std::string now = std::to_string(job.batches.world);
   if (job.recipe.data.loader.split_batches || saved == state.provenance.end() ||
       saved->second == now) {
     return;
@@ -95,10 +97,12 @@ void check_same_plugins(const Job& job, const TrainState& state,
 }
 
 void warn_of_other_environment(const Job& job, const TrainState& state) {
-  for (const auto& [name, value] : run_provenance(job)) {
-    const auto saved = state.provenance.find(name);
-    if (saved == state.provenance.end() || saved->second == value) continue;
-    warn(text("a bit-exact resume is not guaranteed: '{}' was {} and is {}", name, saved->second,
+  std::map<std::string, std::string> saved = state.provenance, now = run_provenance(job);
+  for (auto* all : {&saved, &now}) all->try_emplace(kTensorRanksKey, "1");
+  for (const auto& [name, value] : now) {
+    const auto then = saved.find(name);
+    if (then == saved.end() || then->second == value) continue;
+    warn(text("a bit-exact resume is not guaranteed: '{}' was {} and is {}", name, then->second,
               value));
   }
 }

@@ -61,6 +61,9 @@ std::string tied_head(const Job& job);
 /// The environment that a bit-exact resume depends on.
 std::map<std::string, std::string> run_provenance(const Job& job);
 
+/// Provenance key of the number of ranks of tensor parallelism; absent: 1.
+constexpr auto kTensorRanksKey = "tensor_ranks";
+
 /// Prefix of a provenance key with a plugin's version and digest.
 inline const std::string kPluginKey = "plugin ";
 /// Version and digest of each plugin of the recipe.

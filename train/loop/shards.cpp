@@ -56,9 +56,13 @@ Parameter with_tensor(const Parameter& like, const at::Tensor& tensor) {
   return {like.name, tensor, like.global, like.placements};
 }
 
-TensorRegion own_region(const Parameter& parameter, const Mesh& mesh) {
-  ShareRegion own = share_region(parameter, mesh);
-  return {std::move(own.offsets), std::move(own.sizes)};
+/// One unless a placement has blocks.
+std::vector<TensorRegion> own_regions(const Parameter& parameter, const Mesh& mesh) {
+  std::vector<TensorRegion> out;
+  for (ShareRegion& own : share_regions(parameter, mesh)) {
+    out.push_back({std::move(own.offsets), std::move(own.sizes)});
+  }
+  return out;
 }
 
 /// Whether this rank writes its share: of equal ones, those of replicas and empty ones, one rank
@@ -83,8 +87,9 @@ void gather_shards(const Job& job, TrainState& state) {
 }
 
 bool saves_shards(const Job& job) {
-  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
-  return fsdp.stage > 0 && fsdp.state_dict == StateDictType::kSharded;
+  const AcceleratorSection& section = job.recipe.accelerator;
+  return (section.fsdp.stage > 0 || section.parallelism.tp > 1) &&
+         section.fsdp.state_dict == StateDictType::kSharded;
 }
 
 std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
@@ -93,7 +98,8 @@ std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
   layout->ranks = job.num_ranks;
   layout->swapper = job.swapper;
   for (const Parameter& item : job.parameters) {
-    ParameterShard shard = {item.shape(), own_region(item, job.mesh), !item.is_replicated()};
+    ParameterShard shard = {item.shape(), own_regions(item, job.mesh), item.local.sizes().vec(),
+                            !item.is_replicated()};
     shard.is_written =
         item.is_replicated() ? writes_whole(*layout, item.name) : writes_share(item, job.mesh);
     layout->parameters.emplace(item.name, std::move(shard));
@@ -106,7 +112,9 @@ RegionOf region_of(const Job& job) {
              const std::string& name, const Shape& whole) -> std::optional<TensorRegion> {
     const auto found = sharded.find(name);
     if (found == sharded.end() || found->second.global != whole) return std::nullopt;
-    return own_region(found->second, job.mesh);
+    std::vector<TensorRegion> own = own_regions(found->second, job.mesh);
+    if (own.size() > 1) return std::nullopt;  // take_shards() cuts the whole tensor
+    return own.front();
   };
 }
 

@@ -212,14 +212,40 @@ void check_offload(const AcceleratorSection& section, Check& check) {
                 "leave 'state_dict' at sharded; 'accel-run checkpoint convert' makes full "
                 "checkpoints");
   }
+  if (section.parallelism.tp > 1) {
+    check.error("fsdp", "'offload: disk' does not support 'parallelism.tp'",
+                "leave one of the two out");
+  }
+}
+
+void check_tensor_parallel(const AcceleratorSection& section, Check& check) {
+  if (section.parallelism.tp == 1) {
+    if (!section.parallelism.sequence_parallel) return;
+    check.error("parallelism", "'sequence_parallel' has no effect without 'tp'",
+                "set 'tp' to 2 or more, or leave 'sequence_parallel' out");
+    return;
+  }
+  const std::pair<bool, const char*> unsupported[] = {
+      {section.local_sgd.every.has_value(), "'local_sgd'"},
+      {section.ddp.comm_hook == CommHook::kPowerSgd,
+       "'ddp.comm_hook' power_sgd, which compresses whole matrices"},
+      {section.reduction == Reduction::kCanonical,
+       "'reduction' canonical: sums inside a layer depend on its number of ranks"},
+      {section.sync_batch_norm, "'sync_batch_norm'"}};
+  for (const auto& [given, what] : unsupported) {
+    if (!given) continue;
+    check.error("parallelism", text("'tp' does not support {}", what), "leave one of the two out");
+  }
 }
 
 void check_fsdp(const AcceleratorSection& section, Check& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
+    const bool writes_full =
+        fsdp.state_dict != StateDictType::kSharded && section.parallelism.tp == 1;
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
         fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
-        fsdp.state_dict != StateDictType::kSharded || fsdp.offload != Offload::kNone) {
+        writes_full || fsdp.offload != Offload::kNone) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -258,6 +284,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_local_sgd(section, check);
   check_power_sgd(section, check);
   check_fsdp(section, check);
+  check_tensor_parallel(section, check);
 }
 
 /// Device, precision, threads and kernels of one rank.
@@ -345,7 +372,21 @@ Schema<ParallelismSection> ParallelismSection::schema() {
              "leaves. Fewer communicate less, more take less memory each.",
              if_given<Auto>(between<int64_t>(1, kMostProcesses)))
       .on_resume(Change::kFree)
-      .hint_for({"dp_shard_size", "data_parallel_shard_degree"});
+      .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
+      .field("tp", &ParallelismSection::tp,
+             "Tensor parallelism: ranks that divide each layer of `gpt` and `llama` and get the "
+             "same samples. Divides parameters, their state and their computation, and "
+             "communicates activations twice per layer and pass: use neighbours with a fast link, "
+             "where one rank's memory or batch is too small for the other axes.",
+             between<int64_t>(1, kMostProcesses))
+      .on_resume(Change::kFree)
+      .hint_for({"tp_size", "tp_degree", "tensor_parallel_size", "tensor_parallel_degree",
+                 "tensor_model_parallel_size"})
+      .field("sequence_parallel", &ParallelismSection::sequence_parallel,
+             "With `tp`, divide the activations between layers along the sequence: less memory for "
+             "activations at the same traffic. Sequences are padded to a multiple of `tp`.")
+      .on_resume(Change::kFree)
+      .hint_for({"sequence_parallelism"});
 }
 
 Schema<FsdpSection> FsdpSection::schema() {

@@ -76,6 +76,8 @@ struct EnumNames<FsdpDtype> {
 struct ParallelismSection {
   Auto<int64_t> dp_replicate;
   Auto<int64_t> dp_shard;
+  int64_t tp = 1;
+  bool sequence_parallel = false;
   static Schema<ParallelismSection> schema();
 };
 

@@ -210,7 +210,7 @@ double TrainStepContext::sum_losses(const PassLosses& losses) const {
     const auto index = static_cast<size_t>(global_batch.micro_batches[i].micro_batch_index);
     shares[index] = losses[i].item().toDouble();
   }
-  sum_over_ranks(*job_.mesh.world, shares, "loss");
+  sum_over_ranks(*job_.mesh.data, shares, "loss");
   double loss = 0;
   for (const double share : shares) loss += share;
   return loss;
@@ -226,7 +226,7 @@ at::Tensor TrainStepContext::gather_for_metrics(const std::vector<at::Tensor>& r
   for (size_t i = 0; i < own.size(); ++i) {
     gathered.push_back({own[i].micro_batch_index, rows[i].detach().narrow(0, 0, own[i].valid())});
   }
-  return gather_micro_batches(*job_.mesh.world, gathered, inputs_.global_batch.num_micro_batches);
+  return gather_micro_batches(*job_.mesh.data, gathered, inputs_.global_batch.num_micro_batches);
 }
 
 void TrainStepContext::throw_out_of_memory(const OptimizerBinding& binding) const {

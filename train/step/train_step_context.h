@@ -22,7 +22,7 @@ class TrainStepContext final : public StepContext {
   /// Keeps references. `weights` is the same on all ranks.
   TrainStepContext(Job& job, const StepInputs& inputs, const std::vector<Batch>& batches,
                    const MicroBatchWeights& weights)
-      : job_(job), inputs_(inputs), batches_(batches), weights_(weights), ranks_(*job.mesh.world) {}
+      : job_(job), inputs_(inputs), batches_(batches), weights_(weights), ranks_(*job.mesh.data) {}
 
   int64_t step() const override { return inputs_.header.step; }
   Model& model() override { return *job_.model; }

@@ -32,6 +32,12 @@ at::Tensor hidden_of(LanguageModel& model, const Batch& batch, bool packed) {
               "leave out 'pack' of the data, or use a model such as 'gpt' or 'llama'");
 }
 
+/// Null for one process.
+const TensorRanks* tensor_ranks(const Model& model) {
+  const auto* divided = dynamic_cast<const TensorParallel*>(&model);
+  return divided ? divided->vocabulary().ranks : nullptr;
+}
+
 /// The logits, [tokens, vocab].
 at::Tensor token_scores(Model& model, const Batch& batch) {
   const at::Tensor scores = model.forward_batch(batch);
@@ -89,7 +95,7 @@ class CausalLm final : public Task {
       return any.to(at::kFloat).sum().mul(0);
     }
     const int64_t chunk = chunk_for(language, batch);
-    if (chunk >= batch.targets.numel()) return whole(model, batch).loss;
+    if (makes_all_logits(model, batch, chunk)) return whole(model, batch).loss;
     return chunked_cross_entropy(head_of(*language, batch), chunk);
   }
 
@@ -98,7 +104,7 @@ class CausalLm final : public Task {
     LanguageModel* language = in_chunks(model);
     const int64_t chunk = chunk_for(language, batch);
     Evaluation result;
-    if (chunk >= batch.targets.numel()) {
+    if (makes_all_logits(model, batch, chunk)) {
       result = whole(model, batch);
       result.output = result.output.argmax(1).view_as(batch.targets);
     } else {
@@ -135,9 +141,15 @@ class CausalLm final : public Task {
     return std::min(fits, batch.targets.numel());
   }
 
+  /// Ranks that divide the vocabulary have no whole logits.
+  static bool makes_all_logits(const Model& model, const Batch& batch, int64_t chunk) {
+    return chunk >= batch.targets.numel() && !tensor_ranks(model);
+  }
+
   VocabularyHead head_of(LanguageModel& model, const Batch& batch) const {
+    const auto* divided = dynamic_cast<const TensorParallel*>(&model);
     return {hidden_of(model, batch, packed_).flatten(0, 1), model.head_weight(),
-            batch.targets.flatten()};
+            batch.targets.flatten(), divided ? divided->vocabulary() : DividedVocabulary()};
   }
 
   /// The loss and the logits [tokens, vocab].

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/api/targets.h"
 
@@ -17,6 +18,66 @@ at::ScalarType product_type(const at::Tensor& x) {
                                                    : x.scalar_type();
 }
 
+/// Rows of the vocabulary that this rank has, and the reductions over all of them.
+class VocabularyRows {
+ public:
+  VocabularyRows(const DividedVocabulary& vocabulary, int64_t count)
+      : ranks_(vocabulary.ranks), first_(vocabulary.first()), count_(count) {}
+
+  /// Log-probabilities of this rank's logits [tokens, rows] over the vocabulary.
+  at::Tensor log_softmax(const at::Tensor& logits) const {
+    if (!ranks_) return at::log_softmax(logits, /*dim=*/1);
+    const at::Tensor most = ranks_->reduce(logits.amax(1, /*keepdim=*/true), Reduce::kMax);
+    const at::Tensor shifted = logits.sub(most);
+    const at::Tensor sums = shifted.exp().sum(1, /*keepdim=*/true);
+    return shifted.sub(ranks_->reduce(sums, Reduce::kSum).log());
+  }
+
+  /// The sum of the targets' negative log-probabilities; masked targets do not count.
+  at::Tensor negative_log_likelihood(const at::Tensor& scores, const at::Tensor& targets) const {
+    if (!ranks_) return at::nll_loss(scores, targets, {}, at::Reduction::Sum, kIgnoredTarget);
+    const OwnTargets own = own_targets(targets);
+    const at::Tensor found = scores.gather(1, own.index).mul(own.are_own);
+    return ranks_->reduce(found, Reduce::kSum).sum().neg();
+  }
+
+  /// Subtracts 1 at the targets of this rank.
+  void subtract_targets(const at::Tensor& targets, const at::Tensor& scores) const {
+    const OwnTargets own = own_targets(targets);
+    scores.scatter_add_(1, own.index, own.are_own.to(scores.scalar_type()).neg());
+  }
+
+  /// The likeliest tokens, the first of equal ones, by their log-probabilities.
+  at::Tensor argmax(const at::Tensor& scores) const {
+    if (!ranks_) return scores.argmax(1);
+    const auto [most, index] = scores.max(1);
+    const at::Tensor is_most = most.eq(ranks_->reduce(most, Reduce::kMax));
+    // The least row by the greatest of negative ones.
+    const at::Tensor rows = index.add(first_).neg();
+    return ranks_->reduce(rows.masked_fill(is_most.logical_not(), kNoRow), Reduce::kMax).neg();
+  }
+
+ private:
+  static constexpr int64_t kNoRow = std::numeric_limits<int64_t>::min();
+
+  /// Both [tokens, 1].
+  struct OwnTargets {
+    at::Tensor index;    ///< in this rank's rows; 0 for other targets
+    at::Tensor are_own;  ///< whether this rank has the target's row; never a masked target's
+  };
+
+  OwnTargets own_targets(const at::Tensor& targets) const {
+    const at::Tensor rows = targets.sub(first_);
+    const at::Tensor own =
+        rows.ge(0).logical_and(rows.lt(count_)).logical_and(targets.ne(kIgnoredTarget));
+    return {rows.masked_fill(own.logical_not(), 0).unsqueeze(1), own.unsqueeze(1)};
+  }
+
+  const TensorRanks* ranks_;
+  int64_t first_;
+  int64_t count_;
+};
+
 /// Iterates over the tokens in chunks. Autocast is off inside: its cache would keep a copy of the
 /// weight without gradient.
 class VocabularyChunks {
@@ -27,6 +88,7 @@ class VocabularyChunks {
         weight_(head.weight.to(type_)),
         targets_(head.targets),
         count_(head.targets.ne(kIgnoredTarget).sum().to(at::kFloat)),
+        rows_(head.vocabulary, head.weight.size(0)),
         chunk_(chunk) {}
 
   /// Calls visit(start, hidden, targets, log_probabilities) for each chunk; the visitor may
@@ -38,8 +100,8 @@ class VocabularyChunks {
       const int64_t length = std::min(chunk_, targets_.size(0) - start);
       const at::Tensor hidden = hidden_.narrow(0, start, length);
       const at::Tensor targets = targets_.narrow(0, start, length);
-      at::Tensor scores = at::log_softmax(at::linear(hidden, weight_).to(at::kFloat), /*dim=*/1);
-      total.add_(at::nll_loss(scores, targets, {}, at::Reduction::Sum, kIgnoredTarget));
+      at::Tensor scores = rows_.log_softmax(at::linear(hidden, weight_).to(at::kFloat));
+      total.add_(rows_.negative_log_likelihood(scores, targets));
       visit(start, hidden, targets, scores);
     }
     return total.to(at::kFloat).div(count_);
@@ -48,12 +110,12 @@ class VocabularyChunks {
   /// Converts log-probabilities to the gradient of the mean loss with respect to the logits, in
   /// place.
   at::Tensor logit_gradient(const at::Tensor& targets, at::Tensor& scores) const {
+    rows_.subtract_targets(targets, scores.exp_());
     const at::Tensor counts = targets.ne(kIgnoredTarget);
-    const at::Tensor index = targets.masked_fill(counts.logical_not(), 0).unsqueeze(1);
-    scores.exp_().scatter_add_(1, index, at::full_like(index, -1, scores.options()));
     return scores.mul_(counts.to(at::kFloat).div(count_).unsqueeze(1)).to(type_);
   }
 
+  at::Tensor argmax(const at::Tensor& scores) const { return rows_.argmax(scores); }
   const at::Tensor& weight() const { return weight_; }
 
  private:
@@ -61,14 +123,21 @@ class VocabularyChunks {
   c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
   at::Tensor hidden_, weight_, targets_;
   at::Tensor count_;
+  VocabularyRows rows_;
   int64_t chunk_;
+};
+
+struct VocabularyChunking {
+  DividedVocabulary vocabulary;
+  int64_t chunk;
 };
 
 class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossEntropy> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& targets, int64_t chunk) {
-    const VocabularyChunks chunks({hidden, weight, targets}, chunk);
+                            const at::Tensor& weight, const at::Tensor& targets,
+                            const VocabularyChunking& by) {
+    const VocabularyChunks chunks({hidden, weight, targets, by.vocabulary}, by.chunk);
     at::Tensor by_hidden = at::empty_like(hidden);
     at::Tensor by_weight = at::zeros_like(weight);
     at::Tensor loss = chunks.each(
@@ -95,7 +164,8 @@ class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossE
 }  // namespace
 
 at::Tensor chunked_cross_entropy(const VocabularyHead& head, int64_t chunk) {
-  return ChunkedCrossEntropy::apply(head.hidden, head.weight, head.targets, chunk);
+  return ChunkedCrossEntropy::apply(head.hidden, head.weight, head.targets,
+                                    VocabularyChunking{head.vocabulary, chunk});
 }
 
 ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk) {
@@ -104,7 +174,7 @@ ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk) {
   at::Tensor predicted = at::empty_like(head.targets);
   at::Tensor loss = chunks.each(
       [&](int64_t start, const at::Tensor& part, const at::Tensor&, const at::Tensor& scores) {
-        predicted.narrow(0, start, part.size(0)).copy_(scores.argmax(1));
+        predicted.narrow(0, start, part.size(0)).copy_(chunks.argmax(scores));
       });
   return {loss, predicted};
 }

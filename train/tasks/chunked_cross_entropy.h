@@ -5,18 +5,24 @@
 
 #include <cstdint>
 
+#include "core/api/tensor_parallel.h"
+
 namespace accel {
 
 /// Hidden states, output weight and targets.
 struct VocabularyHead {
-  at::Tensor hidden;   ///< [tokens, hidden_size]
-  at::Tensor weight;   ///< [vocab, hidden_size]
+  at::Tensor hidden;   ///< [tokens, hidden_size], the same on all ranks of `vocabulary`
+  at::Tensor weight;   ///< [vocab, hidden_size]; this rank's rows where ranks divide them
   at::Tensor targets;  ///< [tokens] int64, kIgnoredTarget: masked
+  DividedVocabulary vocabulary = {};  ///< its size counts only with ranks
 };
 
 /// The mean cross-entropy over unmasked targets, 0-d F32, ready for backward(). Logits of at most
 /// `chunk` tokens exist at a time: the gradients of `hidden` and `weight` are computed with the
-/// loss. Respects autocast. NaN when all targets are masked, as in PyTorch.
+/// loss. Respects autocast. NaN when all targets are masked, as in PyTorch. With ranks, each has
+/// the logits of its rows only, and the ranks exchange three numbers per token (vocabulary-parallel
+/// loss, Shoeybi et al., "Megatron-LM", 2019); the gradient of `hidden` is then this rank's part of
+/// a sum, which TensorRanks::enter() adds.
 at::Tensor chunked_cross_entropy(const VocabularyHead& head, int64_t chunk);
 
 struct ScoredTokens {

@@ -3,6 +3,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 
+#include <algorithm>
+
 #include "tests/unit/parallel/ranks.h"
 
 namespace accel::mesh_test {
@@ -46,15 +48,45 @@ TEST(MeshTest, OneAxisOfAllRanksIsTheirGroup) {
   EXPECT_THROW(make_mesh(world, {.replicate = 4}), std::logic_error);
 }
 
-/// Gathers the shares of [7, 3] numbers.
-void check_shares(const std::vector<Placement>& placements) {
+TEST(MeshTest, AxesAreNumberedFromTheInnermost) {
+  const MeshSizes sizes{.replicate = 2, .shard = 3, .tensor = 4};
+  EXPECT_EQ(sizes.ranks(), 24);
+  EXPECT_EQ(sizes.data(), 6);
+  EXPECT_EQ(mesh_text(sizes), "dp_replicate 2 x dp_shard 3 x tp 4");
+  EXPECT_EQ(mesh_text({}), "");
+  const auto along = [&](const char* name, int64_t rank) {
+    const auto axis = std::ranges::find_if(
+        kMeshAxes, [&](const MeshAxis& item) { return item.name == std::string(name); });
+    return ranks_along(sizes, *axis, rank);
+  };
+  EXPECT_EQ(along("tp", 6), std::vector<int64_t>({4, 5, 6, 7}));
+  EXPECT_EQ(along("dp_shard", 6), std::vector<int64_t>({2, 6, 10}));
+  EXPECT_EQ(along("dp_replicate", 23), std::vector<int64_t>({11, 23}));
+  EXPECT_EQ(
+      mesh_summary(sizes),
+      "dp_replicate 2 x dp_shard 3 x tp 4: tp communicates most and has neighbouring ranks; "
+      "ranks 0 and 1 to 3 along tp, 0 and 4 to 8 along dp_shard, 0 and 12 along dp_replicate");
+  EXPECT_EQ(mesh_summary({.replicate = 2, .shard = 3}), "");
+}
+
+TEST(MeshTest, OneOfTheRanksWithTheSameSamplesLeads) {
+  on_ranks(4, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.replicate = 2, .tensor = 2});
+    EXPECT_EQ(mesh.leads(), group.rank() % 2 == 0);
+    EXPECT_EQ(mesh.data->rank(), group.rank() / 2);
+  });
+}
+
+/// Gathers the shares of [rows, 3] numbers.
+void check_shares(const std::vector<Placement>& placements, int64_t rows = 7) {
   on_ranks(4, [&](Communicator& group) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
     const Mesh mesh = make_mesh(world, {.shard = 2, .tensor = 2});
-    const at::Tensor whole = at::arange(21).view({7, 3});
+    const at::Tensor whole = at::arange(rows * 3).view({rows, 3});
     Parameter parameter{.name = "weight",
                         .local = share_of(whole, placements, mesh).clone(),
-                        .global = {7, 3},
+                        .global = {rows, 3},
                         .placements = placements};
     EXPECT_TRUE(at::equal(gather_whole(parameter, mesh), whole));
   });
@@ -65,6 +97,8 @@ TEST(GatherWholeTest, SharesOfAnyPlacementAreJoined) {
   check_shares({{Axis::kTensor, 1}});
   check_shares({{Axis::kShard, 0}, {Axis::kTensor, 1}});
   check_shares({{Axis::kShard, 0}, {Axis::kTensor, 0}});
+  check_shares({{Axis::kTensor, 0, 3}}, 12);
+  check_shares({{Axis::kTensor, 0, 3}, {Axis::kShard, 0}}, 15);
 }
 
 TEST(GatherWholeTest, SharesAreTorchChunks) {

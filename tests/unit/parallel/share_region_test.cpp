@@ -2,6 +2,7 @@
 #include "parallel/share_region.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -27,11 +28,14 @@ void check_regions(const Shape& shape, const std::vector<Placement>& placements,
     const at::Tensor whole = at::arange(count_of(shape)).view(shape);
     const at::Tensor own = share_of(whole, placements, mesh);
     const Parameter parameter{"weight", own, shape, placements};
-    const ShareRegion region = share_region(parameter, mesh);
-    EXPECT_TRUE(at::equal(part_of(whole, region), own));
-    // The first of the ranks with equal shares has it: together they have each element once.
+    std::vector<at::Tensor> parts;
     const at::Tensor times = at::zeros(shape);
-    if (replica_of(parameter, mesh).index == 0) part_of(times, region).fill_(1);
+    for (const ShareRegion& region : share_regions(parameter, mesh)) {
+      parts.push_back(part_of(whole, region));
+      // The first of the ranks with equal shares has it: together they have each element once.
+      if (replica_of(parameter, mesh).index == 0) part_of(times, region).fill_(1);
+    }
+    EXPECT_TRUE(at::equal(at::cat(parts), own));
     group.all_reduce(times, ReduceOp::kSum, "test");
     EXPECT_TRUE(at::equal(times, at::ones(shape)));
   });
@@ -42,8 +46,38 @@ TEST(ShareRegionTest, RegionsAreThoseOfSharesAndReplicasShareThem) {
   check_regions({7, 3}, {{Axis::kShard, 0}}, {.replicate = 2, .shard = 2});
   check_regions({7, 3}, {{Axis::kShard, 0}, {Axis::kTensor, 1}}, {.shard = 2, .tensor = 2});
   check_regions({7, 3}, {{Axis::kShard, 0}, {Axis::kTensor, 0}}, {.shard = 2, .tensor = 2});
+  check_regions({7, 3}, {{Axis::kTensor, 0}, {Axis::kShard, 0}}, {.shard = 2, .tensor = 2});
   check_regions({7, 3}, {}, {.replicate = 2, .shard = 2});
   check_regions({1}, {{Axis::kShard, 0}}, {.shard = 4});
+}
+
+TEST(ShareRegionTest, BlocksAreDividedEach) {
+  const Placement fused = {Axis::kTensor, 0, 3};
+  check_regions({12, 2}, {fused}, {.replicate = 2, .tensor = 2});
+  check_regions({12, 2}, {fused}, {.tensor = 4});
+  check_regions({15, 2}, {fused}, {.replicate = 2, .tensor = 2});
+  // Rows of the shares of blocks, which begin and end inside of them.
+  check_regions({24}, {fused, {Axis::kShard, 0}}, {.shard = 2, .tensor = 2});
+  check_regions({6, 2}, {fused, {Axis::kShard, 0}}, {.shard = 2, .tensor = 2});
+  on_ranks(2, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.tensor = 2});
+    const auto regions =
+        share_regions({"qkv", at::zeros({6}), {12}, {{Axis::kTensor, 0, 3}}}, mesh);
+    ASSERT_EQ(regions.size(), 3);
+    EXPECT_EQ(regions[1].offsets, Shape({4 + group.rank() * 2}));
+    EXPECT_EQ(regions[1].sizes, Shape({2}));
+  });
+}
+
+TEST(ShareRegionTest, AnEmptyShareOfTwoAxesIsNotWritten) {
+  on_ranks(4, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const Mesh mesh = make_mesh(world, {.shard = 2, .tensor = 2});
+    // Rows 0 and 1 by tensor; of each the first shard has all.
+    const Parameter bias{"bias", at::zeros({0}), {2}, {{Axis::kTensor, 0}, {Axis::kShard, 0}}};
+    EXPECT_EQ(repeats_empty_share(bias, mesh), mesh.shard->rank() == 1);
+  });
 }
 
 TEST(ShareRegionTest, EmptySharesAfterTheFirstRepeatIt) {

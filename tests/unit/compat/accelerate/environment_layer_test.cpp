@@ -124,11 +124,11 @@ TEST(EnvironmentLayerTest, ShardingThatIsOffOrUnknownIsTold) {
   EXPECT_EQ(layer({{"ACCELERATE_USE_PARALLELISM_CONFIG", "true"}}),
             "{}\nenvironment ACCELERATE_USE_PARALLELISM_CONFIG: "
             "'ACCELERATE_USE_PARALLELISM_CONFIG=true' has no effect: no sizes are given");
-  EXPECT_EQ(layer({{"ACCELERATE_USE_MEGATRON_LM", "true"}}),
-            "environment ACCELERATE_USE_MEGATRON_LM: error: 'ACCELERATE_USE_MEGATRON_LM=true' is "
-            "not supported: tensor and pipeline parallelism are not supported yet\n"
-            "    ACCELERATE_USE_MEGATRON_LM=true\n                               ^\n"
-            "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n");
+  EXPECT_EQ(layer({{"ACCELERATE_USE_MEGATRON_LM", "true"},
+                   {"MEGATRON_LM_CONTEXT_PARALLEL_SIZE", "1"},
+                   {"MEGATRON_LM_SEQUENCE_PARALLELISM", "true"},
+                   {"MEGATRON_LM_TP_DEGREE", "2"}}),
+            "{accelerator: {parallelism: {sequence_parallel: true, tp: 2}}}");
 }
 
 TEST(EnvironmentLayerTest, OnlyAcceleratesVariablesAreLookedAt) {

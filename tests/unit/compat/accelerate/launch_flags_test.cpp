@@ -141,6 +141,9 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
        "{accelerator: {num_machines: 2, fsdp: {stage: 3}, parallelism: {dp_replicate: 2}}}"},
       {{"--parallelism_config_dp_shard_size=2", "--parallelism_config_tp_size=1", "r.yaml"},
        "{accelerator: {parallelism: {dp_shard: 2}}}"},
+      {{"--parallelism_config_tp_size=2", "r.yaml"}, "{accelerator: {parallelism: {tp: 2}}}"},
+      {{"--use_megatron_lm", "--megatron_lm_tp_degree=4", "r.yaml"},
+       "{accelerator: {parallelism: {tp: 4}}}"},
   };
   for (const auto& [words, expected] : cases) EXPECT_EQ(read(words), expected) << words[0];
   EXPECT_EQ(read({"--use_deepspeed", "--zero_stage=3", "--offload_optimizer_device", "cpu",
@@ -148,10 +151,10 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
             "argument 6: error: '--offload_param_device nvme' and '--offload_optimizer_device cpu' "
             "contradict each other\n    --offload_param_device nvme\n                           ^\n"
             "  hint: keep one of the two\n");
-  EXPECT_EQ(read({"--megatron_lm_num_micro_batches=2", "r.yaml"}),
-            "argument 2: error: '--megatron_lm_num_micro_batches=2' is not supported: tensor and "
-            "pipeline parallelism are not supported yet\n    --megatron_lm_num_micro_batches=2\n"
-            "                                    ^\n  hint: leave it out\n");
+  EXPECT_EQ(read({"--megatron_lm_pp_degree=2", "r.yaml"}),
+            "argument 2: error: '--megatron_lm_pp_degree=2' is not supported: pipeline parallelism "
+            "is not supported yet\n    --megatron_lm_pp_degree=2\n"
+            "                            ^\n  hint: leave it out, or write 1\n");
 }
 
 TEST(LaunchFlagsTest, FamiliesHaveFlagsOfOneName) {
@@ -222,7 +225,9 @@ TEST(LaunchFlagsTest, HelpNamesWhatIsSupported) {
   EXPECT_NE(
       help.find("  --parallelism_config_dp_shard_size VALUE accelerator.parallelism.dp_shard\n"),
       std::string::npos);
-  EXPECT_EQ(help.find("megatron"), std::string::npos);
+  EXPECT_NE(help.find("  --megatron_lm_tp_degree VALUE          accelerator.parallelism.tp\n"),
+            std::string::npos)
+      << help;
 }
 
 }  // namespace

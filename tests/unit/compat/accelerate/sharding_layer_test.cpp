@@ -119,19 +119,21 @@ TEST_F(ShardingLayerTest, ASectionOfAnotherTypeIsTold) {
             "  hint: did you mean 'fsdp_version'?\n");
 }
 
-TEST_F(ShardingLayerTest, MegatronIsRefusedWithTheReason) {
-  EXPECT_EQ(layer("distributed_type: MEGATRON_LM\nmegatron_lm_config:\n"
-                  "  megatron_lm_tp_degree: 1\n  megatron_lm_pp_degree: 1\n"
-                  "  megatron_lm_use_distributed_optimizer: true\n"),
-            "c.yaml:1:19: error: 'distributed_type: MEGATRON_LM' is not supported: tensor and "
-            "pipeline parallelism are not supported yet\n    distributed_type: MEGATRON_LM\n"
-            "                      ^\n"
-            "  hint: train data parallel, and set 'accelerator.fsdp' in the recipe\n"
-            "c.yaml:5:42: error: 'megatron_lm_use_distributed_optimizer: true' is not supported: "
-            "the optimizer is sharded by 'accelerator.fsdp'\n"
-            "      megatron_lm_use_distributed_optimizer: true\n"
-            "                                             ^\n"
-            "  hint: write 'accelerator.fsdp: {stage: 1}' into the recipe, which means the same\n");
+/// As `accelerate config` writes it.
+TEST_F(ShardingLayerTest, MegatronsDegreesAreAxesOfTheMesh) {
+  const std::string config =
+      "distributed_type: MEGATRON_LM\nnum_processes: 4\nmegatron_lm_config:\n"
+      "  megatron_lm_gradient_clipping: 1.0\n  megatron_lm_num_micro_batches: 2\n"
+      "  megatron_lm_recompute_activations: false\n  megatron_lm_sequence_parallelism: true\n"
+      "  megatron_lm_tp_degree: 2\n  megatron_lm_use_distributed_optimizer: true\n";
+  EXPECT_EQ(layer(config + "  megatron_lm_context_parallel_size: 1\n"),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 4, "
+            "parallelism: {sequence_parallel: true, tp: 2}}, train: "
+            "{gradient_accumulation_steps: 2, max_grad_norm: 1.0}}");
+  EXPECT_EQ(layer(config + "  megatron_lm_pp_degree: 2\n"),
+            "c.yaml:10:26: error: 'megatron_lm_pp_degree: 2' is not supported: pipeline "
+            "parallelism is not supported yet\n      megatron_lm_pp_degree: 2\n"
+            "                             ^\n  hint: leave it out, or write 1\n");
 }
 
 }  // namespace

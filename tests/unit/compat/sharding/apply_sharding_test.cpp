@@ -231,12 +231,23 @@ TEST(ApplyShardingTest, WhatCannotBeInADeepSpeedFileIsRefused) {
   EXPECT_EQ(reason(kDeepSpeedFamily, "deepspeed_hostfile: /hosts"),
             "accel-run does not start processes on other machines; start accel-run once on each "
             "machine, with 'num_machines' and 'machine_rank'");
-  for (const auto& [key, what] :
-       {std::pair("tp_size", "tensor"), {"cp_size", "context"}, {"sp_size", "sequence"}}) {
+  for (const auto& [key, what] : {std::pair("cp_size", "context parallelism"),
+                                  {"sp_size", "sequence parallelism by all-to-all (Ulysses)"}}) {
     EXPECT_EQ(reason(kParallelismFamily, std::string(key) + ": 2"),
-              std::string(what) + " parallelism is not supported yet; write 1");
+              std::string(what) + " is not supported yet; write 1");
     EXPECT_EQ(outcome(kParallelismFamily, std::string(key) + ": 1"), std::string("same: ") + key);
   }
+}
+
+TEST(ApplyShardingTest, TensorParallelismIsAnAxisOfTheMesh) {
+  EXPECT_EQ(outcome(kParallelismFamily, "tp_size: 2"), "sets: accelerator.parallelism.tp=2");
+  EXPECT_EQ(outcome(kParallelismFamily, "tp_size: 1"), "same: tp_size");
+  EXPECT_EQ(outcome(kDeepSpeedFile, "tensor_parallel: {autotp_size: 4}"),
+            "sets: accelerator.parallelism.tp=4");
+  EXPECT_EQ(outcome(kMegatronFamily, "{tp_degree: 2, sequence_parallelism: true}"),
+            "sets: accelerator.parallelism.sequence_parallel=true accelerator.parallelism.tp=2");
+  EXPECT_EQ(outcome(kMegatronFamily, "{recompute_granularity: full, num_micro_batches: 4}"),
+            "sets: train.activation_checkpointing=blocks train.gradient_accumulation_steps=4");
 }
 
 TEST(ApplyShardingTest, WhatDependsOnAnotherOptionOrIsMissingIsTold) {

@@ -79,8 +79,8 @@ TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
        "  c.yaml:5: deepspeed.optimizer.params.lr: 'optimizer.lr' of the recipe is from "
        "another key"});
   expect_lines(trainer + "parallelism_config: {dp_shard_size: 2, tp_size: 2}\n",
-               {"    dp_shard: 2",
-                "  c.yaml:3: parallelism_config.tp_size: tensor parallelism is not supported yet"});
+               {"    dp_shard: 2", "    tp: 2",
+                "  c.yaml:3: parallelism_config.tp_size -> accelerator.parallelism.tp"});
   const std::string lightning = "trainer: {max_epochs: 1, strategy: ";
   const std::string model = "}\nmodel: {class_path: a.B}\n";
   expect_lines(lightning + "deepspeed_stage_1_offload" + model,

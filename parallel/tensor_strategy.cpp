@@ -1,0 +1,114 @@
+#include "parallel/tensor_strategy.h"
+
+#include <ATen/ops/cat.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace accel {
+namespace {
+
+bool is_of_tensor_axis(const Placement& placement) {
+  return placement.axis == Axis::kTensor;
+}
+
+bool is_divided(const Parameter& parameter) {
+  return std::ranges::any_of(parameter.placements, is_of_tensor_axis);
+}
+
+/// The parameter as the ranks with different samples know it: this rank's share is all of it.
+Parameter without_tensor_axis(Parameter parameter) {
+  std::erase_if(parameter.placements, is_of_tensor_axis);
+  if (parameter.is_replicated()) parameter.global.clear();
+  return parameter;
+}
+
+class TensorStrategy final : public Strategy {
+ public:
+  TensorStrategy(std::unique_ptr<Strategy> data, const std::vector<Parameter>& partial,
+                 std::shared_ptr<Communicator> tensor)
+      : data_(std::move(data)), partial_(data_->shards_of(partial)), tensor_(std::move(tensor)) {}
+
+  void begin(const StepLayout& layout) override { data_->begin(layout); }
+  size_t micro_batch_at(size_t k) const override { return data_->micro_batch_at(k); }
+  void before_pass(bool last) override { data_->before_pass(last); }
+  void after_pass() override { data_->after_pass(); }
+  void finish() override {
+    data_->finish();
+    sum_partial_gradients();
+  }
+
+  at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
+
+  void broadcast_buffers() override { data_->broadcast_buffers(); }
+  std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override {
+    return data_->shards_of(std::move(parameters));
+  }
+  void unshard() override { data_->unshard(); }
+  void reshard() override { data_->reshard(); }
+  void refresh_weights() override { data_->refresh_weights(); }
+  void reduce_found_inf(const at::Tensor& found_inf) const override {
+    data_->reduce_found_inf(found_inf);
+    tensor_->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
+  }
+  bool syncs_gradients() const override { return data_->syncs_gradients(); }
+  void updated(int64_t step) override { data_->updated(step); }
+  void swap_in_average() override { data_->swap_in_average(); }
+  void restore_local() override { data_->restore_local(); }
+  StateDict state() const override { return data_->state(); }
+  void load(const StateDict& state) override { data_->load(state); }
+
+ private:
+  void sum_partial_gradients() const;
+
+  std::unique_ptr<Strategy> data_;
+  std::vector<Parameter> partial_;  ///< as the optimizer has them
+  std::shared_ptr<Communicator> tensor_;
+};
+
+void TensorStrategy::sum_partial_gradients() const {
+  const c10::NoGradGuard no_grad;
+  std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
+  for (const Parameter& item : partial_) {
+    const at::Tensor& gradient = item.local.grad();
+    if (gradient.defined()) gradients[gradient.scalar_type()].push_back(gradient);
+  }
+  for (const auto& [type, list] : gradients) {
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor& gradient : list) flat.push_back(gradient.reshape({-1}));
+    const at::Tensor sum = at::cat(flat);
+    tensor_->all_reduce(sum, ReduceOp::kSum, "gradients of whole parameters over tp");
+    int64_t offset = 0;
+    for (const at::Tensor& gradient : list) {
+      gradient.copy_(sum.narrow(0, offset, gradient.numel()).view(gradient.sizes()));
+      offset += gradient.numel();
+    }
+  }
+}
+
+at::Tensor TensorStrategy::gradient_norm(std::span<const Parameter> parameters) const {
+  const c10::NoGradGuard no_grad;
+  std::vector<Parameter> divided, whole;
+  for (const Parameter& item : parameters) {
+    (is_divided(item) ? divided : whole).push_back(without_tensor_axis(item));
+  }
+  const at::Device device = parameters.empty() ? at::kCPU : parameters.front().local.device();
+  const auto square_of = [&](const std::vector<Parameter>& some) {
+    return data_->gradient_norm(some).to(device, at::kDouble).square();
+  };
+  const at::Tensor squares = square_of(divided);
+  tensor_->all_reduce(squares, ReduceOp::kSum, "gradient norm");
+  return squares.add(square_of(whole)).sqrt().to(at::kFloat);
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_tensor_parallel(std::unique_ptr<Strategy> data,
+                                               const std::vector<Parameter>& partial,
+                                               std::shared_ptr<Communicator> tensor) {
+  return std::make_unique<TensorStrategy>(std::move(data), partial, std::move(tensor));
+}
+
+}  // namespace accel

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Tensor parallelism: training against one process, and resumes on other meshes.
+
+    tensor_parallel.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import rank_runs
+
+# A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
+GPT = """
+model: {type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 31}
+data:
+  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 80}
+  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 21}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.002}
+scheduler: {type: cosine, warmup: 4 steps}
+train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 10 steps, batch: 4}
+callbacks: [{type: ema, decay: 0.9}, {type: generate, prompts: ["the"], max_new_tokens: 8}]
+checkpoint: {every: 10 steps}
+"""
+# Fewer key heads than queries, an inner size that two ranks divide unevenly, an untied head.
+LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
+TP, SEQUENCE = "accelerator.parallelism.tp=2", "accelerator.parallelism.sequence_parallel=true"
+NEARLY = 2e-6  # relative, of two losses
+# Overrides by the name of a mesh.
+MESHES = {
+    "1": [rank_runs.on(1)],
+    "dp2": [rank_runs.on(2)],
+    "fsdp2": [rank_runs.on(2), "accelerator.fsdp.stage=3"],
+    "tp2": [rank_runs.on(2), TP],
+    "tp2-full": [rank_runs.on(2), TP, "accelerator.fsdp.state_dict=full"],
+    "tp4": [rank_runs.on(4), "accelerator.parallelism.tp=4"],
+    "tp2-dp2": [rank_runs.on(4), TP],
+    "tp2-fsdp2": [rank_runs.on(4), TP, "accelerator.fsdp.stage=3"],
+    "tp2-zero1": [rank_runs.on(4), TP, "accelerator.fsdp.stage=1"],
+}
+
+
+def train(scratch, report, recipe, name, *words):
+    code, errors = scratch.call(recipe, f"name={name}", *words)
+    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
+
+
+def records(scratch, name, key):
+    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
+
+
+def apart(one, other):
+    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+
+
+def check_close(scratch, report, wanted, found, bound=NEARLY):
+    for key in ("loss", "grad_norm"):
+        far = apart(records(scratch, wanted, key), records(scratch, found, key))
+        report.check(f"{found}: '{key}' is {far:.1e} from {wanted}", far <= bound * (5 if key == "grad_norm" else 1))
+
+
+def check_training(scratch, report):
+    """Every mesh takes the same micro-batches as one process."""
+    for model in ("gpt", "llama"):
+        for precision, bound in (("no", NEARLY), ("bf16", 2e-2)):
+            words, name = [f"accelerator.mixed_precision={precision}"], f"{model}-{precision}"
+            train(scratch, report, f"{model}.yaml", f"{name}-1", rank_runs.on(1), *words)
+            meshes = {"tp2": [], "tp2-sequence": [SEQUENCE]}
+            if precision == "no":
+                meshes |= {"tp2-dp2": [], "tp2-fsdp2": [], "tp2-zero1": [SEQUENCE], "tp4": [SEQUENCE]}
+            for mesh, more in meshes.items():
+                train(scratch, report, f"{model}.yaml", f"{name}-{mesh}",
+                      *MESHES[mesh.removesuffix("-sequence")], *words, *more)
+                check_close(scratch, report, f"{name}-1", f"{name}-{mesh}", bound)
+    texts = {name: "".join(p.read_text() for p in (scratch.path / "runs" / name).glob("generated*"))
+             for name in ("gpt-no-1", "gpt-no-tp2")}
+    report.check("generated texts are equal", len(set(texts.values())) == 1, str(texts))
+
+
+def check_dropout(scratch, report):
+    """Ranks keep whole weights equal, and blocks are computed again with the same numbers."""
+    words = ["model.dropout=0.3", *MESHES["tp2"], SEQUENCE, "train.until=6 steps", "eval.every=6 steps"]
+    train(scratch, report, "gpt.yaml", "dropout", *words)
+    train(scratch, report, "gpt.yaml", "dropout-again", *words, "train.activation_checkpointing=blocks")
+    found, again = records(scratch, "dropout", "loss"), records(scratch, "dropout-again", "loss")
+    report.check("recomputed blocks draw the same numbers", found == again, f"{found} {again}")
+    train(scratch, report, "gpt.yaml", "dropout-whole", *[word for word in words if word != SEQUENCE])
+
+
+def diff(scratch, one, other):
+    """What differs between two checkpoints; "" when nothing does."""
+    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
+                          text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def check_reshard(scratch, report):
+    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
+    pairs = [("tp2", mesh) for mesh in MESHES] + [("tp2-fsdp2", mesh) for mesh in MESHES]
+    pairs += [(mesh, "tp2") for mesh in ("1", "dp2", "fsdp2", "tp4", "tp2-full")]
+    for model in ("gpt", "llama"):
+        for source in sorted({pair[0] for pair in pairs}):
+            train(scratch, report, f"{model}.yaml", f"{model}-from-{source}", *MESHES[source], "train.until=4 steps",
+                  "checkpoint.every=4 steps")
+        for source, mesh in pairs if model == "gpt" else pairs[:9]:
+            first, name = f"{model}-from-{source}", f"{model}-{source}-on-{mesh}"
+            shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
+            # Another end of the run changes the recipe, so that the state is saved again.
+            train(scratch, report, f"{model}.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
+                  "checkpoint.every=4 steps", "--allow", "train.until")
+            found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
+            report.check(f"{name} restores and saves equal bits", found == "", found)
+
+
+def last_line_of_diff(scratch, one, other):
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+                            capture_output=True, text=True, check=False)
+    return (output.stdout.splitlines() or [output.stderr])[-1]
+
+
+def check_killed(scratch, report):
+    """A run that is killed continues bit for bit on its mesh, dropout included."""
+    words = ["model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE, "checkpoint.every=5 steps"]
+    train(scratch, report, "gpt.yaml", "straight", *words)
+    process = scratch.start("gpt.yaml", "name=killed", *words)
+    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    while process.poll() is None and not saved.exists():
+        time.sleep(0.002)
+    rank_runs.send(ranks[1], signal.SIGKILL)
+    process.communicate()
+    train(scratch, report, "gpt.yaml", "killed", *words)
+    found = last_line_of_diff(scratch, "straight", "killed")
+    report.check("a killed run ends with the bits of the other",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
+def check_tools(scratch, report, recipes):
+    """Other verbs on a checkpoint of two ranks, LoRA, and what is refused."""
+    def output_of(*words):
+        done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+    found = output_of("evaluate", "runs/gpt-from-tp2")
+    report.check("evaluate takes it in one process", "loss" in found, found)
+    found = output_of("generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
+    report.check("so does generate", not found.startswith("exit"), found)
+    table = output_of("plan", "gpt.yaml", *MESHES["tp2-dp2"])
+    report.check("plan prints the mesh and its traffic", "dp_replicate 2 x tp 2: tp communicates most" in table
+                 and "activations of tensor parallelism" in table and "4 ranks" in table, table)
+    lora = [recipes / "tiny/lora.yaml", "train.until=6 steps", "~expect", "model.lora.dropout=0"]
+    train(scratch, report, *lora[:1], "lora-1", rank_runs.on(1), *lora[1:])
+    train(scratch, report, *lora[:1], "lora-tp2", *MESHES["tp2"], *lora[1:])
+    check_close(scratch, report, "lora-1", "lora-tp2")
+    code, errors = scratch.call(recipes / "tiny/reviews_bert.yaml", "name=refused", *MESHES["tp2"])
+    report.check("a model without a plan is refused",
+                 code == 2 and "'tp' does not support the model 'bert', which has no plan for it" in errors, errors)
+    code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"], "optimizer!={type: adafactor}")
+    report.check("so is an optimizer that needs whole parameters", code == 2 and
+                 "'tp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
+    report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = rank_runs.runs.Report()
+    with rank_runs.Scratch(binary) as scratch:
+        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
+            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        check_training(scratch, report)
+        check_dropout(scratch, report)
+        check_reshard(scratch, report)
+        check_killed(scratch, report)
+        check_tools(scratch, report, recipes)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

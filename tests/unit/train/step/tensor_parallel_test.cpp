@@ -1,0 +1,217 @@
+// Training with tensor and sequence parallelism against one process.
+#include <ATen/ops/equal.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/unit/parallel/ranks.h"
+#include "tests/unit/train/job/make_job.h"
+#include "train/loop/evaluate.h"
+#include "train/step/train_step.h"
+
+namespace accel::tensor_parallel_test {
+namespace {
+
+constexpr int64_t kSteps = 20;
+
+struct Case {
+  std::string model;
+  std::string more = {};      ///< further lines of the recipe
+  std::string parallel = {};  ///< further options of `parallelism`
+  MeshSizes sizes = {.tensor = 2};
+};
+
+std::string recipe_of(const Case& of, bool divided) {
+  std::string text = "model: " + of.model +
+                     "\ndata: {train: {type: synthetic/addition, length: 48}, eval: {type: "
+                     "synthetic/addition, length: 10}, loader: {workers: 0}}\n"
+                     "optimizer: {type: adamw, lr: 0.003}\n"
+                     "eval: {batch: 4}\n"
+                     "train: {until: 20 steps, batch: 8, micro_batch: 2, max_grad_norm: 0.5" +
+                     of.more + "}\n";
+  if (!divided) return text;
+  return text + "accelerator: {parallelism: {tp: " + std::to_string(of.sizes.tensor) + of.parallel +
+         "}}\n";
+}
+
+struct Trained {
+  std::vector<double> losses, norms;
+  double evaluation = 0;
+  std::map<std::string, at::Tensor> start, weights;
+};
+
+std::map<std::string, at::Tensor> whole_weights(const Job& job) {
+  std::map<std::string, at::Tensor> out;
+  for (const Parameter& item : job.parameters) {
+    out[item.name] = gather_whole(item, job.mesh).detach().clone();
+  }
+  return out;
+}
+
+Trained train(Job& job) {
+  Trained out;
+  out.start = whole_weights(job);
+  Stopwatch watch;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    job.optimizer->set_lrs(job.optimizer->base_lrs());
+    const StepResult result = train_step(job, job.train_loader->next(), {.step = step}, watch);
+    out.losses.push_back(result.loss);
+    out.norms.push_back(result.grad_norm);
+  }
+  out.evaluation = evaluate(job)->at("eval/loss");
+  out.weights = whole_weights(job);
+  return out;
+}
+
+/// What each rank finds; threads share the generator that weights are drawn from.
+std::vector<Trained> train_divided(const Case& of) {
+  std::vector<Trained> found(static_cast<size_t>(of.sizes.ranks()));
+  std::mutex building;
+  on_ranks(of.sizes.ranks(), [&](Communicator& group) {
+    World world;
+    world.mesh = make_mesh({std::shared_ptr<Communicator>(), &group}, of.sizes);
+    world.inputs_are_same = true;
+    std::unique_ptr<Job> job;
+    {
+      const std::lock_guard lock(building);
+      job = make_job(recipe_of(of, true), world);
+    }
+    group.barrier("all are built");
+    found[static_cast<size_t>(group.rank())] = train(*job);
+  });
+  return found;
+}
+
+double apart(double one, double other) {
+  return std::abs(one - other) / std::max(1.0, std::abs(one));
+}
+
+void expect_as_one_process(const Case& of) {
+  SCOPED_TRACE(of.model + of.more + of.parallel);
+  const Trained wanted = train(*make_job(recipe_of(of, false)));
+  EXPECT_LT(wanted.losses.back(), wanted.losses.front());
+  for (const Trained& found : train_divided(of)) {
+    ASSERT_EQ(found.losses.size(), wanted.losses.size());
+    for (size_t i = 0; i < wanted.losses.size(); ++i) {
+      EXPECT_LT(apart(found.losses[i], wanted.losses[i]), 2e-6) << "loss of step " << i + 1;
+      EXPECT_LT(apart(found.norms[i], wanted.norms[i]), 5e-6) << "norm of step " << i + 1;
+    }
+    EXPECT_LT(apart(found.evaluation, wanted.evaluation), 2e-6);
+    ASSERT_EQ(found.weights.size(), wanted.weights.size());
+    for (const auto& [name, weight] : wanted.weights) {
+      EXPECT_TRUE(at::equal(found.start.at(name), wanted.start.at(name))) << name;
+      // AdamW turns the rounding of a gradient near zero into a part of the learning rate.
+      EXPECT_LT(found.weights.at(name).sub(weight).abs().max().item().toDouble(), 2e-4) << name;
+    }
+  }
+}
+
+constexpr auto kSequence = ", sequence_parallel: true";
+constexpr auto kGpt = "{type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32";
+constexpr auto kLlama = "{type: llama, num_layers: 2, num_heads: 4, hidden_size: 32";
+
+TEST(TensorParallelTest, Gpt) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process({.model = std::string(kGpt) + "}", .parallel = sequence});
+    expect_as_one_process({.model = std::string(kGpt) + ", tie_embeddings: false, "
+                                                        "intermediate_size: 35}",
+                           .parallel = sequence});
+  }
+}
+
+TEST(TensorParallelTest, LlamaWithFewerKeyHeadsThanQueries) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process(
+        {.model = std::string(kLlama) + ", num_kv_heads: 2}", .parallel = sequence});
+  }
+}
+
+TEST(TensorParallelTest, LlamaWithFewerKeyHeadsThanRanks) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process(
+        {.model = std::string(kLlama) + ", num_kv_heads: 1, qk_norm: true}", .parallel = sequence});
+  }
+  expect_as_one_process({.model = std::string(kLlama) + ", num_kv_heads: 2, attention_bias: qkv}",
+                         .parallel = kSequence,
+                         .sizes = {.tensor = 4}});
+}
+
+TEST(TensorParallelTest, LlamaWithBiasesNormsOfHeadsAndATiedEmbedding) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process({.model = std::string(kLlama) + ", attention_bias: all, mlp_bias: true, "
+                                                          "qk_norm: true, tie_embeddings: true}",
+                           .parallel = sequence});
+  }
+}
+
+TEST(TensorParallelTest, AdaptersOfDividedLayers) {
+  const std::string lora = ", lora: {rank: 3, target_modules: ['*.c_attn', '*.c_proj', '*.c_fc']}}";
+  const std::string llama_lora =
+      ", num_kv_heads: 1, mlp_bias: true, lora: {rank: 3, target_modules: ['*_proj']}}";
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process({.model = kGpt + lora, .parallel = sequence});
+    expect_as_one_process({.model = kLlama + llama_lora, .parallel = sequence});
+  }
+}
+
+TEST(TensorParallelTest, RecomputedBlocks) {
+  expect_as_one_process({.model = std::string(kGpt) + "}",
+                         .more = ", activation_checkpointing: blocks",
+                         .parallel = kSequence});
+}
+
+TEST(TensorParallelTest, RanksWithOtherSamplesShareGradients) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process({.model = std::string(kGpt) + "}",
+                           .parallel = sequence,
+                           .sizes = {.replicate = 2, .tensor = 2}});
+  }
+}
+
+std::string refusal_of(const std::string& model, int64_t ranks) {
+  std::string refusal;
+  on_ranks(ranks, [&](Communicator& group) {
+    static std::mutex building;
+    const std::lock_guard lock(building);
+    World world;
+    world.mesh.world = {std::shared_ptr<Communicator>(), &group};
+    world.mesh.tensor = world.mesh.world;
+    world.inputs_are_same = true;
+    try {
+      make_job(recipe_of({.model = model, .sizes = {.tensor = ranks}}, true), world);
+    } catch (const RecipeError& error) {
+      refusal = error.what();
+    }
+  });
+  return refusal.substr(refusal.find("error: "));
+}
+
+TEST(TensorParallelTest, ModelsThatCannotBeDividedAreRefusedAtTheOption) {
+  EXPECT_EQ(refusal_of("{type: gpt, num_layers: 1, num_heads: 3, hidden_size: 12}", 2),
+            "error: 'tp' 2 does not divide the model's 'num_heads' 3\n"
+            "    accelerator: {parallelism: {tp: 2}}\n"
+            "                                    ^\n"
+            "  hint: use a divisor of it\n");
+  EXPECT_EQ(refusal_of("{type: llama, num_layers: 1, num_heads: 12, num_kv_heads: 3, "
+                       "hidden_size: 24}",
+                       4)
+                .substr(0, 70),
+            "error: 'tp' 4 is not a multiple of the model's 'num_kv_heads' 3\n    ac");
+  EXPECT_EQ(refusal_of("{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8, head: tokens}", 2)
+                .substr(0, 71),
+            "error: 'tp' does not support the model 'bert', which has no plan for it");
+  EXPECT_EQ(refusal_of("{type: gpt, num_layers: 1, num_heads: 4, hidden_size: 4, "
+                       "intermediate_size: 5}",
+                       4)
+                .substr(0, 80),
+            "error: 'tp' 4 leaves a rank without a share of 'transformer.h.0.mlp.c_fc.weight'");
+}
+
+}  // namespace
+}  // namespace accel::tensor_parallel_test
