@@ -1,68 +1,34 @@
-// Llama, Mistral, Qwen2 and Qwen3: causal transformers with rotary positions, RMS norm, gated MLP
-// and grouped-query attention. Parameter names are Hugging Face's.
+// Llama, Mistral, Mixtral, Qwen2, Qwen3 and Qwen3-MoE: causal transformers with rotary positions,
+// RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
+#include <ATen/ops/arange.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
-#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/api/block.h"
 #include "core/api/packed_sequences.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
-#include "models/hf/hf_sizes.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/decoding.h"
+#include "models/layers/expert_routing.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/rope.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
-#include "models/layers/transformer_schema.h"
+#include "models/llama_options.h"
 
 namespace accel {
 namespace {
-enum class LlamaBias { kNone, kInputs, kAll };
-}  // namespace
-
-template <>
-struct EnumNames<LlamaBias> {
-  static constexpr std::pair<LlamaBias, const char*> kValues[] = {
-      {LlamaBias::kNone, "none"}, {LlamaBias::kInputs, "qkv"}, {LlamaBias::kAll, "all"}};
-};
-
-namespace {
-
-struct LlamaOptions {
-  Auto<int64_t> vocab_size;
-  Auto<int64_t> max_seq_len;
-  int64_t num_layers = 4;
-  int64_t num_heads = 4;
-  Auto<int64_t> num_kv_heads;
-  Auto<int64_t> head_dim;
-  int64_t hidden_size = 128;
-  Auto<int64_t> intermediate_size;
-  HfActivation activation = HfActivation::kSilu;
-  double norm_eps = 1e-6;
-  RopeOptions rope;
-  LlamaBias attention_bias = LlamaBias::kNone;
-  bool mlp_bias = false;
-  bool qk_norm = false;
-  bool tie_embeddings = false;
-  double attention_dropout = 0.0;
-  LoraOptions lora;
-  FilePath weights;
-
-  int64_t groups() const { return num_kv_heads.value_or(num_heads); }
-  int64_t per_head() const { return head_dim.value_or(hidden_size / num_heads); }
-  /// Llama's default: two thirds of four times the hidden size, rounded up to a multiple of 32.
-  int64_t inner() const { return intermediate_size.value_or((8 * hidden_size / 3 + 31) / 32 * 32); }
-};
 
 constexpr double kLlamaWeightDeviation = 0.02;
 
@@ -141,9 +107,9 @@ class LlamaAttention final : public torch::nn::Module {
 
 class LlamaMlp final : public torch::nn::Module {
  public:
-  LlamaMlp(const LlamaOptions& options, const TensorRanksPtr& ranks)
+  LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanksPtr& ranks)
       : activation_(options.activation), ranks_(ranks) {
-    const int64_t width = options.hidden_size, inner = options.inner();
+    const int64_t width = options.hidden_size;
     gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
     up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
     down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
@@ -162,11 +128,45 @@ class LlamaMlp final : public torch::nn::Module {
   AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
+/// Experts and their router, which computes in float32.
+class LlamaExperts final : public torch::nn::Module {
+ public:
+  explicit LlamaExperts(const LlamaOptions& options) : moe_(options.moe) {
+    gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
+    torch::nn::ModuleList list;
+    for (int64_t i = 0; i < moe_.num_experts; ++i) {
+      experts_.push_back(std::make_shared<LlamaMlp>(options, options.expert_inner(), nullptr));
+      list->push_back(experts_.back());
+    }
+    register_module("experts", list);
+  }
+
+  at::Tensor forward(const at::Tensor& x, const LoadBalance& balance) {
+    const at::Tensor tokens = x.flatten(0, 1);
+    at::Tensor probabilities = gate_->forward(tokens).softmax(-1, at::kFloat);
+    probabilities = balance.add_layer(probabilities, moe_.num_experts_per_tok);
+    const ExpertRouting routing =
+        route_to_experts(probabilities, moe_.num_experts_per_tok, moe_.norm_topk_prob);
+    return mix_experts(tokens, routing,
+                       [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); })
+        .view_as(x);
+  }
+
+ private:
+  MoeOptions moe_;
+  AdaptedLinear gate_{nullptr};
+  std::vector<std::shared_ptr<LlamaMlp>> experts_;
+};
+
 class LlamaBlock final : public torch::nn::Module, public Block {
  public:
-  LlamaBlock(const LlamaOptions& options, const TensorRanksPtr& ranks) {
+  LlamaBlock(const LlamaOptions& options, int64_t layer, const TensorRanksPtr& ranks) {
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
-    mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, ranks));
+    if (options.moe.has_experts(layer)) {
+      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options));
+    } else {
+      mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks));
+    }
     const auto norm = [&] {
       return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
     };
@@ -176,15 +176,17 @@ class LlamaBlock final : public torch::nn::Module, public Block {
 
   /// `mask`: visible tokens; undefined: causal.
   at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
-                     LayerCache* seen) {
+                     LayerCache* seen, const LoadBalance& balance) {
     const at::Tensor x =
         inputs.add(attention_->forward(before_->forward(inputs), turns, mask, seen));
-    return x.add(mlp_->forward(between_->forward(x)));
+    const at::Tensor y = between_->forward(x);
+    return x.add(experts_ ? experts_->forward(y, balance) : mlp_->forward(y));
   }
 
  private:
   std::shared_ptr<LlamaAttention> attention_;
-  std::shared_ptr<LlamaMlp> mlp_;
+  std::shared_ptr<LlamaMlp> mlp_;          ///< or
+  std::shared_ptr<LlamaExperts> experts_;  ///< instead of it
   std::shared_ptr<LlamaNorm> before_, between_;
 };
 
@@ -199,7 +201,7 @@ class LlamaBody final : public torch::nn::Module {
         is_tied_(options.tie_embeddings) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      blocks_.push_back(std::make_shared<LlamaBlock>(options, ranks));
+      blocks_.push_back(std::make_shared<LlamaBlock>(options, i, ranks));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
@@ -208,20 +210,21 @@ class LlamaBody final : public torch::nn::Module {
   }
 
   /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
-  at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
+  at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen, const LoadBalance& balance) {
     const int64_t first = seen ? seen->length() : 0;
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const RopeTurns turns = rope_.turns(first, padded.size(1), tokens.device());
-    return unpadded(run(padded, turns, {}, seen), tokens.size(1));
+    return unpadded(run(padded, turns, {}, seen, balance), tokens.size(1));
   }
-  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) {
+  at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments,
+                            const LoadBalance& balance) {
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
     RopeTurns turns = rope_.turns(0, padded.size(1), tokens.device());
     for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
       *part = part->index({apart.positions}).unsqueeze(1);  // [batch, 1, length, width]
     }
-    return unpadded(run(padded, turns, apart.mask, nullptr), tokens.size(1));
+    return unpadded(run(padded, turns, apart.mask, nullptr, balance), tokens.size(1));
   }
 
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
@@ -230,10 +233,10 @@ class LlamaBody final : public torch::nn::Module {
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
-                 KeyValueCache* seen) {
+                 KeyValueCache* seen, const LoadBalance& balance) {
     at::Tensor x = vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr);
+      x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr, balance);
     }
     return enter(ranks_, norm_->forward(x));
   }
@@ -247,30 +250,35 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
+/// 1 for tokens and 0 for padding, float32 [batch * length].
+at::Tensor token_mask(const Batch& batch) {
+  const at::Tensor positions = at::arange(batch.inputs.size(1), batch.lengths.options());
+  return positions.lt(batch.lengths.unsqueeze(1)).to(at::kFloat).flatten();
+}
+
 class Llama final : public LanguageModel,
                     public CachedDecoder,
                     public PackedSequences,
                     public TensorParallel,
+                    public AuxiliaryLoss,
                     public InputSpec {
  public:
   static constexpr auto kName = "llama";
-  static constexpr const char* kHintFor[] = {"llama2", "llama3", "mistral", "qwen2", "qwen3"};
+  static constexpr const char* kHintFor[] = {"llama2", "llama3",  "mistral",  "qwen2",
+                                             "qwen3",  "mixtral", "qwen3_moe"};
   static constexpr auto kSummary =
-      "A Llama language model, or with a few options a Mistral, Qwen2 or Qwen3.";
+      "A Llama language model, or with a few options a Mistral, Mixtral, Qwen2, Qwen3 or "
+      "Qwen3-MoE.";
   static constexpr bool kGenerates = true;
 
-  static Schema<LlamaOptions> schema();
-  static bool reads(const std::string& type) {
-    return type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3";
-  }
-  static LlamaOptions from_config(HfConfig& config);
+  static Schema<LlamaOptions> schema() { return LlamaOptions::schema(); }
+  static bool reads(const std::string& type) { return LlamaOptions::reads(type); }
+  static LlamaOptions from_config(HfConfig& config) { return LlamaOptions::from_config(config); }
   static void to_config(const LlamaOptions& options, const WeightShapes& shapes,
-                        nlohmann::json& config);
-  static HfNames names(const LlamaOptions& options) {
-    HfNames names{"model.", {}, {"*.rotary_emb.inv_freq"}};
-    (options.tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
-    return names;
+                        nlohmann::json& config) {
+    options.to_config(shapes, config);
   }
+  static HfNames names(const LlamaOptions& options) { return options.names(); }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
       : net_(std::make_shared<torch::nn::Module>()), options_(options) {
@@ -296,13 +304,23 @@ class Llama final : public LanguageModel,
   at::Tensor forward(const at::Tensor& tokens) override {
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
-  at::Tensor hidden(const at::Tensor& tokens) override { return body_->forward(tokens, nullptr); }
+  at::Tensor hidden(const at::Tensor& tokens) override {
+    return balanced(
+        [&](const LoadBalance& balance) { return body_->forward(tokens, nullptr, balance); });
+  }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
-    return body_->forward(tokens, &cache);
+    return body_->forward(tokens, &cache, {});
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return body_->forward_packed(tokens, segments);
+    return balanced([&](const LoadBalance& balance) {
+      return body_->forward_packed(tokens, segments, balance);
+    });
   }
+  void begin_batch(const Batch& batch) override {
+    balance_loss_.reset();
+    counted_tokens_ = batch.lengths.defined() ? token_mask(batch) : at::Tensor();
+  }
+  at::Tensor auxiliary_loss() override { return std::exchange(balance_loss_, {}); }
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
@@ -313,9 +331,22 @@ class Llama final : public LanguageModel,
   TextOutput text_output() const override { return TextOutput::kNextToken; }
 
  private:
+  /// Adds the load-balancing loss of a forward pass in training.
+  template <class Pass>
+  at::Tensor balanced(const Pass& pass) {
+    const bool active = options_.balance() > 0 && net_->is_training() && at::GradMode::is_enabled();
+    if (!active) return pass(LoadBalance());
+    const LoadBalance balance(options_.balance(), counted_tokens_);
+    auto [output, loss] = balance.finish(pass(balance));
+    balance_loss_ = balance_loss_.defined() ? balance_loss_.add(loss) : loss;
+    return output;
+  }
+
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
+  at::Tensor counted_tokens_;  ///< float32 [tokens]: 0 for padding; undefined: no padding
+  at::Tensor balance_loss_;    ///< of the passes since begin_batch()
   AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
 };
@@ -323,6 +354,9 @@ class Llama final : public LanguageModel,
 /// transformers' plan, with a vocabulary-parallel embedding and loss.
 TensorPlan Llama::tensor_plan(int64_t ranks) const {
   using enum TensorStyle;
+  if (options_.moe.num_experts > 0) {
+    throw Error(ExitCode::kRecipe, "'tp' does not support 'moe'", "leave one of the two out");
+  }
   check_divides("num_heads", options_.num_heads, ranks);
   const bool repeated = options_.groups() < ranks;  // key and value heads
   if (!repeated) check_divides("num_kv_heads", options_.groups(), ranks);
@@ -350,107 +384,6 @@ TensorPlan Llama::tensor_plan(int64_t ranks) const {
   }
   if (!options_.tie_embeddings) plan.push_back({"lm_head", kColwise});
   return plan;
-}
-
-void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
-  const NamedSize heads = {"num_heads", options.num_heads};
-  const bool whole = options.head_dim ||
-                     check_multiple({"hidden_size", options.hidden_size}, heads, node, reading);
-  if (whole && options.per_head() % 2 != 0) {
-    reading.problems.error(node.where,
-                           text("a head's width must be even, not {}", options.per_head()));
-  }
-  check_multiple(heads, {"num_kv_heads", options.groups()}, node, reading);
-}
-
-Schema<LlamaOptions> Llama::schema() {
-  using Options = LlamaOptions;
-  const auto count = at_least<int64_t>(1);
-  auto heads =
-      transformer_schema<Options>("Maximum sequence length.")
-          .field("num_kv_heads", &Options::num_kv_heads,
-                 "Key and value heads (grouped-query attention); auto: num_heads.",
-                 if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .renamed_from("kv_heads")
-          .hint_for({"num_key_value_heads", "n_kv_heads"})
-          .field("head_dim", &Options::head_dim,
-                 "Features in a head; auto: hidden_size / num_heads.", if_given<Auto>(count))
-          .on_resume(Change::kImpossible)
-          .renamed_from("head_width");
-  auto sizes =
-      with_sizes(std::move(heads), "Features inside the MLP; auto: 8/3 of the hidden size.")
-          .field("activation", &Options::activation, "Activation of the MLP's gate.")
-          .on_resume(Change::kImpossible);
-  auto kinds = with_norm_eps(std::move(sizes), "Added to a norm's mean square.")
-                   .field("rope", &Options::rope, "Rotary position embedding.")
-                   .on_resume(Change::kImpossible)
-                   .field("attention_bias", &Options::attention_bias,
-                          "Attention layers with a bias; Qwen2: qkv.")
-                   .on_resume(Change::kImpossible)
-                   .field("mlp_bias", &Options::mlp_bias, "Whether the MLP's layers have a bias.")
-                   .on_resume(Change::kImpossible)
-                   .field("qk_norm", &Options::qk_norm,
-                          "Whether queries and keys are normalised, as in Qwen3.")
-                   .on_resume(Change::kImpossible)
-                   .renamed_from("query_norm")
-                   .hint_for({"use_qk_norm"});
-  kinds = with_tie_embeddings(std::move(kinds));
-  return with_weights(std::move(kinds)
-                          .field("attention_dropout", &Options::attention_dropout,
-                                 "Dropout of attention weights.", within(0.0, 1.0))
-                          .check(&check_llama));
-}
-
-constexpr HfSizeKeys kLlamaKeys = {.norm_eps = "rms_norm_eps"};
-
-LlamaOptions Llama::from_config(HfConfig& config) {
-  const std::string type = config.model_type();
-  LlamaOptions options;
-  options.vocab_size = {config.integer("vocab_size")};
-  options.max_seq_len = {config.integer("max_position_embeddings", 2048)};
-  read_hf_sizes(config, kLlamaKeys, options);
-  options.num_kv_heads = {config.integer("num_key_value_heads", options.num_heads)};
-  const int64_t even = options.num_heads > 0 ? options.hidden_size / options.num_heads : 0;
-  options.head_dim = {config.integer("head_dim", type == "qwen3" ? 128 : even)};
-  options.rope = RopeOptions::from_config(config);
-  const bool biased = type != "mistral" && type != "qwen2" && config.flag("attention_bias", false);
-  if (biased) options.attention_bias = LlamaBias::kAll;
-  if (type == "qwen2") options.attention_bias = LlamaBias::kInputs;
-  options.mlp_bias = type == "llama" && config.flag("mlp_bias", false);
-  options.qk_norm = type == "qwen3";
-  options.tie_embeddings = config.flag("tie_word_embeddings", false);
-  options.attention_dropout = config.number("attention_dropout", 0.0);
-  const bool slides = type == "mistral" || config.flag("use_sliding_window", false);
-  if (slides && config.integer("sliding_window", *options.max_seq_len) < *options.max_seq_len) {
-    config.want("sliding_window", nullptr, "this model does not do");
-  }
-  return options;
-}
-
-void Llama::to_config(const LlamaOptions& options, const WeightShapes& shapes,
-                      nlohmann::json& config) {
-  const bool plain = options.attention_bias == LlamaBias::kNone && !options.mlp_bias;
-  std::string type = "llama", name = "LlamaForCausalLM";
-  if (options.qk_norm) {
-    type = "qwen3", name = "Qwen3ForCausalLM";
-  } else if (options.attention_bias == LlamaBias::kInputs) {
-    type = "qwen2", name = "Qwen2ForCausalLM";
-  } else if (plain && config.value("model_type", "") == "mistral") {
-    type = "mistral", name = "MistralForCausalLM";
-  }
-  config["model_type"] = type;
-  config["architectures"] = {name};
-  config["vocab_size"] = shapes.at("model.embed_tokens.weight").at(0);
-  if (options.max_seq_len) config["max_position_embeddings"] = *options.max_seq_len;
-  write_hf_sizes(options, options.inner(), kLlamaKeys, config);
-  config["num_key_value_heads"] = options.groups();
-  config["head_dim"] = options.per_head();
-  options.rope.to_config(config);
-  config["attention_bias"] = options.attention_bias == LlamaBias::kAll;
-  config["mlp_bias"] = options.mlp_bias;
-  config["tie_word_embeddings"] = options.tie_embeddings;
-  config["attention_dropout"] = options.attention_dropout;
 }
 
 const RegisterPretrained<Llama> llama;

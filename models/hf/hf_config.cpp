@@ -87,6 +87,21 @@ int64_t HfConfig::integer(const char* key, int64_t fallback) {
   return has(key) ? integer(key) : fallback;
 }
 
+std::vector<int64_t> HfConfig::integers(const char* key) {
+  const json* value = find(key);
+  if (!value) return {};
+  std::vector<int64_t> out;
+  for (const json& item : *value) {
+    const auto number = whole_number<int64_t>(item);
+    if (!value->is_array() || !number) {
+      wrong_type(key, "a list of whole numbers");
+      return {};
+    }
+    out.push_back(*number);
+  }
+  return out;
+}
+
 double HfConfig::number(const char* key, double fallback) {
   const json* value = find(key);
   if (!value) return fallback;

@@ -30,6 +30,7 @@ class HfConfig {
   int64_t integer(const char* key);
   // A missing or null key yields the fallback.
   int64_t integer(const char* key, int64_t fallback);
+  std::vector<int64_t> integers(const char* key);  ///< empty if missing
   double number(const char* key, double fallback);
   bool flag(const char* key, bool fallback);
   std::string text(const char* key, const std::string& fallback);

@@ -64,6 +64,11 @@ CASES = {
     "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**LLAMA, "head_dim": 16}),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {
+        **LLAMA, "num_local_experts": 5, "output_router_logits": True, "router_aux_loss_coef": 0.05}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {
+        **LLAMA, "head_dim": 16, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+        "mlp_only_layers": [1]}),
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", SMALL),
     "gpt2_wide": ("GPT2LMHeadModel", "GPT2Config", {**SMALL, "n_inner": 64, "activation_function": "gelu",
                                                     "tie_word_embeddings": False}),
@@ -103,8 +108,19 @@ def write_data(folder, class_name):
     return list(zip(torch.tensor(inputs).split(BATCH), torch.tensor(targets).split(BATCH)))
 
 
+def output_of(model, inputs):
+    return model(**{"pixel_values" if inputs.is_floating_point() else "input_ids": inputs})
+
+
 def logits_of(model, inputs):
-    return model(**{"pixel_values" if inputs.is_floating_point() else "input_ids": inputs}).logits
+    return output_of(model, inputs).logits
+
+
+def loss_of(model, inputs, targets):
+    output = output_of(model, inputs)
+    loss = F.cross_entropy(output.logits.flatten(0, -2), targets.flatten())
+    balance = getattr(output, "aux_loss", None)
+    return loss if balance is None else loss + model.config.router_aux_loss_coef * balance
 
 
 def rate_of(class_name):
@@ -117,7 +133,7 @@ def train(model, batches):
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate_of(type(model).__name__), weight_decay=0.01)
     losses = []
     for inputs, targets in batches:
-        loss = F.cross_entropy(logits_of(model, inputs).flatten(0, -2), targets.flatten())
+        loss = loss_of(model, inputs, targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

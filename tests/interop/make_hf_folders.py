@@ -1,8 +1,12 @@
 """Writes tests/unit/models/golden/hf/NAME: a folder of transformers' for each kind of model, with random weights,
-and golden.json beside them: what transformers makes of each for given inputs."""
+and golden.json beside them: what transformers makes of each for given inputs.
+
+    python tests/interop/make_hf_folders.py [NAME ...]
+"""
 
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -58,6 +62,12 @@ CASES = {
     "bert_labels": ("BertForTokenClassification", "BertConfig", {**BERT, "num_labels": 5}),
     "roberta_labels": ("RobertaForTokenClassification", "RobertaConfig", {**BERT, "num_labels": 5}),
     "distilbert_labels": ("DistilBertForTokenClassification", "DistilBertConfig", {**DISTILBERT, "num_labels": 5}),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {
+        **LLAMA, "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": True,
+        "router_aux_loss_coef": 0.3}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {
+        **LLAMA, "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 3, "moe_intermediate_size": 8,
+        "decoder_sparse_step": 2, "attention_bias": True}),
 }
 
 # What folders call a part of ViT and transformers' modules call otherwise.
@@ -67,7 +77,32 @@ STORED = [("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attent
           (".mlp.fc2.", ".output.dense.")]
 
 
+# What folders call the router and the experts of a Mixtral.
+MIXTRAL = [(".mlp.", ".block_sparse_moe."), (".gate_proj.", ".w1."), (".up_proj.", ".w3."), (".down_proj.", ".w2.")]
+
+
+def expert_gradients(name, gradient):
+    """The gradient of each expert's weight from that of all experts, whose gate and up are one."""
+    for expert, part in enumerate(gradient):
+        stem = name.replace(".experts.", f".experts.{expert}.") + ".weight"
+        if name.endswith(".gate_up_proj"):
+            gate, up = part.chunk(2)
+            yield stem.replace("gate_up_proj", "gate_proj"), gate
+            yield stem.replace("gate_up_proj", "up_proj"), up
+        else:
+            yield stem, part
+
+
+def stored_gradients(model):
+    for name, parameter in model.named_parameters():
+        experts = ".experts." in name
+        for own, gradient in expert_gradients(name, parameter.grad) if experts else [(name, parameter.grad)]:
+            yield stored_name(model, own), gradient
+
+
 def stored_name(model, name):
+    for ours, stored in MIXTRAL if model.config.model_type == "mixtral" else []:
+        name = name.replace(ours, stored)
     for ours, stored in STORED if model.config.model_type == "vit" else []:
         name = name.replace(ours, stored)
     return name
@@ -109,7 +144,9 @@ def inputs_of(model, size=2, length=8):
 
 
 def run(model, inputs):
-    """The logits, and of the mean of their cross-entropies with class 0 the gradients' norms and sums."""
+    """The logits, and of the mean of their cross-entropies with class 0, and of the load-balancing loss of experts,
+    the gradients' norms and sums."""
+    balance = {}
     if "pixels" in inputs:
         logits = model(pixel_values=inputs["pixels"]).logits
     elif "lengths" in inputs:
@@ -117,25 +154,31 @@ def run(model, inputs):
         segments = {"token_type_ids": inputs["segments"]} if "segments" in inputs else {}
         logits = model(input_ids=inputs["tokens"], attention_mask=mask.long(), **segments).logits
     else:
-        logits = model(input_ids=inputs["tokens"]).logits
+        output = model(input_ids=inputs["tokens"])
+        logits = output.logits
+        if getattr(output, "aux_loss", None) is not None:
+            balance["balance"] = output.aux_loss * model.config.router_aux_loss_coef
     flat = logits.flatten(0, -2)
     loss = F.cross_entropy(flat, torch.zeros(len(flat), dtype=torch.long))
-    loss.backward()
-    gradients = {stored_name(model, name): [parameter.grad.norm().item(), parameter.grad.sum().item()]
-                 for name, parameter in model.named_parameters()}
+    sum([loss, *balance.values()]).backward()
+    gradients = {name: [gradient.norm().item(), gradient.sum().item()] for name, gradient in stored_gradients(model)}
     return {"logits": logits.flatten().tolist(), "shape": list(logits.shape), "loss": loss.item(),
-            "gradients": gradients}
+            **{name: value.item() for name, value in balance.items()}, "gradients": gradients}
 
 
 def main():
-    golden = {}
+    wanted = sys.argv[1:] or list(CASES)
+    path = ROOT / "golden.json"
+    golden = json.loads(path.read_text()) if sys.argv[1:] else {}
     for seed, name in enumerate(CASES, 1):
+        if name not in wanted:
+            continue
         model = make(name, seed)
         inputs = inputs_of(model)
         labels = {"labels": True} if "TokenClassification" in CASES[name][0] else {}
         golden[name] = {**labels, "inputs": {key: {"shape": list(value.shape), "values": value.flatten().tolist()}
                                    for key, value in inputs.items()}, **run(model, inputs)}
-    (ROOT / "golden.json").write_text(json.dumps(golden) + "\n")
+    path.write_text(json.dumps(golden) + "\n")
 
 
 if __name__ == "__main__":

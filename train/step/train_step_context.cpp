@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "parallel/gradients.h"
@@ -91,6 +92,22 @@ class MemoryCheck {
 /// A scale this small means that no scale helps: the gradients themselves are not finite.
 constexpr double kLeastScale = 1e-4;
 
+/// The task's loss and the models' own.
+at::Tensor loss_with_auxiliary(const std::vector<Model*>& models, const Batch& batch,
+                               const BatchLoss& loss) {
+  std::vector<AuxiliaryLoss*> auxiliary;
+  for (Model* model : models) {
+    if (auto* own = dynamic_cast<AuxiliaryLoss*>(model)) auxiliary.push_back(own);
+  }
+  for (AuxiliaryLoss* model : auxiliary) model->begin_batch(batch);
+  at::Tensor mean = loss(batch);
+  for (AuxiliaryLoss* model : auxiliary) {
+    const at::Tensor own = model->auxiliary_loss();
+    if (own.defined()) mean = mean + own;
+  }
+  return mean;
+}
+
 OptimizerBinding& binding_named(Job& job, const std::string& name) {
   const auto found =
       std::find_if(job.optimizers.begin(), job.optimizers.end(),
@@ -120,7 +137,7 @@ PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLo
     at::Tensor mean;
     {
       const AutocastScope casts = job_.precision->autocast();
-      mean = loss(batches_[i]);
+      mean = loss_with_auxiliary(job_.trainable_models, batches_[i], loss);
     }
     const double weight = weights_.of(global_batch.micro_batches[i].micro_batch_index);
     const at::Tensor scaled = share_of_mean(mean, weight, share.total, share.count);

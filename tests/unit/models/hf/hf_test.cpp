@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/api/model.h"
 #include "models/hf/hf_family.h"
 #include "tests/unit/build_component.h"
@@ -91,6 +92,18 @@ HfNames names_in(const std::string& name) {
   return HfFamily::of_component(ref.type)->names(detail::without_type(ref.resolved));
 }
 
+/// The mean cross-entropy with class 0, and the model's own loss in training.
+std::pair<at::Tensor, at::Tensor> losses_of(Model& model, const Json& wanted) {
+  auto* const auxiliary = dynamic_cast<AuxiliaryLoss*>(&model);
+  model.module().train(auxiliary != nullptr);
+  const Batch batch = batch_in(wanted["inputs"]);
+  if (auxiliary) auxiliary->begin_batch(batch);
+  const at::Tensor flat = model.forward_batch(batch).flatten(0, -2);
+  const at::Tensor classes = at::zeros({flat.size(0)}, at::TensorOptions().dtype(at::kLong));
+  return {at::cross_entropy_loss(flat, classes),
+          auxiliary ? auxiliary->auxiliary_loss() : at::Tensor()};
+}
+
 class HfFolderTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(HfFolderTest, GivesTheLogitsAndGradientsOfTransformers) {
@@ -101,11 +114,13 @@ TEST_P(HfFolderTest, GivesTheLogitsAndGradientsOfTransformers) {
   ASSERT_EQ(logits.sizes().vec(), wanted["shape"].get<std::vector<int64_t>>());
   EXPECT_LT(logits.flatten().sub(expected).abs().max().item<double>(), 1e-5);
 
-  const at::Tensor flat = logits.flatten(0, -2);
-  const at::Tensor loss =
-      at::cross_entropy_loss(flat, at::zeros({flat.size(0)}, at::TensorOptions().dtype(at::kLong)));
+  const auto [loss, balance] = losses_of(*model, wanted);
   EXPECT_NEAR(loss.item<double>(), wanted["loss"].get<double>(), 1e-5);
-  loss.backward();
+  ASSERT_EQ(balance.defined(), wanted.contains("balance"));
+  if (balance.defined()) {
+    EXPECT_NEAR(balance.item<double>(), wanted["balance"].get<double>(), 1e-6);
+  }
+  (balance.defined() ? loss + balance : loss).backward();
   const auto parameters = model->module().named_parameters();
   EXPECT_EQ(parameters.size(), wanted["gradients"].size());
   const HfNames names = names_in(GetParam());

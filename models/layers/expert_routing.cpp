@@ -1,0 +1,201 @@
+#include "models/layers/expert_routing.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <numeric>
+#include <utility>
+
+#include "kernels/choice.h"
+
+namespace accel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// Tokens of each expert, about equal where tensors have no data.
+std::vector<int64_t> tokens_by_expert(const at::Tensor& experts, int64_t count) {
+  std::vector<int64_t> out(static_cast<size_t>(count), experts.numel() / count);
+  if (has_shapes_only()) {
+    out.back() += experts.numel() % count;
+    return out;
+  }
+  const at::Tensor counts = at::bincount(experts, {}, count).cpu();
+  const auto* numbers = counts.const_data_ptr<int64_t>();
+  return {numbers, numbers + count};
+}
+
+/// Rows of `x` by expert. Its backward pass sums the rows of a token in the order of its choices,
+/// whatever the experts.
+class GatherRows : public Function<GatherRows> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& tokens,
+                            const at::Tensor& slots) {
+    context->save_for_backward({slots});
+    context->saved_data["tokens"] = x.size(0);
+    return x.index_select(0, tokens);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor rows = gradients[0].index_select(0, context->get_saved_variables()[0]);
+    const int64_t tokens = context->saved_data["tokens"].toInt();
+    return {rows.view({tokens, -1, rows.size(1)}).sum(1), at::Tensor(), at::Tensor()};
+  }
+};
+
+/// Rows by expert to the order of tokens and choices: a permutation, whose inverse is `order`.
+class PermuteRows : public Function<PermuteRows> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& slots,
+                            const at::Tensor& order) {
+    context->save_for_backward({order});
+    return x.index_select(0, slots);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {gradients[0].index_select(0, context->get_saved_variables()[0]), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+}  // namespace
+
+ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize) {
+  auto [weights, experts] = probabilities.topk(k, /*dim=*/-1);
+  if (normalize) weights = weights / weights.sum(-1, /*keepdim=*/true);
+  const at::NoGradGuard no_grad;
+  const at::Tensor flat = experts.flatten();
+  const at::Tensor order = flat.argsort(/*stable=*/true, /*dim=*/0);
+  return {order, order.argsort(/*stable=*/true, /*dim=*/0), weights,
+          tokens_by_expert(flat, probabilities.size(-1))};
+}
+
+at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
+                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert) {
+  const int64_t k = routing.weights.size(1);
+  const at::Tensor tokens = routing.order.div(k, "floor");
+  const std::vector<at::Tensor> rows =
+      GatherRows::apply(x, tokens, routing.slots).split_with_sizes(routing.counts);
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) outputs.push_back(expert(i, rows[i]));
+  const at::Tensor by_token =
+      PermuteRows::apply(at::cat(outputs), routing.slots, routing.order).view({x.size(0), k, -1});
+  return by_token.mul(routing.weights.to(by_token.scalar_type()).unsqueeze(-1)).sum(1);
+}
+
+/// Sums over the layers of a pass. With n counted tokens in all layers, the loss is
+/// coefficient * experts / n^2 * sum(reached * probabilities).
+struct LoadBalance::State {
+  double coefficient;
+  at::Tensor mask;                ///< float32 [T, 1], or undefined
+  at::Tensor reached = {};        ///< float32 [experts]: counted tokens that reach an expert
+  at::Tensor probabilities = {};  ///< float32 [experts]: sums over counted tokens
+  at::Tensor tokens = {};         ///< float32, 0-d
+  bool is_finished = false;
+  at::Tensor gradient = {};  ///< [experts]: of a counted token's probabilities; undefined: 0
+
+  at::Tensor scale() const {
+    return static_cast<double>(reached.size(0)) * coefficient / tokens.clamp_min(1).square();
+  }
+  /// Of one layer.
+  void add(const at::Tensor& of_tokens, int64_t k) {
+    const int64_t experts = of_tokens.size(-1);
+    const at::Tensor chosen =
+        at::zeros_like(of_tokens).scatter(1, std::get<1>(of_tokens.topk(k, -1)), 1.0);
+    const auto sum = [&](const at::Tensor& x) { return (mask.defined() ? x * mask : x).sum(0); };
+    if (!reached.defined()) {
+      reached = at::zeros({experts}, of_tokens.options());
+      probabilities = at::zeros_like(reached);
+      tokens = at::zeros({}, of_tokens.options());
+    }
+    reached += sum(chosen);
+    probabilities += sum(of_tokens);
+    tokens += sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0);
+  }
+};
+
+namespace {
+
+using BalanceState = LoadBalance::State;
+
+/// A shared state in an autograd context.
+struct HeldState final : torch::CustomClassHolder {
+  explicit HeldState(std::shared_ptr<BalanceState> held) : state(std::move(held)) {}
+  std::shared_ptr<BalanceState> state;
+};
+
+constexpr auto kState = "state";
+
+void hold(AutogradContext* context, const std::shared_ptr<BalanceState>& state) {
+  context->saved_data[kState] = c10::IValue::make_capsule(c10::make_intrusive<HeldState>(state));
+}
+
+BalanceState& state_of(AutogradContext* context) {
+  return *c10::static_intrusive_pointer_cast<HeldState>(context->saved_data[kState].toCapsule())
+              ->state;
+}
+
+/// Identity. Its backward pass adds the gradient of the loss.
+class BalancedLayer : public Function<BalancedLayer> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& probabilities,
+                            const std::shared_ptr<BalanceState>& state) {
+    hold(context, state);
+    return probabilities.view_as(probabilities);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const BalanceState& state = state_of(context);
+    if (!state.gradient.defined()) return {gradients[0], at::Tensor()};
+    const at::Tensor own =
+        state.mask.defined() ? state.mask * state.gradient : state.gradient.expand_as(gradients[0]);
+    return {gradients[0] + own, at::Tensor()};
+  }
+};
+
+/// The output of the layers, and the loss. Its backward pass precedes those of the layers.
+class BalancedOutput : public Function<BalancedOutput> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& output,
+                               const std::shared_ptr<BalanceState>& state) {
+    hold(context, state);
+    return {output.view_as(output), state->scale() * state->reached.dot(state->probabilities)};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    BalanceState& state = state_of(context);
+    if (gradients[1].defined()) {
+      state.gradient = gradients[1] * state.scale() * state.reached;
+    }
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+}  // namespace
+
+LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask)
+    : state_(std::make_shared<State>(
+          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor()})) {}
+
+at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities, int64_t k) const {
+  if (!state_) return probabilities;
+  if (!state_->is_finished) {
+    const at::NoGradGuard no_grad;
+    state_->add(probabilities, k);
+  }
+  return BalancedLayer::apply(probabilities, state_);
+}
+
+LoadBalance::Result LoadBalance::finish(const at::Tensor& output) const {
+  state_->is_finished = true;
+  const variable_list results = BalancedOutput::apply(output, state_);
+  return {results[0], results[1]};
+}
+
+}  // namespace accel

@@ -1,0 +1,59 @@
+// Routing of tokens to experts, and the loss that balances their load.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace accel {
+
+/// The experts of each token, of T tokens and k experts per token. Every token reaches all its
+/// experts: none has a capacity.
+struct ExpertRouting {
+  at::Tensor order;    ///< int64 [T * k]: choices token * k + i by expert, ascending for each
+  at::Tensor slots;    ///< int64 [T * k]: position of each choice in `order`
+  at::Tensor weights;  ///< float32 [T, k], with autograd
+  std::vector<int64_t> counts = {};  ///< tokens of each expert; their sum is T * k
+};
+
+/// The `k` experts with the highest probabilities, in float32 [T, experts]. `normalize`: the
+/// weights of a token have the sum 1 (Jiang et al., "Mixtral of Experts", 2024).
+ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize);
+
+/// The weighted sum of a token's experts, [T, width] like `x`. `expert(i, rows)` maps the tokens of
+/// expert i, [n, width], and is called for n = 0 too: all experts have gradients on all ranks.
+at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
+                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert);
+
+/// The load-balancing loss of one forward pass, over all its layers: experts * sum over experts of
+/// the share of tokens that reach it, times its mean probability (Fedus et al., "Switch
+/// Transformers", 2022, equations 4 to 6, as transformers computes it). The share of tokens is
+/// constant in the backward pass. Copies refer to the same pass, which outlives the autograd graph.
+class LoadBalance {
+ public:
+  /// Without a loss.
+  LoadBalance() = default;
+  /// `mask`: float32 [T], 0 for tokens that do not count, such as padding; undefined: all count.
+  LoadBalance(double coefficient, const at::Tensor& mask);
+
+  /// Adds a layer. Returns the probabilities, to route by: their backward pass adds the gradient
+  /// of the loss. A layer that is computed again for its backward pass is not added twice.
+  at::Tensor add_layer(const at::Tensor& probabilities, int64_t k) const;
+
+  /// Ends the forward pass. `output` depends on all layers; its new value takes its place. The
+  /// loss, times the coefficient, is a 0-d float32 tensor with autograd.
+  struct Result {
+    at::Tensor output, loss;
+  };
+  Result finish(const at::Tensor& output) const;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;  ///< null: no loss
+};
+
+}  // namespace accel

@@ -1,0 +1,63 @@
+// Options of Llama models, and their keys in Hugging Face's configs.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+
+#include "models/hf/hf_family.h"
+#include "models/layers/activations.h"
+#include "models/layers/moe_options.h"
+#include "models/layers/rope.h"
+
+namespace accel {
+
+enum class LlamaBias { kNone, kInputs, kAll };
+
+template <>
+struct EnumNames<LlamaBias> {
+  static constexpr std::pair<LlamaBias, const char*> kValues[] = {
+      {LlamaBias::kNone, "none"}, {LlamaBias::kInputs, "qkv"}, {LlamaBias::kAll, "all"}};
+};
+
+struct LlamaOptions {
+  Auto<int64_t> vocab_size;
+  Auto<int64_t> max_seq_len;
+  int64_t num_layers = 4;
+  int64_t num_heads = 4;
+  Auto<int64_t> num_kv_heads;
+  Auto<int64_t> head_dim;
+  int64_t hidden_size = 128;
+  Auto<int64_t> intermediate_size;
+  HfActivation activation = HfActivation::kSilu;
+  double norm_eps = 1e-6;
+  RopeOptions rope;
+  LlamaBias attention_bias = LlamaBias::kNone;
+  bool mlp_bias = false;
+  bool qk_norm = false;
+  bool tie_embeddings = false;
+  double attention_dropout = 0.0;
+  MoeOptions moe;
+  Auto<double> router_aux_loss_coef;
+  LoraOptions lora;
+  FilePath weights;
+
+  int64_t groups() const { return num_kv_heads.value_or(num_heads); }
+  int64_t per_head() const { return head_dim.value_or(hidden_size / num_heads); }
+  /// Llama's default: two thirds of four times the hidden size, rounded up to a multiple of 32.
+  int64_t inner() const { return intermediate_size.value_or((8 * hidden_size / 3 + 31) / 32 * 32); }
+  int64_t expert_inner() const { return moe.intermediate_size.value_or(inner()); }
+  /// Of the load-balancing loss; 0: none.
+  double balance() const { return moe.num_experts > 0 ? router_aux_loss_coef.value_or(0.01) : 0; }
+
+  static Schema<LlamaOptions> schema();
+  /// Whether it is a `model_type` of these models.
+  static bool reads(const std::string& model_type);
+  static LlamaOptions from_config(HfConfig& config);
+  /// Throws Error (kRecipe) where transformers has no such model.
+  void to_config(const WeightShapes& shapes, nlohmann::json& config) const;
+  HfNames names() const;
+};
+
+}  // namespace accel
