@@ -71,7 +71,7 @@ constexpr std::string_view kPipelineParallel = "pipeline parallelism is not supp
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
 constexpr std::string_view kSequenceParallel =
     "sequence parallelism by all-to-all (Ulysses) is not supported yet";
-constexpr std::string_view kExpertParallel = "models with experts are not supported";
+constexpr std::string_view kExpertParallel = "expert parallelism is not supported yet";
 }  // namespace reasons
 
 /// The row of an option's value. `key` null: no such option; `row` null: no such value.
