@@ -10,6 +10,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "core/base/console.h"
+#include "core/base/drafts.h"
 #include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -289,6 +290,7 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   run.lock.emplace(run.dir, launched_ranks());
   warn_of_other_holder(*run.lock, request.run_dir);
   try_run_folder(run.files, run.dir);
+  remove_drafts(run.dir);
   run.store.keep_to_run_folder();
   run.store.recover();
   if (given) {
