@@ -136,8 +136,8 @@ std::vector<Trial> distinct_trials(const std::vector<Trial>& trials) {
   return kinds;
 }
 
-/// Why transformers cannot have the model: known now, and not only when it is exported.
-std::string export_obstacle(const Job& job) try {
+/// How transformers loads the exported model, if it lacks the model's code; else "".
+std::string export_note(const Job& job) try {
   const HfFamily::Table* family = HfFamily::of_component(job.recipe.model.type);
   if (!family) return "";
   const Node options = detail::without_type(job.recipe.model.resolved);
@@ -148,9 +148,8 @@ std::string export_obstacle(const Job& job) try {
   }
   nlohmann::json config = nlohmann::json::object();
   family->write_config(options, shapes, config);
-  return "";
-} catch (const Error& error) {
-  return text("not possible: {}; {}", error.what(), error.hint());
+  if (family->python_files(config).empty()) return "";
+  return "with the model's code: transformers loads the folder with trust_remote_code=True";
 } catch (const std::exception&) {
   return "";  // reported by the export
 }
@@ -163,7 +162,7 @@ std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world)
 }
 
 ExitCode run_training_job(Job& job, RunRequest request) {
-  if (job.is_main) request.export_obstacle = export_obstacle(job);
+  if (job.is_main) request.export_note = export_note(job);
   if (job.recipe.log.plan && job.is_main) {
     const Activity shown("estimating time and memory");
     request.forecast = forecast(job, request.run_dir);

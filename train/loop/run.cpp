@@ -362,7 +362,7 @@ void announce(const Job& job, const RunRequest& request, const OpenRun& run, Run
   const std::string start = start_text(job, run);
   ConfigValues notes;
   if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);
-  if (!request.export_obstacle.empty()) notes.emplace_back("export", request.export_obstacle);
+  if (!request.export_note.empty()) notes.emplace_back("export", request.export_note);
   const std::vector<std::string> screen = first_screen(job, request.run_dir, start, notes);
   for (size_t i = 0; i < screen.size(); ++i) (i == 0 ? say_title : say)(screen[i]);
   if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);
