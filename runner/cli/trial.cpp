@@ -23,7 +23,9 @@
 #include "models/lora/lora_options.h"
 #include "runner/cli/display.h"
 #include "runner/cli/world.h"
+#include "runner/launch/memory_limits.h"
 #include "runner/plan/forecast.h"
+#include "runner/plan/memory_check.h"
 #include "runner/report/report.h"
 #include "runner/report/run_summary.h"
 #include "train/job/build_job.h"
@@ -157,8 +159,11 @@ std::string export_note(const Job& job) try {
 }  // namespace
 
 std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world) {
+  const auto check = [&](const Job& job) {
+    check_memory(job, {available_memory(), world.local_world});
+  };
   return build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world,
-                   texts_of);
+                   {texts_of, check});
 }
 
 ExitCode run_training_job(Job& job, RunRequest request) {
