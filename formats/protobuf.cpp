@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "core/base/bytes.h"
 #include "core/base/json_text.h"
 
 namespace accel {
@@ -18,6 +19,16 @@ static_assert(std::endian::native == std::endian::little);
 template <class T>
 std::string_view memory_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+uint64_t read_varint(ByteReader& reader) {
+  uint64_t out = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const auto byte = reader.little<uint8_t>();
+    out |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return out;
+  }
+  throw FormatError("a varint has more than ten bytes");
 }
 
 }  // namespace
@@ -66,6 +77,36 @@ void ProtoMessage::tag(int field, int wire_type) {
 void ProtoMessage::append_varint(uint64_t value) {
   for (; value >= 0x80; value >>= 7) encoded_ += static_cast<char>(value | 0x80);
   encoded_ += static_cast<char>(value);
+}
+
+void each_field(std::string_view message, const std::function<void(const ProtoField&)>& use) {
+  ByteReader reader(as_bytes(message), "a message");
+  while (reader.left() > 0) {
+    const uint64_t tag = read_varint(reader);
+    ProtoField field{.number = tag >> 3};
+    switch (tag & 7) {
+      case kVarint:
+        field.value = read_varint(reader);
+        break;
+      case kFixed64:
+        field.value = reader.little<uint64_t>();
+        break;
+      case kBytes: {
+        const uint64_t size = read_varint(reader);
+        if (size > reader.left()) throw FormatError("a field is longer than its message");
+        field.bytes = as_text(reader.take(size));
+        field.has_bytes = true;
+        break;
+      }
+      case kFixed32:
+        field.value = reader.little<uint32_t>();
+        break;
+      default:
+        throw FormatError("a field has an unknown wire type");
+    }
+    if (field.number == 0) throw FormatError("a field has the number 0");
+    use(field);
+  }
 }
 
 }  // namespace accel

@@ -1,7 +1,8 @@
-// Encoder of protocol buffer messages: the wire types that the trackers need.
+// Encoder and decoder of protocol buffer messages: the wire types of event files and tokenizers.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,5 +31,16 @@ class ProtoMessage {
 
   std::string encoded_;
 };
+
+/// One field of a message: a number, or the bytes of a string or nested message.
+struct ProtoField {
+  uint64_t number = 0;  ///< field number
+  uint64_t value = 0;
+  std::string_view bytes = {};  ///< into the message
+  bool has_bytes = false;
+};
+
+/// Calls `use` with each field in order. Throws FormatError for an invalid message.
+void each_field(std::string_view message, const std::function<void(const ProtoField&)>& use);
 
 }  // namespace accel

@@ -7,60 +7,13 @@
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "formats/protobuf.h"
 
 namespace accel {
 namespace {
 
 using Piece = SentencePieceFile::Piece;
 using PieceKind = SentencePieceFile::Kind;
-
-/// One field of a message: a number, or the bytes of a string or nested message.
-struct ProtoField {
-  uint64_t number = 0;  ///< field number
-  uint64_t value = 0;
-  std::string_view bytes = {};
-  bool has_bytes = false;
-};
-
-uint64_t read_varint(ByteReader& reader) {
-  uint64_t out = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    const auto byte = reader.little<uint8_t>();
-    out |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return out;
-  }
-  throw FormatError("a varint has more than ten bytes");
-}
-
-void each_field(std::string_view message, const std::function<void(const ProtoField&)>& use) {
-  ByteReader reader(as_bytes(message), "a message");
-  while (reader.left() > 0) {
-    const uint64_t tag = read_varint(reader);
-    ProtoField field{.number = tag >> 3};
-    switch (tag & 7) {
-      case 0:
-        field.value = read_varint(reader);
-        break;
-      case 1:
-        field.value = reader.little<uint64_t>();
-        break;
-      case 2: {
-        const uint64_t size = read_varint(reader);
-        if (size > reader.left()) throw FormatError("a field is longer than its message");
-        field.bytes = as_text(reader.take(size));
-        field.has_bytes = true;
-        break;
-      }
-      case 5:
-        field.value = reader.little<uint32_t>();
-        break;
-      default:
-        throw FormatError("a field has an unknown wire type");
-    }
-    if (field.number == 0) throw FormatError("a field has the number 0");
-    use(field);
-  }
-}
 
 std::string proto_text(const ProtoField& field) {
   if (!is_utf8(field.bytes)) throw FormatError("a string is not UTF-8");

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 
+#include "core/base/bytes.h"
+#include "core/base/regular_file.h"
 #include "formats/checksum.h"
 
 namespace accel {
@@ -139,6 +143,10 @@ void TfSummary::scalar(const std::string& tag, double number) {
   message_.message(kSummaryValue, entry);
 }
 
+std::string tf_text_tag(const std::string& tag) {
+  return tag + "/text_summary";
+}
+
 void TfSummary::text(const std::string& tag, const std::string& text) {
   const ProtoMessage size = ProtoMessage().varint(tensor::kSize, 1);
   const ProtoMessage shape = ProtoMessage().message(tensor::kDimension, size);
@@ -147,7 +155,7 @@ void TfSummary::text(const std::string& tag, const std::string& text) {
       .message(tensor::kShape, shape)
       .text(tensor::kStrings, text);
   ProtoMessage entry;
-  entry.text(value::kTag, tag + "/text_summary")
+  entry.text(value::kTag, tf_text_tag(tag))
       .message(value::kTensor, content)
       .message(value::kMetadata, plugin_metadata("text"));
   message_.message(kSummaryValue, entry);
@@ -214,6 +222,77 @@ std::string tf_restart_event(double wall_time, int64_t step) {
 
 std::string tf_summary_event(double wall_time, int64_t step, const TfSummary& summary) {
   return tf_record(event_at(wall_time, step).message(event::kSummary, summary.message()).encoded());
+}
+
+namespace {
+
+template <class T>
+T number_in(std::string_view bytes) {
+  T value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::vector<std::string> tags_in(std::string_view summary) {
+  std::vector<std::string> tags;
+  each_field(summary, [&](const ProtoField& entry) {
+    if (entry.number != kSummaryValue) return;
+    each_field(entry.bytes, [&](const ProtoField& field) {
+      if (field.number == value::kTag) tags.emplace_back(field.bytes);
+    });
+  });
+  return tags;
+}
+
+bool is_start(std::string_view log) {
+  bool found = false;
+  each_field(log, [&](const ProtoField& field) {
+    if (field.number == session_log::kStatus) found = field.value == session_log::kStart;
+  });
+  return found;
+}
+
+TfEvent event_in(std::string_view message) {
+  TfEvent out;
+  each_field(message, [&](const ProtoField& field) {
+    if (field.number == event::kStep) out.step = static_cast<int64_t>(field.value);
+    if (field.number == event::kSummary) out.tags = tags_in(field.bytes);
+    if (field.number == event::kSessionLog) out.restarts = is_start(field.bytes);
+  });
+  return out;
+}
+
+}  // namespace
+
+TfEventReader::TfEventReader(const std::string& path) : file_(open_regular_file(path)) {
+  std::error_code missing;
+  const uint64_t size = std::filesystem::file_size(path, missing);
+  if (!missing) left_ = size;
+}
+
+std::optional<TfEvent> TfEventReader::next() {
+  constexpr uint64_t kLength = sizeof(uint64_t), kChecksum = sizeof(uint32_t);
+  std::string head, body;
+  if (!read(head, kLength + kChecksum)) return std::nullopt;
+  const std::string_view length_bytes = std::string_view(head).substr(0, kLength);
+  if (number_in<uint32_t>(head.substr(kLength)) != masked_crc32c(length_bytes)) return std::nullopt;
+  const auto length = number_in<uint64_t>(length_bytes);
+  if (length > left_ || !read(body, length + kChecksum)) return std::nullopt;
+  const std::string_view message = std::string_view(body).substr(0, length);
+  if (number_in<uint32_t>(body.substr(length)) != masked_crc32c(message)) return std::nullopt;
+  try {
+    return event_in(message);
+  } catch (const FormatError&) {
+    return std::nullopt;
+  }
+}
+
+bool TfEventReader::read(std::string& bytes, uint64_t count) {
+  if (count > left_) return false;
+  bytes.resize(count);
+  if (!file_.read(bytes.data(), static_cast<std::streamsize>(count))) return false;
+  left_ -= count;
+  return true;
 }
 
 }  // namespace accel

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ using Hparams = std::vector<std::pair<std::string, HparamValue>>;
 /// A run's end status on TensorBoard's HParams page.
 enum class HparamsStatus : uint8_t { kSuccess = 1, kFailure = 2 };
 
+/// The tag of a text in its file.
+std::string tf_text_tag(const std::string& tag);
+
 /// The values of one event. Times are seconds since 1970.
 class TfSummary {
  public:
@@ -68,5 +72,27 @@ std::string tf_version_event(double wall_time);
 std::string tf_restart_event(double wall_time, int64_t step);
 
 std::string tf_summary_event(double wall_time, int64_t step, const TfSummary& summary);
+
+/// An event of a file, without its values.
+struct TfEvent {
+  int64_t step = 0;
+  bool restarts = false;          ///< as tf_restart_event()
+  std::vector<std::string> tags;  ///< of the values
+};
+
+/// Reads an event file up to its end or its first damaged record, where TensorBoard stops too. A
+/// missing file is empty.
+class TfEventReader {
+ public:
+  explicit TfEventReader(const std::string& path);
+
+  std::optional<TfEvent> next();
+
+ private:
+  bool read(std::string& bytes, uint64_t count);
+
+  std::ifstream file_;
+  uint64_t left_ = 0;  ///< bytes of the file behind the current position
+};
 
 }  // namespace accel

@@ -170,11 +170,16 @@ class ResNet final : public Model {
   static constexpr bool kGenerates = false;
 
   static Schema<ResNetOptions> schema();
-  static bool reads(const std::string& model_type) { return model_type == "resnet"; }
+  static bool reads(const std::string& model_type) {
+    return model_type == kResNetType || model_type == kSmallImageResNetType;
+  }
   static ResNetOptions from_config(HfConfig& config) { return resnet_options_in(config); }
   static void to_config(const ResNetOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config) {
     write_resnet_config(options, shapes, config);
+  }
+  static PythonFiles python_files(const nlohmann::json& config) {
+    return resnet_python_files(config);
   }
   static HfNames names(const ResNetOptions&) {
     return {"resnet.", {}, {"classifier.*"}, {"classifier.*"}, &stored_resnet_name};

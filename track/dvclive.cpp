@@ -7,6 +7,7 @@
 
 #include "core/api/tracker.h"
 #include "core/base/append_file.h"
+#include "core/base/drafts.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/folders.h"
@@ -71,6 +72,7 @@ class DvcliveTracker final : public Tracker {
     make_tracker_folder(context, dir_);
     make_folder_within(dir_, plots());
     make_folder_within(dir_, dir_ + "/plots/images");
+    remove_drafts(dir_);
     rewind_plots(context.first_step);
     const auto latest = context.ids.find("metrics");
     if (latest != context.ids.end()) latest_ = Json::parse(latest->second, nullptr, false);

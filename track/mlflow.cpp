@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "core/api/tracker.h"
+#include "core/base/drafts.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -70,6 +71,7 @@ class MlflowFiles final : public MlflowSink {
     for (const char* folder : {"/metrics", "/params", "/tags", "/artifacts"}) {
       make_folder_within(folder_, run_folder() + folder);
     }
+    remove_drafts(run_folder());  // MLflow takes every file for a metric, parameter or tag
     for (const auto& entry : fs::recursive_directory_iterator(run_folder() + "/metrics")) {
       rewind_lines(entry.path().string(), context.first_step, &step_of_metric_line);
       std::error_code error;  // MLflow rejects a run with an empty metric file

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 
 #include "core/api/tracker.h"
 #include "core/base/append_file.h"
@@ -48,6 +50,25 @@ std::string new_event_file(const std::string& folder) {
          std::to_string(::getpid()) + ".0";
 }
 
+/// The tags that the files of `folder` have at `step`, after the restarts of earlier processes.
+std::set<std::string> tags_at_step(const std::string& folder, int64_t step) {
+  std::set<std::string> files;  // in the order in which TensorBoard reads them
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kFilePrefix)) files.insert(entry.path().string());
+  }
+  std::set<std::string> tags;
+  for (const std::string& path : files) {
+    TfEventReader reader(path);
+    while (const std::optional<TfEvent> event = reader.next()) {
+      if (event->restarts && event->step <= step) tags.clear();
+      if (event->step == step) tags.insert(event->tags.begin(), event->tags.end());
+    }
+  }
+  return tags;
+}
+
 /// A relative path within the log folder.
 Rule<std::string> optional_run_path() {
   return {[](const std::string& name) {
@@ -87,6 +108,7 @@ class TensorboardTracker final : public Tracker {
                                                   : options.dir.text + '/' + run_name_;
     if (options.dir.text.empty() && !options.name.empty()) folder += '/' + options.name;
     make_tracker_folder(context, folder);
+    if (first_step_ > 0) resumed_ = tags_at_step(folder, first_step_);
     file_ = std::make_unique<AppendFile>(new_event_file(folder));
     const double now = seconds_since_1970();
     file_->append(tf_version_event(now));
@@ -104,23 +126,28 @@ class TensorboardTracker final : public Tracker {
 
   void log(int64_t step, std::span<const Measurement> values) override {
     TfSummary summary;
-    for (const auto& [name, value] : values) summary.scalar(name, value);
+    for (const auto& [name, value] : values) {
+      if (!is_written(step, name)) summary.scalar(name, value);
+    }
     write(step, summary);
   }
 
   void text(int64_t step, const std::string& tag, const std::string& text) override {
+    if (is_written(step, tf_text_tag(tag))) return;
     TfSummary summary;
     summary.text(tag, text);
     write(step, summary);
   }
 
   void histogram(int64_t step, const std::string& tag, std::span<const float> values) override {
+    if (is_written(step, tag)) return;
     TfSummary summary;
     summary.histogram(tag, values);
     write(step, summary);
   }
 
   void image(int64_t step, const std::string& tag, const Picture& picture) override {
+    if (is_written(step, tag)) return;
     const ImageSize size{picture.height, picture.width};
     TfSummary summary;
     summary.image(tag, size, static_cast<int>(picture.channels),
@@ -144,6 +171,12 @@ class TensorboardTracker final : public Tracker {
   std::map<std::string, std::string> ids() const override { return {}; }
 
  private:
+  /// Whether an earlier process has written the value: the step from which a run resumes is
+  /// evaluated again by each process that resumes there.
+  bool is_written(int64_t step, const std::string& tag) const {
+    return step == first_step_ && resumed_.contains(tag);
+  }
+
   void write(int64_t step, const TfSummary& summary) {
     if (summary.empty()) return;
     file_->append(tf_summary_event(seconds_since_1970(), step, summary));
@@ -151,6 +184,7 @@ class TensorboardTracker final : public Tracker {
 
   std::string run_name_;
   int64_t first_step_;
+  std::set<std::string> resumed_;  ///< tags of first_step_ in the files of earlier processes
   std::unique_ptr<AppendFile> file_;
 };
 

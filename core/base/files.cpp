@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/base/drafts.h"
 #include "core/base/error.h"
 #include "core/base/owned_fd.h"
 #include "core/base/text.h"
@@ -209,8 +210,7 @@ void make_folder_of(const std::string& path) {
 }
 
 void write_file_atomically(Files& files, const std::string& path, const FileWriter& writer) {
-  // The process id keeps the drafts of several processes apart.
-  const std::string draft = text("{}.{}.new", path, ::getpid());
+  const std::string draft = draft_of(path);
   try {
     files.remove_tree(draft);
     const std::unique_ptr<OutputFile> file = files.create(draft);

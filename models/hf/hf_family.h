@@ -21,6 +21,9 @@ namespace accel {
 /// Shapes of a model's weights by name; they provide sizes that the recipe left to the data.
 using WeightShapes = std::map<std::string, Shape>;
 
+/// Python files by name with which transformers loads a folder whose model it lacks.
+using PythonFiles = std::map<std::string, std::string>;
+
 /// The two-way mapping of one model to folders of transformers, with its options as a tree.
 class HfFamily {
  public:
@@ -33,6 +36,7 @@ class HfFamily {
     void (*write_config)(const Node& options, const WeightShapes& shapes, nlohmann::json& config);
     HfNames (*names)(const Node& options);
     bool generates;  ///< a language model with a generation_config.json
+    PythonFiles (*python_files)(const nlohmann::json& config);
     std::vector<FieldInfo> (*options)();
   };
 
@@ -101,6 +105,8 @@ Schema<Options> with_weights(Schema<Options> schema) {
 ///   static void to_config(const Options&, const WeightShapes&, nlohmann::json&);
 ///   static HfNames names(const Options&);
 ///   static constexpr bool kGenerates;
+/// and optionally, for a written config that names classes of these files in `auto_map`,
+///   static PythonFiles python_files(const nlohmann::json& config);
 template <class T>
 class RegisterPretrained : Registration {
  public:
@@ -179,9 +185,14 @@ class RegisterPretrained : Registration {
   }
   static HfNames names_of(const Node& options) { return T::names(read_options(options)); }
   static std::vector<FieldInfo> options_of() { return T::schema().info(); }
+  static PythonFiles python_files_of([[maybe_unused]] const nlohmann::json& config) {
+    if constexpr (requires { T::python_files(config); }) return T::python_files(config);
+    return {};
+  }
 
-  static constexpr HfFamily::Table kTable = {T::kName,  &T::reads,     &prepare,   &write_config,
-                                             &names_of, T::kGenerates, &options_of};
+  static constexpr HfFamily::Table kTable = {T::kName,         &T::reads,  &prepare,
+                                             &write_config,    &names_of,  T::kGenerates,
+                                             &python_files_of, &options_of};
   HfFamily family_;
 };
 

@@ -10,6 +10,39 @@
 namespace accel {
 namespace {
 
+constexpr auto kClass = "ResNetForImageClassification";
+constexpr auto kSmallImageClass = "SmallImageResNetForImageClassification";
+constexpr auto kSmallImageConfigClass = "SmallImageResNetConfig";
+constexpr auto kSmallImageModule = "modeling_small_image_resnet";
+
+/// transformers' network with the stem of this one.
+constexpr auto kSmallImageCode =
+    R"py("""A ResNet for small images: the stem is a 3x3 convolution and keeps the image's size.
+
+Load it with AutoModelForImageClassification.from_pretrained(FOLDER, trust_remote_code=True).
+"""
+
+from torch import nn
+from transformers import ResNetConfig, ResNetForImageClassification
+
+
+class SmallImageResNetConfig(ResNetConfig):
+    model_type = "small_image_resnet"
+
+
+class SmallImageResNetForImageClassification(ResNetForImageClassification):
+    config_class = SmallImageResNetConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        stem = self.resnet.embedder
+        stem.embedder.convolution = nn.Conv2d(
+            config.num_channels, config.embedding_size, kernel_size=3, padding=1, bias=False
+        )
+        stem.pooler = nn.Identity()
+        self.post_init()
+)py";
+
 /// Name of a block's layer in transformers: "layer.1.convolution" for "conv2".
 std::string stored_block_part(const std::string& part) {
   const auto in_layer = [&](const char* kind, size_t digit) {
@@ -65,7 +98,8 @@ std::string stored_resnet_name(const std::string& name) {
 ResNetOptions resnet_options_in(HfConfig& config) {
   config.want("downsample_in_first_stage", false, "this model does not do");
   ResNetOptions options;
-  options.stem = ResNetStem::kImageNet;
+  const bool small = config.model_type() == kSmallImageResNetType;
+  options.stem = small ? ResNetStem::kCifar : ResNetStem::kImageNet;
   options.channels = {config.integer("num_channels", 3)};
   options.embedding_size = config.integer("embedding_size", 64);
   options.activation = activation_in(config, "hidden_act", HfActivation::kRelu);
@@ -94,7 +128,7 @@ ResNetOptions resnet_options_in(HfConfig& config) {
   }
   options.depth = found->depth;
   options.early_stride = found->bottleneck && config.flag("downsample_in_bottleneck", false);
-  if (config.architecture() == "ResNetForImageClassification") {
+  if (config.architecture() == (small ? kSmallImageClass : kClass)) {
     options.num_classes = {label_count(config)};
   }
   return options;
@@ -103,20 +137,19 @@ ResNetOptions resnet_options_in(HfConfig& config) {
 void write_resnet_config(const ResNetOptions& options, const WeightShapes& shapes,
                          nlohmann::json& config) {
   const Shape& stem = shapes.at("conv1.weight");
-  if (stem.at(2) != kImageNetKernel) {
-    throw Error(
-        ExitCode::kRecipe,
-        "the ResNet of transformers has the stem 'imagenet', and this one 'cifar'",
-        "train with 'model.stem: imagenet'; 'accel-run checkpoint convert --to safetensors' "
-        "writes weights alone");
-  }
+  const bool small = stem.at(2) != kImageNetKernel;
   const ResNetLayout& layout = resnet_layout(options.depth);
   std::vector<int64_t> widths;
   for (size_t i = 0; i < layout.blocks.size(); ++i) {
     widths.push_back(layout.channels(i, options.embedding_size));
   }
-  config["model_type"] = "resnet";
-  config["architectures"] = {"ResNetForImageClassification"};
+  config["model_type"] = small ? kSmallImageResNetType : kResNetType;
+  config["architectures"] = {small ? kSmallImageClass : kClass};
+  if (small) {
+    const std::string module = kSmallImageModule;
+    config["auto_map"] = {{"AutoConfig", module + "." + kSmallImageConfigClass},
+                          {"AutoModelForImageClassification", module + "." + kSmallImageClass}};
+  }
   config["num_channels"] = stem.at(1);
   config["embedding_size"] = options.embedding_size;
   config["hidden_sizes"] = widths;
@@ -126,6 +159,11 @@ void write_resnet_config(const ResNetOptions& options, const WeightShapes& shape
   config["downsample_in_first_stage"] = false;
   config["downsample_in_bottleneck"] = options.early_stride;
   write_labels(shapes.at("fc.weight").at(0), config);
+}
+
+PythonFiles resnet_python_files(const nlohmann::json& config) {
+  if (config.at("model_type") != kSmallImageResNetType) return {};
+  return {{std::string(kSmallImageModule) + ".py", kSmallImageCode}};
 }
 
 }  // namespace accel

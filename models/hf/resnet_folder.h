@@ -52,12 +52,18 @@ const std::vector<ResNetLayout>& resnet_layouts();
 /// The layout of one depth.
 const ResNetLayout& resnet_layout(int64_t depth);
 
+/// `model_type` of folders of transformers' ResNet, which has the stem `imagenet`, and of those
+/// with the stem `cifar`, whose model is a Python file in the folder.
+constexpr auto kResNetType = "resnet";
+constexpr auto kSmallImageResNetType = "small_image_resnet";
+
 /// Collects problems in the config.
 ResNetOptions resnet_options_in(HfConfig& config);
-/// `shapes` by the model's names. Throws Error (kRecipe) for a network that folders cannot
-/// represent.
+/// `shapes` by the model's names.
 void write_resnet_config(const ResNetOptions& options, const WeightShapes& shapes,
                          nlohmann::json& config);
+/// The model of a config with the stem `cifar` for transformers; none for other configs.
+PythonFiles resnet_python_files(const nlohmann::json& config);
 /// "resnet.encoder.stages.0.layers.0.layer.1.convolution.weight" for "layer1.0.conv2.weight".
 std::string stored_resnet_name(const std::string& name);
 

@@ -236,6 +236,7 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   if (source.family->generates && !copies.contains("generation_config.json")) {
     writer.add_text("generation_config.json", generation_config(config).dump(2) + "\n");
   }
+  for (const auto& [name, code] : source.family->python_files(config)) writer.add_text(name, code);
   const HfNames names = source.family->names(source.options);
   write_sources(writer, stored_sources(weights, names), max_shard_bytes);
   files.sync_dir(folder);
@@ -317,6 +318,11 @@ void check_export(const ExportArguments& arguments, const ExportSource& source) 
   }
 }
 
+bool has_python_files(const std::vector<DirEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const DirEntry& entry) { return entry.name.ends_with(".py"); });
+}
+
 ExitCode export_verb(const ExportArguments& arguments) {
   DiskFiles files;
   const uint64_t max_shard_bytes =
@@ -335,7 +341,11 @@ ExitCode export_verb(const ExportArguments& arguments) {
       write_export(files, staged, source, whole_weights(weights, source), max_shard_bytes);
     }
   });
-  std::cout << arguments.target << '\n' << listing_text(files.list(target));
+  const std::vector<DirEntry> written = files.list(target);
+  std::cout << arguments.target << '\n' << listing_text(written);
+  if (has_python_files(written)) {
+    say("transformers loads it with trust_remote_code=True: the .py file has the model's code");
+  }
   return ExitCode::kDone;
 }
 

@@ -18,6 +18,9 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/world.h"
 #include "runner/draft/new_recipe.h"
+#include "runner/launch/memory_limits.h"
+#include "runner/plan/memory_check.h"
+#include "runner/startup/lazy_torch.h"
 #include "runner/sweep/sweep_file.h"
 #include "train/recipe/model_size.h"
 
@@ -54,12 +57,29 @@ const char* effect_text(Assignment::Effect effect) {
                                                    : "drops, by changing the type,";
 }
 
-ExitCode validate_verb(const RecipeArguments& arguments) {
+/// This machine's memory and the ranks that the recipe starts on it.
+MachineMemory machine_for(const AcceleratorSection& section) {
+  const int64_t machines = std::max<int64_t>(1, section.num_machines);
+  const int64_t ranks = section.num_processes.value_or(1);
+  return {available_memory(), std::max<int64_t>(1, (ranks + machines - 1) / machines)};
+}
+
+ExitCode validate_verb(const RecipeArguments& arguments, const std::vector<std::string>& argv) {
   const LoadedRecipe recipe = load_runnable(arguments);
   check_ranks(recipe.options, recipe.resolved);
   check_model_size(recipe.resolved, recipe.options.model.type);
+  const MachineMemory machine = machine_for(recipe.options.accelerator);
+  const DeviceChoice device = recipe.options.accelerator.wanted_device();
+  const bool on_gpu =
+      device == DeviceChoice::kCuda || (device == DeviceChoice::kAuto && gpus_here() > 0);
+  const bool is_large = !on_gpu && may_exceed(recipe.resolved, machine);
+  // Executes the program again, so that nothing may be printed before.
+  if (is_large) require_torch(argv);
   report_layers(arguments, recipe);
-  if (recipe.options.accelerator.wanted_device() == DeviceChoice::kCuda && gpus_here() == 0) {
+  if (is_large) {
+    print_warnings(memory_warnings(recipe.options, recipe.resolved, *recipe.registry, machine));
+  }
+  if (device == DeviceChoice::kCuda && gpus_here() == 0) {
     warn(
         "the recipe needs a GPU and this machine has none: it is validated for a machine with one");
   }
@@ -158,11 +178,17 @@ ExitCode copy_verb(const std::string& source, const std::string& target) {
   const fs::path from = fs::path(builtin_folder()) / (name + ".yaml");
   if (!fs::is_regular_file(from)) {
     std::vector<std::string> names;
-    for (const auto& entry : fs::recursive_directory_iterator(builtin_folder())) {
+    std::error_code missing;
+    for (const auto& entry : fs::recursive_directory_iterator(builtin_folder(), missing)) {
       if (entry.path().extension() != ".yaml") continue;
       names.push_back(fs::relative(entry.path(), builtin_folder()).replace_extension().string());
     }
     std::sort(names.begin(), names.end());
+    if (names.empty()) {
+      throw Error(ExitCode::kOther,
+                  accel::text("the built-in recipes are not in '{}'", builtin_folder()),
+                  "reinstall accel-run with its recipes");
+    }
     const std::string near = did_you_mean(name, names);
     throw Error(ExitCode::kRecipe, accel::text("there is no built-in recipe '{}'", name),
                 near.empty() ? accel::text("there are {}", joined(names)) : near);
@@ -185,7 +211,7 @@ void add_recipe_verbs(VerbTable& verbs) {
   const auto to = std::make_shared<RecipeArguments>();
   const auto question = std::make_shared<WhyArguments>();
   CLI::App& validate = verbs.add("validate", "validate a recipe without training",
-                                 [to] { return validate_verb(*to); });
+                                 [to, &verbs] { return validate_verb(*to, verbs.argv()); });
   CLI::App& show = verbs.add("show", "print a recipe with every default and its origin",
                              [to] { return show_verb(*to); });
   CLI::App& why = verbs.add("why", "show which layer set a key",

@@ -23,7 +23,9 @@
 #include "models/lora/lora_options.h"
 #include "runner/cli/display.h"
 #include "runner/cli/world.h"
+#include "runner/launch/memory_limits.h"
 #include "runner/plan/forecast.h"
+#include "runner/plan/memory_check.h"
 #include "runner/report/report.h"
 #include "runner/report/run_summary.h"
 #include "train/job/build_job.h"
@@ -136,8 +138,9 @@ std::vector<Trial> distinct_trials(const std::vector<Trial>& trials) {
   return kinds;
 }
 
-/// Why transformers cannot have the model: known now, and not only when it is exported.
-std::string export_obstacle(const Job& job) try {
+/// How transformers loads the exported model, if it lacks the model's code, or why it cannot be
+/// exported; else "".
+std::string export_note(const Job& job) try {
   const HfFamily::Table* family = HfFamily::of_component(job.recipe.model.type);
   if (!family) return "";
   const Node options = detail::without_type(job.recipe.model.resolved);
@@ -148,7 +151,8 @@ std::string export_obstacle(const Job& job) try {
   }
   nlohmann::json config = nlohmann::json::object();
   family->write_config(options, shapes, config);
-  return "";
+  if (family->python_files(config).empty()) return "";
+  return "with the model's code: transformers loads the folder with trust_remote_code=True";
 } catch (const Error& error) {
   return text("not possible: {}; {}", error.what(), error.hint());
 } catch (const std::exception&) {
@@ -158,12 +162,15 @@ std::string export_obstacle(const Job& job) try {
 }  // namespace
 
 std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world) {
+  const auto check = [&](const Job& job) {
+    check_memory(job, {available_memory(), world.local_world});
+  };
   return build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world,
-                   texts_of);
+                   {texts_of, check});
 }
 
 ExitCode run_training_job(Job& job, RunRequest request) {
-  if (job.is_main) request.export_obstacle = export_obstacle(job);
+  if (job.is_main) request.export_note = export_note(job);
   if (job.recipe.log.plan && job.is_main) {
     const Activity shown("estimating time and memory");
     request.forecast = forecast(job, request.run_dir);

@@ -275,9 +275,8 @@ RecipeDraft draft_images(const fs::path& path) {
   draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
   draft.batch = batch_for(images.count, 64);
   draft.others.push_back(
-      "a model that 'export' writes for transformers: 'stem: imagenet', for images of 64 pixels "
-      "and "
-      "more");
+      "a model that transformers loads without 'trust_remote_code' after 'export': 'stem: "
+      "imagenet', for images of 64 pixels and more");
   draft.others.push_back(
       "fine-tuning a pretrained model: 'model: {type: auto, weights: FOLDER}' with a ResNet or ViT "
       "of Hugging Face");

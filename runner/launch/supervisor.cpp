@@ -7,6 +7,8 @@ namespace accel {
 namespace {
 
 constexpr int64_t kGraceMs = 1000;
+/// For the failure of the peer that a rank has lost: on a busy machine it may end seconds later.
+constexpr int64_t kPeerGraceMs = 5000;
 constexpr int64_t kKillAgainMs = 200;
 constexpr int64_t kLongestTickMs = 1000;
 
@@ -76,9 +78,12 @@ void Supervisor::blame(Cause cause, bool secondary, Actions& actions) {
   secondary_ = secondary;
   // The state of the awaited ranks is visible only while they live.
   if (cause_.code() == ExitCode::kTimeout) actions.add(ActionKind::kCapture);
+  const bool lost_peer = secondary && cause_.kind == CauseKind::kEnded;
+  const int64_t end_of_grace = clock_ms_ + (lost_peer ? kPeerGraceMs : kGraceMs);
+  if (state_ == State::kGrace) act_at_ms_ = std::min(act_at_ms_, end_of_grace);
   if (state_ != State::kRunning) return;
   state_ = State::kGrace;
-  act_at_ms_ = clock_ms_ + kGraceMs;
+  act_at_ms_ = end_of_grace;
 }
 
 void Supervisor::judge(int64_t rank, Actions& actions) {

@@ -80,8 +80,9 @@ class Actions {
 /// Rules:
 /// - The first rank that fails is the cause. A rank with exit code 5 or 6 may only have lost a
 /// peer:
-///   another failure within a second replaces it.
-/// - A second after a failure, or at once after a hang, all ranks are killed.
+///   another failure within five seconds replaces it.
+/// - A second after a failure, five after one that may be replaced, or at once after a hang, all
+///   ranks are killed.
 /// - After exit codes 5, 6 and 8 all ranks are restarted, at most `max_restarts` times, unless the
 ///   user sent a signal.
 /// - The user's first signal is forwarded; the second kills all ranks.

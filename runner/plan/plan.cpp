@@ -134,7 +134,7 @@ std::unique_ptr<Job> build_fake_job(RecipeOptions recipe, const Node& resolved,
     ranks.mesh = build_mesh(recipe.accelerator, std::move(group));
     ranks.inputs_are_same = true;
   }
-  return build_job(std::move(recipe), resolved, registry, ranks, texts_of);
+  return build_job(std::move(recipe), resolved, registry, ranks, {texts_of});
 }
 
 /// Runs a step of `micro_batches` micro-batches.
@@ -193,21 +193,29 @@ bool saves_asynchronously(const Job& job) {
   });
 }
 
-void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
-  PlannedMemory& memory = plan.memory;
+/// The tensors that the job holds throughout.
+PlannedMemory state_memory(const Job& job) {
+  PlannedMemory memory;
   StorageBytes weights;
   weights.add(job.parameters);
   weights.add(parameters_of(*job.model));  // whole ones beside the shares
   for (const TaskModel& item : job.task_models) weights.add(parameters_of(*item.model));
   weights.add(job.buffers);
   memory.weights = weights.bytes();
-  memory.optimizer = optimizer_bytes(job);
+  memory.optimizer = optimizer_bytes(job) + job.optimizer->pending_state_bytes();
+  for (const Parameter& item : job.parameters) {
+    const bool is_swapped = job.swapper && job.swapper->find(item.local);
+    if (!item.local.requires_grad() || is_swapped) continue;
+    memory.gradients += static_cast<int64_t>(item.local.nbytes());
+  }
+  return memory;
+}
+
+void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
+  PlannedMemory& memory = plan.memory = state_memory(job);
   for (const Parameter& item : job.parameters) {
     plan.parameters += item.numel();
-    if (!item.local.requires_grad()) continue;
-    plan.trained += item.numel();
-    if (job.swapper && job.swapper->find(item.local)) continue;
-    memory.gradients += static_cast<int64_t>(item.local.nbytes());
+    if (item.local.requires_grad()) plan.trained += item.numel();
   }
   memory.others = std::max<int64_t>(0, meter.live_bytes() - memory.weights - memory.optimizer);
   const int64_t held = memory.weights + memory.optimizer + memory.others;
@@ -230,7 +238,7 @@ DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Re
   alone.accelerator.distributed_type = DistributedType::kAuto;
   alone.accelerator.parallelism = {};
   alone.accelerator.fsdp = {};
-  const auto job = build_job(std::move(alone), resolved, registry, {}, texts_of);
+  const auto job = build_job(std::move(alone), resolved, registry, {}, {texts_of});
   return {job->data, job->train_samples, job->eval_samples};
 }
 
@@ -274,6 +282,14 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.total_steps = job->length.total_steps;
   plan.steps_per_epoch = job->length.steps_per_epoch;
   return plan;
+}
+
+PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,
+                         const Registry& registry, const DataSchema& data, int64_t world) {
+  const FakeTensorMode scope(std::make_shared<WorkMeter>());
+  const auto group = world > 1 ? std::make_shared<FakeGroup>(world) : nullptr;
+  const auto job = build_fake_job(recipe, resolved, registry, data, group);
+  return state_memory(*job);
 }
 
 }  // namespace accel

@@ -32,6 +32,8 @@ struct PlannedMemory {
   int64_t loader = 0;         ///< prefetched samples
   int64_t copy = 0;           ///< snapshot of the state for an asynchronous checkpoint
 
+  /// Held throughout the run.
+  int64_t state() const { return weights + gradients + optimizer; }
   /// During an asynchronous checkpoint.
   int64_t total() const { return training() + copy; }
   /// Between checkpoints.
@@ -77,5 +79,9 @@ DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Re
 /// Leaves the process unchanged. Throws the errors of build_job() and of the model.
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
                const DataSchema& data, int64_t world);
+
+/// Only weights, gradients and optimizer state of that plan: the job makes no step.
+PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,
+                         const Registry& registry, const DataSchema& data, int64_t world);
 
 }  // namespace accel

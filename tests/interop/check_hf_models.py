@@ -154,14 +154,38 @@ def same_logits(first, second, inputs):
     assert distance < 1e-5, distance
 
 
-def losses_of(folder):
-    lines = [json.loads(line) for line in (folder / "runs/job/metrics.jsonl").read_text().splitlines()]
+def check_small_images(binary, folder):
+    """The stem `cifar`, which transformers loads with the code in the folder."""
+    images = np.random.default_rng(3).standard_normal((BATCH, 3, 16, 16), dtype=np.float32)
+    np.save(folder / "inputs.npy", images)
+    np.save(folder / "targets.npy", np.arange(BATCH) % CLASSES)
+    (folder / "job.yaml").write_text(RECIPE.replace(
+        "{type: auto, weights: theirs}", "{type: resnet, stem: cifar, embedding_size: 4, depth: 26, early_stride: true}"))
+    accel_run(binary, folder, "job.yaml", "train.until=3 steps")
+    accel_run(binary, folder, "export", "runs/job", "--to", "ours")
+    model, info = transformers.AutoModelForImageClassification.from_pretrained(
+        folder / "ours", trust_remote_code=True, output_loading_info=True)
+    wrong = {key: value for key, value in info.items() if value}
+    assert not wrong, wrong
+    assert model.resnet.embedder.embedder.convolution.weight.shape == (4, 3, 3, 3)
+    batches = [(torch.tensor(images), torch.arange(BATCH) % CLASSES)] * 3
+    # Loaded here again, both train to the same losses.
+    (folder / "job.yaml").write_text(RECIPE.replace("theirs", "ours"))
+    accel_run(binary, folder, "job.yaml", "name=again", "train.until=3 steps", f"optimizer.lr={RESNET_LR}")
+    worst = same_losses(folder / "runs/again", model, batches)
+    model.save_pretrained(folder / "theirs")
+    accel_run(binary, folder, "validate", "job.yaml", "model.weights=theirs")
+    print(f"resnet for small images: 3 losses within {worst:.1e}, exported and loaded")
+
+
+def losses_of(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if "loss_bits" in line]
 
 
-def same_losses(folder, theirs, batches):
-    """The largest relative distance of the run's losses from those of `theirs` on the same batches."""
-    losses, expected = losses_of(folder), train(theirs, batches)
+def same_losses(run, theirs, batches):
+    """The largest relative distance of the losses of a run folder from those of `theirs` on the same batches."""
+    losses, expected = losses_of(run), train(theirs, batches)
     worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
     assert worst < 1e-5, (worst, losses, expected)
     return worst
@@ -175,7 +199,7 @@ def check(binary, folder, name):
     batches = write_data(folder, class_name)
     (folder / "job.yaml").write_text(RECIPE)
     accel_run(binary, folder, "job.yaml", f"optimizer.lr={rate_of(class_name)}")
-    worst = same_losses(folder, theirs, batches)
+    worst = same_losses(folder / "runs/job", theirs, batches)
 
     accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     probe = batches[0][0]
@@ -192,6 +216,8 @@ def main():
     for name in CASES:
         with tempfile.TemporaryDirectory() as folder:
             check(binary, Path(folder), name)
+    with tempfile.TemporaryDirectory() as folder:
+        check_small_images(binary, Path(folder))
 
 
 if __name__ == "__main__":

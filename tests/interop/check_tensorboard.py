@@ -2,7 +2,8 @@
 
 Usage: check_tensorboard.py FOLDER
 The folder holds what tests/unit/track/tensorboard_interop_test.cpp writes: a run of 120 steps,
-killed in the middle of a record and resumed from step 100, up to step 150.
+killed in the middle of a record and resumed from step 100, killed again after an evaluation of that step,
+and resumed once more, up to step 150.
 """
 
 import io
@@ -29,6 +30,10 @@ def check_scalars(accumulator):
     wanted = [(step, float(np.float32(value))) for step, value in first_life + second_life]
     assert found == wanted, "steps after the checkpoint are missing, doubled or stale"
     assert accumulator.Scalars("train/nan")[0].value != accumulator.Scalars("train/nan")[0].value
+
+
+def check_evaluation(accumulator):
+    assert [(e.step, e.value) for e in accumulator.Scalars("eval/loss")] == [(100, 0.5)], accumulator.Scalars("eval/loss")
 
 
 def check_text(accumulator):
@@ -79,7 +84,7 @@ def check_hparams(accumulator):
 
 def main():
     accumulator = load(sys.argv[1])
-    for check in (check_scalars, check_text, check_image, check_histogram, check_hparams):
+    for check in (check_scalars, check_evaluation, check_text, check_image, check_histogram, check_hparams):
         check(accumulator)
         print(check.__name__, "passed")
 

@@ -100,13 +100,21 @@ def check_export(scratch, report):
     report.check("a model of bytes is exported without a warning", code == 0 and errors == "", out + errors)
     small = ("model={type: resnet, embedding_size: 4}", "train.until=2 steps", "log.plan=false", "~eval")
     code, out, errors = ask(scratch, "job.yaml", "name=small", *small)
-    report.check("a ResNet of small images: reported at the start", code == 0 and
-                 "\n  export     not possible: the ResNet of transformers has the stem 'imagenet', and this one 'cifar'; "
-                 "train with 'model.stem: imagenet'; " in out, out + errors)
+    report.check("a ResNet of small images: its code is announced at the start", code == 0 and
+                 "\n  export     with the model's code: transformers loads the folder with trust_remote_code=True\n" in out,
+                 out + errors)
     code, out, errors = ask(scratch, "export", "runs/small", "--to", "small")
-    report.check("and it is so", code == 2 and "has the stem 'imagenet', and this one 'cifar'" in errors, out + errors)
+    report.check("it is exported with its code", code == 0 and out.endswith(
+        "transformers loads it with trust_remote_code=True: the .py file has the model's code\n") and
+        "modeling_small_image_resnet.py" in out, out + errors)
+    code, out, errors = ask(scratch, "job.yaml", "name=again", "model!={type: auto, weights: small}", "train.until=1 steps",
+                            "log.plan=false", "eval!={at_start: true}")
+    report.check("and loads here", code == 0, out + errors)
+    code, out, errors = ask(scratch, "evaluate", "runs/small", "--json")
+    loaded = own_evaluations(scratch.path / "runs/again")[0]
+    report.check("with the same evaluation", code == 0 and json.loads(out).items() >= loaded.items(), f"{out} {loaded}")
     code, out, errors = ask(scratch, "job.yaml", "name=large", *small, "model.stem=imagenet")
-    report.check("one with the large stem is not refused", code == 0 and "\n  export " not in out, out + errors)
+    report.check("one with the large stem needs no code", code == 0 and "\n  export " not in out, out + errors)
     code, out, errors = ask(scratch, "export", "runs/large", "--to", "large")
     report.check("and is exported", code == 0, out + errors)
 

@@ -119,11 +119,24 @@ def check_convert(scratch, report):
     report.check("no folder is left", not [path for path in scratch.path.iterdir() if ".new-" in path.name])
 
 
+def check_best(scratch, report):
+    """A best checkpoint comes after all values of its step: a process that resumes there does not log them again."""
+    code, errors = scratch.call(
+        "job.yaml", "name=best", "train.until=6 steps", "eval.every=2 steps", "checkpoint!={every: never, async: false, "
+        "keep: {last: 1, best: 1, metric: eval/loss}}", "data.train=[{type: synthetic/glyphs, length: 48, weight: 2}, "
+        "{type: synthetic/glyphs, length: 16, weight: 1}]")
+    lines = (scratch.path / "runs/best/metrics.jsonl").read_text().splitlines()
+    saves = [i for i, line in enumerate(lines) if '"event":"save"' in line]
+    values = [i for i, line in enumerate(lines) if '"data/share_1"' in line]
+    report.check("a best checkpoint is saved after the values of its step", code == 0 and saves and values[0] < saves[0],
+                 errors + "\n".join(lines))
+
+
 def main():
     report = runs.Report()
     with runs.Scratch(sys.argv[1]) as scratch:
         scratch.call("job.yaml")
-        for check in (check_whole, check_differences, check_rank_differences, check_damaged, check_convert):
+        for check in (check_whole, check_differences, check_rank_differences, check_damaged, check_convert, check_best):
             check(scratch, report)
     return 1 if report.failed else 0
 

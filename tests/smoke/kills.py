@@ -6,32 +6,39 @@
 Three SIGKILLs in four strike inside a save or rotation: the job is stopped when staging/ shows one, at a
 random file of it, and killed if it is still inside. The others strike at random moments. Every checkpoint
 that is there afterwards is whole and of one step, none is lost, and the run in the end is the run it would
-have been, to the last bit. The kills are shared among the shapes; without a name there is one, `mlp`, and
-`all` selects all of them.
+have been, to the last bit: weights, optimizer, record, checkpoints and the curves of trackers. The kills are
+shared among the shapes; without a name there is one, `mlp`, and `all` selects all of them.
 """
 
 import collections
 import contextlib
 import hashlib
 import json
+import os
 import random
 import signal
 import sys
 import time
 
+import curves
 import runs
 
 # Large enough that a save takes a while.
-TORTURED = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [768, 768]")
-MODEL = "{type: mlp, hidden_sizes: [768, 768], dropout: 0.3}"
+TORTURED = runs.JOB.replace("hidden_sizes: [24]", "hidden_sizes: [256, 256]") + """
+log: {every: 2 steps, plan: false}
+trackers: [csv, tensorboard, dvclive, mlflow]
+"""
+MODEL = "{type: mlp, hidden_sizes: [256, 256], dropout: 0.3}"
 DATA = "train: {type: synthetic/glyphs, length: 64}\n  eval: {type: synthetic/glyphs, length: 32}"
 ADDITION = "train: {type: synthetic/addition, length: 64}\n  eval: {type: synthetic/addition, length: 16}"
 SMALL = DATA.replace("64}", "64, size: 16}").replace("32}", "32, size: 16}")
+MIXTURE = DATA.replace("{type: synthetic/glyphs, length: 64}", "[{type: synthetic/glyphs, length: 48, weight: 2}, "
+                       "{type: synthetic/glyphs, length: 16, weight: 1}]")
 BEST = "{last: 2, best: 1, metric: eval/accuracy}"
 SHAPES = {  # (text of the job, its replacement)
     "mlp": [],
     "sync": [("every: 1 steps, keep", "every: 1 steps, async: false, keep")],
-    "best": [("{last: 2}", BEST), ("every: 8 steps", "every: 2 steps")],
+    "best": [("{last: 2}", BEST), ("every: 8 steps", "every: 2 steps"), (DATA, MIXTURE)],
     "fp16_ema": [("accelerator: {", "callbacks: [{type: ema, decay: 0.9}]\naccelerator: {mixed_precision: fp16, ")],
     "accumulation": [("batch: 16", "batch: 16, micro_batch: 4, max_grad_norm: 1.0"), ("workers: 0", "workers: 2"),
                      ("length: 64", "length: 56")],
@@ -69,19 +76,39 @@ def recipe_of(shape):
     return recipe
 
 
+class End:
+    """What equal runs share."""
+
+    def __init__(self, scratch):
+        self.lines, self.weights, self.curves = scratch.exact_lines(), scratch.weights(), curves.of(scratch.run)
+        # Also after a kill between the last save and its rotation.
+        self.checkpoints = scratch.checkpoints()
+
+    def faults(self, wanted):
+        """The differences from an uninterrupted run."""
+        if self.lines != wanted.lines:
+            yield "other lines in the record"
+        if self.weights != wanted.weights:
+            yield "other weights"
+        if self.checkpoints != wanted.checkpoints:
+            yield f"checkpoints {self.checkpoints}, wanted {wanted.checkpoints}"
+        if difference := curves.difference(wanted.curves, self.curves):
+            yield difference
+
+
 def straight(binary, recipe):
     """How the job ends, with which checkpoints, and the digests of each step's, when nobody kills it."""
     with runs.Scratch(binary, recipe) as scratch:
         code, errors = scratch.call("job.yaml")
         if code != 0:
             raise RuntimeError(errors)
-        kept = scratch.checkpoints()
+        end = End(scratch)
     with runs.Scratch(binary, recipe) as scratch:
         code, errors = scratch.call("job.yaml", "checkpoint.keep.last=100")
         if code != 0:
             raise RuntimeError(errors)
         saved = {step: digests(scratch.run / f"checkpoints/checkpoint_{step}") for step in scratch.checkpoints()}
-        return (scratch.exact_lines(), scratch.weights(), kept), saved
+        return end, saved
 
 
 class Lives:
@@ -93,12 +120,13 @@ class Lives:
         self.files = max(map(len, saved.values()))
         self.present = []  # at the last death
         self.staged = {}
+        self.kept = []  # (inode, step) of the checkpoints that a death left
         self.draw = random.Random(seed)
         with runs.Scratch(binary, recipe) as scratch:
             while self.live(scratch, self.killed < most):
                 pass
-            # The same checkpoints also after a kill between the last save and its rotation.
-            self.end = scratch.exact_lines(), scratch.weights(), scratch.checkpoints()
+            self.end = End(scratch)
+            self.verify_kept(scratch)
 
     def live(self, scratch, kill):
         """False when the job came to its end."""
@@ -168,11 +196,24 @@ class Lives:
 
     def look_for_damage(self, scratch):
         for step in self.present:
-            if digests(scratch.run / f"checkpoints/checkpoint_{step}") != self.saved[step]:
+            folder = scratch.run / f"checkpoints/checkpoint_{step}"
+            if digests(folder) != self.saved[step]:
                 self.faults.append(f"not the checkpoint of step {step}")
-        code, errors = scratch.call("checkpoint", "verify", "runs/job") if self.present else (0, "")
+            if (folder.stat().st_ino, step) not in self.kept:
+                self.keep(scratch, folder, step)
+
+    def keep(self, scratch, folder, step):
+        """Links what a death left, for one call of `checkpoint verify` in the end."""
+        self.kept.append((folder.stat().st_ino, step))
+        copy = scratch.path / f"kept/checkpoints/checkpoint_{len(self.kept)}"
+        copy.mkdir(parents=True)
+        for path in folder.iterdir():
+            os.link(path, copy / path.name)
+
+    def verify_kept(self, scratch):
+        code, errors = scratch.call("checkpoint", "verify", "kept") if self.kept else (0, "")
         if code != 0:
-            self.faults.append(f"not whole: {errors}")
+            self.faults.append(f"not whole, of the steps {[step for _, step in self.kept]}: {errors}")
 
 
 def saves_in_record(path):
@@ -190,8 +231,7 @@ def torture(binary, shape, kills, report):
         lives = Lives(binary, recipe, min(kills - killed, 25), jobs, saved)
         killed, jobs, phases = killed + lives.killed, jobs + 1, phases + lives.phases
         faults += lives.faults
-        if lives.end != wanted:
-            faults.append(f"job {jobs} does not end as an uninterrupted one: checkpoints {lives.end[2]}, wanted {wanted[2]}")
+        faults += [f"job {jobs} does not end as an uninterrupted one: {fault}" for fault in lives.end.faults(wanted)]
     inside = sum(phases.values())
     how = ", ".join(f"{count} while {phase}" for phase, count in sorted(phases.items()))
     report.check(f"{shape}: no checkpoint is invalid, lost or mixed, and every job ends as one left alone", not faults,

@@ -3,6 +3,7 @@
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ float16          1.00 KB       1.50 KB              6.00 KB
 int8        512.00 bytes  768.00 bytes                  N/A
 int4        256.00 bytes  384.00 bytes                  N/A
 """
+PLAN_HINT = ("  hint: 'accel-run plan RECIPE' lists the memory of a rank by purpose, and changes that make it fit\n")
 
 
 def tell(scratch, *words):
@@ -68,6 +70,32 @@ def check_planned_run(scratch):
     check("planned" not in tell(scratch, "report", "runs/plain")[1], "a plan that was not made")
 
 
+def check_too_large(scratch):
+    """More than the machine's memory: a warning of `validate`, and a refusal before the run folder exists."""
+    (kilobytes,) = re.findall(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    memory = int(kilobytes) * 1024
+    # Weights and state of the optimizer are 0.9 of the memory, the gradients 0.3 of it.
+    side = int((0.3 * memory / 4) ** 0.5)
+    words = ("job.yaml", "name=large", f"model.hidden_sizes=[{side}, {side}]")
+    limit = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(0.95 * memory), limit[1]))
+    size = r"[0-9.]+ [KMGT]iB"
+    sizes = rf"{size} \(weights {size}, gradients {size}, optimizer state {size}\), and {size} are available"
+    code, out, errors = tell(scratch, "validate", *words)
+    check(code == 0 and out == "job.yaml: valid\n", f"{code} {out} {errors}")
+    check(re.match(r"argument \d: warning: the model 'mlp' does not fit into this machine's memory: training needs at "
+                   rf"least {sizes}\n", errors) and PLAN_HINT in errors, errors)
+    for ranks in (1, 2):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(0.95 * memory / ranks), limit[1]))
+        code, out, errors = tell(scratch, *words, f"accelerator.num_processes={ranks}", "log.plan=false")
+        check(code == 8 and "the model 'mlp' does not fit into memory: " in errors and
+              errors.count("error: ") == 1 and "  hint: " in errors, f"{code} {out} {errors}")
+        check(not (scratch.path / "runs/large").exists(), "a refused run left its folder")
+    resource.setrlimit(resource.RLIMIT_DATA, limit)
+    code, out, errors = tell(scratch, "validate", "job.yaml")
+    check((code, out, errors) == (0, "job.yaml: valid\n", ""), f"{code} {out} {errors}")
+
+
 def main():
     with runs.Scratch(sys.argv[1]) as scratch:
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "1,2,4")
@@ -80,6 +108,7 @@ def main():
         check(code == 2 and "error: '--ranks' has 'two', which is not a number of ranks" in errors, errors)
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
+        check_too_large(scratch)
         check_planned_run(scratch)
         masked = Path(__file__).resolve().parents[2] / "recipes/tiny/reviews_masked.yaml"
         code, out, errors = tell(scratch, "plan", masked)

@@ -14,7 +14,6 @@ of each finding there.
 
 import collections
 import contextlib
-import csv
 import json
 import os
 import pathlib
@@ -27,16 +26,15 @@ import sys
 import tempfile
 import time
 
+import curves
 import recipe_generator
 import runs
 from ranks_deaths import children_of
-from trackers import fields
 
 LIMIT = 120  # seconds for one process
 ONE_RANK = "one rank"  # is killed, in place of a signal to the launcher
 RANK_FAILED, STOPPED = 5, 75  # exit codes
 HOUSE = re.compile(r"^(?:\S.*?:\d+:\d+: )?error: \S.*[^.\n]$", re.MULTILINE)
-TIMED = re.compile(r"per_second|^time/|^system/|memory_mib|seconds")  # values that no two runs share
 
 
 class Finding(Exception):
@@ -85,47 +83,6 @@ def in_house_form(errors):
     return bool(HOUSE.match(first)) and not first.endswith(".") and "Traceback" not in errors
 
 
-def curves_of_csv(run):
-    with open(run / "metrics.csv", newline="") as table:
-        return {(int(row["step"]), name): value for row in csv.DictReader(table) for name, value in row.items()
-                if name != "step" and value and not TIMED.search(name)}
-
-
-def curves_of_tensorboard(run):
-    """{(step, tag): value}; of a step that was written twice the last one, which TensorBoard shows."""
-    found = {}
-    for path in sorted((run / "tensorboard").rglob("events.out.tfevents.*")):
-        data, at = path.read_bytes(), 0
-        while at + 12 <= len(data):
-            length = int.from_bytes(data[at:at + 8], "little")
-            event = list(fields(data[at + 12:at + 12 + length]))
-            at += length + 16
-            step = next((value for number, value in event if number == 2), 0)
-            for value in [dict(fields(value)) for number, summary in event if number == 5
-                          for field, value in fields(summary) if field == 1]:
-                tag = value.get(1, b"").decode()
-                if 2 in value and not TIMED.search(tag):
-                    found[step, tag] = value[2].hex()
-    return found
-
-
-def curves_of_dvclive(run):
-    folder = run / "dvclive/plots/metrics"
-    return {(int(line.split("\t")[0]), str(path.relative_to(folder))[:-4]): line.split("\t")[-1]
-            for path in folder.rglob("*.tsv") for line in path.read_text().splitlines()[1:] if not TIMED.search(str(path))}
-
-
-def curves_of_mlflow(run):
-    """Of a step that was written twice the last value, which MLflow shows."""
-    return {(int(line.split()[2]), str(path).partition("/metrics/")[2]): line.split()[1]
-            for path in sorted(run.glob("mlruns/*/*/metrics/**/*")) if path.is_file() and not TIMED.search(str(path))
-            for line in path.read_text().splitlines()}
-
-
-CURVES = {"metrics.csv": curves_of_csv, "tensorboard": curves_of_tensorboard, "dvclive": curves_of_dvclive,
-          "mlruns": curves_of_mlflow}
-
-
 class End:
     """What equal runs share, of a run folder."""
 
@@ -133,7 +90,7 @@ class End:
         self.run = run
         lines = (run / "metrics.jsonl").read_text().splitlines()
         self.exact = [line for line in lines if '"loss_bits"' in line or '"eval"' in line]
-        self.curves = {name: curves_of(run) for name, curves_of in CURVES.items() if (run / name).exists()}
+        self.curves = curves.of(run)
         self.names = sorted(path.name for path in (run / "checkpoints").iterdir())
         self.newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name[11:]))
         self.files = {path.name: path.read_bytes() for path in self.newest.iterdir()}
@@ -172,14 +129,8 @@ def compare(binary, straight, other, killed_run):
     # A stop saves as well, and what it saves takes the place of an older one.
     if not stopped and (missing or more):
         raise Finding(f"checkpoints: {straight.names} and {other.names}")
-    for tracker, curves in straight.curves.items():
-        compare_curves(tracker, curves, other.curves.get(tracker, {}))
-
-
-def compare_curves(tracker, wanted, found):
-    for key in sorted(wanted.keys() | found.keys()):
-        if wanted.get(key) != found.get(key):
-            raise Finding(f"{tracker}: {key[1]} of step {key[0]} is {wanted.get(key)} and {found.get(key)}")
+    if difference := curves.difference(straight.curves, other.curves):
+        raise Finding(difference)
 
 
 class KilledRun:

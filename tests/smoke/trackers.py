@@ -10,6 +10,7 @@ not there must neither end nor slow the run, and is reported twice: when it is m
 import csv
 import json
 import random
+import signal
 import socket
 import sqlite3
 import struct
@@ -18,7 +19,9 @@ import sys
 import time
 import zipfile
 
+import curves
 import runs
+from curves import fields
 
 STEPS = 400
 RECIPE = runs.JOB.replace("until: 24 steps", f"until: {STEPS} steps").replace(
@@ -73,31 +76,6 @@ def log_records(data):
         if part in (1, 4):
             yield record
             record = b""
-
-
-def fields(message):
-    """(number, value) of each field of a protocol buffer message."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(message):
-        tag = varint()
-        if tag & 7 == 0:
-            yield tag >> 3, varint()
-        else:
-            length = {1: 8, 5: 4}.get(tag & 7) or varint()
-            yield tag >> 3, message[at:at + length]
-            at += length
 
 
 def wandb_steps(run):
@@ -159,11 +137,15 @@ def runs_of(run):
     return {"trackio": trackio} | {name: sum(path.is_dir() for path in run.glob(glob)) for name, glob in folders.items()}
 
 
-def logged(scratch):
+def recorded(scratch):
     try:
-        return (scratch.run / "metrics.jsonl").read_text().count('"log"')
+        return (scratch.run / "metrics.jsonl").read_text()
     except FileNotFoundError:
-        return 0
+        return ""
+
+
+def logged(scratch):
+    return recorded(scratch).count('"log"')
 
 
 def kill_and_resume(binary, report, seed):
@@ -183,6 +165,27 @@ def kill_and_resume(binary, report, seed):
             steps = steps_of(scratch.run)
             report.check(f"seed {seed}: {name} has every step once", steps == WANTED,
                          f"{len(steps)} steps, {[s for s in steps if steps.count(s) > 1][:5]} doubled")
+
+
+def evaluated_again(binary, report):
+    """Stopped in an evaluation, and killed twice when the next process has made it, before it is saved."""
+    recipe = RECIPE[:RECIPE.index("trackers:")].replace(f"until: {STEPS} steps", "until: 12 steps").replace(
+        "every: 50 steps}\ncheckpoint: {every: 20 steps}", "every: 4 steps}\ncheckpoint: {every: never}").replace(
+        "length: 32}", "length: 20000}") + "trackers: [tensorboard, csv, dvclive, mlflow]\n"
+    with runs.Scratch(binary, recipe) as scratch:
+        scratch.call("job.yaml", "name=straight")
+        wanted = curves.of(scratch.path / "runs/straight")
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+            process = scratch.start("job.yaml")
+            text = '"step":4,' if number == signal.SIGTERM else '"eval"'
+            while process.poll() is None and text not in recorded(scratch):
+                time.sleep(0.001)
+            process.send_signal(number)
+            process.communicate()
+        code, errors = scratch.call("job.yaml")
+        found = curves.of(scratch.run)
+        report.check("an evaluation that is repeated is there once", code == 0 and len(wanted) == 4 and
+                     not curves.difference(wanted, found), errors + curves.difference(wanted, found))
 
 
 def killed_early(binary, report):
@@ -243,6 +246,7 @@ def main():
     report = runs.Report()
     for seed in (1, 2):
         kill_and_resume(sys.argv[1], report, seed)
+    evaluated_again(sys.argv[1], report)
     killed_early(sys.argv[1], report)
     dead_server(sys.argv[1], report)
     return 1 if report.failed else 0

@@ -205,7 +205,7 @@ void build_metrics(Job& job, const Registry& registry) {
 }
 
 std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
-                               const World& world, const TextGeneratorFactory& texts) {
+                               const World& world, const JobHooks& hooks) {
   auto job = std::make_unique<Job>();
   job->registry = registry;
   job->mesh = world.mesh;
@@ -229,6 +229,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
     build_data(*job);
     plan_length(*job);
     check_profiled(*job);
+    if (hooks.before_model) hooks.before_model(*job);
     const Activity shown("building the model");
     build_models(*job, registry);
   };
@@ -248,7 +249,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   check_metric_names(*job);
   // Again, with the defaults of the model and the task.
   job->resolved = resolve_recipe(job->recipe, job->resolved);
-  build_callbacks(*job, texts);
+  build_callbacks(*job, hooks.texts);
   return job;
 }
 

@@ -13,11 +13,18 @@ namespace accel {
 using TextGeneratorFactory = std::function<std::unique_ptr<TextGenerator>(
     Model& model, const Node& recipe, const DataShape& data)>;
 
+/// Parts of a job from rooms above.
+struct JobHooks {
+  TextGeneratorFactory texts = {};  ///< for callbacks that generate
+  /// Called when the data is open and the model not built; may throw.
+  std::function<void(const Job&)> before_model = {};
+};
+
 /// Opens the data, seeds the generators and builds all components except those that write to the
 /// disk. Throws RecipeError or DataError before anything is written. All ranks of `world` build the
-/// same. `texts` is for callbacks that generate.
+/// same.
 std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Registry& registry,
-                               const World& world = {}, const TextGeneratorFactory& texts = {});
+                               const World& world = {}, const JobHooks& hooks = {});
 
 /// Builds the metrics of a job with eval data, by default those of its task. Throws RecipeError for
 /// a metric that does not fit the task.

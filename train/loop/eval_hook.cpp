@@ -28,6 +28,7 @@ void EvalHook::on_start() {
   // A process that is killed before its first checkpoint must not leave the evaluation to the next.
   if (!pending || state_.eval_pending) return;
   log_data_use(context_, state_.progress);
+  save_best();
   if (!save_.is_saved()) save_.save();
 }
 
@@ -39,15 +40,18 @@ void EvalHook::after_step(double seconds, bool last) {
   if (evaluated || last || state_.progress.step_in_epoch == 0) {
     log_data_use(context_, state_.progress);
   }
+  save_best();
 }
 
 void EvalHook::evaluate_once() {
   if (context_.job.eval_loader && state_.evaluated_step != state_.progress.step) run();
+  save_best();
 }
 
 void EvalHook::evaluate_now() {
   const bool saved = save_.is_saved();
   if (state_.evaluated_step != state_.progress.step) run();
+  save_best();
   if (saved && save_.is_saved()) save_.save();  // so that a resume does not evaluate again
 }
 
@@ -87,9 +91,13 @@ void EvalHook::run() {
   }
   log_.log_texts();
   job.schedule->observe(state_.evaluation);
-  const bool improved = update_best();
+  improved_ = update_best();
   watch_.lap(Phase::kEval);
-  if (improved && job.recipe.checkpoint.keep.best > 0 && state_.progress.step > 0) save_.save();
+}
+
+void EvalHook::save_best() {
+  const bool keeps = context_.job.recipe.checkpoint.keep.best > 0 && state_.progress.step > 0;
+  if (std::exchange(improved_, false) && keeps) save_.save();
 }
 
 bool EvalHook::update_best() {

@@ -38,6 +38,9 @@ class EvalHook {
  private:
   void run();
   bool update_best();
+  /// Saves an improvement, after all values of the step are logged: a process that resumes from it
+  /// does not log them again.
+  void save_best();
 
   const LoopContext& context_;
   RunState& state_;
@@ -46,7 +49,8 @@ class EvalHook {
   SaveHook& save_;
   MustStop must_stop_;
   Trigger due_;
-  int64_t finished_ = 0;  ///< evaluations of this process
+  int64_t finished_ = 0;   ///< evaluations of this process
+  bool improved_ = false;  ///< the last evaluation is the best, and not saved yet
 };
 
 }  // namespace accel

@@ -10,6 +10,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "core/base/console.h"
+#include "core/base/drafts.h"
 #include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -289,6 +290,7 @@ void open_run(Job& job, const RunRequest& request, OpenRun& run) {
   run.lock.emplace(run.dir, launched_ranks());
   warn_of_other_holder(*run.lock, request.run_dir);
   try_run_folder(run.files, run.dir);
+  remove_drafts(run.dir);
   run.store.keep_to_run_folder();
   run.store.recover();
   if (given) {
@@ -360,7 +362,7 @@ void announce(const Job& job, const RunRequest& request, const OpenRun& run, Run
   const std::string start = start_text(job, run);
   ConfigValues notes;
   if (!run.lr_change.empty()) notes.emplace_back("schedule", run.lr_change);
-  if (!request.export_obstacle.empty()) notes.emplace_back("export", request.export_obstacle);
+  if (!request.export_note.empty()) notes.emplace_back("export", request.export_note);
   const std::vector<std::string> screen = first_screen(job, request.run_dir, start, notes);
   for (size_t i = 0; i < screen.size(); ++i) (i == 0 ? say_title : say)(screen[i]);
   if (const std::string few = few_samples_warning(job); !few.empty()) warn(few);

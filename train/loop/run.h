@@ -28,9 +28,9 @@ struct RunRequest {
   /// Where to rename the present run folder before the run; empty: it is kept. Nothing is renamed
   /// when this folder exists, as after a restart of the ranks.
   std::string old_dir = {};
-  std::string export_obstacle = {};   ///< why `export` will refuse the model; for the first screen
-  std::optional<int64_t> stop_after;  ///< steps after which to save and stop, as after a signal
-  std::optional<Forecast> forecast = {};      ///< compared with the actual values
+  std::string export_note = {};           ///< on the exported model; for the first screen
+  std::optional<int64_t> stop_after;      ///< steps after which to save and stop, as after a signal
+  std::optional<Forecast> forecast = {};  ///< compared with the actual values
   CheckpointImporter import_accelerate = {};  ///< null: Accelerate's checkpoints are refused
   /// Writes report.html into the run folder at the end; null: no report.
   std::function<void(const std::string& run_dir)> write_report = {};

@@ -1,5 +1,6 @@
 #include "train/recipe/model_size.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -34,6 +35,20 @@ void find_largest(const Node& node, const std::string& key, LargestNumber& large
   }
 }
 
+void find_two_largest(const Node& node, double& largest, double& second) {
+  if (const Scalar* scalar = node.scalar(); scalar && !scalar->quoted) {
+    const double number = static_cast<double>(parse_integer(*scalar).value.value_or(0));
+    second = std::max(second, std::min(largest, number));
+    largest = std::max(largest, number);
+  }
+  if (const Node::List* list = node.list()) {
+    for (const Node& item : *list) find_two_largest(item, largest, second);
+  }
+  if (const Node::Map* map = node.map()) {
+    for (const Node::Entry& entry : *map) find_two_largest(entry.node, largest, second);
+  }
+}
+
 /// Without a number, the place of the section.
 LargestNumber largest_of(const Node& recipe, const std::string& name) {
   LargestNumber largest;
@@ -44,6 +59,22 @@ LargestNumber largest_of(const Node& recipe, const std::string& name) {
 }
 
 }  // namespace
+
+Span largest_size(const Node& recipe, const std::string& name) {
+  return largest_of(recipe, name).where;
+}
+
+bool may_exceed(const Node& recipe, int64_t bytes) {
+  double largest = 1, second = 1;
+  for (const char* name : {"model", "task"}) {
+    const Node::Entry* section = recipe.find(name);
+    if (section) find_two_largest(section->node, largest, second);
+  }
+  // At most `second` layers, each of 16 matrices of `largest` x `largest`, with Adam's state.
+  constexpr double kMatrices = 16, kNumbersOfWeight = 4;
+  const double numbers = largest * largest * second * kMatrices * kNumbersOfWeight;
+  return numbers * sizeof(float) > static_cast<double>(bytes);
+}
 
 void throw_too_large(const std::string& what, const std::string& reason, const Node& recipe,
                      const std::string& name) {

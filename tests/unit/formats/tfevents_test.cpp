@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "formats/checksum.h"
+#include "tests/unit/formats/temp_folder.h"
 
 namespace accel::tfevents_test {
 namespace {
@@ -91,6 +92,49 @@ TEST(TfHistogramTest, ValuesThatAreNotFiniteAreLeftOut) {
   TfSummary summary;
   summary.histogram("weights", {});
   EXPECT_TRUE(summary.empty());
+}
+
+std::string loss_at(int64_t step) {
+  TfSummary summary;
+  summary.scalar("train/loss", 0.5);
+  summary.text("note", "text");
+  return tf_summary_event(1.5, step, summary);
+}
+
+/// "8: train/loss note/text_summary" per event that the reader finds in a file with these bytes.
+std::vector<std::string> events_in(const std::string& bytes) {
+  const TempFolder folder;
+  folder.write("events", bytes);
+  TfEventReader reader(folder.path("events"));
+  std::vector<std::string> found;
+  while (const std::optional<TfEvent> event = reader.next()) {
+    std::string line = std::to_string(event->step) + (event->restarts ? ": restart" : ":");
+    for (const std::string& tag : event->tags) line += ' ' + tag;
+    found.push_back(std::move(line));
+  }
+  return found;
+}
+
+TEST(TfEventsTest, AFileIsReadBack) {
+  const std::vector<std::string> wanted = {"0:", "9: restart", "9: train/loss note/text_summary",
+                                           "-1: train/loss note/text_summary"};
+  EXPECT_EQ(events_in(tf_version_event(1.5) + tf_restart_event(1.5, 9) + loss_at(9) + loss_at(-1)),
+            wanted);
+  EXPECT_FALSE(TfEventReader("/no/such/file").next());
+}
+
+TEST(TfEventsTest, ReadingEndsAtTheFirstDamagedRecord) {
+  const std::string first = loss_at(1), both = first + loss_at(2);
+  for (size_t size = first.size(); size < both.size(); ++size) {
+    EXPECT_EQ(events_in(both.substr(0, size)).size(), 1u) << size;
+  }
+  for (size_t at = first.size(); at < both.size(); ++at) {
+    std::string damaged = both;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_EQ(events_in(damaged).size(), 1u) << at;
+  }
+  // A valid frame around an invalid message.
+  EXPECT_EQ(events_in(first + tf_record("\x0a\xff") + first).size(), 1u);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,6 +8,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/text.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
@@ -354,6 +357,21 @@ TEST_F(MlflowFilesTest, RunsShareAnExperimentAndResumeDropsLaterLines) {
     experiments += entry.path().filename() != ".trash";
   }
   EXPECT_EQ(experiments, 1u);
+}
+
+TEST_F(MlflowFilesTest, ADraftOfAKilledProcessIsNoMetric) {
+  const TrackerNames ids = tracker()->ids();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  std::string metrics;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path("mlruns"))) {
+    if (entry.path().filename() == "metrics") metrics = entry.path().string();
+  }
+  const std::string draft = metrics + "/loss." + std::to_string(child) + ".new";
+  write_file_with_folder(draft, "0 0.5 1\n");
+  tracker(2, ids);
+  EXPECT_FALSE(fs::exists(draft));
 }
 
 TEST_F(MlflowFilesTest, ManyMetricsNeedFewOpenFiles) {

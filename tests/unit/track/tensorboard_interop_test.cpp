@@ -12,6 +12,8 @@
 namespace accel::tensorboard_interop_test {
 namespace {
 
+const std::vector<Measurement> kEvaluation = {{"eval/loss", 0.5}};
+
 void log_tensorboard_steps(Tracker& tracker, int64_t first, int64_t last, double scale) {
   for (int64_t step = first; step <= last; ++step) {
     tracker.log(step, std::vector<Measurement>{{"train/loss", scale / static_cast<double>(step)}});
@@ -41,8 +43,11 @@ void write_resumed_run(const std::string& run_dir) {
     log_tensorboard_steps(*tracker, 1, 120, 1.0);
   }
   tear_last_record(run_dir + "/tensorboard");
+  // Killed after the evaluation of the step from which it resumes.
+  build<Tracker>("tensorboard", run_in(run_dir, 100))->log(100, kEvaluation);
   const auto tracker = build<Tracker>("tensorboard", run_in(run_dir, 100));
   tracker->config(config);
+  tracker->log(100, kEvaluation);
   log_tensorboard_steps(*tracker, 101, 150, 2.0);
   tracker->finish(RunStatus::kFinished);
 }

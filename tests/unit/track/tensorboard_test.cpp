@@ -93,6 +93,75 @@ TEST(TensorboardTrackerTest, InterruptedRunHasNoEndYet) {
   }
 }
 
+using Points = std::vector<std::pair<int64_t, std::string>>;
+
+/// The values of a folder in the order of TensorBoard: a restart drops its step and later ones.
+Points points_in(const std::string& folder) {
+  Points points;
+  for (const std::string& name : event_files(folder)) {
+    TfEventReader reader(folder + '/' + name);
+    while (const std::optional<TfEvent> event = reader.next()) {
+      if (event->restarts) std::erase_if(points, [&](auto& it) { return it.first >= event->step; });
+      for (const std::string& tag : event->tags) points.emplace_back(event->step, tag);
+    }
+  }
+  return points;
+}
+
+void log_value(Tracker& tracker, int64_t step, const std::string& name) {
+  tracker.log(step, std::vector<Measurement>{{name, 0.5}});
+  tracker.flush(Flush::kReadable);
+}
+
+/// Everything that an evaluation at `step` may log.
+void log_evaluation(Tracker& tracker, int64_t step) {
+  tracker.log(step, std::vector<Measurement>{{"eval/loss", 0.5}, {"eval/accuracy", 0.5}});
+  tracker.text(step, "generated", "text");
+  tracker.histogram(step, "weights", std::vector<float>{1, 2});
+  tracker.image(step, "sample", {1, 1, 1, {7}});
+  tracker.flush(Flush::kReadable);
+}
+
+TEST(TensorboardTrackerTest, AnEvaluationThatEachResumeRepeatsIsThereOnce) {
+  const TempFolder folder;
+  log_value(*build<Tracker>("tensorboard", run_in(folder.path())), 8, "train/loss");
+  for (int i = 0; i < 3; ++i) {
+    const auto tracker = build<Tracker>("tensorboard", run_in(folder.path(), 8));
+    log_evaluation(*tracker, 8);
+    log_value(*tracker, 9, "train/loss");
+  }
+  const Points wanted = {
+      {8, "train/loss"}, {8, "eval/loss"}, {8, "eval/accuracy"}, {8, "generated/text_summary"},
+      {8, "weights"},    {8, "sample"},    {9, "train/loss"}};
+  EXPECT_EQ(points_in(folder.path("tensorboard")), wanted);
+}
+
+TEST(TensorboardTrackerTest, ATornEvaluationIsCompleted) {
+  const TempFolder folder;
+  const std::string events = folder.path("tensorboard");
+  {
+    const auto tracker = build<Tracker>("tensorboard", run_in(folder.path(), 8));
+    log_value(*tracker, 8, "eval/loss");
+    log_value(*tracker, 8, "eval/accuracy");
+  }
+  const std::string file = events + '/' + event_files(events).front();
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  log_evaluation(*build<Tracker>("tensorboard", run_in(folder.path(), 8)), 8);
+  Points points = points_in(events);
+  EXPECT_EQ(points.size(), 5u);
+  EXPECT_EQ(std::count(points.begin(), points.end(), Points::value_type(8, "eval/loss")), 1);
+  EXPECT_EQ(std::count(points.begin(), points.end(), Points::value_type(8, "eval/accuracy")), 1);
+}
+
+TEST(TensorboardTrackerTest, ValuesThatARestartDroppedAreLoggedAgain) {
+  const TempFolder folder;
+  const std::string events = folder.path("tensorboard");
+  log_evaluation(*build<Tracker>("tensorboard", run_in(folder.path())), 8);
+  log_value(*build<Tracker>("tensorboard", run_in(folder.path(), 4)), 8, "train/loss");
+  log_value(*build<Tracker>("tensorboard", run_in(folder.path(), 8)), 8, "eval/loss");
+  EXPECT_EQ(points_in(events), (Points{{8, "train/loss"}, {8, "eval/loss"}}));
+}
+
 TEST(TensorboardTrackerTest, FolderThatCannotBeMadeIsAnIoError) {
   const TempFolder folder;
   folder.write("tensorboard", "");

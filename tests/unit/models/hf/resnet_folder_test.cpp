@@ -118,16 +118,33 @@ TEST(ResNetFolderTest, OptionsComeBackFromTheConfig) {
   EXPECT_EQ(again.activation, HfActivation::kSilu);
 }
 
-TEST(ResNetFolderTest, AStemForSmallImagesHasNoFolder) {
+TEST(ResNetFolderTest, AStemForSmallImagesBringsItsCode) {
   Json json;
-  try {
-    write_resnet_config({}, shapes_of("{type: resnet, embedding_size: 2, stem: cifar}"), json);
-    FAIL() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "the ResNet of transformers has the stem 'imagenet', and this one 'cifar'");
-    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+  write_resnet_config({}, shapes_of("{type: resnet, embedding_size: 2, stem: cifar}"), json);
+  const std::string file = "modeling_small_image_resnet";
+  const std::string name = "SmallImageResNetForImageClassification";
+  EXPECT_EQ(json["model_type"], "small_image_resnet");
+  EXPECT_EQ(json["architectures"], Json({name}));
+  EXPECT_EQ(json["auto_map"]["AutoModelForImageClassification"], file + "." + name);
+  const PythonFiles files = resnet_python_files(json);
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files.begin()->first, file + ".py");
+  for (const auto& [key, place] : json["auto_map"].items()) {
+    const std::string text = "class " + place.get<std::string>().substr(file.size() + 1) + "(";
+    EXPECT_NE(files.begin()->second.find(text), std::string::npos) << key;
   }
+  HfConfig config = config_of(json);
+  const ResNetOptions again = resnet_options_in(config);
+  EXPECT_TRUE(config.problems().empty());
+  EXPECT_EQ(again.stem, ResNetStem::kCifar);
+  EXPECT_EQ(*again.num_classes, 5);
+}
+
+TEST(ResNetFolderTest, AStemOfTransformersNeedsNoCode) {
+  Json json;
+  write_resnet_config({}, shapes_of("{type: resnet, embedding_size: 2, stem: imagenet}"), json);
+  EXPECT_FALSE(json.contains("auto_map"));
+  EXPECT_TRUE(resnet_python_files(json).empty());
 }
 
 }  // namespace

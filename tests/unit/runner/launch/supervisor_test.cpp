@@ -98,7 +98,7 @@ TEST(SupervisorTest, ExitCodesOfCauses) {
                                        {8, 8}, {9, 9}, {10, 5}, {11, 11}, {127, 5}, {255, 5}};
   for (const auto& [ended_with, code] : cases) {
     Play play;
-    play.code(0, ended_with).wait(1000).taken();
+    play.code(0, ended_with).wait(ended_with == 5 || ended_with == 6 ? 5000 : 1000).taken();
     EXPECT_EQ(play.all_end_by_kill().taken(), "report:0 finish:" + std::to_string(code));
   }
 }
@@ -106,7 +106,7 @@ TEST(SupervisorTest, ExitCodesOfCauses) {
 TEST(SupervisorTest, ARankThatLostItsPeerIsNotTheCause) {
   for (const int secondary : {5, 6}) {
     Play play;
-    EXPECT_EQ(play.code(0, secondary).wait(750).code(2, 3).code(1, secondary).taken(),
+    EXPECT_EQ(play.code(0, secondary).wait(4750).code(2, 3).code(1, secondary).taken(),
               std::string(secondary == 6 ? "capture " : "") + "report:0 finish:3");
     EXPECT_EQ(play.cause().rank, 2);
   }
@@ -119,8 +119,16 @@ TEST(SupervisorTest, ALaterFailureIsNotTheCause) {
   Play play;
   EXPECT_EQ(play.code(1, 3).killed(0, SIGABRT).code(2, 2).taken(), "report:0 finish:3");
   Play slow;
-  slow.code(0, 5).wait(1000).taken();
+  EXPECT_EQ(slow.code(0, 5).wait(4750).taken(), "");
+  EXPECT_EQ(slow.wait(250).taken(), "kill");
   EXPECT_EQ(slow.code(1, 3).killed(2, SIGKILL).taken(), "report:0 finish:5") << "it was killed";
+}
+
+TEST(SupervisorTest, TheCauseOfALostPeerEndsTheWaitForIt) {
+  Play play;
+  EXPECT_EQ(play.code(0, 5).wait(2000).code(1, 7).wait(750).taken(), "");
+  EXPECT_EQ(play.wait(250).taken(), "kill");
+  EXPECT_EQ(play.killed(2, SIGKILL).taken(), "report:0 finish:7");
 }
 
 TEST(SupervisorTest, AHangNamesWhoDidNotCome) {

@@ -25,7 +25,7 @@ inline std::unique_ptr<Job> make_job(const std::string& text, const World& world
   problems.check();
   recipe.plugin_identities = std::move(plugins);
   Node resolved = resolve_recipe(recipe, tree);
-  return build_job(std::move(recipe), std::move(resolved), registry, world, texts_of);
+  return build_job(std::move(recipe), std::move(resolved), registry, world, {texts_of});
 }
 
 }  // namespace accel

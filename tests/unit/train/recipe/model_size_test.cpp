@@ -31,5 +31,19 @@ TEST(ModelSizeTest, OtherNumbersAreNot) {
   }
 }
 
+bool exceeds(const std::string& recipe, int64_t bytes) {
+  return may_exceed(parse_recipe("r.yaml", recipe), bytes);
+}
+
+TEST(ModelSizeTest, ABoundOfTheMemoryIsDrawnFromTheSizes) {
+  constexpr int64_t kGibibyte = 1 << 30;
+  EXPECT_FALSE(exceeds("model: mlp\n", 64));
+  EXPECT_FALSE(exceeds("model: {hidden_size: 128, num_layers: 4, max_seq_len: 128}\n", kGibibyte));
+  EXPECT_TRUE(exceeds("model: {hidden_size: 4096, num_layers: 32}\n", kGibibyte));
+  EXPECT_TRUE(exceeds("model: {hidden_sizes: [100000, 100000]}\n", 32 * kGibibyte));
+  EXPECT_TRUE(exceeds("model: mlp\ntask: {teacher: {hidden_size: 100000}}\n", 32 * kGibibyte));
+  EXPECT_FALSE(exceeds("model: {name: '100000', rope_theta: 500000.0}\n", kGibibyte));
+}
+
 }  // namespace
 }  // namespace accel::model_size_test

@@ -1,0 +1,138 @@
+#include "runner/plan/memory_check.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/recipe/located_error.h"
+#include "runner/plan/fake_tensor_mode.h"
+#include "runner/plan/plan_text.h"
+#include "train/job/torch_setup.h"
+#include "train/recipe/model_size.h"
+
+namespace accel {
+namespace {
+
+constexpr double kMostSeconds = 2;
+constexpr auto kHint =
+    "'accel-run plan RECIPE' lists the memory of a rank by purpose, and changes that make it fit";
+
+DataShape with_classes(Shape input) {
+  DataShape shape;
+  shape.input = std::move(input);
+  shape.classes = 2;
+  return shape;
+}
+
+DataShape with_number(Shape input) {
+  DataShape shape;
+  shape.input = std::move(input);
+  shape.target_type = DType::kF32;
+  return shape;
+}
+
+/// Texts with a token as target at each position, or with a class.
+std::vector<DataShape> small_texts() {
+  DataShape tokens;
+  tokens.input = tokens.target = {1};
+  tokens.input_type = DType::kI64;
+  tokens.vocab = 2;
+  DataShape classes = tokens;
+  classes.target = {};
+  classes.classes = 2;
+  classes.padding.emplace();
+  return {tokens, classes};
+}
+
+/// Shapes of samples, the smallest first, of which a model and its task accept one.
+std::vector<DataShape> small_shapes() {
+  std::vector<DataShape> shapes = {with_classes({1}), with_number({1})};
+  for (DataShape& text : small_texts()) shapes.push_back(std::move(text));
+  for (const int64_t side : {1, 16, 64}) {
+    for (const int64_t channels : {1, 3}) shapes.push_back(with_classes({channels, side, side}));
+  }
+  return shapes;
+}
+
+/// "24 GiB for 2 ranks (of each: weights 4 GiB, ...)".
+std::string need_text(const PlannedMemory& memory, int64_t ranks) {
+  const std::string parts =
+      text("weights {}, gradients {}, optimizer state {}", bytes_text(memory.weights),
+           bytes_text(memory.gradients), bytes_text(memory.optimizer));
+  if (ranks == 1) return text("{} ({})", bytes_text(memory.state()), parts);
+  return text("{} for {} ranks (of each: {})", bytes_text(memory.state() * ranks), ranks, parts);
+}
+
+/// The result of plan_state(); neither where the recipe or the data does not fit the model.
+struct Planned {
+  std::optional<PlannedMemory> memory = {};
+  std::optional<Error> refusal = {};  ///< the address space does not suffice
+};
+
+Planned plan_within_limits(const RecipeOptions& recipe, const Node& resolved,
+                           const Registry& registry, const DataSchema& data, int64_t world) {
+  try {
+    const FakeTimeLimit limit(kMostSeconds);
+    return {plan_state(recipe, resolved, registry, data, world), {}};
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kMemory) return {{}, error};
+    return {};
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+bool may_exceed(const Node& resolved, const MachineMemory& machine) {
+  return machine.available > 0 && may_exceed(resolved, machine.available / machine.ranks);
+}
+
+void check_memory(const Job& job, const MachineMemory& machine) {
+  if (!job.device.is_cpu() || !may_exceed(job.resolved, machine)) return;
+  const int64_t cores = threads();
+  const Planned planned =
+      plan_within_limits(job.recipe, job.resolved, job.registry,
+                         {job.data, job.train_samples, job.eval_samples}, job.batches.world);
+  set_threads(cores);
+  const std::string what = text("the model '{}' does not fit into memory", job.recipe.model.type);
+  const Span where = largest_size(job.resolved, "model");
+  if (planned.refusal) {
+    throw LocatedError(ExitCode::kMemory, {where, text("{}: {}", what, planned.refusal->what()),
+                                           planned.refusal->hint()});
+  }
+  if (!planned.memory || planned.memory->state() * machine.ranks <= machine.available) return;
+  throw LocatedError(ExitCode::kMemory, {where,
+                                         text("{}: training needs {}, and {} are available", what,
+                                              need_text(*planned.memory, machine.ranks),
+                                              bytes_text(machine.available)),
+                                         kHint});
+}
+
+std::vector<Diagnostic> memory_warnings(const RecipeOptions& recipe, const Node& resolved,
+                                        const Registry& registry, const MachineMemory& machine) {
+  const int64_t world = recipe.accelerator.num_processes.value_or(1);
+  const int64_t samples = std::max<int64_t>(1, recipe.train.batch);
+  const Span where = largest_size(resolved, "model");
+  const std::string what =
+      text("the model '{}' does not fit into this machine's memory", recipe.model.type);
+  for (const DataShape& shape : small_shapes()) {
+    const Planned planned =
+        plan_within_limits(recipe, resolved, registry, {shape, samples * world, samples}, world);
+    if (planned.refusal) {
+      return {{where, text("{}: {}", what, planned.refusal->what()), planned.refusal->hint(),
+               Severity::kWarning}};
+    }
+    if (!planned.memory) continue;
+    if (planned.memory->state() * machine.ranks <= machine.available) return {};
+    return {{where,
+             text("{}: training needs at least {}, and {} are available", what,
+                  need_text(*planned.memory, machine.ranks), bytes_text(machine.available)),
+             kHint, Severity::kWarning}};
+  }
+  return {};
+}
+
+}  // namespace accel
