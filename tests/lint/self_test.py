@@ -246,9 +246,9 @@ class UnitsTest(unittest.TestCase):
                          ["core/a.h: only 'data/b' includes it: fold it into that unit or test it",
                           "data/b.h: only 'data/d' includes it: fold it into that unit or test it",
                           "2 of 3 headers have a single user, 15% or more"])
-        many = {f"core/{n}.cpp": "" for n in range(units.MAX_PRODUCT_FILES + 1)}
+        many = {f"core/{n}.cpp": "\n" * (units.MIN_MEAN_LINES - 12) for n in range(units.MIN_FILES)}
         self.assertEqual(units.problems_in(many),
-                         ["1001 product files, at most 1000 are allowed: merge small units"])
+                         ["product files have 100 lines on average, at least 112 are wanted: merge small units"])
 
 
 class VersionsTest(unittest.TestCase):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Few files, and few headers that serve a single unit: such a header belongs into its user."""
+"""No crowd of small files, and few headers that serve a single unit: such a header belongs into its user."""
 
 import re
 
 import checkout
 import layers
 
-MAX_PRODUCT_FILES = 1010
+MIN_MEAN_LINES = 112  # of product files
+MIN_FILES = 100  # for a mean
 MAX_SINGLE_USER = 0.15  # of all headers
 USERS = ("tests/", "bench/", "plugins/")
 
@@ -34,16 +35,19 @@ def single_user_headers(sources):
 
 def problems_in(sources):
     found = []
-    files = sum(1 for name in sources if layers.room_of(name))
-    if files > MAX_PRODUCT_FILES:
-        found.append(f"{files} product files, at most {MAX_PRODUCT_FILES} are allowed: merge small units")
+    product = [source for name, source in sources.items() if layers.room_of(name)]
+    files = len(product)
+    mean = sum(source.count("\n") for source in product) / max(files, 1)
+    if files >= MIN_FILES and mean < MIN_MEAN_LINES:
+        found.append(f"product files have {mean:.0f} lines on average, at least {MIN_MEAN_LINES} are wanted:"
+                     " merge small units")
     single, headers = single_user_headers(sources)
     if len(single) >= MAX_SINGLE_USER * headers > 0:
         found += [f"{name}: only '{user}' includes it: fold it into that unit or test it"
                   for name, user in sorted(single.items())]
         found.append(f"{len(single)} of {headers} headers have a single user,"
                      f" {MAX_SINGLE_USER:.0%} or more")
-    print(f"{files} product files; {len(single)} of {headers} headers have a single user")
+    print(f"{files} product files of {mean:.1f} lines; {len(single)} of {headers} headers have a single user")
     return found
 
 
