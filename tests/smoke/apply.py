@@ -94,10 +94,27 @@ def check_table(scratch, report):
     report.check("and can be given", code == 0 and len(out.splitlines()) == len(rows), errors)
 
 
+OWN_LLAMA = """
+model: {type: llama, num_layers: 1, qk_norm: true, mlp_bias: true}
+data: {train: {type: synthetic/addition, length: 64}}
+train: {until: 2 steps, batch: 16}
+log: {plan: false}
+"""
+
+
 def check_export(scratch, report):
     """Models that transformers lacks are named at the start; a model of characters has no tokenizer to miss."""
     code, out, errors = ask(scratch, "export", "runs/rhyme_text", "--to", "rhyme")
     report.check("a model of bytes is exported without a warning", code == 0 and errors == "", out + errors)
+    (scratch.path / "own.yaml").write_text(OWN_LLAMA)
+    code, out, errors = ask(scratch, "own.yaml")
+    report.check("what transformers has no model for: stated at the start", code == 0 and
+                 "\n  export     not possible: transformers has no model with these options: 'attention_bias', 'mlp_bias', "
+                 "'qk_norm'; Qwen3 has 'qk_norm' and no 'mlp_bias', Qwen2 'attention_bias: qkv' alone\n" in out, out + errors)
+    code, out, errors = ask(scratch, "own.yaml", "name=experts", "model={type: llama, moe: {num_experts: 2, norm_topk_prob: false}}")
+    report.check("also with experts", code == 0 and
+                 "\n  export     not possible: transformers has no model with experts and these options: 'attention_bias', "
+                 "'mlp_bias', 'qk_norm', 'moe'; " in out, out + errors)
     small = ("model={type: resnet, embedding_size: 4}", "train.until=2 steps", "log.plan=false", "~eval")
     code, out, errors = ask(scratch, "job.yaml", "name=small", *small)
     report.check("a ResNet of small images: its code is announced at the start", code == 0 and
