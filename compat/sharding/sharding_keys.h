@@ -73,6 +73,8 @@ constexpr std::string_view kPipelineParallel = "pipeline parallelism is not supp
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
 constexpr std::string_view kSequenceParallel = "sequence parallelism is not supported yet";
 constexpr std::string_view kExpertParallel = "models with experts are not supported";
+constexpr std::string_view kTpu = "accel-run does not support TPUs";
+constexpr std::string_view kCompile = "libtorch has no torch.compile";
 constexpr std::string_view kMegatron = "tensor and pipeline parallelism are not supported yet";
 }  // namespace reasons
 
