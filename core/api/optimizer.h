@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/api/ranks.h"
 
 namespace accel {
 
@@ -22,6 +23,10 @@ class ShardExchange {
   virtual at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const = 0;
   /// This rank's part of a whole tensor: a view.
   virtual at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const = 0;
+  /// Element-wise over the ranks that hold the parts of `parameter`, in place, to the same bits on
+  /// each.
+  virtual void all_reduce(const at::Tensor& values, Reduce how,
+                          const Parameter& parameter) const = 0;
 };
 
 struct OptimizerContext {
@@ -38,7 +43,9 @@ using HyperValue =
 struct OptimizerState {
   struct ParameterState {
     std::string name;
-    std::vector<Parameter> slots;  ///< "step", "exp_avg", ... as PyTorch names them; empty: fresh
+    /// "step", "exp_avg", ... as PyTorch names them; empty: fresh. Without `global` a tensor of the
+    /// shape of the parameter's part is divided as the parameter.
+    std::vector<Parameter> slots;
   };
   struct Group {
     std::vector<std::pair<std::string, HyperValue>> hyper;  ///< "lr", "betas", ...
@@ -68,7 +75,7 @@ class Optimizer {
   /// Throws CheckpointError when names, shapes or slots do not match.
   virtual void load(const OptimizerState& state) = 0;
   /// Whether step() supports sharded parameters: the update of an element depends on that element
-  /// of weight, gradient and state alone, or on what step() gathers by OptimizerContext::shards.
+  /// of weight, gradient and state alone, or on what step() exchanges by OptimizerContext::shards.
   virtual bool supports_shards() const { return false; }
   /// Allocates the memory of the state before the first step(), which avoids fragmentation by
   /// activations. Optional; state() is unchanged.

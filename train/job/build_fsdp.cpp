@@ -12,6 +12,7 @@
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
+#include "parallel/share_region.h"
 
 namespace accel {
 namespace {
@@ -98,20 +99,6 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   return out;
 }
 
-class MeshExchange final : public ShardExchange {
- public:
-  explicit MeshExchange(Mesh mesh) : mesh_(std::move(mesh)) {}
-  at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const override {
-    return gather_whole({parameter.name, part, parameter.global, parameter.placements}, mesh_);
-  }
-  at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const override {
-    return share_of(whole, parameter.placements, mesh_);
-  }
-
- private:
-  Mesh mesh_;
-};
-
 }  // namespace
 
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
@@ -134,7 +121,7 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
   if (job.recipe.accelerator.fsdp.stage == 0) return nullptr;
-  return std::make_shared<MeshExchange>(job.mesh);
+  return make_shard_exchange(job.mesh);
 }
 
 std::string sharding_summary(const Job& job) {
@@ -158,7 +145,7 @@ void check_shards(const Job& job, const Optimizer& optimizer, const std::string&
                       text("'fsdp' does not support the optimizer '{}', which needs whole "
                            "parameters",
                            type),
-                      "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
+                      "use adamw, adam, sgd, lion, adagrad, rmsprop, muon or adafactor"}});
 }
 
 }  // namespace accel
