@@ -31,8 +31,36 @@ const ParameterShard* shard_of(const TrainState& state, const std::string& param
   return fits ? shard : nullptr;
 }
 
+/// The shard of a tensor of the optimizer's state; null where every rank holds all of it.
+std::optional<ParameterShard> slot_shard(const TrainState& state, const std::string& parameter,
+                                         const Parameter& slot) {
+  if (slot.global.empty()) {
+    const ParameterShard* shard = shard_of(state, parameter, slot.local);
+    return shard ? std::optional(*shard) : std::nullopt;
+  }
+  const ParameterShard* shard = shard_named(state, parameter);
+  if (!shard || slot.is_replicated()) return std::nullopt;
+  ParameterShard out = *shard;
+  out.whole = slot.global;
+  out.sizes = slot.local.sizes().vec();
+  out.own.clear();
+  const bool has_rows = std::any_of(slot.placements.begin(), slot.placements.end(),
+                                    [](const Placement& placement) { return placement.dim == 0; });
+  for (const TensorRegion& region : shard->own) {
+    TensorRegion& own =
+        out.own.emplace_back(TensorRegion{Shape(slot.global.size(), 0), slot.global});
+    for (const Placement& placement : slot.placements) {
+      const auto dim = static_cast<size_t>(placement.dim);
+      own.offsets[dim] = region.offsets[dim];
+      own.sizes[dim] = region.sizes[dim];
+    }
+    if (!has_rows) break;  // regions differ in their rows
+  }
+  return out;
+}
+
 bool writes_slot(const TrainState& state, const std::string& parameter, const Parameter& slot) {
-  const ParameterShard* shard = shard_of(state, parameter, slot.local);
+  const std::optional<ParameterShard> shard = slot_shard(state, parameter, slot);
   return shard ? shard->is_written : writes_whole(*state.shards, parameter + "." + slot.name);
 }
 
@@ -82,8 +110,9 @@ DcpPart optimizer_part(const TrainState& state, const TrainState& optimizer) {
     for (const auto& [name, slots] : group.parameters) {
       for (const Parameter& slot : slots) {
         if (!slot.local.defined()) continue;
+        const std::optional<ParameterShard> shard = slot_shard(state, name, slot);
         add_shards(state, {"optimizer", "state", name, slot.name}, slot.local,
-                   shard_of(state, name, slot.local), out.shards);
+                   shard ? &*shard : nullptr, out.shards);
       }
     }
   }

@@ -52,9 +52,9 @@ struct ParameterShard {
   bool is_written = true;  ///< by this rank; of equal shards one is
 };
 
-/// What a rank holds of a sharded state. State of the optimizer and tensors of callbacks under the
-/// name of a parameter are divided as the parameter where they have the shape of its shard. Rank 0
-/// writes tensors of no parameter.
+/// What a rank holds of a sharded state. State of the optimizer is divided by its placements. State
+/// without a global shape, and tensors of callbacks under the name of a parameter, are divided as
+/// the parameter where they have the shape of its shard. Rank 0 writes tensors of no parameter.
 struct ShardLayout {
   int64_t rank = 0;
   int64_t ranks = 1;

@@ -1,11 +1,39 @@
 #include "parallel/share_region.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "parallel/row_share.h"
 
 namespace accel {
 namespace {
+
+class MeshExchange final : public ShardExchange {
+ public:
+  explicit MeshExchange(Mesh mesh) : mesh_(std::move(mesh)) {}
+
+  at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const override {
+    return gather_whole({parameter.name, part, parameter.global, parameter.placements}, mesh_);
+  }
+
+  at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const override {
+    return share_of(whole, parameter.placements, mesh_);
+  }
+
+  void all_reduce(const at::Tensor& values, Reduce how, const Parameter& parameter) const override {
+    const ReduceOp op = how == Reduce::kMax ? ReduceOp::kMax : ReduceOp::kSum;
+    int64_t ranks = 1;
+    for (const Placement& placement : parameter.placements) {
+      Communicator& group = mesh_.along(placement.axis);
+      group.all_reduce(values, op, "optimizer statistics");
+      ranks *= group.world();
+    }
+    if (how == Reduce::kMean) values.div_(static_cast<double>(ranks));
+  }
+
+ private:
+  Mesh mesh_;
+};
 
 /// Consecutive indices of the whole dimension, in the order of the share.
 using Ranges = std::vector<RowShare>;
@@ -94,6 +122,10 @@ bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh) {
     if (size == 0 && (before || parameter.placements.size() > 1)) return true;
   }
   return false;
+}
+
+std::shared_ptr<const ShardExchange> make_shard_exchange(const Mesh& mesh) {
+  return std::make_shared<MeshExchange>(mesh);
 }
 
 }  // namespace accel

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compat/sharding/sharding_keys.h"
 #include "core/recipe/diagnostic.h"
 #include "core/recipe/node.h"
 
@@ -38,8 +39,6 @@ constexpr std::string_view kOff = "false no off none 0";
 
 namespace reasons {
 constexpr std::string_view kDevice = "accel-run supports CPUs and NVIDIA GPUs";
-constexpr std::string_view kTpu = "accel-run does not support TPUs";
-constexpr std::string_view kCompile = "libtorch has no torch.compile";
 constexpr std::string_view kFp8 = "this build has no fp8";
 constexpr std::string_view kAffinity = "accel-run does not bind processes to the cores of a GPU";
 constexpr std::string_view kSageMaker = "accel-run does not support Amazon SageMaker";

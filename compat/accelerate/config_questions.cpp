@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -182,11 +183,20 @@ class Questions {
 
   void print(const std::string& remark) { out_ << "  " << remark << '\n'; }
 
-  bool yes(const std::string& question) {
+  bool yes(const std::string& question, const char* standard = "no") {
     const auto check = [](const std::string& answer) -> std::string {
       return is_yes(answer) || is_no(answer) ? "" : "yes or no";
     };
-    return is_yes(text(question + " (yes/no)", "no", check));
+    return is_yes(text(question + " (yes/no)", standard, check));
+  }
+
+  /// One of `words`, of which the first is the default.
+  std::string word(const std::string& question, const std::vector<std::string>& words) {
+    return text(question + " (" + joined(words, "/") + ")", words.front(),
+                [&](const std::string& answer) -> std::string {
+                  const bool known = std::find(words.begin(), words.end(), answer) != words.end();
+                  return known ? "" : accel::text("one of {}", joined(words, ", "));
+                });
   }
 
  private:
@@ -263,9 +273,78 @@ void ask_machines(Questions& questions, ConfigAnswers& answers, int64_t gpus_of_
   answers.debug = questions.yes("Check the shapes and types of collectives on all ranks");
 }
 
+std::string check_shards(const std::string& answer, int64_t processes) {
+  if (answer == "auto") return "";
+  const auto ranks = parse_integer({answer}).value;
+  const bool divides = ranks && *ranks > 0 && processes % *ranks == 0;
+  return divides ? "" : text("auto, or a divisor of {}, the number of processes", processes);
+}
+
+void ask_sharding(Questions& questions, ConfigAnswers& answers) {
+  ShardingAnswers& sharding = answers.sharding;
+  const std::string stage = questions.word(
+      "Sharding (FSDP, ZeRO): none, or divide over ranks the optimizer state (1), gradients too "
+      "(2), parameters too (3)",
+      {"none", "1", "2", "3"});
+  if (stage == "none") return;
+  sharding.stage = stage.front() - '0';
+  sharding.dp_shard = questions.text(
+      "Ranks that share one copy of the model", "auto",
+      [&](const std::string& answer) { return check_shards(answer, answers.num_processes); });
+  if (sharding.stage == 3) {
+    sharding.reshard_after_forward =
+        questions.yes("Free the parameters of a block after its forward pass", "yes");
+  }
+  sharding.param_dtype = questions.word("Type of gathered weights; auto: by the mixed precision",
+                                        {"auto", "fp32", "bf16", "fp16"});
+  sharding.reduce_dtype =
+      questions.word("Type of gradients in the reduction", {"fp32", "bf16", "fp16"});
+  sharding.min_num_params = questions.number(
+      "Least number of parameters of a block that is gathered alone", 0, 0, int64_t{1} << 40);
+  sharding.state_dict =
+      questions.word("Checkpoints: a file of each rank, or of all ranks", {"sharded", "full"});
+}
+
+Node section(std::initializer_list<std::pair<const char*, std::string>> values) {
+  Node out = {Node::Map{}, {}};
+  for (const auto& [key, value] : values) put(out, key, value);
+  return out;
+}
+
+/// A config with the recipe's keys.
+Node sharded_tree(const ConfigAnswers& answers) {
+  const ShardingAnswers& sharding = answers.sharding;
+  const bool gpus = answers.kind == ConfigKind::kMultiGpu;
+  Node fsdp = section({{"stage", std::to_string(sharding.stage)},
+                       {"param_dtype", sharding.param_dtype},
+                       {"reduce_dtype", sharding.reduce_dtype},
+                       {"min_num_params", std::to_string(sharding.min_num_params)},
+                       {"state_dict", sharding.state_dict}});
+  if (sharding.stage == 3) {
+    put(fsdp, "reshard_after_forward", sharding.reshard_after_forward ? "true" : "false");
+  }
+  Node accelerator = section({{"device", gpus ? "cuda" : "cpu"},
+                              {"num_processes", std::to_string(answers.num_processes)},
+                              {"num_machines", std::to_string(answers.num_machines)},
+                              {"machine_rank", std::to_string(answers.machine_rank)},
+                              {"debug", answers.debug ? "collectives" : "no"},
+                              {"mixed_precision", answers.mixed_precision}});
+  if (gpus) put(accelerator, "gpu_ids", answers.gpu_ids, true);
+  if (answers.num_machines > 1) {
+    put(accelerator, "main_process_ip", answers.main_process_ip, true);
+    put(accelerator, "main_process_port", std::to_string(answers.main_process_port));
+  }
+  accelerator.map()->push_back({"fsdp", {}, std::move(fsdp)});
+  accelerator.map()->push_back({"parallelism", {}, section({{"dp_shard", sharding.dp_shard}})});
+  Node tree = {Node::Map{}, {}};
+  tree.map()->push_back({"accelerator", {}, std::move(accelerator)});
+  return tree;
+}
+
 }  // namespace
 
 Node config_tree(const ConfigAnswers& answers) {
+  if (answers.sharding.stage > 0) return sharded_tree(answers);
   const auto word = [](bool on) { return on ? "true" : "false"; };
   const bool gpus = answers.kind == ConfigKind::kMultiGpu;
   const bool one = answers.kind == ConfigKind::kSingleProcess;
@@ -339,6 +418,7 @@ ConfigAnswers ask_config(std::istream& in, std::ostream& out, int64_t gpus) {
   }
   answers.mixed_precision =
       questions.text("Mixed precision: no, fp16 or bf16", "no", check_precision);
+  if (kind != "one") ask_sharding(questions, answers);
   return answers;
 }
 

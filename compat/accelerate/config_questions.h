@@ -11,6 +11,17 @@ namespace accel {
 
 enum class ConfigKind { kSingleProcess, kMultiGpu, kMultiCpu };
 
+/// Options of `accelerator.fsdp` and `accelerator.parallelism`; stage 0 has no others.
+struct ShardingAnswers {
+  int64_t stage = 0;
+  std::string dp_shard = "auto";
+  bool reshard_after_forward = true;  ///< of stage 3
+  std::string param_dtype = "auto";
+  std::string reduce_dtype = "fp32";
+  int64_t min_num_params = 0;
+  std::string state_dict = "sharded";
+};
+
 /// The settings of a new config.
 struct ConfigAnswers {
   ConfigKind kind = ConfigKind::kSingleProcess;
@@ -23,9 +34,11 @@ struct ConfigAnswers {
   int64_t num_processes = 1;      ///< over all machines
   bool debug = false;
   std::string mixed_precision = "no";
+  ShardingAnswers sharding = {};  ///< only with several processes
 };
 
-/// The file with the keys that Accelerate writes.
+/// The file with the keys that Accelerate writes, or with sharding the recipe's 'accelerator'
+/// section, which has stage 1 and the types of weights and gradients as well.
 Node config_tree(const ConfigAnswers& answers);
 
 /// The file with old keys renamed, Accelerate's defaults added and empty keys removed. Unknown keys

@@ -64,6 +64,10 @@ class LayerSink final : public ShardingSink {
     layer_.refuse(place_of(option), option.shown, reason, hint);
   }
 
+  void guess(const ShardingOption& option, const std::string& guess) override {
+    layer_.warn(place_of(option), text("'{}' {}", option.shown, guess));
+  }
+
   void reject(const ShardingOption& option, const std::string& message,
               const std::string& hint) override {
     const bool unknown = message.starts_with("unknown");

@@ -238,7 +238,14 @@ class ShardingPass {
       std::string value = each.substr(equals + 1);
       if (value == "@machines") {
         const auto machines = given_.facts.find("num_machines");
-        value = machines == given_.facts.end() ? "1" : machines->second;
+        if (machines == given_.facts.end()) {
+          sink_.guess(
+              option,
+              "replicates over machines: without 'num_machines' one is assumed, whose ranks "
+              "share one copy of the model");
+          continue;
+        }
+        value = machines->second;
       }
       add_target(option, each.substr(0, equals), scalar_node(value));
     }

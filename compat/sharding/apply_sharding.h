@@ -30,6 +30,8 @@ class ShardingSink {
   virtual void have_no_effect(const ShardingOption& option, const std::string& reason) = 0;
   virtual void refuse(const ShardingOption& option, const std::string& reason,
                       const std::string& hint) = 0;
+  /// A value that the option depends on is not given and was guessed.
+  virtual void guess(const ShardingOption& option, const std::string& guess) = 0;
   /// For a name or a value that the other trainer would not take.
   virtual void reject(const ShardingOption& option, const std::string& message,
                       const std::string& hint) = 0;

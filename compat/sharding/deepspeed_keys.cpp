@@ -290,7 +290,7 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
     {"hybrid_engine.enabled", "true", Act::kRefused, kMethod, kFalse},
     {"hybrid_engine.*", "*", Act::kSame},
     {"compile.enabled", "false", Act::kSame},
-    {"compile.enabled", "true", Act::kRefused, "libtorch has no torch.compile", kFalse},
+    {"compile.enabled", "true", Act::kRefused, reasons::kCompile, kFalse},
     {"compile.*", "*", Act::kSame},
     {"elasticity.enabled", "false", Act::kSame},
     {"elasticity.enabled", "true", Act::kRefused,

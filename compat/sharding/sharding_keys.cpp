@@ -92,8 +92,8 @@ constexpr ShardingKey kFsdpKeys[] = {
     {"mixed_precision_policy.*", "*", Act::kNoEffect,
      "types of outputs and buffers follow 'mixed_precision'"},
     {"xla", "false", Act::kSame},
-    {"xla", "true", Act::kRefused, "accel-run does not support TPUs", kWriteFalse},
-    {"xla_*", "*", Act::kNoEffect, "accel-run does not support TPUs"},
+    {"xla", "true", Act::kRefused, reasons::kTpu, kWriteFalse},
+    {"xla_*", "*", Act::kNoEffect, reasons::kTpu},
 };
 
 constexpr ShardingRemark kFsdpRemarks[] = {

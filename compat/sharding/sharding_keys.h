@@ -72,6 +72,8 @@ constexpr std::string_view kContextParallel = "context parallelism is not suppor
 constexpr std::string_view kSequenceParallel =
     "sequence parallelism by all-to-all (Ulysses) is not supported yet";
 constexpr std::string_view kExpertParallel = "expert parallelism is not supported yet";
+constexpr std::string_view kTpu = "accel-run does not support TPUs";
+constexpr std::string_view kCompile = "libtorch has no torch.compile";
 }  // namespace reasons
 
 /// The row of an option's value. `key` null: no such option; `row` null: no such value.

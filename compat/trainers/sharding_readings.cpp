@@ -44,6 +44,9 @@ class ImportSink final : public ShardingSink {
               const std::string&) override {
     note(option, reason);
   }
+  void guess(const ShardingOption& option, const std::string& guess) override {
+    config_.remark(text("'{}' {}", key_of(option), guess));
+  }
   void reject(const ShardingOption& option, const std::string& message,
               const std::string&) override {
     note(option, message);

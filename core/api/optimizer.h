@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/api/batch.h"
+#include "core/api/ranks.h"
 #include "core/api/state_swapper.h"
 
 namespace accel {
@@ -23,6 +24,10 @@ class ShardExchange {
   virtual at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const = 0;
   /// This rank's part of a whole tensor: a view.
   virtual at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const = 0;
+  /// Element-wise over the ranks that hold the parts of `parameter`, in place, to the same bits on
+  /// each.
+  virtual void all_reduce(const at::Tensor& values, Reduce how,
+                          const Parameter& parameter) const = 0;
 };
 
 struct OptimizerContext {
@@ -41,7 +46,9 @@ using HyperValue =
 struct OptimizerState {
   struct ParameterState {
     std::string name;
-    std::vector<Parameter> slots;  ///< "step", "exp_avg", ... as PyTorch names them; empty: fresh
+    /// "step", "exp_avg", ... as PyTorch names them; empty: fresh. Without `global` a tensor of the
+    /// shape of the parameter's part is divided as the parameter.
+    std::vector<Parameter> slots;
   };
   struct Group {
     std::vector<std::pair<std::string, HyperValue>> hyper;  ///< "lr", "betas", ...
@@ -71,8 +78,11 @@ class Optimizer {
   /// Throws CheckpointError when names, shapes or slots do not match.
   virtual void load(const OptimizerState& state) = 0;
   /// Whether step() supports sharded parameters: the update of an element depends on that element
-  /// of weight, gradient and state alone, or on what step() gathers by OptimizerContext::shards.
+  /// of weight, gradient and state alone, or on what step() exchanges by OptimizerContext::shards.
   virtual bool supports_shards() const { return false; }
+  /// Whether step() supports parameters that are divided along other dimensions than rows, if it
+  /// supports shards.
+  virtual bool supports_column_shards() const { return true; }
   /// Whether step() swaps in what OptimizerContext::swapper has of parameters and gradients, and
   /// keeps its state there.
   virtual bool supports_swapping() const { return false; }

@@ -179,6 +179,16 @@ bool have_one_small_size(const ArrowRows& table, const std::string& column) {
   return true;
 }
 
+/// Sets train and eval data from the `lines` of the files of each, or holds eval data out.
+template <class Lines>
+void add_splits(const SniffedRows& rows, const ColumnFiles& files, const Lines& lines,
+                RecipeDraft& draft) {
+  draft.train = lines(files.source.train);
+  if (files.source.eval.empty()) return hold_out(draft, rows.rows);
+  draft.eval = lines(files.source.eval);
+  draft.findings.push_back(text("eval: the rows of {}", printable(files.source.eval_name)));
+}
+
 RecipeDraft draft_image_column(const SniffedRows& rows, const ArrowRows& table,
                                const ColumnFiles& files, const RowField& image,
                                const RowField& label) {
@@ -206,13 +216,7 @@ RecipeDraft draft_image_column(const SniffedRows& rows, const ArrowRows& table,
     if (resized) out.push_back("size: [64, 64]  # all images must have one size");
     return out;
   };
-  draft.train = lines(files.source.train);
-  if (files.source.eval.empty()) {
-    hold_out(draft, rows.rows);
-  } else {
-    draft.eval = lines(files.source.eval);
-    draft.findings.push_back(text("eval: the rows of {}", printable(files.source.eval_name)));
-  }
+  add_splits(rows, files, lines, draft);
   draft.transform = {"- {type: random_flip}", "- {type: normalize, mean: [0.5], std: [0.25]}"};
   draft.batch = batch_for(rows.rows, 64);
   return draft;
@@ -243,13 +247,7 @@ RecipeDraft draft_token_column(const SniffedRows& rows, const ColumnFiles& files
     if (ids.longest > 1024) out.push_back("max_length: 1024  # tokens; longer ones are cut");
     return out;
   };
-  draft.train = lines(files.source.train);
-  if (files.source.eval.empty()) {
-    hold_out(draft, rows.rows);
-  } else {
-    draft.eval = lines(files.source.eval);
-    draft.findings.push_back(text("eval: the rows of {}", printable(files.source.eval_name)));
-  }
+  add_splits(rows, files, lines, draft);
   draft.batch = batch_for(rows.rows, 32);
   return draft;
 }

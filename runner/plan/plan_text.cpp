@@ -110,7 +110,7 @@ struct TableRow {
   std::function<std::string(const Plan&)> cell;
 };
 
-/// Traffic of a step by purpose, where ranks communicate; what is less than 1 % is joined.
+/// Communication volume of a step by purpose; purposes below 1 % are one row.
 std::vector<TableRow> traffic_rows(const PlanPage& page) {
   Traffic all;
   int64_t total = 0;
@@ -129,7 +129,7 @@ std::vector<TableRow> traffic_rows(const PlanPage& page) {
     const auto found = plan.traffic.find(purpose);
     return found == plan.traffic.end() ? int64_t{0} : found->second;
   };
-  std::vector<TableRow> rows = {{"sent per step and rank", [](const Plan& plan) {
+  std::vector<TableRow> rows = {{"traffic per step and rank", [](const Plan& plan) {
                                    int64_t sum = 0;
                                    for (const auto& [purpose, bytes] : plan.traffic) sum += bytes;
                                    return bytes_text(sum);

@@ -23,14 +23,14 @@ ANSWERS = {
     "\n\n\n\n": {"distributed_type": "NO", "num_processes": 1, "gpu_ids": "all"},
     "one\nno\n2\nfp16\n": {"distributed_type": "NO", "num_processes": 1, "gpu_ids": "2", "mixed_precision": "fp16"},
     "one\nyes\nbf16\n": {"distributed_type": "NO", "num_processes": 1, "use_cpu": True, "mixed_precision": "bf16"},
-    "cpu\n\n\n\nfp16\n": {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True,
+    "cpu\n\n\n\nfp16\n\n": {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True,
                           "mixed_precision": "fp16"},
-    "cpu\n2\n1\n10\n29501\n6\nyes\nno\n": {
+    "cpu\n2\n1\n10\n29501\n6\nyes\nno\nnone\n": {
         "distributed_type": "MULTI_CPU", "num_processes": 6, "num_machines": 2, "machine_rank": 1, "use_cpu": True,
         "main_process_ip": "10", "main_process_port": 29501, "debug": True},
-    "gpu\n\n8\n\n\nbf16\n": {"distributed_type": "MULTI_GPU", "num_processes": 8, "gpu_ids": "all",
+    "gpu\n\n8\n\n\nbf16\n\n": {"distributed_type": "MULTI_GPU", "num_processes": 8, "gpu_ids": "all",
                             "mixed_precision": "bf16"},
-    "gpu\n2\n1\nnode0\n\n4\n\n2, 3\n\n": {
+    "gpu\n2\n1\nnode0\n\n4\n\n2, 3\n\n\n": {
         "distributed_type": "MULTI_GPU", "num_processes": 4, "num_machines": 2, "machine_rank": 1, "gpu_ids": "2,3",
         "main_process_ip": "node0", "main_process_port": 29500},
 }

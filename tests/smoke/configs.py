@@ -191,7 +191,7 @@ def check_launch(binary, report):
 
 def check_questions(binary, report):
     with Home(binary) as home:
-        code, said, _ = home.ask("config", answers="cpu\n1\n2\nno\nbf16\n")
+        code, said, _ = home.ask("config", answers="cpu\n1\n2\nno\nbf16\n\n")
         report.check("'config' writes where Accelerate looks", code == 0 and said.endswith(f"wrote {home.config}\n"), said)
         before = home.config.read_text()
         report.check("and what was answered", "num_processes: 2" in before and "'bf16'" in before, before)
@@ -205,7 +205,13 @@ def check_questions(binary, report):
         code, said, _ = home.ask("config", "--config_file", "new/d.json", answers="\n\n\n\n")
         made = json.loads((home.path / "new/d.json").read_text())
         report.check("a .json file is JSON", code == 0 and made["distributed_type"] == "NO", said)
-        home.ask("config", "--config_file", "gpus.yaml", answers="gpu\n1\n2\n\n\n\n")
+        home.ask("config", "--config_file", "shards.yaml", answers="cpu\n1\n2\nno\nno\n3\n2\nno\n\n\n1000\nfull\n")
+        code, said, errors = home.ask("show", "job.yaml", "--config", "shards.yaml")
+        report.check("a config that shards is one of the recipe's section", code == 0 and all(
+            f"{key}: {value}\n" in said for key, value in (
+                ("stage", 3), ("dp_shard", 2), ("reshard_after_forward", "false"), ("min_num_params", 1000),
+                ("state_dict", "full"), ("num_processes", 2))), said + errors)
+        home.ask("config", "--config_file", "gpus.yaml", answers="gpu\n1\n2\n\n\n\n\n")
         code, said, errors = home.ask("validate", "job.yaml", "--config", "gpus.yaml")
         reported_text = "warning: the recipe needs a GPU and this machine has none: it is validated for a machine with one\n"
         has_one = any(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia"))

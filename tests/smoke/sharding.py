@@ -95,13 +95,6 @@ def apart(one, other):
     return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
 
 
-def check_refused(scratch, report):
-    code, errors = scratch.call("mlp.yaml", rank_runs.on(2), "accelerator.fsdp.stage=1", "optimizer!={type: adafactor}")
-    report.check("an optimizer that needs whole parameters is refused", code == 2 and
-                 "'fsdp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
-    report.check("and nothing is written", not (scratch.path / "runs").exists())
-
-
 def check_small_blocks(scratch, report):
     """Blocks of 12,704 parameters join those of no block."""
     train(scratch, report, "gpt.yaml", "joined", rank_runs.on(2), *stage_words(3),
@@ -236,6 +229,21 @@ def check_reshard(scratch, report):
             sharded = (scratch.path / "runs" / name / "checkpoints/checkpoint_5/optimizer_0").exists()
             report.check(f"{name} writes the kind that it is to", sharded == (words != [] and full not in words))
     check_continued(scratch, report)
+    check_factored(scratch, report)
+
+
+def check_factored(scratch, report):
+    """Adafactor's state is divided by rows, or not at all: statistics of columns, also of one row."""
+    stage_3, full, other = "accelerator.fsdp.stage=3", "accelerator.fsdp.state_dict=full", "optimizer!={type: adafactor}"
+    train(scratch, report, "reshard.yaml", "factored", rank_runs.on(4), stage_3, other)
+    for mesh, words in {"1-0": [], "2-1": ["accelerator.fsdp.stage=1", full], "3-3": [stage_3]}.items():
+        name = f"factored-{mesh}"
+        shutil.copytree(scratch.path / "runs" / "factored", scratch.path / "runs" / name)
+        train(scratch, report, "reshard.yaml", name, rank_runs.on(mesh[0]), *words, other,
+              "train.until=[5 steps, 9 epochs]", "--allow", "train.until")
+        found = checkpoint_diff(scratch, "runs/factored/checkpoints/checkpoint_5",
+                                f"runs/{name}/checkpoints/checkpoint_5")
+        report.check(f"{name} restores and saves equal bits", found == "", found)
 
 
 def check_continued(scratch, report):
@@ -345,12 +353,12 @@ def main():
         (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
         (scratch.path / "mlp.yaml").write_text(MLP)
         (scratch.path / "wide.yaml").write_text(WIDE.replace("FOLDER", str(recipes)))
-        check_refused(scratch, report)
         check_stages(scratch, report, "mlp.yaml", "mlp")
         check_stages(scratch, report, "mlp.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16",
                      "optimizer!={type: lion, lr: 0.001}")
         check_stages(scratch, report, "gpt.yaml", "gpt")
         check_stages(scratch, report, "gpt.yaml", "muon", "optimizer!={type: muon, lr: 0.01}")
+        check_stages(scratch, report, "gpt.yaml", "adafactor", "optimizer!={type: adafactor, lr: 0.01}")
         check_stages(scratch, report, "gpt.yaml", "checkpointed", "train.activation_checkpointing=blocks",
                      "accelerator.mixed_precision=bf16")
         check_small_blocks(scratch, report)

@@ -13,6 +13,7 @@
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
+#include "parallel/share_region.h"
 #include "train/job/build_tensor_parallel.h"
 
 namespace accel {
@@ -104,20 +105,6 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   return out;
 }
 
-class MeshExchange final : public ShardExchange {
- public:
-  explicit MeshExchange(Mesh mesh) : mesh_(std::move(mesh)) {}
-  at::Tensor gather(const at::Tensor& part, const Parameter& parameter) const override {
-    return gather_whole({parameter.name, part, parameter.global, parameter.placements}, mesh_);
-  }
-  at::Tensor part_of(const at::Tensor& whole, const Parameter& parameter) const override {
-    return share_of(whole, parameter.placements, mesh_);
-  }
-
- private:
-  Mesh mesh_;
-};
-
 }  // namespace
 
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
@@ -141,7 +128,7 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
   if (section.fsdp.stage == 0 && section.parallelism.tp == 1) return nullptr;
-  return std::make_shared<MeshExchange>(job.mesh);
+  return make_shard_exchange(job.mesh);
 }
 
 std::string sharding_summary(const Job& job) {
@@ -161,13 +148,21 @@ std::string sharding_summary(const Job& job) {
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  const bool divides = section.fsdp.stage > 0 || section.parallelism.tp > 1;
-  if (!divides || optimizer.supports_shards()) return;
+  const bool divides_rows = section.fsdp.stage > 0, divides_columns = section.parallelism.tp > 1;
+  const bool supports_columns = optimizer.supports_shards() && optimizer.supports_column_shards();
+  if (divides_columns && !supports_columns) {
+    throw RecipeError({{where,
+                        text("'tp' does not support the optimizer '{}', which needs whole rows of "
+                             "parameters",
+                             type),
+                        "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
+  }
+  if (!divides_rows || optimizer.supports_shards()) return;
   throw RecipeError({{where,
-                      text("'{}' does not support the optimizer '{}', which needs whole "
+                      text("'fsdp' does not support the optimizer '{}', which needs whole "
                            "parameters",
-                           section.fsdp.stage > 0 ? "fsdp" : "tp", type),
-                      "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
+                           type),
+                      "use adamw, adam, sgd, lion, adagrad, rmsprop, muon or adafactor"}});
 }
 
 std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate) {

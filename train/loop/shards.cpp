@@ -23,31 +23,57 @@ Sharded sharded_parameters(const Job& job) {
   return out;
 }
 
-/// Calls `visit(parameter, tensor)` for each tensor of the state that is divided as a parameter is:
-/// the parameter itself, state of the optimizer in its form, and tensors of callbacks with its
-/// name.
-void for_each_shard(const Sharded& sharded, TrainState& state, bool whole,
-                    const std::function<void(const Parameter&, at::Tensor&)>& visit) {
-  const auto visit_if = [&](const Parameter& parameter, at::Tensor& tensor) {
-    const Shape shape = whole ? parameter.global : parameter.local.sizes().vec();
-    if (tensor.defined() && tensor.sizes() == at::IntArrayRef(shape)) visit(parameter, tensor);
-  };
+/// The placements of a tensor of this whole shape that is divided as a parameter is: the parameter
+/// itself, state of its optimizer, or a tensor of a callback.
+Parameter divided_as(const Parameter& parameter, Shape whole) {
+  std::vector<Placement> placements = state_placements(whole, parameter);
+  return {parameter.name, {}, std::move(whole), std::move(placements)};
+}
+
+/// The whole shape of a tensor of `slot`, of which this rank holds its part or, if `is_whole`, that
+/// or all.
+Shape whole_shape(const Parameter& parameter, const Parameter& slot, bool is_whole) {
+  if (!slot.global.empty()) return slot.global;
+  const bool is_share = !is_whole && slot.local.sizes() == parameter.local.sizes();
+  return is_share ? parameter.global : slot.local.sizes().vec();
+}
+
+using Visit = std::function<void(const Parameter& divided, at::Tensor& tensor)>;
+
+/// Calls `visit` for the tensors of the optimizer's state that are divided over ranks.
+void for_each_slot(const Sharded& sharded, OptimizerState& state, bool is_whole,
+                   const Visit& visit) {
+  for (OptimizerState::Group& group : state.groups) {
+    for (OptimizerState::ParameterState& parameter : group.parameters) {
+      const auto found = sharded.find(parameter.name);
+      if (found == sharded.end()) continue;
+      for (Parameter& slot : parameter.slots) {
+        if (!slot.local.defined()) continue;
+        const Parameter divided =
+            divided_as(found->second, whole_shape(found->second, slot, is_whole));
+        if (!divided.is_replicated()) visit(divided, slot.local);
+      }
+    }
+  }
+}
+
+/// Calls `visit` for each tensor of the state that is divided over ranks: parameters, state of the
+/// optimizer, and tensors of callbacks with the name and form of a parameter. `is_whole`: of a
+/// state that was read, whose tensors may be whole.
+void for_each_shard(const Sharded& sharded, TrainState& state, bool is_whole, const Visit& visit) {
   for (Parameter& item : state.model) {
     const auto found = sharded.find(item.name);
     if (found != sharded.end()) visit(found->second, item.local);
   }
-  for (OptimizerState::Group& group : state.optimizer.groups) {
-    for (OptimizerState::ParameterState& parameter : group.parameters) {
-      const auto found = sharded.find(parameter.name);
-      if (found == sharded.end()) continue;
-      for (Parameter& slot : parameter.slots) visit_if(found->second, slot.local);
-    }
-  }
+  for_each_slot(sharded, state.optimizer, is_whole, visit);
   for (auto& [name, section] : state.sections) {
     if (!name.starts_with("callbacks/")) continue;
     for (auto& [key, tensor] : section.tensors) {
       const auto found = sharded.find(key);
-      if (found != sharded.end()) visit_if(found->second, tensor);
+      if (found == sharded.end() || !tensor.defined()) continue;
+      const Parameter& parameter = found->second;
+      const Shape shape = is_whole ? parameter.global : parameter.local.sizes().vec();
+      if (tensor.sizes() == at::IntArrayRef(shape)) visit(parameter, tensor);
     }
   }
 }
@@ -84,6 +110,11 @@ void gather_shards(const Job& job, TrainState& state) {
     if (job.is_main) tensor = whole;
   });
   for (Parameter& item : state.model) item = {item.name, item.local};
+  for (OptimizerState::Group& group : state.optimizer.groups) {
+    for (OptimizerState::ParameterState& parameter : group.parameters) {
+      for (Parameter& slot : parameter.slots) slot = {slot.name, slot.local};
+    }
+  }
 }
 
 bool saves_shards(const Job& job) {
@@ -111,8 +142,10 @@ RegionOf region_of(const Job& job) {
   return [&job, sharded = sharded_parameters(job)](
              const std::string& name, const Shape& whole) -> std::optional<TensorRegion> {
     const auto found = sharded.find(name);
-    if (found == sharded.end() || found->second.global != whole) return std::nullopt;
-    std::vector<TensorRegion> own = own_regions(found->second, job.mesh);
+    if (found == sharded.end()) return std::nullopt;
+    const Parameter divided = divided_as(found->second, whole);
+    if (divided.is_replicated()) return std::nullopt;
+    std::vector<TensorRegion> own = own_regions(divided, job.mesh);
     if (own.size() > 1) return std::nullopt;  // take_shards() cuts the whole tensor
     return own.front();
   };
@@ -130,7 +163,7 @@ void take_shards(const Job& job, TrainState& state) {
                                to_string(found->second.global), to_string(saved)));
   }
   for_each_shard(sharded, state, true, [&](const Parameter& parameter, at::Tensor& tensor) {
-    if (tensor.sizes() == parameter.local.sizes()) return;
+    if (tensor.sizes() != at::IntArrayRef(parameter.global)) return;  // this rank's part
     tensor = share_of(tensor, parameter.placements, job.mesh);
   });
 }

@@ -4,8 +4,8 @@
 
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "kernels/memory/caching_allocator.h"
 #include "train/job/library_errors.h"
-#include "train/loop/auto_micro_batch.h"
 #include "train/step/pass_snapshot.h"
 
 namespace accel {
@@ -22,6 +22,25 @@ void advance(Progress& progress, const GlobalBatch& global_batch, const Job& job
     ++progress.epoch;
     progress.step_in_epoch = 0;
   }
+}
+
+/// For `train.micro_batch: auto`: the next smaller size that divides a rank's share of the batch,
+/// at most nine tenths as in Accelerate's find_executable_batch_size; 0 when there is none.
+int64_t smaller_micro_batch(const BatchPlan& plan) {
+  const int64_t share = plan.batch / plan.world;
+  for (int64_t size = plan.micro_batch * 9 / 10; size > 0; --size) {
+    if (share % size == 0) return size;
+  }
+  return 0;
+}
+
+/// Changes the micro-batch size; the batch stays. Seek the loader afterwards. Memory freed by the
+/// old size is returned to the system.
+void set_micro_batch(Job& job, int64_t samples) {
+  job.batches.micro_batch = samples;
+  job.batches.accumulation = job.batches.batch / (samples * job.batches.world);
+  job.train_loader->set_micro_batch(samples);
+  give_back_freed_memory();
 }
 
 }  // namespace

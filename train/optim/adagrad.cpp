@@ -65,10 +65,10 @@ class Adagrad final : public OptimizerOf<AdagradOptions> {
 
  private:
   at::Tensor fresh_slot(size_t group, const std::string& slot,
-                        const at::Tensor& parameter) const override {
+                        const Parameter& parameter) const override {
     if (slot != "sum") return OptimizerOf::fresh_slot(group, slot, parameter);
-    return at::full_like(parameter, options(group).initial_accumulator_value,
-                         parameter.options().requires_grad(false));
+    return at::full_like(parameter.local, options(group).initial_accumulator_value,
+                         parameter.local.options().requires_grad(false));
   }
 
   void update(const AdagradOptions& options, GroupUpdate& work) override {

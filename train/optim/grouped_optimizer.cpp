@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "parallel/share_region.h"
 
 namespace accel {
 namespace {
@@ -20,6 +21,21 @@ namespace {
 at::Tensor laid_out_like(const at::Tensor& parameter, const at::Tensor& gradient) {
   if (gradient.strides() == parameter.strides()) return gradient;
   return at::empty_like(parameter).copy_(gradient);
+}
+
+/// With a meta tensor, whose slots have shapes and types without allocating them.
+Parameter without_data(const Parameter& parameter) {
+  Parameter out = parameter;
+  out.local = at::empty_like(parameter.local, parameter.local.options().device(at::kMeta));
+  return out;
+}
+
+/// The shape of this rank's part of a slot.
+Shape share_of_slot(Shape whole, const Parameter& parameter) {
+  for (const Placement& placement : state_placements(whole, parameter)) {
+    whole[static_cast<size_t>(placement.dim)] = parameter.local.size(placement.dim);
+  }
+  return whole;
 }
 
 [[noreturn]] void refuse_state(const std::string& what) {
@@ -65,10 +81,17 @@ void GroupedOptimizer::make_slots() {
   }
 }
 
+Shape GroupedOptimizer::slot_shape(const std::string& slot, const Parameter& parameter) const {
+  return slot == "step" ? Shape() : parameter.shape();
+}
+
 at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
-                                        const at::Tensor& parameter) const {
-  if (slot == "step") return at::zeros({}, parameter.options().dtype(at::kFloat));
-  return at::zeros_like(parameter);
+                                        const Parameter& parameter) const {
+  const at::Tensor& local = parameter.local;
+  const Shape shape = share_of_slot(slot_shape(slot, parameter), parameter);
+  if (slot == "step") return at::zeros(shape, local.options().dtype(at::kFloat));
+  if (local.sizes() == at::IntArrayRef(shape)) return at::zeros_like(local);
+  return at::zeros(shape, local.options().requires_grad(false));
 }
 
 size_t GroupedOptimizer::unit_of(const at::Tensor& parameter) {
@@ -96,10 +119,10 @@ void GroupedOptimizer::lay_out_state() {
 
 void GroupedOptimizer::lay_out_slots(size_t group, Item& item, int64_t& bytes) const {
   constexpr int64_t kAlignment = 64;
-  const at::Tensor form = item.parameter.local.detach().to(at::kMeta);
+  const Parameter form = without_data(item.parameter);
   for (const std::string& name : groups_[group].slot_names) {
     const at::Tensor fresh = fresh_slot(group, name, form);
-    const at::Tensor& like = fresh.defined() ? fresh : form;  // update() makes the others
+    const at::Tensor& like = fresh.defined() ? fresh : form.local;  // update() makes the others
     item.offsets.push_back(like.dim() == 0 ? kInMemory : bytes);
     if (like.dim() == 0) continue;
     bytes += (static_cast<int64_t>(like.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
@@ -154,7 +177,7 @@ void GroupedOptimizer::fill_slots(size_t group, Item& item) {
     at::Tensor& slot = item.slots[s];
     if (slot.defined()) continue;
     slot = placed(item, s,
-                  item.reserved.empty() ? fresh_slot(group, names[s], item.parameter.local)
+                  item.reserved.empty() ? fresh_slot(group, names[s], item.parameter)
                                         : std::move(item.reserved[s]));
   }
 }
@@ -168,7 +191,7 @@ void GroupedOptimizer::preallocate_state() {
       item.reserved.resize(names.size());
       for (size_t s = 0; s < names.size(); ++s) {
         if (item.slots[s].defined()) continue;
-        item.reserved[s] = fresh_slot(g, names[s], item.parameter.local);
+        item.reserved[s] = fresh_slot(g, names[s], item.parameter);
       }
     }
   }
@@ -256,6 +279,14 @@ std::vector<Parameter> GroupedOptimizer::parameters() const {
   return all;
 }
 
+Parameter GroupedOptimizer::state_slot(const std::string& slot, const at::Tensor& tensor,
+                                       const Parameter& parameter) const {
+  if (parameter.is_replicated()) return {slot, tensor};
+  Shape whole = slot_shape(slot, parameter);
+  std::vector<Placement> placements = state_placements(whole, parameter);
+  return {slot, tensor, std::move(whole), std::move(placements)};
+}
+
 OptimizerState GroupedOptimizer::state() const {
   OptimizerState state;
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -268,7 +299,7 @@ OptimizerState GroupedOptimizer::state() const {
       parameter.name = item.parameter.name;
       for (size_t s = 0; s < item.slots.size(); ++s) {
         if (item.slots[s].defined()) {
-          parameter.slots.push_back({group.slot_names[s], item.slots[s]});
+          parameter.slots.push_back(state_slot(group.slot_names[s], item.slots[s], item.parameter));
         }
       }
     }
@@ -281,8 +312,7 @@ int64_t GroupedOptimizer::pending_state_bytes() const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (const Item& item : groups_[g].items) {
       if (units_[item.unit].parameters) continue;  // reserved already
-      const at::Tensor& parameter = item.parameter.local;
-      const at::Tensor shape = at::empty_like(parameter, parameter.options().device(at::kMeta));
+      const Parameter shape = without_data(item.parameter);
       for (size_t s = 0; s < item.slots.size(); ++s) {
         if (item.slots[s].defined()) continue;
         const at::Tensor fresh = fresh_slot(g, groups_[g].slot_names[s], shape);
@@ -326,8 +356,7 @@ void GroupedOptimizer::load(const OptimizerState& state) {
 void GroupedOptimizer::load_item(size_t group, Item& item,
                                  const OptimizerState::ParameterState& saved) {
   const SlotNames& names = groups_[group].slot_names;
-  // A meta tensor gives the slot's shape and type without allocating it.
-  const at::Tensor form = item.parameter.local.detach().to(at::kMeta);
+  const Parameter form = without_data(item.parameter);
   std::vector<at::Tensor> slots(names.size());
   for (const Parameter& slot : saved.slots) {
     const auto found = std::find(names.begin(), names.end(), slot.name);
@@ -340,7 +369,7 @@ void GroupedOptimizer::load_item(size_t group, Item& item,
       refuse_state(text("has '{}' for '{}' twice", slot.name, saved.name));
     }
     const at::Tensor fresh = fresh_slot(group, slot.name, form);
-    const at::Tensor& like = fresh.defined() ? fresh : form;
+    const at::Tensor& like = fresh.defined() ? fresh : form.local;
     if (slot.local.sizes() != like.sizes()) {
       refuse_state(text("has '{}' of shape {} for '{}', which needs {}", slot.name,
                         shape_text(slot.local), saved.name, shape_text(like)));

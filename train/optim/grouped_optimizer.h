@@ -83,10 +83,12 @@ class GroupedOptimizer : public Optimizer {
   void add_group(const std::vector<Parameter>& parameters, SlotNames slot_names, double lr);
   /// Creates the slots of all parameters now instead of at the first gradient.
   void make_slots();
-  /// A slot's initial value. Default: a 0-d float32 zero for "step", else zeros like the parameter.
-  /// Undefined: the parameter has no such slot, or update() creates it.
+  /// The shape of a slot over all ranks. Default: 0-d for "step", else the parameter's.
+  virtual Shape slot_shape(const std::string& slot, const Parameter& parameter) const;
+  /// The initial value of this rank's part of a slot. Default: zeros, float32 for "step", else in
+  /// the parameter's type. Undefined: the parameter has no such slot, or update() creates it.
   virtual at::Tensor fresh_slot(size_t group, const std::string& slot,
-                                const at::Tensor& parameter) const;
+                                const Parameter& parameter) const;
   virtual void update_group(size_t group, GroupUpdate& work) = 0;
   virtual Hyper group_hyper(size_t group, double lr) const = 0;
 
@@ -115,6 +117,9 @@ class GroupedOptimizer : public Optimizer {
   SwapAccess state_access(size_t unit) const;
   /// A slot's tensor, moved to the unit's state if it belongs there.
   at::Tensor placed(const Item& item, size_t slot, const at::Tensor& value);
+  /// A slot for state(), with its placements.
+  Parameter state_slot(const std::string& slot, const at::Tensor& tensor,
+                       const Parameter& parameter) const;
   void fill_slots(size_t group, Item& item);
   void drop_reserved();
   /// Lists the parameters of a unit with a gradient in the group's update.

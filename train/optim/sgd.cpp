@@ -79,7 +79,7 @@ class Sgd final : public OptimizerOf<SgdOptions> {
   bool supports_shards() const override { return true; }
 
  private:
-  at::Tensor fresh_slot(size_t, const std::string&, const at::Tensor&) const override {
+  at::Tensor fresh_slot(size_t, const std::string&, const Parameter&) const override {
     return {};  // the first gradient, undampened, becomes the buffer
   }
 

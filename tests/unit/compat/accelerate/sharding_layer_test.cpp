@@ -2,49 +2,36 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "compat/accelerate/config_file.h"
 #include "tests/unit/core/recipe_text.h"
+#include "tests/unit/formats/temp_folder.h"
 
 namespace accel::sharding_layer_test {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Configs as files. Options that the recipe may lack are in apply_sharding_test.cpp.
 class ShardingLayerTest : public ::testing::Test {
  protected:
-  ShardingLayerTest() {
-    std::string pattern = (fs::temp_directory_path() / "sharding_layer_test.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ShardingLayerTest() override { fs::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) { folder_.write(name, text); }
 
   /// The layer with warnings and remarks below it, or the errors. "@" is the folder.
   std::string layer(std::string text, const std::string& name = "c.yaml") {
-    for (size_t at; (at = text.find('@')) != text.npos;) text.replace(at, 1, folder_.string());
+    for (size_t at; (at = text.find('@')) != text.npos;) text.replace(at, 1, folder_.path());
     write(name, text);
     std::string out;
     const std::string problems = complaint([&](Diagnostics& diagnostics) {
-      const ConfigLayer read = read_config((folder_ / name).string(), false, diagnostics);
+      const ConfigLayer read = read_config(folder_.path(name), false, diagnostics);
       out = outline(read.tree);
       for (const std::string& warning : read.warnings) out += "\n" + warning;
       for (const std::string& remark : read.remarks) out += "\nremark: " + remark;
     });
     std::string shown = problems.empty() ? out : problems;
-    const std::string prefix = folder_.string() + "/";
+    const std::string prefix = folder_.path() + "/";
     for (size_t at; (at = shown.find(prefix)) != shown.npos;) shown.erase(at, prefix.size());
     return shown;
   }
 
-  fs::path folder_;
+  TempFolder folder_;
 };
 
 TEST_F(ShardingLayerTest, AConfigOfAccelerateSharesTheModel) {
@@ -71,6 +58,19 @@ use_cpu: true
                   "parallelism_config_tp_size: 1}\nnum_processes: 4\n"),
             "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, parallelism: "
             "{dp_replicate: 2, dp_shard: 2}, num_processes: 4}}");
+}
+
+TEST_F(ShardingLayerTest, TheMachinesOfHybridShardingAreGivenOrGuessedAloud) {
+  const std::string config =
+      "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n"
+      "num_processes: 4\n";
+  EXPECT_EQ(layer(config),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, num_processes: 4}}\n"
+            "c.yaml:2:39: 'fsdp_sharding_strategy: HYBRID_SHARD' replicates over machines: without "
+            "'num_machines' one is assumed, whose ranks share one copy of the model");
+  EXPECT_EQ(layer(config + "num_machines: 2\n"),
+            "{accelerator: {num_machines: 2, distributed_type: multi_gpu, fsdp: {stage: 3}, "
+            "parallelism: {dp_replicate: 2}, num_processes: 4}}");
 }
 
 TEST_F(ShardingLayerTest, ADeepSpeedFileIsRead) {

@@ -35,6 +35,10 @@ class RecordingSink final : public ShardingSink {
   }
   void read_file(const ShardingOption& option) override { add("files", option.name); }
   void remark(const std::string& text) override { reasons.push_back(text); }
+  void guess(const ShardingOption& option, const std::string& guess) override {
+    add("guessed", option.name);
+    reasons.push_back(guess);
+  }
 
   void add(const std::string& what, const std::string& name) { outcome[what].insert(name); }
 
@@ -129,6 +133,8 @@ TEST(ApplyShardingTest, ValuesHaveTheSpellingsOfAccelerate) {
   RecordingSink sink;
   apply_sharding(hybrid, sink);
   EXPECT_EQ(sink.text(), "sets: accelerator.fsdp.stage=2 accelerator.parallelism.dp_replicate=4");
+  EXPECT_EQ(outcome(kFsdpFamily, "reshard_after_forward: HYBRID_SHARD_ZERO2"),
+            "guessed: reshard_after_forward; sets: accelerator.fsdp.stage=2");
 }
 
 TEST(ApplyShardingTest, ValuesAreConverted) {

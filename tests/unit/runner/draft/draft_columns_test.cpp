@@ -1,6 +1,5 @@
 // Drafts for the Parquet and Arrow files of tests/interop/make_golden_arrow.py; skipped without
 // Arrow.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include "core/base/error.h"
 #include "runner/draft/field_texts.h"
 #include "runner/draft/new_recipe.h"
+#include "tests/unit/arrow_library.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
 
@@ -23,9 +23,7 @@ const fs::path kGolden =
 
 class DraftColumnsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!::dlopen("libaccel_arrow.so", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << ::dlerror();
-  }
+  void SetUp() override { open_arrow_library(); }
 
   std::string text_for(const fs::path& path, const DraftRequest& wishes = {}) const {
     DraftRequest request = wishes;

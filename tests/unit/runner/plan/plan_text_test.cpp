@@ -65,7 +65,7 @@ TEST(PlanTextTest, APage) {
             "steps                                         1,876\n"
             "steps per epoch                                 938\n"
             "compute per step, all ranks               844 MFLOP\n"
-            "sent per step and rank                     3.00 MiB\n"
+            "traffic per step and rank                  3.00 MiB\n"
             "  gradients                                1.00 MiB\n"
             "  parameters                               2.00 MiB\n"
             "  others                                   1.00 KiB\n"

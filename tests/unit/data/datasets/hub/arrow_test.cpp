@@ -8,6 +8,7 @@
 #include "data/datasets/hub/arrow_rows.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/loader/epoch_order.h"
+#include "tests/unit/arrow_library.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -22,9 +23,7 @@ const std::string kFolder =
 
 class ArrowTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!::dlopen("libaccel_arrow.so", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << ::dlerror();
-  }
+  void SetUp() override { open_arrow_library(); }
 
   std::shared_ptr<Dataset> open(const std::string& options) const {
     folder_.write("tokenizer.json", kSmallTokenizer);

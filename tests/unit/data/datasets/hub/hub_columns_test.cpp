@@ -1,6 +1,5 @@
 // Images, lists of tokens and selections in files that Hugging Face's datasets wrote: see
 // tests/interop/make_golden_arrow.py. Skipped where Arrow is not.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "core/api/dataset.h"
@@ -8,6 +7,7 @@
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "data/loader/epoch_order.h"
+#include "tests/unit/arrow_library.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/data/small_tokenizer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -28,9 +28,7 @@ Numbers numbers_of(const Array& array) {
 
 class HubColumnsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!::dlopen("libaccel_arrow.so", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << ::dlerror();
-  }
+  void SetUp() override { open_arrow_library(); }
 
   static std::unique_ptr<Dataset> open(const std::string& type, const std::string& name,
                                        const std::string& options = "",
