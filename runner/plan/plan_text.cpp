@@ -254,6 +254,16 @@ std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_
 
 std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64_t bytes,
                              const Replan& replan) {
+  if (recipe.accelerator.fsdp.offload == Offload::kDisk) {
+    std::vector<std::string> changes = {"accelerator.fsdp.offload=none"};
+    if (recipe.accelerator.fsdp.offload_path) {
+      changes.emplace_back("accelerator.fsdp.offload_path=auto");
+    }
+    const std::optional<Plan> then = replan(changes);
+    if (!then || process + then->memory.total() > bytes) return "";
+    return "memory holds the training state too: " + changes.front() + " takes " +
+           bytes_text(process + then->memory.total()) + " per rank";
+  }
   for (int64_t stage = 0; stage < recipe.accelerator.fsdp.stage; ++stage) {
     const std::string change = "accelerator.fsdp.stage=" + std::to_string(stage);
     const std::optional<Plan> then = replan({change});

@@ -25,7 +25,8 @@ using Replan = std::function<std::optional<Plan>(const std::vector<std::string>&
 std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_t process,
                            int64_t bytes, const Replan& replan);
 
-/// Says which lower stage of `accelerator.fsdp` a rank of `bytes` can hold too; "" where none does.
+/// Says that a rank of `bytes` can hold what is offloaded to a disk, or which lower stage of
+/// `accelerator.fsdp` it can hold too; "" where neither fits.
 std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64_t bytes,
                              const Replan& replan);
 

@@ -54,9 +54,9 @@ TEST(TaskQueueTest, RunsTasksInTheirOrderAndReportsFailures) {
 
 TEST(TaskQueueTest, TasksRunAtTheSameTimeAndTheEndWaitsForThem) {
   std::atomic<int> ended = 0;
+  std::promise<void> first;
   {
     TaskQueue queue(2);
-    std::promise<void> first;
     queue.add(std::packaged_task<void()>([&] {
       first.get_future().get();  // of the other thread
       ++ended;

@@ -267,6 +267,26 @@ TEST(AdviceTest, ALowerStageThatFits) {
   EXPECT_EQ(lower_stage_line(recipe, 50, 400, table(bytes)), "");
 }
 
+TEST(AdviceTest, ADiskWhereNoStageFits) {
+  EXPECT_EQ(
+      advised({{"train.micro_batch=1", 800},
+               {"accelerator.fsdp.stage=3 accelerator.fsdp.offload=disk", 450}}),
+      (std::vector<std::string>{"500: accelerator.fsdp.stage=3 accelerator.fsdp.offload=disk"}));
+}
+
+TEST(AdviceTest, AMemoryThatHoldsWhatIsOnTheDisk) {
+  RecipeOptions recipe = load(kMlp).recipe;
+  recipe.accelerator.fsdp.stage = 3;
+  recipe.accelerator.fsdp.offload = Offload::kDisk;
+  const std::map<std::string, int64_t> bytes = {{"accelerator.fsdp.offload=none", 480}};
+  EXPECT_EQ(lower_stage_line(recipe, 50, 550, table(bytes)),
+            "memory holds the training state too: accelerator.fsdp.offload=none takes 530 B per "
+            "rank");
+  EXPECT_EQ(lower_stage_line(recipe, 50, 500, table(bytes)), "");
+  recipe.accelerator.fsdp.offload_path = {"/x"};
+  EXPECT_EQ(lower_stage_line(recipe, 50, 550, table(bytes)), "") << "the path is left out too";
+}
+
 TEST(AdviceTest, SeveralTogetherWhenNoneIsEnoughAlone) {
   const std::string both = "checkpoint.async=false accelerator.mixed_precision=bf16";
   EXPECT_EQ(advised({{"checkpoint.async=false", 900},
