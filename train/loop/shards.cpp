@@ -168,6 +168,16 @@ void take_shards(const Job& job, TrainState& state) {
   });
 }
 
+int64_t pending_bytes_of_all_ranks(const Job& job) {
+  double whole = 0, own = 0;  // elements
+  for (const Parameter& item : job.optimizer->parameters()) {
+    whole += static_cast<double>(item.numel());
+    own += static_cast<double>(item.local.numel());
+  }
+  const int64_t pending = job.optimizer->pending_state_bytes();
+  return own == 0 ? pending : static_cast<int64_t>(static_cast<double>(pending) * (whole / own));
+}
+
 int64_t bytes_of_other_shards(const Job& job, const TrainState& state) {
   int64_t bytes = 0;
   TrainState copy = state;  // shares the tensors

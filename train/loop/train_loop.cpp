@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "kernels/memory/caching_allocator.h"
 #include "train/job/library_errors.h"
+#include "train/loop/shards.h"
 #include "train/step/pass_snapshot.h"
 
 namespace accel {
@@ -77,7 +78,7 @@ bool TrainLoop::on_start() {
   watch_.lap(Phase::kOther);
   save_.rotate();
   save_.check_shared_folder();
-  save_.check_space(context_.job.optimizer->pending_state_bytes());
+  save_.check_space(pending_bytes_of_all_ranks(context_.job));
   preallocate_optimizer();
   eval_.on_start();
   const bool waiting = control_.any_command(first_step_);
