@@ -86,6 +86,10 @@ def check_small(binary, report):
                 r"error: too little disk space for a checkpoint: 49\d+ bytes needed, \d+ free\n"
                 r"  hint: free disk space, or move the run to another folder\n", errors), f"{code}: {errors}")
             report.check("is reported before training begins", scratch.exact_lines() == [])
+            code, errors = scratch.call("job.yaml", "accelerator={num_processes: 2, fsdp: {stage: 3}}")
+            report.check("also where each rank has a half of the state", code == 7 and re.search(
+                r"too little disk space for a checkpoint: 49\d+ bytes needed, \d+ free\n", errors), f"{code}: {errors}")
+            report.check("before training begins", scratch.exact_lines() == [])
             code, errors = scratch.call("job.yaml", "train.until=1 steps", "checkpoint.on_error=continue")
             report.check("or a warning, as 'checkpoint.on_error' says", code == 0 and
                          "warning: too little disk space for a checkpoint: 49" in errors, f"{code}: {errors}")
