@@ -159,6 +159,11 @@ def check_tools(scratch, report, recipes):
     train(scratch, report, *lora[:1], "lora-1", rank_runs.on(1), *lora[1:])
     train(scratch, report, *lora[:1], "lora-tp2", *MESHES["tp2"], *lora[1:])
     check_close(scratch, report, "lora-1", "lora-tp2")
+    packed = ["model!={type: llama, num_layers: 1, num_heads: 2, hidden_size: 32}", "data.train.pack=true", "~expect",
+              "train.until=6 steps"]
+    for name, mesh in (("packed-1", MESHES["1"]), ("packed-tp2", [*MESHES["tp2"], SEQUENCE])):
+        train(scratch, report, recipes / "tiny/chat.yaml", name, *mesh, *packed)
+    check_close(scratch, report, "packed-1", "packed-tp2")
     code, errors = scratch.call(recipes / "tiny/reviews_bert.yaml", "name=refused", *MESHES["tp2"],
                                 "accelerator.reduction=bucketed")
     report.check("a model without a plan is refused",
