@@ -154,11 +154,18 @@ def check_tools(scratch, report, recipes):
     table = output_of("plan", "gpt.yaml", *MESHES["tp2-dp2"])
     report.check("plan prints the mesh and its traffic", "dp_replicate 2 x tp 2: tp communicates most" in table
                  and "activations of tensor parallelism" in table and "4 ranks" in table, table)
-    lora = [recipes / "tiny/lora.yaml", "train.until=6 steps", "~expect", "model.lora.dropout=0"]
+    lora = [recipes / "tiny/lora.yaml", "train.until=6 steps", "~expect", "model.lora.dropout=0",
+            *(f"model.{name}=0" for name in ("dropout", "attention_dropout", "embedding_dropout"))]
     train(scratch, report, *lora[:1], "lora-1", rank_runs.on(1), *lora[1:])
     train(scratch, report, *lora[:1], "lora-tp2", *MESHES["tp2"], *lora[1:])
     check_close(scratch, report, "lora-1", "lora-tp2")
-    code, errors = scratch.call(recipes / "tiny/reviews_bert.yaml", "name=refused", *MESHES["tp2"])
+    packed = ["model!={type: llama, num_layers: 1, num_heads: 2, hidden_size: 32}", "data.train.pack=true", "~expect",
+              "train.until=6 steps"]
+    for name, mesh in (("packed-1", MESHES["1"]), ("packed-tp2", [*MESHES["tp2"], SEQUENCE])):
+        train(scratch, report, recipes / "tiny/chat.yaml", name, *mesh, *packed)
+    check_close(scratch, report, "packed-1", "packed-tp2")
+    code, errors = scratch.call(recipes / "tiny/reviews_bert.yaml", "name=refused", *MESHES["tp2"],
+                                "accelerator.reduction=bucketed")
     report.check("a model without a plan is refused",
                  code == 2 and "'tp' does not support the model 'bert', which has no plan for it" in errors, errors)
     code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"], "optimizer!={type: adafactor}")

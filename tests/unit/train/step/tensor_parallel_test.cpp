@@ -35,9 +35,11 @@ std::string recipe_of(const Case& of, bool divided) {
                      "eval: {batch: 4}\n"
                      "train: {until: 20 steps, batch: 8, micro_batch: 2, max_grad_norm: 0.5" +
                      of.more + "}\n";
-  if (!divided) return text;
-  return text + "accelerator: {parallelism: {tp: " + std::to_string(of.sizes.tensor) + of.parallel +
-         "}}\n";
+  text += "accelerator: {num_cpu_threads_per_process: 1";
+  if (divided) {
+    text += ", parallelism: {tp: " + std::to_string(of.sizes.tensor) + of.parallel + "}";
+  }
+  return text + "}\n";
 }
 
 struct Trained {
@@ -195,8 +197,8 @@ std::string refusal_of(const std::string& model, int64_t ranks) {
 TEST(TensorParallelTest, ModelsThatCannotBeDividedAreRefusedAtTheOption) {
   EXPECT_EQ(refusal_of("{type: gpt, num_layers: 1, num_heads: 3, hidden_size: 12}", 2),
             "error: 'tp' 2 does not divide the model's 'num_heads' 3\n"
-            "    accelerator: {parallelism: {tp: 2}}\n"
-            "                                    ^\n"
+            "    accelerator: {num_cpu_threads_per_process: 1, parallelism: {tp: 2}}\n"
+            "                                                                    ^\n"
             "  hint: use a divisor of it\n");
   EXPECT_EQ(refusal_of("{type: llama, num_layers: 1, num_heads: 12, num_kv_heads: 3, "
                        "hidden_size: 24}",
