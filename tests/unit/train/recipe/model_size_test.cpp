@@ -37,7 +37,7 @@ bool exceeds(const std::string& recipe, int64_t bytes) {
 
 TEST(ModelSizeTest, ABoundOfTheMemoryIsDrawnFromTheSizes) {
   constexpr int64_t kGibibyte = 1 << 30;
-  EXPECT_FALSE(exceeds("model: mlp\n", 64));
+  EXPECT_FALSE(exceeds("model: mlp\n", 1 << 10));
   EXPECT_FALSE(exceeds("model: {hidden_size: 128, num_layers: 4, max_seq_len: 128}\n", kGibibyte));
   EXPECT_TRUE(exceeds("model: {hidden_size: 4096, num_layers: 32}\n", kGibibyte));
   EXPECT_TRUE(exceeds("model: {hidden_sizes: [100000, 100000]}\n", 32 * kGibibyte));
