@@ -162,14 +162,16 @@ class GptTransformer final : public torch::nn::Module {
   }
 
   const at::Tensor& token_embedding() const { return wte_->weight; }
+  std::vector<Block*> chain() const { return block_chain(blocks_); }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
                  const at::Tensor& mask) {
-    const at::Tensor words =
-        is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
-    at::Tensor x = words.add(wpe_->forward(positions));
-    x = at::dropout(x, dropout_, is_training());
+    at::Tensor x = chain_input(*blocks_.front(), [&] {
+      const at::Tensor words =
+          is_tied_ ? tied_embedding(wte_->weight, tokens) : wte_->forward(tokens);
+      return at::dropout(words.add(wpe_->forward(positions)), dropout_, is_training());
+    });
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, mask);
     }
@@ -205,6 +207,7 @@ class GptTransformer final : public torch::nn::Module {
 class Gpt final : public LanguageModel,
                   public CachedDecoder,
                   public PackedSequences,
+                  public BlockChain,
                   public InputSpec {
  public:
   static constexpr auto kName = "gpt";
@@ -250,6 +253,10 @@ class Gpt final : public LanguageModel,
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override {
     return head_ ? head_->weight : transformer_->token_embedding();
+  }
+  std::vector<Block*> chain() override { return transformer_->chain(); }
+  at::Tensor tied_weight() override {
+    return head_ ? at::Tensor() : transformer_->token_embedding();
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }

@@ -203,12 +203,15 @@ class LlamaBody final : public torch::nn::Module {
   }
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
+  std::vector<Block*> chain() const { return block_chain(blocks_); }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
                  KeyValueCache* seen) {
-    at::Tensor x =
-        is_tied_ ? tied_embedding(embed_tokens_->weight, tokens) : embed_tokens_->forward(tokens);
+    at::Tensor x = chain_input(*blocks_.front(), [&] {
+      return is_tied_ ? tied_embedding(embed_tokens_->weight, tokens)
+                      : embed_tokens_->forward(tokens);
+    });
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr);
     }
@@ -225,6 +228,7 @@ class LlamaBody final : public torch::nn::Module {
 class Llama final : public LanguageModel,
                     public CachedDecoder,
                     public PackedSequences,
+                    public BlockChain,
                     public InputSpec {
  public:
   static constexpr auto kName = "llama";
@@ -278,6 +282,8 @@ class Llama final : public LanguageModel,
   }
   int64_t longest() const override { return longest_; }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
+  std::vector<Block*> chain() override { return body_->chain(); }
+  at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }

@@ -9,8 +9,21 @@
 namespace accel {
 namespace {
 
-RowShare rows_of(int64_t rows, const Communicator& group) {
-  return row_share(rows, group.world(), group.rank());
+RowShare rows_of(const Placement& placement, int64_t rows, const Mesh& mesh) {
+  const Communicator& group = mesh.along(placement.axis);
+  return row_share(placement, rows, group.world(), group.rank());
+}
+
+/// The tensor of the rank that has all of it, of this shape along the placement's dimension.
+at::Tensor gather_from_owner(const Placement& placement, const at::Tensor& share, int64_t rows,
+                             const Mesh& mesh) {
+  Communicator& group = mesh.along(placement.axis);
+  std::vector<int64_t> shape = share.sizes().vec();
+  shape.at(static_cast<size_t>(placement.dim)) = rows;
+  const bool owns = group.rank() == *placement.owner;
+  const at::Tensor whole = owns ? share.contiguous() : share.new_empty(shape);
+  group.broadcast(whole, *placement.owner, "shares of a tensor");
+  return whole;
 }
 
 /// The tensors of all ranks along `dim`, of `rows` rows together. Padding is at the end, since only
@@ -94,6 +107,10 @@ Mesh data_parallel_mesh(std::shared_ptr<Communicator> world) {
   return make_mesh(std::move(world), {.replicate = ranks});
 }
 
+bool Mesh::leads() const {
+  return pipeline->is_main() && context->is_main() && tensor->is_main();
+}
+
 at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
   if (parameter.is_replicated()) return parameter.local;
   Shape shape = parameter.global;
@@ -101,11 +118,15 @@ at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
   for (const Placement& placement : parameter.placements) {
     int64_t& size = shape.at(static_cast<size_t>(placement.dim));
     rows.push_back(size);
-    size = rows_of(size, mesh.along(placement.axis)).count;
+    size = rows_of(placement, size, mesh).count;
   }
   at::Tensor whole = parameter.local.detach();
   for (size_t i = rows.size(); i-- > 0;) {
     const Placement& placement = parameter.placements[i];
+    if (placement.owner) {
+      whole = gather_from_owner(placement, whole, rows[i], mesh);
+      continue;
+    }
     whole = gather_along(mesh.along(placement.axis), whole, placement.dim, rows[i]);
   }
   return whole.contiguous();
@@ -115,7 +136,7 @@ at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& place
                     const Mesh& mesh) {
   at::Tensor share = whole;
   for (const Placement& placement : placements) {
-    const auto [first, rows] = rows_of(share.size(placement.dim), mesh.along(placement.axis));
+    const auto [first, rows] = rows_of(placement, share.size(placement.dim), mesh);
     share = share.narrow(placement.dim, first, rows);
   }
   return share;

@@ -23,6 +23,9 @@ struct Mesh {
   std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
 
   Communicator& along(Axis axis) const;
+  /// Whether this rank is the first of those with the same samples, for sums of the data's numbers
+  /// over `world`.
+  bool leads() const;
 };
 
 /// Number of ranks along each axis.
@@ -32,6 +35,10 @@ struct MeshSizes {
   int64_t shard = 1;
   int64_t context = 1;
   int64_t tensor = 1;
+
+  /// Ranks along all axes, and those with different samples.
+  int64_t ranks() const { return pipeline * context * tensor * data(); }
+  int64_t data() const { return replicate * shard; }
 };
 
 /// Divides the ranks of `world`; their product is its number of ranks. Ranks are numbered with the

@@ -12,7 +12,7 @@ ShareRegion share_region(const Parameter& parameter, const Mesh& mesh) {
   for (const Placement& placement : parameter.placements) {
     const Communicator& group = mesh.along(placement.axis);
     const auto dim = static_cast<size_t>(placement.dim);
-    const RowShare rows = row_share(out.sizes[dim], group.world(), group.rank());
+    const RowShare rows = row_share(placement, out.sizes[dim], group.world(), group.rank());
     out.offsets[dim] += rows.first;
     out.sizes[dim] = rows.count;
   }
@@ -37,6 +37,8 @@ bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh) {
     const Communicator& group = mesh.along(placement.axis);
     int64_t& size = sizes[static_cast<size_t>(placement.dim)];
     const int64_t rank = group.rank(), ranks = group.world();
+    if (placement.owner && *placement.owner != rank) return true;
+    if (placement.owner) continue;
     const bool before = rank > 0 && row_share(size, ranks, rank - 1).count == 0;
     size = row_share(size, ranks, rank).count;
     if (size == 0 && before) return true;

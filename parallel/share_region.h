@@ -24,7 +24,8 @@ struct Replica {
 
 Replica replica_of(const Parameter& parameter, const Mesh& mesh);
 
-/// Whether the share is empty and so is that of the rank before: their regions are equal.
+/// Whether the share is empty and so is that of the rank before, their regions being equal, or
+/// another rank has all of the tensor.
 bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh);
 
 }  // namespace accel

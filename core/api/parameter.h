@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ enum class Axis { kPipeline, kReplicate, kShard, kContext, kTensor };
 struct Placement {
   Axis axis;
   int64_t dim;
+  /// The rank of the axis that has all of the dimension, the others nothing, as of a pipeline
+  /// stage; null: all ranks have a part.
+  std::optional<int64_t> owner = {};
 
   bool operator==(const Placement&) const = default;
 };
