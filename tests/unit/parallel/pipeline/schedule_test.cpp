@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -204,6 +205,38 @@ TEST(PipelineCheckTest, FindsAWeightGradientBeforeItsInputGradient) {
   std::swap(schedule.ranks[0][1], schedule.ranks[0][2]);
   EXPECT_EQ(fault_of(schedule),
             "rank 0: weight gradient of stage 0, micro-batch 0 comes before the input gradient");
+}
+
+TEST(PipelineCheckTest, NamesMissingRanks) {
+  PipelineSchedule schedule = schedule_of(PipelineKind::kGpipe, 2, 1);
+  schedule.ranks.pop_back();
+  EXPECT_EQ(fault_of(schedule), "1 ranks have actions, not 2");
+}
+
+TEST(PipelineCheckTest, FindsAMessageToItsOwnRank) {
+  const PipelineLayout layout = pipeline_layout(PipelineKind::kZbV, 1, 2);
+  PipelineSchedule schedule = make_pipeline_schedule(PipelineKind::kZbV, layout, 1);
+  schedule.ranks[0].push_back({ActionKind::kSendActivation, 0, 0});
+  EXPECT_EQ(fault_of(schedule), "activation of stage 1, micro-batch 0 goes to its own rank");
+}
+
+TEST(PipelineCheckTest, FindsAMessageThatIsSentBeforeItIsComputed) {
+  PipelineSchedule schedule = schedule_of(PipelineKind::kGpipe, 2, 1);
+  std::swap(schedule.ranks[0][0], schedule.ranks[0][1]);
+  EXPECT_EQ(fault_of(schedule),
+            "rank 0: the activation of stage 1, micro-batch 0 is sent before it is computed");
+}
+
+TEST(PipelineCheckTest, ThrowsForAFaultOfAGeneratedSchedule) {
+  PipelineSchedule schedule = schedule_of(PipelineKind::kGpipe, 1, 1);
+  schedule.ranks[0].pop_back();
+  try {
+    check_pipeline_schedule(PipelineKind::kGpipe, schedule);
+    FAIL() << "it is accepted";
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(),
+                 "a pipeline schedule is wrong: rank 0: passes of stage 0 are missing");
+  }
 }
 
 TEST(PipelineCheckTest, FindsMoreActivationsThanTheBound) {
