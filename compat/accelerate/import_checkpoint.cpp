@@ -278,7 +278,7 @@ void init_task(const Job& job, TrainState& state, std::vector<std::string>& note
 /// With the random states of ranks beyond this job's.
 std::vector<std::string> files_not_used(const Job& job, const TrainState& state) {
   std::vector<std::string> names = state.accelerate->not_used;
-  const auto world = static_cast<size_t>(job.num_ranks);
+  const auto world = static_cast<size_t>(job.batches.world);
   for (size_t rank = world; rank <= state.other_rngs.size(); ++rank) {
     names.push_back(random_states_file(rank));
   }

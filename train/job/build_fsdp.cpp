@@ -133,7 +133,7 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 }
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
-  if (job.recipe.accelerator.fsdp.stage == 0) return nullptr;
+  if (job.recipe.accelerator.fsdp.stage == 0 && job.mesh.pipeline->world() == 1) return nullptr;
   return std::make_shared<MeshExchange>(job.mesh);
 }
 
@@ -153,11 +153,12 @@ std::string sharding_summary(const Job& job) {
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
-  if (job.recipe.accelerator.fsdp.stage == 0 || optimizer.supports_shards()) return;
+  const bool shards = job.recipe.accelerator.fsdp.stage > 0;
+  if ((!shards && job.mesh.pipeline->world() == 1) || optimizer.supports_shards()) return;
   throw RecipeError({{where,
-                      text("'fsdp' does not support the optimizer '{}', which needs whole "
+                      text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",
-                           type),
+                           shards ? "fsdp" : "pp", type),
                       "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
 }
 

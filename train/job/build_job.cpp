@@ -215,7 +215,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   job->num_ranks = world.mesh.world->world();
   job->is_main = job->rank == 0;
   const int64_t data_ranks = world.mesh.data->world();
-  check_sharing(job->recipe, job->resolved, data_ranks);
+  check_sharing(job->recipe, job->resolved, job->num_ranks);
   job->batches = plan_batches(shared_train(job->recipe, data_ranks), data_ranks);
   use_caching_allocator();
   use_kernels(job->recipe.accelerator.kernels);

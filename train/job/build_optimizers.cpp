@@ -131,8 +131,9 @@ bool names_plugin(const Node& node) {
 /// Whether weights are initialized block by block when they are divided over the ranks. The models
 /// of plugins may access the memory of their weights at once.
 bool can_defer_init(const Job& job) {
-  return job.recipe.accelerator.fsdp.stage > 0 && !job.weights_uninitialized &&
-         !names_plugin(job.recipe.model.resolved) && !names_plugin(job.recipe.task.resolved);
+  const bool is_divided = job.recipe.accelerator.fsdp.stage > 0 || job.mesh.pipeline->world() > 1;
+  return is_divided && !job.weights_uninitialized && !names_plugin(job.recipe.model.resolved) &&
+         !names_plugin(job.recipe.task.resolved);
 }
 
 /// Moves a model to the job's device. Deferred weights stay so.

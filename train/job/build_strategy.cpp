@@ -13,6 +13,7 @@
 #include "models/layers/module_state.h"
 #include "models/layers/share_batch_norm.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_pipeline.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -128,19 +129,26 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  if (section.fsdp.stage == 0) return {.replicate = parallelism.dp_replicate.value_or(world)};
-  const int64_t replicate = parallelism.dp_replicate.value_or(
-      parallelism.dp_shard ? std::max<int64_t>(1, world / *parallelism.dp_shard) : 1);
-  return {.replicate = replicate,
-          .shard = parallelism.dp_shard.value_or(std::max<int64_t>(1, world / replicate))};
+  MeshSizes sizes{.pipeline = parallelism.pp};
+  const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
+  if (section.fsdp.stage == 0) {
+    sizes.replicate = parallelism.dp_replicate.value_or(data);
+    return sizes;
+  }
+  sizes.replicate = parallelism.dp_replicate.value_or(
+      parallelism.dp_shard ? std::max<int64_t>(1, data / *parallelism.dp_shard) : 1);
+  sizes.shard = parallelism.dp_shard.value_or(std::max<int64_t>(1, data / sizes.replicate));
+  return sizes;
 }
 
 void check_mesh(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
   const MeshSizes sizes = mesh_sizes(recipe.accelerator, world);
-  if (sizes.replicate * sizes.shard == world) return;
+  if (sizes.ranks() == world) return;
+  std::string product = "dp_replicate " + std::to_string(sizes.replicate) + " x dp_shard " +
+                        std::to_string(sizes.shard);
+  if (sizes.pipeline > 1) product += " x pp " + std::to_string(sizes.pipeline);
   refuse(resolved, "parallelism",
-         text("'parallelism' is dp_replicate {} x dp_shard {}, but there are {} ranks",
-              sizes.replicate, sizes.shard, world),
+         text("'parallelism' is {}, but there are {} ranks", product, world),
          "leave one of the two at auto, or set 'num_processes' to their product");
 }
 
@@ -156,6 +164,10 @@ StrategyContext context_of(const Job& job, const NamedModels& models) {
 }
 
 }  // namespace
+
+MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks) {
+  return mesh_sizes(section, ranks);
+}
 
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
@@ -182,9 +194,11 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            "leave it at auto");
   }
   check_mesh(recipe, resolved, world);
-  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, world);
+  check_pipeline(recipe, resolved);
+  const int64_t data = mesh_sizes(section, world).data();
+  if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, data);
   at_place(place_in(resolved, "train", "batch"),
-           [&] { return plan_batches(shared_train(recipe, world), world); });
+           [&] { return plan_batches(shared_train(recipe, data), data); });
 }
 
 bool takes_environment_threads(const AcceleratorSection& section) {
@@ -199,8 +213,12 @@ int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
   return default_threads(local_world, &environment_variable);
 }
 
+int64_t random_stream(const Job& job) {
+  return job.mesh.data->rank();
+}
+
 void seed_rank(const Job& job, int64_t step) {
-  const int64_t rank = job.mesh.data->rank();
+  const int64_t rank = random_stream(job);
   if (rank == 0) return;
   SampleRng rng(static_cast<uint64_t>(job.recipe.seed), static_cast<uint64_t>(step),
                 static_cast<uint64_t>(rank));
@@ -227,8 +245,13 @@ std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& mode
   // Each optimizer's passes have another random stream.
   const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
   if (section.fsdp.stage > 0) return build_fsdp(job, models, seed);
-  const StrategyContext context = context_of(job, models);
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
+  const DdpOptions ddp = {.bucket_bytes = bucket_bytes,
+                          .broadcast_buffers = section.ddp.broadcast_buffers,
+                          .comm_dtype = comm_dtype(section.ddp.comm_hook),
+                          .power_sgd = power_sgd(job.recipe)};
+  if (job.mesh.pipeline->world() > 1) return build_pipeline(job, seed, ddp);
+  const StrategyContext context = context_of(job, models);
   if (section.reduction == Reduction::kCanonical) {
     return make_canonical(context, {.bucket_bytes = bucket_bytes, .seed = seed});
   }
@@ -236,10 +259,7 @@ std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& mode
   if (section.local_sgd.every) {
     return make_local_sgd(context, static_cast<int64_t>(section.local_sgd.every->value));
   }
-  return make_ddp(context, {.bucket_bytes = bucket_bytes,
-                            .broadcast_buffers = section.ddp.broadcast_buffers,
-                            .comm_dtype = comm_dtype(section.ddp.comm_hook),
-                            .power_sgd = power_sgd(job.recipe)});
+  return make_ddp(context, ddp);
 }
 
 }  // namespace accel

@@ -12,11 +12,15 @@ namespace accel {
 /// Throws RecipeError when the recipe cannot run on `world` ranks.
 void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t world);
 
+/// The sizes of the recipe's mesh over `ranks` ranks.
+MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks);
+
 /// The mesh of the recipe over the ranks of `world`, which all call it. check_sharing() has
 /// accepted their number.
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world);
 
-/// The `train` section for `world` ranks: with `split_batches: false` the batch is per rank.
+/// The `train` section for `world` ranks with different samples: with `split_batches: false` the
+/// batch is per rank.
 TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
 
 /// Threads of each of `local_world` ranks on this machine. One for a canonical reduction: sums over
@@ -28,6 +32,9 @@ bool takes_environment_threads(const AcceleratorSection& section);
 /// Seeds the random stream of this rank, for dropout, from seed, rank and `step`. Rank 0 continues
 /// the stream that initialized the weights.
 void seed_rank(const Job& job, int64_t step);
+
+/// The number of this rank's random stream: ranks with the same samples share one.
+int64_t random_stream(const Job& job);
 
 /// Sets up sync batch norm. Throws RecipeError for models that do not fit the recipe's strategy.
 void prepare_sharing(const Job& job);

@@ -59,6 +59,10 @@ bool gathers_in_passes(const Job& job) {
   return job.recipe.accelerator.fsdp.stage == 3;
 }
 
+bool communicates_in_passes(const Job& job) {
+  return gathers_in_passes(job) || job.mesh.pipeline->world() > 1;
+}
+
 bool fills_idle_ranks(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
   if (section.sync_batch_norm)

@@ -115,6 +115,10 @@ class UnshardedScope {
 /// Whether blocks gather their parameters in forward passes, so that all ranks must run the same.
 bool gathers_in_passes(const Job& job);
 
+/// Whether passes have messages, of sharding or between the stages of a pipeline, so that all ranks
+/// must run the same.
+bool communicates_in_passes(const Job& job);
+
 /// Whether ranks without samples in the last batch of an epoch run repeated ones that do not count,
 /// so that all ranks run the same passes.
 bool fills_idle_ranks(const Job& job);

@@ -11,6 +11,7 @@
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
@@ -119,6 +120,8 @@ ConfigValues job_summary(const Job& job) {
       {"steps", steps_text(job)},
       {"optimizer", job.recipe.optimizer.type + ", lr " + lr + ", scheduler " + schedule_text(job)},
       {"saves", saves_text(job)}};
+  if (job.recipe.accelerator.parallelism.pp > 1)
+    rows.emplace_back("pipeline", pipeline_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   return rows;
 }

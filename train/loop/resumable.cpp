@@ -43,7 +43,7 @@ void check_same_data(const Job& job, const TrainState& state,
 /// When the batch grows with the number of ranks, another number changes the steps per epoch.
 void check_same_batches(const Job& job, const TrainState& state) {
   const auto saved = state.provenance.find("ranks");
-  const std::string now = std::to_string(job.num_ranks);
+  const std::string now = std::to_string(job.batches.world);
   if (job.recipe.data.loader.split_batches || saved == state.provenance.end() ||
       saved->second == now) {
     return;

@@ -120,7 +120,7 @@ void capture_rates(const Job& job, int64_t updates, TrainState& state) {
 
 /// Like restore_generator(), for the device's generator.
 void restore_device_generator(const Job& job, const TrainState& saved) {
-  const auto rank = static_cast<size_t>(job.rank);
+  const auto rank = static_cast<size_t>(random_stream(job));
   const auto device = static_cast<int64_t>(job.device.index());
   if (rank >= saved.device_rngs.size() || device >= saved.device_rngs[rank].size(0)) {
     SampleRng rng(static_cast<uint64_t>(job.recipe.seed),
@@ -136,7 +136,7 @@ void restore_device_generator(const Job& job, const TrainState& saved) {
 
 /// Restores this rank's generator; a rank without saved state gets a new random stream.
 void restore_generator(const Job& job, const TrainState& saved) {
-  const int64_t rank = job.rank;
+  const int64_t rank = random_stream(job);
   if (rank > static_cast<int64_t>(saved.other_rngs.size())) {
     return seed_rank(job, saved.progress.step);
   }
@@ -171,7 +171,7 @@ std::map<std::string, std::string> run_provenance(const Job& job) {
   std::map<std::string, std::string> provenance = environment_info();
   provenance["device"] = device_text(job.device);
   if (job.recipe.accelerator.reduction == Reduction::kBucketed) {
-    provenance["ranks"] = std::to_string(job.num_ranks);
+    provenance["ranks"] = std::to_string(job.batches.world);
   }
   return provenance;
 }

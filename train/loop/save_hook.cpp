@@ -12,13 +12,14 @@
 namespace accel {
 namespace {
 
-/// Adds the random generator states of the other ranks.
+/// Adds the random generator states of the other ranks with different samples; those with the same
+/// share one stream.
 void gather_generators(const Job& job, TrainState& state) {
-  const std::vector<at::Tensor> generators = gather_generator_states(*job.mesh.world);
+  const std::vector<at::Tensor> generators = gather_generator_states(*job.mesh.data);
   state.other_rngs.assign(generators.begin() + 1, generators.end());
   if (state.device_rngs.empty()) return;
   state.device_rngs =
-      job.mesh.world->all_gather(state.device_rngs.front(), "generators of devices").unbind();
+      job.mesh.data->all_gather(state.device_rngs.front(), "generators of devices").unbind();
 }
 
 /// Complete on rank 0 only, unless each rank writes shards; all ranks call it. Parameters and
@@ -45,7 +46,7 @@ TrainState gather_train_state(const Job& job, const RunState& run, const Tracker
 TrainState estimate_train_state(const Job& job, const RunState& run, const TrackerIds& trackers) {
   TrainState state = capture(job, run, trackers);
   add_own_state_for_all(job, state);
-  state.other_rngs.resize(static_cast<size_t>(job.num_ranks) - 1);
+  state.other_rngs.resize(static_cast<size_t>(job.batches.world) - 1);
   return state;
 }
 

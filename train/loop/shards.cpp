@@ -83,8 +83,9 @@ void gather_shards(const Job& job, TrainState& state) {
 }
 
 bool saves_shards(const Job& job) {
-  const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
-  return fsdp.stage > 0 && fsdp.state_dict == StateDictType::kSharded;
+  const AcceleratorSection& section = job.recipe.accelerator;
+  return (section.fsdp.stage > 0 || section.parallelism.pp > 1) &&
+         section.fsdp.state_dict == StateDictType::kSharded;
 }
 
 std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "train/recipe/section_check.h"
 
 namespace accel {
 namespace {
@@ -37,24 +38,7 @@ Rule<std::string> list_of_ids() {
           R"("pattern": "^(all|[0-9]+(,[0-9]+)*)$")"};
 }
 
-/// The checks below compare values, not presence: a resolved recipe has every option.
-class Check {
- public:
-  Check(const Node& node, Reading& reading) : node_(node), reading_(reading) {}
-
-  void error(const char* key, const std::string& message, const std::string& hint) {
-    const Node::Entry* entry = node_.find(key);
-    // For a section, the position of its key.
-    const Span& where = !entry ? node_.where : entry->node.map() ? entry->where : entry->node.where;
-    reading_.problems.error(where, message, hint);
-  }
-
- private:
-  const Node& node_;
-  Reading& reading_;
-};
-
-void check_scaler(const AcceleratorSection& section, Check& check) {
+void check_scaler(const AcceleratorSection& section, SectionCheck& check) {
   if (section.mixed_precision == MixedPrecision::kFp16 || section.grad_scaler == ScalerOptions{}) {
     return;
   }
@@ -62,7 +46,7 @@ void check_scaler(const AcceleratorSection& section, Check& check) {
               "leave it out, or train in fp16");
 }
 
-void check_machines(const AcceleratorSection& section, Check& check) {
+void check_machines(const AcceleratorSection& section, SectionCheck& check) {
   const int64_t machines = section.num_machines;
   if (section.machine_rank >= machines) {
     check.error(
@@ -90,7 +74,7 @@ void check_machines(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_combinations(const AcceleratorSection& section, Check& check) {
+void check_combinations(const AcceleratorSection& section, SectionCheck& check) {
   if (section.distributed_type == DistributedType::kNo && section.num_processes.value_or(1) > 1) {
     check.error(
         "distributed_type",
@@ -103,7 +87,7 @@ void check_combinations(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_device(const AcceleratorSection& section, Check& check) {
+void check_device(const AcceleratorSection& section, SectionCheck& check) {
   const bool cpu = section.wanted_device() == DeviceChoice::kCpu;
   if (cpu && section.distributed_type == DistributedType::kMultiGpu) {
     check.error("distributed_type", "'distributed_type' is multi_gpu, but 'device' is cpu",
@@ -119,7 +103,7 @@ void check_device(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_local_sgd(const AcceleratorSection& section, Check& check) {
+void check_local_sgd(const AcceleratorSection& section, SectionCheck& check) {
   if (!section.local_sgd.every) return;
   const std::string hint = "leave one of the two out";
   if (section.reduction == Reduction::kCanonical) {
@@ -140,7 +124,7 @@ void check_local_sgd(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_power_sgd(const AcceleratorSection& section, Check& check) {
+void check_power_sgd(const AcceleratorSection& section, SectionCheck& check) {
   const bool used = section.ddp.comm_hook == CommHook::kPowerSgd;
   if (used && section.mixed_precision == MixedPrecision::kFp16) {
     check.error(
@@ -155,7 +139,7 @@ void check_power_sgd(const AcceleratorSection& section, Check& check) {
 }
 
 /// Sharding reduces gradients by rows, in its own way.
-void check_other_reductions(const AcceleratorSection& section, Check& check) {
+void check_other_reductions(const AcceleratorSection& section, SectionCheck& check) {
   if (section.local_sgd.every) {
     check.error("fsdp", "'fsdp' does not support 'local_sgd': a rank alone has no whole weights",
                 "leave one of the two out");
@@ -187,12 +171,14 @@ void check_other_reductions(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_fsdp(const AcceleratorSection& section, Check& check) {
+void check_fsdp(const AcceleratorSection& section, SectionCheck& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
+    const bool writes_full =
+        fsdp.state_dict != StateDictType::kSharded && section.parallelism.pp == 1;
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
         fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
-        fsdp.state_dict != StateDictType::kSharded) {
+        writes_full) {
       check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
                   "add 'stage: 3', or leave 'fsdp' out");
     }
@@ -222,7 +208,7 @@ void check_fsdp(const AcceleratorSection& section, Check& check) {
 }
 
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
-  Check check(node, reading);
+  SectionCheck check(node, reading);
   check_scaler(section, check);
   check_machines(section, check);
   check_combinations(section, check);
@@ -230,6 +216,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_local_sgd(section, check);
   check_power_sgd(section, check);
   check_fsdp(section, check);
+  check_pipeline_section(section, check);
 }
 
 /// Device, precision, threads and kernels of one rank.
@@ -269,6 +256,8 @@ Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
       .field("parallelism", &AcceleratorSection::parallelism,
              "Sizes of the mesh of ranks; their product is the number of ranks.")
       .hint_for({"parallelism_config"}, "{dp_shard: auto}")
+      .field("pipeline", &AcceleratorSection::pipeline,
+             "Schedule and stages of the ranks of `parallelism.pp`.")
       .field("fsdp", &AcceleratorSection::fsdp,
              "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
              "parameters, gradients and optimizer state.")
@@ -317,7 +306,17 @@ Schema<ParallelismSection> ParallelismSection::schema() {
              "leaves. Fewer communicate less, more take less memory each.",
              if_given<Auto>(between<int64_t>(1, kMostProcesses)))
       .on_resume(Change::kFree)
-      .hint_for({"dp_shard_size", "data_parallel_shard_degree"});
+      .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
+      .field(
+          "pp", &ParallelismSection::pp,
+          "Pipeline parallelism: ranks that run consecutive stages of `gpt`, `llama`, `vit` or a "
+          "BERT-style model and get the same samples. Divides parameters and their state and "
+          "communicates activations between stages alone, so that a slow link suffices; ranks "
+          "are idle at the start and the end of a step, the less the more micro-batches it has.",
+          between<int64_t>(1, kMostProcesses))
+      .on_resume(Change::kFree)
+      .hint_for({"pp_size", "pp_degree", "pipeline_parallel_size", "pipeline_parallel_degree",
+                 "pipeline_model_parallel_size"});
 }
 
 Schema<FsdpSection> FsdpSection::schema() {

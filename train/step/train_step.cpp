@@ -23,12 +23,12 @@ struct SharedHeader {
 SharedHeader all_reduce_step_header(Job& job, const StepInputs& inputs,
                                     const std::vector<Batch>& batches) {
   const auto count = static_cast<size_t>(inputs.global_batch.num_micro_batches);
-  const auto ranks = static_cast<size_t>(job.batches.world);
+  const auto ranks = static_cast<size_t>(job.num_ranks);
   RankNumbers numbers(count + 3 + ranks);
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto index = static_cast<size_t>(inputs.global_batch.micro_batches[i].micro_batch_index);
     const bool counts = inputs.global_batch.micro_batches[i].valid() > 0 || !fills_idle_ranks(job);
-    numbers[index] = counts ? job.task->weight(batches[i]) : 0;
+    numbers[index] = counts && job.mesh.leads() ? job.task->weight(batches[i]) : 0;
   }
   numbers[count] = inputs.header.stop ? 1 : 0;
   numbers[count + 1] = inputs.header.saved ? 1 : 0;

@@ -22,7 +22,7 @@ class TrainStepContext final : public StepContext {
   /// Keeps references. `weights` is the same on all ranks.
   TrainStepContext(Job& job, const StepInputs& inputs, const std::vector<Batch>& batches,
                    const MicroBatchWeights& weights)
-      : job_(job), inputs_(inputs), batches_(batches), weights_(weights), ranks_(*job.mesh.world) {}
+      : job_(job), inputs_(inputs), batches_(batches), weights_(weights), ranks_(*job.mesh.data) {}
 
   int64_t step() const override { return inputs_.header.step; }
   Model& model() override { return *job_.model; }
@@ -39,12 +39,15 @@ class TrainStepContext final : public StepContext {
   const std::map<std::string, double>& logged() const { return logged_; }
 
  private:
+  class Passes;
+
   /// Forward and backward of all micro-batches, until the gradients are those of all ranks. Returns
-  /// the micro-batches' shares of the mean loss.
+  /// the micro-batches' shares of the mean loss; undefined where another stage has the head.
   PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
   void apply(OptimizerBinding& binding);
   /// The mean loss of the global batch.
-  double sum_losses(const PassLosses& losses) const;
+  double sum_losses(const OptimizerBinding& binding, const PassLosses& losses) const;
+  double sum_losses_of_replicas(const PassLosses& losses) const;
   StepLayout layout() const;
   /// A repeated micro-batch of a rank without samples.
   bool is_idle(const HostBatch& batch) const;

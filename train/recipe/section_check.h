@@ -1,0 +1,33 @@
+// Errors at the options of the recipe's `accelerator` section.
+#pragma once
+
+#include <string>
+
+#include "core/recipe/schema.h"
+
+namespace accel {
+
+struct AcceleratorSection;
+
+/// Reports errors at options of the section. Checks compare values, not presence: a resolved recipe
+/// has every option.
+class SectionCheck {
+ public:
+  SectionCheck(const Node& node, Reading& reading) : node_(node), reading_(reading) {}
+
+  void error(const char* key, const std::string& message, const std::string& hint) {
+    const Node::Entry* entry = node_.find(key);
+    // For a section, the position of its key.
+    const Span& where = !entry ? node_.where : entry->node.map() ? entry->where : entry->node.where;
+    reading_.problems.error(where, message, hint);
+  }
+
+ private:
+  const Node& node_;
+  Reading& reading_;
+};
+
+/// Errors of `parallelism.pp` and `pipeline`.
+void check_pipeline_section(const AcceleratorSection& section, SectionCheck& check);
+
+}  // namespace accel
