@@ -49,7 +49,7 @@ Replan replan_of(const RecipeArguments& arguments, const Plan& plan) {
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
     try {
       const LoadedRecipe other = load_recipe(changed);
-      return make_plan(other.options, other.resolved, components(), plan.data, plan.batches.world);
+      return make_plan(other.options, other.resolved, components(), plan.data, plan.ranks());
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -93,7 +93,7 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   try {
     constexpr double kMostSeconds = 2;
     const FakeTimeLimit limit(kMostSeconds);
-    made = make_plan(job.recipe, job.resolved, job.registry, data, job.batches.world);
+    made = make_plan(job.recipe, job.resolved, job.registry, data, job.num_ranks);
   } catch (const std::exception& error) {
     say(text("no forecast of the run: {}", error.what()));
   }

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/api/data_shape.h"
 #include "parallel/communicator.h"
+#include "parallel/mesh.h"
+#include "runner/plan/plan_pipeline.h"
 #include "train/job/job.h"
 
 namespace accel {
@@ -48,6 +51,8 @@ struct Plan {
   int64_t parameters = 0;
   int64_t trained = 0;  ///< trainable ones
   BatchPlan batches;
+  MeshSizes mesh;
+  std::optional<PlannedPipeline> pipeline;
   DataSchema data;
   double flops = 0;         ///< of one optimizer step, over all ranks
   Traffic traffic;          ///< of one optimizer step and rank
@@ -62,6 +67,9 @@ struct Plan {
   int64_t steps_per_epoch = 0;
   /// Names of the logged metrics except those of `log.system`: "train/loss", "eval/accuracy".
   std::vector<std::string> names;
+
+  /// All ranks: those with different samples, times those that share them.
+  int64_t ranks() const { return batches.world * (mesh.ranks() / mesh.data()); }
 };
 
 /// Opens only the data of a recipe. Throws as build_job() does.

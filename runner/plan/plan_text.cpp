@@ -182,8 +182,7 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
 std::vector<std::string> table(const PlanPage& page) {
   std::vector<std::vector<std::string>> cells = {{""}};
   for (const Plan& plan : page.plans) {
-    cells[0].push_back(std::to_string(plan.batches.world) +
-                       (plan.batches.world == 1 ? " rank" : " ranks"));
+    cells[0].push_back(std::to_string(plan.ranks()) + (plan.ranks() == 1 ? " rank" : " ranks"));
   }
   for (const TableRow& row : table_rows(page)) {
     cells.push_back({row.label});
@@ -205,6 +204,22 @@ std::vector<std::string> table(const PlanPage& page) {
     }
     lines.push_back(std::move(line));
   }
+  return lines;
+}
+
+/// The stages of a pipeline and its schedule.
+std::vector<std::string> pipeline_lines(const Plan& plan) {
+  if (!plan.pipeline) return {};
+  std::vector<std::string> lines = {"pipeline: " + plan.pipeline->summary};
+  const std::vector<PlannedStage>& ranks = plan.pipeline->ranks;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    lines.push_back("  rank " + std::to_string(rank) + "  " + ranks[rank].blocks + ": " +
+                    bytes_text(ranks[rank].bytes) +
+                    " of weights, gradients and optimizer state, activations of up to " +
+                    std::to_string(ranks[rank].alive) + " micro-batches");
+  }
+  lines.emplace_back("passes of equal time: F forward, B backward, I and W its halves");
+  for (const std::string& line : plan.pipeline->drawing) lines.push_back("  " + line);
   return lines;
 }
 
@@ -295,15 +310,18 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
   for (const Plan& plan : page.plans) {
+    for (std::string& line : pipeline_lines(plan)) lines.push_back(std::move(line));
+  }
+  for (const Plan& plan : page.plans) {
     if (plan.start_peak == 0) continue;
     lines.push_back(text("with {} ranks memory peaks while the model is built: {} of tensors",
-                         plan.batches.world, bytes_text(plan.start_peak)));
+                         plan.ranks(), bytes_text(plan.start_peak)));
   }
   for (const Plan& plan : page.plans) {
     if (page.available == 0 || rank_bytes(page, plan) <= page.available) continue;
-    lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available",
-                         plan.batches.world, plan.batches.world == 1 ? "rank" : "ranks",
-                         bytes_text(rank_bytes(page, plan)), bytes_text(page.available)));
+    lines.push_back(text("does not fit with {} {}: a rank needs {}, {} are available", plan.ranks(),
+                         plan.ranks() == 1 ? "rank" : "ranks", bytes_text(rank_bytes(page, plan)),
+                         bytes_text(page.available)));
   }
   if (page.available > 0 && fits(page)) lines.emplace_back("fits");
   return lines;
