@@ -65,6 +65,34 @@ at::Tensor norm_of_all(const std::vector<at::Tensor>& tensors) {
   return at::scalar_tensor(std::sqrt(sum), at::TensorOptions(at::kFloat));
 }
 
+at::Tensor norm_terms(const at::Tensor& tensor) {
+  if (kernels() != Kernels::kFused) return at::_foreach_norm({tensor}, 2.0)[0].view({1});
+  at::Tensor terms = at::zeros({norm_term_count(tensor.numel())}, at::kDouble);
+  if (tensor.numel() == 0) return terms;
+  if (!takes_norm(tensor)) {
+    terms[0] = at::linalg_vector_norm(tensor, 2.0, {}, false, at::kDouble).square();
+    return terms;
+  }
+  auto* next = terms.mutable_data_ptr<double>();
+  for (const NormPart& part : sums_of_parts({tensor})) *next++ = part.sum;
+  return terms;
+}
+
+int64_t norm_term_count(int64_t elements) {
+  return kernels() == Kernels::kFused ? (elements + kPart - 1) / kPart : 1;
+}
+
+at::ScalarType norm_term_type(at::ScalarType type) {
+  return kernels() == Kernels::kFused ? at::kDouble : type;
+}
+
+at::Tensor norm_of_terms(const at::Tensor& terms) {
+  if (kernels() != Kernels::kFused) return at::linalg_vector_norm(terms, 2.0);
+  double sum = 0;
+  for (int64_t i = 0; i < terms.numel(); ++i) sum += terms.const_data_ptr<double>()[i];
+  return at::scalar_tensor(std::sqrt(sum), at::TensorOptions(at::kFloat));
+}
+
 at::Tensor squared_norms(const std::vector<at::Tensor>& tensors) {
   if (!takes_norms(tensors)) {
     std::vector<at::Tensor> norms;

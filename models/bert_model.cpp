@@ -212,7 +212,7 @@ at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
   return counted.cumsum(1).mul(counted).add(*pad_);
 }
 
-at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read) {
+at::Tensor BertEncoder::embedded(const Batch& batch) {
   const at::Tensor& tokens = batch.inputs;
   at::Tensor x = words_->forward(tokens);
   if (segments_) {
@@ -221,7 +221,12 @@ at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read) {
     x = x.add(told_apart ? segments_->forward(batch.segments) : segments_->weight.select(0, 0));
   }
   x = norm_->forward(x.add(positions_->forward(positions_of(tokens))));
-  x = at::dropout(x, dropout_, is_training());
+  return at::dropout(x, dropout_, is_training());
+}
+
+at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read) {
+  const at::Tensor& tokens = batch.inputs;
+  at::Tensor x = chain_input(*layers_.front(), [&] { return embedded(batch); });
   std::optional<at::Tensor> mask;
   if (batch.lengths.defined()) {
     const at::Tensor places = at::arange(tokens.size(1), tokens.options());
@@ -322,6 +327,10 @@ const char* BertModel::default_task() const {
 TextOutput BertModel::text_output() const {
   if (labels_) return TextOutput::kLabels;
   return classifier_ ? TextOutput::kWhole : TextOutput::kHiddenToken;
+}
+
+at::Tensor BertModel::tied_weight() {
+  return classifier_ || labels_ ? at::Tensor() : encoder_->word_embedding();
 }
 
 at::Tensor BertModel::dropped(const at::Tensor& x) const {

@@ -144,8 +144,11 @@ class BertEncoder final : public torch::nn::Module {
   /// [batch, length, width]; the positions in `read` at least.
   at::Tensor forward(const Batch& batch, TokenPositions read);
   const at::Tensor& word_embedding() const { return words_->weight; }
+  std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
+  /// The input of the first layer.
+  at::Tensor embedded(const Batch& batch);
   at::Tensor positions_of(const at::Tensor& tokens) const;
 
   std::optional<int64_t> pad_;  ///< if set, positions skip this token
@@ -155,9 +158,11 @@ class BertEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class BertModel : public BatchModel, public InputSpec {
+class BertModel : public BatchModel, public BlockChain, public InputSpec {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
+  std::vector<Block*> chain() override { return encoder_->chain(); }
+  at::Tensor tied_weight() override;
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override;
   void validate_input(const DataShape& data) const override {

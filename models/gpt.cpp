@@ -182,15 +182,19 @@ class GptTransformer final : public torch::nn::Module {
 
   const at::Tensor& token_embedding() const { return wte_->weight; }
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
+  std::vector<Block*> chain() const { return block_chain(blocks_); }
 
  private:
   /// Positions and mask are of the padded sequence.
   at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
                  const at::Tensor& mask) {
-    const at::Tensor words = vocabulary_embedding(vocabulary(), wte_->weight,
-                                                  padded_sequence(ranks_, tokens, 0), is_tied_);
-    at::Tensor x = words.add(wpe_->forward(own_part(ranks_, positions, positions.dim() - 1)));
-    x = residual_dropout(ranks_, x, is_training() ? dropout_ : 0);
+    at::Tensor x = chain_input(*blocks_.front(), [&] {
+      const at::Tensor words = vocabulary_embedding(vocabulary(), wte_->weight,
+                                                    padded_sequence(ranks_, tokens, 0), is_tied_);
+      const at::Tensor sum =
+          words.add(wpe_->forward(own_part(ranks_, positions, positions.dim() - 1)));
+      return residual_dropout(ranks_, sum, is_training() ? dropout_ : 0);
+    });
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, mask);
     }
@@ -229,6 +233,7 @@ class Gpt final : public LanguageModel,
                   public CachedDecoder,
                   public PackedSequences,
                   public TensorParallel,
+                  public BlockChain,
                   public InputSpec {
  public:
   static constexpr auto kName = "gpt";
@@ -276,6 +281,10 @@ class Gpt final : public LanguageModel,
   DividedVocabulary vocabulary() const override { return transformer_->vocabulary(); }
   at::Tensor head_weight() override {
     return head_ ? head_->weight : transformer_->token_embedding();
+  }
+  std::vector<Block*> chain() override { return transformer_->chain(); }
+  at::Tensor tied_weight() override {
+    return head_ ? at::Tensor() : transformer_->token_embedding();
   }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }

@@ -230,11 +230,14 @@ class LlamaBody final : public torch::nn::Module {
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
+  std::vector<Block*> chain() const { return block_chain(blocks_); }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
                  KeyValueCache* seen, const LoadBalance& balance) {
-    at::Tensor x = vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
+    at::Tensor x = chain_input(*blocks_.front(), [&] {
+      return vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
+    });
     for (size_t i = 0; i < blocks_.size(); ++i) {
       x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr, balance);
     }
@@ -261,6 +264,7 @@ class Llama final : public LanguageModel,
                     public PackedSequences,
                     public TensorParallel,
                     public AuxiliaryLoss,
+                    public BlockChain,
                     public InputSpec {
  public:
   static constexpr auto kName = "llama";
@@ -325,6 +329,16 @@ class Llama final : public LanguageModel,
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
+  std::vector<Block*> chain() override {
+    if (options_.balance() > 0) {
+      throw Error(
+          ExitCode::kRecipe,
+          "'pp' does not support the load-balancing loss of experts, which reads all layers",
+          "set 'router_aux_loss_coef: 0'");
+    }
+    return body_->chain();
+  }
+  at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return "causal_lm"; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }

@@ -142,9 +142,11 @@ class VitEncoder final : public torch::nn::Module {
 
   /// [batch, width] for images.
   at::Tensor forward(const at::Tensor& images) {
-    const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
-    at::Tensor x = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1).add(positions_);
-    x = at::dropout(x, dropout_, is_training());
+    at::Tensor x = chain_input(*layers_.front(), [&] {
+      const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
+      const at::Tensor all = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1);
+      return at::dropout(all.add(positions_), dropout_, is_training());
+    });
     for (const auto& layer : layers_) {
       const bool is_last = layer == layers_.back();
       x = run_block(*layer, x,
@@ -152,6 +154,7 @@ class VitEncoder final : public torch::nn::Module {
     }
     return norm_->forward(x).select(1, 0);
   }
+  std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
   at::Tensor first_, positions_;
@@ -161,7 +164,7 @@ class VitEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class Vit final : public Model, public InputSpec {
+class Vit final : public Model, public BlockChain, public InputSpec {
  public:
   static constexpr auto kName = "vit";
   static constexpr const char* kHintFor[] = {"vision_transformer"};
@@ -214,6 +217,7 @@ class Vit final : public Model, public InputSpec {
   at::Tensor forward(const at::Tensor& inputs) override {
     return classifier_->forward(vit_->forward(inputs));
   }
+  std::vector<Block*> chain() override { return vit_->chain(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
   void validate_input(const DataShape& data) const override {

@@ -10,8 +10,21 @@
 namespace accel {
 namespace {
 
-RowShare rows_of(int64_t rows, const Communicator& group) {
-  return row_share(rows, group.world(), group.rank());
+RowShare rows_of(const Placement& placement, int64_t rows, const Mesh& mesh) {
+  const Communicator& group = mesh.along(placement.axis);
+  return row_share(placement, rows, group.world(), group.rank());
+}
+
+/// The tensor of the rank that has all of it, of this shape along the placement's dimension.
+at::Tensor gather_from_owner(const Placement& placement, const at::Tensor& share, int64_t rows,
+                             const Mesh& mesh) {
+  Communicator& group = mesh.along(placement.axis);
+  std::vector<int64_t> shape = share.sizes().vec();
+  shape.at(static_cast<size_t>(placement.dim)) = rows;
+  const bool owns = group.rank() == *placement.owner;
+  const at::Tensor whole = owns ? share.contiguous() : share.new_empty(shape);
+  group.broadcast(whole, *placement.owner, "shares of a tensor");
+  return whole;
 }
 
 /// The tensors of all ranks along `dim`, of `rows` rows together. Padding is at the end, since only
@@ -148,12 +161,15 @@ at::Tensor gather_whole(const Parameter& parameter, const Mesh& mesh) {
   for (const Placement& placement : parameter.placements) {
     int64_t& size = shape.at(static_cast<size_t>(placement.dim));
     rows.push_back(size);
-    const int64_t block = size / placement.blocks;
-    size = placement.blocks * rows_of(block, mesh.along(placement.axis)).count;
+    size = placement.blocks * rows_of(placement, size / placement.blocks, mesh).count;
   }
   at::Tensor whole = parameter.local.detach();
   for (size_t i = rows.size(); i-- > 0;) {
     const Placement& placement = parameter.placements[i];
+    if (placement.owner) {
+      whole = gather_from_owner(placement, whole, rows[i], mesh);
+      continue;
+    }
     std::vector<at::Tensor> blocks = blocks_of(whole, placement);
     for (at::Tensor& block : blocks) {
       block = gather_along(mesh.along(placement.axis), block, placement.dim,
@@ -170,7 +186,7 @@ at::Tensor share_of(const at::Tensor& whole, const std::vector<Placement>& place
   for (const Placement& placement : placements) {
     std::vector<at::Tensor> blocks = blocks_of(share, placement);
     for (at::Tensor& block : blocks) {
-      const auto [first, rows] = rows_of(block.size(placement.dim), mesh.along(placement.axis));
+      const auto [first, rows] = rows_of(placement, block.size(placement.dim), mesh);
       block = block.narrow(placement.dim, first, rows);
     }
     share = joined(blocks, placement.dim);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/api/parameter.h"
+
 namespace accel {
 
 /// Consecutive rows of one rank.
@@ -22,6 +24,13 @@ constexpr RowShare row_share(int64_t rows, int64_t ranks, int64_t rank) {
   const int64_t each = rows_per_rank(rows, ranks);
   const int64_t first = std::min(rows, each * rank);
   return {first, std::min(each, rows - first)};
+}
+
+/// The rows of `rank` by a placement.
+constexpr RowShare row_share(const Placement& placement, int64_t rows, int64_t ranks,
+                             int64_t rank) {
+  if (!placement.owner) return row_share(rows, ranks, rank);
+  return {0, rank == *placement.owner ? rows : 0};
 }
 
 }  // namespace accel

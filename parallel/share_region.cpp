@@ -64,7 +64,7 @@ void append(const Ranges& from, RowShare wanted, Ranges& to) {
 /// A rank's share of the indices. An empty one begins where the next rank's would.
 Ranges divided(const Ranges& from, const Placement& placement, const Communicator& group) {
   const int64_t block = count_in(from) / placement.blocks;
-  const RowShare own = row_share(block, group.world(), group.rank());
+  const RowShare own = row_share(placement, block, group.world(), group.rank());
   Ranges out;
   for (int64_t i = 0; i < placement.blocks; ++i) {
     append(from, {i * block + own.first, own.count}, out);
@@ -116,6 +116,8 @@ bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh) {
     const Communicator& group = mesh.along(placement.axis);
     int64_t& size = sizes[static_cast<size_t>(placement.dim)];
     const int64_t rank = group.rank(), ranks = group.world();
+    if (placement.owner && *placement.owner != rank) return true;
+    if (placement.owner) continue;
     const int64_t block = size / placement.blocks;
     const bool before = rank > 0 && row_share(block, ranks, rank - 1).count == 0;
     size = placement.blocks * row_share(block, ranks, rank).count;

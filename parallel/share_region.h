@@ -29,19 +29,19 @@ struct Replica {
 Replica replica_of(const Parameter& parameter, const Mesh& mesh);
 
 /// Whether the share is empty and another rank's region begins at the same offsets: that of the
-/// rank before, or with two divided axes any.
+/// rank before, of the owner, or with two divided axes any.
 bool repeats_empty_share(const Parameter& parameter, const Mesh& mesh);
 
 /// Placements of a tensor with the shape `whole` in the optimizer's state for a parameter: those of
-/// the parameter along the dimensions in which both have the same size; none where they differ in
-/// the number of dimensions.
+/// the parameter along the dimensions in which both have the same size, and those with an owner;
+/// none where they differ in the number of dimensions.
 inline std::vector<Placement> state_placements(const Shape& whole, const Parameter& parameter) {
   const Shape shape = parameter.shape();
   std::vector<Placement> out;
   if (whole.size() != shape.size()) return out;
   for (const Placement& placement : parameter.placements) {
     const auto dim = static_cast<size_t>(placement.dim);
-    if (whole[dim] == shape[dim]) out.push_back(placement);
+    if (placement.owner || whole[dim] == shape[dim]) out.push_back(placement);
   }
   return out;
 }

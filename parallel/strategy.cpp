@@ -9,6 +9,20 @@ class Single final : public Strategy {};
 
 }  // namespace
 
+void Strategy::run_passes(MicroBatchPasses& passes) {
+  const size_t count = passes.count();
+  for (size_t k = 0; k < count; ++k) {
+    before_pass(k + 1 == count);
+    passes.run(micro_batch_at(k));
+    after_pass();
+  }
+}
+
+void Strategy::run_forward(const std::vector<Batch>& batches,
+                           const std::function<void(size_t i)>& pass) {
+  for (size_t i = 0; i < batches.size(); ++i) pass(i);
+}
+
 at::Tensor Strategy::gradient_norm(std::span<const Parameter> parameters) const {
   return accel::gradient_norm(parameters);
 }

@@ -31,15 +31,31 @@ struct StepLayout {
 /// Parameters whose gradients are in memory.
 using GradientVisitor = std::function<void(std::span<const Parameter>)>;
 
-/// How ranks share gradients and weights. It wraps the passes of an update, which its caller runs:
+/// The passes of one update's micro-batches of this rank.
+class MicroBatchPasses {
+ public:
+  virtual ~MicroBatchPasses() = default;
+  virtual size_t count() const = 0;
+  virtual const Batch& batch(size_t i) const = 0;
+  /// Forward and backward of micro-batch `i`.
+  virtual void run(size_t i) = 0;
+  /// Forward alone: the loss as backward() takes it.
+  virtual at::Tensor forward(size_t i) = 0;
+  /// Calls `pass`, which computes gradients.
+  virtual void backward(const std::function<void()>& pass) = 0;
+};
+
+/// How ranks share the model, gradients and weights. It wraps the passes of an update:
 ///
 ///     strategy.begin(layout);
-///     for (size_t k = 0; k < layout.own.size(); ++k) {
-///       strategy.before_pass(k + 1 == layout.own.size());
-///       ... forward and backward of micro-batch strategy.micro_batch_at(k) of this rank
-///       strategy.after_pass();
-///     }
+///     strategy.run_passes(passes);
 ///     strategy.finish();
+///
+/// where run_passes() calls for each k < layout.own.size(), unless stages of a pipeline share them:
+///
+///     strategy.before_pass(k + 1 == layout.own.size());
+///     passes.run(strategy.micro_batch_at(k));
+///     strategy.after_pass();
 ///
 /// Losses are already shares of the global batch's mean, so that gradients only have to be summed.
 /// They are undefined when an update begins. All ranks call the same, in the same order.
@@ -48,6 +64,11 @@ class Strategy {
   virtual ~Strategy() = default;
 
   virtual void begin(const StepLayout& /*layout*/) {}
+  virtual void run_passes(MicroBatchPasses& passes);
+  /// Evaluation: calls `pass(i)`, a forward pass of `batches[i]`, for each i. On a rank without the
+  /// model's head the pass ends early, by an exception that this function catches.
+  virtual void run_forward(const std::vector<Batch>& batches,
+                           const std::function<void(size_t i)>& pass);
   /// Which of this rank's micro-batches the `k`-th pass takes.
   virtual size_t micro_batch_at(size_t k) const { return k; }
   /// Before a forward pass; after the `last` one gradients may be exchanged while backward runs.
@@ -90,6 +111,8 @@ class Strategy {
   /// Reduces the flag of an overflow, 1-d, over all ranks that hold shards of the gradients.
   virtual void reduce_found_inf(const at::Tensor& /*found_inf*/) const {}
 
+  /// Whether this rank computes losses and outputs: the last stage of a pipeline does.
+  virtual bool has_head() const { return true; }
   /// False: gradients, and so weights between averages, are a rank's own.
   virtual bool syncs_gradients() const { return true; }
   /// The optimizer has made update `step`, counted from 1. All ranks call it.

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Placement {
   /// The dimension consists of this many equal blocks, each of which is divided; a rank's parts of
   /// them follow each other. Other than 1 for dimension 0 only.
   int64_t blocks = 1;
+  /// The rank of the axis that has all of the dimension, the others nothing, as of a pipeline
+  /// stage; null: all ranks have a part.
+  std::optional<int64_t> owner = {};
 
   bool operator==(const Placement&) const = default;
 };

@@ -343,24 +343,24 @@ void Launch::report(bool restarts) {
 void Launch::obey(const Actions& actions) {
   for (const Action& action : actions) {
     switch (action.kind) {
-      case ActionKind::kStart:
+      case SupervisorActionKind::kStart:
         start(action.value);
         break;
-      case ActionKind::kForward:
+      case SupervisorActionKind::kForward:
         for (const RankProcess& rank : generation_->processes) {
           rank.send(static_cast<int>(action.value));
         }
         break;
-      case ActionKind::kKill:
+      case SupervisorActionKind::kKill:
         for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGKILL);
         break;
-      case ActionKind::kCapture:
+      case SupervisorActionKind::kCapture:
         captured_ = sights();
         break;
-      case ActionKind::kReport:
+      case SupervisorActionKind::kReport:
         report(action.value != 0);
         break;
-      case ActionKind::kFinish:
+      case SupervisorActionKind::kFinish:
         exit_code_ = static_cast<int>(action.value);
         break;
     }

@@ -63,21 +63,21 @@ Actions Supervisor::start(int64_t now_ms) {
   last_now_ms_ = now_ms;
   begin_generation();
   Actions actions;
-  actions.add(ActionKind::kStart, generation_);
+  actions.add(SupervisorActionKind::kStart, generation_);
   return actions;
 }
 
 void Supervisor::kill(Actions& actions) {
   state_ = State::kKilling;
   act_at_ms_ = clock_ms_ + kKillAgainMs;
-  actions.add(ActionKind::kKill);
+  actions.add(SupervisorActionKind::kKill);
 }
 
 void Supervisor::blame(Cause cause, bool secondary, Actions& actions) {
   cause_ = std::move(cause);
   secondary_ = secondary;
   // The state of the awaited ranks is visible only while they live.
-  if (cause_.code() == ExitCode::kTimeout) actions.add(ActionKind::kCapture);
+  if (cause_.code() == ExitCode::kTimeout) actions.add(SupervisorActionKind::kCapture);
   const bool lost_peer = secondary && cause_.kind == CauseKind::kEnded;
   const int64_t end_of_grace = clock_ms_ + (lost_peer ? kPeerGraceMs : kGraceMs);
   if (state_ == State::kGrace) act_at_ms_ = std::min(act_at_ms_, end_of_grace);
@@ -123,12 +123,12 @@ void Supervisor::all_gone(Actions& actions) {
   const bool failed = cause_.kind != CauseKind::kNone;
   const bool again = failed && worth_a_restart(cause_.code()) && first_signal_ == 0 &&
                      generation_ < rules_.max_restarts;
-  if (failed) actions.add(ActionKind::kReport, again);
+  if (failed) actions.add(SupervisorActionKind::kReport, again);
   reported_ = std::move(cause_);
   if (again) {
     ++generation_;
     begin_generation();
-    actions.add(ActionKind::kStart, generation_);
+    actions.add(SupervisorActionKind::kStart, generation_);
     return;
   }
   state_ = State::kFinished;
@@ -136,7 +136,7 @@ void Supervisor::all_gone(Actions& actions) {
   for (const Rank& rank : ranks_) {
     if (!failed && rank.end.number != 0) code = rank.end.number;
   }
-  actions.add(ActionKind::kFinish, last_signal_ != 0 ? 128 + last_signal_ : code);
+  actions.add(SupervisorActionKind::kFinish, last_signal_ != 0 ? 128 + last_signal_ : code);
 }
 
 Actions Supervisor::signaled(int signal) {
@@ -144,7 +144,7 @@ Actions Supervisor::signaled(int signal) {
   if (state_ == State::kFinished) return actions;
   if (first_signal_ == 0) {
     first_signal_ = signal;
-    if (state_ == State::kRunning) actions.add(ActionKind::kForward, signal);
+    if (state_ == State::kRunning) actions.add(SupervisorActionKind::kForward, signal);
   } else {
     last_signal_ = signal;
     kill(actions);

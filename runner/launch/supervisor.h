@@ -51,7 +51,7 @@ struct Cause {
   ExitCode code() const;
 };
 
-enum class ActionKind {
+enum class SupervisorActionKind {
   kStart,    ///< start all ranks of generation `value`; no earlier rank is left
   kForward,  ///< send signal `value` to all ranks
   kKill,     ///< send SIGKILL to all remaining ranks
@@ -61,14 +61,14 @@ enum class ActionKind {
 };
 
 struct Action {
-  ActionKind kind;
+  SupervisorActionKind kind;
   int64_t value = 0;
 };
 
 /// The actions of one event, in order.
 class Actions {
  public:
-  void add(ActionKind kind, int64_t value = 0) { list_[count_++] = {kind, value}; }
+  void add(SupervisorActionKind kind, int64_t value = 0) { list_[count_++] = {kind, value}; }
   const Action* begin() const { return list_.data(); }
   const Action* end() const { return list_.data() + count_; }
 

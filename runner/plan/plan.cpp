@@ -151,13 +151,23 @@ struct MeasuredStep {
   Traffic traffic;
 };
 
+/// Messages of pipeline stages name their micro-batch, which does not matter here.
+Traffic without_micro_batches(const Traffic& traffic) {
+  Traffic out;
+  for (const auto& [purpose, bytes] : traffic) {
+    out[purpose.substr(0, purpose.find(", micro-batch"))] += bytes;
+  }
+  return out;
+}
+
 /// `meter` and `traffic` count what the job does.
 MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const WorkMeter& meter,
                           Traffic& traffic) {
   const double before = meter.flops();
   traffic.clear();
   StepResult result = run_step(job, step, micro_batches);
-  return {std::move(result), meter.flops() - before, std::exchange(traffic, {})};
+  return {std::move(result), meter.flops() - before,
+          without_micro_batches(std::exchange(traffic, {}))};
 }
 
 /// What a step of as many micro-batches as the recipe's takes, by one of one micro-batch and one of
@@ -165,7 +175,8 @@ MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const W
 void plan_work(const MeasuredStep& one, const MeasuredStep& some, int64_t measured, Plan& plan) {
   const int64_t more = plan.batches.accumulation - measured;
   plan.flops = (some.flops + (some.flops - one.flops) * static_cast<double>(more)) *
-               static_cast<double>(plan.ranks());
+               static_cast<double>(plan.ranks() / plan.mesh.pipeline) *
+               (plan.pipeline ? plan.pipeline->relative_cost : 1);
   plan.traffic = some.traffic;
   for (auto& [purpose, bytes] : plan.traffic) {
     const auto found = one.traffic.find(purpose);
@@ -256,16 +267,17 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();
-  const int64_t micro_batches = std::min<int64_t>(2, job->batches.accumulation);
+  const int64_t micro_batches = measured_micro_batches(*job);
   run_step(*job, 1, micro_batches);  // sharding learns the order of blocks
   const MeasuredStep one = measure_step(*job, 2, 1, *meter, traffic);
   // By now the fragmentation of the heap is stable.
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
   plan.names = names_logged(*job, some.result);
+  plan.pipeline = plan_pipeline(*job, optimizer_bytes(*job));
   plan_work(one, some, micro_batches, plan);
   const AcceleratorSection& accelerator = recipe.accelerator;
-  const bool divided =
-      (accelerator.fsdp.stage > 0 && (world > 1 || job->swapper)) || accelerator.parallelism.tp > 1;
+  const bool divided = (accelerator.fsdp.stage > 0 && (world > 1 || job->swapper)) ||
+                       accelerator.parallelism.tp > 1 || accelerator.parallelism.pp > 1;
   if (divided && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/api/data_shape.h"
 #include "parallel/communicator.h"
 #include "parallel/mesh.h"
+#include "runner/plan/plan_pipeline.h"
 #include "train/job/job.h"
 
 namespace accel {
@@ -52,6 +54,7 @@ struct Plan {
   int64_t trained = 0;  ///< trainable ones
   BatchPlan batches;
   MeshSizes mesh;
+  std::optional<PlannedPipeline> pipeline;
   DataSchema data;
   double flops = 0;         ///< of one optimizer step, over all ranks
   Traffic traffic;          ///< of one optimizer step and rank

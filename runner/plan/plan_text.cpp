@@ -217,6 +217,22 @@ std::vector<std::string> table(const PlanPage& page) {
   return lines;
 }
 
+/// The stages of a pipeline and its schedule.
+std::vector<std::string> pipeline_lines(const Plan& plan) {
+  if (!plan.pipeline) return {};
+  std::vector<std::string> lines = {"pipeline: " + plan.pipeline->summary};
+  const std::vector<PlannedStage>& ranks = plan.pipeline->ranks;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    lines.push_back("  rank " + std::to_string(rank) + "  " + ranks[rank].blocks + ": " +
+                    bytes_text(ranks[rank].bytes) +
+                    " of weights, gradients and optimizer state, activations of up to " +
+                    std::to_string(ranks[rank].alive) + " micro-batches");
+  }
+  lines.emplace_back("passes of equal time: F forward, B backward, I and W its halves");
+  for (const std::string& line : plan.pipeline->drawing) lines.push_back("  " + line);
+  return lines;
+}
+
 std::string shape_text(const DataSchema& data) {
   std::string text = with_commas(data.train_samples) + " samples of " + to_string(data.shape.input);
   if (data.eval_samples > 0) text += ", eval " + with_commas(data.eval_samples);
@@ -317,6 +333,9 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   }
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));
+  for (const Plan& plan : page.plans) {
+    for (std::string& line : pipeline_lines(plan)) lines.push_back(std::move(line));
+  }
   for (const Plan& plan : page.plans) {
     if (plan.start_peak == 0) continue;
     lines.push_back(text("with {} ranks memory peaks while the model is built: {} of tensors",

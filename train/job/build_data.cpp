@@ -27,7 +27,8 @@ LoaderOptions train_options(const Job& job) {
 LoaderOptions eval_options(const Job& job) {
   LoaderOptions options = train_options(job);
   options.micro_batch = job.recipe.eval.batch.value_or(job.batches.micro_batch);
-  options.batch = options.micro_batch * options.world;
+  // As many micro-batches as the stages of a pipeline can work on.
+  options.batch = options.micro_batch * options.world * job.mesh.pipeline->world();
   options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
   options.sharing = Sharing::kBatches;
   options.even_batches = gathers_in_passes(job);  // else a rank may have no batch

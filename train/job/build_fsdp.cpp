@@ -127,8 +127,9 @@ std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, 
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  if (section.fsdp.stage == 0 && section.parallelism.tp == 1) return nullptr;
-  return make_shard_exchange(job.mesh);
+  const bool divides =
+      section.fsdp.stage > 0 || section.parallelism.tp > 1 || section.parallelism.pp > 1;
+  return divides ? make_shard_exchange(job.mesh) : nullptr;
 }
 
 std::string sharding_summary(const Job& job) {
@@ -157,11 +158,12 @@ void check_shards(const Job& job, const Optimizer& optimizer, const std::string&
                              type),
                         "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
   }
-  if (!divides_rows || optimizer.supports_shards()) return;
+  const bool divides = divides_rows || section.parallelism.pp > 1;
+  if (!divides || optimizer.supports_shards()) return;
   throw RecipeError({{where,
-                      text("'fsdp' does not support the optimizer '{}', which needs whole "
+                      text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",
-                           type),
+                           divides_rows ? "fsdp" : "pp", type),
                       "use adamw, adam, sgd, lion, adagrad, rmsprop, muon or adafactor"}});
 }
 

@@ -138,8 +138,9 @@ bool is_sharded(const Job& job) {
 /// Whether weights are initialized block by block when they are divided over the ranks. The models
 /// of plugins may access the memory of their weights at once.
 bool can_defer_init(const Job& job) {
-  return (is_sharded(job) || job.tensor_ranks) && !job.weights_uninitialized &&
-         !names_plugin(job.recipe.model.resolved) && !names_plugin(job.recipe.task.resolved);
+  const bool is_divided = is_sharded(job) || job.tensor_ranks || job.mesh.pipeline->world() > 1;
+  return is_divided && !job.weights_uninitialized && !names_plugin(job.recipe.model.resolved) &&
+         !names_plugin(job.recipe.task.resolved);
 }
 
 /// Moves a model to the job's device. Deferred weights stay so.

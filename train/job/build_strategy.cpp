@@ -14,6 +14,7 @@
 #include "models/layers/share_batch_norm.h"
 #include "parallel/tensor_strategy.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_pipeline.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -129,7 +130,7 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  MeshSizes sizes{.tensor = parallelism.tp};
+  MeshSizes sizes{.pipeline = parallelism.pp, .tensor = parallelism.tp};
   const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
   if (section.fsdp.stage == 0) {
     sizes.replicate = parallelism.dp_replicate.value_or(data);
@@ -198,6 +199,7 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
            "leave it at auto");
   }
   check_mesh(recipe, resolved, world);
+  check_pipeline(recipe, resolved);
   const int64_t data = mesh_sizes(section, world).data();
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, data);
   at_place(place_in(resolved, "train", "batch"),
@@ -217,7 +219,7 @@ int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
 }
 
 void seed_rank(const Job& job, int64_t step) {
-  const int64_t rank = job.mesh.data->rank();
+  const int64_t rank = job.data_rank;
   if (rank == 0) return;
   SampleRng rng(static_cast<uint64_t>(job.recipe.seed), static_cast<uint64_t>(step),
                 static_cast<uint64_t>(rank));
@@ -247,8 +249,13 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
   // Each optimizer's passes have another random stream.
   const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
   if (section.fsdp.stage > 0) return build_fsdp(job, models, seed);
-  const StrategyContext context = context_of(job, models);
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
+  const DdpOptions ddp = {.bucket_bytes = bucket_bytes,
+                          .broadcast_buffers = section.ddp.broadcast_buffers,
+                          .comm_dtype = comm_dtype(section.ddp.comm_hook),
+                          .power_sgd = power_sgd(job.recipe)};
+  if (job.mesh.pipeline->world() > 1) return build_pipeline(job, seed, ddp);
+  const StrategyContext context = context_of(job, models);
   if (section.reduction == Reduction::kCanonical) {
     return make_canonical(context, {.bucket_bytes = bucket_bytes, .seed = seed});
   }
@@ -256,10 +263,7 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
   if (section.local_sgd.every) {
     return make_local_sgd(context, static_cast<int64_t>(section.local_sgd.every->value));
   }
-  return make_ddp(context, {.bucket_bytes = bucket_bytes,
-                            .broadcast_buffers = section.ddp.broadcast_buffers,
-                            .comm_dtype = comm_dtype(section.ddp.comm_hook),
-                            .power_sgd = power_sgd(job.recipe)});
+  return make_ddp(context, ddp);
 }
 
 }  // namespace

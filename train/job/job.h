@@ -130,7 +130,8 @@ class UnshardedScope {
 /// Whether blocks gather their parameters in forward passes, so that all ranks must run the same.
 bool gathers_in_passes(const Job& job);
 
-/// Whether passes have collectives: of sharding or of tensor parallelism.
+/// Whether passes communicate, for sharding, tensor parallelism or the stages of a pipeline, so
+/// that all ranks must run the same.
 bool communicates_in_passes(const Job& job);
 
 /// Whether ranks without samples in the last batch of an epoch run repeated ones that do not count,

@@ -63,7 +63,7 @@ std::vector<double> sums_of(Job& job, const Batch& whole, int64_t valid) {
   for (const auto& metric : job.metrics) {
     std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
   }
-  if (sums[1] <= 0 && gathers_in_passes(job)) {
+  if (sums[1] <= 0 && communicates_in_passes(job)) {
     const AutocastScope casts = job.precision->autocast();
     job.task->evaluate(*job.model, batch);
   }
@@ -91,6 +91,7 @@ void add_global_batch(const Job& job, const GlobalBatch& global_batch,
     std::copy(own[i].begin(), own[i].end(), all.begin() + static_cast<ptrdiff_t>(index * width));
   }
   sum_over_ranks(*job.mesh.data, all, "evaluation");
+  sum_over_ranks(*job.mesh.pipeline, all, "evaluation");  // the stage with the head has them
   for (size_t i = 0; i < all.size(); ++i) total[i % width] += all[i];
 }
 
@@ -111,11 +112,11 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
   while (job.eval_loader->has_next()) {
     if (stop && stop()) return std::nullopt;
     const GlobalBatch global_batch = job.eval_loader->next();
-    std::vector<std::vector<double>> own;
     const DeviceBatches batches(global_batch, job.device);
-    for (size_t i = 0; i < batches.list().size(); ++i) {
-      own.push_back(sums_of(job, batches.list()[i], global_batch.micro_batches[i].valid()));
-    }
+    std::vector<std::vector<double>> own(batches.list().size(), std::vector<double>(width));
+    job.optimizers.front().strategy->run_forward(batches.list(), [&](size_t i) {
+      own[i] = sums_of(job, batches.list()[i], global_batch.micro_batches[i].valid());
+    });
     add_global_batch(job, global_batch, own, total);
     shown.progress(++batches_done, job.eval_loader->steps_per_epoch());
   }

@@ -11,6 +11,7 @@
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
 #include "train/job/device.h"
 #include "train/job/torch_setup.h"
@@ -121,6 +122,8 @@ ConfigValues job_summary(const Job& job) {
       {"saves", saves_text(job)}};
   const std::string mesh = mesh_summary(sizes_of_mesh(job.recipe.accelerator, job.num_ranks));
   if (!mesh.empty()) rows.emplace_back("mesh", mesh);
+  if (job.recipe.accelerator.parallelism.pp > 1)
+    rows.emplace_back("pipeline", pipeline_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   std::string offload = offload_summary(job);
   if (!offload.empty()) rows.emplace_back("offload", std::move(offload));

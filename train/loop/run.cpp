@@ -213,7 +213,7 @@ std::string ranks_text(int64_t first, int64_t last) {
 void log_rank_change(const Job& job, const OpenRun& run) {
   if (!run.saved || run.saved->accelerate) return;
   const auto known = static_cast<int64_t>(run.saved->other_rngs.size()) + 1;
-  const int64_t world = job.num_ranks;
+  const int64_t world = job.batches.world;
   if (world == known) return;
   const std::string what =
       world > known ? ranks_text(known, world - 1) + " start new random streams"

@@ -119,7 +119,8 @@ void gather_shards(const Job& job, TrainState& state) {
 
 bool saves_shards(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  return (section.fsdp.stage > 0 || section.parallelism.tp > 1) &&
+  const ParallelismSection& parallelism = section.parallelism;
+  return (section.fsdp.stage > 0 || parallelism.tp > 1 || parallelism.pp > 1) &&
          section.fsdp.state_dict == StateDictType::kSharded;
 }
 

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "train/recipe/section_check.h"
 
 namespace accel {
 namespace {
-
-constexpr int64_t kMostProcesses = 65536;
 
 Rule<Duration> time_span() {
   return {[](const Duration& v) { return v.unit == Duration::Unit::kSeconds && v.value >= 1; },
@@ -37,24 +36,7 @@ Rule<std::string> list_of_ids() {
           R"("pattern": "^(all|[0-9]+(,[0-9]+)*)$")"};
 }
 
-/// The checks below compare values, not presence: a resolved recipe has every option.
-class Check {
- public:
-  Check(const Node& node, Reading& reading) : node_(node), reading_(reading) {}
-
-  void error(const char* key, const std::string& message, const std::string& hint) {
-    const Node::Entry* entry = node_.find(key);
-    // For a section, the position of its key.
-    const Span& where = !entry ? node_.where : entry->node.map() ? entry->where : entry->node.where;
-    reading_.problems.error(where, message, hint);
-  }
-
- private:
-  const Node& node_;
-  Reading& reading_;
-};
-
-void check_scaler(const AcceleratorSection& section, Check& check) {
+void check_scaler(const AcceleratorSection& section, SectionCheck& check) {
   if (section.mixed_precision == MixedPrecision::kFp16 || section.grad_scaler == ScalerOptions{}) {
     return;
   }
@@ -62,7 +44,7 @@ void check_scaler(const AcceleratorSection& section, Check& check) {
               "leave it out, or train in fp16");
 }
 
-void check_machines(const AcceleratorSection& section, Check& check) {
+void check_machines(const AcceleratorSection& section, SectionCheck& check) {
   const int64_t machines = section.num_machines;
   if (section.machine_rank >= machines) {
     check.error(
@@ -90,7 +72,7 @@ void check_machines(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_combinations(const AcceleratorSection& section, Check& check) {
+void check_combinations(const AcceleratorSection& section, SectionCheck& check) {
   if (section.distributed_type == DistributedType::kNo && section.num_processes.value_or(1) > 1) {
     check.error(
         "distributed_type",
@@ -103,7 +85,7 @@ void check_combinations(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_device(const AcceleratorSection& section, Check& check) {
+void check_device(const AcceleratorSection& section, SectionCheck& check) {
   const bool cpu = section.wanted_device() == DeviceChoice::kCpu;
   if (cpu && section.distributed_type == DistributedType::kMultiGpu) {
     check.error("distributed_type", "'distributed_type' is multi_gpu, but 'device' is cpu",
@@ -119,7 +101,7 @@ void check_device(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_local_sgd(const AcceleratorSection& section, Check& check) {
+void check_local_sgd(const AcceleratorSection& section, SectionCheck& check) {
   if (!section.local_sgd.every) return;
   const std::string hint = "leave one of the two out";
   if (section.reduction == Reduction::kCanonical) {
@@ -140,7 +122,7 @@ void check_local_sgd(const AcceleratorSection& section, Check& check) {
   }
 }
 
-void check_power_sgd(const AcceleratorSection& section, Check& check) {
+void check_power_sgd(const AcceleratorSection& section, SectionCheck& check) {
   const bool used = section.ddp.comm_hook == CommHook::kPowerSgd;
   if (used && section.mixed_precision == MixedPrecision::kFp16) {
     check.error(
@@ -154,137 +136,17 @@ void check_power_sgd(const AcceleratorSection& section, Check& check) {
   }
 }
 
-/// Sharding reduces gradients by rows, in its own way.
-void check_other_reductions(const AcceleratorSection& section, Check& check) {
-  if (section.local_sgd.every) {
-    check.error("fsdp", "'fsdp' does not support 'local_sgd': a rank alone has no whole weights",
-                "leave one of the two out");
-  }
-  if (section.ddp.comm_hook == CommHook::kPowerSgd) {
-    check.error(
-        "fsdp",
-        "'fsdp' does not support 'ddp.comm_hook' power_sgd, which compresses whole matrices",
-        "leave one of the two out");
-  } else if (section.ddp.comm_hook != CommHook::kNo) {
-    check.error("fsdp", "'ddp.comm_hook' has no effect with 'fsdp'",
-                "set 'fsdp.reduce_dtype' instead");
-  }
-  const FsdpSection& fsdp = section.fsdp;
-  if (section.reduction != Reduction::kCanonical) return;
-  if (fsdp.reduce_dtype != FsdpDtype::kFp32) {
-    check.error(
-        "fsdp",
-        "'fsdp.reduce_dtype' must be fp32 with 'reduction' canonical: rounding would depend "
-        "on the number of ranks",
-        "leave one of the two out");
-  }
-  if (fsdp.sync_each_batch.value_or(false)) {
-    check.error(
-        "fsdp",
-        "'sync_each_batch' has no effect with 'reduction' canonical, which reduces once per "
-        "step",
-        "leave it out, or leave 'reduction' at bucketed");
-  }
-}
-
-void check_offload(const AcceleratorSection& section, Check& check) {
-  const FsdpSection& fsdp = section.fsdp;
-  if (fsdp.offload_path && fsdp.offload != Offload::kDisk) {
-    check.error("fsdp", "'offload_path' has no effect without 'offload: disk'",
-                "leave it out, or set 'offload: disk'");
-  }
-  if (fsdp.offload != Offload::kNone && section.mixed_precision == MixedPrecision::kFp16) {
-    check.error("fsdp",
-                "'offload' does not support fp16: loss scaling reads all gradients once more",
-                "train in bf16");
-  }
-  if (fsdp.offload != Offload::kDisk) return;
-  if (section.reduction == Reduction::kCanonical) {
-    check.error("fsdp",
-                "'offload: disk' does not support 'reduction' canonical, which keeps whole "
-                "gradients in memory",
-                "leave 'reduction' at bucketed");
-  }
-  if (fsdp.state_dict == StateDictType::kFull) {
-    check.error("fsdp",
-                "'offload: disk' does not support 'state_dict: full', which takes the memory of "
-                "the whole state",
-                "leave 'state_dict' at sharded; 'accel-run checkpoint convert' makes full "
-                "checkpoints");
-  }
-  if (section.parallelism.tp > 1) {
-    check.error("fsdp", "'offload: disk' does not support 'parallelism.tp'",
-                "leave one of the two out");
-  }
-}
-
-void check_tensor_parallel(const AcceleratorSection& section, Check& check) {
-  if (section.parallelism.tp == 1) {
-    if (!section.parallelism.sequence_parallel) return;
-    check.error("parallelism", "'sequence_parallel' has no effect without 'tp'",
-                "set 'tp' to 2 or more, or leave 'sequence_parallel' out");
-    return;
-  }
-  const std::pair<bool, const char*> unsupported[] = {
-      {section.local_sgd.every.has_value(), "'local_sgd'"},
-      {section.ddp.comm_hook == CommHook::kPowerSgd,
-       "'ddp.comm_hook' power_sgd, which compresses whole matrices"},
-      {section.reduction == Reduction::kCanonical,
-       "'reduction' canonical: sums inside a layer depend on its number of ranks"},
-      {section.sync_batch_norm, "'sync_batch_norm'"}};
-  for (const auto& [given, what] : unsupported) {
-    if (!given) continue;
-    check.error("parallelism", text("'tp' does not support {}", what), "leave one of the two out");
-  }
-}
-
-void check_fsdp(const AcceleratorSection& section, Check& check) {
-  const FsdpSection& fsdp = section.fsdp;
-  if (fsdp.stage == 0) {
-    const bool writes_full =
-        fsdp.state_dict != StateDictType::kSharded && section.parallelism.tp == 1;
-    if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
-        fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
-        writes_full || fsdp.offload != Offload::kNone) {
-      check.error("fsdp", "the options of 'fsdp' have no effect without 'stage'",
-                  "add 'stage: 3', or leave 'fsdp' out");
-    }
-    if (section.parallelism.dp_shard.value_or(1) > 1) {
-      check.error("parallelism", "'dp_shard' has no effect without 'fsdp'",
-                  "add 'fsdp: {stage: 3}', or leave 'dp_shard' out");
-    }
-    return;
-  }
-  if (fsdp.reshard_after_forward && fsdp.stage != 3) {
-    check.error("fsdp",
-                text("'reshard_after_forward' has no effect at stage {}, which keeps parameters",
-                     fsdp.stage),
-                "leave it out, or set 'stage: 3'");
-  }
-  if (fsdp.sync_each_batch.value_or(false) && fsdp.stage == 1) {
-    check.error("fsdp", "'sync_each_batch' has no effect at stage 1, which keeps whole gradients",
-                "leave it out, or set 'stage: 2'");
-  }
-  const FsdpDtype of_autocast = FsdpSection().param_dtype_under(section.mixed_precision);
-  const FsdpDtype param_dtype = fsdp.param_dtype.value_or(of_autocast);
-  if (param_dtype != FsdpDtype::kFp32 && param_dtype != of_autocast) {
-    check.error("fsdp", "'param_dtype' is a 16-bit type other than that of 'mixed_precision'",
-                "leave 'param_dtype' out, or set 'mixed_precision' to the same type");
-  }
-  check_other_reductions(section, check);
-  check_offload(section, check);
-}
-
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
-  Check check(node, reading);
+  SectionCheck check(node, reading);
   check_scaler(section, check);
   check_machines(section, check);
   check_combinations(section, check);
   check_device(section, check);
   check_local_sgd(section, check);
   check_power_sgd(section, check);
-  check_fsdp(section, check);
+  check_fsdp_section(section, check);
   check_tensor_parallel(section, check);
+  check_pipeline_section(section, check);
 }
 
 /// Device, precision, threads and kernels of one rank.
@@ -324,6 +186,8 @@ Schema<AcceleratorSection> with_mesh(Schema<AcceleratorSection> schema) {
       .field("parallelism", &AcceleratorSection::parallelism,
              "Sizes of the mesh of ranks; their product is the number of ranks.")
       .hint_for({"parallelism_config"}, "{dp_shard: auto}")
+      .field("pipeline", &AcceleratorSection::pipeline,
+             "Schedule and stages of the ranks of `parallelism.pp`.")
       .field("fsdp", &AcceleratorSection::fsdp,
              "Fully sharded data parallel training (FSDP, ZeRO): ranks hold rows of "
              "parameters, gradients and optimizer state.")
@@ -357,110 +221,6 @@ Schema<PowerSgdSection> PowerSgdSection::schema() {
       .field("min_compression_rate", &PowerSgdSection::min_compression_rate,
              "Gradients whose compression ratio is not above this are not compressed.",
              more_than(0.0));
-}
-
-Schema<ParallelismSection> ParallelismSection::schema() {
-  return Schema<ParallelismSection>()
-      .field("dp_replicate", &ParallelismSection::dp_replicate,
-             "Groups of ranks that each hold the whole model; auto: the ranks divided by "
-             "`dp_shard`.",
-             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
-      .on_resume(Change::kFree)
-      .hint_for({"dp_replicate_size", "data_parallel_replicate_degree"})
-      .field("dp_shard", &ParallelismSection::dp_shard,
-             "Ranks that share one copy of the model under `fsdp`; auto: all that `dp_replicate` "
-             "leaves. Fewer communicate less, more take less memory each.",
-             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
-      .on_resume(Change::kFree)
-      .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
-      .field("tp", &ParallelismSection::tp,
-             "Tensor parallelism: ranks that divide each layer of `gpt` and `llama` and get the "
-             "same samples. Divides parameters, their state and their computation, and "
-             "communicates activations twice per layer and pass: use neighbours with a fast link, "
-             "where one rank's memory or batch is too small for the other axes.",
-             between<int64_t>(1, kMostProcesses))
-      .on_resume(Change::kFree)
-      .hint_for({"tp_size", "tp_degree", "tensor_parallel_size", "tensor_parallel_degree",
-                 "tensor_model_parallel_size"})
-      .field("sequence_parallel", &ParallelismSection::sequence_parallel,
-             "With `tp`, divide the activations between layers along the sequence: less memory for "
-             "activations at the same traffic. Sequences are padded to a multiple of `tp`.")
-      .on_resume(Change::kFree)
-      .hint_for({"sequence_parallelism"});
-}
-
-Schema<FsdpSection> FsdpSection::schema() {
-  return Schema<FsdpSection>()
-      .field("stage", &FsdpSection::stage,
-             "ZeRO stage. 0: every rank holds all. 1: optimizer state is sharded over ranks. 2: "
-             "gradients too. 3: parameters too, gathered for each block's forward and backward "
-             "pass, with 1.5 times the communication. Use the lowest stage that fits into memory.",
-             between<int64_t>(0, 3))
-      .on_resume(Change::kFree)
-      .hint_for({"zero_stage"})
-      .field("reshard_after_forward", &FsdpSection::reshard_after_forward,
-             "Free a block's parameters after its forward pass; auto: at stage 3. false saves a "
-             "gather per block and takes the memory of all parameters during a pass.")
-      .on_resume(Change::kFree)
-      .hint_for({"fsdp_reshard_after_forward"})
-      .field("sync_each_batch", &FsdpSection::sync_each_batch,
-             "Reduce the gradients of each micro-batch, not only of the last one; auto: at stages "
-             "2 and 3. false communicates less and keeps whole gradients between micro-batches.")
-      .on_resume(Change::kFree)
-      .field(
-          "param_dtype", &FsdpSection::param_dtype,
-          "Type of the whole weights of blocks' linear layers and convolutions; auto: that of "
-          "`mixed_precision`, with half the memory and traffic of fp32 and the same results, "
-          "since autocast casts these weights anyway. fp32: for a plugin's model that uses such a "
-          "weight outside its layer.")
-      .on_resume(Change::kFree)
-      .field("reduce_dtype", &FsdpSection::reduce_dtype,
-             "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")
-      .field(
-          "min_num_params", &FsdpSection::min_num_params,
-          "Blocks with fewer parameters join the root unit, which is gathered once per step: fewer "
-          "small collectives, more memory.",
-          at_least<int64_t>(0))
-      .on_resume(Change::kFree)
-      .hint_for({"fsdp_min_num_params"})
-      .field("ignored", &FsdpSection::ignored,
-             "Name patterns of parameters that every rank holds whole, such as `*.bias`.")
-      .on_resume(Change::kFree)
-      .hint_for({"ignored_modules", "fsdp_ignored_modules"})
-      .field("state_dict", &FsdpSection::state_dict,
-             "Format of checkpoints; both resume on any number of ranks and stage. sharded: one "
-             "file per rank in PyTorch's distributed format, without communication; all ranks must "
-             "see the run folder. full: rank 0 gathers and writes model.safetensors and "
-             "optimizer.bin, which needs time and memory for the whole state.")
-      .on_resume(Change::kFree)
-      .hint_for({"state_dict_type", "fsdp_state_dict_type"},
-                "SHARDED_STATE_DICT>sharded|FULL_STATE_DICT>full|{}")
-      .field(
-          "offload", &FsdpSection::offload,
-          "Where sharded state is while it is not used. cpu: in the host's memory, for models "
-          "larger than a GPU's; without effect on the CPU. disk: in a scratch file per rank, for "
-          "models larger than memory: adamw at stage 3 moves 40 bytes per parameter and step.")
-      .on_resume(Change::kFree)
-      .hint_for({"offload_params", "fsdp_offload_params", "cpu_offload", "offload_optimizer",
-                 "offload_param"},
-                "true>cpu|false>none|nvme>disk|{}")
-      .field("offload_path", &FsdpSection::offload_path,
-             "Folder of the scratch file, best on a local NVMe disk. auto: the working folder.")
-      .on_resume(Change::kFree)
-      .hint_for({"nvme_path", "offload_folder"});
-}
-
-FsdpDtype FsdpSection::param_dtype_under(MixedPrecision precision) const {
-  if (param_dtype) return *param_dtype;
-  switch (precision) {
-    case MixedPrecision::kNo:
-      return FsdpDtype::kFp32;
-    case MixedPrecision::kFp16:
-      return FsdpDtype::kFp16;
-    case MixedPrecision::kBf16:
-      return FsdpDtype::kBf16;
-  }
-  return FsdpDtype::kFp32;
 }
 
 Schema<LocalSgdSection> LocalSgdSection::schema() {

@@ -8,6 +8,7 @@
 
 #include "core/recipe/schema.h"
 #include "kernels/choice.h"
+#include "parallel/pipeline/schedule.h"
 #include "train/recipe/mixed_precision.h"
 #include "train/recipe/recipe_values.h"
 
@@ -76,9 +77,32 @@ struct EnumNames<FsdpDtype> {
 struct ParallelismSection {
   Auto<int64_t> dp_replicate;
   Auto<int64_t> dp_shard;
+  int64_t pp = 1;
   int64_t tp = 1;
   bool sequence_parallel = false;
   static Schema<ParallelismSection> schema();
+};
+
+/// Pipeline schedules, named as their papers and Megatron-LM do.
+template <>
+struct EnumNames<PipelineKind> {
+  static constexpr std::pair<PipelineKind, const char*> kValues[] = {
+      {PipelineKind::kGpipe, "gpipe"},
+      {PipelineKind::k1F1B, "1f1b"},
+      {PipelineKind::kInterleaved1F1B, "interleaved_1f1b"},
+      {PipelineKind::kZbH1, "zbh1"},
+      {PipelineKind::kZbV, "zbv"}};
+};
+
+/// How the ranks of `parallelism.pp` run the stages of a model.
+struct PipelineSection {
+  PipelineKind schedule = PipelineKind::k1F1B;
+  Auto<int64_t> stages_per_rank;
+  std::vector<int64_t> blocks;
+  static Schema<PipelineSection> schema();
+
+  /// `stages_per_rank`, or that of the schedule.
+  int64_t stages_of_rank() const;
 };
 
 /// Checkpoints of sharded training, by the names of Accelerate.
@@ -131,6 +155,7 @@ struct AcceleratorSection {
   DdpSection ddp;
   LocalSgdSection local_sgd;
   ParallelismSection parallelism;
+  PipelineSection pipeline;
   FsdpSection fsdp;
   bool sync_batch_norm = false;
   DebugMode debug = DebugMode::kNo;

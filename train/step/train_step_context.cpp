@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "core/api/auxiliary_loss.h"
 #include "core/base/text.h"
@@ -23,24 +24,6 @@ at::Tensor share_of_mean(const at::Tensor& mean, double weight, double total, in
   if (count == 1) return mean;
   const auto n = static_cast<double>(count);
   return weight * n == total ? mean.div(n) : mean.mul(weight / total);
-}
-
-/// The weights by which this rank's gradients are a mean: of the whole global batch, or of this
-/// rank's micro-batches where ranks share no gradients.
-struct GradientShare {
-  double total;
-  int64_t count;
-};
-
-GradientShare share_of_gradients(const Strategy& strategy, const GlobalBatch& global_batch,
-                                 const MicroBatchWeights& weights) {
-  const GradientShare all = {weights.total, global_batch.num_micro_batches};
-  if (strategy.syncs_gradients()) return all;
-  GradientShare own = {0, static_cast<int64_t>(global_batch.micro_batches.size())};
-  for (const HostBatch& batch : global_batch.micro_batches) {
-    own.total += weights.of(batch.micro_batch_index);
-  }
-  return own.total > 0 ? own : all;
 }
 
 /// While it lives, only one optimizer's parameters require gradients.
@@ -66,27 +49,17 @@ class RequiresGradScope {
   const OptimizerBinding& binding_;
 };
 
-/// Guards the passes of a careful step: after one has run out of memory, the others are skipped.
-class MemoryCheck {
+/// Charges the time of a scope to a phase.
+class LapAtEnd {
  public:
-  explicit MemoryCheck(bool careful) : careful_(careful) {}
-
-  template <class Pass>
-  void run(const Pass& pass) {
-    if (!careful_) return pass();
-    if (failed_) return;
-    try {
-      pass();
-    } catch (const std::exception& error) {
-      if (!is_out_of_memory(error)) throw;
-      failed_ = true;
-    }
-  }
-  bool failed() const { return failed_; }
+  LapAtEnd(Stopwatch& watch, Phase phase) : watch_(watch), phase_(phase) {}
+  ~LapAtEnd() { watch_.lap(phase_); }
+  LapAtEnd(const LapAtEnd&) = delete;
+  LapAtEnd& operator=(const LapAtEnd&) = delete;
 
  private:
-  bool careful_;
-  bool failed_ = false;
+  Stopwatch& watch_;
+  Phase phase_;
 };
 
 /// A scale this small means that no scale helps: the gradients themselves are not finite.
@@ -120,55 +93,125 @@ OptimizerBinding& binding_named(Job& job, const std::string& name) {
 
 double TrainStepContext::update(const std::string& optimizer, const BatchLoss& loss) {
   OptimizerBinding& binding = binding_named(job_, optimizer);
-  const double mean = sum_losses(accumulate(binding, loss));
+  const double mean = sum_losses(binding, accumulate(binding, loss));
   inputs_.watch.lap(Phase::kSync);
   check_loss(mean);
   apply(binding);
   return mean;
 }
 
-PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss) {
-  const GlobalBatch& global_batch = inputs_.global_batch;
-  Strategy& strategy = *binding.strategy;
-  const GradientShare share = share_of_gradients(strategy, global_batch, weights_);
-  PassLosses losses(batches_.size());
-  const auto pass = [&](size_t i) {
-    inputs_.watch.lap(Phase::kSync);
+/// The passes of an update.
+class TrainStepContext::Passes final : public MicroBatchPasses {
+ public:
+  /// Guards the passes of a careful step: after one has run out of memory, the others are skipped.
+  class MemoryCheck {
+   public:
+    explicit MemoryCheck(bool careful) : careful_(careful) {}
+
+    template <class Pass>
+    void run(const Pass& pass) {
+      if (!careful_) return pass();
+      if (failed_) return;
+      try {
+        pass();
+      } catch (const std::exception& error) {
+        if (!is_out_of_memory(error)) throw;
+        failed_ = true;
+      }
+    }
+    bool failed() const { return failed_; }
+
+   private:
+    bool careful_;
+    bool failed_ = false;
+  };
+
+  Passes(TrainStepContext& step, const Strategy& strategy, const BatchLoss& loss)
+      : losses(step.batches_.size()),
+        memory(step.inputs_.header.careful),
+        step_(step),
+        loss_(loss),
+        share_(share_of_gradients(strategy, step.inputs_.global_batch, step.weights_)) {}
+
+  size_t count() const override { return step_.batches_.size(); }
+  const Batch& batch(size_t i) const override { return step_.batches_[i]; }
+
+  void run(size_t i) override {
+    const auto pass = [&] {
+      const at::Tensor scaled = forward(i);
+      backward([&] { scaled.backward(); });
+    };
+    // A rank without samples runs the pass for its collectives only.
+    const auto idle_pass = [&] {
+      const PassSnapshot before(step_.job_);
+      pass();
+      before.restore(step_.job_);
+    };
+    const bool idle = step_.is_idle(step_.inputs_.global_batch.micro_batches[i]);
+    memory.run([&] { idle ? idle_pass() : pass(); });
+  }
+
+  at::Tensor forward(size_t i) override {
+    step_.inputs_.watch.lap(Phase::kSync);
+    const LapAtEnd lap(step_.inputs_.watch, Phase::kForward);
     at::Tensor mean;
     {
-      const AutocastScope casts = job_.precision->autocast();
-      mean = loss_with_auxiliary(job_.trainable_models, batches_[i], loss);
+      const AutocastScope casts = step_.job_.precision->autocast();
+      mean = loss_with_auxiliary(step_.job_.trainable_models, step_.batches_[i], loss_);
     }
-    const double weight = weights_.of(global_batch.micro_batches[i].micro_batch_index);
-    const at::Tensor scaled = share_of_mean(mean, weight, share.total, share.count);
-    inputs_.watch.lap(Phase::kForward);
-    job_.precision->scale(scaled).backward();
-    inputs_.watch.lap(Phase::kBackward);
+    const GlobalBatch& global_batch = step_.inputs_.global_batch;
+    const double weight = step_.weights_.of(global_batch.micro_batches[i].micro_batch_index);
     losses[i] =
-        share_of_mean(mean.detach(), weight, weights_.total, global_batch.num_micro_batches);
+        share_of_mean(mean.detach(), weight, step_.weights_.total, global_batch.num_micro_batches);
+    return step_.job_.precision->scale(share_of_mean(mean, weight, share_.total, share_.count));
+  }
+
+  void backward(const std::function<void()>& pass) override {
+    step_.inputs_.watch.lap(Phase::kSync);
+    const LapAtEnd lap(step_.inputs_.watch, Phase::kBackward);
+    pass();
+  }
+
+  PassLosses losses;
+  MemoryCheck memory;
+
+ private:
+  /// The weights by which this rank's gradients are a mean: of the whole global batch, or of this
+  /// rank's micro-batches where ranks share no gradients.
+  struct GradientShare {
+    double total;
+    int64_t count;
   };
-  // A rank without samples runs the pass for its collectives only.
-  const auto idle_pass = [&](size_t i) {
-    const PassSnapshot before(job_);
-    pass(i);
-    before.restore(job_);
-  };
+
+  static GradientShare share_of_gradients(const Strategy& strategy, const GlobalBatch& global_batch,
+                                          const MicroBatchWeights& weights) {
+    const GradientShare all = {weights.total, global_batch.num_micro_batches};
+    if (strategy.syncs_gradients()) return all;
+    GradientShare own = {0, static_cast<int64_t>(global_batch.micro_batches.size())};
+    for (const HostBatch& batch : global_batch.micro_batches) {
+      own.total += weights.of(batch.micro_batch_index);
+    }
+    return own.total > 0 ? own : all;
+  }
+
+  TrainStepContext& step_;
+  const BatchLoss& loss_;
+  GradientShare share_;
+};
+
+PassLosses TrainStepContext::accumulate(OptimizerBinding& binding, const BatchLoss& loss) {
+  Strategy& strategy = *binding.strategy;
   const UnshardedScope weights(job_);  // after an update of another optimizer
-  MemoryCheck memory(inputs_.header.careful);
+  Passes passes(*this, strategy, loss);
   const RequiresGradScope only(job_, binding);
   strategy.begin(layout());
-  for (size_t k = 0; k < batches_.size(); ++k) {
-    strategy.before_pass(k + 1 == batches_.size());
-    const size_t i = strategy.micro_batch_at(k);
-    memory.run([&] { is_idle(global_batch.micro_batches[i]) ? idle_pass(i) : pass(i); });
-    strategy.after_pass();
-  }
+  strategy.run_passes(passes);
   if (inputs_.header.careful &&
-      any_rank(*job_.mesh.world, memory.failed(), "whether memory is short")) {
+      any_rank(*job_.mesh.world, passes.memory.failed(), "whether memory is short")) {
     throw_out_of_memory(binding);
   }
   strategy.finish();
-  return losses;
+  return std::move(passes.losses);
 }
 
 void TrainStepContext::apply(OptimizerBinding& binding) {
@@ -211,9 +254,16 @@ StepLayout TrainStepContext::layout() const {
   return layout;
 }
 
+double TrainStepContext::sum_losses(const OptimizerBinding& binding,
+                                    const PassLosses& losses) const {
+  double loss = binding.strategy->has_head() ? sum_losses_of_replicas(losses) : 0;
+  sum_over_ranks(*job_.mesh.pipeline, {&loss, 1}, "loss");
+  return loss;
+}
+
 /// One process adds as Accelerate's users do; several add in the order of the micro-batches, on
 /// whichever rank they ran.
-double TrainStepContext::sum_losses(const PassLosses& losses) const {
+double TrainStepContext::sum_losses_of_replicas(const PassLosses& losses) const {
   const bool alone =
       job_.batches.world == 1 && job_.recipe.accelerator.reduction == Reduction::kBucketed;
   if (alone) {

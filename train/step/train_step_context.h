@@ -39,12 +39,15 @@ class TrainStepContext final : public StepContext {
   const std::map<std::string, double>& logged() const { return logged_; }
 
  private:
+  class Passes;
+
   /// Forward and backward of all micro-batches, until the gradients are those of all ranks. Returns
-  /// the micro-batches' shares of the mean loss.
+  /// the micro-batches' shares of the mean loss; undefined where another stage has the head.
   PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
   void apply(OptimizerBinding& binding);
   /// The mean loss of the global batch.
-  double sum_losses(const PassLosses& losses) const;
+  double sum_losses(const OptimizerBinding& binding, const PassLosses& losses) const;
+  double sum_losses_of_replicas(const PassLosses& losses) const;
   StepLayout layout() const;
   /// A repeated micro-batch of a rank without samples.
   bool is_idle(const HostBatch& batch) const;

@@ -73,5 +73,20 @@ TEST_F(NormTest, SquaresAreOfEveryTensor) {
   }
 }
 
+TEST_F(NormTest, TermsOfSeveralRanksHaveTheBitsOfOne) {
+  at::manual_seed(3);
+  const std::vector<at::Tensor> tensors = {at::randn({300000}), at::randn({77}), at::randn({9, 5})};
+  for (const Kernels kernels : {Kernels::kFused, Kernels::kReference}) {
+    use_kernels(kernels);
+    std::vector<at::Tensor> terms;
+    for (const at::Tensor& tensor : tensors) {
+      terms.push_back(norm_terms(tensor));
+      EXPECT_EQ(terms.back().numel(), norm_term_count(tensor.numel()));
+      EXPECT_EQ(terms.back().scalar_type(), norm_term_type(at::kFloat));
+    }
+    EXPECT_TRUE(norm_of_terms(at::cat(terms)).equal(norm_of_all(tensors)));
+  }
+}
+
 }  // namespace
 }  // namespace accel::norm_test

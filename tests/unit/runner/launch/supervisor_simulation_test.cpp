@@ -267,24 +267,24 @@ class World {
     for (const Action& action : actions) {
       if (finished_) fail("an action after the end");
       switch (action.kind) {
-        case ActionKind::kStart:
+        case SupervisorActionKind::kStart:
           check_start(action.value, supervisor);
           plan();
           break;
-        case ActionKind::kForward:
+        case SupervisorActionKind::kForward:
           forward();
           break;
-        case ActionKind::kKill:
+        case SupervisorActionKind::kKill:
           kill_all();
           break;
-        case ActionKind::kCapture:
+        case SupervisorActionKind::kCapture:
           hang_ = true;
           failed_at_ = std::min(failed_at_, time_);
           break;
-        case ActionKind::kReport:
+        case SupervisorActionKind::kReport:
           check_report(supervisor, action.value != 0);
           break;
-        case ActionKind::kFinish:
+        case SupervisorActionKind::kFinish:
           check_finish(action.value);
           break;
       }

@@ -65,7 +65,8 @@ class Play {
     for (const Action& action : actions) {
       if (!actions_.empty()) actions_ += ' ';
       actions_ += kNames[static_cast<int>(action.kind)];
-      const bool counts = action.kind != ActionKind::kKill && action.kind != ActionKind::kCapture;
+      const bool counts = action.kind != SupervisorActionKind::kKill &&
+                          action.kind != SupervisorActionKind::kCapture;
       if (counts) actions_ += ':' + std::to_string(action.value);
     }
   }

@@ -1,0 +1,473 @@
+#include "parallel/pipeline_strategy.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/api/sample_rng.h"
+#include "kernels/memory/deferred_init.h"
+#include "kernels/norm.h"
+#include "parallel/gradients.h"
+#include "parallel/pipeline/check.h"
+#include "parallel/split_backward.h"
+#include "parallel/stage_blocks.h"
+#include "parallel/stage_messages.h"
+
+namespace accel {
+namespace {
+
+/// Names the shapes of a micro-batch, and whether it is trained: the form of activations follows.
+std::string shapes_of(const Batch& batch) {
+  const bool trains = c10::GradMode::is_enabled();
+  return (trains ? "train " : "evaluate ") + shape_text(batch.inputs);
+}
+
+/// An empty share of a parameter that another rank has.
+at::Tensor empty_share(const at::Tensor& of) {
+  std::vector<int64_t> shape = of.sizes().vec();
+  shape.front() = 0;
+  return at::empty(shape, of.options().requires_grad(false));
+}
+
+/// A tensor of this shape in the memory of one element. Layers may ask for its sizes; what a wrong
+/// BlockChain reads of it is not a number, which ends the run.
+at::Tensor absent_like(const at::Tensor& tensor) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  return at::full({1}, nan, tensor.options().requires_grad(false)).expand(tensor.sizes());
+}
+
+/// Seeds the device's default generator for passes, and leaves its state as it was.
+class PassSeeds {
+ public:
+  explicit PassSeeds(at::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
+  ~PassSeeds() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  PassSeeds(const PassSeeds&) = delete;
+  PassSeeds& operator=(const PassSeeds&) = delete;
+
+  void seed(uint64_t seed) {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_current_seed(seed);
+  }
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+/// A parameter of two stages on different ranks.
+struct TiedWeight {
+  at::Tensor tensor;  ///< the model's
+  int64_t owner, reader;
+  bool trains;
+};
+
+/// Runs the actions of one rank for the micro-batches of a step.
+class StageRun {
+ public:
+  using Forward = std::function<at::Tensor(size_t micro_batch)>;
+
+  StageRun(StageBlocks& blocks, StageMessages& messages, const PipelineSchedule& schedule,
+           int64_t rank)
+      : blocks_(blocks),
+        messages_(messages),
+        layout_(schedule.layout),
+        actions_(schedule.ranks[static_cast<size_t>(rank)]) {}
+
+  const std::vector<PipelineAction>& actions() const { return actions_; }
+
+  /// Sends or receives.
+  void transfer(const PipelineAction& action, const std::string& shapes);
+  /// Starts the next receive, while passes compute.
+  void look_ahead(size_t from, const std::function<std::string(int64_t)>& shapes_of);
+  void forward(const PipelineAction& action, const std::function<at::Tensor()>& compute);
+  void backward(const PipelineAction& action);
+  void backward_input(const PipelineAction& action);
+  void backward_weight(const PipelineAction& action);
+
+ private:
+  using Key = std::pair<int64_t, int64_t>;  // stage, micro-batch
+
+  /// A micro-batch in a stage.
+  struct InFlight {
+    at::Tensor received;  ///< the output of the stage before
+    at::Tensor input;     ///< of the first block
+    at::Tensor output;    ///< the activation, or the scaled loss
+    at::Tensor gradient;  ///< of the output
+    at::Tensor input_gradient;
+    SplitBackward split;
+  };
+
+  InFlight& at(const PipelineAction& action) {
+    return in_flight_[{action.stage, action.micro_batch}];
+  }
+  /// Gives the gradient of a stage's input to the stage before, on the same rank.
+  void hand_back(const PipelineAction& action, at::Tensor gradient);
+
+  StageBlocks& blocks_;
+  StageMessages& messages_;
+  const PipelineLayout& layout_;
+  const std::vector<PipelineAction>& actions_;
+  std::map<Key, InFlight> in_flight_;
+};
+
+void StageRun::transfer(const PipelineAction& action, const std::string& shapes) {
+  const PipelineMessage message = message_of(layout_, action);
+  InFlight& pass = at(action);
+  switch (action.kind) {
+    case ActionKind::kSendActivation:
+      messages_.send(message, pass.output, shapes);
+      if (!c10::GradMode::is_enabled()) pass.output.reset();
+      return;
+    case ActionKind::kReceiveActivation:
+      pass.received = messages_.receive_activation(message, shapes);
+      return;
+    case ActionKind::kSendGradient:
+      messages_.send(message, pass.input_gradient, "");
+      pass.input_gradient.reset();
+      return;
+    default:
+      pass.gradient = messages_.receive_gradient(message, pass.output);
+  }
+}
+
+void StageRun::look_ahead(size_t from, const std::function<std::string(int64_t)>& shapes_of) {
+  for (size_t k = from; k < actions_.size(); ++k) {
+    const PipelineAction& action = actions_[k];
+    if (!is_message(action.kind) || is_send(action.kind)) continue;
+    const PipelineMessage message = message_of(layout_, action);
+    if (action.kind == ActionKind::kReceiveActivation) {
+      messages_.expect_activation(message, shapes_of(action.micro_batch));
+    } else if (const auto pass = in_flight_.find({action.stage, action.micro_batch});
+               pass != in_flight_.end() && pass->second.output.defined()) {
+      messages_.expect_gradient(message, pass->second.output);
+    }
+    return;
+  }
+}
+
+void StageRun::forward(const PipelineAction& action, const std::function<at::Tensor()>& compute) {
+  const bool trains = c10::GradMode::is_enabled();
+  InFlight& pass = at(action);
+  if (trains && pass.received.defined()) pass.received.requires_grad_(true);
+  at::Tensor loss;
+  StagePass made = blocks_.run(action.stage, pass.received, [&] { loss = compute(); });
+  const bool ends = action.stage + 1 == layout_.stages();
+  if (trains) {
+    pass.input = std::move(made.input);
+    pass.output = ends ? std::move(loss) : made.output;
+  } else {
+    pass.output = ends ? at::Tensor() : made.output;
+  }
+  pass.received.reset();
+  if (ends || layout_.sends_after(action.stage)) return;
+  // The next stage is on this rank: a leaf of its own.
+  in_flight_[{action.stage + 1, action.micro_batch}].received = made.output.detach();
+  if (!trains) pass.output.reset();
+}
+
+void StageRun::hand_back(const PipelineAction& action, at::Tensor gradient) {
+  if (action.stage == 0) return;
+  if (layout_.sends_after(action.stage - 1)) {
+    at(action).input_gradient = std::move(gradient);
+  } else {
+    in_flight_[{action.stage - 1, action.micro_batch}].gradient = std::move(gradient);
+  }
+}
+
+void StageRun::backward(const PipelineAction& action) {
+  InFlight& pass = at(action);
+  // All of a first stage may be frozen.
+  if (pass.output.requires_grad()) pass.output.backward(pass.gradient);
+  pass.output.reset();
+  pass.gradient.reset();
+  // That of the first stage is computed, not received.
+  const at::Tensor input = std::exchange(pass.input, {});
+  if (action.stage > 0) hand_back(action, input.grad());
+}
+
+void StageRun::backward_input(const PipelineAction& action) {
+  InFlight& pass = at(action);
+  at::Tensor gradient;
+  if (pass.output.requires_grad()) {
+    gradient = pass.split.run_input(pass.output, pass.gradient, pass.input);
+  }
+  pass.output.reset();
+  pass.gradient.reset();
+  pass.input.reset();
+  hand_back(action, std::move(gradient));
+}
+
+void StageRun::backward_weight(const PipelineAction& action) {
+  at(action).split.run_weights();
+}
+
+class Pipeline final : public Strategy {
+ public:
+  Pipeline(const PipelineContext& context, const PipelineOptions& options);
+
+  void begin(const StepLayout& layout) override {
+    step_ = layout.step;
+    replicas_->begin(layout);
+  }
+  void run_passes(MicroBatchPasses& passes) override;
+  void run_forward(const std::vector<Batch>& batches,
+                   const std::function<void(size_t i)>& pass) override;
+  void finish() override;
+
+  at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
+  std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override;
+  void refresh_weights() override { copy_tied_weights(); }
+  void updated(int64_t /*step*/) override { copy_tied_weights(); }
+  void reduce_found_inf(const at::Tensor& found_inf) const override {
+    pipeline().all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
+  }
+  bool has_head() const override {
+    return layout_.rank_of(layout_.stages() - 1) == pipeline().rank();
+  }
+
+ private:
+  Communicator& pipeline() const { return *mesh_.pipeline; }
+  void divide(const StageParameter& item);
+  uint64_t seed_of(const PipelineAction& forward) const;
+  void sum_tied_gradients();
+  void share_gradient_flags();
+  void copy_tied_weights();
+  /// Whether this rank counts the parameter's gradient.
+  bool owns(const Parameter& parameter) const {
+    return *parameter.placements.front().owner == pipeline().rank();
+  }
+
+  Mesh mesh_;
+  PipelineKind kind_;
+  PipelineLayout layout_;
+  uint64_t seed_;
+  at::Device device_;
+  StageBlocks blocks_;
+  StageMessages messages_;
+  std::map<std::string, Parameter> shares_;  ///< of all parameters
+  std::vector<Parameter> order_;             ///< the same, in the order of the model
+  std::vector<Parameter> trained_;           ///< the model's tensors that this rank trains
+  std::vector<TiedWeight> tied_;
+  std::unique_ptr<Strategy> replicas_;            ///< of this rank's stages, over Mesh::data
+  std::map<size_t, PipelineSchedule> schedules_;  ///< by number of micro-batches
+  int64_t step_ = 0;
+};
+
+/// The group of the messages to lower ranks.
+std::shared_ptr<Communicator> second_group(const Mesh& mesh) {
+  std::vector<int64_t> all;
+  for (int64_t rank = 0; rank < mesh.pipeline->world(); ++rank) all.push_back(rank);
+  return mesh.pipeline->split({all});
+}
+
+Pipeline::Pipeline(const PipelineContext& context, const PipelineOptions& options)
+    : mesh_(context.mesh),
+      kind_(options.kind),
+      layout_(
+          pipeline_layout(options.kind, context.mesh.pipeline->world(), options.stages_per_rank)),
+      seed_(options.seed),
+      device_(context.device),
+      blocks_(context.blocks, context.blocks_per_stage),
+      messages_(context.mesh.pipeline, second_group(context.mesh), context.device) {
+  if (blocks_.stages() != layout_.stages()) {
+    throw std::logic_error("a pipeline's stages do not match its ranks");
+  }
+  const c10::NoGradGuard no_grad;
+  for (const StageParameter& item : context.parameters) divide(item);
+  const StrategyContext own = {trained_, {}, mesh_.data.get()};
+  replicas_ = mesh_.data->world() > 1 ? make_ddp(own, options.ddp) : make_single();
+  copy_tied_weights();
+}
+
+void Pipeline::divide(const StageParameter& item) {
+  const at::Tensor& tensor = item.parameter.local;
+  const int64_t rank = pipeline().rank(), owner = layout_.rank_of(item.stage);
+  const int64_t reader = item.also_read_by ? layout_.rank_of(*item.also_read_by) : owner;
+  const bool trains = tensor.requires_grad();
+  Parameter share = {item.parameter.name,
+                     tensor,
+                     item.parameter.shape(),
+                     {{.axis = Axis::kPipeline, .dim = 0, .owner = owner}}};
+  if (rank == owner || rank == reader) {
+    materialize(tensor);
+    if (trains) trained_.push_back({item.parameter.name, tensor});
+  }
+  if (rank != owner) {
+    share.local = empty_share(tensor).set_requires_grad(trains);
+    if (rank != reader) tensor.set_data(absent_like(tensor));
+  }
+  if (reader != owner) tied_.push_back({tensor, owner, reader, trains});
+  shares_.emplace(share.name, share);
+  order_.push_back(std::move(share));
+}
+
+uint64_t Pipeline::seed_of(const PipelineAction& forward) const {
+  const auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
+  SampleRng of_micro_batch(seed_, number(step_), number(forward.micro_batch));
+  return SampleRng(of_micro_batch.next(), number(mesh_.data->rank()), number(forward.stage)).next();
+}
+
+void Pipeline::run_passes(MicroBatchPasses& passes) {
+  const auto [place, is_new] = schedules_.try_emplace(passes.count());
+  if (is_new) {
+    place->second = make_pipeline_schedule(kind_, layout_, static_cast<int64_t>(passes.count()));
+    check_pipeline_schedule(kind_, place->second);
+  }
+  PassSeeds seeds(device_);
+  StageRun run(blocks_, messages_, place->second, pipeline().rank());
+  const std::vector<PipelineAction>& actions = run.actions();
+  const auto shapes = [&](int64_t i) { return shapes_of(passes.batch(static_cast<size_t>(i))); };
+  const auto adds_gradients = [](const PipelineAction& action) {
+    return action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight;
+  };
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), adds_gradients).base();
+  for (size_t k = 0; k < actions.size(); ++k) {
+    const PipelineAction& action = actions[k];
+    if (is_message(action.kind)) {
+      run.transfer(action, shapes(action.micro_batch));
+      continue;
+    }
+    run.look_ahead(k + 1, shapes);
+    if (action.kind == ActionKind::kForward) {
+      seeds.seed(seed_of(action));
+      run.forward(action, [&] { return passes.forward(static_cast<size_t>(action.micro_batch)); });
+    } else if (action.kind == ActionKind::kBackwardInput) {
+      passes.backward([&] { run.backward_input(action); });
+    } else {
+      const bool whole = action.kind == ActionKind::kBackward;
+      replicas_->before_pass(actions.begin() + static_cast<ptrdiff_t>(k) + 1 == last);
+      passes.backward([&] { whole ? run.backward(action) : run.backward_weight(action); });
+      replicas_->after_pass();
+    }
+  }
+  messages_.finish();
+}
+
+void Pipeline::run_forward(const std::vector<Batch>& batches,
+                           const std::function<void(size_t i)>& pass) {
+  const PipelineSchedule schedule = forward_schedule(layout_, static_cast<int64_t>(batches.size()));
+  StageRun run(blocks_, messages_, schedule, pipeline().rank());
+  const auto shapes = [&](int64_t i) { return shapes_of(batches[static_cast<size_t>(i)]); };
+  for (size_t k = 0; k < run.actions().size(); ++k) {
+    const PipelineAction& action = run.actions()[k];
+    if (is_message(action.kind)) {
+      run.transfer(action, shapes(action.micro_batch));
+      continue;
+    }
+    run.look_ahead(k + 1, shapes);
+    run.forward(action, [&] {
+      pass(static_cast<size_t>(action.micro_batch));
+      return at::Tensor();
+    });
+  }
+  messages_.finish();
+}
+
+void Pipeline::finish() {
+  const c10::NoGradGuard no_grad;
+  replicas_->finish();
+  sum_tied_gradients();
+  share_gradient_flags();
+}
+
+void Pipeline::sum_tied_gradients() {
+  for (const TiedWeight& tied : tied_) {
+    if (!tied.trains) continue;
+    const int64_t rank = pipeline().rank();
+    if (rank == tied.reader) {
+      const at::Tensor own = tied.tensor.grad();
+      pipeline().send(own.defined() ? own.contiguous() : at::zeros_like(tied.tensor), tied.owner,
+                      "gradient of a tied weight");
+      tied.tensor.mutable_grad() = at::Tensor();
+    } else if (rank == tied.owner) {
+      at::Tensor other = at::empty_like(tied.tensor, tied.tensor.options().requires_grad(false));
+      pipeline().receive(other, tied.reader, "gradient of a tied weight");
+      const at::Tensor own = tied.tensor.grad();
+      tied.tensor.mutable_grad() = own.defined() ? other.add_(own) : other;
+    }
+  }
+}
+
+/// Gives an empty gradient to the shares of parameters whose owner has one, so that all ranks'
+/// optimizers count the same updates.
+void Pipeline::share_gradient_flags() {
+  std::vector<int32_t> flag(order_.size());
+  for (size_t i = 0; i < order_.size(); ++i) {
+    flag[i] = owns(order_[i]) && order_[i].local.grad().defined();
+  }
+  pipeline().all_reduce(at::from_blob(flag.data(), {static_cast<int64_t>(flag.size())}, at::kInt),
+                        ReduceOp::kMax, "which gradients there are");
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (owns(order_[i]) || flag[i] == 0) continue;
+    order_[i].local.mutable_grad() = empty_share(order_[i].local);
+  }
+}
+
+void Pipeline::copy_tied_weights() {
+  const c10::NoGradGuard no_grad;
+  for (const TiedWeight& tied : tied_) {
+    const int64_t rank = pipeline().rank();
+    if (rank == tied.owner) {
+      pipeline().send(tied.tensor.detach().contiguous(), tied.reader, "tied weight");
+    } else if (rank == tied.reader) {
+      pipeline().receive(tied.tensor.detach(), tied.owner, "tied weight");
+    }
+  }
+}
+
+at::Tensor Pipeline::gradient_norm(std::span<const Parameter> parameters) const {
+  const c10::NoGradGuard no_grad;
+  const int64_t ranks = mesh_.data->world();
+  std::vector<at::Tensor> terms;  // of this rank's gradients, else zeros
+  for (const Parameter& item : parameters) {
+    const at::Tensor& gradient = item.local.grad();
+    if (!gradient.defined()) continue;
+    if (ranks > 1) {
+      terms.push_back(owns(item) ? squared_norms(rows_by_rank(gradient, ranks))
+                                 : at::zeros({ranks}, at::kDouble));
+      continue;
+    }
+    terms.push_back(owns(item) ? norm_terms(gradient)
+                               : at::zeros({norm_term_count(item.numel())},
+                                           norm_term_type(gradient.scalar_type())));
+  }
+  if (terms.empty()) return at::zeros({}, at::kFloat);
+  const at::Tensor all = at::cat(terms);
+  pipeline().all_reduce(all, ReduceOp::kSum, "gradient norm");
+  return ranks > 1 ? norm_of_squares(all) : norm_of_terms(all);
+}
+
+std::vector<Parameter> Pipeline::shards_of(std::vector<Parameter> parameters) const {
+  for (Parameter& item : parameters) {
+    const auto found = shares_.find(item.name);
+    if (found != shares_.end()) item = found->second;
+  }
+  return parameters;
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_pipeline(const PipelineContext& context,
+                                        const PipelineOptions& options) {
+  return std::make_unique<Pipeline>(context, options);
+}
+
+}  // namespace accel

@@ -1,0 +1,83 @@
+#include "runner/plan/plan_pipeline.h"
+
+#include <algorithm>
+
+#include "parallel/pipeline/simulate.h"
+#include "train/job/build_pipeline.h"
+
+namespace accel {
+namespace {
+
+constexpr size_t kDrawingWidth = 100;
+
+/// "0-3", "4".
+std::string range_text(int64_t first, int64_t count) {
+  const std::string begin = std::to_string(first);
+  return count == 1 ? begin : begin + "-" + std::to_string(first + count - 1);
+}
+
+/// Bytes of a parameter's weight, gradient and optimizer state.
+int64_t state_bytes(const Parameter& item, double optimizer_bytes_per_element) {
+  const int64_t bytes = item.numel() * static_cast<int64_t>(item.local.element_size());
+  if (!item.local.requires_grad()) return bytes;
+  return 2 * bytes +
+         static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(item.numel()));
+}
+
+}  // namespace
+
+std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_bytes) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.parallelism.pp == 1) return std::nullopt;
+  const ModelStages stages = divide_into_stages(job);
+  const PipelineSchedule schedule = pipeline_schedule(section, job.batches.accumulation);
+  const PipelineLayout& layout = schedule.layout;
+  PlannedPipeline out;
+  out.summary = pipeline_summary(job);
+  out.ranks.resize(static_cast<size_t>(layout.ranks));
+  int64_t first = 0;
+  double all = 0, own = 0;
+  for (int64_t stage = 0; stage < layout.stages(); ++stage) {
+    const int64_t rank = layout.rank_of(stage);
+    const int64_t count = stages.blocks_per_stage[static_cast<size_t>(stage)];
+    std::string& blocks = out.ranks[static_cast<size_t>(rank)].blocks;
+    blocks += (blocks.empty() ? "blocks " : ", ") + range_text(first, count);
+    first += count;
+    const double cost = stages.costs[static_cast<size_t>(stage)];
+    all += cost;
+    own += rank == 0 ? cost : 0;
+  }
+  if (own > 0) out.relative_cost = all / own;
+  int64_t trained = 0;  // on this rank
+  for (const Parameter& item : job.parameters) {
+    if (item.local.requires_grad()) trained += item.local.numel();
+  }
+  const double per_element =
+      trained > 0 ? static_cast<double>(optimizer_bytes) / static_cast<double>(trained) : 0;
+  for (size_t i = 0; i < stages.parameters.size(); ++i) {
+    const StageParameter& item = stages.parameters[i];
+    const int64_t owner = layout.rank_of(item.stage);
+    out.ranks[static_cast<size_t>(owner)].bytes += state_bytes(job.parameters[i], per_element);
+    const int64_t reader = item.also_read_by ? layout.rank_of(*item.also_read_by) : owner;
+    if (reader != owner) {  // its weight and gradient
+      out.ranks[static_cast<size_t>(reader)].bytes += state_bytes(job.parameters[i], 0);
+    }
+  }
+  for (int64_t rank = 0; rank < layout.ranks; ++rank) {
+    out.ranks[static_cast<size_t>(rank)].alive =
+        most_alive(section.pipeline.schedule, layout, schedule.micro_batches, rank);
+  }
+  const int64_t drawn = std::min(schedule.micro_batches, 2 * layout.ranks);
+  out.drawing = draw_pipeline(pipeline_schedule(section, drawn), kDrawingWidth);
+  return out;
+}
+
+int64_t measured_micro_batches(const Job& job) {
+  const int64_t all = job.batches.accumulation;
+  const int64_t ranks = job.recipe.accelerator.parallelism.pp;
+  if (ranks == 1) return std::min<int64_t>(2, all);
+  const bool keeps_all = job.recipe.accelerator.pipeline.schedule == PipelineKind::kGpipe;
+  return keeps_all ? all : std::min(2 * ranks, all);
+}
+
+}  // namespace accel

@@ -1,0 +1,34 @@
+// Plan of a pipeline: the state of each rank, the idle time, and a drawing of the schedule.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/job/job.h"
+
+namespace accel {
+
+/// A rank of the pipeline.
+struct PlannedStage {
+  std::string blocks;  ///< "blocks 0-3", of several stages "blocks 0-1, 4-5"
+  int64_t bytes = 0;   ///< weights, gradients and optimizer state
+  int64_t alive = 0;   ///< most micro-batches with activations, counted for each of its stages
+};
+
+struct PlannedPipeline {
+  std::string summary;  ///< schedule, stages and bubble
+  std::vector<PlannedStage> ranks;
+  std::vector<std::string> drawing;  ///< passes of equal time; the first micro-batches
+  /// The computation of all ranks over that of rank 0.
+  double relative_cost = 1;
+};
+
+/// `optimizer_bytes`: of rank 0's state. Null without a pipeline.
+std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_bytes);
+
+/// Micro-batches that a step needs for the memory and the traffic of one with all of them.
+int64_t measured_micro_batches(const Job& job);
+
+}  // namespace accel

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Pipeline parallelism: every schedule against one process, and resumes on other meshes.
+
+    pipelines.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import rank_runs
+
+# An average, clipping, evaluations, and a last batch of an epoch with fewer micro-batches.
+GPT = """
+model: {type: gpt, num_layers: 8, num_heads: 2, hidden_size: 32, tie_embeddings: false}
+data:
+  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 74}
+  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 21}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.002}
+scheduler: {type: cosine, warmup: 4 steps}
+train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 10 steps, batch: 4}
+callbacks: [{type: ema, decay: 0.9}]
+checkpoint: {every: 10 steps}
+"""
+SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zbh1", "zbv")
+EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
+NEARLY = 2e-6  # relative, of two losses
+
+
+def pipeline(ranks, schedule="1f1b", replicas=1):
+    return [rank_runs.on(ranks * replicas), f"accelerator.parallelism.pp={ranks}",
+            f"accelerator.pipeline.schedule={schedule}"]
+
+
+def train(scratch, report, recipe, name, *words):
+    code, errors = scratch.call(recipe, f"name={name}", *words)
+    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
+
+
+def check_equal(scratch, report, one, other, what):
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+                            capture_output=True, text=True, check=False)
+    found = (output.stdout.splitlines() or [output.stderr])[-1]
+    report.check(what, found == EQUAL, output.stdout + output.stderr)
+
+
+def losses(scratch, name):
+    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines if '"loss_bits"' in line]
+
+
+def apart(one, other):
+    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+
+
+def check_schedules(scratch, report):
+    train(scratch, report, "gpt.yaml", "alone", rank_runs.on(1))
+    for ranks in (2, 4):
+        for schedule in SCHEDULES:
+            name = f"{schedule}-{ranks}"
+            train(scratch, report, "gpt.yaml", name, *pipeline(ranks, schedule))
+            check_equal(scratch, report, "alone", name, f"{name} has the bits of one process")
+
+
+def check_models(scratch, report):
+    """Adapters, several token types, images, a tied head, and ranks that share the batch."""
+    for kind, words in (("llama", ["model={type: llama, num_layers: 3, num_heads: 4, num_kv_heads: 2, hidden_size: 32}"]),
+                        ("lora", ["model.lora={rank: 2}"]), ("frozen", ['train.freeze=["*.wte.weight", "*.h.1.*"]'])):
+        train(scratch, report, "gpt.yaml", f"{kind}-1", rank_runs.on(1), *words)
+        train(scratch, report, "gpt.yaml", f"{kind}-2", *pipeline(2), *words)
+        check_equal(scratch, report, f"{kind}-1", f"{kind}-2", f"{kind} has the bits of one process")
+    train(scratch, report, "gpt.yaml", "data-2", rank_runs.on(2))
+    train(scratch, report, "gpt.yaml", "data-2x2", *pipeline(2, "zbh1", replicas=2))
+    check_equal(scratch, report, "data-2", "data-2x2", "replicas have the bits of data parallel training")
+    for schedule in ("1f1b", "zbv"):
+        words = ["model.tie_embeddings=true"]
+        if schedule == "1f1b":
+            train(scratch, report, "gpt.yaml", "tied", rank_runs.on(1), *words)
+        train(scratch, report, "gpt.yaml", f"tied-{schedule}", *pipeline(2, schedule), *words)
+        far = apart(losses(scratch, "tied"), losses(scratch, f"tied-{schedule}"))
+        report.check(f"tied {schedule}: losses are {far:.1e} from one process", far <= NEARLY)
+
+
+def check_dropout(scratch, report):
+    """Its numbers are those of the stage and micro-batch, in whichever order they run."""
+    words = ["model.dropout=0.1"]
+    for schedule in ("gpipe", "1f1b", "zbh1"):
+        train(scratch, report, "gpt.yaml", f"dropout-{schedule}", *pipeline(2, schedule), *words)
+    for schedule in ("1f1b", "zbh1"):
+        check_equal(scratch, report, "dropout-gpipe", f"dropout-{schedule}", f"dropout is the same with {schedule}")
+    first, again = (scratch.path / "runs" / name for name in ("dropout-1f1b", "dropout-again"))
+    shutil.copytree(first, again)
+    shutil.rmtree(again / "checkpoints" / "checkpoint_20")
+    train(scratch, report, "gpt.yaml", "dropout-again", *pipeline(2), *words)
+    check_equal(scratch, report, "dropout-1f1b", "dropout-again", "a resume on the same mesh has the same bits")
+
+
+def resume(scratch, report, source, name, *words):
+    """Continues a copy of a run from step 10."""
+    shutil.copytree(scratch.path / "runs" / source, scratch.path / "runs" / name)
+    shutil.rmtree(scratch.path / "runs" / name / "checkpoints" / "checkpoint_20")
+    train(scratch, report, "gpt.yaml", name, *words)
+
+
+def check_resume(scratch, report):
+    """Checkpoints do not depend on stages."""
+    full = "accelerator.fsdp.state_dict=full"
+    train(scratch, report, "gpt.yaml", "full-2", *pipeline(2), full)
+    check_equal(scratch, report, "alone", "full-2", "a full checkpoint has the content of one process's")
+    run = scratch.path / "runs"
+    report.check("full and sharded checkpoints have their files",
+                 (run / "full-2/checkpoints/checkpoint_20/model.safetensors").exists() and
+                 (run / "1f1b-2/checkpoints/checkpoint_20/optimizer_0/__1_0.distcp").exists())
+    for source in ("1f1b-2", "full-2"):
+        resume(scratch, report, source, f"{source}-to-1", rank_runs.on(1))
+        resume(scratch, report, source, f"{source}-to-4", *pipeline(4, "zbh1"))
+        resume(scratch, report, source, f"{source}-to-data", rank_runs.on(2))
+        for target in ("1", "4"):
+            check_equal(scratch, report, "alone", f"{source}-to-{target}", f"{source} continues on {target} with equal bits")
+    resume(scratch, report, "alone", "alone-to-2", *pipeline(2, "zbv"))
+    check_equal(scratch, report, "alone", "alone-to-2", "one process's checkpoint continues on stages with equal bits")
+    resume(scratch, report, "alone", "alone-to-data", rank_runs.on(2))
+    for source in ("1f1b-2", "full-2"):
+        check_equal(scratch, report, "alone-to-data", f"{source}-to-data", f"{source} continues data parallel with equal bits")
+    resume(scratch, report, "data-2", "data-to-2", *pipeline(2))
+    resume(scratch, report, "data-2", "data-to-1", rank_runs.on(1))
+    check_equal(scratch, report, "data-to-1", "data-to-2", "a data parallel checkpoint continues on stages")
+
+
+def check_plan(scratch, report):
+    """The stages of a tied model whose head is as expensive as two blocks, and the schedule."""
+    table = subprocess.run([scratch.binary, "plan", "gpt.yaml", "--ranks", "2", *pipeline(2)], cwd=scratch.path,
+                           env=rank_runs.runs.ENVIRONMENT, capture_output=True, text=True, check=False)
+    found = table.stdout
+    report.check("plan shows the stages", re.search(
+        r"^pipeline: 1f1b, 2 stages of \d, \d blocks, bubble \d+ % of a step$", found, re.MULTILINE), found + table.stderr)
+    report.check("and the state of each rank", re.search(
+        r"^  rank 1  blocks \d-7: \S+ KiB of weights, gradients and optimizer state, activations of up to 1 micro-batches$",
+        found, re.MULTILINE), found)
+    report.check("and draws the schedule", "  rank 0  F0 F1       B0--- F2" in found, found)
+    for schedule in SCHEDULES:
+        output = subprocess.run([scratch.binary, "plan", "gpt.yaml", "--ranks", "2", *pipeline(2, schedule)],
+                                cwd=scratch.path, env=rank_runs.runs.ENVIRONMENT, capture_output=True, text=True, check=False)
+        report.check(f"plan works with {schedule}", output.returncode == 0 and f"pipeline: {schedule}" in output.stdout,
+                     output.stdout + output.stderr)
+
+
+def check_death(scratch, report):
+    """The launcher names the message that a rank was in."""
+    process = scratch.start("gpt.yaml", "name=killed", *pipeline(2), ACCEL_RUN_FAULT="kill:1:60:during")
+    _, errors = process.communicate()
+    report.check("a killed rank ends the run", process.returncode == 5 and "rank 1" in errors, errors)
+    report.check("the report names stage and micro-batch",
+                 re.search(r"(activation|gradient) of stage \d, micro-batch \d", errors) is not None, errors)
+
+
+def check_refused(scratch, report):
+    for words, wanted in (
+            (["model!={type: mlp}", "data!={train: {type: synthetic/glyphs, length: 32}}", "~callbacks", "~eval"],
+             "the model 'mlp' cannot be divided into pipeline stages: it is no chain of blocks"),
+            (["model.num_layers=1"], "2 pipeline stages need as many blocks, but the model 'gpt' has 1"),
+            (["accelerator.pipeline.blocks=[5, 2]"], "'blocks' has 7 blocks, at least one in each stage, but the model 'gpt' has 8"),
+            (["~train.micro_batch"], "'pp' needs 'train.micro_batch': stages work on different micro-batches"),
+            (["optimizer!={type: adafactor}"], "'pp' does not support the optimizer 'adafactor', which needs whole parameters"),
+            (["callbacks=[{type: generate, prompts: [a]}]"],
+             "'pp' does not support the callback 'generate': no rank has the whole model"),
+            (["accelerator.pipeline.schedule=zbh1", "train.activation_checkpointing=blocks"],
+             "'activation_checkpointing' does not support the schedules zbh1 and zbv"),
+            ([rank_runs.on(3)], "'parallelism' is dp_replicate 1 x dp_shard 1 x pp 2, but there are 3 ranks")):
+        code, errors = scratch.call("gpt.yaml", "name=refused", *pipeline(2), *words)
+        report.check(f"refused: {wanted}", code == 2 and wanted in errors, f"exit {code}: {errors}")
+    report.check("and nothing is written", not (scratch.path / "runs" / "refused").exists())
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = rank_runs.runs.Report()
+    with rank_runs.Scratch(binary) as scratch:
+        (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
+        for check in (check_refused, check_plan, check_schedules, check_models, check_dropout, check_resume, check_death):
+            check(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
