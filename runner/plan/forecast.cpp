@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/regular_file.h"
 #include "core/base/text.h"
+#include "kernels/memory/caching_allocator.h"
 #include "runner/plan/fake_tensor_mode.h"
 #include "runner/report/run_summary.h"
 #include "track/system_metrics.h"
@@ -86,6 +87,11 @@ double known_step_seconds(const std::string& run_dir, const BatchPlan& batches) 
 }
 
 std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
+  if (job.swapper) {
+    // Buffers of the blocks that were written to the disk while the model was built.
+    job.swapper->drain();
+    give_back_freed_memory();
+  }
   const std::optional<double> resident = resident_mib();
   const int64_t cores = threads();
   const DataSchema data{job.data, job.train_samples, job.eval_samples};

@@ -264,6 +264,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.mesh = sizes_of_mesh(recipe.accelerator, world);
   plan.data = data;
+  if (job->swapper) job->swapper->drain();
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();

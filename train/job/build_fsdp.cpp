@@ -177,7 +177,15 @@ std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate) {
 
 ShardHome shard_home(const Job& job) {
   const bool offloads = job.recipe.accelerator.fsdp.offload != Offload::kNone;
-  return {.on_host = offloads && !job.device.is_cpu(), .swapper = job.swapper};
+  const bool on_host = offloads && !job.device.is_cpu();
+  if (on_host && job.recipe.accelerator.mixed_precision == MixedPrecision::kFp16) {
+    throw RecipeError(
+        {{recipe_place(job.resolved, "accelerator.fsdp.offload"),
+          "'offload: cpu' does not support fp16 on a GPU, which would check gradients "
+          "on the host",
+          "train in bf16"}});
+  }
+  return {.on_host = on_host, .swapper = job.swapper};
 }
 
 std::string offload_summary(const Job& job) {

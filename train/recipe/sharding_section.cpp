@@ -48,12 +48,12 @@ void check_offload(const AcceleratorSection& section, SectionCheck& check) {
     check.error("fsdp", "'offload_path' has no effect without 'offload: disk'",
                 "leave it out, or set 'offload: disk'");
   }
-  if (fsdp.offload != Offload::kNone && section.mixed_precision == MixedPrecision::kFp16) {
+  if (fsdp.offload != Offload::kDisk) return;
+  if (section.mixed_precision == MixedPrecision::kFp16) {
     check.error("fsdp",
-                "'offload' does not support fp16: loss scaling reads all gradients once more",
+                "'offload: disk' does not support fp16: loss scaling reads all gradients once more",
                 "train in bf16");
   }
-  if (fsdp.offload != Offload::kDisk) return;
   if (section.reduction == Reduction::kCanonical) {
     check.error("fsdp",
                 "'offload: disk' does not support 'reduction' canonical, which keeps whole "

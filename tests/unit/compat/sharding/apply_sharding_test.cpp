@@ -171,9 +171,9 @@ TEST(ApplyShardingTest, OffloadIsRead) {
               "pin_memory: true, buffer_count: 4, ratio: 0.5}, "
               "offload_param: {device: none, nvme_path: /x}}\naio: {queue_depth: 8}\n"),
       "no_effect: aio.queue_depth zero_optimization.offload_optimizer.buffer_count "
-      "zero_optimization.offload_optimizer.ratio zero_optimization.offload_param.nvme_path; "
-      "same: zero_optimization.offload_optimizer.pin_memory "
-      "zero_optimization.offload_param.device; sets: accelerator.fsdp.offload=disk "
+      "zero_optimization.offload_optimizer.ratio; same: "
+      "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_param.device "
+      "zero_optimization.offload_param.nvme_path; sets: accelerator.fsdp.offload=disk "
       "accelerator.fsdp.offload_path=/n accelerator.fsdp.stage=3");
   EXPECT_EQ(outcome(kDeepSpeedFile, "zero_optimization: {stage: 2, cpu_offload: true}"),
             "sets: accelerator.fsdp.offload=cpu accelerator.fsdp.stage=2");

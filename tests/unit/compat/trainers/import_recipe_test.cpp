@@ -64,10 +64,9 @@ TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
                    "fsdp: shard_grad_op offload auto_wrap\n"
                    "fsdp_config: {activation_checkpointing: true, xla: false}\nbf16: true\n",
                {"    stage: 2", "  activation_checkpointing: blocks",
-                "  c.yaml:3: fsdp -> accelerator.fsdp.stage",
+                "  c.yaml:3: fsdp -> accelerator.fsdp.stage, accelerator.fsdp.offload",
                 "  c.yaml:4: fsdp_config.activation_checkpointing -> "
                 "train.activation_checkpointing",
-                "  c.yaml:3: fsdp -> accelerator.fsdp.offload",
                 "  Accelerate sums gradients of FSDP in bf16; here they are summed in fp32, unless "
                 "'accelerator.fsdp.reduce_dtype' is bf16"});
   expect_lines(

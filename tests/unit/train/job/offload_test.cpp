@@ -207,8 +207,8 @@ TEST(OffloadRefusalTest, WhatCannotBeIsRefused) {
             "out");
   EXPECT_EQ(
       refusal(train + "optimizer: {type: sgd, lr: 0.01}\n"
-                      "accelerator: {mixed_precision: fp16, fsdp: {stage: 1, offload: cpu}}\n"),
-      "'offload' does not support fp16: loss scaling reads all gradients once more; train in "
+                      "accelerator: {mixed_precision: fp16, fsdp: {stage: 1, offload: disk}}\n"),
+      "'offload: disk' does not support fp16: loss scaling reads all gradients once more; train in "
       "bf16");
   EXPECT_EQ(refusal(train + "optimizer: {type: sgd, lr: 0.01}\n"
                             "accelerator: {fsdp: {stage: 1, offload: disk, state_dict: full}}\n"),
