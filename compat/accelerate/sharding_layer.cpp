@@ -151,7 +151,8 @@ void ShardingLayer::finish_family(const ShardingFamily& family) {
   const bool acts =
       on || place_ == Place::kFlags || (family.type.empty() && place_ == Place::kConfig);
   if (!acts) return warn_unused(family, options);
-  if (on && family.type.empty() && options.empty()) {
+  const bool needs_sizes = &family == &kParallelismFamily || &family == &kMegatronFamily;
+  if (on && needs_sizes && options.empty()) {
     layer_.warn(enabled->second.value.where,
                 text("'{}' has no effect: no sizes are given", enabled->second.shown));
     return;

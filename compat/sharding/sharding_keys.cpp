@@ -218,7 +218,7 @@ constexpr ShardingKey kMegatronKeys[] = {
     {"attention_dropout", "*", Act::kNoEffect, kOfModel},
     {"hidden_dropout", "*", Act::kNoEffect, kOfModel},
     {"use_rotary_position_embeddings", "*", Act::kNoEffect, kOfModel},
-    {"attention_softmax_in_fp32", "*", Act::kSame},
+    {"attention_softmax_in_fp32", "true false", Act::kSame},
     {"calculate_per_token_loss", "true", Act::kSame},
     {"calculate_per_token_loss", "false", Act::kNoEffect, "losses are means over target tokens"},
 };

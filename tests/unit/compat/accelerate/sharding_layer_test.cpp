@@ -127,9 +127,12 @@ TEST_F(ShardingLayerTest, MegatronsDegreesAreAxesOfTheMesh) {
       "  megatron_lm_recompute_activations: false\n  megatron_lm_sequence_parallelism: true\n"
       "  megatron_lm_tp_degree: 2\n  megatron_lm_use_distributed_optimizer: true\n";
   EXPECT_EQ(layer(config + "  megatron_lm_context_parallel_size: 1\n"),
-            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 4, "
-            "parallelism: {sequence_parallel: true, tp: 2}}, train: "
-            "{gradient_accumulation_steps: 2, max_grad_norm: 1.0}}");
+            "{accelerator: {distributed_type: multi_gpu, parallelism: {sequence_parallel: true, "
+            "tp: 2}, fsdp: {stage: 1}, num_processes: 4}, train: {max_grad_norm: 1.0, "
+            "gradient_accumulation_steps: 2}}");
+  EXPECT_EQ(layer("distributed_type: MEGATRON_LM\nnum_processes: 4\n"),
+            "{accelerator: {distributed_type: multi_gpu, num_processes: 4}}\nc.yaml:1:19: "
+            "'distributed_type: MEGATRON_LM' has no effect: no sizes are given");
   EXPECT_EQ(layer(config + "  megatron_lm_pp_degree: 2\n"),
             "c.yaml:10:26: error: 'megatron_lm_pp_degree: 2' is not supported: pipeline "
             "parallelism is not supported yet\n      megatron_lm_pp_degree: 2\n"

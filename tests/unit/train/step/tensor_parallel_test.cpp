@@ -18,7 +18,7 @@
 namespace accel::tensor_parallel_test {
 namespace {
 
-constexpr int64_t kSteps = 20;
+constexpr int64_t kSteps = 10;
 
 struct Case {
   std::string model;
