@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "checkpoint/dcp_tree.h"
+#include "checkpoint/deepspeed_folder.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/folder_reader.h"
 #include "core/base/text.h"
@@ -86,14 +87,37 @@ Value read_sharded_optimizer(Files& files, const std::string& folder) {
   return guarded(folder, kDcpMetadataFile, [&] { return optimizer_of_dcp(state); });
 }
 
-/// DeepSpeed writes its converter beside the partitions.
+/// DeepSpeed writes its converter beside the folder of the partitions.
 void refuse_deepspeed(const std::string& folder, const std::map<std::string, DirEntry>& entries) {
-  constexpr auto kConverter = "zero_to_fp32.py";
-  if (!entries.contains(kConverter)) return;
+  if (!entries.contains("zero_to_fp32.py")) return;
   throw CheckpointError(
-      text("'{}' is a checkpoint of DeepSpeed, whose partitions are not read", folder),
-      text("convert its weights in Python, and give the new folder: python {}/{} {} {}-fp32",
-           folder, kConverter, folder, folder));
+      text("'{}' is a checkpoint of DeepSpeed without its partitions: it has no 'latest' and no "
+           "'pytorch_model'",
+           folder),
+      "give the folder that has the files '*_model_states.pt' and '*_optim_states.pt'");
+}
+
+/// The engines of DeepSpeed with their optimizers; false for another folder.
+bool read_deepspeed_models(Files& files, const std::string& folder,
+                           const std::map<std::string, DirEntry>& entries,
+                           const std::set<std::string>& without, AccelerateFolder& out) {
+  for (size_t number = 0;; ++number) {
+    std::optional<DeepSpeedState> zero = read_deepspeed_folder(files, folder, entries, number);
+    if (!zero) return number > 0;
+    if (zero->optimizer && !without.contains(kOptimizerFile)) {
+      out.optimizers.push_back(std::move(*zero->optimizer));
+    }
+    if (zero->scheduler && !without.contains(kSchedulerFile)) {
+      out.schedulers.push_back(std::move(*zero->scheduler));
+    }
+    out.files.insert(zero->files.begin(), zero->files.end());
+    if (number == 0) {
+      out.model = std::move(zero->model);
+    } else {
+      out.further_models.push_back(std::move(zero->model));
+      out.further_files.push_back(std::move(zero->files));
+    }
+  }
 }
 
 /// The rank in "random_states_<rank>.pkl".
@@ -112,6 +136,9 @@ std::optional<int> rank_of(std::string_view name) {
 
 Weights read_weights(Files& files, const std::string& folder) {
   const std::map<std::string, DirEntry> entries = entries_of(files, folder);
+  if (std::optional<DeepSpeedState> zero = read_deepspeed_folder(files, folder, entries, 0)) {
+    return {std::move(zero->model), std::move(zero->files)};
+  }
   const FolderReader reader(files, folder);
   if (std::optional<Weights> weights = numbered_weights(files, reader, entries, 0)) {
     return std::move(*weights);
@@ -134,9 +161,11 @@ AccelerateFolder read_accelerate_folder(Files& files, const std::string& folder,
   std::erase_if(entries, [&](const auto& entry) { return without.contains(entry.first); });
   const FolderReader reader(files, folder);
   AccelerateFolder out;
-  Weights weights = read_weights(files, folder);
-  out.model = std::move(weights.tensors);
-  out.files = std::move(weights.files);
+  if (!read_deepspeed_models(files, folder, entries, without, out)) {
+    Weights weights = read_weights(files, folder);
+    out.model = std::move(weights.tensors);
+    out.files = std::move(weights.files);
+  }
   while (auto further = numbered_weights(files, reader, entries, out.further_models.size() + 1)) {
     out.further_models.push_back(std::move(further->tensors));
     out.files.insert(further->files.begin(), further->files.end());

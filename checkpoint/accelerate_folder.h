@@ -19,7 +19,8 @@ struct Weights {
 };
 
 /// Reads a model's weights from the first of these that exists:
-///   model.safetensors, pytorch_model.bin, or their shards with an index;
+///   pytorch_model/ or the folder that `latest` names, or the folder itself: DeepSpeed's
+///   partitions; model.safetensors, pytorch_model.bin, or their shards with an index;
 ///   pytorch_model_fsdp.bin (FSDP's FULL_STATE_DICT);
 ///   pytorch_model_fsdp_0/ (SHARDED_STATE_DICT), or the folder itself: a distributed checkpoint.
 /// Tied weights have the names of the file: one or all. Throws CheckpointError, also for a folder

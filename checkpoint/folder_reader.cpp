@@ -128,11 +128,11 @@ std::vector<NamedArray> FolderReader::tensors(const std::string& name) const {
   return guarded(folder_, name, [&] { return read_safetensors(bytes(name)).tensors; });
 }
 
-Value FolderReader::torch_file(const std::string& name) const {
+Value FolderReader::torch_file(const std::string& name, const GlobalFilter& also) const {
   return guarded(folder_, name, [&] {
     const SharedBytes file = bytes(name);
     if (!verified_ && !others_verified_) check_torch_file(file);
-    return read_torch_file(file);
+    return read_torch_file(file, also);
   });
 }
 

@@ -62,8 +62,8 @@ class FolderReader {
   SharedBytes bytes(const std::string& name) const;
   /// The tensors of a safetensors file.
   std::vector<NamedArray> tensors(const std::string& name) const;
-  /// The value of a torch.save() file.
-  Value torch_file(const std::string& name) const;
+  /// The value of a torch.save() file, which may also have the classes that `also` allows.
+  Value torch_file(const std::string& name, const GlobalFilter& also = {}) const;
   /// Passes it to `use`, whose FormatErrors become CheckpointErrors.
   template <class Use>
   void value(const std::string& name, Use use) const {

@@ -128,6 +128,7 @@ class PickleReader {
         break;
       }
       case 'R':
+      case 0x81:  // NEWOBJ: the class is called without its __init__
         call(pop(2));
         break;
       case 'b':
@@ -159,9 +160,6 @@ class PickleReader {
 
   bool step_protocol_4(uint8_t opcode) {
     switch (opcode) {
-      case 0x81:
-        call(pop(2));  // NEWOBJ: the class is called without its __init__
-        break;
       case 0x8c:
       case 'C':
         push(as_text(in_.take(in_.little<uint8_t>())));

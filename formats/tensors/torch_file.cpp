@@ -27,6 +27,8 @@ bool known_global(const Value::Global& global) {
                                  "torch._utils._rebuild_tensor_v2",
                                  "torch._utils._rebuild_tensor_v3",
                                  "torch._utils._rebuild_parameter",
+                                 "torch._tensor._rebuild_from_type_v2",
+                                 "torch.Tensor",
                                  "_codecs.encode",
                                  "numpy.dtype",
                                  "numpy.ndarray",
@@ -213,7 +215,13 @@ class TensorReader {
     if (name == "torch._utils._rebuild_parameter" && !call.arguments.empty()) {
       return replace(std::move(call.arguments[0]));
     }
-    if (name.starts_with("torch._utils.")) throw FormatError("a tensor lacks arguments");
+    // A tensor with attributes: its function, class, arguments and state.
+    if (name == "torch._tensor._rebuild_from_type_v2" && call.arguments.size() == 4) {
+      const auto* rebuild = call.arguments[0].as<Value::Global>();
+      auto* arguments = std::get_if<Value::Tuple>(&call.arguments[2].data);
+      if (rebuild && arguments) return object({*rebuild, std::move(arguments->items)});
+    }
+    if (name.starts_with("torch._")) throw FormatError("a tensor lacks arguments");
     if (name == "torch.Size" && call.arguments.size() == 1) return std::move(call.arguments[0]);
     replace_all(call.arguments);
     return call;
@@ -305,7 +313,10 @@ void write_torch_file(const Value& value, const std::string& name, const ByteSin
   zip.finish();
 }
 
-Value read_embedded_torch_file(const SharedBytes& file, MemoryBudget& budget, bool unaligned) {
+namespace {
+
+Value read_archive(const SharedBytes& file, MemoryBudget& budget, bool unaligned,
+                   const GlobalFilter& allowed) {
   const ZipReader zip(file.view);
   if (zip.entries().empty()) throw FormatError("the archive is empty");
   const std::string& first = zip.entries().begin()->first;
@@ -316,17 +327,25 @@ Value read_embedded_torch_file(const SharedBytes& file, MemoryBudget& budget, bo
   if (order != zip.entries().end() && as_text(order->second) != "little") {
     throw FormatError("the archive is not little-endian");
   }
-  Value value = read_pickle(pickle, {known_global}, budget);
+  Value value = read_pickle(pickle, {allowed}, budget);
   return TensorReader(zip, folder, file, budget, unaligned).replace(std::move(value));
+}
+
+}  // namespace
+
+Value read_embedded_torch_file(const SharedBytes& file, MemoryBudget& budget, bool unaligned) {
+  return read_archive(file, budget, unaligned, known_global);
 }
 
 void check_torch_file(const SharedBytes& file) {
   ZipReader(file.view).check_data();
 }
 
-Value read_torch_file(const SharedBytes& file) {
+Value read_torch_file(const SharedBytes& file, const GlobalFilter& also) {
   MemoryBudget budget(file.view.size(), "the pickle");
-  return read_embedded_torch_file(file, budget, false);
+  return read_archive(file, budget, false, [&](const Value::Global& global) {
+    return known_global(global) || (also && also(global));
+  });
 }
 
 }  // namespace accel

@@ -13,9 +13,9 @@ namespace accel {
 void write_torch_file(const Value& value, const std::string& name, const ByteSink& sink);
 
 /// Reads tensors as arrays: views that keep `file` alive if contiguous and aligned, else copies.
-/// Other objects stay calls. Throws FormatError for classes that torch.load(weights_only=True) does
-/// not allow and for tensors outside their storage.
-Value read_torch_file(const SharedBytes& file);
+/// Other objects stay calls. Throws FormatError for tensors outside their storage and for classes
+/// that neither torch.load(weights_only=True) nor `also`, which may be null, allows.
+Value read_torch_file(const SharedBytes& file, const GlobalFilter& also = {});
 
 /// Checks all CRC-32s of the archive, where present. Throws FormatError.
 void check_torch_file(const SharedBytes& file);

@@ -29,6 +29,7 @@ def steps(build, scratch):
                                                    build / "accel-run", HERE, "rank_losses"]
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     yield "sharded checkpoints, both ways", [python, HERE / "check_shards.py", build / "accel-run"]
+    yield "checkpoints of DeepSpeed", [python, HERE / "check_deepspeed.py", build / "accel-run"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
     yield "words with tags", [python, HERE / "check_tagged_words.py", build / "accel-run"]
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]

@@ -3,29 +3,22 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <set>
 
-#include <zlib.h>
-
 #include "checkpoint/reader.h"
-#include "checkpoint/tensors.h"
 #include "core/base/error.h"
+#include "tests/unit/checkpoint/golden_folder.h"
 
 namespace accel::accelerate_folder_test {
 namespace {
 
 const std::vector<std::string> kParameters = {"0.weight", "0.bias", "1.weight", "1.bias"};
 
-std::string golden(const std::string& name) {
-  return std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/tests/unit/formats/golden/" + name;
-}
-
 /// Name and CRC-32 of every tensor that the table of a golden folder lists.
 std::set<std::string> listed(const std::string& name) {
   std::set<std::string> out;
-  std::ifstream in(golden(name + ".tsv"));
+  std::ifstream in(golden_folder(name + ".tsv"));
   for (std::string line; std::getline(in, line);) {
     if (line.find("\tfloat32\t") != line.npos) {
       out.insert(line.substr(0, line.find('\t')) + line.substr(line.rfind('\t')));
@@ -35,9 +28,7 @@ std::set<std::string> listed(const std::string& name) {
 }
 
 std::string line_of(const std::string& name, const at::Tensor& tensor) {
-  const Array array = array_of(tensor, name);
-  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(array.data()), array.bytes());
-  return name + "\t" + std::to_string(crc);
+  return name + "\t" + crc_text(tensor);
 }
 
 TEST(AccelerateFolderTest, WhatFsdpWroteIsReadAsOneProcessWouldHaveIt) {
@@ -45,7 +36,7 @@ TEST(AccelerateFolderTest, WhatFsdpWroteIsReadAsOneProcessWouldHaveIt) {
   for (const std::string name : {"fsdp1", "fsdp2", "fsdp_full"}) {
     LoadOptions options;
     options.parameters = kParameters;
-    const TrainState state = read_accelerate_checkpoint(files, golden(name), options);
+    const TrainState state = read_accelerate_checkpoint(files, golden_folder(name), options);
     std::set<std::string> found;
     for (const Parameter& weight : state.model) {
       found.insert(line_of("model." + weight.name, weight.local));
@@ -85,7 +76,7 @@ TEST(AccelerateFolderTest, OfFrozenParametersTheStateIsLeftOut) {
     LoadOptions options;
     options.with_frozen = kParameters;
     options.parameters = trained;
-    return read_accelerate_checkpoint(files, golden("fsdp2"), options);
+    return read_accelerate_checkpoint(files, golden_folder("fsdp2"), options);
   };
   const TrainState whole_state = read(kParameters);
   const auto& all = whole_state.optimizer.groups[0].parameters;
@@ -111,10 +102,10 @@ TEST(AccelerateFolderTest, AnotherModelsOptimizerIsRefused) {
   LoadOptions options;
   options.parameters = {"0.weight"};
   try {
-    read_accelerate_checkpoint(files, golden("fsdp2"), options);
+    read_accelerate_checkpoint(files, golden_folder("fsdp2"), options);
     FAIL();
   } catch (const CheckpointError& error) {
-    EXPECT_EQ(std::string(error.what()), "'" + golden("fsdp2") +
+    EXPECT_EQ(std::string(error.what()), "'" + golden_folder("fsdp2") +
                                              "/optimizer.bin' has 4 parameters, the recipe trains "
                                              "1");
   }

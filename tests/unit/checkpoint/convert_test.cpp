@@ -197,9 +197,9 @@ TEST_F(ConvertTest, BadSourcesAndTargetsAreRefused) {
             "give a checkpoint, a model folder, or a folder of FSDP's shards");
   files_.create("/empty/zero_to_fp32.py")->close();
   EXPECT_EQ(complaint("/empty", "/x"),
-            "'/empty' is a checkpoint of DeepSpeed, whose partitions are not read\n"
-            "convert its weights in Python, and give the new folder: python "
-            "/empty/zero_to_fp32.py /empty /empty-fp32");
+            "'/empty' is a checkpoint of DeepSpeed without its partitions: it has no 'latest' and "
+            "no 'pytorch_model'\n"
+            "give the folder that has the files '*_model_states.pt' and '*_optim_states.pt'");
   EXPECT_EQ(complaint(ours_, "/run"),
             "cannot write '/run': cannot write '/run': File exists\n"
             "choose a new folder");

@@ -107,6 +107,15 @@ TEST(PickleTest, AnArrayNeedsATorchFile) {
   EXPECT_THROW(write_pickle(Array::label(1)), std::invalid_argument);
 }
 
+/// NEWOBJ and BUILD, as of a class without __reduce__.
+TEST(PickleTest, ObjectsOfAllowedClassesAreCalls) {
+  const std::string pickle =
+      "\x80\x02"
+      "cm\nn\n)\x81}X\x01\0\0\0kK\x01sb."s;
+  EXPECT_EQ(read_text(pickle), "m.n()");
+  EXPECT_EQ(fault_of(pickle, no_global), "the pickle names 'm.n', which is not an allowed class");
+}
+
 TEST(PickleTest, WhatPythonWritesIsRead) {
   const std::pair<std::string, std::string> cases[] = {
       // pickle.dumps({"a": [1, 2], "b": (1,), "c": x, "d": x} with x = [], protocol 2)

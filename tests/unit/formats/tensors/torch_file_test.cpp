@@ -229,6 +229,8 @@ TEST(TorchFileTest, MisplacedStoragesAndShortCallsAreRefused) {
     EXPECT_EQ(fault_of(with_pickle(write_pickle(Value::Call{{"torch._utils", name}, {}}))),
               "a tensor lacks arguments");
   }
+  const Value::Call with_attributes = {{"torch._tensor", "_rebuild_from_type_v2"}, {}};
+  EXPECT_EQ(fault_of(with_pickle(write_pickle(with_attributes))), "a tensor lacks arguments");
 }
 
 }  // namespace

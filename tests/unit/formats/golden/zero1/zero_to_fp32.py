@@ -1,0 +1,1 @@
+# DeepSpeed's converter, of which the name alone matters.
