@@ -29,7 +29,8 @@ void take_shards(const Job& job, TrainState& state);
 /// Bytes by which the state of all ranks exceeds that of this rank.
 int64_t bytes_of_other_shards(const Job& job, const TrainState& state);
 
-/// Bytes that the first step adds to the optimizer's state on all ranks, estimated from this rank's.
+/// Bytes that the first step adds to the optimizer's state on all ranks, estimated from this
+/// rank's.
 int64_t pending_bytes_of_all_ranks(const Job& job);
 
 }  // namespace accel
