@@ -157,7 +157,7 @@ TEST(DcpRegionTest, ChunksOfRanksMustFitTogether) {
   std::vector<DcpMetadata> parts;
   for (const Shape& shape : {Shape{2}, Shape{3}}) {
     DcpPart part;
-    part.shards.push_back({"b", {"b"}, whole, shape, {0}});
+    part.shards.push_back({"b", {"b"}, [whole] { return whole; }, shape, {0}});
     parts.push_back(write_dcp_part(part, "x", [](ByteSpan) {}));
   }
   EXPECT_THROW(
