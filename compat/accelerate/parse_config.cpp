@@ -20,6 +20,10 @@ namespace {
 std::string config_file_text(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) unreadable(path, "it is a folder");
+  // Opening one waits for a writer. A shell's <(command) is /dev/fd/<n>.
+  if (std::filesystem::is_fifo(path, error) && !path.starts_with("/dev/")) {
+    unreadable(path, "it is a named pipe");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) unreadable(path, std::strerror(errno));
   // One byte over the limit, so that parse_recipe() reports files that are too large.

@@ -1,6 +1,7 @@
 #include "compat/accelerate/sharding_layer.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "compat/accelerate/config_file.h"
 #include "tests/unit/core/recipe_text.h"
@@ -106,6 +107,13 @@ TEST_F(ShardingLayerTest, ADeepSpeedFileIsRead) {
   EXPECT_EQ(missing.find("c.yaml:3:43: error: cannot read the config 'none.json': No such file"),
             0u)
       << missing;
+  ASSERT_EQ(mkfifo(folder_.path("pipe.json").c_str(), 0600), 0);
+  const std::string pipe = layer(
+      "distributed_type: DEEPSPEED\nnum_processes: 2\n"
+      "deepspeed_config: {deepspeed_config_file: '@/pipe.json'}\n");
+  EXPECT_EQ(pipe.find("c.yaml:3:43: error: cannot read the config 'pipe.json': it is a named pipe"),
+            0U)
+      << pipe;
 }
 
 TEST_F(ShardingLayerTest, ASectionOfAnotherTypeIsTold) {
