@@ -51,7 +51,10 @@ inline TrainState state_of_rank(TrainState state, int64_t number, int64_t ranks,
     const TensorRegion rows = rows_of_rank(whole, rank, ranks);
     const bool first_empty =
         rank > 0 && rows_of_rank(whole, rank - 1, ranks).sizes[0] > 0 && rows.sizes[0] == 0;
-    layout.parameters[name] = {whole, rows, true,
+    layout.parameters[name] = {whole,
+                               {rows},
+                               rows.sizes,
+                               true,
                                (rows.sizes[0] > 0 || first_empty) && writes_whole(replica, name)};
     for (Parameter& item : state.model) {
       if (item.name == name) take_rows(rows, whole, item.local);
