@@ -22,7 +22,7 @@ enum class SwapAccess {
 
 /// A tier below memory. A slab is a buffer of bytes there, such as the parameters of a block or the
 /// optimizer's state for them. A tensor in it keeps its identity, shape and type; between swap_in()
-/// and swap_out() its storage has the contents, else no memory, and operators throw. For one
+/// and swap_out() its storage has the contents, else no memory: do not access it then. For one
 /// thread. Errors of I/O are IoErrors, of writes perhaps in a later call.
 class StateSwapper {
  public:
