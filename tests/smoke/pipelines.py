@@ -153,7 +153,7 @@ def check_plan(scratch, report):
 
 def check_death(scratch, report):
     """The launcher names the message that a rank was in."""
-    process = scratch.start("gpt.yaml", "name=killed", *pipeline(2), ACCEL_RUN_FAULT="kill:1:60:during")
+    process = scratch.start("gpt.yaml", "name=killed", *pipeline(2), ACCEL_RUN_FAULT="kill:1:22:before")
     _, errors = process.communicate()
     report.check("a killed rank ends the run", process.returncode == 5 and "rank 1" in errors, errors)
     report.check("the report names stage and micro-batch",
