@@ -310,7 +310,7 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
     {"tensor_parallel.autotp_size", "0 1", Act::kSame},
     {"tensor_parallel.autotp_size", "number", Act::kSets, "accelerator.parallelism.tp"},
     {"tensor_parallel.*", "*", Act::kNoEffect, "the model says how its layers are divided"},
-    {"pipeline.*", "*", Act::kNoEffect, reasons::kPipelineParallel},
+    {"pipeline.*", "*", Act::kNoEffect, reasons::kPipeline},
     {"use_node_local_storage", "true false", Act::kSame},
 };
 

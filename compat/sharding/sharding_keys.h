@@ -67,7 +67,7 @@ std::span<const ShardingFamily* const> sharding_families();
 
 namespace reasons {
 constexpr std::string_view kActivationOffload = "activations are computed again, not offloaded";
-constexpr std::string_view kPipelineParallel = "pipeline parallelism is not supported yet";
+constexpr std::string_view kPipeline = "stages are those of 'accelerator.pipeline'";
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
 constexpr std::string_view kSequenceParallel =
     "sequence parallelism by all-to-all (Ulysses) is not supported yet";

@@ -45,7 +45,7 @@ constexpr Lack kLacks[] = {
     {"neftune", "NEFTune is not available", "neftune*"},
     {"offloading", "activations are not offloaded", "offload*"},
     {"other loss", "language models are trained on cross-entropy", "dft asft eaft diffusion"},
-    {"pipeline parallelism", "pipeline parallelism is not available", "pipeline* pp_size"},
+    {"pipeline parallelism", "pipeline parallelism is not available", "pipeline* parallelism.pp"},
     {"preference", "preference and reward training are not available",
      "dpo kto orpo preference* reward*"},
     {"qat", "quantization-aware training is not available", "qat"},

@@ -149,22 +149,19 @@ std::string sharding_summary(const Job& job) {
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  const bool divides_rows = section.fsdp.stage > 0, divides_columns = section.parallelism.tp > 1;
-  const bool supports_columns = optimizer.supports_shards() && optimizer.supports_column_shards();
-  if (divides_columns && !supports_columns) {
-    throw RecipeError({{where,
-                        text("'tp' does not support the optimizer '{}', which needs whole rows of "
-                             "parameters",
-                             type),
-                        "use adamw, adam, sgd, lion, adagrad, rmsprop or muon"}});
-  }
-  const bool divides = divides_rows || section.parallelism.pp > 1;
-  if (!divides || optimizer.supports_shards()) return;
+  const bool divides_otherwise = section.parallelism.tp > 1 || section.parallelism.pp > 1;
+  if (section.fsdp.stage == 0 && !divides_otherwise) return;
+  const bool supports = !divides_otherwise || optimizer.supports_column_shards();
+  if (optimizer.supports_shards() && supports) return;
+  const char* const by = section.parallelism.tp > 1   ? "tp"
+                         : section.parallelism.pp > 1 ? "pp"
+                                                      : "fsdp";
   throw RecipeError({{where,
                       text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",
-                           divides_rows ? "fsdp" : "pp", type),
-                      "use adamw, adam, sgd, lion, adagrad, rmsprop, muon or adafactor"}});
+                           by, type),
+                      std::string("use adamw, adam, sgd, lion, adagrad, rmsprop") +
+                          (divides_otherwise ? " or muon" : ", muon or adafactor")}});
 }
 
 std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate) {

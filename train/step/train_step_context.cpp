@@ -76,7 +76,7 @@ at::Tensor loss_with_auxiliary(const std::vector<Model*>& models, const Batch& b
   at::Tensor mean = loss(batch);
   for (AuxiliaryLoss* model : auxiliary) {
     const at::Tensor own = model->auxiliary_loss();
-    if (own.defined()) mean = mean + own;
+    if (own.defined()) mean = mean.add(own);
   }
   return mean;
 }

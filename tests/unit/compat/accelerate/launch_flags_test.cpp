@@ -144,6 +144,8 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
       {{"--parallelism_config_tp_size=2", "r.yaml"}, "{accelerator: {parallelism: {tp: 2}}}"},
       {{"--use_megatron_lm", "--megatron_lm_tp_degree=4", "r.yaml"},
        "{accelerator: {parallelism: {tp: 4}}}"},
+      {{"--use_megatron_lm", "--megatron_lm_pp_degree=2", "r.yaml"},
+       "{accelerator: {parallelism: {pp: 2}}}"},
   };
   for (const auto& [words, expected] : cases) EXPECT_EQ(read(words), expected) << words[0];
   EXPECT_EQ(read({"--use_deepspeed", "--zero_stage=3", "--offload_optimizer_device", "cpu",
@@ -151,10 +153,6 @@ TEST(LaunchFlagsTest, ShardingIsSetByFlags) {
             "argument 6: error: '--offload_param_device nvme' and '--offload_optimizer_device cpu' "
             "contradict each other\n    --offload_param_device nvme\n                           ^\n"
             "  hint: keep one of the two\n");
-  EXPECT_EQ(read({"--megatron_lm_pp_degree=2", "r.yaml"}),
-            "argument 2: error: '--megatron_lm_pp_degree=2' is not supported: pipeline parallelism "
-            "is not supported yet\n    --megatron_lm_pp_degree=2\n"
-            "                            ^\n  hint: leave it out, or write 1\n");
 }
 
 TEST(LaunchFlagsTest, FamiliesHaveFlagsOfOneName) {

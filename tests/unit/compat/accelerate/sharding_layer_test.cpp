@@ -141,10 +141,12 @@ TEST_F(ShardingLayerTest, MegatronsDegreesAreAxesOfTheMesh) {
   EXPECT_EQ(layer("distributed_type: MEGATRON_LM\nnum_processes: 4\n"),
             "{accelerator: {distributed_type: multi_gpu, num_processes: 4}}\nc.yaml:1:19: "
             "'distributed_type: MEGATRON_LM' has no effect: no sizes are given");
-  EXPECT_EQ(layer(config + "  megatron_lm_pp_degree: 2\n"),
-            "c.yaml:10:26: error: 'megatron_lm_pp_degree: 2' is not supported: pipeline "
-            "parallelism is not supported yet\n      megatron_lm_pp_degree: 2\n"
-            "                             ^\n  hint: leave it out, or write 1\n");
+  EXPECT_EQ(
+      layer("distributed_type: MEGATRON_LM\nnum_processes: 2\nmegatron_lm_config:\n"
+            "  megatron_lm_pp_degree: 2\n  megatron_lm_num_layers_per_virtual_pipeline_stage: 1\n"),
+      "{accelerator: {distributed_type: multi_gpu, parallelism: {pp: 2}, num_processes: 2}}\n"
+      "c.yaml:5:3: 'megatron_lm_num_layers_per_virtual_pipeline_stage' has no effect: stages "
+      "are those of 'accelerator.pipeline'");
 }
 
 }  // namespace
