@@ -167,6 +167,8 @@ def check_refused(scratch, report):
             (["model.num_layers=1"], "2 pipeline stages need as many blocks, but the model 'gpt' has 1"),
             (["accelerator.pipeline.blocks=[5, 2]"], "'blocks' has 7 blocks, at least one in each stage, but the model 'gpt' has 8"),
             (["~train.micro_batch"], "'pp' needs 'train.micro_batch': stages work on different micro-batches"),
+            (["model!={type: llama, num_layers: 4, moe: {num_experts: 2}}"],
+             "'pp' does not support the load-balancing loss of experts, which reads all layers"),
             (["optimizer!={type: adafactor}"], "'pp' does not support the optimizer 'adafactor', which needs whole parameters"),
             (["callbacks=[{type: generate, prompts: [a]}]"],
              "'pp' does not support the callback 'generate': no rank has the whole model"),

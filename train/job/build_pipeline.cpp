@@ -151,7 +151,9 @@ void check_pipeline(const RecipeOptions& recipe, const Node& resolved) {
 
 ModelStages divide_into_stages(const Job& job) {
   BlockChain& chain = chain_of(job);
-  ModelStages out{chain.chain(), {}, {}, {}};
+  ModelStages out;
+  out.blocks = at_place(recipe_place(job.resolved, "accelerator.parallelism.pp"),
+                        [&] { return chain.chain(); });
   const at::Tensor tied = chain.tied_weight();
   const ChainParameters parameters = parameters_of_chain(job, out.blocks);
   const std::vector<double> costs = block_costs(parameters, out.blocks.size(), tied);
