@@ -70,7 +70,7 @@ Ranges divided(const Ranges& from, const Placement& placement, const Communicato
     append(from, {i * block + own.first, own.count}, out);
   }
   const int64_t end = from.back().first + from.back().count;
-  if (out.empty()) out.push_back({end, 0});
+  if (out.empty()) out.push_back({placement.owner ? from.front().first : end, 0});
   return out;
 }
 

@@ -334,7 +334,7 @@ TEST(PipelineStrategyTest, OtherStagesHaveEmptyShares) {
     EXPECT_EQ(chain.embedding.sizes(), (std::vector<int64_t>{9, 5}));
     EXPECT_EQ(chain.embedding.storage().nbytes(), sizeof(float) * (first ? 45 : 1));
     EXPECT_EQ(strategy->has_head(), !first);
-    const ShareRegion region = share_region(shares.front(), mesh);
+    const ShareRegion region = share_regions(shares.front(), mesh).front();
     EXPECT_EQ(region.sizes, (Shape{first ? 9 : 0, 5}));
     EXPECT_EQ(region.offsets, (Shape{0, 0}));
     EXPECT_EQ(repeats_empty_share(shares.front(), mesh), !first);
