@@ -62,6 +62,7 @@ TEST(DiskSwapperTest, ChangesStayAndThoseOfAReadDoNot) {
   const auto swapper = swapper_in(folder);
   const StateBuffer buffer(swapper, 3 * kSlabBlock, kSlabBlock);
   fill(buffer, 0);
+  swapper->drain();  // else the next scope has the buffer that is being written
   {
     const SwapScope scope = buffer.scope(SwapAccess::kRead);
     floats(buffer).add_(1);
