@@ -14,7 +14,7 @@ namespace accel {
 
 /// What is done with a slab while it is in memory.
 enum class SwapAccess {
-  kRead,       ///< changes are dropped, unless earlier ones are still being written
+  kRead,       ///< changes are dropped
   kUpdate,     ///< its first part is changed, and the rest is not accessed
   kChange,     ///< all of it may be changed
   kOverwrite,  ///< all of it is written before it is read

@@ -21,6 +21,8 @@ namespace accel {
 
 /// As ZeRO-Infinity (Rajbhandari et al., SC 2021): while a slab is computed with, the next one is
 /// read and the one before is written, in pieces on a few threads. Buffers are tensors of the CPU.
+/// A slab that is swapped in while it is being written keeps its buffer: what a kRead changes then
+/// may be written too.
 class DiskSwapper final : public StateSwapper {
  public:
   /// `file` null: space is counted and nothing is read or written, for estimates.

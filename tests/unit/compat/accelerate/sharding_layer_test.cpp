@@ -145,8 +145,10 @@ TEST_F(ShardingLayerTest, MegatronsDegreesAreAxesOfTheMesh) {
       layer("distributed_type: MEGATRON_LM\nnum_processes: 2\nmegatron_lm_config:\n"
             "  megatron_lm_pp_degree: 2\n  megatron_lm_num_layers_per_virtual_pipeline_stage: 1\n"),
       "{accelerator: {distributed_type: multi_gpu, parallelism: {pp: 2}, num_processes: 2}}\n"
-      "c.yaml:5:3: 'megatron_lm_num_layers_per_virtual_pipeline_stage' has no effect: stages "
-      "are those of 'accelerator.pipeline'");
+      "c.yaml:5:54: 'megatron_lm_num_layers_per_virtual_pipeline_stage: 1' has no effect: stages "
+      "are those of 'accelerator.pipeline'\nremark: Accelerate takes a 'context_parallel_size' "
+      "that "
+      "is not set for 2");
 }
 
 }  // namespace
