@@ -99,10 +99,7 @@ void check_memory(const Job& job, const MachineMemory& machine) {
   set_threads(cores);
   const std::string what = text("the model '{}' does not fit into memory", job.recipe.model.type);
   const Span where = largest_size(job.resolved, "model");
-  if (planned.refusal) {
-    throw LocatedError(ExitCode::kMemory, {where, text("{}: {}", what, planned.refusal->what()),
-                                           planned.refusal->hint()});
-  }
+  // Where a plan has too little address space, the allocation of the model fails.
   if (!planned.memory || planned.memory->state() * machine.ranks <= machine.available) return;
   throw LocatedError(ExitCode::kMemory, {where,
                                          text("{}: training needs {}, and {} are available", what,
@@ -122,8 +119,7 @@ std::vector<Diagnostic> memory_warnings(const RecipeOptions& recipe, const Node&
     const Planned planned =
         plan_within_limits(recipe, resolved, registry, {shape, samples * world, samples}, world);
     if (planned.refusal) {
-      return {{where, text("{}: {}", what, planned.refusal->what()), planned.refusal->hint(),
-               Severity::kWarning}};
+      return {{where, planned.refusal->what(), planned.refusal->hint(), Severity::kWarning}};
     }
     if (!planned.memory) continue;
     if (planned.memory->state() * machine.ranks <= machine.available) return {};
