@@ -8,5 +8,6 @@ def kind():
     facts = dict(line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     facts = {name.strip(): value.strip() for name, value in facts.items()}
     flags = facts.get("flags", "").split()
-    best = next((name for name, flag in (("avx512", "avx512f"), ("avx2", "avx2")) if flag in flags), "plain")
+    kinds = (("avx512 amx", "amx_tile"), ("avx512", "avx512f"), ("avx2", "avx2"))
+    best = next((name for name, flag in kinds if flag in flags), "plain")
     return f"{facts.get('vendor_id', 'unknown')} {facts.get('cpu family', '?')} {best}"
