@@ -84,7 +84,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"use_scattermoe", Use::kIdle},
     {"use_sonicmoe", Use::kIdle},
     {"expert_parallel_size", Use::kLack, "expert parallelism", "1"},
-    {"llama4_linearized_experts", Use::kOther, "mixture of experts", "false"},
+    {"llama4_linearized_experts", Use::kIdle},
     {"datasets", Use::kRead},
     {"test_datasets", Use::kRead},
     {"pretraining_dataset", Use::kNot, kStreamed},

@@ -40,7 +40,6 @@ constexpr Lack kLacks[] = {
     {"lora of parameters", "LoRA adapts linear layers only", "target_parameters"},
     {"lora patterns", "all layers of an adapter have one rank and alpha", "rank_pattern"},
     {"loraplus", "LoRA+ is not available", "loraplus* lr_ratio"},
-    {"mixture of experts", "models with experts are not available", "moe experts"},
     {"mixture of depths", "mixture of depths is not available", "mixture_of_depths"},
     {"neftune", "NEFTune is not available", "neftune*"},
     {"offloading", "activations are not offloaded", "offload*"},

@@ -258,7 +258,6 @@ void check_tune_model(TrainerConfig& config) {
   if (name.find("reward") != name.npos || name.find("classifier") != name.npos) {
     return config.refuse_lacking("model", "preference");
   }
-  if (name.find("moe") != name.npos) return config.refuse_lacking("model", "mixture of experts");
   if (family.type.empty()) {
     return config.refuse("model", text("the model '{}' is not available", name),
                          "'accel-run explain model auto' shows the models of Hugging Face folders");

@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -208,7 +209,7 @@ def check_questions(binary, report):
         home.ask("config", "--config_file", "shards.yaml", answers="cpu\n1\n2\nno\nno\n3\n2\nno\n\n\n1000\nfull\n")
         code, said, errors = home.ask("show", "job.yaml", "--config", "shards.yaml")
         report.check("a config that shards is one of the recipe's section", code == 0 and all(
-            f"{key}: {value}\n" in said for key, value in (
+            re.search(rf"\b{key}: {value} ", said) for key, value in (
                 ("stage", 3), ("dp_shard", 2), ("reshard_after_forward", "false"), ("min_num_params", 1000),
                 ("state_dict", "full"), ("num_processes", 2))), said + errors)
         home.ask("config", "--config_file", "gpus.yaml", answers="gpu\n1\n2\n\n\n\n\n")
