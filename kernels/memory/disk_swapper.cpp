@@ -30,8 +30,9 @@ constexpr bool changes(SwapAccess access) {
 
 /// The first block of a buffer, which has one more than it needs.
 std::byte* aligned(const at::Tensor& buffer) {
-  const auto begin = reinterpret_cast<uintptr_t>(buffer.mutable_data_ptr());
-  return reinterpret_cast<std::byte*>((begin + kBlock - 1) / kBlock * kBlock);
+  void* begin = buffer.mutable_data_ptr();
+  size_t bytes = buffer.nbytes();
+  return static_cast<std::byte*>(std::align(kBlock, 1, begin, bytes));
 }
 
 void detach(const c10::Storage& storage) {

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <numeric>
@@ -67,7 +69,7 @@ class PermuteRows : public Function<PermuteRows> {
 
 ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize) {
   auto [weights, experts] = probabilities.topk(k, /*dim=*/-1);
-  if (normalize) weights = weights / weights.sum(-1, /*keepdim=*/true);
+  if (normalize) weights = weights.div(weights.sum(-1, /*keepdim=*/true));
   const at::NoGradGuard no_grad;
   const at::Tensor flat = experts.flatten();
   const at::Tensor order = flat.argsort(/*stable=*/true, /*dim=*/0);
@@ -101,22 +103,23 @@ struct LoadBalance::State {
   at::Tensor gradient = {};  ///< [experts]: of a counted token's probabilities; undefined: 0
 
   at::Tensor scale() const {
-    return static_cast<double>(reached.size(0)) * coefficient / tokens.clamp_min(1).square();
+    return tokens.clamp_min(1).square().reciprocal().mul(static_cast<double>(reached.size(0)) *
+                                                         coefficient);
   }
   /// Of one layer.
   void add(const at::Tensor& of_tokens, int64_t k) {
     const int64_t experts = of_tokens.size(-1);
     const at::Tensor chosen =
         at::zeros_like(of_tokens).scatter(1, std::get<1>(of_tokens.topk(k, -1)), 1.0);
-    const auto sum = [&](const at::Tensor& x) { return (mask.defined() ? x * mask : x).sum(0); };
+    const auto sum = [&](const at::Tensor& x) { return (mask.defined() ? x.mul(mask) : x).sum(0); };
     if (!reached.defined()) {
       reached = at::zeros({experts}, of_tokens.options());
       probabilities = at::zeros_like(reached);
       tokens = at::zeros({}, of_tokens.options());
     }
-    reached += sum(chosen);
-    probabilities += sum(of_tokens);
-    tokens += sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0);
+    reached.add_(sum(chosen));
+    probabilities.add_(sum(of_tokens));
+    tokens.add_(sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0));
   }
 };
 
@@ -153,9 +156,9 @@ class BalancedLayer : public Function<BalancedLayer> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const BalanceState& state = state_of(context);
     if (!state.gradient.defined()) return {gradients[0], at::Tensor()};
-    const at::Tensor own =
-        state.mask.defined() ? state.mask * state.gradient : state.gradient.expand_as(gradients[0]);
-    return {gradients[0] + own, at::Tensor()};
+    const at::Tensor own = state.mask.defined() ? state.mask.mul(state.gradient)
+                                                : state.gradient.expand_as(gradients[0]);
+    return {gradients[0].add(own), at::Tensor()};
   }
 };
 
@@ -165,13 +168,13 @@ class BalancedOutput : public Function<BalancedOutput> {
   static variable_list forward(AutogradContext* context, const at::Tensor& output,
                                const std::shared_ptr<BalanceState>& state) {
     hold(context, state);
-    return {output.view_as(output), state->scale() * state->reached.dot(state->probabilities)};
+    return {output.view_as(output), state->scale().mul(state->reached.dot(state->probabilities))};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     BalanceState& state = state_of(context);
     if (gradients[1].defined()) {
-      state.gradient = gradients[1] * state.scale() * state.reached;
+      state.gradient = gradients[1].mul(state.scale()).mul(state.reached);
     }
     return {gradients[0], at::Tensor()};
   }
