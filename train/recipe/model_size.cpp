@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/recipe/located_error.h"
+#include "core/recipe/scalar.h"
 
 namespace accel {
 namespace {
