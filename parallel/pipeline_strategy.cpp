@@ -178,7 +178,7 @@ void StageRun::forward(const PipelineAction& action, const std::function<at::Ten
   }
   pass.received.reset();
   if (ends || layout_.sends_after(action.stage)) return;
-  // The next stage is on this rank: a leaf of its own.
+  // The next stage is on this rank: it gets a separate leaf.
   in_flight_[{action.stage + 1, action.micro_batch}].received = made.output.detach();
   if (!trains) pass.output.reset();
 }

@@ -112,7 +112,8 @@ class ScatterSequence final : public torch::autograd::Function<ScatterSequence> 
   }
 };
 
-/// The features of all ranks; each rank gets the gradient of its own, which all ranks compute.
+/// Gathers the features of all ranks; in the backward pass each rank keeps its part of the
+/// gradient.
 class GatherFeatures final : public torch::autograd::Function<GatherFeatures> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, int64_t size,

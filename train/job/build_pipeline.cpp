@@ -105,8 +105,7 @@ BlockChain& chain_of(const Job& job) {
   }
   if (!job.task_models.empty()) {
     refuse(job.resolved, kKey,
-           text("the task '{}' has a model of its own, which 'pp' does not support",
-                job.recipe.task.type),
+           text("'pp' does not support the further models of the task '{}'", job.recipe.task.type),
            "leave 'pp' out with this task");
   }
   if (!job.buffers.empty()) {

@@ -19,7 +19,7 @@ void gather_generators(const Job& job, TrainState& state) {
   state.other_rngs.assign(generators.begin() + 1, generators.end());
   if (state.device_rngs.empty()) return;
   at::Tensor& own = state.device_rngs.front();
-  // A rank that shares the stream reads the row of its own GPU.
+  // Ranks with one random stream read the row of their GPU index.
   if (job.tensor_ranks) own = own[job.device.index()].expand(own.sizes()).contiguous();
   state.device_rngs = job.mesh.data->all_gather(own, "generators of devices").unbind();
 }
