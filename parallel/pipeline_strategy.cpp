@@ -169,18 +169,19 @@ void StageRun::forward(const PipelineAction& action, const std::function<at::Ten
   if (trains && pass.received.defined()) pass.received.requires_grad_(true);
   at::Tensor loss;
   StagePass made = blocks_.run(action.stage, pass.received, [&] { loss = compute(); });
+  pass.received.reset();
   const bool ends = action.stage + 1 == layout_.stages();
+  const bool sends = layout_.sends_after(action.stage);
+  // The next stage on the same rank gets a separate leaf.
+  if (!ends && !sends) {
+    in_flight_[{action.stage + 1, action.micro_batch}].received = made.output.detach();
+  }
   if (trains) {
     pass.input = std::move(made.input);
-    pass.output = ends ? std::move(loss) : made.output;
-  } else {
-    pass.output = ends ? at::Tensor() : made.output;
+    pass.output = std::move(ends ? loss : made.output);
+  } else if (!ends && sends) {
+    pass.output = std::move(made.output);
   }
-  pass.received.reset();
-  if (ends || layout_.sends_after(action.stage)) return;
-  // The next stage is on this rank: it gets a separate leaf.
-  in_flight_[{action.stage + 1, action.micro_batch}].received = made.output.detach();
-  if (!trains) pass.output.reset();
 }
 
 void StageRun::hand_back(const PipelineAction& action, at::Tensor gradient) {
