@@ -61,7 +61,8 @@ const char* effect_text(Assignment::Effect effect) {
 MachineMemory machine_for(const AcceleratorSection& section) {
   const int64_t machines = std::max<int64_t>(1, section.num_machines);
   const int64_t ranks = section.num_processes.value_or(1);
-  return {available_memory(), std::max<int64_t>(1, (ranks + machines - 1) / machines)};
+  const int64_t here = std::max<int64_t>(1, (ranks + machines - 1) / machines);
+  return {available_memory(here), here};
 }
 
 ExitCode validate_verb(const RecipeArguments& arguments, const std::vector<std::string>& argv) {

@@ -163,7 +163,7 @@ std::string export_note(const Job& job) try {
 
 std::unique_ptr<Job> build_training_job(LoadedRecipe recipe, const World& world) {
   const auto check = [&](const Job& job) {
-    check_memory(job, {available_memory(), world.local_world});
+    check_memory(job, {available_memory(world.local_world), world.local_world});
   };
   return build_job(std::move(recipe.options), std::move(recipe.resolved), *recipe.registry, world,
                    {texts_of, check});

@@ -38,15 +38,32 @@ std::optional<int64_t> number_in(const std::string& path) {
   return value;
 }
 
-std::optional<int64_t> machine_has(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
+/// The number after `name` in a file of lines "NAME N ...", as /proc has them.
+std::optional<int64_t> number_of(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    int64_t kibibytes = 0;
-    if (words >> kibibytes) return kibibytes << 10;
+    if (!line.starts_with(name)) continue;
+    std::istringstream words(line.substr(name.size()));
+    int64_t value = 0;
+    if (words >> value) return value;
   }
-  return std::nullopt;
+  return std::nullopt;  // also for "unlimited"
+}
+
+void lower(std::optional<int64_t>& least, std::optional<int64_t> limit, int64_t used) {
+  if (!limit) return;
+  const int64_t left = std::max<int64_t>(0, *limit - used);
+  least = least ? std::min(*least, left) : left;
+}
+
+/// The remainder of this process's limits.
+std::optional<int64_t> process_has(const std::string& root) {
+  const std::string limits = root + "/proc/self/limits", status = root + "/proc/self/status";
+  const auto used = [&](const char* name) { return number_of(status, name).value_or(0) << 10; };
+  std::optional<int64_t> least;
+  lower(least, number_of(limits, "Max data size "), used("VmData:"));
+  lower(least, number_of(limits, "Max address space "), used("VmSize:"));
+  return least;
 }
 
 /// Lowers `least` to the remainder of the group and its ancestors.
@@ -54,10 +71,7 @@ void narrow(MemoryGroup group, const char* limit, const char* use, std::optional
   while (true) {
     const std::string folder = group.top + group.path + "/";
     const std::optional<int64_t> most = number_in(folder + limit), now = number_in(folder + use);
-    if (most && now) {
-      const int64_t left = std::max<int64_t>(0, *most - *now);
-      least = least ? std::min(*least, left) : left;
-    }
+    if (now) lower(least, most, *now);
     const size_t slash = group.path.rfind('/');
     if (slash == std::string::npos || group.path.size() <= 1) return;
     group.path.resize(slash);
@@ -92,8 +106,12 @@ int64_t OomWatch::count() const {
   return 0;
 }
 
-int64_t available_memory(const std::string& root) {
-  std::optional<int64_t> least = machine_has(root);
+int64_t available_memory(int64_t processes, const std::string& root) {
+  std::optional<int64_t> least;
+  if (const auto kibibytes = number_of(root + "/proc/meminfo", "MemAvailable:")) {
+    least = *kibibytes << 10;
+  }
+  if (const auto own = process_has(root)) lower(least, *own * processes, 0);
   for (const MemoryGroup& group : memory_groups(root)) {
     if (group.second) {
       narrow(group, "memory.max", "memory.current", least);

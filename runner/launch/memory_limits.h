@@ -1,4 +1,5 @@
-// Memory limits of the machine and its control groups (cgroups(7)), and kills by the OOM killer.
+// Memory limits of the machine, its control groups (cgroups(7)) and its processes (getrlimit(2)),
+// and kills by the OOM killer.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ class OomWatch {
   int64_t before_;
 };
 
-/// Bytes that this process and its children may still allocate: the least of the machine's
-/// available memory and the control groups' limits. 0: unknown. `root` is the prefix of /proc and
-/// /sys.
-int64_t available_memory(const std::string& root = "");
+/// Bytes that `processes` processes with this one's limits may still allocate together: the least
+/// of the machine's available memory, the control groups' limits and `processes` times what
+/// RLIMIT_DATA and RLIMIT_AS leave to this one. 0: unknown. `root` is the prefix of /proc and /sys.
+int64_t available_memory(int64_t processes = 1, const std::string& root = "");
 
 }  // namespace accel

@@ -70,7 +70,7 @@ class DryMemory {
           ExitCode::kMemory,
           text("cannot reserve {} bytes of address space, which a plan maps but does not use",
                bytes_),
-          "raise 'ulimit -v', or plan on another machine");
+          "raise the limits of 'ulimit -v' and 'ulimit -d', or plan on another machine");
     }
     block_ = meter_->take(static_cast<int64_t>(bytes_));
   }

@@ -99,7 +99,13 @@ void check_memory(const Job& job, const MachineMemory& machine) {
   set_threads(cores);
   const std::string what = text("the model '{}' does not fit into memory", job.recipe.model.type);
   const Span where = largest_size(job.resolved, "model");
-  // Where a plan has too little address space, the allocation of the model fails.
+  if (planned.refusal) {
+    // A plan maps as many bytes as training will hold.
+    throw LocatedError(ExitCode::kMemory,
+                       {where, text("{}: its tensors exceed the address space of a process", what),
+                        "raise the limits of 'ulimit -v' and 'ulimit -d', or lower the size of the "
+                        "model"});
+  }
   if (!planned.memory || planned.memory->state() * machine.ranks <= machine.available) return;
   throw LocatedError(ExitCode::kMemory, {where,
                                          text("{}: training needs {}, and {} are available", what,

@@ -22,7 +22,9 @@ class MachineMemoryTest : public testing::Test {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << text;
   }
-  int64_t available() const { return available_memory(root_.string()); }
+  int64_t available(int64_t processes = 1) const {
+    return available_memory(processes, root_.string());
+  }
 
   fs::path root_;
 };
@@ -50,6 +52,21 @@ TEST_F(MachineMemoryTest, GroupsOfTheFirstVersion) {
   write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "500000\n");
   write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
   EXPECT_EQ(available(), 400000);
+}
+
+TEST_F(MachineMemoryTest, LimitsOfAProcess) {
+  write("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max data size             400000               unlimited            bytes     \n"
+        "Max address space         unlimited            unlimited            bytes     \n");
+  write("proc/self/status", "Name:\taccel-run\nVmSize:\t     300 kB\nVmData:\t     100 kB\n");
+  EXPECT_EQ(available(), 400000 - (100 << 10));
+  EXPECT_EQ(available(2), 2 * (400000 - (100 << 10)));
+  EXPECT_EQ(available(9), 1000 << 10) << "no more than the machine's";
+  write("proc/self/limits",
+        "Max data size  unlimited  unlimited  bytes\n"
+        "Max address space  350000  unlimited  bytes\n");
+  EXPECT_EQ(available(), 350000 - (300 << 10));
 }
 
 }  // namespace

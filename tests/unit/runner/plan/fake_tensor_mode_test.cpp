@@ -174,7 +174,7 @@ TEST(DryScopeTest, LargerThanAnAddressSpace) {
   EXPECT_EQ(
       complaint([] { at::empty({int64_t{1} << 48}); }),
       "cannot reserve 1125899906842624 bytes of address space, which a plan maps but does not use\n"
-      "raise 'ulimit -v', or plan on another machine");
+      "raise the limits of 'ulimit -v' and 'ulimit -d', or plan on another machine");
 }
 
 }  // namespace
