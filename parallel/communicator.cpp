@@ -57,7 +57,10 @@ const std::vector<int64_t>& Communicator::own_group(const Partition& partition) 
 }
 
 void FakeGroup::count(const char* purpose, int64_t bytes, int64_t parts) const {
-  if (traffic_ && world() > 1) (*traffic_)[purpose] += bytes * parts / world();
+  if (!traffic_ || world() == 1) return;
+  Sent& sent = (*traffic_)[{shape_, purpose}];
+  sent.bytes += bytes * parts / world();
+  ++sent.calls;
 }
 
 std::unique_ptr<Pending> FakeGroup::start_messages(const std::vector<Message>& messages,
@@ -105,7 +108,10 @@ void FakeGroup::broadcast(at::Tensor tensor, int64_t /*root*/, const char* purpo
 }
 
 std::unique_ptr<Communicator> FakeGroup::split(const Partition& partition) {
-  return std::make_unique<FakeGroup>(static_cast<int64_t>(own_group(partition).size()), traffic_);
+  const std::vector<int64_t>& own = own_group(partition);
+  const int64_t stride = own.size() > 1 ? (own[1] - own[0]) * shape_.stride : 1;
+  return std::unique_ptr<FakeGroup>(
+      new FakeGroup(GroupShape{static_cast<int64_t>(own.size()), stride}, traffic_));
 }
 
 }  // namespace accel

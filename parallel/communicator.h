@@ -102,9 +102,30 @@ class Communicator : public PointToPoint {
   int64_t world_;
 };
 
-/// Bytes that a rank sends, by purpose, in algorithms of least traffic: of each all-gather and
-/// reduce-scatter (world - 1) / world of the whole tensor, of each all-reduce twice as much.
-using Traffic = std::map<std::string, int64_t>;
+/// The ranks of a group within the world.
+struct GroupShape {
+  int64_t ranks = 1;
+  int64_t stride = 1;  ///< between the numbers of two neighbours
+
+  auto operator<=>(const GroupShape&) const = default;
+};
+
+/// What a rank sends in a group for one purpose.
+struct TrafficKey {
+  GroupShape group;
+  std::string purpose;
+
+  auto operator<=>(const TrafficKey&) const = default;
+};
+
+struct Sent {
+  /// In algorithms of least traffic: of each all-gather and reduce-scatter (world - 1) / world of
+  /// the whole tensor, of each all-reduce twice as much.
+  int64_t bytes = 0;
+  int64_t calls = 0;  ///< collectives, or messages to one rank
+};
+
+using Traffic = std::map<TrafficKey, Sent>;
 
 /// Rank 0 of a group without other ranks: collectives complete at once and gather this rank's
 /// tensor from every rank. For estimates of a run of several ranks.
@@ -112,7 +133,7 @@ class FakeGroup : public Communicator {
  public:
   /// Adds what the group and its parts send to `traffic`, which outlives them; null: to nothing.
   explicit FakeGroup(int64_t world, Traffic* traffic = nullptr)
-      : Communicator(0, world), traffic_(traffic) {}
+      : FakeGroup(GroupShape{world, 1}, traffic) {}
 
   std::unique_ptr<Pending> start_messages(const std::vector<Message>& messages,
                                           const char* purpose) override;
@@ -131,9 +152,13 @@ class FakeGroup : public Communicator {
   std::unique_ptr<Communicator> split(const Partition& partition) override;
 
  private:
+  FakeGroup(GroupShape shape, Traffic* traffic)
+      : Communicator(0, shape.ranks), shape_(shape), traffic_(traffic) {}
+
   /// `parts` of the group's share of `bytes`.
   void count(const char* purpose, int64_t bytes, int64_t parts) const;
 
+  GroupShape shape_;
   Traffic* traffic_;
 };
 

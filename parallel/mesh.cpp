@@ -121,6 +121,19 @@ std::string mesh_summary(const MeshSizes& sizes) {
          neighbours;
 }
 
+std::string axes_of(const MeshSizes& sizes, const GroupShape& group) {
+  std::string names;
+  int64_t ranks = 1;
+  for (size_t i = kMeshAxes.size(); i-- > 0 && ranks < group.ranks;) {
+    const MeshAxis& axis = kMeshAxes[i];
+    if (sizes.*axis.size == 1 || stride_of(sizes, axis) < group.stride) continue;
+    if (names.empty() && stride_of(sizes, axis) != group.stride) return "";
+    names = axis.name + (names.empty() ? "" : " x " + names);
+    ranks *= sizes.*axis.size;
+  }
+  return ranks == group.ranks ? names : "";
+}
+
 std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank) {
   const int64_t stride = stride_of(sizes, axis), size = sizes.*axis.size;
   const int64_t first = rank - rank / stride % size * stride;

@@ -68,6 +68,10 @@ std::string mesh_text(const MeshSizes& sizes);
 /// and 2 along dp_shard"; "" for data parallel axes alone.
 std::string mesh_summary(const MeshSizes& sizes);
 
+/// The axes along which a group's ranks differ: "tp", "dp_replicate x dp_shard"; "" for a group
+/// that no axes make up.
+std::string axes_of(const MeshSizes& sizes, const GroupShape& group);
+
 /// The ranks that differ from `rank` along this axis alone, with it: in the order of the axis.
 std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank);
 

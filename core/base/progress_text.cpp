@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "core/base/formatted.h"
 #include "core/base/terminal.h"
 
 namespace accel {
 namespace {
-
-template <class... Args>
-std::string formatted(const char* pattern, Args... args) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), pattern, args...);
-  return text.data();
-}
 
 constexpr auto kBytesUnit = "B";
 constexpr int kLeastBar = 10, kMostBar = 30;

@@ -16,6 +16,8 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/launch/memory_limits.h"
 #include "runner/plan/forecast.h"
+#include "runner/plan/hardware.h"
+#include "runner/plan/mesh_search.h"
 #include "runner/plan/plan_text.h"
 #include "track/system_metrics.h"
 
@@ -56,6 +58,26 @@ Replan replan_of(const RecipeArguments& arguments, const Plan& plan) {
   };
 }
 
+/// Estimates for the meshes of these ranks.
+ExitCode print_meshes(const RecipeArguments& arguments, const Hardware& hardware, int64_t ranks) {
+  const auto load_with = [&](const std::vector<std::string>& overrides) {
+    RecipeArguments changed = arguments;
+    changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
+    return load_recipe(changed);
+  };
+  const LoadedRecipe alone = load_with(MeshChoice().overrides());
+  const DataSchema data = open_data(alone.options, alone.resolved, components());
+  const MeshRequest request = {ranks, hardware, compute_mode(alone.options),
+                               plan_state(alone.options, alone.resolved, components(), data, 1)};
+  const auto plan_with = [&](const std::vector<std::string>& overrides) {
+    const LoadedRecipe other = load_with(overrides);
+    return make_plan(other.options, other.resolved, components(), data, ranks);
+  };
+  const MeshSearch search = search_meshes(request, plan_with);
+  for (const std::string& line : mesh_lines(search, arguments.path)) say(line);
+  return search.fitting.empty() ? ExitCode::kMemory : ExitCode::kDone;
+}
+
 ExitCode print_metric_names(const LoadedRecipe& loaded) {
   const DataSchema data = open_data(loaded.options, loaded.resolved, components());
   const int64_t world = loaded.options.accelerator.num_processes.value_or(1);
@@ -66,13 +88,31 @@ ExitCode print_metric_names(const LoadedRecipe& loaded) {
   return ExitCode::kDone;
 }
 
-ExitCode plan_verb(const RecipeArguments& arguments, const std::string& ranks, bool names) {
+struct PlanArguments {
+  RecipeArguments recipe;
+  std::string ranks;
+  std::vector<std::string> hardware;
+  bool names = false;
+};
+
+ExitCode plan_verb(const PlanArguments& plan_arguments) {
+  const RecipeArguments& arguments = plan_arguments.recipe;
   const LoadedRecipe loaded = load_runnable(arguments);
-  if (names) return print_metric_names(loaded);
+  if (plan_arguments.names) return print_metric_names(loaded);
   report_layers(arguments, loaded);
   const auto processes = loaded.options.accelerator.num_processes;
-  const std::vector<int64_t> worlds =
-      ranks.empty() ? std::vector<int64_t>{processes.value_or(1)} : ranks_of(ranks);
+  const std::vector<int64_t> worlds = plan_arguments.ranks.empty()
+                                          ? std::vector<int64_t>{processes.value_or(1)}
+                                          : ranks_of(plan_arguments.ranks);
+  if (!plan_arguments.hardware.empty()) {
+    const Hardware hardware = hardware_of(plan_arguments.hardware);
+    ExitCode code = ExitCode::kDone;
+    for (const int64_t world : worlds) {
+      const ExitCode one = print_meshes(arguments, hardware, world);
+      if (one != ExitCode::kDone) code = one;
+    }
+    return code;
+  }
   const DataSchema data = open_data(loaded.options, loaded.resolved, components());
   PlanPage page;
   page.name = arguments.path;
@@ -153,16 +193,15 @@ ExitCode estimate_verb(const std::string& folder, const std::vector<std::string>
 }  // namespace
 
 void add_plan_verb(VerbTable& verbs) {
-  struct PlanArguments {
-    RecipeArguments recipe;
-    std::string ranks;
-    bool names = false;
-  };
   const auto to = std::make_shared<PlanArguments>();
-  CLI::App& verb =
-      verbs.add("plan", "estimate memory and compute without training",
-                verbs.with_torch([to] { return plan_verb(to->recipe, to->ranks, to->names); }));
+  CLI::App& verb = verbs.add("plan", "estimate memory and compute without training",
+                             verbs.with_torch([to] { return plan_verb(*to); }));
   verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
+  verb.add_option("--hardware", to->hardware,
+                  text("compare the meshes of the ranks on other hardware, the fastest first: {}; "
+                       "with changes, such as '--hardware h100 memory=94e9 ranks_per_machine=4'",
+                       joined(hardware_names())))
+      ->expected(1, -1);
   verb.add_flag("--names", to->names, "only print the names of the metrics that the run logs");
   verbs.add_recipe(verb, to->recipe, "a recipe");
   add_config(verb, to->recipe.config);

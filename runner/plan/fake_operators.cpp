@@ -76,7 +76,7 @@ struct Convolution {
 class UncountedWork {
  public:
   UncountedWork() : before_(meter_of_thread()->flops()) {}
-  ~UncountedWork() { meter_of_thread()->add_flops(before_ - meter_of_thread()->flops()); }
+  ~UncountedWork() { meter_of_thread()->add_work(before_ - meter_of_thread()->flops(), 0); }
   UncountedWork(const UncountedWork&) = delete;
   UncountedWork& operator=(const UncountedWork&) = delete;
 
@@ -382,7 +382,7 @@ bool fake_output(const std::string& op, torch::jit::Stack& stack, size_t argumen
   const Values in = torch::jit::last(stack, arguments);
   Outputs out = found->second(in);
   if (op == "aten::convolution") {
-    meter_of_thread()->add_flops(convolution_flops(in, out[0]));
+    meter_of_thread()->add_work(convolution_flops(in, out[0]), 0);
   }
   torch::jit::drop(stack, arguments);
   for (at::Tensor& tensor : out) stack.emplace_back(std::move(tensor));

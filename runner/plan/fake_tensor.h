@@ -24,7 +24,12 @@ class WorkMeter {
   /// Floating-point operations of matrix products, convolutions and attention; a multiply-add
   /// counts as two. Others are negligible.
   double flops() const { return flops_; }
-  void add_flops(double flops) { flops_ += flops; }
+  /// Bytes that the other operators read and write.
+  double moved_bytes() const { return moved_; }
+  void add_work(double flops, double moved_bytes) {
+    flops_ += flops;
+    moved_ += moved_bytes;
+  }
 
   /// Packing buffers of matrix products.
   int64_t packing_bytes() const;
@@ -42,6 +47,7 @@ class WorkMeter {
   int64_t live_ = 0;
   int64_t peak_ = 0;
   double flops_ = 0;
+  double moved_ = 0;
 };
 
 /// The meter of this thread's innermost FakeTensorMode; null outside.

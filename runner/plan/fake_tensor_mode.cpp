@@ -260,6 +260,32 @@ void fake_upcast(const c10::OperatorHandle& op, Stack& stack) {
   }
 }
 
+/// Bytes of the last `count` values' tensors.
+double bytes_of(const Stack& stack, size_t count) {
+  double bytes = 0;
+  for (c10::IValue value : torch::jit::last(stack, count)) {
+    change_tensors(value, [&](const at::Tensor& tensor) {
+      bytes += static_cast<double>(tensor.nbytes());
+      return tensor;
+    });
+  }
+  return bytes;
+}
+
+/// Whether the operator reads and writes the elements of its tensors itself.
+bool moves_memory(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  const std::string& name = schema.name();
+  if (name == "aten::copy_") return true;
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !gives_view(schema) &&
+         !reshapes_in_place(name) && !name.starts_with("aten::empty");
+}
+
+/// Whether the operator overwrites its argument without reading it.
+bool overwrites(const std::string& name) {
+  return name == "aten::copy_" || name == "aten::fill_" || name == "aten::zero_";
+}
+
 void fake_dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string& name = schema.name();
@@ -269,8 +295,13 @@ void fake_dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* st
     found_inf_of_thread =
         torch::jit::last(*stack, schema.arguments().size())[1].toTensor().storage();
   }
-  meter_of_thread()->add_flops(flops_of(name, torch::jit::last(*stack, schema.arguments().size())));
+  const size_t arguments = schema.arguments().size();
+  const double flops = flops_of(name, torch::jit::last(*stack, arguments));
+  const bool moves = flops == 0 && moves_memory(op);
+  double bytes = moves ? bytes_of(*stack, arguments) : 0;
   is_upcast(name, *stack, schema) ? fake_upcast(op, *stack) : fake_results(op, *stack);
+  if (moves && !overwrites(name)) bytes += bytes_of(*stack, schema.returns().size());
+  meter_of_thread()->add_work(flops, bytes);
 }
 
 /// Registered once per process on first use: libtorch may not be loaded.

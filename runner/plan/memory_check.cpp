@@ -8,7 +8,7 @@
 #include "core/base/text.h"
 #include "core/recipe/located_error.h"
 #include "runner/plan/fake_tensor_mode.h"
-#include "runner/plan/plan_text.h"
+#include "runner/plan/number_text.h"
 #include "train/job/torch_setup.h"
 #include "train/recipe/model_size.h"
 

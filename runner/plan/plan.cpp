@@ -148,14 +148,18 @@ StepResult run_step(Job& job, int64_t step, int64_t micro_batches) {
 struct MeasuredStep {
   StepResult result;
   double flops;
+  double moved_bytes;
   Traffic traffic;
 };
 
 /// Messages of pipeline stages name their micro-batch, which does not matter here.
 Traffic without_micro_batches(const Traffic& traffic) {
   Traffic out;
-  for (const auto& [purpose, bytes] : traffic) {
-    out[purpose.substr(0, purpose.find(", micro-batch"))] += bytes;
+  for (const auto& [key, sent] : traffic) {
+    const std::string& purpose = key.purpose;
+    Sent& sum = out[{key.group, purpose.substr(0, purpose.find(", micro-batch"))}];
+    sum.bytes += sent.bytes;
+    sum.calls += sent.calls;
   }
   return out;
 }
@@ -163,24 +167,34 @@ Traffic without_micro_batches(const Traffic& traffic) {
 /// `meter` and `traffic` count what the job does.
 MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const WorkMeter& meter,
                           Traffic& traffic) {
-  const double before = meter.flops();
+  const double flops = meter.flops(), moved = meter.moved_bytes();
   traffic.clear();
   StepResult result = run_step(job, step, micro_batches);
-  return {std::move(result), meter.flops() - before,
+  return {std::move(result), meter.flops() - flops, meter.moved_bytes() - moved,
           without_micro_batches(std::exchange(traffic, {}))};
 }
 
 /// What a step of as many micro-batches as the recipe's takes, by one of one micro-batch and one of
 /// `measured` ones.
 void plan_work(const MeasuredStep& one, const MeasuredStep& some, int64_t measured, Plan& plan) {
-  const int64_t more = plan.batches.accumulation - measured;
-  plan.flops = (some.flops + (some.flops - one.flops) * static_cast<double>(more)) *
-               static_cast<double>(plan.ranks() / plan.mesh.pipeline) *
+  const int64_t apart = measured - 1, more = plan.batches.accumulation - measured;
+  const auto extended = [&](double first, double last) {
+    return apart == 0
+               ? last
+               : last + (last - first) * static_cast<double>(more) / static_cast<double>(apart);
+  };
+  plan.rank_flops = extended(one.flops, some.flops);
+  plan.moved_bytes = extended(one.moved_bytes, some.moved_bytes);
+  plan.flops = plan.rank_flops * static_cast<double>(plan.ranks() / plan.mesh.pipeline) *
                (plan.pipeline ? plan.pipeline->relative_cost : 1);
-  plan.traffic = some.traffic;
-  for (auto& [purpose, bytes] : plan.traffic) {
-    const auto found = one.traffic.find(purpose);
-    bytes += (bytes - (found == one.traffic.end() ? 0 : found->second)) * more;
+  for (const auto& [key, sent] : some.traffic) {
+    const auto found = one.traffic.find(key);
+    const Sent first = found == one.traffic.end() ? Sent{} : found->second;
+    const Sent each =
+        apart == 0 ? Sent{}
+                   : Sent{(sent.bytes - first.bytes) / apart, (sent.calls - first.calls) / apart};
+    plan.traffic[key] = {sent.bytes + each.bytes * more, sent.calls + each.calls * more};
+    plan.micro_batch_traffic[key] = each;
   }
 }
 
@@ -292,6 +306,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   const KeepSection& keep = job->recipe.checkpoint.keep;
   plan.checkpoints_kept = keep.last + keep.best + 1;
   plan.dataset_bytes = data.train_samples * sample_bytes(data.shape);
+  plan.tokens = job->length.tokens_per_step;
   plan.total_steps = job->length.total_steps;
   plan.steps_per_epoch = job->length.steps_per_epoch;
   return plan;

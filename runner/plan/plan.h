@@ -56,8 +56,14 @@ struct Plan {
   MeshSizes mesh;
   std::optional<PlannedPipeline> pipeline;
   DataSchema data;
-  double flops = 0;         ///< of one optimizer step, over all ranks
-  Traffic traffic;          ///< of one optimizer step and rank
+  /// Of one optimizer step.
+  double flops = 0;        ///< over all ranks
+  double rank_flops = 0;   ///< those of rank 0
+  double moved_bytes = 0;  ///< read and written by other operators of rank 0 than those with FLOPs
+  Traffic traffic;         ///< sent by rank 0
+  /// What each micro-batch adds to `traffic`.
+  Traffic micro_batch_traffic;
+  int64_t tokens = 0;       ///< over all ranks; 0 unless samples are sequences
   int64_t built_bytes = 0;  ///< tensors before the first step
   /// Peak of the tensors while a sharded job is built; 0 unless it exceeds that of the steps.
   int64_t start_peak = 0;

@@ -30,9 +30,9 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   const AcceleratorSection& section = job.recipe.accelerator;
   if (section.parallelism.pp == 1) return std::nullopt;
   const ModelStages stages = divide_into_stages(job);
-  const PipelineSchedule schedule = pipeline_schedule(section, job.batches.accumulation);
-  const PipelineLayout& layout = schedule.layout;
   PlannedPipeline out;
+  out.schedule = pipeline_schedule(section, job.batches.accumulation);
+  const PipelineLayout& layout = out.schedule.layout;
   out.summary = pipeline_summary(job);
   out.ranks.resize(static_cast<size_t>(layout.ranks));
   int64_t first = 0;
@@ -47,7 +47,9 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
     all += cost;
     own += rank == 0 ? cost : 0;
   }
-  if (own > 0) out.relative_cost = all / own;
+  if (own == 0) all = own = 1;
+  out.relative_cost = all / own;
+  for (const double cost : stages.costs) out.relative_costs.push_back(cost / own);
   int64_t trained = 0;  // on this rank
   for (const Parameter& item : job.parameters) {
     if (item.local.requires_grad()) trained += item.local.numel();
@@ -65,9 +67,9 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   }
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
     out.ranks[static_cast<size_t>(rank)].alive =
-        most_alive(section.pipeline.schedule, layout, schedule.micro_batches, rank);
+        most_alive(section.pipeline.schedule, layout, out.schedule.micro_batches, rank);
   }
-  const int64_t drawn = std::min(schedule.micro_batches, 2 * layout.ranks);
+  const int64_t drawn = std::min(out.schedule.micro_batches, 2 * layout.ranks);
   out.drawing = draw_pipeline(pipeline_schedule(section, drawn), kDrawingWidth);
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/pipeline/schedule.h"
 #include "train/job/job.h"
 
 namespace accel {
@@ -21,7 +22,9 @@ struct PlannedPipeline {
   std::string summary;  ///< schedule, stages and bubble
   std::vector<PlannedStage> ranks;
   std::vector<std::string> drawing;  ///< passes of equal time; the first micro-batches
-  /// The computation of all ranks over that of rank 0.
+  PipelineSchedule schedule;
+  /// Computation of each stage as a share of rank 0's, and that of all ranks.
+  std::vector<double> relative_costs;
   double relative_cost = 1;
 };
 

@@ -1,11 +1,12 @@
 #include "runner/plan/plan_text.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
+#include <map>
 #include <set>
 
+#include "core/base/formatted.h"
 #include "core/base/progress_text.h"
+#include "runner/plan/number_text.h"
 
 namespace accel {
 namespace {
@@ -66,35 +67,6 @@ bool is_more_of(const Advice& advice, const std::vector<Advice>& present) {
   return !present.empty() && present.back().price == advice.price;
 }
 
-template <class... Args>
-std::string formatted(const char* pattern, Args... args) {
-  std::array<char, 256> text;
-  std::snprintf(text.data(), text.size(), pattern, args...);
-  return text.data();
-}
-
-/// 1,234,567
-std::string with_commas(int64_t value) {
-  const std::string digits = std::to_string(value);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-/// Three digits with the largest unit below the value.
-std::string scaled(double value, double base, std::initializer_list<const char*> units) {
-  const auto* unit = units.begin();
-  while (value >= base * 0.9995 && unit + 1 != units.end()) {
-    value /= base;
-    ++unit;
-  }
-  const int digits = value >= 99.95 || unit == units.begin() ? 0 : value >= 9.995 ? 1 : 2;
-  return formatted("%.*f %s", digits, value, *unit);
-}
-
 std::string batch_cell(const Plan& plan) {
   const BatchPlan& batches = plan.batches;
   return std::to_string(batches.batch) + " = " + std::to_string(batches.micro_batch) + " x " +
@@ -110,41 +82,51 @@ struct TableRow {
   std::function<std::string(const Plan&)> cell;
 };
 
-/// Communication volume of a step by purpose; purposes below 1 % are one row.
+int64_t bytes_sent(const Plan& plan) {
+  int64_t sum = 0;
+  for (const auto& [key, sent] : plan.traffic) sum += sent.bytes;
+  return sum;
+}
+
+/// "gradients"; in a mesh of more than data parallel axes "gradients, along dp_shard".
+std::string traffic_label(const Plan& plan, const TrafficKey& key) {
+  if (plan.mesh.ranks() == plan.mesh.data()) return key.purpose;
+  const std::string axes = axes_of(plan.mesh, key.group);
+  return axes.empty() ? key.purpose : key.purpose + ", along " + axes;
+}
+
+/// Communication volume of a step by purpose and axes; those below 1 % are one row.
 std::vector<TableRow> traffic_rows(const PlanPage& page) {
-  Traffic all;
+  std::map<std::string, int64_t> all;
   int64_t total = 0;
   for (const Plan& plan : page.plans) {
-    for (const auto& [purpose, bytes] : plan.traffic) {
-      all[purpose] += bytes;
-      total += bytes;
-    }
+    for (const auto& [key, sent] : plan.traffic) all[traffic_label(plan, key)] += sent.bytes;
+    total += bytes_sent(plan);
   }
   if (total == 0) return {};
-  std::set<std::string> small;
-  for (const auto& [purpose, bytes] : all) {
-    if (bytes < total / 100) small.insert(purpose);
-  }
-  const auto bytes_of = [](const Plan& plan, const std::string& purpose) {
-    const auto found = plan.traffic.find(purpose);
-    return found == plan.traffic.end() ? int64_t{0} : found->second;
+  // Bytes of the rows for which `take` is true.
+  const auto sum = [](const Plan& plan, const std::function<bool(const std::string&)>& take) {
+    int64_t bytes = 0;
+    for (const auto& [key, sent] : plan.traffic) {
+      if (take(traffic_label(plan, key))) bytes += sent.bytes;
+    }
+    return bytes_text(bytes);
   };
-  std::vector<TableRow> rows = {{"traffic per step and rank", [](const Plan& plan) {
-                                   int64_t sum = 0;
-                                   for (const auto& [purpose, bytes] : plan.traffic) sum += bytes;
-                                   return bytes_text(sum);
-                                 }}};
-  for (const auto& [purpose, bytes] : all) {
-    if (small.contains(purpose)) continue;
-    rows.push_back({"  " + purpose, [bytes_of, name = purpose](const Plan& plan) {
-                      return bytes_text(bytes_of(plan, name));
+  std::vector<TableRow> rows = {
+      {"traffic per step and rank", [](const Plan& plan) { return bytes_text(bytes_sent(plan)); }}};
+  std::set<std::string> small;
+  for (const auto& [label, bytes] : all) {
+    if (bytes < total / 100) {
+      small.insert(label);
+      continue;
+    }
+    rows.push_back({"  " + label, [sum, name = label](const Plan& plan) {
+                      return sum(plan, [&](const std::string& row) { return row == name; });
                     }});
   }
   if (!small.empty()) {
-    rows.push_back({"  others", [=](const Plan& plan) {
-                      int64_t sum = 0;
-                      for (const std::string& purpose : small) sum += bytes_of(plan, purpose);
-                      return bytes_text(sum);
+    rows.push_back({"  others", [sum, small](const Plan& plan) {
+                      return sum(plan, [&](const std::string& row) { return small.contains(row); });
                     }});
   }
   return rows;
@@ -288,14 +270,6 @@ std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64
            bytes_text(process + then->memory.total()) + " per rank";
   }
   return "";
-}
-
-std::string bytes_text(int64_t bytes) {
-  return scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
-}
-
-std::string flop_text(double flops) {
-  return scaled(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"});
 }
 
 int64_t rank_bytes(const PlanPage& page, const Plan& plan) {

@@ -30,12 +30,6 @@ std::vector<Advice> advise(const RecipeOptions& recipe, const Plan& plan, int64_
 std::string lower_stage_line(const RecipeOptions& recipe, int64_t process, int64_t bytes,
                              const Replan& replan);
 
-/// "512 B", "1.5 MiB", "12 GiB".
-std::string bytes_text(int64_t bytes);
-
-/// "1.2 GFLOP".
-std::string flop_text(double flops);
-
 struct PlanPage {
   std::string name;         ///< the recipe's
   std::string model;        ///< its type

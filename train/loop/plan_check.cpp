@@ -1,22 +1,14 @@
 #include "train/loop/plan_check.h"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "core/base/formatted.h"
 #include "track/system_metrics.h"
 
 namespace accel {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
-
-template <class... Args>
-std::string formatted(const char* pattern, Args... args) {
-  std::array<char, 160> text;
-  std::snprintf(text.data(), text.size(), pattern, args...);
-  return text.data();
-}
 
 /// " parameters, as planned" or " parameters, planned 12".
 std::string versus_plan(int64_t planned, int64_t actual) {

@@ -48,6 +48,18 @@ TEST(MeshTest, OneAxisOfAllRanksIsTheirGroup) {
   EXPECT_THROW(make_mesh(world, {.replicate = 4}), std::logic_error);
 }
 
+TEST(MeshTest, GroupsAreNamedByTheirAxes) {
+  const MeshSizes sizes{.pipeline = 2, .replicate = 2, .shard = 4, .tensor = 8};
+  EXPECT_EQ(axes_of(sizes, {8, 1}), "tp");
+  EXPECT_EQ(axes_of(sizes, {4, 8}), "dp_shard");
+  EXPECT_EQ(axes_of(sizes, {2, 32}), "dp_replicate");
+  EXPECT_EQ(axes_of(sizes, {8, 8}), "dp_replicate x dp_shard");
+  EXPECT_EQ(axes_of(sizes, {2, 64}), "pp");
+  EXPECT_EQ(axes_of(sizes, {128, 1}), "pp x dp_replicate x dp_shard x tp");
+  EXPECT_EQ(axes_of(sizes, {4, 1}), "");
+  EXPECT_EQ(axes_of(sizes, {2, 4}), "");
+}
+
 TEST(MeshTest, AxesAreNumberedFromTheInnermost) {
   const MeshSizes sizes{.replicate = 2, .shard = 3, .tensor = 4};
   EXPECT_EQ(sizes.ranks(), 24);

@@ -1,4 +1,5 @@
 #include "runner/plan/plan_text.h"
+#include "runner/plan/number_text.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,13 @@ PlanPage page() {
   plan.data.train_samples = 60'000;
   plan.data.eval_samples = 10'000;
   plan.flops = 844e6;
-  plan.traffic = {{"gradients", 1 << 20}, {"parameters", 2 << 20}, {"loss", 16}, {"norm", 1008}};
+  const auto sends = [&](const char* purpose, int64_t bytes) {
+    plan.traffic[{{2, 1}, purpose}] = {bytes, 1};
+  };
+  sends("gradients", 1 << 20);
+  sends("parameters", 2 << 20);
+  sends("loss", 16);
+  sends("norm", 1008);
   plan.memory.weights = 2 << 20;
   plan.memory.gradients = 1 << 20;
   plan.memory.optimizer = 4 << 20;

@@ -1,0 +1,58 @@
+// Search for the mesh with the fastest estimated step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runner/plan/step_time.h"
+
+namespace accel {
+
+/// A mesh with a stage of `accelerator.fsdp`.
+struct MeshChoice {
+  MeshSizes sizes;
+  int64_t stage = 0;
+
+  /// As on a command line.
+  std::vector<std::string> overrides() const;
+};
+
+/// All meshes of `ranks` ranks with tp inside a machine, each with stages 0, 1 and 3; also with
+/// shards inside a machine and replicas over machines.
+std::vector<MeshChoice> mesh_choices(int64_t ranks, int64_t ranks_per_machine);
+
+struct MeshEstimate {
+  MeshChoice choice;
+  StepTime time;
+  double memory = 0;  ///< bytes on the processor
+  double flops = 0;   ///< per second and rank
+  double tokens = 0;  ///< per second and rank; 0 unless samples are sequences
+};
+
+struct MeshSearch {
+  int64_t ranks = 1;
+  Hardware hardware;
+  std::vector<MeshEstimate> fitting;       ///< the fastest first
+  int64_t too_large = 0;                   ///< meshes that exceed the memory
+  std::map<std::string, int64_t> refused;  ///< meshes that do not suit the recipe, by reason
+};
+
+struct MeshRequest {
+  int64_t ranks = 1;
+  Hardware hardware;
+  ComputeMode mode;
+  PlannedMemory whole;  ///< of a single rank
+};
+
+/// Plans the recipe with these overrides. Throws Error for those that it refuses.
+using PlanWith = std::function<Plan(const std::vector<std::string>& overrides)>;
+
+MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with);
+
+/// Table of the fastest meshes, and the command for the first.
+std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe);
+
+}  // namespace accel
