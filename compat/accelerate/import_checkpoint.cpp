@@ -12,6 +12,7 @@
 #include "core/recipe/number_text.h"
 #include "train/job/torch_setup.h"
 #include "train/loop/run_state.h"
+#include "train/loop/shards.h"
 #include "train/recipe/recipe_diff.h"
 
 namespace accel {
@@ -126,7 +127,9 @@ std::vector<RecipeChange> compare_optimizer(Job& job, const std::string& folder,
   for (size_t g = 0; g < std::min(theirs.size(), ours.groups.size()); ++g) {
     check_type(job, folder, theirs[g].hyper, ours.groups[g].hyper);
   }
-  job.optimizer->load(state.optimizer);
+  TrainState own = state;  // shares the tensors
+  take_shards(job, own);
+  job.optimizer->load(own.optimizer);
   std::vector<RecipeChange> changes;
   for (size_t g = 0; g < theirs.size(); ++g) {
     for (const auto& [key, value] : ours.groups[g].hyper) {

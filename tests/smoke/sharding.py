@@ -229,6 +229,7 @@ def check_reshard(scratch, report):
             sharded = (scratch.path / "runs" / name / "checkpoints/checkpoint_5/optimizer_0").exists()
             report.check(f"{name} writes the kind that it is to", sharded == (words != [] and full not in words))
     check_continued(scratch, report)
+    check_accelerate_folder(scratch, report)
     check_factored(scratch, report)
 
 
@@ -258,6 +259,18 @@ def check_continued(scratch, report):
                  found == "bit-identical: every step, every evaluation, the checkpoint", found)
     kept = sorted(path.name for path in (scratch.path / "runs/four-shards-on/checkpoints").iterdir())
     report.check("sharded checkpoints are rotated", kept == ["checkpoint_8", "checkpoint_9"], str(kept))
+
+
+def check_accelerate_folder(scratch, report):
+    """A folder of Accelerate's has whole tensors: each rank takes its rows."""
+    code, errors = scratch.call("checkpoint", "convert", "runs/four-full", "theirs", "--to", "accelerate")
+    report.check("a checkpoint is converted for Accelerate", code == 0, errors)
+    for stage in (0, 1, 3):
+        train(scratch, report, "reshard.yaml", f"theirs-{stage}", rank_runs.on(2), "checkpoint.resume=theirs",
+              *stage_words(stage), "train.until=9 steps", "checkpoint.resume_step=5")
+        found = last_line_of_diff(scratch, "theirs-0", f"theirs-{stage}")
+        report.check(f"it is resumed at stage {stage} with equal bits",
+                     found.startswith("bit-identical: every step, every evaluation, the checkpoint"), found)
 
 
 def output_of(scratch, *words):
