@@ -69,6 +69,9 @@ BertOptions bert_options_in(HfConfig& config) {
   config.want("is_decoder", false, kNotBuilt);
   config.want("add_cross_attention", false, kNotBuilt);
   config.want("tie_word_embeddings", true, kNotBuilt);
+  // Google's own configs; transformers does not read them.
+  config.ignore({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
+                 "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   BertOptions options;
   options.vocab_size = {config.integer("vocab_size")};
   options.max_seq_len = {config.integer("max_position_embeddings", 512)};

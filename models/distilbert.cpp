@@ -62,6 +62,8 @@ class DistilBert final : public BertModel {
 
 BertOptions DistilBert::from_config(HfConfig& config) {
   config.want("tie_word_embeddings", true, "this model does not do");
+  // The position embeddings are weights of the folder in any case.
+  config.ignore({"sinusoidal_pos_embds", "qa_dropout", "tie_weights_"});
   BertOptions options;
   options.vocab_size = {config.integer("vocab_size")};
   options.max_seq_len = {config.integer("max_position_embeddings", 512)};

@@ -346,6 +346,9 @@ GptOptions Gpt::from_config(HfConfig& config) {
   config.want("scale_attn_weights", true, kNotBuilt);
   config.want("scale_attn_by_inverse_layer_idx", false, kNotBuilt);
   config.want("add_cross_attention", false, kNotBuilt);
+  // Of a head with two outputs, of attention in 16 bits, and old names.
+  config.ignore({"summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn", "n_ctx"});
   GptOptions options;
   options.vocab_size = {config.integer("vocab_size")};
   options.max_seq_len = {config.integer("n_positions")};

@@ -71,6 +71,23 @@ void check_transformers_has(const LlamaOptions& options) {
               "Qwen3 has 'qk_norm' and no 'mlp_bias', Qwen2 'attention_bias: qkv' alone");
 }
 
+constexpr auto kNotBuilt = "this model does not do";
+
+/// Attention over fewer tokens than the model's longest sequence.
+void refuse_windows(HfConfig& config, bool is_mistral, int64_t max_seq_len) {
+  bool slides = is_mistral || config.flag("use_sliding_window", false);
+  for (const std::string& layer : config.texts("layer_types")) {
+    slides = slides || layer == "sliding_attention";
+    if (layer == "full_attention" || layer == "sliding_attention") continue;
+    config.refuse(
+        text("'{}' has '{}' in 'layer_types', which {}", config.path(), layer, kNotBuilt));
+  }
+  config.ignore({"sliding_window", "max_window_layers"});
+  if (slides && config.integer("sliding_window", max_seq_len) < max_seq_len) {
+    config.want("sliding_window", nullptr, kNotBuilt);
+  }
+}
+
 }  // namespace
 
 Schema<LlamaOptions> LlamaOptions::schema() {
@@ -152,10 +169,8 @@ LlamaOptions LlamaOptions::from_config(HfConfig& config) {
   }
   options.tie_embeddings = config.flag("tie_word_embeddings", false);
   options.attention_dropout = config.number("attention_dropout", 0.0);
-  const bool slides = mistral || config.flag("use_sliding_window", false);
-  if (slides && config.integer("sliding_window", *options.max_seq_len) < *options.max_seq_len) {
-    config.want("sliding_window", nullptr, "this model does not do");
-  }
+  refuse_windows(config, mistral, *options.max_seq_len);
+  config.ignore({"is_llama_config", "max_sequence_length"});
   return options;
 }
 

@@ -270,6 +270,8 @@ Schema<VitOptions> Vit::schema() {
 }
 
 VitOptions Vit::from_config(HfConfig& config) {
+  // Of the pooler and of masked images, which this model does not have.
+  config.ignore({"pooler_output_size", "pooler_act", "encoder_stride"});
   VitOptions options;
   options.image_size = {config.integer("image_size", 224)};
   options.channels = {config.integer("num_channels", 3)};

@@ -24,6 +24,42 @@ std::string shown(const json& value) {
   return text.append("...");
 }
 
+/// Keys of transformers' PreTrainedConfig, of generation and of other programs that do not change
+/// what a model computes in training.
+const std::set<std::string, std::less<>>& keys_without_effect() {
+  static const std::set<std::string, std::less<>> kKeys = {
+      // what the folder is
+      "_commit_hash", "_num_labels", "_name_or_path", "architectures", "dtype", "finetuning_task",
+      "language", "model_type", "name_or_path", "prefix", "task_specific_params", "tokenizer_class",
+      "torch_dtype", "transformers.js_config", "transformers_version", "unsloth_fixed",
+      "unsloth_version",
+      // how it is computed
+      "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
+      "base_model_pp_plan", "base_model_tp_plan", "chunk_size_feed_forward",
+      "gradient_checkpointing", "output_attentions", "output_hidden_states", "output_past",
+      "pretraining_tp", "return_dict", "torchscript", "use_bfloat16", "use_cache",
+      // initial weights
+      "initializer_factor", "initializer_range",
+      // labels and token ids
+      "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id",
+      "forced_bos_token_id", "forced_eos_token_id", "id2label", "label2id", "mask_token_id",
+      "num_labels", "pad_token_id", "sep_token_id", "tie_encoder_decoder", "unk_token_id",
+      // generation
+      "bad_words_ids", "begin_suppress_tokens", "cache_implementation", "diversity_penalty",
+      "do_sample", "early_stopping", "encoder_no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff",
+      "exponential_decay_length_penalty", "length_penalty", "max_length", "max_new_tokens",
+      "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences",
+      "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
+      "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
+  return kKeys;
+}
+
+bool is_unset(const json& value) {
+  if (value.is_number()) return value.get<double>() == 0;
+  return value.is_null() || value == false || value == "" ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+
 std::shared_ptr<const json> parse_config(std::string_view text, const std::string& path) {
   if (text.size() > kMaxConfigBytes) {
     throw DataError(
@@ -50,6 +86,7 @@ HfConfig::HfConfig(std::string_view text, std::string path) : path_(std::move(pa
 }
 
 const json* HfConfig::find(const char* key) const {
+  known_.insert(key);
   const auto found = values_->find(key);
   return found == values_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -102,6 +139,20 @@ std::vector<int64_t> HfConfig::integers(const char* key) {
   return out;
 }
 
+std::vector<std::string> HfConfig::texts(const char* key) {
+  const json* value = find(key);
+  if (!value) return {};
+  std::vector<std::string> out;
+  for (const json& item : *value) {
+    if (!value->is_array() || !item.is_string()) {
+      wrong_type(key, "a list of texts");
+      return {};
+    }
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
 double HfConfig::number(const char* key, double fallback) {
   const json* value = find(key);
   if (!value) return fallback;
@@ -131,6 +182,14 @@ HfConfig HfConfig::section(const char* key) {
   if (value && !value->is_object()) wrong_type(key, "a section");
   const std::string text = value && value->is_object() ? value->dump() : "{}";
   return {text, path_};
+}
+
+void HfConfig::refuse_unknown_keys() {
+  for (const auto& [key, value] : values_->items()) {
+    if (is_unset(value) || known_.contains(key) || keys_without_effect().contains(key)) continue;
+    refuse(accel::text("'{}' has {} for '{}', a key whose effect on the model is not known here",
+                       path_, shown(value), key));
+  }
 }
 
 void HfConfig::want(const char* key, const json& wanted, const char* why) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +33,8 @@ class HfConfig {
   int64_t integer(const char* key);
   // A missing or null key yields the fallback.
   int64_t integer(const char* key, int64_t fallback);
-  std::vector<int64_t> integers(const char* key);  ///< empty if missing
+  std::vector<int64_t> integers(const char* key);   ///< empty if missing
+  std::vector<std::string> texts(const char* key);  ///< empty if missing
   double number(const char* key, double fallback);
   bool flag(const char* key, bool fallback);
   std::string text(const char* key, const std::string& fallback);
@@ -40,6 +44,11 @@ class HfConfig {
   /// Adds the problem "'path' has KEY VALUE, which WHY" unless the key is missing, null or
   /// `wanted`.
   void want(const char* key, const nlohmann::json& wanted, const char* why);
+  /// Declares keys that do not change what the model computes.
+  void ignore(std::initializer_list<const char*> keys) { known_.insert(keys.begin(), keys.end()); }
+  /// Adds a problem for each key that was neither asked for nor ignored, except those of
+  /// transformers without effect on the computation and unset ones: null, false, 0 or empty.
+  void refuse_unknown_keys();
   void refuse(std::string problem) { problems_.push_back(std::move(problem)); }
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -50,6 +59,7 @@ class HfConfig {
 
   std::string path_;
   std::shared_ptr<const nlohmann::json> values_;
+  mutable std::set<std::string, std::less<>> known_;
   std::vector<std::string> problems_;
 };
 

@@ -10,6 +10,8 @@
 namespace accel {
 namespace {
 
+constexpr auto kNotBuilt = "this model does not do";
+
 const FieldInfo* field_named(const std::vector<FieldInfo>& fields, const std::string& name) {
   for (const FieldInfo& field : fields) {
     if (field.name == name) return &field;
@@ -164,9 +166,22 @@ std::string weights_fingerprint(const Node& resolved) {
   return out;
 }
 
-void report_config(const HfConfig& config, const Node& weights, Reading& reading) {
+void report_config(HfConfig& config, const Node& weights, Reading& reading) {
+  config.want("is_encoder_decoder", false, kNotBuilt);
+  config.want("pruned_heads", nlohmann::json::object(), kNotBuilt);
+  config.want("quantization_config", nullptr, kNotBuilt);
+  // The data chooses between the other losses.
+  if (config.text("problem_type", "") == "multi_label_classification") {
+    config.want("problem_type", nullptr, "no task here trains");
+  }
   for (const std::string& problem : config.problems()) {
     reading.problems.error(weights.where, problem);
+  }
+  HfConfig unknown = config;
+  unknown.refuse_unknown_keys();
+  for (size_t i = config.problems().size(); i < unknown.problems().size(); ++i) {
+    reading.problems.error(weights.where, unknown.problems()[i],
+                           "delete the key from the file if the model does not depend on it");
   }
 }
 

@@ -67,7 +67,7 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
 /// be read or its type does not belong to `family`.
 std::optional<HfConfig> config_for(const Node& weights, const std::string& folder,
                                    const HfFamily::Table& family, Reading& reading);
-void report_config(const HfConfig& config, const Node& weights, Reading& reading);
+void report_config(HfConfig& config, const Node& weights, Reading& reading);
 
 /// Number of classes in the config's `id2label`; without it 2, as in transformers.
 int64_t label_count(const HfConfig& config);

@@ -97,8 +97,10 @@ std::string stored_resnet_name(const std::string& name) {
 
 ResNetOptions resnet_options_in(HfConfig& config) {
   config.want("downsample_in_first_stage", false, "this model does not do");
+  config.ignore({"out_features", "out_indices", "stage_names"});  // of a backbone
   ResNetOptions options;
   const bool small = config.model_type() == kSmallImageResNetType;
+  if (small) config.ignore({"auto_map"});
   options.stem = small ? ResNetStem::kCifar : ResNetStem::kImageNet;
   options.channels = {config.integer("num_channels", 3)};
   options.embedding_size = config.integer("embedding_size", 64);

@@ -83,6 +83,10 @@ RopeOptions RopeOptions::from_config(HfConfig& config) {
     options.original_max_position_embeddings =
         rope.integer("original_max_position_embeddings", options.original_max_position_embeddings);
   }
+  // Other types than llama3 do not read them.
+  rope.ignore(
+      {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
+  if (rope.problems().empty()) rope.refuse_unknown_keys();
   for (const std::string& problem : rope.problems()) config.refuse(problem);
   return options;
 }

@@ -35,6 +35,15 @@ void check_same(const char* key, const T& here, const T& there, const Node& node
       "leave it out to take it from the adapter");
 }
 
+/// Those that change the base model's weights when PEFT loads the adapter.
+void check_initial_weights(HfConfig& config) {
+  constexpr auto kKey = "init_lora_weights";
+  if (!config.has(kKey) || config.values().at(kKey).is_boolean()) return;
+  const std::string how = config.text(kKey, "");
+  if (how == "gaussian" || how == "eva" || how == "orthogonal") return;
+  config.want(kKey, nullptr, "changes the weights of the base model, too");
+}
+
 LoraOptions options_in(HfConfig& config) {
   constexpr auto kNotBuilt = "this program does not do";
   if (const std::string type = config.text("peft_type", ""); type != "LORA") {
@@ -47,11 +56,19 @@ LoraOptions options_in(HfConfig& config) {
   for (const char* key : {"rank_pattern", "alpha_pattern"}) {
     config.want(key, json::object(), kNotBuilt);
   }
+  check_initial_weights(config);
+  // Of which layers the adapter is, its weights say; the others describe the file.
+  config.ignore({"auto_mapping", "base_model_name_or_path", "ensure_weight_tying",
+                 "exclude_modules", "fan_in_fan_out", "inference_mode", "layers_pattern",
+                 "layers_to_transform", "megatron_config", "megatron_core", "modules_to_save",
+                 "peft_version", "qalora_group_size", "revision", "runtime_config",
+                 "target_modules", "task_type"});
   LoraOptions options;
   options.rank = config.integer("r");
   options.alpha = {config.number("lora_alpha", 8)};
   options.dropout = config.number("lora_dropout", 0);
   options.rslora = config.flag("use_rslora", false);
+  config.refuse_unknown_keys();
   return options;
 }
 

@@ -244,6 +244,68 @@ TEST(HfModelTest, TellsWhatAConfigHasThatNoModelDoes) {
                                "supported (supported models are 'bert', 'distilbert'"));
 }
 
+/// A golden folder's config with these keys set.
+void write_config(const TempFolder& folder, const std::string& name, const Json& keys) {
+  std::ifstream file(folder_of(name) + "/config.json");
+  Json config = Json::parse(file);
+  config.update(keys);
+  folder.write("config.json", config.dump());
+}
+
+std::string problems_with(const std::string& name, const Json& keys) {
+  const TempFolder folder;
+  write_config(folder, name, keys);
+  return problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path());
+}
+
+TEST(HfModelTest, EveryKeyOfAConfigIsUsedOrRefused) {
+  const std::string unknown =
+      ", a key whose effect on the model is not known here (delete the key "
+      "from the file if the model does not depend on it)\n";
+  const std::string not_built = ", which this model does not do\n";
+  const std::vector<std::tuple<std::string, Json, std::string>> refused = {
+      {"gpt2", {{"attention_sink", 4}}, "has 4 for 'attention_sink'" + unknown},
+      {"gpt2",
+       {{"auto_map", {{"AutoModel", "x.Y"}}}},
+       "has {\"AutoModel\":\"x.Y\"} for 'auto_map'" + unknown},
+      {"bert_tokens",
+       {{"pruned_heads", {{"0", {1}}}}},
+       "has {\"0\":[1]} for 'pruned_heads'" + not_built},
+      {"bert_tokens",
+       {{"problem_type", "multi_label_classification"}},
+       "has \"multi_label_classification\" for 'problem_type', which no task here trains\n"},
+      {"llama",
+       {{"quantization_config", {{"bits", 4}}}},
+       "has {\"bits\":4} for 'quantization_config'" + not_built},
+      {"llama",
+       {{"layer_types", {"full_attention", "sliding_attention"}}, {"sliding_window", 2}},
+       "has 2 for 'sliding_window'" + not_built},
+      {"llama",
+       {{"layer_types", {"linear_attention"}}},
+       "has 'linear_attention' in 'layer_types'" + not_built},
+      {"llama",
+       {{"layer_types", "all"}},
+       "has \"all\" for 'layer_types', which must be a list of texts\n"},
+      {"llama",
+       {{"rope_parameters", {{"rope_type", "default"}, {"mrope_section", {1, 2}}}}},
+       "has [1,2] for 'mrope_section', a key whose effect on the model is not known here\n"}};
+  for (const auto& [name, keys, problem] : refused) {
+    EXPECT_EQ(problems_with(name, keys), "'DIR/config.json' " + problem) << keys;
+  }
+  const std::vector<std::pair<std::string, Json>> taken = {
+      {"gpt2", {{"attention_sink", 0}, {"sliding", false}, {"more", Json::object()}}},
+      {"gpt2", {{"summary_type", "cls_index"}, {"_name_or_path", "gpt2"}, {"top_k", 50}}},
+      {"bert_tokens", {{"pooler_type", "first_token_transform"}, {"problem_type", "regression"}}},
+      {"llama", {{"layer_types", {"full_attention"}}, {"sliding_window", 2}}},
+      {"llama", {{"rope_parameters", {{"rope_type", "default"}, {"factor", 8}}}}}};
+  for (const auto& [name, keys] : taken) {
+    const TempFolder folder;
+    write_config(folder, name, keys);
+    Diagnostics problems;
+    EXPECT_TRUE(prepared("{type: auto, weights: '" + folder.path() + "'}", problems)) << keys;
+  }
+}
+
 /// The weights of a golden folder, each changed, in a folder of their own.
 void write_changed(const TempFolder& to, const std::string& name,
                    const std::function<NamedArray(NamedArray)>& change) {

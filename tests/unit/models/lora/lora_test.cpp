@@ -247,6 +247,15 @@ TEST(LoraTest, AnAdapterThatDoesNotFitIsRefused) {
       {{{"use_dora", true}},
        "",
        "'DIR/adapter_config.json' has true for 'use_dora', which this program does not do"},
+      {{{"init_lora_weights", "pissa_niter_4"}},
+       "",
+       "'DIR/adapter_config.json' has \"pissa_niter_4\" for 'init_lora_weights', which changes the "
+       "weights of the base model, too"},
+      {{{"trainable_token_indices", {1, 2}}},
+       "",
+       "'DIR/adapter_config.json' has [1,2] for 'trainable_token_indices', a key whose effect on "
+       "the model is not known here"},
+      {{{"init_lora_weights", "gaussian"}, {"loftq_config", nlohmann::json::object()}}, "", ""},
       {kNoChanges, ", rank: 4", "'rank' is 4 here and 2 in the adapter"},
       {kNoChanges, ", alpha: 4", "'alpha' is 4 here and 3 in the adapter"},
       {kNoChanges, ", targets: '*'", ""},
