@@ -205,6 +205,44 @@ TEST(PlanTest, WhatRanksSend) {
   EXPECT_EQ(sent(plan("fsdp: {stage: 2}", 3), "parameters"), 4 * all / 2);
 }
 
+/// Bytes in a group for all purposes.
+double sent_in(const Plan& plan, const GroupShape& group) {
+  double bytes = 0;
+  for (const auto& [key, item] : plan.traffic) {
+    bytes += key.group == group ? static_cast<double>(item.bytes) : 0;
+  }
+  return bytes;
+}
+
+/// A mesh of data and tensor parallel ranks, of the numbers of ranks of published runs.
+TEST(PlanTest, TrafficOfLargeMeshesFollowsTheFormulas) {
+  constexpr int64_t kTensor = 8, kMicroBatches = 2, kTokens = 9, kWidth = 64, kLayers = 2;
+  const auto plan = [](int64_t ranks) {
+    return plan_of_text(
+        "model: {type: llama, num_layers: 2, num_heads: 8, hidden_size: 64, vocab_size: 4096}\n"
+        "data: {train: {type: synthetic/addition, length: 65536}}\n"
+        "train: {until: 4 steps, micro_batch: 1, batch: " +
+            std::to_string(ranks / kTensor * kMicroBatches) +
+            "}\naccelerator: {parallelism: {tp: 8}}\n",
+        ranks);
+  };
+  // Two in each layer's forward pass, two in its backward pass; one of the embedding, one of the
+  // head.
+  const double activations = 4.0 * kTokens * kWidth * (4 * kLayers + 2) * kMicroBatches;
+  for (const int64_t ranks : {64, 1024, 16384}) {
+    const Plan planned = plan(ranks);
+    EXPECT_EQ(planned.ranks(), ranks);
+    EXPECT_NEAR(sent_in(planned, {kTensor, 1}) / (activations * 2 * 7 / 8), 1, 0.05) << ranks;
+    const int64_t data = ranks / kTensor;
+    const double gradients = 4.0 * static_cast<double>(planned.parameters) / kTensor;
+    EXPECT_NEAR(static_cast<double>(sent(planned, "gradients")) /
+                    (gradients * 2 * static_cast<double>(data - 1) / static_cast<double>(data)),
+                1, 0.02)
+        << ranks;
+    EXPECT_TRUE(planned.traffic.contains({{data, kTensor}, "gradients"})) << ranks;
+  }
+}
+
 TEST(PlanTest, AModelThatNoMachineHolds) {
   const Plan plan = plan_of_text(
       "model: {type: gpt, num_layers: 96, num_heads: 96, hidden_size: 12288}\n"
