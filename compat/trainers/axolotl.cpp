@@ -175,7 +175,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"use_kernels", Use::kIdle},
     {"fused_attn_kernel", Use::kIdle},
     {"activation_offloading", Use::kLack, "offloading", "false"},
-    {"tensor_parallel_size", Use::kLack, "tensor parallelism", "1"},
+    {"tensor_parallel_size", Use::kRead},
     {"context_parallel_size", Use::kLack, "context parallelism", "1"},
     {"dp_shard_size", Use::kRead},
     {"dp_replicate_size", Use::kRead},
@@ -369,7 +369,8 @@ void read_axolotl_rest(TrainerConfig& config) {
 }
 
 constexpr RenamedOption kAxolotlMesh[] = {{"dp_shard_size", "dp_shard_size"},
-                                          {"dp_replicate_size", "dp_replicate_size"}};
+                                          {"dp_replicate_size", "dp_replicate_size"},
+                                          {"tensor_parallel_size", "tp_size"}};
 
 void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);

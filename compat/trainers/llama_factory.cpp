@@ -1,6 +1,7 @@
 // LLaMA-Factory configs.
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
 #include "core/base/text.h"
@@ -138,10 +139,10 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"ray_storage_path", Use::kIdle},
     {"resources_per_worker", Use::kIdle},
     {"placement_strategy", Use::kIdle},
-    {"tensor_model_parallel_size", Use::kLack, "tensor parallelism", "1"},
-    {"pipeline_model_parallel_size", Use::kLack, "pipeline parallelism", "1"},
+    {"tensor_model_parallel_size", Use::kRead},
+    {"pipeline_model_parallel_size", Use::kRead},
     {"context_parallel_size", Use::kLack, "context parallelism", "1"},
-    {"sequence_parallel", Use::kLack, "sequence parallelism", "false"},
+    {"sequence_parallel", Use::kRead},
     {"expert_model_parallel_size", Use::kOther, "expert parallelism", "1"},
     {"moe_grouped_gemm", Use::kIdle},
     {"moe_token_dispatcher_type", Use::kIdle},
@@ -287,6 +288,11 @@ void read_llama_factory_muon(TrainerConfig& config) {
   config.put("optimizer.adamw.weight_decay", config.text("weight_decay").value_or("0"));
 }
 
+/// Of Megatron's adapter.
+constexpr RenamedOption kMegatronOptions[] = {{"tensor_model_parallel_size", "tp_degree"},
+                                              {"pipeline_model_parallel_size", "pp_degree"},
+                                              {"sequence_parallel", "sequence_parallelism"}};
+
 void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   if (const std::string key = version_1_key(tree); !key.empty()) {
@@ -309,6 +315,7 @@ void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& pro
   if (config.flag("compute_accuracy")) {
     config.set("eval.metrics", {Node::List{scalar_node("accuracy")}, {}}, "compute_accuracy");
   }
+  read_renamed_sharding(config, kMegatronFamily, kMegatronOptions);
   refuse_label_smoothing(config, "label_smoothing_factor");
   std::vector<TrainerKey> keys(std::begin(kLlamaFactoryKeys), std::end(kLlamaFactoryKeys));
   keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());

@@ -86,20 +86,23 @@ constexpr TrainerKey kTitanKeys[] = {
     {"training.data_parallel_degree", Use::kIdle},
     {"training.data_parallel_replicate_degree", Use::kRead},
     {"training.data_parallel_shard_degree", Use::kRead},
-    {"training.tensor_parallel_degree", Use::kLack, "tensor parallelism", "1"},
-    {"training.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
+    {"training.tensor_parallel_degree", Use::kRead},
+    {"training.pipeline_parallel_degree", Use::kRead},
     {"parallelism.data_parallel_replicate_degree", Use::kRead},
     {"parallelism.data_parallel_shard_degree", Use::kRead},
     {"parallelism.fsdp_reshard_after_forward", Use::kRead},
-    {"parallelism.tensor_parallel_degree", Use::kLack, "tensor parallelism", "1"},
-    {"parallelism.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
-    {"parallelism.pipeline_parallel_schedule", Use::kIdle},
+    {"parallelism.tensor_parallel_degree", Use::kRead},
+    {"parallelism.pipeline_parallel_degree", Use::kRead},
+    {"parallelism.pipeline_parallel_schedule", Use::kRead},
+    {"parallelism.pipeline_parallel_microbatch_size", Use::kRead},
+    {"experimental.pipeline_parallel_schedule", Use::kRead},
+    {"experimental.pipeline_parallel_microbatches", Use::kRead},
     {"parallelism.context_parallel_degree", Use::kLack, "context parallelism", "1"},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
     {"parallelism.expert_parallel_degree", Use::kLack, "expert parallelism", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
     {"experimental.context_parallel_degree", Use::kLack, "context parallelism", "1"},
-    {"experimental.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
+    {"experimental.pipeline_parallel_degree", Use::kRead},
     {"experimental.enable_async_tensor_parallel", Use::kIdle},
     {"experimental.torch_spmd", Use::kIdle},
     {"experimental.custom_args_module", Use::kNot, import_reasons::kPython},
@@ -312,6 +315,27 @@ void read_titan_schedule(TrainerConfig& config, double steps) {
   for (const char* key : {kRatio, kShape, "lr_scheduler.min_lr_factor"}) config.ignore(key);
 }
 
+/// The key of a pipeline's ranks; "" without a pipeline.
+std::string titan_pipeline_key(const TrainerConfig& config) {
+  for (const char* section : {"parallelism", "training", "experimental"}) {
+    const std::string key = text("{}.pipeline_parallel_degree", section);
+    if (config.text(key).value_or("1") != "1") return key;
+  }
+  return "";
+}
+
+/// A local batch is one micro-batch, which a pipeline divides further.
+void read_titan_micro_batch(TrainerConfig& config, const std::string& local,
+                            const char* local_key) {
+  constexpr auto kSize = "parallelism.pipeline_parallel_microbatch_size";
+  if (titan_pipeline_key(config).starts_with("parallelism.")) {
+    config.set_text("train.micro_batch", config.text(kSize).value_or("1"), kSize);
+    config.take(local_key);
+  } else {
+    config.set_text("train.micro_batch", local, local_key);
+  }
+}
+
 void read_titan_length(TrainerConfig& config) {
   const double steps = config.number("training.steps").value_or(10'000);
   config.set_text("train.until", to_string(Duration{steps, Duration::Unit::kSteps}),
@@ -320,7 +344,7 @@ void read_titan_length(TrainerConfig& config) {
   const char* local_key = either(config, "training.local_batch_size", "training.batch_size");
   const std::string local = config.text(local_key).value_or("8");
   const auto global = config.number("training.global_batch_size");
-  config.set_text("train.micro_batch", local, local_key);
+  read_titan_micro_batch(config, local, local_key);
   if (global && *global > 0) {
     config.set_text("train.batch", show_number(*global), "training.global_batch_size");
   } else {
@@ -373,7 +397,55 @@ constexpr RenamedOption kTitanMesh[] = {
     {"parallelism.data_parallel_replicate_degree", "dp_replicate_size"},
     {"training.data_parallel_shard_degree", "dp_shard_size"},
     {"training.data_parallel_replicate_degree", "dp_replicate_size"},
+    {"parallelism.tensor_parallel_degree", "tp_size"},
+    {"training.tensor_parallel_degree", "tp_size"},
 };
+
+/// Schedules of torch.distributed.pipelining and the ones here with the same passes.
+constexpr std::pair<std::string_view, const char*> kTitanSchedules[] = {
+    {"GPipe", "gpipe"},
+    {"1F1B", "1f1b"},
+    {"Interleaved1F1B", "interleaved_1f1b"},
+    {"ZBVZeroBubble", "zbv"},
+};
+
+void read_titan_pipeline(TrainerConfig& config) {
+  const std::string ranks_key = titan_pipeline_key(config);
+  const bool divides = !ranks_key.empty();
+  if (divides) {
+    config.set_text("accelerator.parallelism.pp", *config.text(ranks_key), ranks_key);
+  }
+  for (const char* section : {"parallelism", "experimental"}) {
+    const std::string key = text("{}.pipeline_parallel_schedule", section);
+    const std::optional<std::string> schedule = config.text(key);
+    if (!divides || !schedule) continue;
+    const auto known = std::find_if(std::begin(kTitanSchedules), std::end(kTitanSchedules),
+                                    [&](const auto& each) { return each.first == *schedule; });
+    if (known == std::end(kTitanSchedules)) {
+      config.refuse(key, text("the schedule '{}' is not available", *schedule),
+                    "choose GPipe, 1F1B, Interleaved1F1B or ZBVZeroBubble");
+    } else {
+      config.set_text("accelerator.pipeline.schedule", known->second, key);
+    }
+  }
+  constexpr auto kCount = "experimental.pipeline_parallel_microbatches";
+  if (divides && config.find(kCount)) config.skip(kCount, "write 'train.micro_batch'");
+  // Those that nothing above has reported.
+  for (const char* section : {"parallelism", "training", "experimental"}) {
+    for (const char* what : {"degree", "schedule", "microbatch_size", "microbatches"}) {
+      config.ignore(text("{}.pipeline_parallel_{}", section, what));
+    }
+  }
+}
+
+/// Its tensor parallelism divides activations between layers by the sequence.
+void read_titan_sequence_parallel(TrainerConfig& config) {
+  for (const char* key :
+       {"parallelism.tensor_parallel_degree", "training.tensor_parallel_degree"}) {
+    if (config.text(key).value_or("1") == "1") continue;
+    config.set_text("accelerator.parallelism.sequence_parallel", "true", key);
+  }
+}
 
 /// Its data parallel ranks shard by default, unless 'data_parallel_shard_degree' is 1.
 void read_titan_mesh(TrainerConfig& config) {
@@ -414,7 +486,9 @@ void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& progra
   read_titan_optimizer(config);
   read_titan_length(config);
   read_titan_checkpoints(config);
+  read_titan_sequence_parallel(config);
   read_titan_mesh(config);
+  read_titan_pipeline(config);
   for (const Node::Entry& entry : *flat.map()) {
     const std::string section = entry.key.substr(0, entry.key.find('.'));
     const bool read = entry.key == "comm.train_timeout_seconds" ||

@@ -59,8 +59,8 @@ constexpr TrainerKey kTorchtuneKeys[] = {
     {"fsdp", Use::kRead, "", "false"},
     {"fsdp_cpu_offload", Use::kRead},
     {"fsdp_reshard_after_forward", Use::kRead},
-    {"tensor_parallel_dim", Use::kLack, "tensor parallelism", "1"},
-    {"tensor_parallel_plan", Use::kLack, "tensor parallelism"},
+    {"tensor_parallel_dim", Use::kRead},
+    {"tensor_parallel_plan", Use::kIdle},
     {"data_parallel_replicate_dim", Use::kRead},
     {"data_parallel_shard_dim", Use::kRead},
     {"log_every_n_steps", Use::kSteps, "log.every"},
@@ -410,7 +410,8 @@ void read_tune_loss(TrainerConfig& config) {
 constexpr RenamedOption kTuneOptions[] = {{"fsdp_cpu_offload", "offload_params"},
                                           {"fsdp_reshard_after_forward", "reshard_after_forward"}};
 constexpr RenamedOption kTuneMesh[] = {{"data_parallel_shard_dim", "dp_shard_size"},
-                                       {"data_parallel_replicate_dim", "dp_replicate_size"}};
+                                       {"data_parallel_replicate_dim", "dp_replicate_size"},
+                                       {"tensor_parallel_dim", "tp_size"}};
 
 void read_torchtune(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
