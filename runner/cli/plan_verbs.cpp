@@ -58,8 +58,18 @@ Replan replan_of(const RecipeArguments& arguments, const Plan& plan) {
   };
 }
 
+struct PlanArguments {
+  RecipeArguments recipe;
+  std::string ranks;
+  std::vector<std::string> hardware;
+  size_t top = 12;
+  bool names = false;
+};
+
 /// Estimates for the meshes of these ranks.
-ExitCode print_meshes(const RecipeArguments& arguments, const Hardware& hardware, int64_t ranks) {
+ExitCode print_meshes(const PlanArguments& plan_arguments, const Hardware& hardware,
+                      int64_t ranks) {
+  const RecipeArguments& arguments = plan_arguments.recipe;
   const auto load_with = [&](const std::vector<std::string>& overrides) {
     RecipeArguments changed = arguments;
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
@@ -74,7 +84,7 @@ ExitCode print_meshes(const RecipeArguments& arguments, const Hardware& hardware
     return make_plan(other.options, other.resolved, components(), data, ranks);
   };
   const MeshSearch search = search_meshes(request, plan_with);
-  for (const std::string& line : mesh_lines(search, arguments.path)) say(line);
+  for (const std::string& line : mesh_lines(search, arguments.path, plan_arguments.top)) say(line);
   return search.fitting.empty() ? ExitCode::kMemory : ExitCode::kDone;
 }
 
@@ -87,13 +97,6 @@ ExitCode print_metric_names(const LoadedRecipe& loaded) {
   for (const auto& [name, value] : SystemMetrics(".").measure()) say(name);
   return ExitCode::kDone;
 }
-
-struct PlanArguments {
-  RecipeArguments recipe;
-  std::string ranks;
-  std::vector<std::string> hardware;
-  bool names = false;
-};
 
 ExitCode plan_verb(const PlanArguments& plan_arguments) {
   const RecipeArguments& arguments = plan_arguments.recipe;
@@ -108,7 +111,7 @@ ExitCode plan_verb(const PlanArguments& plan_arguments) {
     const Hardware hardware = hardware_of(plan_arguments.hardware);
     ExitCode code = ExitCode::kDone;
     for (const int64_t world : worlds) {
-      const ExitCode one = print_meshes(arguments, hardware, world);
+      const ExitCode one = print_meshes(plan_arguments, hardware, world);
       if (one != ExitCode::kDone) code = one;
     }
     return code;
@@ -197,11 +200,15 @@ void add_plan_verb(VerbTable& verbs) {
   CLI::App& verb = verbs.add("plan", "estimate memory and compute without training",
                              verbs.with_torch([to] { return plan_verb(*to); }));
   verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
-  verb.add_option("--hardware", to->hardware,
-                  text("compare the meshes of the ranks on other hardware, the fastest first: {}; "
-                       "with changes, such as '--hardware h100 memory=94e9 ranks_per_machine=4'",
-                       joined(hardware_names())))
-      ->expected(1, -1);
+  CLI::Option* hardware = verb.add_option(
+      "--hardware", to->hardware,
+      text("compare the meshes of the ranks on other hardware, the fastest first: {}; "
+           "with changes, such as '--hardware h100 memory=94e9 ranks_per_machine=4'",
+           joined(hardware_names())));
+  hardware->expected(1, -1);
+  verb.add_option("--top", to->top, "meshes to list with --hardware; default 12")
+      ->needs(hardware)
+      ->check(CLI::PositiveNumber);
   verb.add_flag("--names", to->names, "only print the names of the metrics that the run logs");
   verbs.add_recipe(verb, to->recipe, "a recipe");
   add_config(verb, to->recipe.config);

@@ -13,7 +13,6 @@ namespace accel {
 namespace {
 
 constexpr int64_t kMostStages = 128, kMostContext = 64;
-constexpr size_t kShown = 12;
 
 std::vector<int64_t> divisors(int64_t number, int64_t most) {
   std::vector<int64_t> out;
@@ -142,13 +141,14 @@ MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with) 
   return search;
 }
 
-std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe) {
+std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe,
+                                    size_t most) {
   const Hardware& hardware = search.hardware;
   std::vector<std::string> lines = {
       text("meshes of {} ranks on {}, {} per machine: estimates, the fastest first", search.ranks,
            hardware.name, hardware.ranks_per_machine)};
   size_t width = 4;
-  const size_t shown = std::min(kShown, search.fitting.size());
+  const size_t shown = std::min(most, search.fitting.size());
   for (size_t i = 0; i < shown; ++i) {
     width = std::max(width, mesh_text(search.fitting[i].choice.sizes).size());
   }

@@ -52,7 +52,8 @@ using PlanWith = std::function<Plan(const std::vector<std::string>& overrides)>;
 
 MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with);
 
-/// Table of the fastest meshes, and the command for the first.
-std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe);
+/// Table of the `most` fastest meshes, and the command for the first.
+std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe,
+                                    size_t most);
 
 }  // namespace accel

@@ -75,7 +75,7 @@ TEST(MeshSearchTest, TheFastestThatFitsIsFirst) {
   EXPECT_EQ(search.fitting[1].choice.stage, 3);
   EXPECT_EQ(search.too_large, 2);
   EXPECT_EQ(
-      joined(mesh_lines(search, "r.yaml"), "\n"),
+      joined(mesh_lines(search, "r.yaml", 2), "\n"),
       "meshes of 2 ranks on h100, 8 per machine: estimates, the fastest first\n"
       "                                tokens/s  TFLOP/s     memory                in"
       "              data\n"
@@ -102,7 +102,7 @@ TEST(MeshSearchTest, NothingIsPlannedThatCannotFit) {
     return {};
   });
   EXPECT_EQ(search.too_large, 6);
-  EXPECT_EQ(joined(mesh_lines(search, "r.yaml"), "\n"),
+  EXPECT_EQ(joined(mesh_lines(search, "r.yaml", 2), "\n"),
             "meshes of 2 ranks on h100, 8 per machine: estimates, the fastest first\n"
             "6 need more than the 72.5 GiB of a rank");
 }
