@@ -161,7 +161,8 @@ std::vector<at::Tensor> divide_model(Job& job) {
     if (cut == job.tensor_cuts.end() || cut->second.placements.empty()) continue;
     at::Tensor whole = divide(item.local, cut->second, job.mesh);
     if (!whole.defined()) continue;
-    if (job.recipe.accelerator.fsdp.stage > 0) {
+    // Ranks or stages of their own then give memory to what they keep.
+    if (job.recipe.accelerator.fsdp.stage > 0 || section.pp > 1) {
       read_later.push_back(std::move(whole));
       continue;
     }
