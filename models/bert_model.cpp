@@ -154,8 +154,9 @@ at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size) {
   return place.in.register_parameter(place.name, at::zeros({size}));
 }
 
-BertLayer::BertLayer(const BertKind& kind, const BertOptions& options)
-    : heads_(options.num_heads),
+BertLayer::BertLayer(const BertKind& kind, const BertOptions& options, const TensorRanksPtr& ranks)
+    : ranks_(ranks),
+      heads_(options.num_heads / (ranks ? ranks->size() : 1)),
       activation_(options.activation),
       dropout_(options.dropout),
       attention_dropout_(options.attention_dropout.value_or(options.dropout)),
@@ -169,23 +170,29 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options)
   inner_ = bert_linear(*this, kind.inner, width, hidden);
   outer_ = bert_linear(*this, kind.outer, hidden, width);
   outer_norm_ = bert_norm(*this, kind.outer_norm, options);
+  attended_->divide_inputs(ranks);
+  outer_->divide_inputs(ranks);
 }
 
 at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
                               TokenPositions places) {
   const at::Tensor asking = select_cls_token(x, places);
-  const at::Tensor attended = attended_->forward(
-      attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, x, mask,
-             places));
+  const double dropout = is_training() ? attention_dropout_ : 0.0;
+  at::Tensor heads;
+  {
+    const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
+    heads = attend({*query_, *key_, *value_, heads_, dropout}, enter(ranks_, x), mask, places);
+  }
+  const at::Tensor attended = attended_->forward(heads);
   const at::Tensor seen =
       attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
-  const at::Tensor inner = activate(activation_, *inner_, seen);
+  const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, seen));
   return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
 }
 
 BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab,
-                         int64_t context)
-    : dropout_(options.dropout) {
+                         int64_t context, const TensorRanksPtr& ranks)
+    : ranks_(ranks), dropout_(options.dropout) {
   if (kind.skips_pads) pad_ = options.pad;
   const auto embeddings = bert_part(*this, "embeddings");
   const auto table = [&](const char* name, torch::nn::EmbeddingOptions size) {
@@ -202,7 +209,7 @@ BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64
   norm_ = bert_norm(*embeddings, "LayerNorm", options);
   torch::nn::ModuleList list;
   for (int64_t i = 0; i < options.num_layers; ++i) {
-    layers_.push_back(std::make_shared<BertLayer>(kind, options));
+    layers_.push_back(std::make_shared<BertLayer>(kind, options, ranks));
     list->push_back(layers_.back());
   }
   const BertPlace blocks = place_of(*this, kind.blocks);
@@ -217,7 +224,7 @@ at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
 
 at::Tensor BertEncoder::embedded(const Batch& batch) {
   const at::Tensor& tokens = batch.inputs;
-  at::Tensor x = words_->forward(tokens);
+  at::Tensor x = padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_);
   if (segments_) {
     // With a single token type, texts of a pair are separated only by special tokens.
     const bool told_apart = batch.segments.defined() && segments_->options.num_embeddings() > 1;
@@ -276,6 +283,8 @@ BertHead head_for(const DataShape& data) {
 
 BertModel::BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context)
     : kind_(kind),
+      num_heads_(options.num_heads),
+      ranks_(context.tensor),
       token_activation_(kind.token_activation.value_or(options.activation)),
       head_dropout_(options.head_dropout.value_or(options.dropout)),
       numeric_(has_numeric_targets(context.data)) {
@@ -290,8 +299,8 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
                      options.pad, vocab),
                 "set the tokenizer's padding token");
   }
-  encoder_ = net_->register_module(kind.base,
-                                   std::make_shared<BertEncoder>(kind, options, vocab, longest_));
+  encoder_ = net_->register_module(
+      kind.base, std::make_shared<BertEncoder>(kind, options, vocab, longest_, context.tensor));
   add_head(options, vocab, data);
   initialise(*net_);
   if (kind.skips_pads) return;
@@ -351,7 +360,28 @@ at::Tensor BertModel::forward_batch(const Batch& batch) {
   const at::Tensor hidden = encoder_->forward(batch, TokenPositions::kAll);
   if (labels_) return labels_->forward(dropped(hidden));
   const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
-  return at::linear(transform_norm_->forward(y), encoder_->word_embedding(), token_bias_);
+  const at::Tensor scores = at::linear(enter(ranks_, transform_norm_->forward(y)),
+                                       encoder_->word_embedding(), token_bias_);
+  return ranks_ ? ranks_->gather_features(scores, vocabulary().size) : scores;
+}
+
+/// As of transformers' plans of decoders: heads and the MLP's inner features, and the rows of the
+/// vocabulary. The heads for classes and labels are whole.
+TensorPlan BertModel::tensor_plan(int64_t ranks) const {
+  using enum TensorStyle;
+  check_divides("num_heads", num_heads_, ranks);
+  const std::string base = kind_.base, layers = base + "." + kind_.blocks + ".*.";
+  TensorPlan plan = {{base + ".embeddings.word_embeddings", kEmbeddingRowwise}};
+  for (const char* const layer : {kind_.query, kind_.key, kind_.value, kind_.inner}) {
+    plan.push_back({layers + layer, kColwise});
+  }
+  for (const char* const layer : {kind_.attended, kind_.outer}) {
+    plan.push_back({layers + layer, kRowwise});
+  }
+  if (!token_bias_.defined()) return plan;
+  const std::string bias = kind_.token_bias;
+  plan.push_back({bias.substr(0, bias.rfind('.')), kColwise});  // with the embedding as its weight
+  return plan;
 }
 
 }  // namespace accel

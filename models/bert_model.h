@@ -17,6 +17,7 @@
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/layers/token_positions.h"
 
 namespace accel {
@@ -118,7 +119,7 @@ at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size);
 
 class BertLayer final : public torch::nn::Module, public Block {
  public:
-  BertLayer(const BertKind& kind, const BertOptions& options);
+  BertLayer(const BertKind& kind, const BertOptions& options, const TensorRanksPtr& ranks);
 
   /// `mask` is [batch, 1, 1, length], true for visible tokens. Returns the `places` of the output.
   at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
@@ -127,7 +128,8 @@ class BertLayer final : public torch::nn::Module, public Block {
  private:
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
-  int64_t heads_;
+  TensorRanksPtr ranks_;
+  int64_t heads_;  ///< of this rank
   HfActivation activation_;
   double dropout_, attention_dropout_;
   bool drops_attended_;
@@ -139,11 +141,13 @@ class BertLayer final : public torch::nn::Module, public Block {
 class BertEncoder final : public torch::nn::Module {
  public:
   /// For `vocab` tokens and sequences of at most `context` tokens.
-  BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context);
+  BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context,
+              const TensorRanksPtr& ranks);
 
   /// [batch, length, width]; the positions in `read` at least.
   at::Tensor forward(const Batch& batch, TokenPositions read);
   const at::Tensor& word_embedding() const { return words_->weight; }
+  DividedVocabulary vocabulary() const { return {ranks_.get(), words_->options.num_embeddings()}; }
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
@@ -151,6 +155,7 @@ class BertEncoder final : public torch::nn::Module {
   at::Tensor embedded(const Batch& batch);
   at::Tensor positions_of(const at::Tensor& tokens) const;
 
+  TensorRanksPtr ranks_;
   std::optional<int64_t> pad_;  ///< if set, positions skip this token
   torch::nn::Embedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
   torch::nn::LayerNorm norm_{nullptr};
@@ -158,11 +163,13 @@ class BertEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class BertModel : public BatchModel, public BlockChain, public InputSpec {
+class BertModel : public BatchModel, public TensorParallel, public BlockChain, public InputSpec {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
   std::vector<Block*> chain() override { return encoder_->chain(); }
   at::Tensor tied_weight() override;
+  TensorPlan tensor_plan(int64_t ranks) const override;
+  DividedVocabulary vocabulary() const override { return encoder_->vocabulary(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override;
   void validate_input(const DataShape& data) const override {
@@ -180,8 +187,10 @@ class BertModel : public BatchModel, public BlockChain, public InputSpec {
   at::Tensor dropped(const at::Tensor& x) const;
 
   const BertKind& kind_;
+  int64_t num_heads_;
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> encoder_;
+  TensorRanksPtr ranks_;
   AdaptedLinear pooled_{nullptr}, classifier_{nullptr};  ///< classification head
   AdaptedLinear labels_{nullptr};                        ///< token classification head
   AdaptedLinear transform_{nullptr};                     ///< masked language modeling head

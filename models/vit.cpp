@@ -21,6 +21,7 @@
 #include "models/layers/input_spec.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
+#include "models/layers/tensor_parallel.h"
 #include "models/layers/token_positions.h"
 #include "models/layers/transformer_schema.h"
 
@@ -75,8 +76,9 @@ torch::nn::LayerNorm vit_norm(VitPart& in, const char* name, const VitOptions& o
 
 class VitLayer final : public torch::nn::Module, public Block {
  public:
-  explicit VitLayer(const VitOptions& options)
-      : heads_(options.num_heads),
+  VitLayer(const VitOptions& options, const TensorRanksPtr& ranks)
+      : ranks_(ranks),
+        heads_(options.num_heads / (ranks ? ranks->size() : 1)),
         activation_(options.activation),
         dropout_(options.dropout),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {
@@ -92,22 +94,29 @@ class VitLayer final : public torch::nn::Module, public Block {
     outer_ = vit_linear(*vit_part(*this, "output"), "dense", hidden, width);
     before_ = vit_norm(*this, "layernorm_before", options);
     after_ = vit_norm(*this, "layernorm_after", options);
+    attended_->divide_inputs(ranks);
+    outer_->divide_inputs(ranks);
   }
 
   /// The output has `places` of the inputs.
   at::Tensor forward(const at::Tensor& inputs, TokenPositions places) {
-    const at::Tensor normal = before_->forward(inputs);
-    const at::Tensor attended = attended_->forward(
-        attend({*query_, *key_, *value_, heads_, is_training() ? attention_dropout_ : 0.0}, normal,
-               /*mask=*/{}, places));
-    const at::Tensor x = dropped(attended).add(select_cls_token(inputs, places));
-    return dropped(outer_->forward(activate(activation_, *inner_, after_->forward(x)))).add(x);
+    const at::Tensor normal = enter(ranks_, before_->forward(inputs));
+    const double dropout = is_training() ? attention_dropout_ : 0.0;
+    at::Tensor heads;
+    {
+      const auto stream = own_random_stream(ranks_, inputs.device(), dropout > 0);
+      heads = attend({*query_, *key_, *value_, heads_, dropout}, normal, /*mask=*/{}, places);
+    }
+    const at::Tensor x = dropped(attended_->forward(heads)).add(select_cls_token(inputs, places));
+    const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, after_->forward(x)));
+    return dropped(outer_->forward(inner)).add(x);
   }
 
  private:
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
-  int64_t heads_;
+  TensorRanksPtr ranks_;
+  int64_t heads_;  ///< of this rank
   HfActivation activation_;
   double dropout_, attention_dropout_;
   AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr};
@@ -117,7 +126,8 @@ class VitLayer final : public torch::nn::Module, public Block {
 
 class VitEncoder final : public torch::nn::Module {
  public:
-  VitEncoder(int64_t channels, int64_t patches, const VitOptions& options)
+  VitEncoder(int64_t channels, int64_t patches, const VitOptions& options,
+             const TensorRanksPtr& ranks)
       : dropout_(options.dropout) {
     const auto embeddings = vit_part(*this, "embeddings");
     first_ = embeddings->register_parameter("cls_token", at::empty({1, 1, options.hidden_size}));
@@ -129,7 +139,7 @@ class VitEncoder final : public torch::nn::Module {
                       ->register_module("projection", torch::nn::Conv2d(kernel));
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      layers_.push_back(std::make_shared<VitLayer>(options));
+      layers_.push_back(std::make_shared<VitLayer>(options, ranks));
       list->push_back(layers_.back());
     }
     vit_part(*this, "encoder")->register_module("layer", list);
@@ -164,7 +174,7 @@ class VitEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
-class Vit final : public Model, public BlockChain, public InputSpec {
+class Vit final : public Model, public TensorParallel, public BlockChain, public InputSpec {
  public:
   static constexpr auto kName = "vit";
   static constexpr const char* kHintFor[] = {"vision_transformer"};
@@ -181,7 +191,7 @@ class Vit final : public Model, public BlockChain, public InputSpec {
   }
 
   Vit(const VitOptions& options, const ModelContext& context)
-      : numeric_(has_numeric_targets(context.data)) {
+      : num_heads_(options.num_heads), numeric_(has_numeric_targets(context.data)) {
     const DataShape& data = context.data;
     want_images(kName, data);
     const bool known = !data.input.empty();
@@ -204,7 +214,8 @@ class Vit final : public Model, public BlockChain, public InputSpec {
     }
     const int64_t row = side / options.patch_size;
     image_ = {channels, side, side};
-    vit_ = net_->register_module("vit", std::make_shared<VitEncoder>(channels, row * row, options));
+    vit_ = net_->register_module(
+        "vit", std::make_shared<VitEncoder>(channels, row * row, options, context.tensor));
     classifier_ = vit_linear(*net_, "classifier", options.hidden_size, classes);
     for (const auto& module : net_->modules(false)) {
       auto* linear = module->as<torch::nn::Linear>();
@@ -218,6 +229,8 @@ class Vit final : public Model, public BlockChain, public InputSpec {
     return classifier_->forward(vit_->forward(inputs));
   }
   std::vector<Block*> chain() override { return vit_->chain(); }
+  TensorPlan tensor_plan(int64_t ranks) const override;
+  DividedVocabulary vocabulary() const override { return {}; }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
   void validate_input(const DataShape& data) const override {
@@ -229,8 +242,21 @@ class Vit final : public Model, public BlockChain, public InputSpec {
   std::shared_ptr<VitEncoder> vit_;
   AdaptedLinear classifier_{nullptr};
   Shape image_;
+  int64_t num_heads_;
   bool numeric_;
 };
+
+/// Embeddings and the classifier are whole.
+TensorPlan Vit::tensor_plan(int64_t ranks) const {
+  using enum TensorStyle;
+  check_divides("num_heads", num_heads_, ranks);
+  return {{"vit.encoder.layer.*.attention.attention.query", kColwise},
+          {"vit.encoder.layer.*.attention.attention.key", kColwise},
+          {"vit.encoder.layer.*.attention.attention.value", kColwise},
+          {"vit.encoder.layer.*.attention.output.dense", kRowwise},
+          {"vit.encoder.layer.*.intermediate.dense", kColwise},
+          {"vit.encoder.layer.*.output.dense", kRowwise}};
+}
 
 Schema<VitOptions> Vit::schema() {
   const auto count = at_least<int64_t>(1);

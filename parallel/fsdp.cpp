@@ -91,6 +91,10 @@ class Fsdp final : public Strategy {
     if (home_.swapper) home_.swapper->drain();
     replicated_->begin(layout);
     if (order_) order_->begin(layout);
+    if (!options_.in_pipeline) return;
+    for (FsdpBlock& item : blocks_) item.forwards = 0;
+    previous_ = nullptr;
+    root().unit.unshard();
   }
 
   size_t micro_batch_at(size_t k) const override { return order_ ? order_->micro_batch_at(k) : k; }
@@ -100,6 +104,10 @@ class Fsdp final : public Strategy {
     if (order_) order_->before_pass();
     const bool each = options_.sync_each_batch && options_.stage != ShardStage::kOptimizer;
     reduces_ = !order_ && (last || each);
+    if (options_.in_pipeline) {
+      for (FsdpBlock& item : blocks_) item.pending = item.pending || last;
+      return;
+    }
     if (reshards()) root().unit.unshard();
     forward_.clear();
     previous_ = nullptr;
@@ -107,6 +115,7 @@ class Fsdp final : public Strategy {
 
   void after_pass() override {
     replicated_->after_pass();
+    if (options_.in_pipeline) return reduce_pending();
     close_open();
     root().pending = true;
     for (FsdpBlock& item : blocks_) {
@@ -153,14 +162,19 @@ class Fsdp final : public Strategy {
 
   void refresh_weights() override {
     if (!reshards()) return unshard_all();
-    if (!root().unit.is_unsharded()) return;
-    root().unit.invalidate();
-    root().unit.unshard();
+    for (FsdpBlock& item : blocks_) {
+      if (item.unit.is_unsharded()) item.unit.invalidate();
+    }
+    if (users_ > 0) root().unit.unshard();
   }
 
   void updated(int64_t /*step*/) override {
     if (!reshards()) return unshard_all();
-    root().unit.reshard();  // the next pass unshards it
+    // The next pass unshards them.
+    root().unit.reshard();
+    for (FsdpBlock& item : blocks_) {
+      if (options_.in_pipeline) item.unit.reshard();
+    }
   }
 
   void reduce_found_inf(const at::Tensor& found_inf) const override {
@@ -171,7 +185,7 @@ class Fsdp final : public Strategy {
     const bool trains = c10::GradMode::is_enabled();
     choose_dtype(item);
     if (trains) {
-      forward_.push_back(&item);
+      if (!options_.in_pipeline) forward_.push_back(&item);
       latest_ = &item;
       ++item.forwards;
     }
@@ -193,10 +207,11 @@ class Fsdp final : public Strategy {
       output.register_hook([this, &item](const at::Tensor&) { before_backward(item); });
     } else if (trains) {
       --item.forwards;
-      forward_.pop_back();
+      if (!options_.in_pipeline) forward_.pop_back();
     }
     // Backward begins with the block that runs last.
-    const bool kept = trains && (!options_.reshard_after_forward || &item == last_);
+    const bool kept =
+        options_.in_pipeline || (trains && (!options_.reshard_after_forward || &item == last_));
     if (reshards() && !kept) item.unit.reshard();
   }
 
@@ -288,6 +303,11 @@ class Fsdp final : public Strategy {
   /// The gradient of the block's output is complete. By then autograd has run the backward passes
   /// of all blocks that ran later: it takes nodes in the reverse order of their creation.
   void before_backward(FsdpBlock& item) {
+    if (options_.in_pipeline) {
+      if (item.forwards > 0) --item.forwards;
+      item.open = true;
+      return;
+    }
     close_open();
     while (!forward_.empty() && forward_.back() != &item) forward_.pop_back();
     if (!forward_.empty()) forward_.pop_back();
@@ -312,6 +332,15 @@ class Fsdp final : public Strategy {
   void close_open() {
     for (size_t i = blocks_.size(); i-- > 0;) {
       if (blocks_[i].open && blocks_[i].forwards == 0) close(blocks_[i]);
+    }
+  }
+
+  /// After a backward pass of a pipeline.
+  void reduce_pending() {
+    for (FsdpBlock& item : blocks_) {
+      if (reduces_ && item.pending) start_reduce(item);
+      item.ready = 0;
+      item.open = false;
     }
   }
 

@@ -25,6 +25,10 @@ struct FsdpOptions {
   ShardStage stage = ShardStage::kParameters;
   /// Free a block's parameters after its forward pass and gather them again for backward.
   bool reshard_after_forward = true;
+  /// In a pipeline, whose passes of several micro-batches alternate: before_pass() and after_pass()
+  /// are around backward passes alone, and at stage 3 parameters stay gathered from their first
+  /// forward pass until updated(). Then `reshard_after_forward` has no effect.
+  bool in_pipeline = false;
   /// Reduce the gradients of each micro-batch instead of those of the last one: less memory, more
   /// communication.
   bool sync_each_batch = true;

@@ -34,6 +34,10 @@ at::Tensor gather_along(Communicator& group, const at::Tensor& share, int64_t di
   std::vector<int64_t> shape = own.sizes().vec();
   shape.front() = rows_per_rank(rows, group.world());
   const at::Tensor padded = share.new_zeros(shape);
+  if (padded.numel() == 0) {  // another stage has the tensor
+    shape.front() = rows;
+    return share.new_empty(shape).movedim(0, dim);
+  }
   padded.narrow(0, 0, own.size(0)).copy_(own);
   return group.all_gather(padded, "shares of a tensor")
       .flatten(0, 1)

@@ -74,7 +74,7 @@ class PassSeeds {
 
 /// A parameter of two stages on different ranks.
 struct TiedWeight {
-  at::Tensor tensor;  ///< the model's
+  at::Tensor tensor;  ///< the model's, or its rows on this rank
   int64_t owner, reader;
   bool trains;
 };
@@ -235,9 +235,18 @@ class Pipeline final : public Strategy {
 
   at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
   std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override;
-  void refresh_weights() override { copy_tied_weights(); }
-  void updated(int64_t /*step*/) override { copy_tied_weights(); }
+  void unshard() override { replicas_->unshard(); }
+  void reshard() override { replicas_->reshard(); }
+  void refresh_weights() override {
+    copy_tied_weights();
+    replicas_->refresh_weights();
+  }
+  void updated(int64_t step) override {
+    copy_tied_weights();
+    replicas_->updated(step);
+  }
   void reduce_found_inf(const at::Tensor& found_inf) const override {
+    replicas_->reduce_found_inf(found_inf);
     pipeline().all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
   bool has_head() const override {
@@ -246,7 +255,14 @@ class Pipeline final : public Strategy {
 
  private:
   Communicator& pipeline() const { return *mesh_.pipeline; }
-  void divide(const StageParameter& item);
+  /// Gives memory to the parameters of this rank's stages, which it returns, and takes that of the
+  /// others.
+  std::vector<Parameter> divide(const PipelineContext& context);
+  void place_shares(const StageParameter& item);
+  std::unique_ptr<Strategy> strategy_of(const std::vector<Parameter>& own,
+                                        const PipelineContext& context,
+                                        const PipelineOptions& options) const;
+  at::Tensor squares_by_rank(std::span<const Parameter> gradients) const;
   uint64_t seed_of(const PipelineAction& forward) const;
   void sum_tied_gradients();
   void share_gradient_flags();
@@ -261,16 +277,22 @@ class Pipeline final : public Strategy {
   PipelineLayout layout_;
   uint64_t seed_;
   at::Device device_;
+  bool is_sharded_;  ///< rows of some parameters over Mesh::shard
   StageBlocks blocks_;
   StageMessages messages_;
   std::map<std::string, Parameter> shares_;  ///< of all parameters
   std::vector<Parameter> order_;             ///< the same, in the order of the model
-  std::vector<Parameter> trained_;           ///< the model's tensors that this rank trains
   std::vector<TiedWeight> tied_;
   std::unique_ptr<Strategy> replicas_;            ///< of this rank's stages, over Mesh::data
   std::map<size_t, PipelineSchedule> schedules_;  ///< by number of micro-batches
   int64_t step_ = 0;
 };
+
+bool has_rows(const Parameter& parameter) {
+  return std::ranges::any_of(parameter.placements, [](const Placement& placement) {
+    return placement.axis == Axis::kShard;
+  });
+}
 
 /// The group of the messages to lower ranks.
 std::shared_ptr<Communicator> second_group(const Mesh& mesh) {
@@ -286,38 +308,69 @@ Pipeline::Pipeline(const PipelineContext& context, const PipelineOptions& option
           pipeline_layout(options.kind, context.mesh.pipeline->world(), options.stages_per_rank)),
       seed_(options.seed),
       device_(context.device),
+      is_sharded_(std::ranges::any_of(context.parameters, &StageParameter::is_sharded)),
       blocks_(context.blocks, context.blocks_per_stage),
       messages_(context.mesh.pipeline, second_group(context.mesh), context.device) {
   if (blocks_.stages() != layout_.stages()) {
     throw std::logic_error("a pipeline's stages do not match its ranks");
   }
   const c10::NoGradGuard no_grad;
-  for (const StageParameter& item : context.parameters) divide(item);
-  const StrategyContext own = {trained_, {}, mesh_.data.get()};
-  replicas_ = mesh_.data->world() > 1 ? make_ddp(own, options.ddp) : make_single();
-  copy_tied_weights();
+  replicas_ = strategy_of(divide(context), context, options);
+  for (const StageParameter& item : context.parameters) place_shares(item);
+  if (!tied_.empty()) refresh_weights();
 }
 
-void Pipeline::divide(const StageParameter& item) {
-  const at::Tensor& tensor = item.parameter.local;
+std::unique_ptr<Strategy> Pipeline::strategy_of(const std::vector<Parameter>& own,
+                                                const PipelineContext& context,
+                                                const PipelineOptions& options) const {
+  if (context.strategy_of_stages) return context.strategy_of_stages(own);
+  if (mesh_.data->world() == 1) return make_single();
+  std::vector<Parameter> trained = own;
+  std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
+  return make_ddp({trained, {}, mesh_.data.get()}, options.ddp);
+}
+
+std::vector<Parameter> Pipeline::divide(const PipelineContext& context) {
+  std::vector<Parameter> own;
+  for (const StageParameter& item : context.parameters) {
+    const at::Tensor& tensor = item.parameter.local;
+    const int64_t rank = pipeline().rank(), owner = layout_.rank_of(item.stage);
+    const int64_t reader = item.also_read_by ? layout_.rank_of(*item.also_read_by) : owner;
+    Parameter share = {item.parameter.name,
+                       tensor,
+                       item.parameter.shape(),
+                       {{.axis = Axis::kPipeline, .dim = 0, .owner = owner}}};
+    const std::vector<Placement>& inner = item.parameter.placements;
+    share.placements.insert(share.placements.end(), inner.begin(), inner.end());
+    if (rank == owner || rank == reader) {
+      if (!item.is_sharded) materialize(tensor);
+      own.push_back(share);
+    } else {
+      const bool trains = tensor.requires_grad();
+      share.local = empty_share(tensor).set_requires_grad(trains);
+      tensor.set_data(absent_like(tensor));
+    }
+    order_.push_back(std::move(share));
+  }
+  return own;
+}
+
+/// Replaces the model's tensor by what the strategy of the stage has of it, and by an empty share
+/// on a rank that reads it alone.
+void Pipeline::place_shares(const StageParameter& item) {
+  Parameter& share = order_[shares_.size()];
   const int64_t rank = pipeline().rank(), owner = layout_.rank_of(item.stage);
   const int64_t reader = item.also_read_by ? layout_.rank_of(*item.also_read_by) : owner;
-  const bool trains = tensor.requires_grad();
-  Parameter share = {item.parameter.name,
-                     tensor,
-                     item.parameter.shape(),
-                     {{.axis = Axis::kPipeline, .dim = 0, .owner = owner}}};
-  if (rank == owner || rank == reader) {
-    materialize(tensor);
-    if (trains) trained_.push_back({item.parameter.name, tensor});
+  if (rank == owner || rank == reader) share = replicas_->shards_of({share}).front();
+  if (reader != owner) {
+    tied_.push_back({share.local, owner, reader, item.parameter.local.requires_grad()});
   }
-  if (rank != owner) {
-    share.local = empty_share(tensor).set_requires_grad(trains);
-    if (rank != reader) tensor.set_data(absent_like(tensor));
+  if (rank != owner && rank == reader) {
+    share.local = empty_share(share.local).set_requires_grad(share.local.requires_grad());
+  } else if (rank != owner && item.is_sharded) {
+    share.placements.push_back({Axis::kShard, 0});
   }
-  if (reader != owner) tied_.push_back({tensor, owner, reader, trains});
   shares_.emplace(share.name, share);
-  order_.push_back(std::move(share));
 }
 
 uint64_t Pipeline::seed_of(const PipelineAction& forward) const {
@@ -391,7 +444,7 @@ void Pipeline::finish() {
 
 void Pipeline::sum_tied_gradients() {
   for (const TiedWeight& tied : tied_) {
-    if (!tied.trains) continue;
+    if (!tied.trains || tied.tensor.numel() == 0) continue;
     const int64_t rank = pipeline().rank();
     if (rank == tied.reader) {
       const at::Tensor own = tied.tensor.grad();
@@ -425,6 +478,7 @@ void Pipeline::share_gradient_flags() {
 void Pipeline::copy_tied_weights() {
   const c10::NoGradGuard no_grad;
   for (const TiedWeight& tied : tied_) {
+    if (tied.tensor.numel() == 0) continue;
     const int64_t rank = pipeline().rank();
     if (rank == tied.owner) {
       pipeline().send(tied.tensor.detach().contiguous(), tied.reader, "tied weight");
@@ -434,26 +488,46 @@ void Pipeline::copy_tied_weights() {
   }
 }
 
-at::Tensor Pipeline::gradient_norm(std::span<const Parameter> parameters) const {
-  const c10::NoGradGuard no_grad;
-  const int64_t ranks = mesh_.data->world();
-  std::vector<at::Tensor> terms;  // of this rank's gradients, else zeros
-  for (const Parameter& item : parameters) {
-    const at::Tensor& gradient = item.local.grad();
-    if (!gradient.defined()) continue;
-    if (ranks > 1) {
-      terms.push_back(owns(item) ? squared_norms(rows_by_rank(gradient, ranks))
-                                 : at::zeros({ranks}, at::kDouble));
+/// The squared norms of the rows of each gradient that each rank with other samples has, or would
+/// have of a whole one, [parameters, ranks]: zeros where another stage has them.
+at::Tensor Pipeline::squares_by_rank(std::span<const Parameter> gradients) const {
+  const int64_t ranks = is_sharded_ ? mesh_.shard->world() : mesh_.data->world();
+  std::vector<at::Tensor> squares;
+  for (const Parameter& item : gradients) {
+    if (!owns(item)) {
+      squares.push_back(at::zeros({is_sharded_ ? 1 : ranks}, at::kDouble));
       continue;
     }
+    std::vector<at::Tensor> rows = {item.local.grad()};
+    if (!has_rows(item)) rows = rows_by_rank(rows.front(), ranks);
+    if (is_sharded_ && !has_rows(item)) rows = {rows[static_cast<size_t>(mesh_.shard->rank())]};
+    squares.push_back(squared_norms(rows).to(device_));
+  }
+  const at::Tensor own = at::cat(squares);
+  if (!is_sharded_) return own.view({-1, ranks});
+  return mesh_.shard->all_gather(own, "gradient norm").t().contiguous();
+}
+
+at::Tensor Pipeline::gradient_norm(std::span<const Parameter> parameters) const {
+  const c10::NoGradGuard no_grad;
+  std::vector<Parameter> with_gradient(parameters.begin(), parameters.end());
+  std::erase_if(with_gradient, [](const Parameter& item) { return !item.local.grad().defined(); });
+  if (with_gradient.empty()) return at::zeros({}, at::kFloat);
+  if (is_sharded_ || mesh_.data->world() > 1) {
+    const at::Tensor squares = squares_by_rank(with_gradient);
+    pipeline().all_reduce(squares, ReduceOp::kSum, "gradient norm");
+    return norm_of_squares(squares);
+  }
+  std::vector<at::Tensor> terms;  // of this rank's gradients, else zeros
+  for (const Parameter& item : with_gradient) {
+    const at::Tensor& gradient = item.local.grad();
     terms.push_back(owns(item) ? norm_terms(gradient)
                                : at::zeros({norm_term_count(item.numel())},
                                            norm_term_type(gradient.scalar_type())));
   }
-  if (terms.empty()) return at::zeros({}, at::kFloat);
   const at::Tensor all = at::cat(terms);
   pipeline().all_reduce(all, ReduceOp::kSum, "gradient norm");
-  return ranks > 1 ? norm_of_squares(all) : norm_of_terms(all);
+  return norm_of_terms(all);
 }
 
 std::vector<Parameter> Pipeline::shards_of(std::vector<Parameter> parameters) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,7 +21,13 @@ struct StageParameter {
   /// A later stage that reads it as well, such as a head tied to the embedding; null: none. The
   /// first one has its optimizer state.
   std::optional<int64_t> also_read_by = {};
+  /// Whether the strategy of its stage divides its rows over Mesh::shard.
+  bool is_sharded = false;
 };
+
+/// The strategy over the ranks with different samples, Mesh::data, for the parameters of this
+/// rank's stages, trained and frozen ones. Those that it does not shard have memory.
+using StageStrategy = std::function<std::unique_ptr<Strategy>(const std::vector<Parameter>& own)>;
 
 struct PipelineContext {
   std::vector<Block*> blocks = {};              ///< the model's chain, which outlives the strategy
@@ -28,6 +35,7 @@ struct PipelineContext {
   std::vector<StageParameter> parameters = {};  ///< trained and frozen ones
   Mesh mesh = {};
   at::Device device = at::kCPU;
+  StageStrategy strategy_of_stages = {};  ///< null: data parallel training by PipelineOptions::ddp
 };
 
 struct PipelineOptions {
@@ -36,7 +44,7 @@ struct PipelineOptions {
   /// With step, micro-batch and stage, seeds the random numbers of a pass: dropout is the same for
   /// every schedule of these stages.
   uint64_t seed = 0;
-  /// Of the gradients of one stage over the ranks of Mesh::data.
+  /// Of the gradients of one stage over the ranks of Mesh::data, without a strategy of its own.
   DdpOptions ddp = {};
 };
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "parallel/row_share.h"
+
 namespace accel {
 namespace {
 
@@ -18,8 +20,14 @@ bool is_divided(const Parameter& parameter) {
   return std::ranges::any_of(parameter.placements, is_of_tensor_axis);
 }
 
-/// The parameter as the ranks with different samples know it: this rank's share is all of it.
-Parameter without_tensor_axis(Parameter parameter) {
+/// The parameter as the ranks of the other axes know it: this rank's share is all of it.
+Parameter without_tensor_axis(Parameter parameter, const Communicator& tensor) {
+  for (const Placement& placement : parameter.placements) {
+    if (!is_of_tensor_axis(placement)) continue;
+    int64_t& size = parameter.global.at(static_cast<size_t>(placement.dim));
+    size =
+        placement.blocks * row_share(size / placement.blocks, tensor.world(), tensor.rank()).count;
+  }
   std::erase_if(parameter.placements, is_of_tensor_axis);
   if (parameter.is_replicated()) parameter.global.clear();
   return parameter;
@@ -32,6 +40,11 @@ class TensorStrategy final : public Strategy {
       : data_(std::move(data)), partial_(data_->shards_of(partial)), tensor_(std::move(tensor)) {}
 
   void begin(const StepLayout& layout) override { data_->begin(layout); }
+  void run_passes(MicroBatchPasses& passes) override { data_->run_passes(passes); }
+  void run_forward(const std::vector<Batch>& batches,
+                   const std::function<void(size_t i)>& pass) override {
+    data_->run_forward(batches, pass);
+  }
   size_t micro_batch_at(size_t k) const override { return data_->micro_batch_at(k); }
   void before_pass(bool last) override { data_->before_pass(last); }
   void after_pass() override { data_->after_pass(); }
@@ -53,6 +66,7 @@ class TensorStrategy final : public Strategy {
     data_->reduce_found_inf(found_inf);
     tensor_->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
+  bool has_head() const override { return data_->has_head(); }
   bool syncs_gradients() const override { return data_->syncs_gradients(); }
   void updated(int64_t step) override { data_->updated(step); }
   void swap_in_average() override { data_->swap_in_average(); }
@@ -92,7 +106,7 @@ at::Tensor TensorStrategy::gradient_norm(std::span<const Parameter> parameters) 
   const c10::NoGradGuard no_grad;
   std::vector<Parameter> divided, whole;
   for (const Parameter& item : parameters) {
-    (is_divided(item) ? divided : whole).push_back(without_tensor_axis(item));
+    (is_divided(item) ? divided : whole).push_back(without_tensor_axis(item, *tensor_));
   }
   const at::Device device = parameters.empty() ? at::kCPU : parameters.front().local.device();
   const auto square_of = [&](const std::vector<Parameter>& some) {

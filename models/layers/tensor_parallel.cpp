@@ -46,16 +46,35 @@ at::Tensor residual_dropout(const TensorRanksPtr& ranks, const at::Tensor& x, do
   return at::dropout(x, p, /*train=*/p > 0);
 }
 
-at::Tensor vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
-                                const at::Tensor& tokens, bool tied) {
-  const auto look_up = [&](const at::Tensor& rows) {
-    return tied ? tied_embedding(table, rows) : at::embedding(table, rows);
-  };
+namespace {
+
+/// `look_up` returns rows of `table` for row numbers.
+at::Tensor rows_of_vocabulary(const DividedVocabulary& vocabulary, const at::Tensor& table,
+                              const at::Tensor& tokens,
+                              const std::function<at::Tensor(const at::Tensor&)>& look_up) {
   if (!vocabulary.ranks) return look_up(tokens);
   const at::Tensor rows = tokens.sub(vocabulary.first());
   const at::Tensor outside = rows.lt(0).logical_or(rows.ge(table.size(0)));
   const at::Tensor found = look_up(rows.masked_fill(outside, 0));
   return vocabulary.ranks->leave(found.masked_fill(outside.unsqueeze(-1), 0));
+}
+
+}  // namespace
+
+at::Tensor vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
+                                const at::Tensor& tokens, bool tied) {
+  return rows_of_vocabulary(vocabulary, table, tokens, [&](const at::Tensor& rows) {
+    return tied ? tied_embedding(table, rows) : at::embedding(table, rows);
+  });
+}
+
+at::Tensor padded_vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
+                                       const at::Tensor& tokens, std::optional<int64_t> padding) {
+  const int64_t row = padding.value_or(-1) - vocabulary.first();
+  const bool is_own = padding && row >= 0 && row < table.size(0);
+  return rows_of_vocabulary(vocabulary, table, tokens, [&](const at::Tensor& rows) {
+    return at::embedding(table, rows, is_own ? row : -1);
+  });
 }
 
 at::Tensor vocabulary_logits(const DividedVocabulary& vocabulary, const at::Tensor& hidden,

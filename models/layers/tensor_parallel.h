@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "core/api/tensor_parallel.h"
 
@@ -44,6 +46,10 @@ at::Tensor residual_dropout(const TensorRanksPtr& ranks, const at::Tensor& x, do
 /// the table is also the output head, see tied_embedding().
 at::Tensor vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
                                 const at::Tensor& tokens, bool tied);
+
+/// The same of a table whose row for the token `padding` gets no gradient; null: none.
+at::Tensor padded_vocabulary_embedding(const DividedVocabulary& vocabulary, const at::Tensor& table,
+                                       const at::Tensor& tokens, std::optional<int64_t> padding);
 
 /// The logits of all ranks, [..., vocab], from what LanguageModel::hidden() returns and this rank's
 /// rows of the head.

@@ -55,13 +55,6 @@ void check_ignored(const Job& job) {
   problems.check();
 }
 
-/// Scalars and tensors of unusual strides have no rows in memory. Below stage 3, rows of a frozen
-/// parameter would be a second copy.
-bool is_divided(const Job& job, const std::string& name, const at::Tensor& tensor) {
-  const bool has_use = gathers_in_passes(job) || tensor.requires_grad();
-  return has_use && tensor.dim() > 0 && tensor.is_contiguous() && !is_ignored(job, name);
-}
-
 /// Moves the parameters of blocks that have fewer than `least` to the root unit.
 void join_small_blocks(FsdpContext& context, int64_t least) {
   std::erase_if(context.blocks, [&](const FsdpUnit& unit) {
@@ -73,8 +66,10 @@ void join_small_blocks(FsdpContext& context, int64_t least) {
   });
 }
 
-/// The units of the models: their blocks, and one of what no block has.
-FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
+/// The units of the models: their blocks, and one of what no block has. `own`: only these
+/// parameters; null: all.
+FsdpContext fsdp_context(const Job& job, const NamedModels& models,
+                         const std::vector<Parameter>* own = nullptr) {
   FsdpContext out{.home = shard_home(job), .mesh = job.mesh};
   for (const auto& [prefix, model] : models) {
     std::map<std::string, size_t> unit_of;  // by name
@@ -84,11 +79,15 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
       out.blocks.push_back({block.block, {}});
     }
     std::vector<Parameter> parameters;
-    add_named(parameters, prefix, parameters_of(*model));
-    place_tensors(job, parameters);
+    if (own) {
+      parameters = *own;
+    } else {
+      add_named(parameters, prefix, parameters_of(*model));
+      place_tensors(job, parameters);
+    }
     for (const Parameter& item : parameters) {
       const std::string& name = item.name;
-      const bool whole = !is_divided(job, name, item.local);
+      const bool whole = !divides_rows(job, name, item.local);
       if (whole) materialize(item.local);
       const auto unit = unit_of.find(name);
       auto& list = whole                   ? out.replicated
@@ -105,24 +104,42 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models) {
   return out;
 }
 
-}  // namespace
-
-std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
+FsdpOptions fsdp_options(const Job& job, uint64_t seed) {
   const AcceleratorSection& section = job.recipe.accelerator;
   const FsdpSection& fsdp = section.fsdp;
-  check_ignored(job);
+  const bool in_pipeline = section.parallelism.pp > 1;
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   std::optional<CanonicalOptions> canonical;
   if (section.reduction == Reduction::kCanonical) canonical = {bucket_bytes, seed};
-  return make_fsdp(fsdp_context(job, models),
-                   {.stage = static_cast<ShardStage>(fsdp.stage),
-                    .reshard_after_forward = fsdp.reshard_after_forward.value_or(true),
-                    .sync_each_batch = fsdp.sync_each_batch.value_or(true),
-                    .param_dtype = type_of(fsdp.param_dtype_under(section.mixed_precision)),
-                    .reduce_dtype = type_of(fsdp.reduce_dtype),
-                    .canonical = canonical,
-                    .broadcast_buffers = section.ddp.broadcast_buffers,
-                    .bucket_bytes = bucket_bytes});
+  return {.stage = static_cast<ShardStage>(fsdp.stage),
+          .reshard_after_forward = fsdp.reshard_after_forward.value_or(true),
+          .in_pipeline = in_pipeline,
+          .sync_each_batch = fsdp.sync_each_batch.value_or(!in_pipeline),
+          .param_dtype = type_of(fsdp.param_dtype_under(section.mixed_precision)),
+          .reduce_dtype = type_of(fsdp.reduce_dtype),
+          .canonical = canonical,
+          .broadcast_buffers = section.ddp.broadcast_buffers,
+          .bucket_bytes = bucket_bytes};
+}
+
+}  // namespace
+
+/// Scalars and tensors of unusual strides have no rows in memory. Below stage 3, rows of a frozen
+/// parameter would be a second copy.
+bool divides_rows(const Job& job, const std::string& name, const at::Tensor& tensor) {
+  if (job.recipe.accelerator.fsdp.stage == 0) return false;
+  const bool has_use = gathers_in_passes(job) || tensor.requires_grad();
+  return has_use && tensor.dim() > 0 && tensor.is_contiguous() && !is_ignored(job, name);
+}
+
+std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed) {
+  check_ignored(job);
+  return make_fsdp(fsdp_context(job, models), fsdp_options(job, seed));
+}
+
+std::unique_ptr<Strategy> build_stage_fsdp(const Job& job, const std::vector<Parameter>& own) {
+  check_ignored(job);
+  return make_fsdp(fsdp_context(job, {{"", job.model.get()}}, &own), fsdp_options(job, 0));
 }
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {

@@ -15,6 +15,12 @@ namespace accel {
 /// RecipeError for a pattern of `ignored` without a match.
 std::unique_ptr<Strategy> build_fsdp(const Job& job, const NamedModels& models, uint64_t seed);
 
+/// The strategy for `own`, the parameters of the model that a pipeline's rank has.
+std::unique_ptr<Strategy> build_stage_fsdp(const Job& job, const std::vector<Parameter>& own);
+
+/// Whether the rows of a parameter of the model are divided over Mesh::shard.
+bool divides_rows(const Job& job, const std::string& name, const at::Tensor& tensor);
+
 /// For optimizers; null without sharding.
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job);
 

@@ -179,7 +179,7 @@ void make_models(Job& job, const Registry& registry) {
   job.task = build(job.recipe.task, TaskContext{job.data});
   job.task_models = job.task->models();
   if (!deferred) return;
-  if (is_sharded(job)) {
+  if (is_sharded(job) || job.mesh.pipeline->world() > 1) {
     for (const Parameter& item : parameters_of(*job.model)) divided.push_back(item.local);
     for (const TaskModel& model : job.task_models) {
       for (const Parameter& item : parameters_of(*model.model)) divided.push_back(item.local);

@@ -10,6 +10,8 @@
 #include "models/layers/module_state.h"
 #include "parallel/pipeline/balance.h"
 #include "parallel/pipeline/simulate.h"
+#include "train/job/build_fsdp.h"
+#include "train/job/build_tensor_parallel.h"
 
 namespace accel {
 namespace {
@@ -44,6 +46,7 @@ ChainParameters parameters_of_chain(const Job& job, const std::vector<Block*>& c
     }
   }
   ChainParameters out{parameters_of(*job.model), {}, {}};
+  place_tensors(job, out.all);
   bool is_before = true;
   for (size_t i = 0; i < out.all.size(); ++i) {
     const Parameter& item = out.all[i];
@@ -172,6 +175,7 @@ ModelStages divide_into_stages(const Job& job) {
     const int64_t block = std::clamp<int64_t>(parameters.block[i], 0, blocks - 1);
     StageParameter item{parameters.all[i], stage_of[static_cast<size_t>(block)]};
     if (tied.defined() && item.parameter.local.is_same(tied)) item.also_read_by = stage_of.back();
+    item.is_sharded = divides_rows(job, item.parameter.name, item.parameter.local);
     out.parameters.push_back(std::move(item));
   }
   return out;
@@ -180,8 +184,12 @@ ModelStages divide_into_stages(const Job& job) {
 std::unique_ptr<Strategy> build_pipeline(const Job& job, uint64_t seed, const DdpOptions& ddp) {
   const PipelineSection& section = job.recipe.accelerator.pipeline;
   ModelStages stages = divide_into_stages(job);
+  StageStrategy sharded;
+  if (job.recipe.accelerator.fsdp.stage > 0) {
+    sharded = [&job](const std::vector<Parameter>& own) { return build_stage_fsdp(job, own); };
+  }
   return make_pipeline({std::move(stages.blocks), std::move(stages.blocks_per_stage),
-                        std::move(stages.parameters), job.mesh, job.device},
+                        std::move(stages.parameters), job.mesh, job.device, std::move(sharded)},
                        {section.schedule, section.stages_of_rank(), seed, ddp});
 }
 

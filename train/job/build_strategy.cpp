@@ -248,13 +248,14 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
   const AcceleratorSection& section = job.recipe.accelerator;
   // Each optimizer's passes have another random stream.
   const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
-  if (section.fsdp.stage > 0) return build_fsdp(job, models, seed);
+  const bool has_stages = job.mesh.pipeline->world() > 1;
+  if (section.fsdp.stage > 0 && !has_stages) return build_fsdp(job, models, seed);
   const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
   const DdpOptions ddp = {.bucket_bytes = bucket_bytes,
                           .broadcast_buffers = section.ddp.broadcast_buffers,
                           .comm_dtype = comm_dtype(section.ddp.comm_hook),
                           .power_sgd = power_sgd(job.recipe)};
-  if (job.mesh.pipeline->world() > 1) return build_pipeline(job, seed, ddp);
+  if (has_stages) return build_pipeline(job, seed, ddp);
   const StrategyContext context = context_of(job, models);
   if (section.reduction == Reduction::kCanonical) {
     return make_canonical(context, {.bucket_bytes = bucket_bytes, .seed = seed});

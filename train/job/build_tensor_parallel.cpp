@@ -114,11 +114,25 @@ at::Tensor divide(at::Tensor parameter, const TensorCut& cut, const Mesh& mesh) 
 
 TensorPlan plan_of(const Job& job) {
   const auto* model = dynamic_cast<const TensorParallel*>(job.model.get());
-  if (model) return model->tensor_plan(job.tensor_ranks->size());
-  throw Error(
-      ExitCode::kRecipe,
-      text("'tp' does not support the model '{}', which has no plan for it", job.recipe.model.type),
-      "use gpt or llama, or leave 'tp' out");
+  if (!model) {
+    throw Error(ExitCode::kRecipe,
+                text("'tp' does not support the model '{}', which has no plan for it",
+                     job.recipe.model.type),
+                "use gpt, llama, vit or a BERT-style model, or leave 'tp' out");
+  }
+  TensorPlan plan = model->tensor_plan(job.tensor_ranks->size());
+  const bool divides = std::ranges::any_of(plan, [](const TensorPlanEntry& entry) {
+    return entry.style == TensorStyle::kSequenceParallel;
+  });
+  if (job.recipe.accelerator.parallelism.sequence_parallel && !divides) {
+    throw Error(
+        ExitCode::kRecipe,
+        text("'sequence_parallel' does not support the model '{}', whose plan has no layers "
+             "between which it divides activations",
+             job.recipe.model.type),
+        "use gpt or llama, or leave 'sequence_parallel' out");
+  }
+  return plan;
 }
 
 }  // namespace
@@ -161,7 +175,8 @@ std::vector<at::Tensor> divide_model(Job& job) {
     if (cut == job.tensor_cuts.end() || cut->second.placements.empty()) continue;
     at::Tensor whole = divide(item.local, cut->second, job.mesh);
     if (!whole.defined()) continue;
-    if (job.recipe.accelerator.fsdp.stage > 0) {
+    // Ranks or stages of their own then give memory to what they keep.
+    if (job.recipe.accelerator.fsdp.stage > 0 || section.pp > 1) {
       read_later.push_back(std::move(whole));
       continue;
     }

@@ -55,10 +55,20 @@ class AverageScope {
   const Job& job_;
 };
 
-/// The sums of one batch: loss times weight, the weight, and the sums of every metric. Samples
-/// after the first `valid` ones do not count; a batch without any is run for its collectives alone.
-std::vector<double> sums_of(Job& job, const Batch& whole, int64_t valid) {
-  const Batch batch = valid < whole.size() && valid > 0 ? first_rows(whole, valid) : whole;
+/// The batches without samples that do not count. One without any that do stays whole.
+std::vector<Batch> valid_rows(const std::vector<Batch>& batches, const GlobalBatch& global_batch) {
+  std::vector<Batch> out;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const int64_t valid = global_batch.micro_batches[i].valid();
+    const bool whole = valid == 0 || valid >= batches[i].size();
+    out.push_back(whole ? batches[i] : first_rows(batches[i], valid));
+  }
+  return out;
+}
+
+/// The sums of one batch: loss times weight, the weight, and the sums of every metric. Without
+/// `valid` samples it is run for its collectives alone.
+std::vector<double> sums_of(Job& job, const Batch& batch, int64_t valid) {
   std::vector<double> sums = {0, valid > 0 ? job.task->weight(batch) : 0};
   for (const auto& metric : job.metrics) {
     std::fill(metric->sums().begin(), metric->sums().end(), 0.0);
@@ -113,9 +123,10 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     if (stop && stop()) return std::nullopt;
     const GlobalBatch global_batch = job.eval_loader->next();
     const DeviceBatches batches(global_batch, job.device);
-    std::vector<std::vector<double>> own(batches.list().size(), std::vector<double>(width));
-    job.optimizers.front().strategy->run_forward(batches.list(), [&](size_t i) {
-      own[i] = sums_of(job, batches.list()[i], global_batch.micro_batches[i].valid());
+    const std::vector<Batch> list = valid_rows(batches.list(), global_batch);
+    std::vector<std::vector<double>> own(list.size(), std::vector<double>(width));
+    job.optimizers.front().strategy->run_forward(list, [&](size_t i) {
+      own[i] = sums_of(job, list[i], global_batch.micro_batches[i].valid());
     });
     add_global_batch(job, global_batch, own, total);
     shown.progress(++batches_done, job.eval_loader->steps_per_epoch());

@@ -42,11 +42,14 @@ void check_pipeline_section(const AcceleratorSection& section, SectionCheck& che
   }
   check_stages(pipeline, section.parallelism.pp, check);
   const std::string hint = "leave one of the two out";
-  if (section.fsdp.stage > 0) {
-    check.error("parallelism", "'pp' does not support 'fsdp'", hint);
+  if (section.fsdp.reshard_after_forward.value_or(false)) {
+    check.error("fsdp",
+                "'pp' does not support 'reshard_after_forward': passes of several micro-batches "
+                "alternate in a stage, and its parameters stay gathered for them",
+                "leave it out");
   }
-  if (section.parallelism.tp > 1) {
-    check.error("parallelism", "'pp' does not support 'tp'", hint);
+  if (section.fsdp.offload == Offload::kDisk) {
+    check.error("fsdp", "'pp' does not support 'offload: disk'", hint);
   }
   if (section.local_sgd.every) {
     check.error("parallelism", "'pp' does not support 'local_sgd'", hint);

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Pipelines with tensor and sharded data parallelism: training against one process, and resumes on other meshes.
+
+    compositions.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import pathlib
+import shutil
+import signal
+import sys
+import time
+
+import rank_runs
+import tensor_parallel
+
+# A tied head of 27 rows, fused projections, an average, sequences of odd length.
+GPT = tensor_parallel.GPT.replace("num_layers: 2", "num_layers: 4").replace(
+    ", {type: generate, prompts: [\"the\"], max_new_tokens: 8}", "")
+LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
+SEQUENCE, ONE_SUM = tensor_parallel.SEQUENCE, "accelerator.fsdp.sync_each_batch=false"
+EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
+
+
+def mesh(ranks, schedule=None, stage=0, **sizes):
+    """Overrides for a mesh of these axes."""
+    words = [rank_runs.on(ranks), *(f"accelerator.parallelism.{axis}={size}" for axis, size in sizes.items())]
+    words += [f"accelerator.pipeline.schedule={schedule}"] if schedule else []
+    return words + ([f"accelerator.fsdp.stage={stage}"] if stage else [])
+
+
+MESHES = {
+    "1": mesh(1),
+    "dp4": mesh(4),
+    "fsdp2": mesh(2, stage=3),
+    "fsdp4": mesh(4, stage=3),
+    "tp4": mesh(4, tp=4),
+    "pp2-tp2": mesh(4, pp=2, tp=2),
+    "pp2-tp2-full": [*mesh(4, pp=2, tp=2), "accelerator.fsdp.state_dict=full"],
+    "pp2-fsdp2": mesh(4, stage=3, pp=2),
+    "pp2-zero1": mesh(4, stage=1, pp=2),
+    "pp4": mesh(4, "zbh1", pp=4),
+    "tp2-fsdp2": mesh(4, stage=3, tp=2),
+}
+
+
+def check_equal(scratch, report, one, other, what):
+    found = tensor_parallel.last_line_of_diff(scratch, one, other)
+    report.check(what, found == EQUAL, found)
+
+
+def check_sharded(scratch, report):
+    """A pipeline whose stages are sharded has the bits of sharding alone with one reduction per step."""
+    train = tensor_parallel.train
+    words = ["model.tie_embeddings=false"]
+    train(scratch, report, "gpt.yaml", "fsdp-2", *MESHES["fsdp2"], ONE_SUM, *words)
+    for stage in (1, 2, 3):
+        for schedule in ("1f1b", "zbv") if stage == 3 else ("1f1b",):
+            name = f"stage-{stage}-{schedule}"
+            train(scratch, report, "gpt.yaml", name, *mesh(4, schedule, stage, pp=2), *words)
+            check_equal(scratch, report, "fsdp-2", name, f"{name} has the bits of sharding alone")
+    train(scratch, report, "gpt.yaml", "fsdp-2-each", *MESHES["fsdp2"], *words)
+    train(scratch, report, "gpt.yaml", "each", *mesh(4, "zbh1", 3, pp=2), "accelerator.fsdp.sync_each_batch=true", *words)
+    check_equal(scratch, report, "fsdp-2-each", "each", "reductions of each micro-batch have the same bits too")
+    train(scratch, report, "gpt.yaml", "bf16-fsdp-2", *MESHES["fsdp2"], ONE_SUM, "accelerator.mixed_precision=bf16", *words)
+    train(scratch, report, "gpt.yaml", "bf16-stage-3", *MESHES["pp2-fsdp2"], "accelerator.mixed_precision=bf16", *words)
+    check_equal(scratch, report, "bf16-fsdp-2", "bf16-stage-3", "bf16 has the bits of sharding alone")
+
+
+def check_divided(scratch, report):
+    """Every composition takes the same micro-batches as one process."""
+    for model in ("gpt", "llama"):
+        tensor_parallel.train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
+        meshes = {"pp2-tp2": MESHES["pp2-tp2"], "pp2-tp2-sequence": [*mesh(4, "zbh1", pp=2, tp=2), SEQUENCE],
+                  "pp2-fsdp2": MESHES["pp2-fsdp2"]}
+        if model == "gpt":
+            meshes["pp2-tp2-fsdp2"] = [*mesh(8, stage=3, pp=2, tp=2), SEQUENCE]
+            meshes["pp2-tp2-blocks"] = [*MESHES["pp2-tp2"], "train.activation_checkpointing=blocks"]
+            meshes["pp2-hsdp"] = mesh(8, stage=2, pp=2, dp_replicate=2, dp_shard=2)
+        for name, words in meshes.items():
+            # A rank of four with other samples has one micro-batch of a step.
+            tensor_parallel.train(scratch, report, f"{model}.yaml", f"{model}-{name}", *words)
+            tensor_parallel.check_close(scratch, report, f"{model}-1", f"{model}-{name}")
+    tensor_parallel.train(scratch, report, "gpt.yaml", "bf16-1", *MESHES["1"], "accelerator.mixed_precision=bf16")
+    tensor_parallel.train(scratch, report, "gpt.yaml", "bf16-2x2", *MESHES["pp2-tp2"], "accelerator.mixed_precision=bf16")
+    tensor_parallel.check_close(scratch, report, "bf16-1", "bf16-2x2", 2e-2)
+
+
+def check_reshard(scratch, report):
+    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
+    pairs = [("pp2-tp2", "1"), ("pp2-tp2", "dp4"), ("1", "pp2-tp2"), ("pp2-fsdp2", "fsdp4"), ("fsdp4", "pp2-fsdp2"),
+             ("pp2-tp2", "tp4"), ("tp4", "pp2-tp2"), ("pp2-tp2", "pp2-fsdp2"), ("pp2-fsdp2", "tp2-fsdp2"),
+             ("tp2-fsdp2", "pp2-tp2"), ("pp2-zero1", "pp4"), ("pp2-tp2-full", "pp2-zero1"), ("pp2-fsdp2", "pp2-tp2-full")]
+    ends = ["train.until=4 steps", "checkpoint.every=4 steps"]
+    for source in sorted({pair[0] for pair in pairs}):
+        tensor_parallel.train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], *ends)
+    for source, target in pairs:
+        first, name = f"from-{source}", f"{source}-on-{target}"
+        shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
+        # Another end of the run changes the recipe, so that the state is saved again.
+        tensor_parallel.train(scratch, report, "gpt.yaml", name, *MESHES[target], "train.until=[4 steps, 9 epochs]",
+                              "checkpoint.every=4 steps", "--allow", "train.until")
+        found = tensor_parallel.diff(scratch, f"runs/{first}/checkpoints/checkpoint_4",
+                                     f"runs/{name}/checkpoints/checkpoint_4")
+        report.check(f"{name} restores and saves equal bits", found == "", found)
+
+
+def check_killed(scratch, report):
+    """A run that is killed continues bit for bit on its mesh, dropout included."""
+    words = ["model.dropout=0.2", *MESHES["pp2-tp2"], SEQUENCE, "checkpoint.every=5 steps"]
+    tensor_parallel.train(scratch, report, "gpt.yaml", "straight", *words)
+    process = scratch.start("gpt.yaml", "name=killed", *words)
+    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    while process.poll() is None and not saved.exists():
+        time.sleep(0.002)
+    rank_runs.send(ranks[3], signal.SIGKILL)
+    process.communicate()
+    tensor_parallel.train(scratch, report, "gpt.yaml", "killed", *words)
+    check_equal(scratch, report, "straight", "killed", "a killed run ends with the bits of the other")
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = rank_runs.runs.Report()
+    with rank_runs.Scratch(binary) as scratch:
+        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
+            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        for check in (check_sharded, check_divided, check_reshard, check_killed):
+            check(scratch, report)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
