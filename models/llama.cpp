@@ -7,6 +7,9 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/api/auxiliary_loss.h"
@@ -29,6 +32,8 @@
 
 namespace accel {
 namespace {
+
+using ExpertRanksPtr = std::shared_ptr<const ExpertRanks>;
 
 constexpr double kLlamaWeightDeviation = 0.02;
 
@@ -131,7 +136,8 @@ class LlamaMlp final : public torch::nn::Module {
 /// Experts and their router, which computes in float32.
 class LlamaExperts final : public torch::nn::Module {
  public:
-  explicit LlamaExperts(const LlamaOptions& options) : moe_(options.moe) {
+  LlamaExperts(const LlamaOptions& options, const ExpertRanksPtr& ranks)
+      : moe_(options.moe), ranks_(ranks) {
     gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < moe_.num_experts; ++i) {
@@ -147,23 +153,24 @@ class LlamaExperts final : public torch::nn::Module {
     probabilities = balance.add_layer(probabilities, moe_.num_experts_per_tok);
     const ExpertRouting routing =
         route_to_experts(probabilities, moe_.num_experts_per_tok, moe_.norm_topk_prob);
-    return mix_experts(tokens, routing,
-                       [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); })
-        .view_as(x);
+    const auto expert = [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); };
+    return mix_experts(tokens, routing, expert, ranks_.get()).view_as(x);
   }
 
  private:
   MoeOptions moe_;
+  ExpertRanksPtr ranks_;
   AdaptedLinear gate_{nullptr};
   std::vector<std::shared_ptr<LlamaMlp>> experts_;
 };
 
 class LlamaBlock final : public torch::nn::Module, public Block {
  public:
-  LlamaBlock(const LlamaOptions& options, int64_t layer, const TensorRanksPtr& ranks) {
+  LlamaBlock(const LlamaOptions& options, int64_t layer, const ModelContext& context) {
+    const TensorRanksPtr& ranks = context.tensor;
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
     if (options.moe.has_experts(layer)) {
-      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options));
+      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options, context.experts));
     } else {
       mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks));
     }
@@ -192,16 +199,16 @@ class LlamaBlock final : public torch::nn::Module, public Block {
 
 class LlamaBody final : public torch::nn::Module {
  public:
-  LlamaBody(int64_t vocab, const LlamaOptions& options, const TensorRanksPtr& ranks)
+  LlamaBody(int64_t vocab, const LlamaOptions& options, const ModelContext& context)
       : rope_(options.rope, options.per_head()),
-        ranks_(ranks),
+        ranks_(context.tensor),
         vocab_(vocab),
         embed_tokens_(
             register_module("embed_tokens", torch::nn::Embedding(vocab, options.hidden_size))),
         is_tied_(options.tie_embeddings) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      blocks_.push_back(std::make_shared<LlamaBlock>(options, i, ranks));
+      blocks_.push_back(std::make_shared<LlamaBlock>(options, i, context));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
@@ -263,6 +270,7 @@ class Llama final : public LanguageModel,
                     public CachedDecoder,
                     public PackedSequences,
                     public TensorParallel,
+                    public ExpertParallel,
                     public AuxiliaryLoss,
                     public BlockChain,
                     public InputSpec {
@@ -291,8 +299,7 @@ class Llama final : public LanguageModel,
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
-    body_ =
-        net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context.tensor));
+    body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context));
     if (!options.tie_embeddings)
       head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
     for (const auto& module : net_->modules(false)) {
@@ -328,6 +335,8 @@ class Llama final : public LanguageModel,
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
+  int64_t num_experts() const override { return options_.moe.num_experts; }
+  std::optional<int64_t> expert_of(const std::string& parameter) const override;
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   std::vector<Block*> chain() override {
     if (options_.balance() > 0) {
@@ -364,6 +373,13 @@ class Llama final : public LanguageModel,
   AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
 };
+
+std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
+  static constexpr std::string_view kExperts = ".mlp.experts.";
+  const size_t at = parameter.find(kExperts);
+  if (at == parameter.npos) return std::nullopt;
+  return std::stoll(parameter.substr(at + kExperts.size()));
+}
 
 /// transformers' plan, with a vocabulary-parallel embedding and loss.
 TensorPlan Llama::tensor_plan(int64_t ranks) const {

@@ -1,5 +1,6 @@
 #include "models/layers/expert_routing.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
@@ -77,17 +78,62 @@ ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool 
           tokens_by_expert(flat, probabilities.size(-1))};
 }
 
-at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
-                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert) {
-  const int64_t k = routing.weights.size(1);
-  const at::Tensor tokens = routing.order.div(k, "floor");
-  const std::vector<at::Tensor> rows =
-      GatherRows::apply(x, tokens, routing.slots).split_with_sizes(routing.counts);
+namespace {
+
+at::Tensor run_experts(const at::Tensor& by_expert, const ExpertRouting& routing,
+                       const ExpertFunction& expert) {
+  const std::vector<at::Tensor> rows = by_expert.split_with_sizes(routing.counts);
   std::vector<at::Tensor> outputs;
   outputs.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) outputs.push_back(expert(i, rows[i]));
+  return at::cat(outputs);
+}
+
+/// Layers of an expert cast their input to autocast's type anyway.
+at::Tensor cast_by_autocast(const at::Tensor& x) {
+  const at::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? x.to(at::autocast::get_autocast_dtype(device))
+                                                   : x;
+}
+
+/// Rows of this rank for each of all experts to their outputs; experts are on the ranks.
+at::Tensor run_on_ranks(const at::Tensor& by_expert, const ExpertRouting& routing,
+                        const ExpertFunction& expert, const ExpertRanks& ranks) {
+  const ExpertCounts counts = ranks.exchange_counts(routing.counts, by_expert.device());
+  const size_t own = counts.front().size(), first = static_cast<size_t>(ranks.rank()) * own;
+  std::vector<int64_t> sent, received, pieces;  // rows; of each rank and expert
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto begin = routing.counts.begin() + static_cast<ptrdiff_t>(rank * own);
+    sent.push_back(std::reduce(begin, begin + static_cast<ptrdiff_t>(own)));
+    received.push_back(std::reduce(counts[rank].begin(), counts[rank].end()));
+    pieces.insert(pieces.end(), counts[rank].begin(), counts[rank].end());
+  }
+  std::vector<at::Tensor> rows =
+      ranks.exchange(cast_by_autocast(by_expert), sent, received).split_with_sizes(pieces);
+  for (size_t i = 0; i < own; ++i) {
+    std::vector<at::Tensor> of_expert;  // by rank
+    std::vector<int64_t> sizes;
+    for (size_t rank = 0; rank < counts.size(); ++rank) {
+      of_expert.push_back(rows[rank * own + i]);
+      sizes.push_back(counts[rank][i]);
+    }
+    of_expert = expert(first + i, at::cat(of_expert)).split_with_sizes(sizes);
+    for (size_t rank = 0; rank < counts.size(); ++rank) rows[rank * own + i] = of_expert[rank];
+  }
+  return ranks.exchange(at::cat(rows), received, sent);
+}
+
+}  // namespace
+
+at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
+                       const ExpertFunction& expert, const ExpertRanks* ranks) {
+  const int64_t k = routing.weights.size(1);
+  const at::Tensor tokens = routing.order.div(k, "floor");
+  const at::Tensor rows = GatherRows::apply(x, tokens, routing.slots);
+  const at::Tensor outputs = ranks ? run_on_ranks(rows, routing, expert, *ranks)
+                                   : run_experts(rows, routing, expert);
   const at::Tensor by_token =
-      PermuteRows::apply(at::cat(outputs), routing.slots, routing.order).view({x.size(0), k, -1});
+      PermuteRows::apply(outputs, routing.slots, routing.order).view({x.size(0), k, -1});
   return by_token.mul(routing.weights.to(by_token.scalar_type()).unsqueeze(-1)).sum(1);
 }
 

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/api/expert_parallel.h"
+
 namespace accel {
 
 /// The experts of each token, of T tokens and k experts per token. Every token reaches all its
@@ -23,10 +25,14 @@ struct ExpertRouting {
 /// weights of a token have the sum 1 (Jiang et al., "Mixtral of Experts", 2024).
 ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize);
 
-/// The weighted sum of a token's experts, [T, width] like `x`. `expert(i, rows)` maps the tokens of
-/// expert i, [n, width], and is called for n = 0 too: all experts have gradients on all ranks.
+/// Maps the tokens of an expert, [n, width]. It is called for n = 0 too: all experts have gradients
+/// on all ranks.
+using ExpertFunction = std::function<at::Tensor(size_t expert, const at::Tensor& rows)>;
+
+/// The weighted sum of a token's experts, [T, width] like `x`. With `ranks`, `expert` is called for
+/// the experts of this rank, with the tokens of all of them; null: for all experts.
 at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
-                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert);
+                       const ExpertFunction& expert, const ExpertRanks* ranks = nullptr);
 
 /// The load-balancing loss of one forward pass, over all its layers: experts * sum over experts of
 /// the share of tokens that reach it, times its mean probability (Fedus et al., "Switch

@@ -278,7 +278,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan_work(one, some, micro_batches, plan);
   const AcceleratorSection& accelerator = recipe.accelerator;
   const bool divided = (accelerator.fsdp.stage > 0 && (world > 1 || job->swapper)) ||
-                       accelerator.parallelism.tp > 1 || accelerator.parallelism.pp > 1;
+                       accelerator.parallelism.tp > 1 || accelerator.parallelism.pp > 1 ||
+                       accelerator.parallelism.ep > 1;
   if (divided && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();
