@@ -1,6 +1,7 @@
 // Llama, Mistral, Mixtral, Qwen2, Qwen3 and Qwen3-MoE: causal transformers with rotary positions,
 // RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -112,13 +113,13 @@ class LlamaAttention final : public torch::nn::Module {
 
 class LlamaMlp final : public torch::nn::Module {
  public:
-  LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanksPtr& ranks)
-      : activation_(options.activation), ranks_(ranks) {
+  LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanksPtr& ranks, bool expert)
+      : activation_(options.activation), ranks_(expert ? nullptr : ranks) {
     const int64_t width = options.hidden_size;
     gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
     up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
     down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
-    down_proj_->divide_inputs(ranks);
+    down_proj_->divide_inputs(ranks, !expert);
   }
 
   at::Tensor forward(const at::Tensor& inputs) {
@@ -129,37 +130,42 @@ class LlamaMlp final : public torch::nn::Module {
 
  private:
   HfActivation activation_;
-  TensorRanksPtr ranks_;
+  TensorRanksPtr ranks_;  ///< null in an expert, whose layer has them
   AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
 };
 
-/// Experts and their router, which computes in float32.
+/// Experts and their router, which computes in float32. Under tensor parallelism all ranks route all
+/// tokens; each computes a part of the sum that is the output, and so of the gradients.
 class LlamaExperts final : public torch::nn::Module {
  public:
-  LlamaExperts(const LlamaOptions& options, const ExpertRanksPtr& ranks)
-      : moe_(options.moe), ranks_(ranks) {
+  LlamaExperts(const LlamaOptions& options, const ModelContext& context)
+      : moe_(options.moe), ranks_(context.experts), tensor_(context.tensor) {
     gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < moe_.num_experts; ++i) {
-      experts_.push_back(std::make_shared<LlamaMlp>(options, options.expert_inner(), nullptr));
+      experts_.push_back(
+          std::make_shared<LlamaMlp>(options, options.expert_inner(), tensor_, /*expert=*/true));
       list->push_back(experts_.back());
     }
     register_module("experts", list);
   }
 
-  at::Tensor forward(const at::Tensor& x, const LoadBalance& balance) {
+  at::Tensor forward(const at::Tensor& inputs, const LoadBalance& balance) {
+    const at::Tensor x = enter(tensor_, inputs);
     const at::Tensor tokens = x.flatten(0, 1);
     at::Tensor probabilities = gate_->forward(tokens).softmax(-1, at::kFloat);
     probabilities = balance.add_layer(probabilities, moe_.num_experts_per_tok);
     const ExpertRouting routing =
         route_to_experts(probabilities, moe_.num_experts_per_tok, moe_.norm_topk_prob);
     const auto expert = [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); };
-    return mix_experts(tokens, routing, expert, ranks_.get()).view_as(x);
+    const at::Tensor mixed = mix_experts(tokens, routing, expert, ranks_.get()).view_as(x);
+    return tensor_ ? tensor_->leave(mixed) : mixed;
   }
 
  private:
   MoeOptions moe_;
   ExpertRanksPtr ranks_;
+  TensorRanksPtr tensor_;
   AdaptedLinear gate_{nullptr};
   std::vector<std::shared_ptr<LlamaMlp>> experts_;
 };
@@ -170,9 +176,10 @@ class LlamaBlock final : public torch::nn::Module, public Block {
     const TensorRanksPtr& ranks = context.tensor;
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
     if (options.moe.has_experts(layer)) {
-      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options, context.experts));
+      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options, context));
     } else {
-      mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks));
+      mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks,
+                                                               /*expert=*/false));
     }
     const auto norm = [&] {
       return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
@@ -260,10 +267,10 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
-/// 1 for tokens and 0 for padding, float32 [batch * length].
+/// 1 for tokens and 0 for padding, float32 [batch, length].
 at::Tensor token_mask(const Batch& batch) {
   const at::Tensor positions = at::arange(batch.inputs.size(1), batch.lengths.options());
-  return positions.lt(batch.lengths.unsqueeze(1)).to(at::kFloat).flatten();
+  return positions.lt(batch.lengths.unsqueeze(1)).to(at::kFloat);
 }
 
 class Llama final : public LanguageModel,
@@ -293,7 +300,7 @@ class Llama final : public LanguageModel,
   static HfNames names(const LlamaOptions& options) { return options.names(); }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()), options_(options) {
+      : net_(std::make_shared<torch::nn::Module>()), options_(options), tensor_(context.tensor) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
@@ -316,14 +323,15 @@ class Llama final : public LanguageModel,
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
   at::Tensor hidden(const at::Tensor& tokens) override {
-    return balanced(
-        [&](const LoadBalance& balance) { return body_->forward(tokens, nullptr, balance); });
+    return balanced(tokens, [&](const LoadBalance& balance) {
+      return body_->forward(tokens, nullptr, balance);
+    });
   }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return body_->forward(tokens, &cache, {});
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return balanced([&](const LoadBalance& balance) {
+    return balanced(tokens, [&](const LoadBalance& balance) {
       return body_->forward_packed(tokens, segments, balance);
     });
   }
@@ -356,19 +364,31 @@ class Llama final : public LanguageModel,
  private:
   /// Adds the load-balancing loss of a forward pass in training.
   template <class Pass>
-  at::Tensor balanced(const Pass& pass) {
+  at::Tensor balanced(const at::Tensor& tokens, const Pass& pass) {
     const bool active = options_.balance() > 0 && net_->is_training() && at::GradMode::is_enabled();
     if (!active) return pass(LoadBalance());
-    const LoadBalance balance(options_.balance(), counted_tokens_);
+    const LoadBalance balance(options_.balance(), counted_tokens(tokens),
+                              tensor_ ? tensor_->size() : 1);
     auto [output, loss] = balance.finish(pass(balance));
     balance_loss_ = balance_loss_.defined() ? balance_loss_.add(loss) : loss;
     return output;
   }
 
+  /// float32 [tokens]: 0 for padding, also that of sequence parallelism; undefined: no padding.
+  at::Tensor counted_tokens(const at::Tensor& tokens) const {
+    const int64_t length = tokens.size(1);
+    at::Tensor counted = counted_tokens_;
+    if (!counted.defined() && tensor_ && tensor_->padded_length(length) > length) {
+      counted = at::ones(tokens.sizes(), tokens.options().dtype(at::kFloat));
+    }
+    return counted.defined() ? padded_sequence(tensor_, counted, 0).flatten() : counted;
+  }
+
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
-  at::Tensor counted_tokens_;  ///< float32 [tokens]: 0 for padding; undefined: no padding
+  TensorRanksPtr tensor_;
+  at::Tensor counted_tokens_;  ///< float32 [batch, length]: 0 for padding; undefined: no padding
   at::Tensor balance_loss_;    ///< of the passes since begin_batch()
   AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
@@ -384,8 +404,9 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
 /// transformers' plan, with a vocabulary-parallel embedding and loss.
 TensorPlan Llama::tensor_plan(int64_t ranks) const {
   using enum TensorStyle;
-  if (options_.moe.num_experts > 0) {
-    throw Error(ExitCode::kRecipe, "'tp' does not support 'moe'", "leave one of the two out");
+  if (options_.moe.num_experts > 0 && options_.mlp_bias) {
+    throw Error(ExitCode::kRecipe, "'tp' does not support 'mlp_bias' with 'moe'",
+                "leave one of the three out");
   }
   check_divides("num_heads", options_.num_heads, ranks);
   const bool repeated = options_.groups() < ranks;  // key and value heads
@@ -402,12 +423,21 @@ TensorPlan Llama::tensor_plan(int64_t ranks) const {
                      {"model.layers.*.self_attn.k_proj", keys},
                      {"model.layers.*.self_attn.v_proj", keys},
                      {"model.layers.*.self_attn.o_proj", kRowwise},
-                     {"model.layers.*.mlp.gate_proj", kColwise},
-                     {"model.layers.*.mlp.up_proj", kColwise},
-                     {"model.layers.*.mlp.down_proj", kRowwise},
                      {"model.layers.*.input_layernorm", kSequenceParallel},
                      {"model.layers.*.post_attention_layernorm", kSequenceParallel},
                      {"model.norm", kSequenceParallel}};
+  const auto add_mlp = [&](const std::string& mlp) {
+    plan.push_back({mlp + ".gate_proj", kColwise});
+    plan.push_back({mlp + ".up_proj", kColwise});
+    plan.push_back({mlp + ".down_proj", kRowwise});
+  };
+  int64_t with_experts = 0;
+  for (int64_t i = 0; i < options_.num_layers; ++i) with_experts += options_.moe.has_experts(i);
+  if (with_experts < options_.num_layers) add_mlp("model.layers.*.mlp");
+  if (with_experts > 0) {
+    add_mlp("model.layers.*.mlp.experts.*");
+    plan.push_back({"model.layers.*.mlp.gate", kReplicatedWithGradAllReduce});
+  }
   if (options_.qk_norm) {
     plan.push_back({"model.layers.*.self_attn.q_norm", kReplicatedWithGradAllReduce});
     plan.push_back({"model.layers.*.self_attn.k_norm", kReplicatedWithGradAllReduce});

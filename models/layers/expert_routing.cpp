@@ -142,6 +142,7 @@ at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
 struct LoadBalance::State {
   double coefficient;
   at::Tensor mask;                ///< float32 [T, 1], or undefined
+  int64_t ranks;                  ///< that sum the gradients
   at::Tensor reached = {};        ///< float32 [experts]: counted tokens that reach an expert
   at::Tensor probabilities = {};  ///< float32 [experts]: sums over counted tokens
   at::Tensor tokens = {};         ///< float32, 0-d
@@ -220,7 +221,7 @@ class BalancedOutput : public Function<BalancedOutput> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     BalanceState& state = state_of(context);
     if (gradients[1].defined()) {
-      state.gradient = gradients[1].mul(state.scale()).mul(state.reached);
+      state.gradient = gradients[1].mul(state.scale()).mul(state.reached).div(state.ranks);
     }
     return {gradients[0], at::Tensor()};
   }
@@ -228,9 +229,9 @@ class BalancedOutput : public Function<BalancedOutput> {
 
 }  // namespace
 
-LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask)
+LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks)
     : state_(std::make_shared<State>(
-          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor()})) {}
+          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor(), ranks})) {}
 
 at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities, int64_t k) const {
   if (!state_) return probabilities;

@@ -43,7 +43,8 @@ class LoadBalance {
   /// Without a loss.
   LoadBalance() = default;
   /// `mask`: float32 [T], 0 for tokens that do not count, such as padding; undefined: all count.
-  LoadBalance(double coefficient, const at::Tensor& mask);
+  /// `ranks` ranks of tensor parallelism have the same tokens, and sum the gradients.
+  LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks = 1);
 
   /// Adds a layer. Returns the probabilities, to route by: their backward pass adds the gradient
   /// of the loss. A layer that is computed again for its backward pass is not added twice.

@@ -70,7 +70,7 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
     const at::Tensor dropped = own_dropout(ranks_, x, is_training() ? dropout_ : 0);
     y = y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
   }
-  if (!ranks_) return y;
+  if (!ranks_ || !sums_) return y;
   y = ranks_->leave(y);
   return bias.defined() ? y.add(bias.to(y.scalar_type())) : y;
 }
