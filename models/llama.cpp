@@ -2,12 +2,15 @@
 // RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +23,6 @@
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
 #include "models/layers/activation_checkpoint.h"
-#include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/decoding.h"
 #include "models/layers/expert_routing.h"
@@ -29,20 +31,13 @@
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
+#include "models/llama_mlp.h"
 #include "models/llama_options.h"
 
 namespace accel {
 namespace {
 
-using ExpertRanksPtr = std::shared_ptr<const ExpertRanks>;
-
 constexpr double kLlamaWeightDeviation = 0.02;
-
-AdaptedLinear llama_linear(torch::nn::Module& in, const char* name, int64_t inputs, int64_t outputs,
-                           bool bias) {
-  const auto options = torch::nn::LinearOptions(inputs, outputs).bias(bias);
-  return in.register_module(name, AdaptedLinear(options));
-}
 
 class LlamaNorm final : public torch::nn::Module {
  public:
@@ -111,65 +106,6 @@ class LlamaAttention final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> q_norm_, k_norm_;
 };
 
-class LlamaMlp final : public torch::nn::Module {
- public:
-  LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanksPtr& ranks, bool expert)
-      : activation_(options.activation), ranks_(expert ? nullptr : ranks) {
-    const int64_t width = options.hidden_size;
-    gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
-    up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
-    down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
-    down_proj_->divide_inputs(ranks, !expert);
-  }
-
-  at::Tensor forward(const at::Tensor& inputs) {
-    const at::Tensor x = enter(ranks_, inputs);
-    const at::Tensor gate = activate(activation_, gate_proj_->forward(x));
-    return down_proj_->forward(gate.mul(up_proj_->forward(x)));
-  }
-
- private:
-  HfActivation activation_;
-  TensorRanksPtr ranks_;  ///< null in an expert, whose layer has them
-  AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
-};
-
-/// Experts and their router, which computes in float32. Under tensor parallelism all ranks route all
-/// tokens; each computes a part of the sum that is the output, and so of the gradients.
-class LlamaExperts final : public torch::nn::Module {
- public:
-  LlamaExperts(const LlamaOptions& options, const ModelContext& context)
-      : moe_(options.moe), ranks_(context.experts), tensor_(context.tensor) {
-    gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
-    torch::nn::ModuleList list;
-    for (int64_t i = 0; i < moe_.num_experts; ++i) {
-      experts_.push_back(
-          std::make_shared<LlamaMlp>(options, options.expert_inner(), tensor_, /*expert=*/true));
-      list->push_back(experts_.back());
-    }
-    register_module("experts", list);
-  }
-
-  at::Tensor forward(const at::Tensor& inputs, const LoadBalance& balance) {
-    const at::Tensor x = enter(tensor_, inputs);
-    const at::Tensor tokens = x.flatten(0, 1);
-    at::Tensor probabilities = gate_->forward(tokens).softmax(-1, at::kFloat);
-    probabilities = balance.add_layer(probabilities, moe_.num_experts_per_tok);
-    const ExpertRouting routing =
-        route_to_experts(probabilities, moe_.num_experts_per_tok, moe_.norm_topk_prob);
-    const auto expert = [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); };
-    const at::Tensor mixed = mix_experts(tokens, routing, expert, ranks_.get()).view_as(x);
-    return tensor_ ? tensor_->leave(mixed) : mixed;
-  }
-
- private:
-  MoeOptions moe_;
-  ExpertRanksPtr ranks_;
-  TensorRanksPtr tensor_;
-  AdaptedLinear gate_{nullptr};
-  std::vector<std::shared_ptr<LlamaMlp>> experts_;
-};
-
 class LlamaBlock final : public torch::nn::Module, public Block {
  public:
   LlamaBlock(const LlamaOptions& options, int64_t layer, const ModelContext& context) {
@@ -196,6 +132,8 @@ class LlamaBlock final : public torch::nn::Module, public Block {
     const at::Tensor y = between_->forward(x);
     return x.add(experts_ ? experts_->forward(y, balance) : mlp_->forward(y));
   }
+
+  LlamaExperts* experts() const { return experts_.get(); }
 
  private:
   std::shared_ptr<LlamaAttention> attention_;
@@ -245,6 +183,14 @@ class LlamaBody final : public torch::nn::Module {
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
   std::vector<Block*> chain() const { return block_chain(blocks_); }
+  /// Of the layers that have some.
+  std::vector<LlamaExperts*> experts() const {
+    std::vector<LlamaExperts*> out;
+    for (const auto& block : blocks_) {
+      if (block->experts()) out.push_back(block->experts());
+    }
+    return out;
+  }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
@@ -279,6 +225,7 @@ class Llama final : public LanguageModel,
                     public TensorParallel,
                     public ExpertParallel,
                     public AuxiliaryLoss,
+                    public ExpertBalance,
                     public BlockChain,
                     public InputSpec {
  public:
@@ -340,6 +287,8 @@ class Llama final : public LanguageModel,
     counted_tokens_ = batch.lengths.defined() ? token_mask(batch) : at::Tensor();
   }
   at::Tensor auxiliary_loss() override { return std::exchange(balance_loss_, {}); }
+  std::map<std::string, double> balance_experts(
+      const std::function<void(const at::Tensor&)>& sum) override;
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
@@ -365,8 +314,10 @@ class Llama final : public LanguageModel,
   /// Adds the load-balancing loss of a forward pass in training.
   template <class Pass>
   at::Tensor balanced(const at::Tensor& tokens, const Pass& pass) {
-    const bool active = options_.balance() > 0 && net_->is_training() && at::GradMode::is_enabled();
-    if (!active) return pass(LoadBalance());
+    const bool balances = options_.balance() > 0 || options_.moe.bias_update_rate > 0;
+    if (!balances || !net_->is_training() || !at::GradMode::is_enabled()) {
+      return pass(LoadBalance());
+    }
     const LoadBalance balance(options_.balance(), counted_tokens(tokens),
                               tensor_ ? tensor_->size() : 1);
     auto [output, loss] = balance.finish(pass(balance));
@@ -394,11 +345,24 @@ class Llama final : public LanguageModel,
   int64_t longest_ = 0;
 };
 
+std::map<std::string, double> Llama::balance_experts(
+    const std::function<void(const at::Tensor&)>& sum) {
+  if (options_.moe.bias_update_rate == 0) return {};
+  const std::vector<LlamaExperts*> layers = body_->experts();
+  std::vector<at::Tensor> own;
+  for (const LlamaExperts* layer : layers) own.push_back(layer->load());
+  const at::Tensor loads = at::stack(own);
+  sum(loads);
+  int64_t row = 0;
+  for (LlamaExperts* layer : layers) layer->change_bias(loads[row++]);
+  return relative_loads(loads);
+}
+
 std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
-  static constexpr std::string_view kExperts = ".mlp.experts.";
-  const size_t at = parameter.find(kExperts);
-  if (at == parameter.npos) return std::nullopt;
-  return std::stoll(parameter.substr(at + kExperts.size()));
+  static constexpr std::string_view kList = ".mlp.experts.";
+  const size_t at = parameter.find(kList);
+  return at == parameter.npos ? std::nullopt
+                              : std::optional(std::stoll(parameter.substr(at + kList.size())));
 }
 
 /// transformers' plan, with a vocabulary-parallel embedding and loss.

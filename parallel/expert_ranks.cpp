@@ -51,8 +51,7 @@ class Exchange final : public torch::autograd::Function<Exchange> {
 class GroupExpertRanks final : public ExpertRanks {
  public:
   explicit GroupExpertRanks(const std::shared_ptr<Communicator>& group)
-      : ExpertRanks(group->rank(), group->world()),
-        group_(c10::make_intrusive<HeldGroup>(group)) {}
+      : ExpertRanks(group->rank(), group->world()), group_(c10::make_intrusive<HeldGroup>(group)) {}
 
   ExpertCounts exchange_counts(const Rows& by_expert, at::Device device) const override {
     const int64_t own = experts_per_rank(static_cast<int64_t>(by_expert.size()));
@@ -78,7 +77,7 @@ class GroupExpertRanks final : public ExpertRanks {
   }
   /// Where tensors have no data: other ranks send what this one keeps.
   ExpertCounts counts_like_own(const Rows& by_expert, int64_t own) const {
-    const auto first = by_expert.begin() + rank() * own;
+    const auto first = by_expert.begin() + first_expert(static_cast<int64_t>(by_expert.size()));
     return {static_cast<size_t>(size()), Rows(first, first + own)};
   }
 

@@ -398,10 +398,9 @@ at::Tensor Fsdp::squares_of_rows(std::span<const Parameter> parameters) const {
     const auto known = swapped.find(item.name);
     squares.push_back(known == swapped.end() ? at::Tensor() : known->second);
     if (squares.back().defined()) continue;
-    rows.push_back(
-        item.is_replicated()
-            ? rows_by_rank(gradient, group.world())[static_cast<size_t>(group.rank())]
-            : gradient);
+    rows.push_back(item.is_replicated()
+                       ? rows_by_rank(gradient, group.world())[static_cast<size_t>(group.rank())]
+                       : gradient);
   }
   if (squares.empty()) return {};
   if (rows.size() == squares.size() && !home_.on_host) return squared_norms(rows);

@@ -75,8 +75,8 @@ int64_t stride_of(const MeshSizes& sizes, const MeshAxis& axis) {
   return stride;
 }
 
-/// The groups of expert parallelism. Experts are divided over neighbours of the data parallel ranks,
-/// and each over the next ones of the same copy.
+/// The groups of expert parallelism. Experts are divided over neighbours of the data parallel
+/// ranks, and each over the next ones of the same copy.
 void split_experts(const MeshSizes& sizes, Mesh& mesh) {
   if (sizes.expert == 1) return;
   if (sizes.data() % sizes.expert != 0 ||

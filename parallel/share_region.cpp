@@ -101,9 +101,8 @@ std::vector<ShareRegion> share_regions(const Parameter& parameter, const Mesh& m
 Replica replica_of(const Parameter& parameter, const Mesh& mesh) {
   Replica out = {0, 1};
   const auto is_divided = [&](Axis axis) {
-    return std::ranges::any_of(parameter.placements, [&](const Placement& placement) {
-      return placement.axis == axis;
-    });
+    return std::ranges::any_of(parameter.placements,
+                               [&](const Placement& placement) { return placement.axis == axis; });
   };
   const auto add = [&](const Communicator& group) {
     out.index = out.index * group.world() + group.rank();

@@ -1,5 +1,5 @@
-// Expert parallelism: the experts of each layer are divided over ranks with different samples, which
-// exchange tokens (Lepikhin et al., "GShard", 2020).
+// Expert parallelism: the experts of each layer are divided over ranks with different samples,
+// which exchange tokens (Lepikhin et al., "GShard", 2020).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,6 +25,8 @@ class ExpertRanks {
   int64_t size() const { return size_; }
   /// Experts of each rank, of `num_experts`, a multiple of size().
   int64_t experts_per_rank(int64_t num_experts) const { return num_experts / size_; }
+  /// The first one of this rank.
+  int64_t first_expert(int64_t num_experts) const { return rank_ * experts_per_rank(num_experts); }
 
   /// From the rows of this rank for each of all experts to those of all ranks for each of this
   /// rank's: [rank][expert].

@@ -13,6 +13,7 @@
 #include "infer/model_texts.h"
 #include "models/layers/module_state.h"
 #include "runner/plan/fake_tensor_mode.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_job.h"
 #include "train/job/build_strategy.h"
 #include "train/loop/run_state.h"
@@ -264,6 +265,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.mesh = sizes_of_mesh(recipe.accelerator, world);
   plan.data = data;
+  if (job->expert_ranks) plan.experts = expert_summary(*job);
   if (job->swapper) job->swapper->drain();
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();

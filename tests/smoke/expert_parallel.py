@@ -76,11 +76,25 @@ def check_training(scratch, report):
     for kind, words in (("bf16", ["accelerator.mixed_precision=bf16"]),
                         ("recomputed", ["train.activation_checkpointing=blocks"]),
                         ("lora", ['model.lora={rank: 2, target_modules: ["*.q_proj", "*.gate_proj", "*.down_proj"]}']),
+                        ("bias", ["model.moe.bias_update_rate=0.01"]),
                         ("frozen", ['train.freeze=["*.experts.3.*", "*.experts.4.*"]'])):
         train(scratch, report, "moe.yaml", f"{kind}-1", *MESHES["1"], *words)
         for mesh in ("ep2", "ep2-fsdp2"):
             train(scratch, report, "moe.yaml", f"{kind}-{mesh}", *MESHES[mesh], *words)
             check_close(scratch, report, f"{kind}-1", f"{kind}-{mesh}", 2e-2 if kind == "bf16" else NEARLY)
+
+
+def check_balance(scratch, report):
+    """The bias is the same on every mesh, and a resumed run continues with it."""
+    name = "model.layers.0.mlp.gate.e_score_correction_bias"
+    words = ["model.moe.bias_update_rate=0.01", "accelerator.fsdp.state_dict=full"]
+    loads = {mesh: {key: records(scratch, f"bias-{mesh}", f"expert_load/{key}") for key in (0, "min", "max")}
+             for mesh in ("1", "ep2")}
+    report.check("loads are logged", all(len(of) == 20 for of in loads["1"].values())
+                 and loads["1"]["max"][-1] < loads["1"]["max"][0], str(loads["1"]))
+    report.check("and equal", loads["1"] == loads["ep2"], str(loads))
+    train(scratch, report, "moe.yaml", "bias-half", *MESHES["ep2"], *words, "train.until=10 steps")
+    train(scratch, report, "moe.yaml", "bias-half", *MESHES["ep2"], *words, "--allow", "train.until")
 
 
 def check_unused(scratch, report):
@@ -148,11 +162,12 @@ def check_tools(scratch, report, recipes):
             ([*on(2, 2), "optimizer!={type: adafactor}"],
              "'ep' does not support the optimizer 'adafactor', which needs whole parameters"),
             ([*on(2, 2, 3), 'accelerator.fsdp.ignored=["*.experts.1.*"]'],
-             "'ignored' does not support parameters of experts with 'ep'"),
+             "'ignored' does not support parameters of experts with 'ep', such as "
+             "'model.layers.0.mlp.experts.1.gate_proj.weight'"),
             ([*on(2, 2), "accelerator.reduction=canonical"], "'ep' does not support 'reduction' canonical")):
         words = [*words, "train.batch=12", "train.micro_batch=1"]
         code, errors = scratch.call("moe.yaml", "name=refused", *words)
-        report.check(f"refused: {wanted}", code == 2 and f"error: {wanted}" in errors, errors)
+        report.check(f"refused: {wanted}", code == 2 and "error: " in errors and wanted in errors, errors)
     report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
 
 
@@ -162,6 +177,7 @@ def main():
     with rank_runs.Scratch(binary) as scratch:
         (scratch.path / "moe.yaml").write_text(MOE.replace("FOLDER", str(recipes)))
         check_training(scratch, report)
+        check_balance(scratch, report)
         check_unused(scratch, report)
         check_reshard(scratch, report)
         check_killed(scratch, report)

@@ -67,18 +67,18 @@ bool is_absent(const Job& job, const Parameter& parameter) {
 }
 
 std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy> others,
-                                       const std::vector<Parameter>& trained,
-                                       const DdpOptions& ddp, bool reduces) {
+                                       const std::vector<Parameter>& trained, const DdpOptions& ddp,
+                                       bool reduces) {
   ExpertStrategies strategies;
   strategies.others = std::move(others);
   if (!reduces && job.mesh.expert_data->world() > 1) {
     std::vector<Parameter> own = trained;
-    std::erase_if(own, [&](const Parameter& item) {
-      return !is_of_expert(item) || is_absent(job, item);
-    });
+    std::erase_if(
+        own, [&](const Parameter& item) { return !is_of_expert(item) || is_absent(job, item); });
     DdpOptions without_buffers = ddp;
     without_buffers.broadcast_buffers = false;
-    strategies.experts = make_ddp({std::move(own), {}, job.mesh.expert_data.get()}, without_buffers);
+    strategies.experts =
+        make_ddp({std::move(own), {}, job.mesh.expert_data.get()}, without_buffers);
   }
   return make_expert_parallel(std::move(strategies), trained, job.mesh.expert);
 }

@@ -27,8 +27,8 @@ bool is_absent(const Job& job, const Parameter& parameter);
 /// `others` for the parameters of all experts too; those of `trained` are placed. With `reduces`,
 /// it already sums the gradients of experts.
 std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy> others,
-                                       const std::vector<Parameter>& trained,
-                                       const DdpOptions& ddp, bool reduces);
+                                       const std::vector<Parameter>& trained, const DdpOptions& ddp,
+                                       bool reduces);
 
 /// "4 of 8 experts of a layer per rank, each on 2 ranks".
 std::string expert_summary(const Job& job);

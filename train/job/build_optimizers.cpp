@@ -139,8 +139,8 @@ bool is_sharded(const Job& job) {
 /// Whether weights are initialized block by block when they are divided over the ranks. The models
 /// of plugins may access the memory of their weights at once.
 bool can_defer_init(const Job& job) {
-  const bool is_divided = is_sharded(job) || job.tensor_ranks || job.expert_ranks ||
-                          job.mesh.pipeline->world() > 1;
+  const bool is_divided =
+      is_sharded(job) || job.tensor_ranks || job.expert_ranks || job.mesh.pipeline->world() > 1;
   return is_divided && !job.weights_uninitialized && !names_plugin(job.recipe.model.resolved) &&
          !names_plugin(job.recipe.task.resolved);
 }

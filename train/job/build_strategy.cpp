@@ -132,8 +132,7 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  MeshSizes sizes{
-      .pipeline = parallelism.pp, .tensor = parallelism.tp, .expert = parallelism.ep};
+  MeshSizes sizes{.pipeline = parallelism.pp, .tensor = parallelism.tp, .expert = parallelism.ep};
   const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
   if (section.fsdp.stage == 0) {
     sizes.replicate = parallelism.dp_replicate.value_or(data);

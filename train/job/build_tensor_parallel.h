@@ -18,10 +18,10 @@ std::map<std::string, TensorCut> tensor_cuts(const std::vector<Parameter>& param
                                              const TensorPlan& plan, int64_t ranks, bool sequence);
 
 /// Replaces each parameter of the job's model that its plan divides by this rank's share, those of
-/// experts on other ranks by empty ones, and fills Job::tensor_cuts. Initial values are the shares of those that one process draws or reads; whole
-/// deferred parameters get memory one after another. Under `fsdp` shares of deferred parameters
-/// stay so; returns the whole ones, which they will read. Throws RecipeError for a model that does
-/// not support the parallelism.
+/// experts on other ranks by empty ones, and fills Job::tensor_cuts. Initial values are the shares
+/// of those that one process draws or reads; whole deferred parameters get memory one after
+/// another. Under `fsdp` shares of deferred parameters stay so; returns the whole ones, which they
+/// will read. Throws RecipeError for a model that does not support the parallelism.
 std::vector<at::Tensor> divide_model(Job& job);
 
 /// Adds the shape and the placements of Job::tensor_cuts to the parameters that these divide.

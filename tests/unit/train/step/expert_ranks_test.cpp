@@ -30,7 +30,7 @@ struct Layer {
 
   at::Tensor mixed(int64_t first, int64_t count, const ExpertRanks* ranks) const {
     const ExpertRouting routing =
-        route_to_experts(probabilities.narrow(0, first, count), 2, /*normalize=*/true);
+        route_to_experts(probabilities.narrow(0, first, count), {2}, /*normalize=*/true);
     return mix_experts(
         x.narrow(0, first, count), routing,
         [&](size_t i, const at::Tensor& rows) {

@@ -203,7 +203,8 @@ TEST(ExpertParallelTest, AdaptersOfExpertsAreOnTheirRank) {
 
 TEST(ExpertParallelTest, LayersOfExpertsAreDividedByTensorParallelism) {
   for (const char* sequence : {"", kSequence}) {
-    expect_as_one_process({.model = std::string(kMoe) + ", num_kv_heads: 1}", .parallel = sequence});
+    expect_as_one_process(
+        {.model = std::string(kMoe) + ", num_kv_heads: 1}", .parallel = sequence});
   }
   // The first layer has one MLP; inner features are divided unevenly, and adapters too.
   expect_as_one_process(
