@@ -138,8 +138,9 @@ def check_tools(scratch, report, recipes):
     report.check("so is an optimizer that needs whole parameters", code == 2 and
                  "'tp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
     code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"],
-                                "model!={type: llama, moe: {num_experts: 2}}")
-    report.check("so are experts", code == 2 and "error: 'tp' does not support 'moe'" in errors, errors)
+                                "model!={type: llama, mlp_bias: true, moe: {num_experts: 2}}")
+    report.check("so are biases of experts", code == 2
+                 and "error: 'tp' does not support 'mlp_bias' with 'moe'" in errors, errors)
     report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
 
 
