@@ -33,6 +33,7 @@ at::Tensor LlamaMlp::forward(const at::Tensor& inputs) {
 LlamaExperts::LlamaExperts(const LlamaOptions& options, const ModelContext& context)
     : moe_(options.moe), ranks_(context.experts), tensor_(context.tensor) {
   gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
+  gate_->compute_in_fp32();
   torch::nn::ModuleList list;
   for (int64_t i = 0; i < moe_.num_experts; ++i) {
     experts_.push_back(
@@ -49,7 +50,7 @@ LlamaExperts::LlamaExperts(const LlamaOptions& options, const ModelContext& cont
 at::Tensor LlamaExperts::forward(const at::Tensor& inputs, const LoadBalance& balance) {
   const at::Tensor x = enter(tensor_, inputs);
   const at::Tensor tokens = x.flatten(0, 1);
-  at::Tensor probabilities = gate_->forward(tokens).softmax(-1, at::kFloat);
+  at::Tensor probabilities = gate_->forward(tokens).softmax(-1);
   const ExpertChoice choice = {.k = moe_.num_experts_per_tok, .bias = bias_, .load = load_};
   probabilities = balance.add_layer(probabilities, choice);
   const ExpertRouting routing = route_to_experts(probabilities, choice, moe_.norm_topk_prob);

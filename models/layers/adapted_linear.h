@@ -33,6 +33,9 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
     ranks_ = std::move(ranks);
     sums_ = sums;
   }
+  /// forward() computes in float32, and autocast does not change it: for routers.
+  void compute_in_fp32() { in_fp32_ = true; }
+  bool is_in_fp32() const { return in_fp32_; }
   /// At most once.
   void adapt(const LoraOptions& lora);
   bool is_adapted() const { return !lora_a_.is_empty(); }
@@ -43,6 +46,9 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   double scale_ = 0;
   std::shared_ptr<const TensorRanks> ranks_;
   bool sums_ = true;
+  bool in_fp32_ = false;
+
+  at::Tensor compute(const at::Tensor& x);
 };
 TORCH_MODULE(AdaptedLinear);
 
