@@ -5,14 +5,10 @@
 """
 
 import pathlib
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import rank_runs
-from rank_runs import check_close, diff, last_line_of_diff, records, train
+from rank_runs import check_close, check_killed, check_restored, diff, output_of, records, train
 
 # Experts of one token each, so that some get none; an average, generated texts, clipping and a short last batch.
 MOE = """
@@ -123,41 +119,16 @@ def check_reshard(scratch, report):
         train(scratch, report, "moe.yaml", f"from-{source}", *MESHES[source], "train.until=4 steps",
               "checkpoint.every=4 steps")
     for source, mesh in pairs:
-        first, name = f"from-{source}", f"{source}-on-{mesh}"
-        shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
-        # Another end of the run changes the recipe, so that the state is saved again.
-        train(scratch, report, "moe.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
-              "checkpoint.every=4 steps", "--allow", "train.until")
-        found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
-        report.check(f"{name} restores and saves equal bits", found == "", found)
-
-
-def check_killed(scratch, report):
-    """A run that is killed continues bit for bit on its mesh, dropout included."""
-    words = ["model.attention_dropout=0.2", *MESHES["ep2-fsdp2"], "checkpoint.every=5 steps"]
-    train(scratch, report, "moe.yaml", "straight", *words)
-    process = scratch.start("moe.yaml", "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
-    while process.poll() is None and not saved.exists():
-        time.sleep(0.002)
-    rank_runs.send(ranks[1], signal.SIGKILL)
-    process.communicate()
-    train(scratch, report, "moe.yaml", "killed", *words)
-    found = last_line_of_diff(scratch, "straight", "killed")
-    report.check("a killed run ends with the bits of the other",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+        check_restored(scratch, report, "moe.yaml", f"from-{source}", f"{source}-on-{mesh}", *MESHES[mesh])
 
 
 def check_tools(scratch, report, recipes):
     """Other verbs on a checkpoint of two ranks, and what is refused."""
-    def output_of(*words):
-        done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
-        return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
-    found = output_of("evaluate", "runs/from-ep2")
+    found = output_of(scratch, "evaluate", "runs/from-ep2")
     report.check("evaluate takes it in one process", "loss" in found, found)
-    found = output_of("generate", "runs/from-ep2", "--prompt", "the", "--max-new-tokens", "4")
+    found = output_of(scratch, "generate", "runs/from-ep2", "--prompt", "the", "--max-new-tokens", "4")
     report.check("so does generate", not found.startswith("exit"), found)
-    table = output_of("plan", "moe.yaml", *MESHES["ep2-dp2"])
+    table = output_of(scratch, "plan", "moe.yaml", *MESHES["ep2-dp2"])
     report.check("plan prints the experts of a rank and their traffic",
                  "4 of 8 experts of a layer per rank, each on 2 ranks" in table and "tokens of experts" in table, table)
     for words, wanted in (
@@ -187,7 +158,7 @@ def main():
         check_balance(scratch, report)
         check_unused(scratch, report)
         check_reshard(scratch, report)
-        check_killed(scratch, report)
+        check_killed(scratch, report, "moe.yaml", 4, "model.attention_dropout=0.2", *MESHES["ep2-fsdp2"])
         check_tools(scratch, report, recipes)
     return 1 if report.failed else 0
 

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import time
 
@@ -175,3 +177,34 @@ def last_line_of_diff(scratch, one, other):
     output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
                             capture_output=True, text=True, check=False)
     return (output.stdout.splitlines() or [output.stderr])[-1]
+
+
+def output_of(scratch, *words):
+    done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+
+def check_restored(scratch, report, recipe, first, name, *words):
+    """A copy of the run `first`, whose last step is 4, resumes and saves what it has restored."""
+    shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
+    # Another end of the run changes the recipe, so that the state is saved again.
+    train(scratch, report, recipe, name, *words, "train.until=[4 steps, 9 epochs]", "checkpoint.every=4 steps",
+          "--allow", "train.until")
+    found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
+    report.check(f"{name} restores and saves equal bits", found == "", found)
+
+
+def check_killed(scratch, report, recipe, count, *words):
+    """A run of `count` ranks, one of which is killed, continues bit for bit."""
+    words = [*words, "checkpoint.every=5 steps"]
+    train(scratch, report, recipe, "straight", *words)
+    process = scratch.start(recipe, "name=killed", *words)
+    ranks, saved = scratch.wait_for_ranks(process, count), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    while process.poll() is None and not saved.exists():
+        time.sleep(0.002)
+    send(ranks[1], signal.SIGKILL)
+    process.communicate()
+    train(scratch, report, recipe, "killed", *words)
+    found = last_line_of_diff(scratch, "straight", "killed")
+    report.check("a killed run ends with the bits of the other",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)

@@ -5,14 +5,10 @@
 """
 
 import pathlib
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import rank_runs
-from rank_runs import NEARLY, check_close, diff, last_line_of_diff, records, train
+from rank_runs import NEARLY, check_close, check_killed, check_restored, output_of, records, train
 
 # A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
 GPT = """
@@ -84,40 +80,16 @@ def check_reshard(scratch, report):
                   "checkpoint.every=4 steps")
         for source, mesh in pairs if model == "gpt" else pairs[:9]:
             first, name = f"{model}-from-{source}", f"{model}-{source}-on-{mesh}"
-            shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
-            # Another end of the run changes the recipe, so that the state is saved again.
-            train(scratch, report, f"{model}.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
-                  "checkpoint.every=4 steps", "--allow", "train.until")
-            found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
-            report.check(f"{name} restores and saves equal bits", found == "", found)
-
-
-def check_killed(scratch, report):
-    """A run that is killed continues bit for bit on its mesh, dropout included."""
-    words = ["model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE, "checkpoint.every=5 steps"]
-    train(scratch, report, "gpt.yaml", "straight", *words)
-    process = scratch.start("gpt.yaml", "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
-    while process.poll() is None and not saved.exists():
-        time.sleep(0.002)
-    rank_runs.send(ranks[1], signal.SIGKILL)
-    process.communicate()
-    train(scratch, report, "gpt.yaml", "killed", *words)
-    found = last_line_of_diff(scratch, "straight", "killed")
-    report.check("a killed run ends with the bits of the other",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+            check_restored(scratch, report, f"{model}.yaml", first, name, *MESHES[mesh])
 
 
 def check_tools(scratch, report, recipes):
     """Other verbs on a checkpoint of two ranks, LoRA, and what is refused."""
-    def output_of(*words):
-        done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
-        return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
-    found = output_of("evaluate", "runs/gpt-from-tp2")
+    found = output_of(scratch, "evaluate", "runs/gpt-from-tp2")
     report.check("evaluate takes it in one process", "loss" in found, found)
-    found = output_of("generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
+    found = output_of(scratch, "generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
     report.check("so does generate", not found.startswith("exit"), found)
-    table = output_of("plan", "gpt.yaml", *MESHES["tp2-dp2"])
+    table = output_of(scratch, "plan", "gpt.yaml", *MESHES["tp2-dp2"])
     report.check("plan prints the mesh and its traffic", "dp_replicate 2 x tp 2: tp communicates most" in table
                  and "activations of tensor parallelism" in table and "4 ranks" in table, table)
     lora = [recipes / "tiny/lora.yaml", "train.until=6 steps", "~expect", "model.lora.dropout=0",
@@ -153,7 +125,7 @@ def main():
         check_training(scratch, report)
         check_dropout(scratch, report)
         check_reshard(scratch, report)
-        check_killed(scratch, report)
+        check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE)
         check_tools(scratch, report, recipes)
     return 1 if report.failed else 0
 
