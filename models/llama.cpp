@@ -1,12 +1,19 @@
 // Llama, Mistral, Mixtral, Qwen2, Qwen3 and Qwen3-MoE: causal transformers with rotary positions,
 // RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/api/auxiliary_loss.h"
@@ -16,7 +23,6 @@
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
 #include "models/layers/activation_checkpoint.h"
-#include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/decoding.h"
 #include "models/layers/expert_routing.h"
@@ -25,18 +31,13 @@
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
+#include "models/llama_mlp.h"
 #include "models/llama_options.h"
 
 namespace accel {
 namespace {
 
 constexpr double kLlamaWeightDeviation = 0.02;
-
-AdaptedLinear llama_linear(torch::nn::Module& in, const char* name, int64_t inputs, int64_t outputs,
-                           bool bias) {
-  const auto options = torch::nn::LinearOptions(inputs, outputs).bias(bias);
-  return in.register_module(name, AdaptedLinear(options));
-}
 
 class LlamaNorm final : public torch::nn::Module {
  public:
@@ -105,67 +106,16 @@ class LlamaAttention final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> q_norm_, k_norm_;
 };
 
-class LlamaMlp final : public torch::nn::Module {
- public:
-  LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanksPtr& ranks)
-      : activation_(options.activation), ranks_(ranks) {
-    const int64_t width = options.hidden_size;
-    gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
-    up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
-    down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
-    down_proj_->divide_inputs(ranks);
-  }
-
-  at::Tensor forward(const at::Tensor& inputs) {
-    const at::Tensor x = enter(ranks_, inputs);
-    const at::Tensor gate = activate(activation_, gate_proj_->forward(x));
-    return down_proj_->forward(gate.mul(up_proj_->forward(x)));
-  }
-
- private:
-  HfActivation activation_;
-  TensorRanksPtr ranks_;
-  AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
-};
-
-/// Experts and their router, which computes in float32.
-class LlamaExperts final : public torch::nn::Module {
- public:
-  explicit LlamaExperts(const LlamaOptions& options) : moe_(options.moe) {
-    gate_ = llama_linear(*this, "gate", options.hidden_size, moe_.num_experts, false);
-    torch::nn::ModuleList list;
-    for (int64_t i = 0; i < moe_.num_experts; ++i) {
-      experts_.push_back(std::make_shared<LlamaMlp>(options, options.expert_inner(), nullptr));
-      list->push_back(experts_.back());
-    }
-    register_module("experts", list);
-  }
-
-  at::Tensor forward(const at::Tensor& x, const LoadBalance& balance) {
-    const at::Tensor tokens = x.flatten(0, 1);
-    at::Tensor probabilities = gate_->forward(tokens).softmax(-1, at::kFloat);
-    probabilities = balance.add_layer(probabilities, moe_.num_experts_per_tok);
-    const ExpertRouting routing =
-        route_to_experts(probabilities, moe_.num_experts_per_tok, moe_.norm_topk_prob);
-    return mix_experts(tokens, routing,
-                       [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); })
-        .view_as(x);
-  }
-
- private:
-  MoeOptions moe_;
-  AdaptedLinear gate_{nullptr};
-  std::vector<std::shared_ptr<LlamaMlp>> experts_;
-};
-
 class LlamaBlock final : public torch::nn::Module, public Block {
  public:
-  LlamaBlock(const LlamaOptions& options, int64_t layer, const TensorRanksPtr& ranks) {
+  LlamaBlock(const LlamaOptions& options, int64_t layer, const ModelContext& context) {
+    const TensorRanksPtr& ranks = context.tensor;
     attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
     if (options.moe.has_experts(layer)) {
-      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options));
+      experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options, context));
     } else {
-      mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks));
+      mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks,
+                                                               /*expert=*/false));
     }
     const auto norm = [&] {
       return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
@@ -183,6 +133,8 @@ class LlamaBlock final : public torch::nn::Module, public Block {
     return x.add(experts_ ? experts_->forward(y, balance) : mlp_->forward(y));
   }
 
+  LlamaExperts* experts() const { return experts_.get(); }
+
  private:
   std::shared_ptr<LlamaAttention> attention_;
   std::shared_ptr<LlamaMlp> mlp_;          ///< or
@@ -192,16 +144,16 @@ class LlamaBlock final : public torch::nn::Module, public Block {
 
 class LlamaBody final : public torch::nn::Module {
  public:
-  LlamaBody(int64_t vocab, const LlamaOptions& options, const TensorRanksPtr& ranks)
+  LlamaBody(int64_t vocab, const LlamaOptions& options, const ModelContext& context)
       : rope_(options.rope, options.per_head()),
-        ranks_(ranks),
+        ranks_(context.tensor),
         vocab_(vocab),
         embed_tokens_(
             register_module("embed_tokens", torch::nn::Embedding(vocab, options.hidden_size))),
         is_tied_(options.tie_embeddings) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
-      blocks_.push_back(std::make_shared<LlamaBlock>(options, i, ranks));
+      blocks_.push_back(std::make_shared<LlamaBlock>(options, i, context));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
@@ -231,6 +183,14 @@ class LlamaBody final : public torch::nn::Module {
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
   std::vector<Block*> chain() const { return block_chain(blocks_); }
+  /// Of the layers that have some.
+  std::vector<LlamaExperts*> experts() const {
+    std::vector<LlamaExperts*> out;
+    for (const auto& block : blocks_) {
+      if (block->experts()) out.push_back(block->experts());
+    }
+    return out;
+  }
 
  private:
   at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
@@ -253,17 +213,19 @@ class LlamaBody final : public torch::nn::Module {
   std::shared_ptr<LlamaNorm> norm_;
 };
 
-/// 1 for tokens and 0 for padding, float32 [batch * length].
+/// 1 for tokens and 0 for padding, float32 [batch, length].
 at::Tensor token_mask(const Batch& batch) {
   const at::Tensor positions = at::arange(batch.inputs.size(1), batch.lengths.options());
-  return positions.lt(batch.lengths.unsqueeze(1)).to(at::kFloat).flatten();
+  return positions.lt(batch.lengths.unsqueeze(1)).to(at::kFloat);
 }
 
 class Llama final : public LanguageModel,
                     public CachedDecoder,
                     public PackedSequences,
                     public TensorParallel,
+                    public ExpertParallel,
                     public AuxiliaryLoss,
+                    public ExpertBalance,
                     public BlockChain,
                     public InputSpec {
  public:
@@ -285,14 +247,13 @@ class Llama final : public LanguageModel,
   static HfNames names(const LlamaOptions& options) { return options.names(); }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()), options_(options) {
+      : net_(std::make_shared<torch::nn::Module>()), options_(options), tensor_(context.tensor) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
     const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
-    body_ =
-        net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context.tensor));
+    body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context));
     if (!options.tie_embeddings)
       head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
     for (const auto& module : net_->modules(false)) {
@@ -309,14 +270,15 @@ class Llama final : public LanguageModel,
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
   at::Tensor hidden(const at::Tensor& tokens) override {
-    return balanced(
-        [&](const LoadBalance& balance) { return body_->forward(tokens, nullptr, balance); });
+    return balanced(tokens, [&](const LoadBalance& balance) {
+      return body_->forward(tokens, nullptr, balance);
+    });
   }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
     return body_->forward(tokens, &cache, {});
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return balanced([&](const LoadBalance& balance) {
+    return balanced(tokens, [&](const LoadBalance& balance) {
       return body_->forward_packed(tokens, segments, balance);
     });
   }
@@ -325,9 +287,13 @@ class Llama final : public LanguageModel,
     counted_tokens_ = batch.lengths.defined() ? token_mask(batch) : at::Tensor();
   }
   at::Tensor auxiliary_loss() override { return std::exchange(balance_loss_, {}); }
+  std::map<std::string, double> balance_experts(
+      const std::function<void(const at::Tensor&)>& sum) override;
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
+  int64_t num_experts() const override { return options_.moe.num_experts; }
+  std::optional<int64_t> expert_of(const std::string& parameter) const override;
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   std::vector<Block*> chain() override {
     if (options_.balance() > 0) {
@@ -347,29 +313,64 @@ class Llama final : public LanguageModel,
  private:
   /// Adds the load-balancing loss of a forward pass in training.
   template <class Pass>
-  at::Tensor balanced(const Pass& pass) {
-    const bool active = options_.balance() > 0 && net_->is_training() && at::GradMode::is_enabled();
-    if (!active) return pass(LoadBalance());
-    const LoadBalance balance(options_.balance(), counted_tokens_);
+  at::Tensor balanced(const at::Tensor& tokens, const Pass& pass) {
+    const bool balances = options_.balance() > 0 || options_.moe.bias_update_rate > 0;
+    if (!balances || !net_->is_training() || !at::GradMode::is_enabled()) {
+      return pass(LoadBalance());
+    }
+    const LoadBalance balance(options_.balance(), counted_tokens(tokens),
+                              tensor_ ? tensor_->size() : 1);
     auto [output, loss] = balance.finish(pass(balance));
     balance_loss_ = balance_loss_.defined() ? balance_loss_.add(loss) : loss;
     return output;
   }
 
+  /// float32 [tokens]: 0 for padding, also that of sequence parallelism; undefined: no padding.
+  at::Tensor counted_tokens(const at::Tensor& tokens) const {
+    const int64_t length = tokens.size(1);
+    at::Tensor counted = counted_tokens_;
+    if (!counted.defined() && tensor_ && tensor_->padded_length(length) > length) {
+      counted = at::ones(tokens.sizes(), tokens.options().dtype(at::kFloat));
+    }
+    return counted.defined() ? padded_sequence(tensor_, counted, 0).flatten() : counted;
+  }
+
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
-  at::Tensor counted_tokens_;  ///< float32 [tokens]: 0 for padding; undefined: no padding
+  TensorRanksPtr tensor_;
+  at::Tensor counted_tokens_;  ///< float32 [batch, length]: 0 for padding; undefined: no padding
   at::Tensor balance_loss_;    ///< of the passes since begin_batch()
   AdaptedLinear head_{nullptr};
   int64_t longest_ = 0;
 };
 
+std::map<std::string, double> Llama::balance_experts(
+    const std::function<void(const at::Tensor&)>& sum) {
+  if (options_.moe.bias_update_rate == 0) return {};
+  const std::vector<LlamaExperts*> layers = body_->experts();
+  std::vector<at::Tensor> own;
+  for (const LlamaExperts* layer : layers) own.push_back(layer->load());
+  const at::Tensor loads = at::stack(own);
+  sum(loads);
+  int64_t row = 0;
+  for (LlamaExperts* layer : layers) layer->change_bias(loads[row++]);
+  return relative_loads(loads);
+}
+
+std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
+  static constexpr std::string_view kList = ".mlp.experts.";
+  const size_t at = parameter.find(kList);
+  return at == parameter.npos ? std::nullopt
+                              : std::optional(std::stoll(parameter.substr(at + kList.size())));
+}
+
 /// transformers' plan, with a vocabulary-parallel embedding and loss.
 TensorPlan Llama::tensor_plan(int64_t ranks) const {
   using enum TensorStyle;
-  if (options_.moe.num_experts > 0) {
-    throw Error(ExitCode::kRecipe, "'tp' does not support 'moe'", "leave one of the two out");
+  if (options_.moe.num_experts > 0 && options_.mlp_bias) {
+    throw Error(ExitCode::kRecipe, "'tp' does not support 'mlp_bias' with 'moe'",
+                "leave one of the three out");
   }
   check_divides("num_heads", options_.num_heads, ranks);
   const bool repeated = options_.groups() < ranks;  // key and value heads
@@ -386,12 +387,21 @@ TensorPlan Llama::tensor_plan(int64_t ranks) const {
                      {"model.layers.*.self_attn.k_proj", keys},
                      {"model.layers.*.self_attn.v_proj", keys},
                      {"model.layers.*.self_attn.o_proj", kRowwise},
-                     {"model.layers.*.mlp.gate_proj", kColwise},
-                     {"model.layers.*.mlp.up_proj", kColwise},
-                     {"model.layers.*.mlp.down_proj", kRowwise},
                      {"model.layers.*.input_layernorm", kSequenceParallel},
                      {"model.layers.*.post_attention_layernorm", kSequenceParallel},
                      {"model.norm", kSequenceParallel}};
+  const auto add_mlp = [&](const std::string& mlp) {
+    plan.push_back({mlp + ".gate_proj", kColwise});
+    plan.push_back({mlp + ".up_proj", kColwise});
+    plan.push_back({mlp + ".down_proj", kRowwise});
+  };
+  int64_t with_experts = 0;
+  for (int64_t i = 0; i < options_.num_layers; ++i) with_experts += options_.moe.has_experts(i);
+  if (with_experts < options_.num_layers) add_mlp("model.layers.*.mlp");
+  if (with_experts > 0) {
+    add_mlp("model.layers.*.mlp.experts.*");
+    plan.push_back({"model.layers.*.mlp.gate", kReplicatedWithGradAllReduce});
+  }
   if (options_.qk_norm) {
     plan.push_back({"model.layers.*.self_attn.q_norm", kReplicatedWithGradAllReduce});
     plan.push_back({"model.layers.*.self_attn.k_norm", kReplicatedWithGradAllReduce});

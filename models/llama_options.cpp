@@ -50,6 +50,12 @@ void check_llama(const LlamaOptions& options, const Node& node, Reading& reading
 /// Throws Error (kRecipe) for combinations of options that no model of transformers has.
 void check_transformers_has(const LlamaOptions& options) {
   const MoeOptions& moe = options.moe;
+  if (moe.bias_update_rate > 0) {
+    throw Error(ExitCode::kRecipe,
+                "transformers' Mixtral and Qwen3-MoE have no bias of experts: "
+                "'moe.bias_update_rate'",
+                "train with 'router_aux_loss_coef' instead");
+  }
   const LlamaBias bias = options.attention_bias;
   const bool qwen3 = options.qk_norm && !options.mlp_bias && bias != LlamaBias::kInputs;
   const bool qwen2 = !options.qk_norm && !options.mlp_bias && bias == LlamaBias::kInputs;
@@ -128,7 +134,8 @@ Schema<LlamaOptions> LlamaOptions::schema() {
                           .on_resume(Change::kImpossible)
                           .field("router_aux_loss_coef", &Options::router_aux_loss_coef,
                                  "Weight of the load-balancing loss, which is added to the task's "
-                                 "loss in training; auto: 0.01 with experts. Larger values use "
+                                 "loss in training; auto: 0.01 with experts, 0 with "
+                                 "`moe.bias_update_rate`. Larger values use "
                                  "experts more evenly; 0: no such loss.",
                                  if_given<Auto>(at_least(0.0)))
                           .hint_for({"aux_loss_coef", "moe_aux_loss_coef"})

@@ -49,7 +49,10 @@ struct LlamaOptions {
   int64_t inner() const { return intermediate_size.value_or((8 * hidden_size / 3 + 31) / 32 * 32); }
   int64_t expert_inner() const { return moe.intermediate_size.value_or(inner()); }
   /// Of the load-balancing loss; 0: none.
-  double balance() const { return moe.num_experts > 0 ? router_aux_loss_coef.value_or(0.01) : 0; }
+  double balance() const {
+    const double usual = moe.num_experts > 0 && moe.bias_update_rate == 0 ? 0.01 : 0;
+    return router_aux_loss_coef.value_or(usual);
+  }
 
   static Schema<LlamaOptions> schema();
   /// Whether it is a `model_type` of these models.

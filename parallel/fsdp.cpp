@@ -17,7 +17,7 @@
 #include "parallel/gradient_hook.h"
 #include "parallel/gradients.h"
 #include "parallel/row_share.h"
-#include "parallel/shard_unit.h"
+#include "parallel/unit_group.h"
 
 namespace accel {
 namespace {
@@ -30,8 +30,7 @@ class FsdpBlock final : public BlockHooks {
   FsdpBlock(Fsdp& owner, const FsdpUnit& from, const FsdpContext& context,
             const FsdpOptions& options)
       : unit(from.parameters, from.block ? context.autocast_weights : std::set<std::string>(),
-             {context.mesh.shard.get(), context.mesh.replicate.get()},
-             {options.reduce_dtype, options.canonical.has_value()}, context.home),
+             context.mesh, {options.reduce_dtype, options.canonical.has_value()}, context.home),
         block(from.block),
         owner_(owner) {
     unit.set_compute_dtype(options.param_dtype);
@@ -42,7 +41,7 @@ class FsdpBlock final : public BlockHooks {
 
   bool has_all_gradients() const { return ready == unit.trained().size(); }
 
-  ShardUnit unit;
+  UnitGroup unit;
   Block* block;                              ///< null: the root unit, the parameters of no block
   std::array<FsdpBlock*, 2> successor = {};  ///< in the last pass without and with gradients
   size_t forwards = 0;                       ///< forward passes whose backward pass has not begun
@@ -256,6 +255,8 @@ class Fsdp final : public Strategy {
   void for_each_slab(
       std::span<const Parameter> parameters,
       const std::function<void(std::optional<size_t>, std::span<const Parameter>)>& visit) const;
+  /// The ranks that divide these parameters, either of experts or not.
+  Communicator& shard_group_of(std::span<const Parameter> parameters) const;
   /// The squared norm of this rank's rows of each gradient, float64.
   at::Tensor squares_of_rows(std::span<const Parameter> parameters) const;
   /// The norm of a canonical reduction, which does not depend on the ranks' rows.
@@ -376,7 +377,7 @@ class Fsdp final : public Strategy {
   FsdpBlock* previous_ = nullptr;    ///< the last one that ran
   FsdpBlock* latest_ = nullptr;      ///< the last one that ran in this pass, with gradients
   FsdpBlock* last_ = nullptr;        ///< that of the pass before
-  std::deque<ShardUnit*> reducing_;
+  std::deque<UnitGroup*> reducing_;
   bool reduces_ = true;  ///< whether the gradients of this pass are reduced
   int64_t users_ = 0;    ///< unshard() without reshard()
 };
@@ -399,10 +400,20 @@ at::Tensor Fsdp::norm_of_whole_gradients(std::span<const Parameter> parameters) 
   return gradients.empty() ? accel::gradient_norm(parameters) : norm_of_all(gradients);
 }
 
+Communicator& Fsdp::shard_group_of(std::span<const Parameter> parameters) const {
+  const bool of_experts = std::ranges::any_of(parameters, [](const Parameter& item) {
+    return std::ranges::any_of(item.placements, [](const Placement& placement) {
+      return placement.axis == Axis::kExpert;
+    });
+  });
+  return of_experts ? *mesh_.expert_shard : *mesh_.shard;
+}
+
 at::Tensor Fsdp::squares_of_rows(std::span<const Parameter> parameters) const {
+  const Communicator& group = shard_group_of(parameters);
   std::map<std::string, at::Tensor> swapped;  // those that their unit has
   for (const FsdpBlock& item : blocks_) {
-    const std::vector<at::Tensor>& squares = item.unit.gradient_squares();
+    const std::vector<at::Tensor> squares = item.unit.gradient_squares();
     for (size_t i = 0; i < squares.size(); ++i) {
       swapped.emplace(item.unit.shards()[i].name, squares[i]);
     }
@@ -416,10 +427,9 @@ at::Tensor Fsdp::squares_of_rows(std::span<const Parameter> parameters) const {
     const auto known = swapped.find(item.name);
     squares.push_back(known == swapped.end() ? at::Tensor() : known->second);
     if (squares.back().defined()) continue;
-    rows.push_back(
-        item.is_replicated()
-            ? rows_by_rank(gradient, mesh_.shard->world())[static_cast<size_t>(mesh_.shard->rank())]
-            : gradient);
+    rows.push_back(item.is_replicated()
+                       ? rows_by_rank(gradient, group.world())[static_cast<size_t>(group.rank())]
+                       : gradient);
   }
   if (squares.empty()) return {};
   if (rows.size() == squares.size() && !home_.on_host) return squared_norms(rows);
@@ -435,9 +445,10 @@ at::Tensor Fsdp::gradient_norm(std::span<const Parameter> parameters) const {
   const c10::NoGradGuard no_grad;
   if (order_) return norm_of_whole_gradients(parameters);
   const at::Tensor squares = squares_of_rows(parameters);
-  if (!squares.defined()) return gradient_norm_by_rows(parameters, mesh_.shard->world());
+  Communicator& group = shard_group_of(parameters);
+  if (!squares.defined()) return gradient_norm_by_rows(parameters, group.world());
   const at::Tensor norm =
-      norm_of_squares(mesh_.shard->all_gather(squares, "gradient norm").t().contiguous());
+      norm_of_squares(group.all_gather(squares, "gradient norm").t().contiguous());
   return home_.on_host ? norm.cpu() : norm;
 }
 

@@ -79,6 +79,30 @@ int64_t stride_of(const MeshSizes& sizes, const MeshAxis& axis) {
   return stride;
 }
 
+/// The groups of expert parallelism. Experts are divided over neighbours of the data parallel
+/// ranks, and each over the next ones of the same copy.
+void split_experts(const MeshSizes& sizes, Mesh& mesh) {
+  if (sizes.expert == 1) return;
+  if (sizes.data() % sizes.expert != 0 ||
+      (sizes.shard % sizes.expert != 0 && sizes.expert % sizes.shard != 0)) {
+    throw std::logic_error("the experts of a mesh do not match its data parallel ranks");
+  }
+  const int64_t world = mesh.world->world(), stride = sizes.context * sizes.tensor;
+  const int64_t shard = sizes.expert_shard(), with_same = sizes.data() / sizes.expert;
+  // A separate group, though it may have all ranks: tokens do not wait for gradients.
+  mesh.expert = mesh.world->split(groups_along(world, stride, sizes.expert));
+  const int64_t next = stride * sizes.expert;
+  split_along(mesh.world, next, shard, mesh.expert_shard);
+  split_along(mesh.world, next * shard, with_same / shard, mesh.expert_replicate);
+  if (shard == 1) {
+    mesh.expert_data = mesh.expert_replicate;
+  } else if (shard == with_same) {
+    mesh.expert_data = mesh.expert_shard;
+  } else {
+    split_along(mesh.world, next, with_same, mesh.expert_data);
+  }
+}
+
 /// Equal blocks of dimension `dim`, each of which a placement divides.
 std::vector<at::Tensor> blocks_of(const at::Tensor& whole, const Placement& placement) {
   return placement.blocks == 1 ? std::vector{whole} : whole.chunk(placement.blocks, placement.dim);
@@ -91,6 +115,8 @@ at::Tensor joined(const std::vector<at::Tensor>& blocks, int64_t dim) {
 }  // namespace
 
 Communicator& Mesh::along(Axis axis) const {
+  if (axis == Axis::kExpert) return *expert;
+  if (axis == Axis::kExpertShard) return *expert_shard;
   return *(this->*mesh_axis(axis).group);
 }
 
@@ -163,6 +189,7 @@ Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
   } else {
     split_along(mesh.world, sizes.tensor * sizes.context, sizes.data(), mesh.data);
   }
+  split_experts(sizes, mesh);
   return mesh;
 }
 

@@ -24,6 +24,12 @@ struct Mesh {
   /// `replicate` and `shard` as one group: the ranks with different samples. Batch arithmetic, the
   /// loader, metrics and random streams go by it.
   std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
+  /// Expert parallelism divides `data` into ranks that divide the experts, and those with the same
+  /// experts: `expert_data`, of which `expert_replicate` and `expert_shard` are the parts.
+  std::shared_ptr<Communicator> expert = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> expert_data = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> expert_replicate = std::make_shared<SingleProcess>();
+  std::shared_ptr<Communicator> expert_shard = std::make_shared<SingleProcess>();
 
   Communicator& along(Axis axis) const;
   /// Whether this rank is the first of those with the same samples, for sums of the data's numbers
@@ -38,10 +44,13 @@ struct MeshSizes {
   int64_t shard = 1;
   int64_t context = 1;
   int64_t tensor = 1;
+  int64_t expert = 1;  ///< ranks of `data()` that divide the experts
 
   /// Ranks along all axes, and those with different samples.
   int64_t ranks() const { return pipeline * context * tensor * data(); }
   int64_t data() const { return replicate * shard; }
+  /// Ranks that divide the parameters of one expert.
+  int64_t expert_shard() const { return expert < shard ? shard / expert : 1; }
 };
 
 /// An axis of the mesh: its name in recipes, its size and its communicator.

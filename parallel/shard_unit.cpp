@@ -148,7 +148,7 @@ void ShardUnit::divide(const std::vector<Parameter>& parameters) {
     copy_rows(item.whole, own.first, rows);
     rows.set_requires_grad(item.whole.requires_grad());
     shards_.push_back({parameters[i].name, rows, parameters[i].shape(), parameters[i].placements});
-    shards_.back().placements.push_back({Axis::kShard, 0});
+    shards_.back().placements.push_back({groups_.axis, 0});
     replace_whole(item, item.dtype);  // before the next one gets memory
   }
 }

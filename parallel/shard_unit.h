@@ -19,6 +19,7 @@ namespace accel {
 struct ShardGroups {
   Communicator* shard = nullptr;      ///< its ranks hold different rows
   Communicator* replicate = nullptr;  ///< its ranks hold the same rows
+  Axis axis = Axis::kShard;           ///< of `shard`
 };
 
 /// Where the rows of a rank and their gradients are.

@@ -100,13 +100,23 @@ std::vector<ShareRegion> share_regions(const Parameter& parameter, const Mesh& m
 
 Replica replica_of(const Parameter& parameter, const Mesh& mesh) {
   Replica out = {0, 1};
-  for (const Axis axis : {Axis::kReplicate, Axis::kShard, Axis::kContext, Axis::kTensor}) {
-    const auto divides = [&](const Placement& placement) { return placement.axis == axis; };
-    if (std::ranges::any_of(parameter.placements, divides)) continue;
-    const Communicator& group = mesh.along(axis);
+  const auto is_divided = [&](Axis axis) {
+    return std::ranges::any_of(parameter.placements,
+                               [&](const Placement& placement) { return placement.axis == axis; });
+  };
+  const auto add = [&](const Communicator& group) {
     out.index = out.index * group.world() + group.rank();
     out.count *= group.world();
+  };
+  if (is_divided(Axis::kExpert)) {
+    add(*mesh.expert_replicate);
+    if (!is_divided(Axis::kExpertShard)) add(*mesh.expert_shard);
+  } else {
+    add(*mesh.replicate);
+    if (!is_divided(Axis::kShard)) add(*mesh.shard);
   }
+  if (!is_divided(Axis::kContext)) add(*mesh.context);
+  if (!is_divided(Axis::kTensor)) add(*mesh.tensor);
   return out;
 }
 

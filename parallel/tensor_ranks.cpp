@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/api/sample_rng.h"
+#include "parallel/held_group.h"
 #include "parallel/row_share.h"
 
 namespace accel {
@@ -19,26 +20,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr auto kPurpose = "activations of tensor parallelism";
-
-/// Keeps a group for the backward pass.
-class HeldGroup final : public torch::CustomClassHolder {
- public:
-  explicit HeldGroup(std::shared_ptr<Communicator> group) : group_(std::move(group)) {}
-  Communicator& group() const { return *group_; }
-
- private:
-  std::shared_ptr<Communicator> group_;
-};
-using HeldGroupPtr = c10::intrusive_ptr<HeldGroup>;
-
-void hold(AutogradContext* context, const HeldGroupPtr& held) {
-  context->saved_data["group"] = at::IValue::make_capsule(held);
-}
-
-Communicator& group_of(AutogradContext* context) {
-  const auto held = context->saved_data["group"].toCapsule();
-  return static_cast<HeldGroup&>(*held).group();  // the context keeps it
-}
 
 at::Tensor summed(Communicator& group, const at::Tensor& x) {
   at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);

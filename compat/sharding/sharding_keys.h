@@ -71,7 +71,9 @@ constexpr std::string_view kPipeline = "stages are those of 'accelerator.pipelin
 constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
 constexpr std::string_view kSequenceParallel =
     "sequence parallelism by all-to-all (Ulysses) is not supported yet";
-constexpr std::string_view kExpertParallel = "expert parallelism is not supported yet";
+constexpr std::string_view kExpertTensor =
+    "the experts' layers are divided by 'accelerator.parallelism.tp'";
+constexpr std::string_view kWholeBlocks = "the experts of a block are always gathered together";
 constexpr std::string_view kTpu = "accel-run does not support TPUs";
 constexpr std::string_view kCompile = "libtorch has no torch.compile";
 }  // namespace reasons

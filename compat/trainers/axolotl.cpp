@@ -83,7 +83,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"experts_implementation", Use::kIdle},
     {"use_scattermoe", Use::kIdle},
     {"use_sonicmoe", Use::kIdle},
-    {"expert_parallel_size", Use::kLack, "expert parallelism", "1"},
+    {"expert_parallel_size", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"llama4_linearized_experts", Use::kIdle},
     {"datasets", Use::kRead},
     {"test_datasets", Use::kRead},

@@ -143,7 +143,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"pipeline_model_parallel_size", Use::kRead},
     {"context_parallel_size", Use::kLack, "context parallelism", "1"},
     {"sequence_parallel", Use::kRead},
-    {"expert_model_parallel_size", Use::kOther, "expert parallelism", "1"},
+    {"expert_model_parallel_size", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"moe_grouped_gemm", Use::kIdle},
     {"moe_token_dispatcher_type", Use::kIdle},
     {"use_distributed_optimizer", Use::kIdle},

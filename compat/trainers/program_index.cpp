@@ -29,7 +29,6 @@ constexpr Lack kLacks[] = {
     {"custom tokens", "tokens are those of the tokenizer's files", "special_tokens added_tokens"},
     {"distillation", "language models are not distilled", "teacher_lm logits_kd"},
     {"dora", "DoRA is not available", "dora"},
-    {"expert parallelism", "expert parallelism is not available", "expert_parallel* ep_size"},
     {"fault tolerance", "DiLoCo is not available", "diloco"},
     {"fp8", "fp8 is not available", "fp8* float8*"},
     {"gradient projection", "GaLore, APOLLO and BAdam are not available", "galore* apollo* badam*"},

@@ -99,7 +99,7 @@ constexpr TrainerKey kTitanKeys[] = {
     {"experimental.pipeline_parallel_microbatches", Use::kRead},
     {"parallelism.context_parallel_degree", Use::kLack, "context parallelism", "1"},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
-    {"parallelism.expert_parallel_degree", Use::kLack, "expert parallelism", "1"},
+    {"parallelism.expert_parallel_degree", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
     {"experimental.context_parallel_degree", Use::kLack, "context parallelism", "1"},
     {"experimental.pipeline_parallel_degree", Use::kRead},

@@ -1,5 +1,9 @@
-// Losses of models besides the task's.
+// Losses of models besides the task's, and balance without one.
 #pragma once
+
+#include <functional>
+#include <map>
+#include <string>
 
 #include "core/api/batch.h"
 
@@ -14,6 +18,17 @@ class AuxiliaryLoss {
   virtual void begin_batch(const Batch& batch) = 0;
   /// The loss of the passes since begin_batch(), 0-d with autograd; undefined for none.
   virtual at::Tensor auxiliary_loss() = 0;
+};
+
+/// A model that balances the load of its experts by a bias instead of a loss.
+class ExpertBalance {
+ public:
+  virtual ~ExpertBalance() = default;
+  /// Changes the bias by the load since the last call: after each update, on all ranks. `sum` adds
+  /// a tensor of this rank over all ranks with different samples, in place. Returns what is logged,
+  /// by name.
+  virtual std::map<std::string, double> balance_experts(
+      const std::function<void(const at::Tensor&)>& sum) = 0;
 };
 
 }  // namespace accel

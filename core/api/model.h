@@ -3,6 +3,7 @@
 
 #include "core/api/batch.h"
 #include "core/api/data_shape.h"
+#include "core/api/expert_parallel.h"
 #include "core/api/tensor_parallel.h"
 
 namespace torch::nn {
@@ -17,6 +18,9 @@ struct ModelContext {
   /// The ranks that divide the model's layers, for models that derive from TensorParallel; null:
   /// one process.
   std::shared_ptr<const TensorRanks> tensor = nullptr;
+  /// The ranks that divide the model's experts, for models that derive from ExpertParallel; null:
+  /// one process.
+  std::shared_ptr<const ExpertRanks> experts = nullptr;
 };
 
 /// Implementations live in models/ or in a plugin. They create modules in PyTorch's order, one per

@@ -13,8 +13,9 @@
 
 namespace accel {
 
-/// The axes of a mesh of ranks, outermost first.
-enum class Axis { kPipeline, kReplicate, kShard, kContext, kTensor };
+/// The axes of a mesh of ranks, outermost first, and those of expert parallelism, which divide the
+/// ranks of kReplicate and kShard otherwise: the experts, and the shares of an expert.
+enum class Axis { kPipeline, kReplicate, kShard, kContext, kTensor, kExpert, kExpertShard };
 
 /// A dimension of a tensor divided over the ranks of an axis, as torch.chunk divides it: equal
 /// parts of ceil(size / ranks), the last one shorter, those after it empty.

@@ -27,8 +27,15 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
 
   at::Tensor forward(const at::Tensor& x);
   /// Divides the layer by input features (TensorStyle::kRowwise): forward() takes this rank's
-  /// features and sums over the ranks. Null changes nothing.
-  void divide_inputs(std::shared_ptr<const TensorRanks> ranks) { ranks_ = std::move(ranks); }
+  /// features and sums over the ranks, or with `sums` false leaves the sum to the caller, for a
+  /// layer without a bias. Null changes nothing.
+  void divide_inputs(std::shared_ptr<const TensorRanks> ranks, bool sums = true) {
+    ranks_ = std::move(ranks);
+    sums_ = sums;
+  }
+  /// forward() computes in float32, and autocast does not change it: for routers.
+  void compute_in_fp32() { in_fp32_ = true; }
+  bool is_in_fp32() const { return in_fp32_; }
   /// At most once.
   void adapt(const LoraOptions& lora);
   bool is_adapted() const { return !lora_a_.is_empty(); }
@@ -38,6 +45,10 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   double dropout_ = 0;
   double scale_ = 0;
   std::shared_ptr<const TensorRanks> ranks_;
+  bool sums_ = true;
+  bool in_fp32_ = false;
+
+  at::Tensor compute(const at::Tensor& x);
 };
 TORCH_MODULE(AdaptedLinear);
 

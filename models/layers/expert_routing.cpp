@@ -1,5 +1,6 @@
 #include "models/layers/expert_routing.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
@@ -40,13 +41,15 @@ class GatherRows : public Function<GatherRows> {
                             const at::Tensor& slots) {
     context->save_for_backward({slots});
     context->saved_data["tokens"] = x.size(0);
+    context->saved_data["choices"] = x.size(0) == 0 ? 1 : tokens.size(0) / x.size(0);
     return x.index_select(0, tokens);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor rows = gradients[0].index_select(0, context->get_saved_variables()[0]);
     const int64_t tokens = context->saved_data["tokens"].toInt();
-    return {rows.view({tokens, -1, rows.size(1)}).sum(1), at::Tensor(), at::Tensor()};
+    const int64_t choices = context->saved_data["choices"].toInt();
+    return {rows.view({tokens, choices, rows.size(1)}).sum(1), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -65,10 +68,19 @@ class PermuteRows : public Function<PermuteRows> {
   }
 };
 
+/// int64 [T, k], without gradients.
+at::Tensor chosen_experts(const at::Tensor& probabilities, const ExpertChoice& choice) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor scores = choice.bias.defined() ? probabilities.add(choice.bias) : probabilities;
+  return std::get<1>(scores.topk(choice.k, /*dim=*/-1));
+}
+
 }  // namespace
 
-ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize) {
-  auto [weights, experts] = probabilities.topk(k, /*dim=*/-1);
+ExpertRouting route_to_experts(const at::Tensor& probabilities, const ExpertChoice& choice,
+                               bool normalize) {
+  const at::Tensor experts = chosen_experts(probabilities, choice);
+  at::Tensor weights = probabilities.gather(-1, experts);
   if (normalize) weights = weights.div(weights.sum(-1, /*keepdim=*/true));
   const at::NoGradGuard no_grad;
   const at::Tensor flat = experts.flatten();
@@ -77,17 +89,63 @@ ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool 
           tokens_by_expert(flat, probabilities.size(-1))};
 }
 
-at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
-                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert) {
-  const int64_t k = routing.weights.size(1);
-  const at::Tensor tokens = routing.order.div(k, "floor");
-  const std::vector<at::Tensor> rows =
-      GatherRows::apply(x, tokens, routing.slots).split_with_sizes(routing.counts);
+namespace {
+
+at::Tensor run_experts(const at::Tensor& by_expert, const ExpertRouting& routing,
+                       const ExpertFunction& expert) {
+  const std::vector<at::Tensor> rows = by_expert.split_with_sizes(routing.counts);
   std::vector<at::Tensor> outputs;
   outputs.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) outputs.push_back(expert(i, rows[i]));
-  const at::Tensor by_token =
-      PermuteRows::apply(at::cat(outputs), routing.slots, routing.order).view({x.size(0), k, -1});
+  return at::cat(outputs);
+}
+
+/// Layers of an expert cast their input to autocast's type anyway.
+at::Tensor cast_by_autocast(const at::Tensor& x) {
+  const at::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? x.to(at::autocast::get_autocast_dtype(device))
+                                                   : x;
+}
+
+/// Rows of this rank for each of all experts to their outputs; experts are on the ranks.
+at::Tensor run_on_ranks(const at::Tensor& by_expert, const ExpertRouting& routing,
+                        const ExpertFunction& expert, const ExpertRanks& ranks) {
+  const ExpertCounts counts = ranks.exchange_counts(routing.counts, by_expert.device());
+  const size_t own = counts.front().size();
+  const int64_t first = ranks.first_expert(static_cast<int64_t>(routing.counts.size()));
+  std::vector<int64_t> sent, received, pieces;  // rows; of each rank and expert
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto begin = routing.counts.begin() + static_cast<ptrdiff_t>(rank * own);
+    sent.push_back(std::reduce(begin, begin + static_cast<ptrdiff_t>(own)));
+    received.push_back(std::reduce(counts[rank].begin(), counts[rank].end()));
+    pieces.insert(pieces.end(), counts[rank].begin(), counts[rank].end());
+  }
+  std::vector<at::Tensor> rows =
+      ranks.exchange(cast_by_autocast(by_expert), sent, received).split_with_sizes(pieces);
+  for (size_t i = 0; i < own; ++i) {
+    std::vector<at::Tensor> of_expert;  // by rank
+    std::vector<int64_t> sizes;
+    for (size_t rank = 0; rank < counts.size(); ++rank) {
+      of_expert.push_back(rows[rank * own + i]);
+      sizes.push_back(counts[rank][i]);
+    }
+    of_expert = expert(static_cast<size_t>(first) + i, at::cat(of_expert)).split_with_sizes(sizes);
+    for (size_t rank = 0; rank < counts.size(); ++rank) rows[rank * own + i] = of_expert[rank];
+  }
+  return ranks.exchange(at::cat(rows), received, sent);
+}
+
+}  // namespace
+
+at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
+                       const ExpertFunction& expert, const ExpertRanks* ranks) {
+  const int64_t k = routing.weights.size(1);
+  const at::Tensor tokens = routing.order.div(k, "floor");
+  const at::Tensor rows = GatherRows::apply(x, tokens, routing.slots);
+  const at::Tensor outputs =
+      ranks ? run_on_ranks(rows, routing, expert, *ranks) : run_experts(rows, routing, expert);
+  const at::Tensor by_token = PermuteRows::apply(outputs, routing.slots, routing.order)
+                                  .view({x.size(0), k, outputs.size(1)});
   return by_token.mul(routing.weights.to(by_token.scalar_type()).unsqueeze(-1)).sum(1);
 }
 
@@ -96,6 +154,7 @@ at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
 struct LoadBalance::State {
   double coefficient;
   at::Tensor mask;                ///< float32 [T, 1], or undefined
+  int64_t ranks;                  ///< that sum the gradients
   at::Tensor reached = {};        ///< float32 [experts]: counted tokens that reach an expert
   at::Tensor probabilities = {};  ///< float32 [experts]: sums over counted tokens
   at::Tensor tokens = {};         ///< float32, 0-d
@@ -107,17 +166,19 @@ struct LoadBalance::State {
                                                          coefficient);
   }
   /// Of one layer.
-  void add(const at::Tensor& of_tokens, int64_t k) {
+  void add(const at::Tensor& of_tokens, const ExpertChoice& choice) {
     const int64_t experts = of_tokens.size(-1);
     const at::Tensor chosen =
-        at::zeros_like(of_tokens).scatter(1, std::get<1>(of_tokens.topk(k, -1)), 1.0);
+        at::zeros_like(of_tokens).scatter(1, chosen_experts(of_tokens, choice), 1.0);
     const auto sum = [&](const at::Tensor& x) { return (mask.defined() ? x.mul(mask) : x).sum(0); };
     if (!reached.defined()) {
       reached = at::zeros({experts}, of_tokens.options());
       probabilities = at::zeros_like(reached);
       tokens = at::zeros({}, of_tokens.options());
     }
-    reached.add_(sum(chosen));
+    const at::Tensor load = sum(chosen);
+    reached.add_(load);
+    if (choice.load.defined()) at::Tensor(choice.load).add_(load);
     probabilities.add_(sum(of_tokens));
     tokens.add_(sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0));
   }
@@ -174,7 +235,7 @@ class BalancedOutput : public Function<BalancedOutput> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     BalanceState& state = state_of(context);
     if (gradients[1].defined()) {
-      state.gradient = gradients[1].mul(state.scale()).mul(state.reached);
+      state.gradient = gradients[1].mul(state.scale()).mul(state.reached).div(state.ranks);
     }
     return {gradients[0], at::Tensor()};
   }
@@ -182,15 +243,16 @@ class BalancedOutput : public Function<BalancedOutput> {
 
 }  // namespace
 
-LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask)
+LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks)
     : state_(std::make_shared<State>(
-          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor()})) {}
+          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor(), ranks})) {}
 
-at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities, int64_t k) const {
+at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities,
+                                  const ExpertChoice& choice) const {
   if (!state_) return probabilities;
   if (!state_->is_finished) {
     const at::NoGradGuard no_grad;
-    state_->add(probabilities, k);
+    state_->add(probabilities, choice);
   }
   return BalancedLayer::apply(probabilities, state_);
 }
@@ -199,6 +261,17 @@ LoadBalance::Result LoadBalance::finish(const at::Tensor& output) const {
   state_->is_finished = true;
   const variable_list results = BalancedOutput::apply(output, state_);
   return {results[0], results[1]};
+}
+
+std::map<std::string, double> relative_loads(const at::Tensor& loads) {
+  const at::Tensor relative = loads.div(loads.mean(1, /*keepdim=*/true).clamp_min(1));
+  std::map<std::string, double> out = {{"expert_load/min", relative.min().item<double>()},
+                                       {"expert_load/max", relative.max().item<double>()}};
+  const at::Tensor of_experts = relative.mean(0).cpu();
+  for (int64_t i = 0; i < of_experts.size(0); ++i) {
+    out["expert_load/" + std::to_string(i)] = of_experts[i].item<double>();
+  }
+  return out;
 }
 
 }  // namespace accel

@@ -5,8 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include "core/api/expert_parallel.h"
 
 namespace accel {
 
@@ -19,14 +23,30 @@ struct ExpertRouting {
   std::vector<int64_t> counts = {};  ///< tokens of each expert; their sum is T * k
 };
 
-/// The `k` experts with the highest probabilities, in float32 [T, experts]. `normalize`: the
-/// weights of a token have the sum 1 (Jiang et al., "Mixtral of Experts", 2024).
-ExpertRouting route_to_experts(const at::Tensor& probabilities, int64_t k, bool normalize);
+/// How a layer chooses experts.
+struct ExpertChoice {
+  int64_t k;  ///< experts of a token: those with the highest probabilities
+  /// float32 [experts]: added to the probabilities for the choice, not for the weights (Wang et
+  /// al., "Auxiliary-Loss-Free Load Balancing Strategy", 2024); undefined: 0.
+  at::Tensor bias = {};
+  /// float32 [experts], to which LoadBalance adds the counted tokens of each expert; undefined: not
+  /// counted.
+  at::Tensor load = {};
+};
 
-/// The weighted sum of a token's experts, [T, width] like `x`. `expert(i, rows)` maps the tokens of
-/// expert i, [n, width], and is called for n = 0 too: all experts have gradients on all ranks.
+/// The experts by `choice` of probabilities, in float32 [T, experts]. `normalize`: the weights of a
+/// token have the sum 1 (Jiang et al., "Mixtral of Experts", 2024).
+ExpertRouting route_to_experts(const at::Tensor& probabilities, const ExpertChoice& choice,
+                               bool normalize);
+
+/// Maps the tokens of an expert, [n, width]. It is called for n = 0 too: all experts have gradients
+/// on all ranks.
+using ExpertFunction = std::function<at::Tensor(size_t expert, const at::Tensor& rows)>;
+
+/// The weighted sum of a token's experts, [T, width] like `x`. With `ranks`, `expert` is called for
+/// the experts of this rank, with the tokens of all of them; null: for all experts.
 at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
-                       const std::function<at::Tensor(size_t, const at::Tensor&)>& expert);
+                       const ExpertFunction& expert, const ExpertRanks* ranks = nullptr);
 
 /// The load-balancing loss of one forward pass, over all its layers: experts * sum over experts of
 /// the share of tokens that reach it, times its mean probability (Fedus et al., "Switch
@@ -37,11 +57,12 @@ class LoadBalance {
   /// Without a loss.
   LoadBalance() = default;
   /// `mask`: float32 [T], 0 for tokens that do not count, such as padding; undefined: all count.
-  LoadBalance(double coefficient, const at::Tensor& mask);
+  /// `ranks` ranks of tensor parallelism have the same tokens, and sum the gradients.
+  LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks = 1);
 
   /// Adds a layer. Returns the probabilities, to route by: their backward pass adds the gradient
   /// of the loss. A layer that is computed again for its backward pass is not added twice.
-  at::Tensor add_layer(const at::Tensor& probabilities, int64_t k) const;
+  at::Tensor add_layer(const at::Tensor& probabilities, const ExpertChoice& choice) const;
 
   /// Ends the forward pass. `output` depends on all layers; its new value takes its place. The
   /// loss, times the coefficient, is a 0-d float32 tensor with autograd.
@@ -55,5 +76,9 @@ class LoadBalance {
  private:
   std::shared_ptr<State> state_;  ///< null: no loss
 };
+
+/// Tokens of each expert of each layer, float32 [layers, experts], as multiples of the layer's
+/// mean, by names of metrics: the extremes, and each expert's mean over the layers.
+std::map<std::string, double> relative_loads(const at::Tensor& loads);
 
 }  // namespace accel

@@ -13,6 +13,7 @@
 #include "core/api/model.h"
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
+#include "models/layers/adapted_linear.h"
 
 namespace accel {
 namespace {
@@ -110,6 +111,13 @@ std::vector<std::string> autocast_weights_of(Model& model) {
     for (const at::Tensor& parameter : module->parameters(false)) {
       const auto found = is_cast.emplace(parameter.unsafeGetTensorImpl(), true).first;
       found->second = found->second && parameter.is_same(weight);
+    }
+  }
+  for (const auto& module : model.module().modules()) {
+    const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get());
+    if (!layer || !layer->is_in_fp32()) continue;
+    for (const at::Tensor& parameter : module->parameters()) {  // of its adapter too
+      is_cast[parameter.unsafeGetTensorImpl()] = false;
     }
   }
   std::vector<std::string> names;

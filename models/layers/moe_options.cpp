@@ -18,7 +18,7 @@ void check_moe(const MoeOptions& options, const Node& node, Reading& reading) {
   const MoeOptions usual;
   const bool given = options.num_experts_per_tok != usual.num_experts_per_tok ||
                      options.intermediate_size || !options.norm_topk_prob ||
-                     !options.is_everywhere();
+                     options.bias_update_rate > 0 || !options.is_everywhere();
   if (options.num_experts == 0 && given) {
     reading.problems.error(node.where, "these options have no effect without experts",
                            "set 'num_experts'");
@@ -58,6 +58,13 @@ Schema<MoeOptions> MoeOptions::schema() {
       .field("mlp_only_layers", &MoeOptions::mlp_only_layers,
              "Indices of further layers with one MLP.", each(at_least<int64_t>(0)))
       .on_resume(Change::kImpossible)
+      .field("bias_update_rate", &MoeOptions::bias_update_rate,
+             "Balance the experts' load without a loss: a bias of each expert, which only its "
+             "choice uses, is changed by this amount after each step, up below the mean load and "
+             "down above it. 0.001 suits long runs; 0: no bias. `router_aux_loss_coef` is then 0 "
+             "unless given.",
+             at_least(0.0))
+      .hint_for({"moe_router_bias_update_rate", "load_balance_coeff"})
       .check(&check_moe);
 }
 

@@ -19,6 +19,7 @@ struct MoeOptions {
   bool norm_topk_prob = true;
   int64_t decoder_sparse_step = 1;
   std::vector<int64_t> mlp_only_layers;
+  double bias_update_rate = 0;
 
   bool has_experts(int64_t layer) const;
   /// Whether all layers have experts.

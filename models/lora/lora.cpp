@@ -1,5 +1,6 @@
 #include "models/lora/lora.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/nn/init.h>
 
 #include <algorithm>
@@ -15,6 +16,21 @@
 
 namespace accel {
 namespace {
+
+class WithoutAutocast {
+ public:
+  explicit WithoutAutocast(at::DeviceType device)
+      : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, was_enabled_); }
+  WithoutAutocast(const WithoutAutocast&) = delete;
+  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool was_enabled_;
+};
 
 struct NamedLayer {
   std::string name;
@@ -65,12 +81,18 @@ void load_adapter(const std::vector<Parameter>& trained, const LoraOptions& lora
 }  // namespace
 
 at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
+  if (!in_fp32_) return compute(x);
+  const WithoutAutocast scope(x.device().type());
+  return compute(x.to(at::kFloat));
+}
+
+at::Tensor AdaptedLinearImpl::compute(const at::Tensor& x) {
   at::Tensor y = ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
   if (lora_a_) {
     const at::Tensor dropped = own_dropout(ranks_, x, is_training() ? dropout_ : 0);
     y = y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
   }
-  if (!ranks_) return y;
+  if (!ranks_ || !sums_) return y;
   y = ranks_->leave(y);
   return bias.defined() ? y.add(bias.to(y.scalar_type())) : y;
 }

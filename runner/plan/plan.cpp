@@ -13,6 +13,7 @@
 #include "infer/model_texts.h"
 #include "models/layers/module_state.h"
 #include "runner/plan/fake_tensor_mode.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_job.h"
 #include "train/job/build_strategy.h"
 #include "train/loop/run_state.h"
@@ -278,6 +279,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.batches = job->batches;
   plan.mesh = sizes_of_mesh(recipe.accelerator, world);
   plan.data = data;
+  if (job->expert_ranks) plan.experts = expert_summary(*job);
   if (job->swapper) job->swapper->drain();
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
@@ -292,7 +294,8 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan_work(one, some, micro_batches, plan);
   const AcceleratorSection& accelerator = recipe.accelerator;
   const bool divided = (accelerator.fsdp.stage > 0 && (world > 1 || job->swapper)) ||
-                       accelerator.parallelism.tp > 1 || accelerator.parallelism.pp > 1;
+                       accelerator.parallelism.tp > 1 || accelerator.parallelism.pp > 1 ||
+                       accelerator.parallelism.ep > 1;
   if (divided && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
   if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();

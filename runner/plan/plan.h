@@ -55,6 +55,7 @@ struct Plan {
   BatchPlan batches;
   MeshSizes mesh;
   std::optional<PlannedPipeline> pipeline;
+  std::string experts;  ///< of a rank, as the first screen has it; "" without expert parallelism
   DataSchema data;
   /// Of one optimizer step.
   double flops = 0;        ///< over all ranks

@@ -304,6 +304,7 @@ std::vector<std::string> plan_lines(const PlanPage& page) {
   for (const Plan& plan : page.plans) {
     const std::string mesh = mesh_summary(plan.mesh);
     if (!mesh.empty()) add("mesh", mesh);
+    if (!plan.experts.empty()) add("experts", plan.experts);
   }
   if (page.available > 0) add("machine", bytes_text(page.available) + " of memory available");
   for (std::string& line : table(page)) lines.push_back(std::move(line));

@@ -1,9 +1,12 @@
 """What the tests of several ranks share."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import time
 
@@ -24,6 +27,7 @@ checkpoint: {every: 4 steps, keep: {last: 2}}
 """
 CANONICAL = "accelerator.reduction=canonical"
 MARK = "ACCEL_TEST_SCRATCH"
+NEARLY = 2e-6  # relative, of two losses
 
 
 def on(count):
@@ -140,3 +144,67 @@ class Scratch(runs.Scratch):
     def __exit__(self, *error):
         self.end_all()
         super().__exit__(*error)
+
+
+def train(scratch, report, recipe, name, *words):
+    code, errors = scratch.call(recipe, f"name={name}", *words)
+    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
+
+
+def records(scratch, name, key):
+    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
+
+
+def apart(one, other):
+    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+
+
+def check_close(scratch, report, wanted, found, bound=NEARLY):
+    for key in ("loss", "grad_norm"):
+        far = apart(records(scratch, wanted, key), records(scratch, found, key))
+        report.check(f"{found}: '{key}' is {far:.1e} from {wanted}", far <= bound * (5 if key == "grad_norm" else 1))
+
+
+def diff(scratch, one, other):
+    """What differs between two checkpoints; "" when nothing does."""
+    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
+                          text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def last_line_of_diff(scratch, one, other):
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+                            capture_output=True, text=True, check=False)
+    return (output.stdout.splitlines() or [output.stderr])[-1]
+
+
+def output_of(scratch, *words):
+    done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+
+def check_restored(scratch, report, recipe, first, name, *words):
+    """A copy of the run `first`, whose last step is 4, resumes and saves what it has restored."""
+    shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
+    # Another end of the run changes the recipe, so that the state is saved again.
+    train(scratch, report, recipe, name, *words, "train.until=[4 steps, 9 epochs]", "checkpoint.every=4 steps",
+          "--allow", "train.until")
+    found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
+    report.check(f"{name} restores and saves equal bits", found == "", found)
+
+
+def check_killed(scratch, report, recipe, count, *words):
+    """A run of `count` ranks, one of which is killed, continues bit for bit."""
+    words = [*words, "checkpoint.every=5 steps"]
+    train(scratch, report, recipe, "straight", *words)
+    process = scratch.start(recipe, "name=killed", *words)
+    ranks, saved = scratch.wait_for_ranks(process, count), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    while process.poll() is None and not saved.exists():
+        time.sleep(0.002)
+    send(ranks[1], signal.SIGKILL)
+    process.communicate()
+    train(scratch, report, recipe, "killed", *words)
+    found = last_line_of_diff(scratch, "straight", "killed")
+    report.check("a killed run ends with the bits of the other",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)

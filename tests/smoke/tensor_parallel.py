@@ -4,15 +4,11 @@
     tensor_parallel.py ACCEL_RUN RECIPES_FOLDER
 """
 
-import json
 import pathlib
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import rank_runs
+from rank_runs import NEARLY, check_close, check_killed, check_restored, output_of, records, train
 
 # A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
 GPT = """
@@ -32,7 +28,6 @@ checkpoint: {every: 10 steps}
 # Fewer key heads than queries, an inner size that two ranks divide unevenly, an untied head.
 LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
 TP, SEQUENCE = "accelerator.parallelism.tp=2", "accelerator.parallelism.sequence_parallel=true"
-NEARLY = 2e-6  # relative, of two losses
 # Overrides by the name of a mesh.
 MESHES = {
     "1": [rank_runs.on(1)],
@@ -45,26 +40,6 @@ MESHES = {
     "tp2-fsdp2": [rank_runs.on(4), TP, "accelerator.fsdp.stage=3"],
     "tp2-zero1": [rank_runs.on(4), TP, "accelerator.fsdp.stage=1"],
 }
-
-
-def train(scratch, report, recipe, name, *words):
-    code, errors = scratch.call(recipe, f"name={name}", *words)
-    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
-
-
-def records(scratch, name, key):
-    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
-
-
-def apart(one, other):
-    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
-
-
-def check_close(scratch, report, wanted, found, bound=NEARLY):
-    for key in ("loss", "grad_norm"):
-        far = apart(records(scratch, wanted, key), records(scratch, found, key))
-        report.check(f"{found}: '{key}' is {far:.1e} from {wanted}", far <= bound * (5 if key == "grad_norm" else 1))
 
 
 def check_training(scratch, report):
@@ -95,13 +70,6 @@ def check_dropout(scratch, report):
     train(scratch, report, "gpt.yaml", "dropout-whole", *[word for word in words if word != SEQUENCE])
 
 
-def diff(scratch, one, other):
-    """What differs between two checkpoints; "" when nothing does."""
-    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
-                          text=True, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
 def check_reshard(scratch, report):
     """Checkpoints of each mesh are resumed on others, which save what they have restored."""
     pairs = [("tp2", mesh) for mesh in MESHES] + [("tp2-fsdp2", mesh) for mesh in MESHES]
@@ -112,46 +80,16 @@ def check_reshard(scratch, report):
                   "checkpoint.every=4 steps")
         for source, mesh in pairs if model == "gpt" else pairs[:9]:
             first, name = f"{model}-from-{source}", f"{model}-{source}-on-{mesh}"
-            shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
-            # Another end of the run changes the recipe, so that the state is saved again.
-            train(scratch, report, f"{model}.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
-                  "checkpoint.every=4 steps", "--allow", "train.until")
-            found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
-            report.check(f"{name} restores and saves equal bits", found == "", found)
-
-
-def last_line_of_diff(scratch, one, other):
-    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
-                            capture_output=True, text=True, check=False)
-    return (output.stdout.splitlines() or [output.stderr])[-1]
-
-
-def check_killed(scratch, report):
-    """A run that is killed continues bit for bit on its mesh, dropout included."""
-    words = ["model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE, "checkpoint.every=5 steps"]
-    train(scratch, report, "gpt.yaml", "straight", *words)
-    process = scratch.start("gpt.yaml", "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
-    while process.poll() is None and not saved.exists():
-        time.sleep(0.002)
-    rank_runs.send(ranks[1], signal.SIGKILL)
-    process.communicate()
-    train(scratch, report, "gpt.yaml", "killed", *words)
-    found = last_line_of_diff(scratch, "straight", "killed")
-    report.check("a killed run ends with the bits of the other",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+            check_restored(scratch, report, f"{model}.yaml", first, name, *MESHES[mesh])
 
 
 def check_tools(scratch, report, recipes):
     """Other verbs on a checkpoint of two ranks, LoRA, and what is refused."""
-    def output_of(*words):
-        done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
-        return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
-    found = output_of("evaluate", "runs/gpt-from-tp2")
+    found = output_of(scratch, "evaluate", "runs/gpt-from-tp2")
     report.check("evaluate takes it in one process", "loss" in found, found)
-    found = output_of("generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
+    found = output_of(scratch, "generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
     report.check("so does generate", not found.startswith("exit"), found)
-    table = output_of("plan", "gpt.yaml", *MESHES["tp2-dp2"])
+    table = output_of(scratch, "plan", "gpt.yaml", *MESHES["tp2-dp2"])
     report.check("plan prints the mesh and its traffic", "dp_replicate 2 x tp 2: tp communicates most" in table
                  and "activations of tensor parallelism" in table and "4 ranks" in table, table)
     lora = [recipes / "tiny/lora.yaml", "train.until=6 steps", "~expect", "model.lora.dropout=0",
@@ -172,8 +110,9 @@ def check_tools(scratch, report, recipes):
     report.check("so is an optimizer that needs whole parameters", code == 2 and
                  "'tp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
     code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"],
-                                "model!={type: llama, moe: {num_experts: 2}}")
-    report.check("so are experts", code == 2 and "error: 'tp' does not support 'moe'" in errors, errors)
+                                "model!={type: llama, mlp_bias: true, moe: {num_experts: 2}}")
+    report.check("so are biases of experts", code == 2
+                 and "error: 'tp' does not support 'mlp_bias' with 'moe'" in errors, errors)
     report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
 
 
@@ -186,7 +125,7 @@ def main():
         check_training(scratch, report)
         check_dropout(scratch, report)
         check_reshard(scratch, report)
-        check_killed(scratch, report)
+        check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE)
         check_tools(scratch, report, recipes)
     return 1 if report.failed else 0
 

@@ -31,7 +31,7 @@ LoaderOptions eval_options(const Job& job) {
   options.batch = options.micro_batch * options.world * job.mesh.pipeline->world();
   options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
   options.sharing = Sharing::kBatches;
-  options.even_batches = gathers_in_passes(job);  // else a rank may have no batch
+  options.even_batches = data_ranks_communicate_in_passes(job);  // else a rank may have no batch
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
 #include "parallel/share_region.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_tensor_parallel.h"
 
 namespace accel {
@@ -55,6 +56,16 @@ void check_ignored(const Job& job) {
   problems.check();
 }
 
+/// Gradients of whole parameters are summed over all ranks.
+void check_whole_expert(const Job& job, const Parameter& item) {
+  if (!item.local.requires_grad()) return;
+  throw RecipeError({{recipe_place(job.resolved, "accelerator.fsdp.ignored"),
+                      text("'ignored' does not support parameters of experts with 'ep', such as "
+                           "'{}'",
+                           item.name),
+                      "leave them out"}});
+}
+
 /// Moves the parameters of blocks that have fewer than `least` to the root unit.
 void join_small_blocks(FsdpContext& context, int64_t least) {
   std::erase_if(context.blocks, [&](const FsdpUnit& unit) {
@@ -87,8 +98,11 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models,
     }
     for (const Parameter& item : parameters) {
       const std::string& name = item.name;
-      const bool whole = !divides_rows(job, name, item.local);
+      const bool absent = is_absent(job, item);
+      const bool whole = absent || !divides_rows(job, name, item.local);
       if (whole) materialize(item.local);
+      if (absent) continue;
+      if (whole && is_of_expert(item)) check_whole_expert(job, item);
       const auto unit = unit_of.find(name);
       auto& list = whole                   ? out.replicated
                    : unit == unit_of.end() ? out.root
@@ -144,8 +158,9 @@ std::unique_ptr<Strategy> build_stage_fsdp(const Job& job, const std::vector<Par
 
 std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
+  const ParallelismSection& parallelism = section.parallelism;
   const bool divides =
-      section.fsdp.stage > 0 || section.parallelism.tp > 1 || section.parallelism.pp > 1;
+      section.fsdp.stage > 0 || parallelism.tp > 1 || parallelism.pp > 1 || parallelism.ep > 1;
   return divides ? make_shard_exchange(job.mesh) : nullptr;
 }
 
@@ -166,13 +181,15 @@ std::string sharding_summary(const Job& job) {
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,
                   const Span& where) {
   const AcceleratorSection& section = job.recipe.accelerator;
-  const bool divides_otherwise = section.parallelism.tp > 1 || section.parallelism.pp > 1;
+  const ParallelismSection& parallelism = section.parallelism;
+  const bool divides_otherwise = parallelism.tp > 1 || parallelism.pp > 1 || parallelism.ep > 1;
   if (section.fsdp.stage == 0 && !divides_otherwise) return;
   const bool supports = !divides_otherwise || optimizer.supports_column_shards();
   if (optimizer.supports_shards() && supports) return;
-  const char* const by = section.parallelism.tp > 1   ? "tp"
-                         : section.parallelism.pp > 1 ? "pp"
-                                                      : "fsdp";
+  const char* const by = parallelism.tp > 1   ? "tp"
+                         : parallelism.pp > 1 ? "pp"
+                         : parallelism.ep > 1 ? "ep"
+                                              : "fsdp";
   throw RecipeError({{where,
                       text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",

@@ -10,6 +10,7 @@
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
+#include "parallel/expert_ranks.h"
 #include "parallel/tensor_ranks.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
@@ -138,7 +139,8 @@ bool is_sharded(const Job& job) {
 /// Whether weights are initialized block by block when they are divided over the ranks. The models
 /// of plugins may access the memory of their weights at once.
 bool can_defer_init(const Job& job) {
-  const bool is_divided = is_sharded(job) || job.tensor_ranks || job.mesh.pipeline->world() > 1;
+  const bool is_divided =
+      is_sharded(job) || job.tensor_ranks || job.expert_ranks || job.mesh.pipeline->world() > 1;
   return is_divided && !job.weights_uninitialized && !names_plugin(job.recipe.model.resolved) &&
          !names_plugin(job.recipe.task.resolved);
 }
@@ -158,7 +160,7 @@ std::unique_ptr<Model> built_model(const Job& job) {
   if (job.weights_uninitialized) skip.emplace();
   const Ref<Model>& model = job.recipe.model;
   try {
-    return build(model, ModelContext{job.data, job.tensor_ranks});
+    return build(model, ModelContext{job.data, job.tensor_ranks, job.expert_ranks});
   } catch (const std::exception& error) {
     check_size_failure(error, text("the model '{}'", model.type), job.resolved, "model");
     throw;
@@ -201,6 +203,7 @@ void build_models(Job& job, const Registry& registry) {
     job.tensor_ranks =
         make_tensor_ranks(job.mesh.tensor, job.recipe.accelerator.parallelism.sequence_parallel);
   }
+  if (job.mesh.expert->world() > 1) job.expert_ranks = make_expert_ranks(job.mesh.expert);
   make_models(job, registry);
   check_model_names(job);
   // After the initialization, which is the same for every device.

@@ -13,8 +13,10 @@
 #include "models/layers/module_state.h"
 #include "models/layers/share_batch_norm.h"
 #include "parallel/tensor_strategy.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
+#include "train/job/build_tensor_parallel.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -130,7 +132,7 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  MeshSizes sizes{.pipeline = parallelism.pp, .tensor = parallelism.tp};
+  MeshSizes sizes{.pipeline = parallelism.pp, .tensor = parallelism.tp, .expert = parallelism.ep};
   const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
   if (section.fsdp.stage == 0) {
     sizes.replicate = parallelism.dp_replicate.value_or(data);
@@ -144,7 +146,7 @@ MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
 
 void check_mesh(const RecipeOptions& recipe, const Node& resolved, int64_t world) {
   const MeshSizes sizes = mesh_sizes(recipe.accelerator, world);
-  if (sizes.ranks() == world) return;
+  if (sizes.ranks() == world) return check_expert_mesh(resolved, sizes);
   std::string product = "dp_replicate " + std::to_string(sizes.replicate) + " x dp_shard " +
                         std::to_string(sizes.shard);
   for (const MeshAxis& axis : kMeshAxes) {
@@ -165,6 +167,7 @@ StrategyContext context_of(const Job& job, const NamedModels& models) {
     add_named(out.buffers, prefix, buffers_of(*model));
   }
   std::erase_if(out.parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
+  place_tensors(job, out.parameters);
   return out;
 }
 
@@ -243,6 +246,14 @@ void prepare_sharing(const Job& job) {
 
 namespace {
 
+DdpOptions ddp_options(const RecipeOptions& recipe) {
+  const DdpSection& ddp = recipe.accelerator.ddp;
+  return {.bucket_bytes = ddp.bucket_cap_mb << 20,
+          .broadcast_buffers = ddp.broadcast_buffers,
+          .comm_dtype = comm_dtype(ddp.comm_hook),
+          .power_sgd = power_sgd(recipe)};
+}
+
 std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels& models,
                                               size_t index) {
   const AcceleratorSection& section = job.recipe.accelerator;
@@ -250,15 +261,12 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
   const uint64_t seed = static_cast<uint64_t>(job.recipe.seed) + index;
   const bool has_stages = job.mesh.pipeline->world() > 1;
   if (section.fsdp.stage > 0 && !has_stages) return build_fsdp(job, models, seed);
-  const int64_t bucket_bytes = section.ddp.bucket_cap_mb << 20;
-  const DdpOptions ddp = {.bucket_bytes = bucket_bytes,
-                          .broadcast_buffers = section.ddp.broadcast_buffers,
-                          .comm_dtype = comm_dtype(section.ddp.comm_hook),
-                          .power_sgd = power_sgd(job.recipe)};
+  const DdpOptions ddp = ddp_options(job.recipe);
   if (has_stages) return build_pipeline(job, seed, ddp);
-  const StrategyContext context = context_of(job, models);
+  StrategyContext context = context_of(job, models);
+  std::erase_if(context.parameters, &is_of_expert);  // see with_experts()
   if (section.reduction == Reduction::kCanonical) {
-    return make_canonical(context, {.bucket_bytes = bucket_bytes, .seed = seed});
+    return make_canonical(context, {.bucket_bytes = ddp.bucket_bytes, .seed = seed});
   }
   if (job.mesh.data->world() == 1) return make_single();
   if (section.local_sgd.every) {
@@ -271,6 +279,11 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
 
 std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
   std::unique_ptr<Strategy> data = build_data_strategy(job, models, index);
+  if (job.expert_ranks) {
+    const bool is_sharded = job.recipe.accelerator.fsdp.stage > 0;
+    data = with_experts(job, std::move(data), context_of(job, models).parameters,
+                        ddp_options(job.recipe), is_sharded);
+  }
   if (job.mesh.tensor->world() == 1) return data;
   std::vector<Parameter> partial = context_of(job, models).parameters;
   std::erase_if(partial, [&](const Parameter& item) {

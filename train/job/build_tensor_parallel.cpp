@@ -15,6 +15,7 @@
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
 #include "parallel/share_region.h"
+#include "train/job/build_expert_parallel.h"
 
 namespace accel {
 namespace {
@@ -161,14 +162,20 @@ std::map<std::string, TensorCut> tensor_cuts(const std::vector<Parameter>& param
 }
 
 std::vector<at::Tensor> divide_model(Job& job) {
-  if (!job.tensor_ranks) return {};
+  if (!job.tensor_ranks && !job.expert_ranks) return {};
   const c10::NoGradGuard no_grad;
   const std::vector<Parameter> parameters = parameters_of(*job.model);
   const ParallelismSection& section = job.recipe.accelerator.parallelism;
-  job.tensor_cuts = at_place(recipe_place(job.resolved, "accelerator.parallelism.tp"), [&] {
-    return tensor_cuts(parameters, plan_of(job), job.tensor_ranks->size(),
-                       section.sequence_parallel);
-  });
+  if (job.tensor_ranks) {
+    job.tensor_cuts = at_place(recipe_place(job.resolved, "accelerator.parallelism.tp"), [&] {
+      return tensor_cuts(parameters, plan_of(job), job.tensor_ranks->size(),
+                         section.sequence_parallel);
+    });
+  }
+  if (job.expert_ranks) {
+    at_place(recipe_place(job.resolved, "accelerator.parallelism.ep"),
+             [&] { place_experts(job, parameters); });
+  }
   std::vector<at::Tensor> read_later;
   for (const Parameter& item : parameters) {
     const auto cut = job.tensor_cuts.find(item.name);

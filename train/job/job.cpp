@@ -59,8 +59,12 @@ bool gathers_in_passes(const Job& job) {
   return job.recipe.accelerator.fsdp.stage == 3;
 }
 
+bool data_ranks_communicate_in_passes(const Job& job) {
+  return gathers_in_passes(job) || job.recipe.accelerator.parallelism.ep > 1;
+}
+
 bool communicates_in_passes(const Job& job) {
-  return gathers_in_passes(job) || job.recipe.accelerator.parallelism.tp > 1 ||
+  return data_ranks_communicate_in_passes(job) || job.recipe.accelerator.parallelism.tp > 1 ||
          job.mesh.pipeline->world() > 1;
 }
 
@@ -68,7 +72,8 @@ bool fills_idle_ranks(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
   if (section.sync_batch_norm)
     return false;  // its ranks have samples: see LoaderOptions::all_ranks
-  return section.fsdp.stage > 0 && !job.recipe.data.loader.even_batches;
+  return (section.fsdp.stage > 0 || section.parallelism.ep > 1) &&
+         !job.recipe.data.loader.even_batches;
 }
 
 bool syncs_gradients(const Job& job) {

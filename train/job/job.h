@@ -58,7 +58,7 @@ struct OptimizerBinding {
   Optimizer* optimizer = nullptr;  ///< owned by the creator of the binding
 };
 
-/// How a parameter is divided over the tensor axis.
+/// How a parameter is divided over the tensor axis and the expert axis.
 struct TensorCut {
   Shape global = {};
   std::vector<Placement> placements = {};  ///< empty: whole on every rank
@@ -96,6 +96,8 @@ struct Job {
 
   /// Of the model with tensor parallelism; else null.
   std::shared_ptr<const TensorRanks> tensor_ranks;
+  /// Of the model with expert parallelism; else null.
+  std::shared_ptr<const ExpertRanks> expert_ranks;
   std::map<std::string, TensorCut> tensor_cuts;  ///< by parameter; others are whole
   std::unique_ptr<Model> model;
   std::unique_ptr<Task> task;
@@ -130,8 +132,11 @@ class UnshardedScope {
 /// Whether blocks gather their parameters in forward passes, so that all ranks must run the same.
 bool gathers_in_passes(const Job& job);
 
-/// Whether passes communicate, for sharding, tensor parallelism or the stages of a pipeline, so
-/// that all ranks must run the same.
+/// Whether ranks with different samples communicate in passes, for sharding or experts.
+bool data_ranks_communicate_in_passes(const Job& job);
+
+/// Whether passes communicate, for sharding, tensor or expert parallelism or the stages of a
+/// pipeline, so that all ranks must run the same.
 bool communicates_in_passes(const Job& job);
 
 /// Whether ranks without samples in the last batch of an epoch run repeated ones that do not count,

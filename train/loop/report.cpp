@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
@@ -124,6 +125,7 @@ ConfigValues job_summary(const Job& job) {
   if (!mesh.empty()) rows.emplace_back("mesh", mesh);
   if (job.recipe.accelerator.parallelism.pp > 1)
     rows.emplace_back("pipeline", pipeline_summary(job));
+  if (job.expert_ranks) rows.emplace_back("experts", expert_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   std::string offload = offload_summary(job);
   if (!offload.empty()) rows.emplace_back("offload", std::move(offload));

@@ -174,6 +174,7 @@ std::map<std::string, std::string> run_provenance(const Job& job) {
     provenance["ranks"] = std::to_string(job.batches.world);
   }
   if (job.tensor_ranks) provenance[kTensorRanksKey] = std::to_string(job.tensor_ranks->size());
+  if (job.expert_ranks) provenance[kExpertRanksKey] = std::to_string(job.expert_ranks->size());
   return provenance;
 }
 

@@ -120,7 +120,8 @@ void gather_shards(const Job& job, TrainState& state) {
 bool saves_shards(const Job& job) {
   const AcceleratorSection& section = job.recipe.accelerator;
   const ParallelismSection& parallelism = section.parallelism;
-  return (section.fsdp.stage > 0 || parallelism.tp > 1 || parallelism.pp > 1) &&
+  return (section.fsdp.stage > 0 || parallelism.tp > 1 || parallelism.pp > 1 ||
+          parallelism.ep > 1) &&
          section.fsdp.state_dict == StateDictType::kSharded;
 }
 

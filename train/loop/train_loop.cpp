@@ -140,10 +140,10 @@ StepHeader TrainLoop::header() {
           .computed = busy_ - before,
           .saved = save_.checkpointer().has_written_shards(),
           // A pass that fails early would leave the other ranks of a synchronized batch norm or of
-          // tensor parallelism.
+          // tensor or expert parallelism.
           .careful = steps_done() == 0 && auto_micro_batch &&
                      !context_.job.recipe.accelerator.sync_batch_norm &&
-                     !context_.job.tensor_ranks};
+                     !context_.job.tensor_ranks && !context_.job.expert_ranks};
 }
 
 StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {

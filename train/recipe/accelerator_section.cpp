@@ -147,6 +147,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_fsdp_section(section, check);
   check_tensor_parallel(section, check);
   check_pipeline_section(section, check);
+  check_expert_parallel(section, check);
 }
 
 /// Device, precision, threads and kernels of one rank.

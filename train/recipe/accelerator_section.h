@@ -80,6 +80,7 @@ struct ParallelismSection {
   int64_t pp = 1;
   int64_t tp = 1;
   bool sequence_parallel = false;
+  int64_t ep = 1;
   static Schema<ParallelismSection> schema();
 };
 

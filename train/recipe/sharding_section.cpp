@@ -95,11 +95,29 @@ void check_tensor_parallel(const AcceleratorSection& section, SectionCheck& chec
   }
 }
 
+void check_expert_parallel(const AcceleratorSection& section, SectionCheck& check) {
+  const ParallelismSection& parallelism = section.parallelism;
+  if (parallelism.ep == 1) return;
+  const std::pair<bool, const char*> unsupported[] = {
+      {parallelism.pp > 1, "'pp'"},
+      {section.local_sgd.every.has_value(), "'local_sgd'"},
+      {section.ddp.comm_hook == CommHook::kPowerSgd, "'ddp.comm_hook' power_sgd"},
+      {section.reduction == Reduction::kCanonical,
+       "'reduction' canonical: an expert adds the tokens of several ranks"},
+      {section.fsdp.offload == Offload::kDisk, "'fsdp.offload' disk"},
+      {section.sync_batch_norm, "'sync_batch_norm'"}};
+  for (const auto& [given, what] : unsupported) {
+    if (!given) continue;
+    check.error("parallelism", text("'ep' does not support {}", what), "leave one of the two out");
+  }
+}
+
 void check_fsdp_section(const AcceleratorSection& section, SectionCheck& check) {
   const FsdpSection& fsdp = section.fsdp;
   if (fsdp.stage == 0) {
     const bool writes_full = fsdp.state_dict != StateDictType::kSharded &&
-                             section.parallelism.tp == 1 && section.parallelism.pp == 1;
+                             section.parallelism.tp == 1 && section.parallelism.pp == 1 &&
+                             section.parallelism.ep == 1;
     if (fsdp.reshard_after_forward || fsdp.sync_each_batch || !fsdp.ignored.empty() ||
         fsdp.min_num_params > 0 || fsdp.param_dtype || fsdp.reduce_dtype != FsdpDtype::kFp32 ||
         writes_full || fsdp.offload != Offload::kNone) {
@@ -169,7 +187,17 @@ Schema<ParallelismSection> ParallelismSection::schema() {
           between<int64_t>(1, kMostProcesses))
       .on_resume(Change::kFree)
       .hint_for({"pp_size", "pp_degree", "pipeline_parallel_size", "pipeline_parallel_degree",
-                 "pipeline_model_parallel_size"});
+                 "pipeline_model_parallel_size"})
+      .field("ep", &ParallelismSection::ep,
+             "Expert parallelism: data parallel ranks that divide the experts of each layer of "
+             "`llama` with `moe`. Divides the experts' parameters and their state; tokens are sent "
+             "to their experts and back, in each layer and pass. A divisor of the number of "
+             "experts and of `dp_replicate` x `dp_shard`: use the fewest ranks whose memory the "
+             "experts fit into, on a fast link.",
+             between<int64_t>(1, kMostProcesses))
+      .on_resume(Change::kFree)
+      .hint_for({"ep_size", "expert_parallel_size", "expert_parallel_degree",
+                 "expert_model_parallel_size", "expert_model_parallel_degree"});
 }
 
 Schema<FsdpSection> FsdpSection::schema() {

@@ -236,7 +236,17 @@ void TrainStepContext::apply(OptimizerBinding& binding) {
     updated_ = false;
   }
   reset_gradients(binding, *job_.precision);
+  balance_experts(binding);
   inputs_.watch.lap(Phase::kOptimizer);
+}
+
+void TrainStepContext::balance_experts(const OptimizerBinding& binding) {
+  auto* model = dynamic_cast<ExpertBalance*>(job_.model.get());
+  if (!model || &binding != &job_.optimizers.front()) return;
+  const auto sum = [&](const at::Tensor& loads) {
+    job_.mesh.data->all_reduce(loads, ReduceOp::kSum, "loads of experts");
+  };
+  for (const auto& [name, load] : model->balance_experts(sum)) log(name, load);
 }
 
 bool TrainStepContext::is_idle(const HostBatch& batch) const {

@@ -45,6 +45,8 @@ class TrainStepContext final : public StepContext {
   /// the micro-batches' shares of the mean loss; undefined where another stage has the head.
   PassLosses accumulate(OptimizerBinding& binding, const BatchLoss& loss);
   void apply(OptimizerBinding& binding);
+  /// After an update of the recipe's optimizer.
+  void balance_experts(const OptimizerBinding& binding);
   /// The mean loss of the global batch.
   double sum_losses(const OptimizerBinding& binding, const PassLosses& losses) const;
   double sum_losses_of_replicas(const PassLosses& losses) const;

@@ -81,6 +81,36 @@ TEST(MeshTest, AxesAreNumberedFromTheInnermost) {
   EXPECT_EQ(mesh_summary({.replicate = 2, .shard = 3}), "");
 }
 
+TEST(MeshTest, ExpertsAreDividedOverNeighboursOfTheDataParallelRanks) {
+  on_ranks(8, [](Communicator& group) {
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    const at::Tensor own = at::full({}, group.rank(), at::kLong);
+    const auto ranks_of = [&](Communicator& some) { return some.all_gather(own, "test"); };
+    const int64_t rank = group.rank(), copy = rank / 4 * 4;
+    const Mesh inside = make_mesh(world, {.replicate = 2, .shard = 4, .expert = 2});
+    EXPECT_TRUE(at::equal(ranks_of(*inside.expert), at::arange(rank / 2 * 2, rank / 2 * 2 + 2)));
+    EXPECT_TRUE(at::equal(ranks_of(inside.along(Axis::kExpertShard)),
+                          at::arange(copy + rank % 2, copy + 4, 2)));
+    EXPECT_TRUE(at::equal(ranks_of(*inside.expert_replicate), at::arange(rank % 4, 8, 4)));
+    EXPECT_TRUE(at::equal(ranks_of(*inside.expert_data), at::arange(rank % 2, 8, 2)));
+    const Mesh across = make_mesh(world, {.replicate = 4, .shard = 2, .expert = 4});
+    EXPECT_TRUE(at::equal(ranks_of(*across.expert), at::arange(copy, copy + 4)));
+    EXPECT_EQ(across.expert_shard->world(), 1);
+    EXPECT_EQ(across.expert_data, across.expert_replicate);
+    EXPECT_TRUE(at::equal(ranks_of(*across.expert_data), at::arange(rank % 4, 8, 4)));
+    // Under tensor parallelism, which has the neighbours.
+    const Mesh tensor = make_mesh(world, {.replicate = 4, .tensor = 2, .expert = 4});
+    EXPECT_TRUE(at::equal(ranks_of(*tensor.expert), at::arange(rank % 2, 8, 2)));
+    EXPECT_EQ(tensor.expert_data->world(), 1);
+  });
+}
+
+TEST(MeshTest, ExpertsNeedADivisorOfTheDataParallelRanks) {
+  const auto world = std::make_shared<FakeGroup>(12);
+  EXPECT_THROW(make_mesh(world, {.replicate = 12, .expert = 5}), std::logic_error);
+  EXPECT_THROW(make_mesh(world, {.replicate = 2, .shard = 6, .expert = 4}), std::logic_error);
+}
+
 TEST(MeshTest, OneOfTheRanksWithTheSameSamplesLeads) {
   on_ranks(4, [](Communicator& group) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);

@@ -51,6 +51,14 @@ TEST(ShareRegionTest, RegionsAreThoseOfSharesAndReplicasShareThem) {
   check_regions({1}, {{Axis::kShard, 0}}, {.shard = 4});
 }
 
+TEST(ShareRegionTest, TheRankOfAnExpertHasIt) {
+  const Placement second = {.axis = Axis::kExpert, .dim = 0, .owner = 1};
+  check_regions({6, 3}, {second}, {.replicate = 4, .expert = 2});
+  check_regions({6, 3}, {second}, {.shard = 4, .expert = 4});
+  check_regions({7, 3}, {second, {Axis::kExpertShard, 0}}, {.shard = 4, .expert = 2});
+  check_regions({6, 3}, {{Axis::kTensor, 1}, second}, {.replicate = 2, .tensor = 2, .expert = 2});
+}
+
 TEST(ShareRegionTest, BlocksAreDividedEach) {
   const Placement fused = {Axis::kTensor, 0, 3};
   check_regions({12, 2}, {fused}, {.replicate = 2, .tensor = 2});

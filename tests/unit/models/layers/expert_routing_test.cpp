@@ -32,14 +32,14 @@ TEST(ExpertRoutingTest, TokensAreSortedByExpertAndKeepTheirOrder) {
                                                0.05F, 0.05F, 0.9F,  //
                                                0.25F, 0.0F, 0.75F})
                                        .view({4, 3});
-  const ExpertRouting routing = route_to_experts(probabilities, 2, false);
+  const ExpertRouting routing = route_to_experts(probabilities, {2}, false);
   EXPECT_EQ(routing.counts, (std::vector<int64_t>{3, 1, 4}));
   // Choices 2, 1 | 0, 2 | 2, 0 | 2, 0 of the four tokens; the third token's tie goes to expert 0.
   EXPECT_EQ(numbers(routing.order), (std::vector<int64_t>{2, 5, 7, 1, 0, 3, 4, 6}));
   EXPECT_EQ(numbers(routing.slots), (std::vector<int64_t>{4, 3, 0, 5, 6, 1, 7, 2}));
   EXPECT_TRUE(routing.weights.select(1, 0).equal(at::tensor({0.7F, 0.6F, 0.9F, 0.75F})));
 
-  const at::Tensor sums = route_to_experts(probabilities, 2, true).weights.sum(1);
+  const at::Tensor sums = route_to_experts(probabilities, {2}, true).weights.sum(1);
   EXPECT_LT(sums.sub(1).abs().max().item<double>(), 1e-6);
 }
 
@@ -55,7 +55,7 @@ struct Layer {
     return logits.softmax(-1).set_requires_grad(true);
   }
   at::Tensor mixed(bool normalize) const {
-    const ExpertRouting routing = route_to_experts(probabilities, 2, normalize);
+    const ExpertRouting routing = route_to_experts(probabilities, {2}, normalize);
     EXPECT_EQ(routing.counts[3], 0);
     return mix_experts(x, routing, [&](size_t i, const at::Tensor& rows) {
       return at::linear(rows, experts[static_cast<int64_t>(i)]).tanh();
@@ -125,10 +125,10 @@ at::Tensor output_of(const LoadBalance& balance, const std::vector<at::Tensor>& 
   at::Tensor x = at::ones({layers[0].size(0)});
   for (const at::Tensor& layer : layers) {
     const auto compute = [&balance, layer, x, k] {
-      return x * balance.add_layer(layer, k).square().sum(1);
+      return x * balance.add_layer(layer, {k}).square().sum(1);
     };
     x = checkpointed ? checkpoint([copy = balance, layer, x, k] {
-      return x * copy.add_layer(layer, k).square().sum(1);
+      return x * copy.add_layer(layer, {k}).square().sum(1);
     })
                      : compute();
   }
@@ -159,6 +159,38 @@ TEST(LoadBalanceTest, LossAndGradientsAreTheDefinitionOverAllLayers) {
       }
     }
   }
+}
+
+TEST(ExpertRoutingTest, ABiasChangesTheChoiceAndNotTheWeights) {
+  const at::Tensor probabilities = at::tensor({0.5F, 0.3F, 0.2F,  //
+                                               0.1F, 0.2F, 0.7F})
+                                       .view({2, 3});
+  const ExpertChoice choice = {.k = 1, .bias = at::tensor({0.0F, 0.25F, 0.0F})};
+  const ExpertRouting routing = route_to_experts(probabilities, choice, false);
+  EXPECT_EQ(routing.counts, (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_TRUE(routing.weights.equal(at::tensor({0.3F, 0.7F}).view({2, 1})));
+}
+
+TEST(ExpertRoutingTest, LoadsAreMultiplesOfTheMeanOfTheirLayer) {
+  const at::Tensor loads = at::tensor({1.0F, 3.0F, 0.0F, 0.0F}).view({2, 2});
+  EXPECT_EQ(relative_loads(loads), (std::map<std::string, double>{{"expert_load/0", 0.25},
+                                                                  {"expert_load/1", 0.75},
+                                                                  {"expert_load/max", 1.5},
+                                                                  {"expert_load/min", 0}}));
+}
+
+TEST(LoadBalanceTest, TheLoadIsThatOfTheChoiceAndIsCountedOnce) {
+  const at::Tensor probabilities = probabilities_of(6, 4);
+  const ExpertChoice choice = {
+      .k = 2, .bias = at::tensor({0.0F, 9.0F, 0.0F, 0.0F}), .load = at::zeros({4})};
+  const LoadBalance balance(0, at::tensor({1.0F, 1.0F, 0.0F, 1.0F, 1.0F, 1.0F}));
+  const at::Tensor x = at::ones({6}).set_requires_grad(true);
+  const at::Tensor output = checkpoint([balance, probabilities, choice, x] {
+    return x * balance.add_layer(probabilities, choice).square().sum(1);
+  });
+  balance.finish(output).output.sum().backward();
+  EXPECT_EQ(choice.load[1].item<double>(), 5);
+  EXPECT_EQ(choice.load.sum().item<double>(), 10);
 }
 
 TEST(LoadBalanceTest, AnUnusedLossChangesNoGradient) {

@@ -1,4 +1,4 @@
-// Training with tensor and sequence parallelism against one process.
+// Training with tensor, sequence and expert parallelism against one process.
 #include <ATen/ops/equal.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,9 @@ std::string recipe_of(const Case& of, bool divided) {
                      of.more + "}\n";
   text += "accelerator: {num_cpu_threads_per_process: 1";
   if (divided) {
-    text += ", parallelism: {tp: " + std::to_string(of.sizes.tensor) + of.parallel + "}";
+    text += ", parallelism: {tp: " + std::to_string(of.sizes.tensor) + of.parallel;
+    if (of.sizes.expert > 1) text += ", ep: " + std::to_string(of.sizes.expert);
+    text += of.sizes.shard > 1 ? "}, fsdp: {stage: 3}" : "}";
   }
   return text + "}\n";
 }
@@ -174,6 +176,45 @@ TEST(TensorParallelTest, RanksWithOtherSamplesShareGradients) {
                            .parallel = sequence,
                            .sizes = {.replicate = 2, .tensor = 2}});
   }
+}
+
+// 6 experts, of which few have tokens in each pass.
+constexpr auto kMoe =
+    "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, intermediate_size: 12, moe: "
+    "{num_experts: 6, num_experts_per_tok: 2}, router_aux_loss_coef: 0.05";
+
+TEST(ExpertParallelTest, ExpertsAreDividedOverRanksWithOtherSamples) {
+  for (const MeshSizes& sizes :
+       {MeshSizes{.replicate = 2, .expert = 2}, MeshSizes{.replicate = 4, .expert = 2},
+        MeshSizes{.shard = 2, .expert = 2}, MeshSizes{.shard = 4, .expert = 2}}) {
+    SCOPED_TRACE(mesh_text(sizes));
+    expect_as_one_process({.model = std::string(kMoe) + "}", .sizes = sizes});
+  }
+  expect_as_one_process({.model = std::string(kMoe) + ", mlp_bias: true, tie_embeddings: true}",
+                         .more = ", activation_checkpointing: blocks",
+                         .sizes = {.replicate = 2, .expert = 2}});
+}
+
+TEST(ExpertParallelTest, AdaptersOfExpertsAreOnTheirRank) {
+  expect_as_one_process(
+      {.model = std::string(kMoe) + ", lora: {rank: 3, target_modules: ['*_proj']}}",
+       .sizes = {.replicate = 2, .expert = 2}});
+}
+
+TEST(ExpertParallelTest, LayersOfExpertsAreDividedByTensorParallelism) {
+  for (const char* sequence : {"", kSequence}) {
+    expect_as_one_process(
+        {.model = std::string(kMoe) + ", num_kv_heads: 1}", .parallel = sequence});
+  }
+  // The first layer has one MLP; inner features are divided unevenly, and adapters too.
+  expect_as_one_process(
+      {.model = "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, intermediate_size: 7, "
+                "moe: {num_experts: 4, mlp_only_layers: [0], intermediate_size: 5}, lora: {rank: "
+                "3, target_modules: ['*_proj', '*.gate']}}",
+       .parallel = kSequence});
+  expect_as_one_process({.model = std::string(kMoe) + "}",
+                         .parallel = kSequence,
+                         .sizes = {.replicate = 2, .tensor = 2, .expert = 2}});
 }
 
 std::string refusal_of(const std::string& model, int64_t ranks) {

@@ -1,0 +1,94 @@
+#include "train/job/build_expert_parallel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/text.h"
+#include "parallel/expert_strategy.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kExpertRanksOption = "accelerator.parallelism.ep";
+
+const ExpertParallel& experts_of(const Job& job) {
+  const auto* model = dynamic_cast<const ExpertParallel*>(job.model.get());
+  if (model && model->num_experts() > 0) return *model;
+  throw Error(ExitCode::kRecipe,
+              text("'ep' has no effect: the model '{}' has no experts", job.recipe.model.type),
+              "use llama with 'moe', or leave 'ep' out");
+}
+
+}  // namespace
+
+void check_expert_mesh(const Node& resolved, const MeshSizes& sizes) {
+  const auto refuse = [&](const std::string& message, const std::string& hint) {
+    throw RecipeError({{recipe_place(resolved, kExpertRanksOption), message, hint}});
+  };
+  if (sizes.data() % sizes.expert != 0) {
+    refuse(text("'ep' {} does not divide the {} data parallel ranks", sizes.expert, sizes.data()),
+           "use a divisor of dp_replicate x dp_shard");
+  }
+  if (sizes.shard % sizes.expert != 0 && sizes.expert % sizes.shard != 0) {
+    refuse(text("'ep' {} is neither a divisor nor a multiple of 'dp_shard' {}", sizes.expert,
+                sizes.shard),
+           "use a divisor or a multiple of it");
+  }
+}
+
+void place_experts(Job& job, const std::vector<Parameter>& parameters) {
+  const ExpertParallel& model = experts_of(job);
+  const int64_t ranks = job.expert_ranks->size(), experts = model.num_experts();
+  if (experts % ranks != 0) {
+    throw Error(ExitCode::kRecipe,
+                text("'ep' {} does not divide the model's 'num_experts' {}", ranks, experts),
+                "use a divisor of it");
+  }
+  const int64_t each = job.expert_ranks->experts_per_rank(experts);
+  for (const Parameter& item : parameters) {
+    const std::optional<int64_t> expert = model.expert_of(item.name);
+    if (!expert) continue;
+    TensorCut& cut = job.tensor_cuts[item.name];
+    cut.global = item.local.sizes().vec();
+    cut.placements.push_back({.axis = Axis::kExpert, .dim = 0, .owner = *expert / each});
+  }
+}
+
+bool is_of_expert(const Parameter& parameter) {
+  return std::ranges::any_of(parameter.placements, [](const Placement& placement) {
+    return placement.axis == Axis::kExpert;
+  });
+}
+
+bool is_absent(const Job& job, const Parameter& parameter) {
+  return std::ranges::any_of(parameter.placements, [&](const Placement& placement) {
+    return placement.axis == Axis::kExpert && placement.owner != job.mesh.expert->rank();
+  });
+}
+
+std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy> others,
+                                       const std::vector<Parameter>& trained, const DdpOptions& ddp,
+                                       bool reduces) {
+  ExpertStrategies strategies;
+  strategies.others = std::move(others);
+  if (!reduces && job.mesh.expert_data->world() > 1) {
+    std::vector<Parameter> own = trained;
+    std::erase_if(
+        own, [&](const Parameter& item) { return !is_of_expert(item) || is_absent(job, item); });
+    DdpOptions without_buffers = ddp;
+    without_buffers.broadcast_buffers = false;
+    strategies.experts =
+        make_ddp({std::move(own), {}, job.mesh.expert_data.get()}, without_buffers);
+  }
+  return make_expert_parallel(std::move(strategies), trained, job.mesh.expert);
+}
+
+std::string expert_summary(const Job& job) {
+  const int64_t experts = experts_of(job).num_experts(), copies = job.mesh.expert_data->world();
+  std::string out = text("{} of {} experts of a layer per rank",
+                         job.expert_ranks->experts_per_rank(experts), experts);
+  if (copies > 1) out += text(", each on {} ranks", copies);
+  return out;
+}
+
+}  // namespace accel
