@@ -90,8 +90,8 @@ def check_balance(scratch, report):
     train(scratch, report, "moe.yaml", "load-ep2-dp2", *MESHES["ep2-dp2"], *words)
     train(scratch, report, "moe.yaml", "load-free", *MESHES["1"], *words, "model.moe.bias_update_rate=1e-9")
     metrics = {name: records(scratch, name, "log") for name in ("load-1", "load-ep2-dp2", "load-free")}
-    loads = {name: [[of[f"train/expert_load/{expert}"] for expert in range(8)] for of in all_of if "train/expert_load/0" in of]
-             for name, all_of in metrics.items()}
+    loads = {name: [[of[f"train/expert_load/{expert}"] for expert in range(8)]
+                    for of in all_of if "train/expert_load/0" in of] for name, all_of in metrics.items()}
     report.check("loads of each step are those of one process",
                  loads["load-1"] == loads["load-ep2-dp2"] and len(loads["load-1"]) == 20, str(loads))
     highest = {name: sum(max(of) for of in all_of[10:]) for name, all_of in loads.items()}
@@ -130,7 +130,8 @@ def check_tools(scratch, report, recipes):
     report.check("so does generate", not found.startswith("exit"), found)
     table = output_of(scratch, "plan", "moe.yaml", *MESHES["ep2-dp2"])
     report.check("plan prints the experts of a rank and their traffic",
-                 "4 of 8 experts of a layer per rank, each on 2 ranks" in table and "tokens of experts" in table, table)
+                 "4 of 8 experts of a layer per rank, each on 2 ranks; ranks 0 and 1 exchange tokens" in table
+                 and "tokens of experts" in table, table)
     for words, wanted in (
             ([*on(2, 3)], "'ep' 3 does not divide the 2 data parallel ranks"),
             ([*on(3, 3)], "'ep' 3 does not divide the model's 'num_experts' 8"),

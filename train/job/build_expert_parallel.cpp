@@ -88,7 +88,11 @@ std::string expert_summary(const Job& job) {
   std::string out = text("{} of {} experts of a layer per rank",
                          job.expert_ranks->experts_per_rank(experts), experts);
   if (copies > 1) out += text(", each on {} ranks", copies);
-  return out;
+  const int64_t stride = job.mesh.context->world() * job.mesh.tensor->world();
+  const int64_t last = stride * (job.expert_ranks->size() - 1);
+  out += text("; ranks 0 and {}", stride);
+  if (last > stride) out += text(" to {}", last);
+  return out + " exchange tokens";
 }
 
 }  // namespace accel

@@ -30,7 +30,7 @@ std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy>
                                        const std::vector<Parameter>& trained, const DdpOptions& ddp,
                                        bool reduces);
 
-/// "4 of 8 experts of a layer per rank, each on 2 ranks".
+/// "4 of 8 experts of a layer per rank, each on 2 ranks; ranks 0 and 1 exchange tokens".
 std::string expert_summary(const Job& job);
 
 }  // namespace accel
