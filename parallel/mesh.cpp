@@ -193,6 +193,16 @@ Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
   return mesh;
 }
 
+Shape share_on_stage(const Parameter& parameter, const Mesh& mesh) {
+  Shape shape = parameter.shape();
+  for (const Placement& placement : parameter.placements) {
+    if (placement.owner) continue;
+    int64_t& size = shape.at(static_cast<size_t>(placement.dim));
+    size = placement.blocks * rows_of(placement, size / placement.blocks, mesh).count;
+  }
+  return shape;
+}
+
 Mesh data_parallel_mesh(std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
   return make_mesh(std::move(world), {.replicate = ranks});

@@ -89,6 +89,9 @@ std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, i
 /// it. Throws std::logic_error when the product differs.
 Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes);
 
+/// The shape of this rank's share of the parameter, on the stage of a pipeline that has it.
+Shape share_on_stage(const Parameter& parameter, const Mesh& mesh);
+
 /// All ranks of `world` hold the whole model and share the batch.
 Mesh data_parallel_mesh(std::shared_ptr<Communicator> world);
 

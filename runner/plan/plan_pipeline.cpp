@@ -16,12 +16,12 @@ std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? begin : begin + "-" + std::to_string(first + count - 1);
 }
 
-/// Bytes of a parameter's weight, gradient and optimizer state.
-int64_t state_bytes(const Parameter& item, double optimizer_bytes_per_element) {
-  const int64_t bytes = item.numel() * static_cast<int64_t>(item.local.element_size());
+/// Bytes of a share's weight, gradient and optimizer state on the rank of its stage.
+int64_t state_bytes(const Parameter& item, const Mesh& mesh, double optimizer_bytes_per_element) {
+  const int64_t count = count_of(share_on_stage(item, mesh));
+  const int64_t bytes = count * static_cast<int64_t>(item.local.element_size());
   if (!item.local.requires_grad()) return bytes;
-  return 2 * bytes +
-         static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(item.numel()));
+  return 2 * bytes + static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(count));
 }
 
 }  // namespace
@@ -59,10 +59,11 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   for (size_t i = 0; i < stages.parameters.size(); ++i) {
     const StageParameter& item = stages.parameters[i];
     const int64_t owner = layout.rank_of(item.stage);
-    out.ranks[static_cast<size_t>(owner)].bytes += state_bytes(job.parameters[i], per_element);
+    out.ranks[static_cast<size_t>(owner)].bytes +=
+        state_bytes(job.parameters[i], job.mesh, per_element);
     const int64_t reader = item.also_read_by ? layout.rank_of(*item.also_read_by) : owner;
     if (reader != owner) {  // its weight and gradient
-      out.ranks[static_cast<size_t>(reader)].bytes += state_bytes(job.parameters[i], 0);
+      out.ranks[static_cast<size_t>(reader)].bytes += state_bytes(job.parameters[i], job.mesh, 0);
     }
   }
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {

@@ -70,6 +70,31 @@ def check_dropout(scratch, report):
     train(scratch, report, "gpt.yaml", "dropout-whole", *[word for word in words if word != SEQUENCE])
 
 
+def check_encoders(scratch, report, recipes):
+    """The BERT kinds and vit: heads for classes, hidden tokens and images; adapters; dropout."""
+    calm = ["~expect", "train.until=10 steps", "train.micro_batch=4", "train.batch=8", "model.dropout=0",
+            "accelerator.reduction=bucketed", "optimizer.lr=0.001"]
+    cases = {"bert": ("reviews_bert", []), "roberta": ("reviews_masked", []), "distilbert": ("reviews_distilbert", []),
+             "vit": ("patches", []), "vit-lora": ("patches", ["model.lora={rank: 2}"])}
+    pipeline = [rank_runs.on(4), TP, "accelerator.parallelism.pp=2", "accelerator.fsdp.stage=0"]
+    for name, (recipe, words) in cases.items():
+        path, words = recipes / f"tiny/{recipe}.yaml", [*calm, "model.num_layers=2", *words]
+        train(scratch, report, path, f"{name}-1", *MESHES["1"], *words)
+        for mesh, more in {"tp2": MESHES["tp2"], "tp2-fsdp2": MESHES["tp2-fsdp2"], "tp2-pp2": pipeline}.items():
+            if mesh != "tp2" and name not in ("roberta", "vit"):
+                continue
+            train(scratch, report, path, f"{name}-{mesh}", *more, *words)
+            check_close(scratch, report, f"{name}-1", f"{name}-{mesh}")
+    words = [*calm[:-3], *calm[-2:], *MESHES["tp2"], "model.dropout=0.3"]
+    for name, more in (("encoder-dropout", []), ("encoder-dropout-again", ["train.activation_checkpointing=blocks"])):
+        train(scratch, report, recipes / "tiny/reviews_bert.yaml", name, *words, *more)
+    found, again = (records(scratch, name, "loss") for name in ("encoder-dropout", "encoder-dropout-again"))
+    report.check("recomputed blocks of encoders draw the same numbers", found == again, f"{found} {again}")
+    code, errors = scratch.call(recipes / "tiny/patches.yaml", "name=refused", *MESHES["tp2"], SEQUENCE)
+    report.check("encoders do not divide the sequence",
+                 code == 2 and "'sequence_parallel' does not support the model 'vit'" in errors, errors)
+
+
 def check_reshard(scratch, report):
     """Checkpoints of each mesh are resumed on others, which save what they have restored."""
     pairs = [("tp2", mesh) for mesh in MESHES] + [("tp2-fsdp2", mesh) for mesh in MESHES]
@@ -102,10 +127,9 @@ def check_tools(scratch, report, recipes):
     for name, mesh in (("packed-1", MESHES["1"]), ("packed-tp2", [*MESHES["tp2"], SEQUENCE])):
         train(scratch, report, recipes / "tiny/chat.yaml", name, *mesh, *packed)
     check_close(scratch, report, "packed-1", "packed-tp2")
-    code, errors = scratch.call(recipes / "tiny/reviews_bert.yaml", "name=refused", *MESHES["tp2"],
-                                "accelerator.reduction=bucketed")
+    code, errors = scratch.call(recipes / "tiny/glyphs.yaml", "name=refused", *MESHES["tp2"], "model!={type: mlp}")
     report.check("a model without a plan is refused",
-                 code == 2 and "'tp' does not support the model 'bert', which has no plan for it" in errors, errors)
+                 code == 2 and "'tp' does not support the model 'mlp', which has no plan for it" in errors, errors)
     code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"], "optimizer!={type: adafactor}")
     report.check("so is an optimizer that needs whole parameters", code == 2 and
                  "'tp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
@@ -124,6 +148,7 @@ def main():
             (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
         check_training(scratch, report)
         check_dropout(scratch, report)
+        check_encoders(scratch, report, recipes)
         check_reshard(scratch, report)
         check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE)
         check_tools(scratch, report, recipes)

@@ -13,8 +13,11 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "parallel/fsdp.h"
 #include "parallel/gradients.h"
 #include "parallel/share_region.h"
+#include "parallel/tensor_ranks.h"
+#include "parallel/tensor_strategy.h"
 #include "tests/unit/parallel/ranks.h"
 
 namespace accel {
@@ -40,17 +43,29 @@ class Layer final : public Block {
  public:
   static constexpr int64_t kWidth = 5;
 
-  explicit Layer(int64_t seed)
+  /// The ranks of `mesh.tensor` divide the inner features.
+  Layer(int64_t seed, const Mesh& mesh)
       : norm(at::ones({kWidth})),
-        up(numbers({7, kWidth}, seed)),
-        bias(numbers({7}, seed + 1)),
-        down(numbers({kWidth, 7}, seed + 2)) {}
+        up(share_of(numbers({7, kWidth}, seed), kRows, mesh).clone()),
+        bias(share_of(numbers({7}, seed + 1), kRows, mesh).clone()),
+        down(share_of(numbers({kWidth, 7}, seed + 2), kColumns, mesh)
+                 .clone(at::MemoryFormat::Contiguous)) {
+    if (mesh.tensor->world() > 1) ranks = make_tensor_ranks(mesh.tensor, /*sequence=*/false);
+  }
 
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = at::layer_norm(x, {kWidth}, norm);
-    return x.add(at::linear(at::linear(y, up, bias).sin(), down));
+    const at::Tensor inner = at::linear(ranks ? ranks->enter(y) : y, up, bias).sin();
+    const at::Tensor out = at::linear(inner, down);
+    return x.add(ranks ? ranks->leave(out) : out);
   }
   std::vector<Parameter> parameters(const std::string& prefix) const {
+    if (ranks) {
+      return {{prefix + "norm", norm},
+              {prefix + "up", up, {7, kWidth}, kRows},
+              {prefix + "bias", bias, {7}, kRows},
+              {prefix + "down", down, {kWidth, 7}, kColumns}};
+    }
     return {{prefix + "norm", norm},
             {prefix + "up", up},
             {prefix + "bias", bias},
@@ -58,12 +73,18 @@ class Layer final : public Block {
   }
 
   at::Tensor norm, up, bias, down;
+  std::shared_ptr<const TensorRanks> ranks;
+
+ private:
+  static inline const std::vector<Placement> kRows = {{Axis::kTensor, 0}};
+  static inline const std::vector<Placement> kColumns = {{Axis::kTensor, 1}};
 };
 
 /// Eight layers between an embedding and a head, of which one layer is frozen.
 struct Chain {
-  explicit Chain(bool is_tied) : head(is_tied ? embedding : numbers({9, Layer::kWidth}, 11)) {
-    for (int64_t i = 0; i < 8; ++i) layers.emplace_back(20 + i);
+  explicit Chain(bool is_tied, const Mesh& mesh = {})
+      : head(is_tied ? embedding : numbers({9, Layer::kWidth}, 11)) {
+    for (int64_t i = 0; i < 8; ++i) layers.emplace_back(20 + i, mesh);
     for (const Parameter& item : all()) item.local.requires_grad_(true);
     for (const Parameter& item : layers[2].parameters("")) item.local.requires_grad_(false);
   }
@@ -147,6 +168,8 @@ struct Setting {
   int64_t micro_batches = 8;
   int64_t steps = 1;
   bool is_tied = false;
+  int64_t tensor = 1;
+  std::optional<ShardStage> stage = {};  ///< shards the stages over the ranks with other samples
 };
 
 /// What all ranks have after some steps: norms, and by name weights and the last gradients.
@@ -172,6 +195,64 @@ void descend(Strategy& strategy, const std::vector<Parameter>& parameters, bool 
 std::vector<Parameter> trained_of(std::vector<Parameter> parameters) {
   std::erase_if(parameters, [](const Parameter& item) { return !item.local.requires_grad(); });
   return parameters;
+}
+
+/// The strategy that shards the parameters of a rank's stages, a unit for each layer.
+std::unique_ptr<Strategy> shard_stages(Chain& chain, const Mesh& mesh, ShardStage stage,
+                                       const std::vector<Parameter>& own) {
+  FsdpContext context{.mesh = mesh};
+  for (Layer& layer : chain.layers) context.blocks.push_back({&layer, {}});
+  for (const Parameter& item : own) {
+    const bool in_layer = item.name[1] == '.';
+    std::vector<Parameter>& unit =
+        in_layer ? context.blocks[static_cast<size_t>(item.name[0] - '0')].parameters
+                 : context.root;
+    (stage != ShardStage::kParameters && !item.local.requires_grad() ? context.replicated : unit)
+        .push_back(item);
+  }
+  std::erase_if(context.blocks, [](const FsdpUnit& unit) { return unit.parameters.empty(); });
+  return make_fsdp(context, {.stage = stage, .in_pipeline = true, .sync_each_batch = false});
+}
+
+/// The strategy of a mesh of stages, ranks with other samples, and ranks that divide the layers.
+std::unique_ptr<Strategy> make_composition(Chain& chain, const Mesh& mesh, const Setting& setting) {
+  PipelineContext context = chain.context(mesh, setting.ranks * setting.stages_per_rank);
+  if (setting.stage) {
+    for (StageParameter& item : context.parameters) {
+      item.is_sharded =
+          *setting.stage == ShardStage::kParameters || item.parameter.local.requires_grad();
+    }
+    context.strategy_of_stages = [&chain, mesh, stage = *setting.stage](const auto& own) {
+      return shard_stages(chain, mesh, stage, own);
+    };
+  }
+  auto pipeline =
+      make_pipeline(context, {.kind = setting.kind, .stages_per_rank = setting.stages_per_rank});
+  if (setting.tensor == 1) return pipeline;
+  return make_tensor_parallel(std::move(pipeline), {}, mesh.tensor);
+}
+
+Trained train_composed(const Setting& setting, Communicator& group) {
+  const std::shared_ptr<Communicator> world(std::shared_ptr<void>(), &group);
+  MeshSizes sizes{.pipeline = setting.ranks, .tensor = setting.tensor};
+  (setting.stage ? sizes.shard : sizes.replicate) = setting.replicas;
+  const Mesh mesh = make_mesh(world, sizes);
+  Chain chain(setting.is_tied, mesh);
+  const auto strategy = make_composition(chain, mesh, setting);
+  const std::vector<Parameter> all = strategy->shards_of(chain.all());
+  const std::vector<Batch> batches =
+      batches_of(mesh.data->rank(), setting.micro_batches * setting.replicas, setting.replicas);
+  Trained out;
+  for (int64_t step = 1; step <= setting.steps; ++step) {
+    ChainPasses passes(chain, batches);
+    strategy->begin({.step = step, .num_micro_batches = setting.micro_batches, .own = {}});
+    strategy->run_passes(passes);
+    strategy->finish();
+    descend(*strategy, trained_of(all), false, out);
+    strategy->updated(step);
+  }
+  for (const Parameter& item : all) out.weights[item.name] = gather_whole(item, mesh).clone();
+  return out;
 }
 
 Trained train_rank(const Setting& setting, Communicator& group) {
@@ -300,6 +381,62 @@ TEST(PipelineStrategyTest, ReplicasHaveTheBitsOfDataParallelTraining) {
   for (const PipelineKind kind : {PipelineKind::k1F1B, PipelineKind::kZbH1}) {
     const Setting setting{.kind = kind, .replicas = 2, .micro_batches = 3, .steps = 4};
     expect_same_bits(train_alone(setting), train(setting));
+  }
+}
+
+TEST(PipelineStrategyTest, ShardedStagesHaveTheBitsOfDataParallelTraining) {
+  for (const ShardStage stage :
+       {ShardStage::kOptimizer, ShardStage::kGradients, ShardStage::kParameters}) {
+    for (Setting setting : schedules(2)) {
+      SCOPED_TRACE(static_cast<int>(stage) * 10 + static_cast<int>(setting.kind));
+      setting.replicas = 2;
+      setting.micro_batches = 3;
+      setting.steps = 3;
+      setting.stage = stage;
+      const Trained wanted = train_alone(setting);
+      on_ranks(4, [&](Communicator& group) {
+        const Trained found = train_composed(setting, group);
+        EXPECT_EQ(wanted.norms, found.norms);
+        expect_same_bits(wanted.weights, found.weights);
+      });
+    }
+  }
+}
+
+void expect_nearly(const Trained& wanted, const Trained& found) {
+  ASSERT_EQ(wanted.norms.size(), found.norms.size());
+  for (size_t i = 0; i < wanted.norms.size(); ++i) {
+    EXPECT_NEAR(found.norms[i], wanted.norms[i], 2e-6 * wanted.norms[i]);
+  }
+  ASSERT_EQ(wanted.weights.size(), found.weights.size());
+  for (const auto& [name, tensor] : wanted.weights) {
+    EXPECT_LT(tensor.sub(found.weights.at(name)).abs().max().item<float>(), 1e-6) << name;
+  }
+}
+
+TEST(PipelineStrategyTest, StagesOfDividedLayersAreOneModel) {
+  for (const bool is_tied : {false, true}) {
+    for (Setting setting : schedules(2)) {
+      SCOPED_TRACE(static_cast<int>(setting.kind));
+      setting.steps = 4;
+      setting.is_tied = is_tied;
+      setting.tensor = 2;
+      const Trained wanted = train_alone(setting);
+      on_ranks(4,
+               [&](Communicator& group) { expect_nearly(wanted, train_composed(setting, group)); });
+    }
+  }
+}
+
+TEST(PipelineStrategyTest, EightRanksOfThreeAxesAreOneModel) {
+  Setting setting{.replicas = 2, .micro_batches = 3, .steps = 4, .is_tied = true, .tensor = 2};
+  for (const std::optional<ShardStage> stage :
+       {std::optional<ShardStage>(), std::optional(ShardStage::kOptimizer),
+        std::optional(ShardStage::kParameters)}) {
+    setting.stage = stage;
+    const Trained wanted = train_alone(setting);
+    on_ranks(8,
+             [&](Communicator& group) { expect_nearly(wanted, train_composed(setting, group)); });
   }
 }
 

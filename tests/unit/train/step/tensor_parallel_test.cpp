@@ -217,7 +217,7 @@ TEST(ExpertParallelTest, LayersOfExpertsAreDividedByTensorParallelism) {
                          .sizes = {.replicate = 2, .tensor = 2, .expert = 2}});
 }
 
-std::string refusal_of(const std::string& model, int64_t ranks) {
+std::string refusal_of(const std::string& model, int64_t ranks, const std::string& parallel = "") {
   std::string refusal;
   on_ranks(ranks, [&](Communicator& group) {
     static std::mutex building;
@@ -227,7 +227,8 @@ std::string refusal_of(const std::string& model, int64_t ranks) {
     world.mesh.tensor = world.mesh.world;
     world.inputs_are_same = true;
     try {
-      make_job(recipe_of({.model = model, .sizes = {.tensor = ranks}}, true), world);
+      make_job(recipe_of({.model = model, .parallel = parallel, .sizes = {.tensor = ranks}}, true),
+               world);
     } catch (const RecipeError& error) {
       refusal = error.what();
     }
@@ -246,9 +247,14 @@ TEST(TensorParallelTest, ModelsThatCannotBeDividedAreRefusedAtTheOption) {
                        4)
                 .substr(0, 70),
             "error: 'tp' 4 is not a multiple of the model's 'num_kv_heads' 3\n    ac");
-  EXPECT_EQ(refusal_of("{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8, head: tokens}", 2)
-                .substr(0, 71),
-            "error: 'tp' does not support the model 'bert', which has no plan for it");
+  EXPECT_EQ(
+      refusal_of("{type: bert, num_layers: 1, num_heads: 3, hidden_size: 12, head: tokens}", 2)
+          .substr(0, 55),
+      "error: 'tp' 2 does not divide the model's 'num_heads' 3");
+  EXPECT_EQ(refusal_of("{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8, head: tokens}", 2,
+                       kSequence)
+                .substr(0, 66),
+            "error: 'sequence_parallel' does not support the model 'bert', whos");
   EXPECT_EQ(refusal_of("{type: gpt, num_layers: 1, num_heads: 4, hidden_size: 4, "
                        "intermediate_size: 5}",
                        4)
