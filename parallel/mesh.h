@@ -68,6 +68,10 @@ std::string mesh_text(const MeshSizes& sizes);
 /// and 2 along dp_shard"; "" for data parallel axes alone.
 std::string mesh_summary(const MeshSizes& sizes);
 
+/// "pp 1, tp 0", the place of a rank along the axes of more than one rank; "" for data parallel
+/// axes alone.
+std::string mesh_place(const MeshSizes& sizes, int64_t rank);
+
 /// The ranks that differ from `rank` along this axis alone, with it: in the order of the axis.
 std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank);
 

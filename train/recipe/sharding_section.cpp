@@ -147,8 +147,9 @@ Schema<ParallelismSection> ParallelismSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
       .field("tp", &ParallelismSection::tp,
-             "Tensor parallelism: ranks that divide each layer of `gpt` and `llama` and get the "
-             "same samples. Divides parameters, their state and their computation, and "
+             "Tensor parallelism: ranks that divide each layer of `gpt`, `llama`, `vit` or a "
+             "BERT-style model and get the same samples. Divides parameters, their state and their "
+             "computation, and "
              "communicates activations twice per layer and pass: use neighbours with a fast link, "
              "where one rank's memory or batch is too small for the other axes.",
              between<int64_t>(1, kMostProcesses))
@@ -181,14 +182,17 @@ Schema<FsdpSection> FsdpSection::schema() {
              between<int64_t>(0, 3))
       .on_resume(Change::kFree)
       .hint_for({"zero_stage"})
-      .field("reshard_after_forward", &FsdpSection::reshard_after_forward,
-             "Free a block's parameters after its forward pass; auto: at stage 3. false saves a "
-             "gather per block and takes the memory of all parameters during a pass.")
+      .field(
+          "reshard_after_forward", &FsdpSection::reshard_after_forward,
+          "Free a block's parameters after its forward pass; auto: at stage 3, except with `pp`, "
+          "whose stages keep theirs for all micro-batches of a step. false saves a gather per "
+          "block and takes the memory of all parameters during a pass.")
       .on_resume(Change::kFree)
       .hint_for({"fsdp_reshard_after_forward"})
       .field("sync_each_batch", &FsdpSection::sync_each_batch,
              "Reduce the gradients of each micro-batch, not only of the last one; auto: at stages "
-             "2 and 3. false communicates less and keeps whole gradients between micro-batches.")
+             "2 and 3 without `pp`. false communicates less and keeps whole gradients between "
+             "micro-batches.")
       .on_resume(Change::kFree)
       .field(
           "param_dtype", &FsdpSection::param_dtype,
