@@ -74,12 +74,10 @@ struct BertKind {
   HfActivation pooled_activation = HfActivation::kTanh;
   std::optional<HfActivation> token_activation = {};  ///< none: the option `activation`
   bool has_segments = true;                           ///< has token type embeddings
-  bool skips_pads = false;     ///< positions count non-pad tokens from `pad` + 1; pad tokens have
-                               ///< position `pad`
+  bool skips_pads = false;     ///< positions count other tokens from `pad` + 1; pads have `pad`
   bool drops_attended = true;  ///< applies dropout to the attention output
   bool drops_before_pooling = false;  ///< applies dropout before the pooler too
-  bool labels_drop_alike = true;  ///< the token classification head uses `head_dropout` instead of
-                                  ///< `dropout`
+  bool labels_drop_alike = true;      ///< `head_dropout` applies to the head for labels too
 };
 
 /// The linear layer of the token classification head, in all kinds.
@@ -90,15 +88,14 @@ inline int64_t first_position(const BertKind& kind, const BertOptions& options) 
   return kind.skips_pads ? options.pad + 1 : 0;
 }
 
-/// Declares the sizes of all kinds, and `segments` for kinds with token types.
+/// Declare the sizes of all kinds, with `segments` for kinds with token types, and the rest.
 Schema<BertOptions> bert_sizes(const BertKind& kind);
-/// Declares the other options, which training may change.
 Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema);
 
 /// The number of classes or labels of a folder with such a head.
 Auto<int64_t> bert_classes_in(const HfConfig& config);
 
-/// Reads and writes the config keys shared by BERT and RoBERTa.
+/// The config keys shared by BERT and RoBERTa.
 BertOptions bert_options_in(HfConfig& config);
 void write_bert_options(const BertOptions& options, nlohmann::json& config);
 
@@ -110,9 +107,8 @@ void write_bert_head(const BertKind& kind, const std::string& prefix, const Weig
 /// A module whose submodules are registered by its creator.
 using BertPart = torch::nn::Module;
 
-/// The submodule at a dotted path; creates missing ones.
+/// The submodule at a dotted path; creates missing ones. The others register a layer there.
 std::shared_ptr<BertPart> bert_part(BertPart& in, const std::string& path);
-/// Registers a layer at a dotted path.
 AdaptedLinear bert_linear(BertPart& in, const std::string& path, int64_t inputs, int64_t outputs);
 torch::nn::LayerNorm bert_norm(BertPart& in, const std::string& path, const BertOptions& options);
 at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size);
@@ -133,14 +129,13 @@ class BertLayer final : public torch::nn::Module, public Block {
   HfActivation activation_;
   double dropout_, attention_dropout_;
   bool drops_attended_;
-  AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr};
-  AdaptedLinear inner_{nullptr}, outer_{nullptr};
+  AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr},
+      inner_{nullptr}, outer_{nullptr};
   torch::nn::LayerNorm attended_norm_{nullptr}, outer_norm_{nullptr};
 };
 
 class BertEncoder final : public torch::nn::Module {
  public:
-  /// For `vocab` tokens and sequences of at most `context` tokens.
   BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context,
               const TensorRanksPtr& ranks);
 

@@ -164,6 +164,18 @@ std::string axes_of(const MeshSizes& sizes, const GroupShape& group) {
   return ranks == group.ranks ? names : "";
 }
 
+std::string mesh_place(const MeshSizes& sizes, int64_t rank) {
+  if (sizes.ranks() == sizes.data()) return "";
+  std::string out;
+  for (const MeshAxis& axis : kMeshAxes) {
+    const int64_t size = sizes.*axis.size;
+    if (size == 1) continue;
+    out += (out.empty() ? "" : ", ") + std::string(axis.name) + " " +
+           std::to_string(rank / stride_of(sizes, axis) % size);
+  }
+  return out;
+}
+
 std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank) {
   const int64_t stride = stride_of(sizes, axis), size = sizes.*axis.size;
   const int64_t first = rank - rank / stride % size * stride;

@@ -81,6 +81,10 @@ std::string mesh_summary(const MeshSizes& sizes);
 /// that no axes make up.
 std::string axes_of(const MeshSizes& sizes, const GroupShape& group);
 
+/// "pp 1, tp 0", the place of a rank along the axes of more than one rank; "" for data parallel
+/// axes alone.
+std::string mesh_place(const MeshSizes& sizes, int64_t rank);
+
 /// The ranks that differ from `rank` along this axis alone, with it: in the order of the axis.
 std::vector<int64_t> ranks_along(const MeshSizes& sizes, const MeshAxis& axis, int64_t rank);
 

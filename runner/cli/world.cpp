@@ -190,6 +190,10 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ran
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
   request.log_dir = ranks.run_dir + "/logs";
   request.resume_command = "accel-run resume " + ranks.run_dir;
+  const MeshSizes sizes = sizes_of_mesh(section, processes_of(section));
+  for (int64_t rank = 0; rank < processes_of(section); ++rank) {
+    request.places.push_back(mesh_place(sizes, rank));
+  }
   return static_cast<ExitCode>(launch(request));
 }
 

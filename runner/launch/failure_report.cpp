@@ -20,12 +20,20 @@ std::string rank_name(int64_t rank) {
   return "rank " + std::to_string(rank);
 }
 
+/// "3", or with its place in the mesh "3 (pp 1, tp 1)", of a rank of this machine.
+std::string rank_number(const FailureContext& context, int64_t local) {
+  const int64_t rank = local + context.first_rank;
+  const auto index = static_cast<size_t>(rank);
+  const bool placed = index < context.places.size() && !context.places[index].empty();
+  return std::to_string(rank) + (placed ? " (" + context.places[index] + ")" : "");
+}
+
 /// "rank 1" or "ranks 1, 2 and 3".
-std::string rank_names(const std::vector<int64_t>& ranks, int64_t first_rank) {
+std::string rank_names(const FailureContext& context, const std::vector<int64_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i] + first_rank);
+    text += rank_number(context, ranks[i]);
   }
   return text;
 }
@@ -73,7 +81,7 @@ std::vector<std::string> rank_lines(const FailureContext& context) {
   const size_t shown = std::min(order.size(), kMostRankLines);
   std::vector<std::string> lines;
   for (size_t i = 0; i < shown; ++i) {
-    lines.push_back(text("rank {}: {}", order[i] + context.first_rank,
+    lines.push_back(text("rank {}: {}", rank_number(context, order[i]),
                          sight_text(context.ranks[static_cast<size_t>(order[i])])));
   }
   if (shown < order.size()) lines.push_back(text("and {} more", order.size() - shown));
@@ -88,7 +96,7 @@ std::string ranks_text(const FailureContext& context) {
 
 std::string hang_text(const FailureContext& context) {
   const Cause& cause = context.cause;
-  const std::string who = rank_names(cause.missing, context.first_rank);
+  const std::string who = rank_names(context, cause.missing);
   const auto seconds = cause.limit_ms / 1000;
   const bool several = cause.missing.size() > 1;
   if (cause.kind == CauseKind::kStopped) {
@@ -149,7 +157,7 @@ bool may_resume(const FailureContext& context) {
 
 std::string end_message(const FailureContext& context) {
   const RankSnapshot& rank_state = context.ranks[static_cast<size_t>(context.cause.rank)];
-  return text("rank {} {} {} (process {} on host '{}')", context.cause.rank + context.first_rank,
+  return text("rank {} {} {} (process {} on host '{}')", rank_number(context, context.cause.rank),
               end_text(context.cause.end), state_text(rank_state.status), rank_state.pid,
               printable(context.host));
 }

@@ -23,6 +23,7 @@ struct FailureContext {
   Cause cause;
   int64_t first_rank = 0;  ///< the global rank of this machine's first rank
   std::string host;
+  std::vector<std::string> places;      ///< of all ranks in the mesh, "pp 1, tp 0"; may be empty
   std::vector<RankSnapshot> ranks;      ///< of a hang, when it was detected
   std::vector<std::string> last_lines;  ///< output of the failed rank, if not shown yet
   std::string log_path;                 ///< file with its whole output; may be empty

@@ -323,6 +323,7 @@ void Launch::report(bool restarts) {
   context.cause = supervisor_.cause();
   context.first_rank = request_.machine_rank * request_.local_ranks;
   context.host = host_name();
+  context.places = request_.places;
   const bool ended = context.cause.kind == CauseKind::kEnded;
   context.ranks = context.cause.code() == ExitCode::kTimeout ? captured_ : sights();
   const int64_t about = ended ? context.cause.rank : context.cause.missing.front();

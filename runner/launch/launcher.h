@@ -19,8 +19,11 @@ struct LaunchRequest {
   int64_t max_restarts = 0;
   int64_t timeout_seconds = 600;
   int64_t join_timeout_seconds = 120;
-  std::string log_dir;         ///< for rank-<r>.out of ranks with output, once the folder exists
-  bool json = false;           ///< report failures as JSON
+  std::string log_dir;  ///< for rank-<r>.out of ranks with output, once the folder exists
+  bool json = false;    ///< report failures as JSON
+  /// The place of each global rank in the mesh, "pp 1, tp 0", for reports of failures; may be
+  /// empty.
+  std::vector<std::string> places;
   std::string resume_command;  ///< for the hint of a failure
 };
 

@@ -113,7 +113,8 @@ def check_killed(scratch, report):
     while process.poll() is None and not saved.exists():
         time.sleep(0.002)
     rank_runs.send(ranks[3], signal.SIGKILL)
-    process.communicate()
+    _, errors = process.communicate()
+    report.check("the report names the place of the killed rank", "rank 3 (pp 1, tp 1) was killed" in errors, errors)
     tensor_parallel.train(scratch, report, "gpt.yaml", "killed", *words)
     check_equal(scratch, report, "straight", "killed", "a killed run ends with the bits of the other")
 

@@ -42,7 +42,7 @@ void check_pipeline_section(const AcceleratorSection& section, SectionCheck& che
   }
   check_stages(pipeline, section.parallelism.pp, check);
   const std::string hint = "leave one of the two out";
-  if (section.fsdp.reshard_after_forward.value_or(false)) {
+  if (section.fsdp.stage > 0 && section.fsdp.reshard_after_forward.value_or(false)) {
     check.error("fsdp",
                 "'pp' does not support 'reshard_after_forward': passes of several micro-batches "
                 "alternate in a stage, and its parameters stay gathered for them",

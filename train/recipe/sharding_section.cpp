@@ -165,8 +165,9 @@ Schema<ParallelismSection> ParallelismSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
       .field("tp", &ParallelismSection::tp,
-             "Tensor parallelism: ranks that divide each layer of `gpt` and `llama` and get the "
-             "same samples. Divides parameters, their state and their computation, and "
+             "Tensor parallelism: ranks that divide each layer of `gpt`, `llama`, `vit` or a "
+             "BERT-style model and get the same samples. Divides parameters, their state and their "
+             "computation, and "
              "communicates activations twice per layer and pass: use neighbours with a fast link, "
              "where one rank's memory or batch is too small for the other axes.",
              between<int64_t>(1, kMostProcesses))
@@ -209,21 +210,21 @@ Schema<FsdpSection> FsdpSection::schema() {
              between<int64_t>(0, 3))
       .on_resume(Change::kFree)
       .hint_for({"zero_stage"})
-      .field("reshard_after_forward", &FsdpSection::reshard_after_forward,
-             "Free a block's parameters after its forward pass; auto: at stage 3. false saves a "
-             "gather per block and takes the memory of all parameters during a pass.")
+      .field(
+          "reshard_after_forward", &FsdpSection::reshard_after_forward,
+          "Free a block's parameters after its forward pass; auto: at stage 3 without `pp`. false "
+          "saves a gather per block and takes the memory of all parameters during a pass.")
       .on_resume(Change::kFree)
       .hint_for({"fsdp_reshard_after_forward"})
       .field("sync_each_batch", &FsdpSection::sync_each_batch,
-             "Reduce the gradients of each micro-batch, not only of the last one; auto: at stages "
-             "2 and 3. false communicates less and keeps whole gradients between micro-batches.")
+             "Reduce the gradients of each micro-batch, not of the last one alone; auto: at stages "
+             "2 and 3 without `pp`. false communicates less and keeps whole gradients meanwhile.")
       .on_resume(Change::kFree)
       .field(
           "param_dtype", &FsdpSection::param_dtype,
           "Type of the whole weights of blocks' linear layers and convolutions; auto: that of "
           "`mixed_precision`, with half the memory and traffic of fp32 and the same results, "
-          "since autocast casts these weights anyway. fp32: for a plugin's model that uses such a "
-          "weight outside its layer.")
+          "since autocast casts them anyway. fp32: for a plugin's model that uses one elsewhere.")
       .on_resume(Change::kFree)
       .field("reduce_dtype", &FsdpSection::reduce_dtype,
              "Type of gradients in the reduction. 16-bit types halve its traffic and round sums.")

@@ -79,6 +79,10 @@ TEST(MeshTest, AxesAreNumberedFromTheInnermost) {
       "dp_replicate 2 x dp_shard 3 x tp 4: tp communicates most and has neighbouring ranks; "
       "ranks 0 and 1 to 3 along tp, 0 and 4 to 8 along dp_shard, 0 and 12 along dp_replicate");
   EXPECT_EQ(mesh_summary({.replicate = 2, .shard = 3}), "");
+  EXPECT_EQ(mesh_place(sizes, 0), "dp_replicate 0, dp_shard 0, tp 0");
+  EXPECT_EQ(mesh_place(sizes, 21), "dp_replicate 1, dp_shard 2, tp 1");
+  EXPECT_EQ(mesh_place({.pipeline = 2, .tensor = 2}, 2), "pp 1, tp 0");
+  EXPECT_EQ(mesh_place({.replicate = 2, .shard = 3}, 4), "");
 }
 
 TEST(MeshTest, ExpertsAreDividedOverNeighboursOfTheDataParallelRanks) {

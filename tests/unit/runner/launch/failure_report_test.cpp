@@ -39,6 +39,15 @@ TEST(FailureReportTest, RanksOfAnotherMachineCount) {
             "error: rank 5 was killed by signal 9 (SIGKILL) at step 3 (process 101 on host 'a')\n");
 }
 
+TEST(FailureReportTest, RanksOfAMeshHaveTheirPlace) {
+  FailureContext context = of_killed_rank();
+  context.places.resize(6);
+  context.places[5] = "pp 1, tp 0";
+  EXPECT_EQ(report_text(context),
+            "error: rank 5 (pp 1, tp 0) was killed by signal 9 (SIGKILL) at step 3 (process 101 on "
+            "host 'a')\n");
+}
+
 TEST(FailureReportTest, AllThatHelps) {
   FailureContext context = of_killed_rank();
   context.out_of_memory = true;

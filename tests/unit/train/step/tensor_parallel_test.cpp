@@ -251,10 +251,12 @@ TEST(TensorParallelTest, ModelsThatCannotBeDividedAreRefusedAtTheOption) {
       refusal_of("{type: bert, num_layers: 1, num_heads: 3, hidden_size: 12, head: tokens}", 2)
           .substr(0, 55),
       "error: 'tp' 2 does not divide the model's 'num_heads' 3");
-  EXPECT_EQ(refusal_of("{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8, head: tokens}", 2,
-                       kSequence)
-                .substr(0, 66),
-            "error: 'sequence_parallel' does not support the model 'bert', whos");
+  EXPECT_EQ(
+      refusal_of("{type: bert, num_layers: 1, num_heads: 2, hidden_size: 8, head: tokens}", 2,
+                 kSequence)
+          .substr(0, 123),
+      "error: 'sequence_parallel' does not support the model 'bert', whose plan has no layers "
+      "between which it divides activations");
   EXPECT_EQ(refusal_of("{type: gpt, num_layers: 1, num_heads: 4, hidden_size: 4, "
                        "intermediate_size: 5}",
                        4)
