@@ -100,7 +100,8 @@ std::vector<ShareRegion> share_regions(const Parameter& parameter, const Mesh& m
 
 Replica replica_of(const Parameter& parameter, const Mesh& mesh) {
   Replica out = {0, 1};
-  for (const Axis axis : {Axis::kReplicate, Axis::kShard, Axis::kContext, Axis::kTensor}) {
+  for (const Axis axis :
+       {Axis::kReplicate, Axis::kShard, Axis::kTensor}) {  // kShard has cp's ranks
     const auto divides = [&](const Placement& placement) { return placement.axis == axis; };
     if (std::ranges::any_of(parameter.placements, divides)) continue;
     const Communicator& group = mesh.along(axis);

@@ -94,11 +94,13 @@ constexpr TrainerKey kTitanKeys[] = {
     {"parallelism.tensor_parallel_degree", Use::kLack, "tensor parallelism", "1"},
     {"parallelism.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
     {"parallelism.pipeline_parallel_schedule", Use::kIdle},
-    {"parallelism.context_parallel_degree", Use::kLack, "context parallelism", "1"},
+    {"parallelism.context_parallel_degree", Use::kRead},
+    {"parallelism.context_parallel_rotate_method", Use::kRead},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
     {"parallelism.expert_parallel_degree", Use::kLack, "expert parallelism", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
-    {"experimental.context_parallel_degree", Use::kLack, "context parallelism", "1"},
+    {"experimental.context_parallel_degree", Use::kRead},
+    {"experimental.context_parallel_rotate_method", Use::kRead},
     {"experimental.pipeline_parallel_degree", Use::kLack, "pipeline parallelism", "1"},
     {"experimental.enable_async_tensor_parallel", Use::kIdle},
     {"experimental.torch_spmd", Use::kIdle},
@@ -375,6 +377,13 @@ constexpr RenamedOption kTitanMesh[] = {
     {"training.data_parallel_replicate_degree", "dp_replicate_size"},
 };
 
+constexpr RenamedOption kTitanContext[] = {
+    {"parallelism.context_parallel_degree", "cp_size"},
+    {"experimental.context_parallel_degree", "cp_size"},
+    {"parallelism.context_parallel_rotate_method", "cp_comm_strategy"},
+    {"experimental.context_parallel_rotate_method", "cp_comm_strategy"},
+};
+
 /// Its data parallel ranks shard by default, unless 'data_parallel_shard_degree' is 1.
 void read_titan_mesh(TrainerConfig& config) {
   std::string key;
@@ -398,6 +407,7 @@ void read_titan_mesh(TrainerConfig& config) {
   }
   config.ignore("training.enable_cpu_offload");
   config.ignore("parallelism.fsdp_reshard_after_forward");
+  read_renamed_sharding(config, kParallelismFamily, kTitanContext);
   if (shards) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
   // Without sharding the ranks need no mesh.
   for (const RenamedOption& each : kTitanMesh) config.ignore(each.key);

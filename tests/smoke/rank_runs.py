@@ -1,6 +1,7 @@
 """What the tests of several ranks share."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ checkpoint: {every: 4 steps, keep: {last: 2}}
 """
 CANONICAL = "accelerator.reduction=canonical"
 MARK = "ACCEL_TEST_SCRATCH"
+NEARLY = 2e-6  # relative, of two losses
 
 
 def on(count):
@@ -140,3 +142,36 @@ class Scratch(runs.Scratch):
     def __exit__(self, *error):
         self.end_all()
         super().__exit__(*error)
+
+
+def train(scratch, report, recipe, name, *words):
+    code, errors = scratch.call(recipe, f"name={name}", *words)
+    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
+
+
+def records(scratch, name, key):
+    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
+
+
+def apart(one, other):
+    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+
+
+def check_close(scratch, report, wanted, found, bound=NEARLY):
+    for key in ("loss", "grad_norm"):
+        far = apart(records(scratch, wanted, key), records(scratch, found, key))
+        report.check(f"{found}: '{key}' is {far:.1e} from {wanted}", far <= bound * (5 if key == "grad_norm" else 1))
+
+
+def diff(scratch, one, other):
+    """What differs between two checkpoints; "" when nothing does."""
+    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
+                          text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def last_line_of_diff(scratch, one, other):
+    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
+                            capture_output=True, text=True, check=False)
+    return (output.stdout.splitlines() or [output.stderr])[-1]

@@ -4,7 +4,6 @@
     tensor_parallel.py ACCEL_RUN RECIPES_FOLDER
 """
 
-import json
 import pathlib
 import shutil
 import signal
@@ -13,6 +12,7 @@ import sys
 import time
 
 import rank_runs
+from rank_runs import check_close, diff, last_line_of_diff, records, train
 
 # A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
 GPT = """
@@ -32,7 +32,6 @@ checkpoint: {every: 10 steps}
 # Fewer key heads than queries, an inner size that two ranks divide unevenly, an untied head.
 LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
 TP, SEQUENCE = "accelerator.parallelism.tp=2", "accelerator.parallelism.sequence_parallel=true"
-NEARLY = 2e-6  # relative, of two losses
 # Overrides by the name of a mesh.
 MESHES = {
     "1": [rank_runs.on(1)],
@@ -47,30 +46,10 @@ MESHES = {
 }
 
 
-def train(scratch, report, recipe, name, *words):
-    code, errors = scratch.call(recipe, f"name={name}", *words)
-    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
-
-
-def records(scratch, name, key):
-    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
-
-
-def apart(one, other):
-    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
-
-
-def check_close(scratch, report, wanted, found, bound=NEARLY):
-    for key in ("loss", "grad_norm"):
-        far = apart(records(scratch, wanted, key), records(scratch, found, key))
-        report.check(f"{found}: '{key}' is {far:.1e} from {wanted}", far <= bound * (5 if key == "grad_norm" else 1))
-
-
 def check_training(scratch, report):
     """Every mesh takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
-        for precision, bound in (("no", NEARLY), ("bf16", 2e-2)):
+        for precision, bound in (("no", rank_runs.NEARLY), ("bf16", 2e-2)):
             words, name = [f"accelerator.mixed_precision={precision}"], f"{model}-{precision}"
             train(scratch, report, f"{model}.yaml", f"{name}-1", rank_runs.on(1), *words)
             meshes = {"tp2": [], "tp2-sequence": [SEQUENCE]}
@@ -95,13 +74,6 @@ def check_dropout(scratch, report):
     train(scratch, report, "gpt.yaml", "dropout-whole", *[word for word in words if word != SEQUENCE])
 
 
-def diff(scratch, one, other):
-    """What differs between two checkpoints; "" when nothing does."""
-    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
-                          text=True, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
 def check_reshard(scratch, report):
     """Checkpoints of each mesh are resumed on others, which save what they have restored."""
     pairs = [("tp2", mesh) for mesh in MESHES] + [("tp2-fsdp2", mesh) for mesh in MESHES]
@@ -118,12 +90,6 @@ def check_reshard(scratch, report):
                   "checkpoint.every=4 steps", "--allow", "train.until")
             found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
             report.check(f"{name} restores and saves equal bits", found == "", found)
-
-
-def last_line_of_diff(scratch, one, other):
-    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
-                            capture_output=True, text=True, check=False)
-    return (output.stdout.splitlines() or [output.stderr])[-1]
 
 
 def check_killed(scratch, report):

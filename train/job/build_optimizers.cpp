@@ -11,6 +11,7 @@
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
 #include "parallel/tensor_ranks.h"
+#include "train/job/build_context_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
 #include "train/job/build_tensor_parallel.h"
@@ -202,6 +203,7 @@ void build_models(Job& job, const Registry& registry) {
         make_tensor_ranks(job.mesh.tensor, job.recipe.accelerator.parallelism.sequence_parallel);
   }
   make_models(job, registry);
+  divide_sequences(job);
   check_model_names(job);
   // After the initialization, which is the same for every device.
   move_model(*job.model, job);

@@ -61,7 +61,7 @@ bool gathers_in_passes(const Job& job) {
 
 bool communicates_in_passes(const Job& job) {
   return gathers_in_passes(job) || job.recipe.accelerator.parallelism.tp > 1 ||
-         job.mesh.pipeline->world() > 1;
+         job.mesh.pipeline->world() > 1 || job.mesh.context->world() > 1;
 }
 
 bool fills_idle_ranks(const Job& job) {

@@ -98,7 +98,10 @@ void check_same_plugins(const Job& job, const TrainState& state,
 
 void warn_of_other_environment(const Job& job, const TrainState& state) {
   std::map<std::string, std::string> saved = state.provenance, now = run_provenance(job);
-  for (auto* all : {&saved, &now}) all->try_emplace(kTensorRanksKey, "1");
+  for (auto* all : {&saved, &now}) {
+    all->try_emplace(kTensorRanksKey, "1");
+    all->try_emplace(kContextRanksKey, "1");
+  }
   for (const auto& [name, value] : now) {
     const auto then = saved.find(name);
     if (then == saved.end() || then->second == value) continue;

@@ -174,6 +174,9 @@ std::map<std::string, std::string> run_provenance(const Job& job) {
     provenance["ranks"] = std::to_string(job.batches.world);
   }
   if (job.tensor_ranks) provenance[kTensorRanksKey] = std::to_string(job.tensor_ranks->size());
+  const ParallelismSection& axes = job.recipe.accelerator.parallelism;
+  const int64_t context = axes.cp * axes.sp;
+  if (context > 1) provenance[kContextRanksKey] = std::to_string(context);
   return provenance;
 }
 
