@@ -18,6 +18,7 @@
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/self_attention.h"
@@ -60,12 +61,12 @@ class GptAttention final : public torch::nn::Module {
     c_proj_->divide_inputs(ranks);
   }
 
-  /// `mask`: visible tokens; undefined: causal.
-  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const at::Tensor& mask) {
+  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const VisibleKeys& visible) {
     const at::Tensor fused = c_attn_->forward(enter(ranks_, inputs));
     const std::vector<at::Tensor> parts = fused.split(fused.size(2) / 3, 2);
     const at::Tensor query = by_head(parts[0]), key = by_head(parts[1]), value = by_head(parts[2]);
-    const at::Tensor y = seen ? seen->attend(query, key, value) : attend(query, key, value, mask);
+    const at::Tensor y =
+        seen ? seen->attend(query, key, value) : attend_to(query, key, value, visible);
     return residual_dropout(ranks_, c_proj_->forward(y.transpose(1, 2).flatten(2)),
                             is_training() ? dropout_ : 0);
   }
@@ -78,12 +79,11 @@ class GptAttention final : public torch::nn::Module {
     return x.view({x.size(0), x.size(1), -1, head_dim_}).transpose(1, 2);
   }
 
-  at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                    const at::Tensor& mask) const {
+  at::Tensor attend_to(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                       const VisibleKeys& visible) const {
     const double dropout = is_training() ? attention_dropout_ : 0.0;
     const auto stream = own_random_stream(ranks_, query.device(), dropout > 0);
-    return at::scaled_dot_product_attention(query, key, value, given(mask), dropout,
-                                            /*is_causal=*/!mask.defined());
+    return attend(query, key, value, visible, dropout);
   }
 
   AdaptedLinear c_attn_, c_proj_;
@@ -135,8 +135,8 @@ class GptBlock final : public torch::nn::Module, public Block {
         mlp_(register_module("mlp",
                              std::make_shared<GptMlp>(options, gpt_hidden(options), ranks))) {}
 
-  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const at::Tensor& mask) {
-    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen, mask));
+  at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const VisibleKeys& visible) {
+    const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen, visible));
     return x.add(mlp_->forward(ln_2_->forward(x)));
   }
 
@@ -173,21 +173,40 @@ class GptTransformer final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
     const int64_t first = seen ? seen->length() : 0;
     const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
-    return run(tokens, padded_sequence(ranks_, positions, 0), seen, {});
+    const ContextRanksPtr context = seen ? nullptr : dividing(context_);
+    return context ? run_divided(tokens, positions, {.ranks = context})
+                   : run(tokens, padded_sequence(ranks_, positions, 0), seen, {});
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) {
+    if (const ContextRanksPtr context = dividing(context_)) {
+      const at::Tensor starts = text_starts(segments);
+      const at::Tensor positions = at::arange(segments.size(1), segments.options()).sub(starts);
+      return run_divided(tokens, positions, visible_in_texts(context, starts));
+    }
     const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
-    return run(tokens, apart.positions, nullptr, apart.mask);
+    return run(tokens, apart.positions, nullptr, {.mask = apart.mask});
   }
+
+  void divide_sequences(ContextRanksPtr ranks) { context_ = std::move(ranks); }
+  const ContextRanks* context_ranks() const { return context_.get(); }
 
   const at::Tensor& token_embedding() const { return wte_->weight; }
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
   std::vector<Block*> chain() const { return block_chain(blocks_); }
 
  private:
+  /// `positions` are of the whole sequence.
+  at::Tensor run_divided(const at::Tensor& tokens, const at::Tensor& positions,
+                         const VisibleKeys& visible) {
+    const ContextRanks* const context = visible.ranks.get();
+    const auto stream = context->own_random_stream(tokens.device());
+    return run(own_positions(context, tokens, 1, 0),
+               own_positions(context, positions, positions.dim() - 1, 0), nullptr, visible);
+  }
+
   /// Positions and mask are of the padded sequence.
   at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
-                 const at::Tensor& mask) {
+                 const VisibleKeys& visible) {
     at::Tensor x = chain_input(*blocks_.front(), [&] {
       const at::Tensor words = vocabulary_embedding(vocabulary(), wte_->weight,
                                                     padded_sequence(ranks_, tokens, 0), is_tied_);
@@ -196,7 +215,7 @@ class GptTransformer final : public torch::nn::Module {
       return residual_dropout(ranks_, sum, is_training() ? dropout_ : 0);
     });
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, mask);
+      x = run_block(*blocks_[i], x, seen ? &seen->layer(i) : nullptr, visible);
     }
     return unpadded(enter(ranks_, ln_f_->forward(x)), tokens.size(1));
   }
@@ -227,12 +246,14 @@ class GptTransformer final : public torch::nn::Module {
   double dropout_;
   int64_t vocab_;
   TensorRanksPtr ranks_;
+  ContextRanksPtr context_;
 };
 
 class Gpt final : public LanguageModel,
                   public CachedDecoder,
                   public PackedSequences,
                   public TensorParallel,
+                  public ContextParallel,
                   public BlockChain,
                   public InputSpec {
  public:
@@ -250,7 +271,9 @@ class Gpt final : public LanguageModel,
   static HfNames names(const GptOptions& options);
 
   Gpt(const GptOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()), num_heads_(options.num_heads) {
+      : net_(std::make_shared<torch::nn::Module>()),
+        num_heads_(options.num_heads),
+        attention_dropout_(options.attention_dropout.value_or(options.dropout)) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
@@ -279,6 +302,11 @@ class Gpt final : public LanguageModel,
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return transformer_->vocabulary(); }
+  void divide_sequences(ContextRanksPtr ranks) override {
+    check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
+    transformer_->divide_sequences(std::move(ranks));
+  }
+  const ContextRanks* context_ranks() const override { return transformer_->context_ranks(); }
   at::Tensor head_weight() override {
     return head_ ? head_->weight : transformer_->token_embedding();
   }
@@ -296,6 +324,7 @@ class Gpt final : public LanguageModel,
   std::shared_ptr<GptTransformer> transformer_;
   torch::nn::Linear head_{nullptr};
   int64_t num_heads_;
+  double attention_dropout_;
   int64_t longest_ = 0;
 };
 

@@ -24,6 +24,7 @@
 #include "models/hf/hf_family.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
 #include "models/layers/expert_routing.h"
 #include "models/layers/input_spec.h"
@@ -73,7 +74,7 @@ class LlamaAttention final : public torch::nn::Module {
     k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
   }
 
-  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
+  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const VisibleKeys& visible,
                      LayerCache* seen) {
     const at::Tensor x = enter(ranks_, inputs);
     const at::Tensor query = Rope::turn(by_head(q_proj_->forward(x), q_norm_), turns);
@@ -84,10 +85,7 @@ class LlamaAttention final : public torch::nn::Module {
     const double dropout = is_training() ? dropout_ : 0.0;
     const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
     const at::Tensor y =
-        seen ? seen->attend(query, key, value)
-             : at::scaled_dot_product_attention(query, key, value, given(mask), dropout,
-                                                /*is_causal=*/!mask.defined(), /*scale=*/{},
-                                                /*enable_gqa=*/query.size(1) != key.size(1));
+        seen ? seen->attend(query, key, value) : attend(query, key, value, visible, dropout);
     return o_proj_->forward(y.transpose(1, 2).flatten(2));
   }
 
@@ -124,11 +122,10 @@ class LlamaBlock final : public torch::nn::Module, public Block {
     between_ = register_module("post_attention_layernorm", norm());
   }
 
-  /// `mask`: visible tokens; undefined: causal.
-  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const at::Tensor& mask,
+  at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const VisibleKeys& visible,
                      LayerCache* seen, const LoadBalance& balance) {
     const at::Tensor x =
-        inputs.add(attention_->forward(before_->forward(inputs), turns, mask, seen));
+        inputs.add(attention_->forward(before_->forward(inputs), turns, visible, seen));
     const at::Tensor y = between_->forward(x);
     return x.add(experts_ ? experts_->forward(y, balance) : mlp_->forward(y));
   }
@@ -163,6 +160,8 @@ class LlamaBody final : public torch::nn::Module {
 
   /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen, const LoadBalance& balance) {
+    const ContextRanksPtr context = seen ? nullptr : dividing(context_);
+    if (context) return run_divided(tokens, {}, {.ranks = context}, balance);
     const int64_t first = seen ? seen->length() : 0;
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const RopeTurns turns = rope_.turns(first, padded.size(1), tokens.device());
@@ -170,16 +169,20 @@ class LlamaBody final : public torch::nn::Module {
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments,
                             const LoadBalance& balance) {
+    if (const ContextRanksPtr context = dividing(context_)) {
+      const at::Tensor starts = text_starts(segments);
+      return run_divided(tokens, starts, visible_in_texts(context, starts), balance);
+    }
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
-    RopeTurns turns = rope_.turns(0, padded.size(1), tokens.device());
-    for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
-      *part = part->index({apart.positions}).unsqueeze(1);  // [batch, 1, length, width]
-    }
-    return unpadded(run(padded, turns, apart.mask, nullptr, balance), tokens.size(1));
+    const RopeTurns turns = turns_of(apart.positions, padded.size(1));
+    return unpadded(run(padded, turns, {.mask = apart.mask}, nullptr, balance), tokens.size(1));
   }
 
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
+
+  void divide_sequences(ContextRanksPtr ranks) { context_ = std::move(ranks); }
+  const ContextRanks* context_ranks() const { return context_.get(); }
 
   const at::Tensor& token_embedding() const { return embed_tokens_->weight; }
   std::vector<Block*> chain() const { return block_chain(blocks_); }
@@ -193,19 +196,40 @@ class LlamaBody final : public torch::nn::Module {
   }
 
  private:
-  at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const at::Tensor& mask,
+  /// Of positions [batch, tokens], below `length`: [batch, 1, tokens, width].
+  RopeTurns turns_of(const at::Tensor& positions, int64_t length) const {
+    RopeTurns turns = rope_.turns(0, length, positions.device());
+    for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
+      *part = part->index({positions}).unsqueeze(1);
+    }
+    return turns;
+  }
+
+  /// This rank's positions of a sequence, of one text or of texts with these `starts`.
+  at::Tensor run_divided(const at::Tensor& tokens, const at::Tensor& starts,
+                         const VisibleKeys& visible, const LoadBalance& balance) {
+    const ContextRanks* const context = visible.ranks.get();
+    const auto stream = context->own_random_stream(tokens.device());
+    at::Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
+    if (starts.defined()) positions = positions.sub(starts);
+    const RopeTurns turns = turns_of(own_positions(context, positions, 1, 0), tokens.size(1));
+    return run(own_positions(context, tokens, 1, 0), turns, visible, nullptr, balance);
+  }
+
+  at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const VisibleKeys& visible,
                  KeyValueCache* seen, const LoadBalance& balance) {
     at::Tensor x = chain_input(*blocks_.front(), [&] {
       return vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
     });
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, turns, mask, seen ? &seen->layer(i) : nullptr, balance);
+      x = run_block(*blocks_[i], x, turns, visible, seen ? &seen->layer(i) : nullptr, balance);
     }
     return enter(ranks_, norm_->forward(x));
   }
 
   Rope rope_;
   TensorRanksPtr ranks_;
+  ContextRanksPtr context_;
   int64_t vocab_;
   torch::nn::Embedding embed_tokens_;
   bool is_tied_;
@@ -224,6 +248,7 @@ class Llama final : public LanguageModel,
                     public PackedSequences,
                     public TensorParallel,
                     public ExpertParallel,
+                    public ContextParallel,
                     public AuxiliaryLoss,
                     public ExpertBalance,
                     public BlockChain,
@@ -294,6 +319,8 @@ class Llama final : public LanguageModel,
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   int64_t num_experts() const override { return options_.moe.num_experts; }
   std::optional<int64_t> expert_of(const std::string& parameter) const override;
+  void divide_sequences(ContextRanksPtr ranks) override;
+  const ContextRanks* context_ranks() const override { return body_->context_ranks(); }
   at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
   std::vector<Block*> chain() override {
     if (options_.balance() > 0) {
@@ -408,6 +435,18 @@ TensorPlan Llama::tensor_plan(int64_t ranks) const {
   }
   if (!options_.tie_embeddings) plan.push_back({"lm_head", kColwise});
   return plan;
+}
+
+void Llama::divide_sequences(ContextRanksPtr ranks) {
+  if (options_.balance() > 0) {
+    throw Error(ExitCode::kRecipe,
+                "'cp' and 'sp' do not support the load-balancing loss of experts, which is of "
+                "whole sequences",
+                "set 'router_aux_loss_coef: 0'");
+  }
+  check_divides_sequences(*ranks, options_.num_heads, options_.groups(),
+                          options_.attention_dropout);
+  body_->divide_sequences(std::move(ranks));
 }
 
 const RegisterPretrained<Llama> llama;

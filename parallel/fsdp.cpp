@@ -218,7 +218,7 @@ class Fsdp final : public Strategy {
   static std::unique_ptr<Strategy> strategy_of_replicated(const FsdpContext& context,
                                                           const FsdpOptions& options) {
     const StrategyContext replicated{trained_of(context.replicated), context.buffers,
-                                     context.mesh.data.get()};
+                                     context.mesh.gradients.get()};
     if (options.canonical) return make_canonical(replicated, *options.canonical);
     return make_ddp(replicated, {.bucket_bytes = options.bucket_bytes,
                                  .broadcast_buffers = options.broadcast_buffers});

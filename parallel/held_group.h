@@ -1,7 +1,7 @@
-// A communicator that an autograd graph keeps for its backward pass.
+// A group of ranks in the context of an autograd function.
 #pragma once
 
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/ivalue.h>
 
 #include <memory>
 #include <utility>
@@ -10,6 +10,7 @@
 
 namespace accel {
 
+/// Keeps a group for the backward pass.
 class HeldGroup final : public torch::CustomClassHolder {
  public:
   explicit HeldGroup(std::shared_ptr<Communicator> group) : group_(std::move(group)) {}
@@ -20,14 +21,16 @@ class HeldGroup final : public torch::CustomClassHolder {
 };
 using HeldGroupPtr = c10::intrusive_ptr<HeldGroup>;
 
-inline void hold(torch::autograd::AutogradContext* context, const HeldGroupPtr& held) {
+/// `Context` is torch::autograd::AutogradContext.
+template <class Context>
+void hold(Context* context, const HeldGroupPtr& held) {
   context->saved_data["group"] = at::IValue::make_capsule(held);
 }
 
-/// Of hold(). The context keeps it.
-inline Communicator& group_of(torch::autograd::AutogradContext* context) {
-  const auto held = context->saved_data["group"].toCapsule();
-  return static_cast<HeldGroup&>(*held).group();
+/// The context keeps it.
+template <class Context>
+Communicator& group_of(Context* context) {
+  return static_cast<HeldGroup&>(*context->saved_data["group"].toCapsule()).group();
 }
 
 }  // namespace accel

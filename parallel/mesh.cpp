@@ -192,13 +192,19 @@ Mesh make_mesh(std::shared_ptr<Communicator> world, const MeshSizes& sizes) {
   }
   for (size_t i = kMeshAxes.size(); i-- > 0;) {
     const MeshAxis& axis = kMeshAxes[i];
-    split_along(mesh.world, stride_of(sizes, axis), sizes.*axis.size, mesh.*axis.group);
+    if (axis.axis == Axis::kShard) {
+      split_along(mesh.world, sizes.tensor, sizes.shard * sizes.context, mesh.shard);
+    } else {
+      split_along(mesh.world, stride_of(sizes, axis), sizes.*axis.size, mesh.*axis.group);
+    }
   }
-  if (sizes.replicate == 1) {
-    mesh.data = mesh.shard;
-  } else if (sizes.shard == 1) {
-    mesh.data = mesh.replicate;
-  } else {
+  mesh.gradients = sizes.replicate == 1 ? mesh.shard : mesh.replicate;
+  if (sizes.replicate > 1 && sizes.shard * sizes.context > 1) {
+    split_along(mesh.world, sizes.tensor, sizes.data() * sizes.context, mesh.gradients);
+  }
+  mesh.data = mesh.gradients;
+  if (sizes.context > 1) {
+    mesh.data = std::make_shared<SingleProcess>();
     split_along(mesh.world, sizes.tensor * sizes.context, sizes.data(), mesh.data);
   }
   split_experts(sizes, mesh);

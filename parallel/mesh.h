@@ -18,12 +18,15 @@ struct Mesh {
   std::shared_ptr<Communicator> world = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> pipeline = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> replicate = std::make_shared<SingleProcess>();
+  /// The ranks that share one copy of the model's rows: those along dp_shard and cp.
   std::shared_ptr<Communicator> shard = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> context = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> tensor = std::make_shared<SingleProcess>();
-  /// `replicate` and `shard` as one group: the ranks with different samples. Batch arithmetic, the
+  /// Along dp_replicate and dp_shard: the ranks with different samples. Batch arithmetic, the
   /// loader, metrics and random streams go by it.
   std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
+  /// Along dp_replicate, dp_shard and cp: the ranks whose gradients are summed.
+  std::shared_ptr<Communicator> gradients = std::make_shared<SingleProcess>();
   /// Expert parallelism divides `data` into ranks that divide the experts, and those with the same
   /// experts: `expert_data`, of which `expert_replicate` and `expert_shard` are the parts.
   std::shared_ptr<Communicator> expert = std::make_shared<SingleProcess>();

@@ -113,9 +113,8 @@ Replica replica_of(const Parameter& parameter, const Mesh& mesh) {
     if (!is_divided(Axis::kExpertShard)) add(*mesh.expert_shard);
   } else {
     add(*mesh.replicate);
-    if (!is_divided(Axis::kShard)) add(*mesh.shard);
+    if (!is_divided(Axis::kShard)) add(*mesh.shard);  // with the ranks of cp
   }
-  if (!is_divided(Axis::kContext)) add(*mesh.context);
   if (!is_divided(Axis::kTensor)) add(*mesh.tensor);
   return out;
 }

@@ -1,16 +1,13 @@
 #include "parallel/tensor_ranks.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
 #include <utility>
 
-#include "core/api/sample_rng.h"
 #include "parallel/held_group.h"
+#include "parallel/own_random_stream.h"
 #include "parallel/row_share.h"
 
 namespace accel {
@@ -118,33 +115,6 @@ class GatherFeatures final : public torch::autograd::Function<GatherFeatures> {
   }
 };
 
-/// Replaces the stream of a device's default generator.
-class OwnRandomStream final : public RandomScope {
- public:
-  OwnRandomStream(int64_t rank, at::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)) {
-    const uint64_t shared = draw();
-    const std::scoped_lock lock(generator_.mutex());
-    before_ = generator_.get_state();
-    generator_.set_current_seed(SampleRng(shared, static_cast<uint64_t>(rank), 0).next());
-  }
-  ~OwnRandomStream() override {
-    const std::scoped_lock lock(generator_.mutex());
-    generator_.set_state(before_);
-  }
-
- private:
-  /// Of the CPU's generator, which is in step on all ranks of the group for every device.
-  static uint64_t draw() {
-    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-    const std::scoped_lock lock(generator.mutex());
-    return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
-  }
-
-  at::Generator generator_;
-  at::Tensor before_;
-};
-
 class GroupTensorRanks final : public TensorRanks {
  public:
   GroupTensorRanks(const std::shared_ptr<Communicator>& group, bool sequence)
@@ -169,7 +139,7 @@ class GroupTensorRanks final : public TensorRanks {
     return how == Reduce::kMean ? out.div(size()) : out;
   }
   std::unique_ptr<RandomScope> own_random_stream(at::Device device) const override {
-    return std::make_unique<OwnRandomStream>(rank(), device);
+    return make_own_random_stream(rank(), device);
   }
 
  private:

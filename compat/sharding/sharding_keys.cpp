@@ -148,21 +148,25 @@ constexpr ShardingKey kDeepSpeedKeys[] = {
     {"deepspeed_config_file", "*", Act::kFile},
 };
 
+constexpr std::string_view kPadded = "sequences of any length are padded";
+constexpr std::string_view kOneAttention = "attention has one implementation";
+
 constexpr ShardingKey kParallelismKeys[] = {
     {"dp_replicate_size", "number", Act::kSets, "accelerator.parallelism.dp_replicate"},
     {"dp_shard_size", "number", Act::kSets, "accelerator.parallelism.dp_shard"},
     {"tp_size", "1", Act::kSame},
     {"tp_size", "number", Act::kSets, "accelerator.parallelism.tp"},
     {"cp_size", "1", Act::kSame},
-    {"cp_size", "number", Act::kRefused, reasons::kContextParallel, "write 1"},
+    {"cp_size", "number", Act::kSets, "accelerator.parallelism.cp"},
     {"cp_backend", "torch", Act::kSame},
-    {"cp_comm_strategy", "allgather alltoall", Act::kSame},
+    {"cp_comm_strategy", "allgather", Act::kSame},
+    {"cp_comm_strategy", "alltoall", Act::kSets, "accelerator.parallelism.cp_comm_strategy=ring"},
     {"sp_size", "1", Act::kSame},
-    {"sp_size", "number", Act::kRefused, reasons::kSequenceParallel, "write 1"},
+    {"sp_size", "number", Act::kSets, "accelerator.parallelism.sp"},
     {"sp_backend", "deepspeed", Act::kSame},
-    {"sp_seq_length", "*", Act::kNoEffect, reasons::kSequenceParallel},
+    {"sp_seq_length", "*", Act::kNoEffect, kPadded},
     {"sp_seq_length_is_variable", "true false", Act::kSame},
-    {"sp_attn_implementation", "*", Act::kNoEffect, reasons::kSequenceParallel},
+    {"sp_attn_implementation", "*", Act::kNoEffect, kOneAttention},
 };
 
 constexpr std::string_view kPartsHint = "leave it out, or write 1";
@@ -179,7 +183,7 @@ constexpr ShardingKey kMegatronKeys[] = {
     {"pp_degree", "1", Act::kSame},
     {"pp_degree", "number", Act::kSets, "accelerator.parallelism.pp"},
     {"context_parallel_size", "1", Act::kSame},
-    {"context_parallel_size", "number", Act::kRefused, reasons::kContextParallel, kPartsHint},
+    {"context_parallel_size", "number", Act::kSets, "accelerator.parallelism.cp"},
     {"expert_model_parallel_size", "1", Act::kSame},
     {"expert_model_parallel_size", "number", Act::kSets, "accelerator.parallelism.ep"},
     {"expert_tensor_parallel_size", "1", Act::kSame},

@@ -68,9 +68,7 @@ std::span<const ShardingFamily* const> sharding_families();
 namespace reasons {
 constexpr std::string_view kActivationOffload = "activations are computed again, not offloaded";
 constexpr std::string_view kPipeline = "stages are those of 'accelerator.pipeline'";
-constexpr std::string_view kContextParallel = "context parallelism is not supported yet";
-constexpr std::string_view kSequenceParallel =
-    "sequence parallelism by all-to-all (Ulysses) is not supported yet";
+constexpr std::string_view kContextParallel = "context parallelism needs no sharding here";
 constexpr std::string_view kExpertTensor =
     "the experts' layers are divided by 'accelerator.parallelism.tp'";
 constexpr std::string_view kWholeBlocks = "the experts of a block are always gathered together";

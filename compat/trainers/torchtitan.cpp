@@ -97,11 +97,13 @@ constexpr TrainerKey kTitanKeys[] = {
     {"parallelism.pipeline_parallel_microbatch_size", Use::kRead},
     {"experimental.pipeline_parallel_schedule", Use::kRead},
     {"experimental.pipeline_parallel_microbatches", Use::kRead},
-    {"parallelism.context_parallel_degree", Use::kLack, "context parallelism", "1"},
+    {"parallelism.context_parallel_degree", Use::kRead},
+    {"parallelism.context_parallel_rotate_method", Use::kRead},
     {"parallelism.enable_async_tensor_parallel", Use::kIdle},
     {"parallelism.expert_parallel_degree", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"parallelism.expert_tensor_parallel_degree", Use::kIdle},
-    {"experimental.context_parallel_degree", Use::kLack, "context parallelism", "1"},
+    {"experimental.context_parallel_degree", Use::kRead},
+    {"experimental.context_parallel_rotate_method", Use::kRead},
     {"experimental.pipeline_parallel_degree", Use::kRead},
     {"experimental.enable_async_tensor_parallel", Use::kIdle},
     {"experimental.torch_spmd", Use::kIdle},
@@ -447,6 +449,13 @@ void read_titan_sequence_parallel(TrainerConfig& config) {
   }
 }
 
+constexpr RenamedOption kTitanContext[] = {
+    {"parallelism.context_parallel_degree", "cp_size"},
+    {"experimental.context_parallel_degree", "cp_size"},
+    {"parallelism.context_parallel_rotate_method", "cp_comm_strategy"},
+    {"experimental.context_parallel_rotate_method", "cp_comm_strategy"},
+};
+
 /// Its data parallel ranks shard by default, unless 'data_parallel_shard_degree' is 1.
 void read_titan_mesh(TrainerConfig& config) {
   std::string key;
@@ -470,6 +479,7 @@ void read_titan_mesh(TrainerConfig& config) {
   }
   config.ignore("training.enable_cpu_offload");
   config.ignore("parallelism.fsdp_reshard_after_forward");
+  read_renamed_sharding(config, kParallelismFamily, kTitanContext);
   if (shards) return read_renamed_sharding(config, kParallelismFamily, kTitanMesh);
   // Without sharding the ranks need no mesh.
   for (const RenamedOption& each : kTitanMesh) config.ignore(each.key);

@@ -13,13 +13,17 @@
 
 namespace accel {
 
-BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments) {
+at::Tensor text_starts(const at::Tensor& segments) {
   const int64_t length = segments.size(1);
   const at::Tensor places = at::arange(length, segments.options()).expand_as(segments);
   const at::Tensor begins = segments.slice(1, 1).ne(segments.slice(1, 0, length - 1));
   const at::Tensor first = at::zeros({segments.size(0), 1}, begins.options());
-  const at::Tensor starts =
-      std::get<0>(at::cat({first, begins}, 1).to(places.scalar_type()).mul(places).cummax(1));
+  return std::get<0>(at::cat({first, begins}, 1).to(places.scalar_type()).mul(places).cummax(1));
+}
+
+BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments) {
+  const at::Tensor starts = text_starts(segments);
+  const at::Tensor places = at::arange(segments.size(1), segments.options()).expand_as(segments);
   const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1));
   return {places.sub(starts), same.tril().unsqueeze(1)};
 }

@@ -14,7 +14,11 @@ struct BlockDiagonalMask {
   at::Tensor mask;       ///< bool [batch, 1, length, length], true for visible tokens
 };
 
-/// `segments` is int64 [batch, length]; a run of equal numbers is one text.
+/// First position of each token's text, int64 [batch, length]. `segments` has this shape; a run of
+/// equal numbers is one text.
+at::Tensor text_starts(const at::Tensor& segments);
+
+/// By text_starts().
 BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments);
 
 /// An optional mask: none if undefined.

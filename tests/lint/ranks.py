@@ -9,7 +9,7 @@ import checkout
 # parallel/ is the ranks; accel/ hands the questions to its callers; the two files of runner/cli meet
 # the other ranks and test the collectives.
 ALLOWED = ("parallel/", "runner/launch/", "train/job/", "accel/", "core/api/ranks.h", "core/api/tensor_parallel.h",
-           "models/layers/tensor_parallel.", "tests/", "bench/",
+           "core/api/context_parallel.h", "models/layers/tensor_parallel.", "tests/", "bench/",
            "plugins/", "runner/cli/world.cpp", "runner/cli/self_test.cpp")
 QUESTION = re.compile(r"(?:->|\.)(?:rank|world|is_main)\(\)")
 

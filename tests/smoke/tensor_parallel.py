@@ -45,7 +45,7 @@ MESHES = {
 def check_training(scratch, report):
     """Every mesh takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
-        for precision, bound in (("no", NEARLY), ("bf16", 2e-2)):
+        for precision, bound in (("no", rank_runs.NEARLY), ("bf16", 2e-2)):
             words, name = [f"accelerator.mixed_precision={precision}"], f"{model}-{precision}"
             train(scratch, report, f"{model}.yaml", f"{name}-1", rank_runs.on(1), *words)
             meshes = {"tp2": [], "tp2-sequence": [SEQUENCE]}

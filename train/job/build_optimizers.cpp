@@ -12,6 +12,7 @@
 #include "models/layers/skip_init.h"
 #include "parallel/expert_ranks.h"
 #include "parallel/tensor_ranks.h"
+#include "train/job/build_context_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
 #include "train/job/build_tensor_parallel.h"
@@ -205,6 +206,7 @@ void build_models(Job& job, const Registry& registry) {
   }
   if (job.mesh.expert->world() > 1) job.expert_ranks = make_expert_ranks(job.mesh.expert);
   make_models(job, registry);
+  divide_sequences(job);
   check_model_names(job);
   // After the initialization, which is the same for every device.
   move_model(*job.model, job);

@@ -132,7 +132,10 @@ std::optional<PowerSgdOptions> power_sgd(const RecipeOptions& recipe) {
 /// The sizes of the recipe's mesh over `world` ranks; their product may differ.
 MeshSizes mesh_sizes(const AcceleratorSection& section, int64_t world) {
   const ParallelismSection& parallelism = section.parallelism;
-  MeshSizes sizes{.pipeline = parallelism.pp, .tensor = parallelism.tp, .expert = parallelism.ep};
+  MeshSizes sizes{.pipeline = parallelism.pp,
+                  .context = parallelism.cp * parallelism.sp,
+                  .tensor = parallelism.tp,
+                  .expert = parallelism.ep};
   const int64_t data = std::max<int64_t>(1, world / sizes.ranks());
   if (section.fsdp.stage == 0) {
     sizes.replicate = parallelism.dp_replicate.value_or(data);
@@ -161,7 +164,7 @@ void check_mesh(const RecipeOptions& recipe, const Node& resolved, int64_t world
 
 /// The parameters and buffers of the models.
 StrategyContext context_of(const Job& job, const NamedModels& models) {
-  StrategyContext out{{}, {}, job.mesh.data.get()};
+  StrategyContext out{{}, {}, job.mesh.gradients.get()};
   for (const auto& [prefix, model] : models) {
     add_named(out.parameters, prefix, parameters_of(*model));
     add_named(out.buffers, prefix, buffers_of(*model));
@@ -268,7 +271,7 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
   if (section.reduction == Reduction::kCanonical) {
     return make_canonical(context, {.bucket_bytes = ddp.bucket_bytes, .seed = seed});
   }
-  if (job.mesh.data->world() == 1) return make_single();
+  if (job.mesh.gradients->world() == 1) return make_single();
   if (section.local_sgd.every) {
     return make_local_sgd(context, static_cast<int64_t>(section.local_sgd.every->value));
   }

@@ -65,7 +65,7 @@ bool data_ranks_communicate_in_passes(const Job& job) {
 
 bool communicates_in_passes(const Job& job) {
   return data_ranks_communicate_in_passes(job) || job.recipe.accelerator.parallelism.tp > 1 ||
-         job.mesh.pipeline->world() > 1;
+         job.mesh.pipeline->world() > 1 || job.mesh.context->world() > 1;
 }
 
 bool fills_idle_ranks(const Job& job) {

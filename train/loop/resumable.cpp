@@ -99,7 +99,9 @@ void check_same_plugins(const Job& job, const TrainState& state,
 void warn_of_other_environment(const Job& job, const TrainState& state) {
   std::map<std::string, std::string> saved = state.provenance, now = run_provenance(job);
   for (auto* all : {&saved, &now}) {
-    for (const char* key : {kTensorRanksKey, kExpertRanksKey}) all->try_emplace(key, "1");
+    for (const char* key : {kTensorRanksKey, kExpertRanksKey, kContextRanksKey}) {
+      all->try_emplace(key, "1");
+    }
   }
   for (const auto& [name, value] : now) {
     const auto then = saved.find(name);

@@ -175,6 +175,9 @@ std::map<std::string, std::string> run_provenance(const Job& job) {
   }
   if (job.tensor_ranks) provenance[kTensorRanksKey] = std::to_string(job.tensor_ranks->size());
   if (job.expert_ranks) provenance[kExpertRanksKey] = std::to_string(job.expert_ranks->size());
+  const ParallelismSection& axes = job.recipe.accelerator.parallelism;
+  const int64_t context = axes.cp * axes.sp;
+  if (context > 1) provenance[kContextRanksKey] = std::to_string(context);
   return provenance;
 }
 

@@ -64,6 +64,7 @@ std::map<std::string, std::string> run_provenance(const Job& job);
 /// Provenance key of the number of ranks of tensor parallelism; absent: 1.
 constexpr auto kTensorRanksKey = "tensor_ranks";
 constexpr auto kExpertRanksKey = "expert_ranks";
+constexpr auto kContextRanksKey = "context_ranks";
 
 /// Prefix of a provenance key with a plugin's version and digest.
 inline const std::string kPluginKey = "plugin ";

@@ -20,7 +20,9 @@ void gather_generators(const Job& job, TrainState& state) {
   if (state.device_rngs.empty()) return;
   at::Tensor& own = state.device_rngs.front();
   // Ranks with one random stream read the row of their GPU index.
-  if (job.tensor_ranks) own = own[job.device.index()].expand(own.sizes()).contiguous();
+  const ParallelismSection& axes = job.recipe.accelerator.parallelism;
+  const bool shares_stream = job.tensor_ranks || axes.cp * axes.sp > 1;
+  if (shares_stream) own = own[job.device.index()].expand(own.sizes()).contiguous();
   state.device_rngs = job.mesh.data->all_gather(own, "generators of devices").unbind();
 }
 

@@ -134,16 +134,18 @@ StepHeader TrainLoop::header() {
   const bool auto_micro_batch = !train.micro_batch && !train.gradient_accumulation_steps;
   const double before = std::exchange(busy_, watch_.busy());
   const int64_t next = state_.progress.step + 1;
+  const ParallelismSection& axes = context_.job.recipe.accelerator.parallelism;
   return {.step = next,
           .stop = control_.is_pending(next),
           .seconds = watch_.total(),
           .computed = busy_ - before,
           .saved = save_.checkpointer().has_written_shards(),
           // A pass that fails early would leave the other ranks of a synchronized batch norm or of
-          // tensor or expert parallelism.
+          // tensor, expert or context parallelism.
           .careful = steps_done() == 0 && auto_micro_batch &&
                      !context_.job.recipe.accelerator.sync_batch_norm &&
-                     !context_.job.tensor_ranks && !context_.job.expert_ranks};
+                     !context_.job.tensor_ranks && !context_.job.expert_ranks &&
+                     axes.cp * axes.sp == 1};
 }
 
 StepResult TrainLoop::make_step(GlobalBatch& global_batch, StepHeader header) {

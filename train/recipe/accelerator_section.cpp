@@ -146,6 +146,7 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
   check_power_sgd(section, check);
   check_fsdp_section(section, check);
   check_tensor_parallel(section, check);
+  check_context_parallel(section, check);
   check_pipeline_section(section, check);
   check_expert_parallel(section, check);
 }

@@ -73,6 +73,14 @@ struct EnumNames<FsdpDtype> {
       {FsdpDtype::kFp32, "fp32"}, {FsdpDtype::kBf16, "bf16"}, {FsdpDtype::kFp16, "fp16"}};
 };
 
+/// How the ranks of `parallelism.cp` see each other's keys and values.
+enum class ContextStrategy { kRing, kAllGather };
+template <>
+struct EnumNames<ContextStrategy> {
+  static constexpr std::pair<ContextStrategy, const char*> kValues[] = {
+      {ContextStrategy::kRing, "ring"}, {ContextStrategy::kAllGather, "allgather"}};
+};
+
 /// Sizes of the mesh of ranks, named as Accelerate's ParallelismConfig.
 struct ParallelismSection {
   Auto<int64_t> dp_replicate;
@@ -81,6 +89,9 @@ struct ParallelismSection {
   int64_t tp = 1;
   bool sequence_parallel = false;
   int64_t ep = 1;
+  int64_t cp = 1;
+  ContextStrategy cp_comm_strategy = ContextStrategy::kAllGather;
+  int64_t sp = 1;
   static Schema<ParallelismSection> schema();
 };
 

@@ -37,6 +37,8 @@ void check_fsdp_section(const AcceleratorSection& section, SectionCheck& check);
 void check_tensor_parallel(const AcceleratorSection& section, SectionCheck& check);
 /// Errors of `parallelism.ep`.
 void check_expert_parallel(const AcceleratorSection& section, SectionCheck& check);
+/// Errors of `parallelism.cp` and `sp`.
+void check_context_parallel(const AcceleratorSection& section, SectionCheck& check);
 /// Errors of `parallelism.pp` and `pipeline`.
 void check_pipeline_section(const AcceleratorSection& section, SectionCheck& check);
 

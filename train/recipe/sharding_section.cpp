@@ -100,6 +100,8 @@ void check_expert_parallel(const AcceleratorSection& section, SectionCheck& chec
   if (parallelism.ep == 1) return;
   const std::pair<bool, const char*> unsupported[] = {
       {parallelism.pp > 1, "'pp'"},
+      {parallelism.cp > 1, "'cp'"},
+      {parallelism.sp > 1, "'sp'"},
       {section.local_sgd.every.has_value(), "'local_sgd'"},
       {section.ddp.comm_hook == CommHook::kPowerSgd, "'ddp.comm_hook' power_sgd"},
       {section.reduction == Reduction::kCanonical,
@@ -109,6 +111,29 @@ void check_expert_parallel(const AcceleratorSection& section, SectionCheck& chec
   for (const auto& [given, what] : unsupported) {
     if (!given) continue;
     check.error("parallelism", text("'ep' does not support {}", what), "leave one of the two out");
+  }
+}
+
+void check_context_parallel(const AcceleratorSection& section, SectionCheck& check) {
+  const ParallelismSection& sizes = section.parallelism;
+  if (sizes.cp == 1 && sizes.cp_comm_strategy != ParallelismSection().cp_comm_strategy) {
+    check.error("parallelism", "'cp_comm_strategy' has no effect without 'cp'",
+                "set 'cp' to 2 or more, or leave 'cp_comm_strategy' out");
+  }
+  if (sizes.cp == 1 && sizes.sp == 1) return;
+  const std::pair<bool, const char*> unsupported[] = {
+      {sizes.cp > 1 && sizes.sp > 1, "'sp': both divide the sequence"},
+      {sizes.tp > 1, "'tp'"},
+      {sizes.pp > 1, "'pp'"},
+      {section.local_sgd.every.has_value(), "'local_sgd'"},
+      {section.ddp.comm_hook == CommHook::kPowerSgd, "'ddp.comm_hook' power_sgd"},
+      {section.reduction == Reduction::kCanonical,
+       "'reduction' canonical: sums over a sequence depend on its number of ranks"},
+      {section.sync_batch_norm, "'sync_batch_norm'"}};
+  for (const auto& [given, what] : unsupported) {
+    if (!given) continue;
+    check.error("parallelism", text("'{}' does not support {}", sizes.cp > 1 ? "cp" : "sp", what),
+                "leave one of the two out");
   }
 }
 
@@ -179,6 +204,27 @@ Schema<ParallelismSection> ParallelismSection::schema() {
              "activations at the same traffic. Sequences are padded to a multiple of `tp`.")
       .on_resume(Change::kFree)
       .hint_for({"sequence_parallelism"})
+      .field("cp", &ParallelismSection::cp,
+             "Context parallelism: ranks that divide each sequence of `gpt` and `llama` and get "
+             "the same samples. Divides activations and computation (`fsdp` divides parameters "
+             "over `cp` too) and communicates in every layer: for long sequences.",
+             between<int64_t>(1, kMostProcesses))
+      .on_resume(Change::kFree)
+      .hint_for({"cp_size", "context_parallel_size", "context_parallel_degree"})
+      .field("cp_comm_strategy", &ParallelismSection::cp_comm_strategy,
+             "Exchange of keys and values under `cp`. allgather: every rank gathers all of them in "
+             "one collective per layer, which is fast on few ranks and takes their memory. ring: "
+             "they travel from rank to rank while attention is computed, so that no rank holds "
+             "all; for long sequences and many ranks, without dropout of attention weights.")
+      .on_resume(Change::kFree)
+      .hint_for({"cp_rotate_method", "context_parallel_rotate_method"}, "alltoall>ring|{}")
+      .field("sp", &ParallelismSection::sp,
+             "Context parallelism of DeepSpeed's Ulysses, instead of `cp`: two exchanges per layer "
+             "give each rank the whole sequence of its heads in attention. Sends the least and "
+             "needs a divisor of the model's `num_heads`.",
+             between<int64_t>(1, kMostProcesses))
+      .on_resume(Change::kFree)
+      .hint_for({"sp_size", "ulysses_sequence_parallel_size"})
       .field(
           "pp", &ParallelismSection::pp,
           "Pipeline parallelism: ranks that run consecutive stages of `gpt`, `llama`, `vit` or a "

@@ -268,6 +268,7 @@ double TrainStepContext::sum_losses(const OptimizerBinding& binding,
                                     const PassLosses& losses) const {
   double loss = binding.strategy->has_head() ? sum_losses_of_replicas(losses) : 0;
   sum_over_ranks(*job_.mesh.pipeline, {&loss, 1}, "loss");
+  sum_over_ranks(*job_.mesh.context, {&loss, 1}, "loss");
   return loss;
 }
 

@@ -1,9 +1,11 @@
 // Causal language modeling: cross-entropy on the next token.
 #include <ATen/ops/linear.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <string>
 
+#include "core/api/context_parallel.h"
 #include "core/api/model.h"
 #include "core/api/packed_sequences.h"
 #include "core/api/targets.h"
@@ -11,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
 #include "kernels/cross_entropy.h"
+#include "models/layers/context_parallel.h"
 #include "train/tasks/chunked_cross_entropy.h"
 
 namespace accel {
@@ -36,6 +39,12 @@ at::Tensor hidden_of(LanguageModel& model, const Batch& batch, bool packed) {
 const TensorRanks* tensor_ranks(const Model& model) {
   const auto* divided = dynamic_cast<const TensorParallel*>(&model);
   return divided ? divided->vocabulary().ranks : nullptr;
+}
+
+/// The ranks that divide the sequences of the pass; null: none do.
+const ContextRanks* context_ranks(const Model& model) {
+  const auto* divided = dynamic_cast<const ContextParallel*>(&model);
+  return divided && c10::GradMode::is_enabled() ? divided->context_ranks() : nullptr;
 }
 
 /// The logits, [tokens, vocab].
@@ -86,17 +95,14 @@ class CausalLm final : public Task {
     return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
   }
 
+  /// Where ranks divide the sequences, this rank's part of the mean: a sum over its positions.
   at::Tensor loss(Model& model, const Batch& batch) override {
-    LanguageModel* language = in_chunks(model);
-    // The mean over no tokens is NaN, which must not reach the weights.
-    if (weight(batch) == 0) {
-      const at::Tensor any =
-          language ? hidden_of(*language, batch, packed_) : token_scores(model, batch);
-      return any.to(at::kFloat).sum().mul(0);
-    }
-    const int64_t chunk = chunk_for(language, batch);
-    if (makes_all_logits(model, batch, chunk)) return whole(model, batch).loss;
-    return chunked_cross_entropy(head_of(*language, batch), chunk);
+    const ContextRanks* ranks = context_ranks(model);
+    if (!ranks) return mean_loss(model, batch);
+    Batch own = batch;
+    own.targets = own_positions(ranks, batch.targets, 1, kIgnoredTarget);
+    const double all = weight(batch);
+    return mean_loss(model, own).mul(all > 0 ? weight(own) / all : 0);
   }
 
   /// The output is the likeliest token at each position, int64 [batch, context].
@@ -121,6 +127,20 @@ class CausalLm final : public Task {
   std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
 
  private:
+  /// The mean over the targets at the positions that the model returns.
+  at::Tensor mean_loss(Model& model, const Batch& batch) const {
+    LanguageModel* language = in_chunks(model);
+    // The mean over no tokens is NaN, which must not reach the weights.
+    if (weight(batch) == 0) {
+      const at::Tensor any =
+          language ? hidden_of(*language, batch, packed_) : token_scores(model, batch);
+      return any.to(at::kFloat).sum().mul(0);
+    }
+    const int64_t chunk = chunk_for(language, batch);
+    if (makes_all_logits(model, batch, chunk)) return whole(model, batch).loss;
+    return chunked_cross_entropy(head_of(*language, batch), chunk);
+  }
+
   /// Null for a model that only returns complete logits.
   LanguageModel* in_chunks(Model& model) const {
     auto* language = dynamic_cast<LanguageModel*>(&model);

@@ -237,12 +237,19 @@ TEST(ApplyShardingTest, WhatCannotBeInADeepSpeedFileIsRefused) {
   EXPECT_EQ(reason(kDeepSpeedFamily, "deepspeed_hostfile: /hosts"),
             "accel-run does not start processes on other machines; start accel-run once on each "
             "machine, with 'num_machines' and 'machine_rank'");
-  for (const auto& [key, what] : {std::pair("cp_size", "context parallelism"),
-                                  {"sp_size", "sequence parallelism by all-to-all (Ulysses)"}}) {
-    EXPECT_EQ(reason(kParallelismFamily, std::string(key) + ": 2"),
-              std::string(what) + " is not supported yet; write 1");
-    EXPECT_EQ(outcome(kParallelismFamily, std::string(key) + ": 1"), std::string("same: ") + key);
-  }
+}
+
+TEST(ApplyShardingTest, ContextParallelismIsAnAxisOfTheMesh) {
+  EXPECT_EQ(outcome(kParallelismFamily, "cp_size: 2"), "sets: accelerator.parallelism.cp=2");
+  EXPECT_EQ(outcome(kParallelismFamily, "cp_size: 1"), "same: cp_size");
+  EXPECT_EQ(outcome(kParallelismFamily, "cp_comm_strategy: alltoall"),
+            "sets: accelerator.parallelism.cp_comm_strategy=ring");
+  EXPECT_EQ(outcome(kParallelismFamily, "cp_comm_strategy: allgather"), "same: cp_comm_strategy");
+  EXPECT_EQ(outcome(kParallelismFamily, "sp_size: 4"), "sets: accelerator.parallelism.sp=4");
+  EXPECT_EQ(outcome(kDeepSpeedFile, "sequence_parallel_size: 2"),
+            "sets: accelerator.parallelism.sp=2");
+  EXPECT_EQ(outcome(kMegatronFamily, "context_parallel_size: 2"),
+            "sets: accelerator.parallelism.cp=2");
 }
 
 TEST(ApplyShardingTest, TensorParallelismIsAnAxisOfTheMesh) {

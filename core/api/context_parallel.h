@@ -1,0 +1,67 @@
+// Context parallelism: the ranks of an axis divide the sequence of each sample, and exchange keys
+// and values in attention.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "core/api/tensor_parallel.h"
+
+namespace accel {
+
+/// Queries, keys and values of this rank's positions, [batch, heads, positions, width]. Keys and
+/// values have the same number of heads, a divisor of the queries'.
+struct ContextAttention {
+  const at::Tensor &query, &key, &value;
+  /// First position of each token's text, int64 [batch, padded length], the same on all ranks;
+  /// undefined: one text.
+  const at::Tensor& starts;
+  double dropout = 0;  ///< of attention weights; 0 unless supports_dropout()
+};
+
+/// The ranks that divide sequences, as a model's forward pass uses them. All ranks call the same,
+/// in the same order, with the same samples.
+class ContextRanks {
+ public:
+  ContextRanks(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
+  virtual ~ContextRanks() = default;
+
+  int64_t rank() const { return rank_; }
+  int64_t size() const { return size_; }
+
+  /// Throws Error (kRecipe) for numbers of heads that the ranks cannot divide.
+  virtual void check_heads(int64_t heads, int64_t kv_heads) const = 0;
+  /// Whether attention can drop weights.
+  virtual bool supports_dropout() const = 0;
+  /// The positions of this rank in a sequence of `length`, which is padded so that all ranks have
+  /// the same number: int64, ascending, on the CPU.
+  virtual at::Tensor own_positions(int64_t length) const = 0;
+  /// Causal attention of this rank's queries to the keys of all ranks, [batch, heads, positions,
+  /// width]: within 1e-6 of attention in one process. With gradients.
+  virtual at::Tensor attend(const ContextAttention& call) const = 0;
+  /// See TensorRanks::own_random_stream().
+  virtual std::unique_ptr<RandomScope> own_random_stream(at::Device device) const = 0;
+
+  /// `length` rounded up so that each rank has the same number of positions.
+  int64_t padded_length(int64_t length) const { return own_positions(length).size(0) * size_; }
+
+ private:
+  int64_t rank_;
+  int64_t size_;
+};
+
+/// A model that supports context parallelism. While gradients are enabled, LanguageModel::hidden()
+/// and Model::forward() then return the positions of this rank alone; without gradients, all of
+/// them.
+class ContextParallel {
+ public:
+  virtual ~ContextParallel() = default;
+  /// Called once, after construction. Throws Error (kRecipe) for options that do not support it.
+  virtual void divide_sequences(std::shared_ptr<const ContextRanks> ranks) = 0;
+  /// The ranks that divide the sequences of passes with gradients; null: one process.
+  virtual const ContextRanks* context_ranks() const = 0;
+};
+
+}  // namespace accel

@@ -1,0 +1,209 @@
+#include "parallel/context_ranks.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/stack.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/own_random_stream.h"
+#include "parallel/ring_attention.h"
+
+namespace accel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr auto kGathered = "keys and values of context parallelism";
+constexpr auto kExchanged = "heads of context parallelism";
+
+/// [...] of each rank to [ranks, ...]; gradients are summed over the ranks.
+class GatherRanks final : public torch::autograd::Function<GatherRanks> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const HeldGroupPtr& held) {
+    hold(context, held);
+    return held->group().all_gather(x.contiguous(), kGathered);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor all = gradients[0].clone(at::MemoryFormat::Contiguous);
+    at::Tensor own = at::empty(all.sizes().slice(1), all.options());
+    group_of(context).start_reduce_scatter(own, all, ReduceOp::kSum, kGathered)->wait();
+    return {own, at::Tensor()};
+  }
+};
+
+/// [ranks, ...]: row i goes to rank i, and row i of the result comes from it.
+at::Tensor exchanged(Communicator& group, const at::Tensor& x) {
+  const at::Tensor in = x.contiguous();
+  at::Tensor out = at::empty_like(in);
+  const std::vector<int64_t> each(static_cast<size_t>(group.world()), 1);
+  group.start_all_to_all(out, in, each, each, kExchanged)->wait();
+  return out;
+}
+
+class Exchange final : public torch::autograd::Function<Exchange> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const HeldGroupPtr& held) {
+    hold(context, held);
+    return exchanged(held->group(), x);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {exchanged(group_of(context), gradients[0]), at::Tensor()};
+  }
+};
+
+/// As autocast casts the inputs of scaled_dot_product_attention.
+at::Tensor cast(const at::Tensor& x) {
+  const at::DeviceType device = x.device().type();
+  if (!at::autocast::is_autocast_enabled(device)) return x;
+  return x.to(at::autocast::get_autocast_dtype(device));
+}
+
+class GroupContextRanks : public ContextRanks {
+ public:
+  explicit GroupContextRanks(const std::shared_ptr<Communicator>& group)
+      : ContextRanks(group->rank(), group->world()),
+        group_(c10::make_intrusive<HeldGroup>(group)) {}
+
+  void check_heads(int64_t, int64_t) const override {}
+  bool supports_dropout() const override { return true; }
+  at::Tensor own_positions(int64_t length) const override {
+    const int64_t chunks = 2 * size();
+    return zigzag_positions(rank(), size(), (length + chunks - 1) / chunks);
+  }
+  std::unique_ptr<RandomScope> own_random_stream(at::Device device) const override {
+    return make_own_random_stream(rank(), device);
+  }
+
+ protected:
+  const HeldGroupPtr& group() const { return group_; }
+
+ private:
+  HeldGroupPtr group_;
+};
+
+class RingRanks final : public GroupContextRanks {
+ public:
+  using GroupContextRanks::GroupContextRanks;
+
+  bool supports_dropout() const override { return false; }
+  at::Tensor attend(const ContextAttention& call) const override {
+    return ring_attention({cast(call.query), cast(call.key), cast(call.value), call.starts},
+                          group());
+  }
+};
+
+class AllGatherRanks final : public GroupContextRanks {
+ public:
+  using GroupContextRanks::GroupContextRanks;
+
+  at::Tensor attend(const ContextAttention& call) const override {
+    const at::Tensor own = at::stack({cast(call.key), cast(call.value)}, 3);
+    const at::Tensor all = in_order(GatherRanks::apply(own, group()));
+    const int64_t chunk = call.query.size(2) / 2;
+    return at::cat({of_chunk(call, all, 0, (rank() + 1) * chunk),
+                    of_chunk(call, all, chunk, (2 * size() - rank()) * chunk)},
+                   2);
+  }
+
+ private:
+  /// Chunks of [ranks, batch, heads, 2 chunk, ...] in the order of the sequence.
+  static at::Tensor in_order(const at::Tensor& all) {
+    const std::vector<at::Tensor> halves = all.chunk(2, 3);
+    const at::Tensor chunks = at::cat({halves[0], halves[1].flip(0)});
+    return chunks.permute({1, 2, 0, 3, 4, 5}).flatten(2, 3);
+  }
+
+  /// Attention of the chunk of queries from `first`, the last one that sees `keys` keys.
+  static at::Tensor of_chunk(const ContextAttention& call, const at::Tensor& all, int64_t first,
+                             int64_t keys) {
+    const int64_t chunk = call.query.size(2) / 2;
+    const at::Tensor query = cast(call.query).narrow(2, first, chunk);
+    const at::Tensor places = at::arange(keys, at::TensorOptions(at::kLong).device(query.device()));
+    const at::Tensor own = places.slice(0, keys - chunk);
+    at::Tensor mask = own.unsqueeze(1).ge(places);
+    if (call.starts.defined()) {
+      const at::Tensor texts = call.starts.narrow(1, 0, keys);
+      const at::Tensor same = texts.slice(1, keys - chunk).unsqueeze(2).eq(texts.unsqueeze(1));
+      mask = same.logical_and(mask).unsqueeze(1);
+    }
+    const at::Tensor seen = all.narrow(2, 0, keys);
+    return at::scaled_dot_product_attention(query, seen.select(3, 0), seen.select(3, 1), mask,
+                                            call.dropout, /*is_causal=*/false, /*scale=*/{},
+                                            /*enable_gqa=*/query.size(1) != all.size(1));
+  }
+};
+
+class UlyssesRanks final : public GroupContextRanks {
+ public:
+  using GroupContextRanks::GroupContextRanks;
+
+  void check_heads(int64_t heads, int64_t kv_heads) const override {
+    const auto refuse = [&](const char* name, int64_t count) {
+      throw Error(ExitCode::kRecipe,
+                  text("'sp' {} does not divide the model's '{}' {}", size(), name, count),
+                  "use a divisor, or 'cp', which divides no heads");
+    };
+    if (heads % size() != 0) refuse("num_heads", heads);
+    if (kv_heads % size() != 0 && size() % kv_heads != 0) refuse("num_kv_heads", kv_heads);
+  }
+  at::Tensor own_positions(int64_t length) const override {
+    const int64_t part = (length + size() - 1) / size();
+    return at::arange(rank() * part, (rank() + 1) * part, at::kLong);
+  }
+  at::Tensor attend(const ContextAttention& call) const override {
+    const at::Tensor query = by_rank(cast(call.query)), key = by_rank(cast(call.key)),
+                     value = by_rank(cast(call.value));
+    const at::Tensor all = Exchange::apply(at::cat({query, key, value}, 2), group())
+                               .permute({1, 2, 0, 3, 4})
+                               .flatten(2, 3);  // [batch, heads of q, k, v, length, width]
+    const std::vector<at::Tensor> parts =
+        all.split_with_sizes({query.size(2), key.size(2), value.size(2)}, 1);
+    const bool packed = call.starts.defined();
+    const at::Tensor out = at::scaled_dot_product_attention(
+        parts[0], parts[1], parts[2], packed ? std::optional(mask_of(call.starts)) : std::nullopt,
+        call.dropout, /*is_causal=*/!packed, /*scale=*/{},
+        /*enable_gqa=*/query.size(2) != key.size(2));
+    const at::Tensor sent = out.unflatten(2, {size(), -1}).permute({2, 0, 1, 3, 4});
+    return Exchange::apply(sent, group()).transpose(0, 1).flatten(1, 2);
+  }
+
+ private:
+  /// [batch, heads, positions, width] to [ranks, batch, heads of a rank, positions, width]; fewer
+  /// heads than ranks are repeated.
+  at::Tensor by_rank(const at::Tensor& x) const {
+    const at::Tensor heads = x.size(1) < size() ? x.repeat_interleave(size() / x.size(1), 1) : x;
+    return heads.unflatten(1, {size(), -1}).transpose(0, 1);
+  }
+
+  static at::Tensor mask_of(const at::Tensor& starts) {
+    return starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const ContextRanks> make_context_ranks(const std::shared_ptr<Communicator>& group,
+                                                       ContextMethod method) {
+  switch (method) {
+    case ContextMethod::kRing:
+      return std::make_shared<RingRanks>(group);
+    case ContextMethod::kAllGather:
+      return std::make_shared<AllGatherRanks>(group);
+    case ContextMethod::kUlysses:
+      return std::make_shared<UlyssesRanks>(group);
+  }
+  throw std::logic_error("unknown method of context parallelism");
+}
+
+}  // namespace accel

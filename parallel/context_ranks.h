@@ -1,0 +1,23 @@
+// Context parallelism over a group of ranks.
+#pragma once
+
+#include <memory>
+
+#include "core/api/context_parallel.h"
+#include "parallel/communicator.h"
+
+namespace accel {
+
+/// How attention sees the keys of other ranks.
+enum class ContextMethod {
+  kRing,       ///< keys and values travel from rank to rank: see ring_attention()
+  kAllGather,  ///< every rank gathers all keys and values
+  /// Ranks exchange positions for heads (Jacobs et al., "DeepSpeed Ulysses", 2023): each has the
+  /// whole sequence of its heads in attention, a contiguous part of it elsewhere.
+  kUlysses,
+};
+
+std::shared_ptr<const ContextRanks> make_context_ranks(const std::shared_ptr<Communicator>& group,
+                                                       ContextMethod method);
+
+}  // namespace accel

@@ -1,0 +1,152 @@
+#include "parallel/ring_attention.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+#include <optional>
+
+#include "parallel/chunk_attention.h"
+
+namespace accel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr auto kPurpose = "keys and values of context parallelism";
+
+/// A tensor on its way to the next rank, and the one from the rank before.
+class Turn {
+ public:
+  Turn(Communicator& group, const at::Tensor& own) : sent_(own), received_(at::empty_like(own)) {
+    const int64_t ranks = group.world();
+    const int64_t next = (group.rank() + 1) % ranks, before = (group.rank() + ranks - 1) % ranks;
+    pending_ = group.start_messages(
+        {{Message::Kind::kSend, sent_, next}, {Message::Kind::kReceive, received_, before}},
+        kPurpose);
+  }
+  at::Tensor wait() {
+    pending_->wait();
+    return received_;
+  }
+
+ private:
+  at::Tensor sent_, received_;
+  std::unique_ptr<Pending> pending_;
+};
+
+/// The part of a rank's attention to the keys of one rank that a causal mask leaves: queries from
+/// `first_query`, and the first `keys` keys.
+struct Part {
+  int64_t first_query, keys;
+  Visible visible;
+};
+
+/// Of equal chunks c and 2n - 1 - c on rank c of n: an earlier rank's first chunk precedes both of
+/// ours and its second follows them; both chunks of a later rank precede our second one.
+Part part_of(const Communicator& group, int64_t from, int64_t length, const at::Tensor& starts) {
+  const int64_t own = group.rank(), chunk = length / 2;
+  Part part = {0, length, {.causal = from == own}};
+  if (from < own) part.keys = chunk;
+  if (from > own) part.first_query = chunk;
+  if (!starts.defined()) return part;
+  const auto positions = [&](int64_t rank) {
+    return zigzag_positions(rank, group.world(), chunk).to(starts.device());
+  };
+  const at::Tensor queries = positions(own).slice(0, part.first_query);
+  const at::Tensor keys = positions(from).slice(0, 0, part.keys);
+  const auto texts = [&](const at::Tensor& at) { return starts.index_select(1, at); };
+  at::Tensor mask = texts(queries).unsqueeze(2).eq(texts(keys).unsqueeze(1));
+  if (part.visible.causal) mask = mask.logical_and(queries.unsqueeze(1).ge(keys.unsqueeze(0)));
+  part.visible.mask = mask.unsqueeze(1);
+  return part;
+}
+
+KeyChunk keys_of(const Part& part, const at::Tensor& visiting) {
+  return {visiting[0].slice(2, 0, part.keys), visiting[1].slice(2, 0, part.keys), part.visible};
+}
+
+PartialAttention rows(const PartialAttention& all, int64_t first) {
+  return {all.out.slice(2, first), all.logs.slice(2, first)};
+}
+
+PartialAttention nothing_seen(const at::Tensor& query) {
+  const at::ScalarType type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto options = query.options().dtype(type);
+  return {at::zeros(query.sizes(), options),
+          at::full(query.sizes().slice(0, 3), -std::numeric_limits<double>::infinity(), options)};
+}
+
+class Ring final : public torch::autograd::Function<Ring> {
+ public:
+  /// `own`: keys and values, [2, ...].
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
+                            const at::Tensor& own, const at::Tensor& starts,
+                            const HeldGroupPtr& held) {
+    Communicator& group = held->group();
+    const int64_t ranks = group.world();
+    PartialAttention all = nothing_seen(query);
+    at::Tensor visiting = own;
+    for (int64_t i = 0; i < ranks; ++i) {
+      std::optional<Turn> turn;
+      if (i + 1 < ranks) turn.emplace(group, visiting);
+      const int64_t from = (group.rank() + ranks - i) % ranks;
+      const Part part = part_of(group, from, query.size(2), starts);
+      PartialAttention some = rows(all, part.first_query);
+      merge(some, attend_chunk(query.slice(2, part.first_query), keys_of(part, visiting)));
+      if (turn) visiting = turn->wait();
+    }
+    at::Tensor out = all.out.to(query.scalar_type());
+    hold(context, held);
+    context->save_for_backward({query, own, starts, out, all.logs});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    Communicator& group = group_of(context);
+    const int64_t ranks = group.world();
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &query = saved[0], &starts = saved[2];
+    const PartialAttention all = {saved[3], saved[4]};
+    const auto sums = all.logs.options();
+    const at::Tensor of_query = at::zeros(query.sizes(), sums);
+    at::Tensor visiting = saved[1], of_visiting = at::zeros(visiting.sizes(), sums);
+    for (int64_t i = 0; i < ranks; ++i) {
+      std::optional<Turn> turn;
+      if (i + 1 < ranks) turn.emplace(group, visiting);
+      const int64_t from = (group.rank() + ranks - i) % ranks;
+      const Part part = part_of(group, from, query.size(2), starts);
+      const AttentionSlopes slopes = attend_chunk_backward(
+          query.slice(2, part.first_query), keys_of(part, visiting), rows(all, part.first_query),
+          gradients[0].slice(2, part.first_query));
+      of_query.slice(2, part.first_query).add_(slopes.query);
+      of_visiting[0].slice(2, 0, part.keys).add_(slopes.key);
+      of_visiting[1].slice(2, 0, part.keys).add_(slopes.value);
+      if (turn) visiting = turn->wait();
+      of_visiting = Turn(group, of_visiting).wait();  // the last turn brings them home
+    }
+    const auto type = query.scalar_type();
+    return {of_query.to(type), of_visiting.to(type), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor ring_attention(const RingCall& call, const HeldGroupPtr& group) {
+  return Ring::apply(call.query, at::stack({call.key, call.value}), call.starts, group);
+}
+
+at::Tensor zigzag_positions(int64_t rank, int64_t ranks, int64_t chunk) {
+  const int64_t second = 2 * ranks - 1 - rank;
+  return at::cat({at::arange(rank * chunk, (rank + 1) * chunk, at::kLong),
+                  at::arange(second * chunk, (second + 1) * chunk, at::kLong)});
+}
+
+}  // namespace accel

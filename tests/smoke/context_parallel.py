@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Context parallelism: training against one process, and resumes on other meshes.
+
+    context_parallel.py ACCEL_RUN RECIPES_FOLDER
+"""
+
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import rank_runs
+from rank_runs import check_close, diff, last_line_of_diff, records, train
+
+# Samples of odd length, a tied head of 27 rows, an average.
+GPT = """
+model: {type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 31}
+data:
+  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 80}
+  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 21}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.002}
+scheduler: {type: cosine, warmup: 4 steps}
+train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
+accelerator: {num_cpu_threads_per_process: 1}
+eval: {every: 10 steps, batch: 4}
+callbacks: [{type: ema, decay: 0.9}]
+checkpoint: {every: 10 steps}
+"""
+LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, qk_norm: true,")
+CP, RING = "accelerator.parallelism.cp=2", "accelerator.parallelism.cp_comm_strategy=ring"
+FSDP = "accelerator.fsdp.stage=3"
+MESHES = {
+    "1": [rank_runs.on(1)],
+    "dp2": [rank_runs.on(2)],
+    "tp2": [rank_runs.on(2), "accelerator.parallelism.tp=2"],
+    "cp2": [rank_runs.on(2), CP],
+    "cp2-ring": [rank_runs.on(2), CP, RING],
+    "sp2": [rank_runs.on(2), "accelerator.parallelism.sp=2"],
+    "cp2-fsdp": [rank_runs.on(2), CP, RING, FSDP],
+    "cp2-dp2": [rank_runs.on(4), CP],
+    "cp2-fsdp2": [rank_runs.on(4), CP, RING, FSDP],
+    "cp2-dp2-fsdp": [rank_runs.on(4), CP, FSDP, "accelerator.parallelism.dp_replicate=2"],
+    "cp4-ring": [rank_runs.on(4), "accelerator.parallelism.cp=4", RING],
+}
+NEARLY = 1e-6
+
+
+def check_training(scratch, report):
+    """Every mesh takes the same micro-batches as one process."""
+    for model in ("gpt", "llama"):
+        train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
+        for mesh in [mesh for mesh in MESHES if "p2" in mesh and "cp" in mesh] + ["sp2", "cp4-ring"]:
+            train(scratch, report, f"{model}.yaml", f"{model}-{mesh}", *MESHES[mesh])
+            check_close(scratch, report, f"{model}-1", f"{model}-{mesh}", NEARLY)
+        bf16 = "accelerator.mixed_precision=bf16"
+        train(scratch, report, f"{model}.yaml", f"{model}-bf16-1", *MESHES["1"], bf16)
+        train(scratch, report, f"{model}.yaml", f"{model}-bf16", *MESHES["cp2-ring"], bf16)
+        check_close(scratch, report, f"{model}-bf16-1", f"{model}-bf16", 2e-2)
+
+
+def check_packed(scratch, report, recipes):
+    packed = ["model!={type: llama, num_layers: 1, num_heads: 2, hidden_size: 32}", "data.train.pack=true", "~expect",
+              "train.until=6 steps"]
+    for mesh in ("1", "cp2", "cp2-ring", "sp2"):
+        train(scratch, report, recipes / "tiny/chat.yaml", f"packed-{mesh}", *MESHES[mesh], *packed)
+        check_close(scratch, report, "packed-1", f"packed-{mesh}", NEARLY)
+
+
+def check_dropout(scratch, report):
+    """Blocks are computed again with the same numbers; a ring has no dropout of attention weights."""
+    words = ["model.dropout=0.3", *MESHES["cp2"], "train.until=6 steps", "eval.every=6 steps"]
+    train(scratch, report, "gpt.yaml", "dropout", *words)
+    train(scratch, report, "gpt.yaml", "dropout-again", *words, "train.activation_checkpointing=blocks")
+    found, again = records(scratch, "dropout", "loss"), records(scratch, "dropout-again", "loss")
+    report.check("recomputed blocks draw the same numbers", found == again, f"{found} {again}")
+
+
+def check_reshard(scratch, report):
+    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
+    pairs = [("cp2", mesh) for mesh in ("1", "dp2", "tp2", "cp2-fsdp2")]
+    pairs += [("cp2-fsdp", mesh) for mesh in ("1", "dp2", "tp2", "cp2-dp2-fsdp")]
+    pairs += [("tp2", "cp2-fsdp"), ("dp2", "cp2-ring"), ("1", "cp2-fsdp2"), ("cp2-dp2-fsdp", "sp2")]
+    for source in sorted({pair[0] for pair in pairs}):
+        train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], "train.until=4 steps",
+              "checkpoint.every=4 steps")
+    for source, mesh in pairs:
+        first, name = f"from-{source}", f"{source}-on-{mesh}"
+        shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
+        # Another end of the run changes the recipe, so that the state is saved again.
+        train(scratch, report, "gpt.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
+              "checkpoint.every=4 steps", "--allow", "train.until")
+        found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
+        report.check(f"{name} restores and saves equal bits", found == "", found)
+
+
+def check_killed(scratch, report):
+    """A run that is killed continues bit for bit on its mesh, dropout included."""
+    words = ["model.dropout=0.2", "model.attention_dropout=0", *MESHES["cp2-fsdp2"], "checkpoint.every=5 steps"]
+    train(scratch, report, "gpt.yaml", "straight", *words)
+    process = scratch.start("gpt.yaml", "name=killed", *words)
+    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    while process.poll() is None and not saved.exists():
+        time.sleep(0.002)
+    rank_runs.send(ranks[1], signal.SIGKILL)
+    process.communicate()
+    train(scratch, report, "gpt.yaml", "killed", *words)
+    found = last_line_of_diff(scratch, "straight", "killed")
+    report.check("a killed run ends with the bits of the other",
+                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+
+
+def check_refused(scratch, report, recipes):
+    cases = [("bert", recipes / "tiny/reviews_bert.yaml", [*MESHES["cp2"], "accelerator.reduction=bucketed"],
+              "'cp' does not support the model 'bert', whose attention reads whole sequences"),
+             ("bert", recipes / "tiny/reviews_bert.yaml", [*MESHES["sp2"], "accelerator.reduction=bucketed"],
+              "use gpt or llama, or leave 'sp' out"),
+             ("tp", "gpt.yaml", [rank_runs.on(4), CP, "accelerator.parallelism.tp=2"], "'cp' does not support 'tp'"),
+             ("dropout", "gpt.yaml", [*MESHES["cp2-ring"], "model.dropout=0.1"],
+              "'cp' does not support dropout of attention weights with 'cp_comm_strategy: ring'"),
+             ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
+              "'sp' 3 does not divide the model's 'num_heads' 4")]
+    for name, recipe, words, message in cases:
+        code, errors = scratch.call(recipe, "name=refused", *words)
+        report.check(f"{name} is refused", code == 2 and message in errors, errors)
+    report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
+    done = subprocess.run([scratch.binary, "plan", "gpt.yaml", *MESHES["cp2-dp2"]], cwd=scratch.path,
+                          capture_output=True, text=True, check=False)
+    report.check("plan prints the mesh and its traffic", "dp_replicate 2 x cp 2: cp communicates most" in done.stdout
+                 and "keys and values of context parallelism" in done.stdout, done.stdout + done.stderr)
+
+
+def main():
+    binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    report = rank_runs.runs.Report()
+    with rank_runs.Scratch(binary) as scratch:
+        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
+            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        check_training(scratch, report)
+        check_packed(scratch, report, recipes)
+        check_dropout(scratch, report)
+        check_reshard(scratch, report)
+        check_killed(scratch, report)
+        check_refused(scratch, report, recipes)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
