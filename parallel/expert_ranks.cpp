@@ -1,7 +1,9 @@
 #include "parallel/expert_ranks.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
 

@@ -202,9 +202,9 @@ void add_plan_verb(VerbTable& verbs) {
   verb.add_option("--ranks", to->ranks, "numbers of ranks to plan for, such as 1,2,8");
   CLI::Option* hardware = verb.add_option(
       "--hardware", to->hardware,
-      text("compare the meshes of the ranks on other hardware, the fastest first: {}; "
-           "with changes, such as '--hardware h100 memory=94e9 ranks_per_machine=4'",
-           joined(hardware_names())));
+      "compare the meshes of the ranks on other hardware, the fastest first: " +
+          joined(hardware_names()) +
+          "; with changes, such as '--hardware h100 memory=94e9 ranks_per_machine=4'");
   hardware->expected(1, -1);
   verb.add_option("--top", to->top, "meshes to list with --hardware; default 12")
       ->needs(hardware)

@@ -162,7 +162,8 @@ std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string&
   }
   for (size_t i = 0; i < shown; ++i) lines.push_back(row_text(search.fitting[i], width));
   if (search.fitting.size() > shown) {
-    lines.push_back(text("  and {} slower ones", search.fitting.size() - shown));
+    const size_t more = search.fitting.size() - shown;
+    lines.push_back(text("  and {} slower {}", more, more == 1 ? "one" : "ones"));
   }
   if (search.too_large > 0) {
     lines.push_back(text("{} {} more than the {} of a rank", search.too_large,

@@ -5,14 +5,10 @@
 """
 
 import pathlib
-import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import rank_runs
-from rank_runs import check_close, diff, last_line_of_diff, records, train
+from rank_runs import check_close, check_killed, check_restored, output_of, records, train
 
 # Samples of odd length, a tied head of 27 rows, an average.
 GPT = """
@@ -88,28 +84,7 @@ def check_reshard(scratch, report):
               "checkpoint.every=4 steps")
     for source, mesh in pairs:
         first, name = f"from-{source}", f"{source}-on-{mesh}"
-        shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
-        # Another end of the run changes the recipe, so that the state is saved again.
-        train(scratch, report, "gpt.yaml", name, *MESHES[mesh], "train.until=[4 steps, 9 epochs]",
-              "checkpoint.every=4 steps", "--allow", "train.until")
-        found = diff(scratch, f"runs/{first}/checkpoints/checkpoint_4", f"runs/{name}/checkpoints/checkpoint_4")
-        report.check(f"{name} restores and saves equal bits", found == "", found)
-
-
-def check_killed(scratch, report):
-    """A run that is killed continues bit for bit on its mesh, dropout included."""
-    words = ["model.dropout=0.2", "model.attention_dropout=0", *MESHES["cp2-fsdp2"], "checkpoint.every=5 steps"]
-    train(scratch, report, "gpt.yaml", "straight", *words)
-    process = scratch.start("gpt.yaml", "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
-    while process.poll() is None and not saved.exists():
-        time.sleep(0.002)
-    rank_runs.send(ranks[1], signal.SIGKILL)
-    process.communicate()
-    train(scratch, report, "gpt.yaml", "killed", *words)
-    found = last_line_of_diff(scratch, "straight", "killed")
-    report.check("a killed run ends with the bits of the other",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+        check_restored(scratch, report, "gpt.yaml", first, name, *MESHES[mesh])
 
 
 def check_refused(scratch, report, recipes):
@@ -126,10 +101,9 @@ def check_refused(scratch, report, recipes):
         code, errors = scratch.call(recipe, "name=refused", *words)
         report.check(f"{name} is refused", code == 2 and message in errors, errors)
     report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
-    done = subprocess.run([scratch.binary, "plan", "gpt.yaml", *MESHES["cp2-dp2"]], cwd=scratch.path,
-                          capture_output=True, text=True, check=False)
-    report.check("plan prints the mesh and its traffic", "dp_replicate 2 x cp 2: cp communicates most" in done.stdout
-                 and "keys and values of context parallelism" in done.stdout, done.stdout + done.stderr)
+    table = output_of(scratch, "plan", "gpt.yaml", *MESHES["cp2-dp2"])
+    report.check("plan prints the mesh and its traffic", "dp_replicate 2 x cp 2: cp communicates most" in table
+                 and "keys and values of context parallelism" in table, table)
 
 
 def main():
@@ -142,7 +116,8 @@ def main():
         check_packed(scratch, report, recipes)
         check_dropout(scratch, report)
         check_reshard(scratch, report)
-        check_killed(scratch, report)
+        check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", "model.attention_dropout=0",
+                     *MESHES["cp2-fsdp2"])
         check_refused(scratch, report, recipes)
     return 1 if report.failed else 0
 

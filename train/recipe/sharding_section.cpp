@@ -175,35 +175,11 @@ void check_fsdp_section(const AcceleratorSection& section, SectionCheck& check) 
   check_offload(section, check);
 }
 
-Schema<ParallelismSection> ParallelismSection::schema() {
-  return Schema<ParallelismSection>()
-      .field("dp_replicate", &ParallelismSection::dp_replicate,
-             "Groups of ranks that each hold the whole model; auto: the ranks divided by "
-             "`dp_shard`.",
-             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
-      .on_resume(Change::kFree)
-      .hint_for({"dp_replicate_size", "data_parallel_replicate_degree"})
-      .field("dp_shard", &ParallelismSection::dp_shard,
-             "Ranks that share one copy of the model under `fsdp`; auto: all that `dp_replicate` "
-             "leaves. Fewer communicate less, more take less memory each.",
-             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
-      .on_resume(Change::kFree)
-      .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
-      .field("tp", &ParallelismSection::tp,
-             "Tensor parallelism: ranks that divide each layer of `gpt`, `llama`, `vit` or a "
-             "BERT-style model and get the same samples. Divides parameters, their state and their "
-             "computation, and "
-             "communicates activations twice per layer and pass: use neighbours with a fast link, "
-             "where one rank's memory or batch is too small for the other axes.",
-             between<int64_t>(1, kMostProcesses))
-      .on_resume(Change::kFree)
-      .hint_for({"tp_size", "tp_degree", "tensor_parallel_size", "tensor_parallel_degree",
-                 "tensor_model_parallel_size"})
-      .field("sequence_parallel", &ParallelismSection::sequence_parallel,
-             "With `tp`, divide the activations between layers along the sequence: less memory for "
-             "activations at the same traffic. Sequences are padded to a multiple of `tp`.")
-      .on_resume(Change::kFree)
-      .hint_for({"sequence_parallelism"})
+namespace {
+
+/// Context, pipeline and expert parallelism.
+Schema<ParallelismSection> with_other_axes(Schema<ParallelismSection> schema) {
+  return std::move(schema)
       .field("cp", &ParallelismSection::cp,
              "Context parallelism: ranks that divide each sequence of `gpt` and `llama` and get "
              "the same samples. Divides activations and computation (`fsdp` divides parameters "
@@ -245,6 +221,45 @@ Schema<ParallelismSection> ParallelismSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"ep_size", "expert_parallel_size", "expert_parallel_degree",
                  "expert_model_parallel_size", "expert_model_parallel_degree"});
+}
+
+}  // namespace
+
+Schema<ParallelismSection> ParallelismSection::schema() {
+  auto schema =
+      Schema<ParallelismSection>()
+          .field("dp_replicate", &ParallelismSection::dp_replicate,
+                 "Groups of ranks that each hold the whole model; auto: the ranks divided by "
+                 "`dp_shard`.",
+                 if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+          .on_resume(Change::kFree)
+          .hint_for({"dp_replicate_size", "data_parallel_replicate_degree"})
+          .field(
+              "dp_shard", &ParallelismSection::dp_shard,
+              "Ranks that share one copy of the model under `fsdp`; auto: all that `dp_replicate` "
+              "leaves. Fewer communicate less, more take less memory each.",
+              if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+          .on_resume(Change::kFree)
+          .hint_for({"dp_shard_size", "data_parallel_shard_degree"})
+          .field(
+              "tp", &ParallelismSection::tp,
+              "Tensor parallelism: ranks that divide each layer of `gpt`, `llama`, `vit` or a "
+              "BERT-style model and get the same samples. Divides parameters, their state and "
+              "their "
+              "computation, and "
+              "communicates activations twice per layer and pass: use neighbours with a fast link, "
+              "where one rank's memory or batch is too small for the other axes.",
+              between<int64_t>(1, kMostProcesses))
+          .on_resume(Change::kFree)
+          .hint_for({"tp_size", "tp_degree", "tensor_parallel_size", "tensor_parallel_degree",
+                     "tensor_model_parallel_size"})
+          .field("sequence_parallel", &ParallelismSection::sequence_parallel,
+                 "With `tp`, divide the activations between layers along the sequence: less memory "
+                 "for "
+                 "activations at the same traffic. Sequences are padded to a multiple of `tp`.")
+          .on_resume(Change::kFree)
+          .hint_for({"sequence_parallelism"});
+  return with_other_axes(std::move(schema));
 }
 
 Schema<FsdpSection> FsdpSection::schema() {

@@ -92,6 +92,15 @@ TEST(MeshSearchTest, TheFastestThatFitsIsFirst) {
       "'accelerator.parallelism!={tp: 2, sequence_parallel: true}'");
 }
 
+TEST(MeshSearchTest, SlowerMeshesAreCounted) {
+  MeshRequest request;
+  request.ranks = 2;
+  request.hardware = hardware_of({"h100"});
+  const std::vector<std::string> lines = mesh_lines(search_meshes(request, planned), "r.yaml", 1);
+  EXPECT_EQ(lines.at(3).substr(0, 6), "  tp 2");
+  EXPECT_EQ(lines.at(4), "  and 1 slower one");
+}
+
 TEST(MeshSearchTest, NothingIsPlannedThatCannotFit) {
   MeshRequest request;
   request.ranks = 2;
