@@ -105,7 +105,9 @@ class Ring final : public torch::autograd::Function<Ring> {
     }
     at::Tensor out = all.out.to(query.scalar_type());
     hold(context, held);
-    context->save_for_backward({query, own, starts, out, all.logs});
+    variable_list saved = {query, own, out, all.logs};
+    if (starts.defined()) saved.push_back(starts);
+    context->save_for_backward(saved);
     return out;
   }
 
@@ -113,8 +115,9 @@ class Ring final : public torch::autograd::Function<Ring> {
     Communicator& group = group_of(context);
     const int64_t ranks = group.world();
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &query = saved[0], &starts = saved[2];
-    const PartialAttention all = {saved[3], saved[4]};
+    const at::Tensor& query = saved[0];
+    const at::Tensor starts = saved.size() > 4 ? saved[4] : at::Tensor();
+    const PartialAttention all = {saved[2], saved[3]};
     const auto sums = all.logs.options();
     const at::Tensor of_query = at::zeros(query.sizes(), sums);
     at::Tensor visiting = saved[1], of_visiting = at::zeros(visiting.sizes(), sums);
