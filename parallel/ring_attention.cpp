@@ -88,10 +88,11 @@ class Ring final : public torch::autograd::Function<Ring> {
  public:
   /// `own`: keys and values, [2, ...].
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
-                            const at::Tensor& own, const at::Tensor& starts,
+                            const at::Tensor& own, const std::optional<at::Tensor>& texts,
                             const HeldGroupPtr& held) {
     Communicator& group = held->group();
     const int64_t ranks = group.world();
+    const at::Tensor starts = texts.value_or(at::Tensor());
     PartialAttention all = nothing_seen(query);
     at::Tensor visiting = own;
     for (int64_t i = 0; i < ranks; ++i) {
@@ -143,7 +144,9 @@ class Ring final : public torch::autograd::Function<Ring> {
 }  // namespace
 
 at::Tensor ring_attention(const RingCall& call, const HeldGroupPtr& group) {
-  return Ring::apply(call.query, at::stack({call.key, call.value}), call.starts, group);
+  // Function::apply() reads the device of every tensor it gets.
+  const auto texts = call.starts.defined() ? std::optional(call.starts) : std::nullopt;
+  return Ring::apply(call.query, at::stack({call.key, call.value}), texts, group);
 }
 
 at::Tensor zigzag_positions(int64_t rank, int64_t ranks, int64_t chunk) {
