@@ -176,7 +176,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"fused_attn_kernel", Use::kIdle},
     {"activation_offloading", Use::kLack, "offloading", "false"},
     {"tensor_parallel_size", Use::kRead},
-    {"context_parallel_size", Use::kLack, "context parallelism", "1"},
+    {"context_parallel_size", Use::kRead},
     {"dp_shard_size", Use::kRead},
     {"dp_replicate_size", Use::kRead},
     {"device_map", Use::kIdle},
@@ -370,7 +370,8 @@ void read_axolotl_rest(TrainerConfig& config) {
 
 constexpr RenamedOption kAxolotlMesh[] = {{"dp_shard_size", "dp_shard_size"},
                                           {"dp_replicate_size", "dp_replicate_size"},
-                                          {"tensor_parallel_size", "tp_size"}};
+                                          {"tensor_parallel_size", "tp_size"},
+                                          {"context_parallel_size", "cp_size"}};
 
 void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);

@@ -141,7 +141,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"placement_strategy", Use::kIdle},
     {"tensor_model_parallel_size", Use::kRead},
     {"pipeline_model_parallel_size", Use::kRead},
-    {"context_parallel_size", Use::kLack, "context parallelism", "1"},
+    {"context_parallel_size", Use::kRead},
     {"sequence_parallel", Use::kRead},
     {"expert_model_parallel_size", Use::kCopy, "accelerator.parallelism.ep", "1"},
     {"moe_grouped_gemm", Use::kIdle},
@@ -291,6 +291,7 @@ void read_llama_factory_muon(TrainerConfig& config) {
 /// Of Megatron's adapter.
 constexpr RenamedOption kMegatronOptions[] = {{"tensor_model_parallel_size", "tp_degree"},
                                               {"pipeline_model_parallel_size", "pp_degree"},
+                                              {"context_parallel_size", "context_parallel_size"},
                                               {"sequence_parallel", "sequence_parallelism"}};
 
 void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& program) {

@@ -25,7 +25,6 @@ constexpr Lack kLacks[] = {
     {"adapter", "the only adapter is LoRA", "oft ia3 prefix_tuning prompt_tuning"},
     {"adapter of the head", "LoRA has no adapter of the head", "lora_head lora.head"},
     {"compilation", "models are not compiled", "compile*"},
-    {"context parallelism", "context parallelism is not available", "context_parallel* cp_size"},
     {"custom tokens", "tokens are those of the tokenizer's files", "special_tokens added_tokens"},
     {"distillation", "language models are not distilled", "teacher_lm logits_kd"},
     {"dora", "DoRA is not available", "dora"},
