@@ -131,7 +131,9 @@ TEST(NewRecipeTest, TableOfNumbersIsARegression) {
              std::to_string(i * 0.5) + '\n';
   }
   const Node recipe = recipe_for(work, work.write("house.csv", table));
-  EXPECT_EQ(text_at(recipe, "task"), "regression");
+  EXPECT_EQ(text_at(recipe, "task.type"), "regression");
+  EXPECT_EQ(text_at(recipe, "task.target_mean"), "12.25");
+  EXPECT_EQ(text_at(recipe, "task.target_std"), "7.21543");
   EXPECT_EQ(text_at(recipe, "data.train.target"), "2");
   EXPECT_EQ(text_at(recipe, "data.train.header"), "false");
   EXPECT_EQ(text_at(recipe, "data.train.fill.1"), "mean");
