@@ -269,6 +269,7 @@ void check_predicts(const TrainedModel& trained) {
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line) {
   const bool texts = trained.recipe.task.type == kCausalLm;
+  const bool evaluated = texts || trained.recipe.task.type == kRegression;
   Loader loader(dataset,
                 build_transforms(trained.recipe.data.transform, dataset->shape(), /*train=*/false),
                 loader_options(trained, texts));
@@ -283,8 +284,10 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
     const DeviceBatches batches(global_batch);
     for (const Batch& batch : batches.list()) {
       const AutocastScope casts = precision->autocast();
-      const Evaluation result = texts ? task->evaluate(*trained.model, batch)
-                                      : Evaluation{{}, trained.model->forward_batch(batch)};
+      // The task standardizes the targets of a regression, so the model's output is not in their
+      // units.
+      const Evaluation result = evaluated ? task->evaluate(*trained.model, batch)
+                                          : Evaluation{{}, trained.model->forward_batch(batch)};
       for (int64_t i = 0; i < batch.size(); ++i) {
         const int64_t row = batch.ids[static_cast<size_t>(i)];
         Json out = {{"row", row}};

@@ -155,6 +155,14 @@ std::string short_number(double value) {
   return digits;
 }
 
+/// Numbers are predicted in units of their deviation: a price is out of reach of the learning rate.
+std::string table_task(const TablePlan& plan) {
+  if (plan.is_class()) return "classification";
+  const ColumnMoments& moments = plan.goal().moments;
+  return text("{type: regression, target_mean: {}, target_std: {}}  # metrics are in data units",
+              short_number(moments.mean), short_number(moments.deviation));
+}
+
 /// Normalizes numbers to mean 0 and standard deviation 1; categories and booleans are unchanged.
 std::vector<std::string> normalize_lines(const TablePlan& plan) {
   std::vector<std::string> means, deviations;
@@ -234,7 +242,7 @@ RecipeDraft text_table_draft(const TablePlan& plan, const fs::path& path, size_t
                      .file = path,
                      .fields = {field.name},
                      .samples = plan.table.rows});
-  draft.task = plan.is_class() ? "classification" : "regression";
+  draft.task = table_task(plan);
   draft.metric = plan.is_class() ? "accuracy" : "mae";
   const int64_t unusable = field.missing + plan.goal().missing;
   for (const fs::path& file : {path, eval_table(plan, path, {column, plan.target}, draft)}) {
@@ -257,7 +265,7 @@ RecipeDraft feature_table_draft(const TablePlan& plan, const fs::path& path) {
       text("Predicts '{}' from the {} rows of {}.", plan.goal().name, plan.table.rows, plan.file);
   draft.folder = folder_of(path);
   draft.model = {"type: mlp", "hidden_sizes: [64, 64]"};
-  draft.task = plan.is_class() ? "classification" : "regression";
+  draft.task = table_task(plan);
   draft.metric = plan.is_class() ? "accuracy" : "mae";
   add_findings(plan, draft);
   note_spaces(plan.table, draft);

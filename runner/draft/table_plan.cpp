@@ -29,11 +29,25 @@ bool can_be_target(const SniffedColumn& column) {
 
 bool has_target_name(const std::string& name) {
   static constexpr const char* kNames[] = {
-      "target",    "label",     "labels",   "class", "y",       "outcome",   "species",
-      "sentiment", "diagnosis", "survived", "churn", "churned", "saleprice", "medv"};
+      "target",    "label",    "labels", "class",   "outcome",   "species", "sentiment",
+      "diagnosis", "survived", "churn",  "churned", "saleprice", "medv"};
   const std::string word = ascii_lower(trimmed(name));
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [&](const char* each) { return word == each; });
+}
+
+/// The first column with a usual name of a target. A 'y' is one where no other name is and there is
+/// no 'x', beside which it is a coordinate.
+std::optional<size_t> target_by_name(const std::vector<SniffedColumn>& columns) {
+  std::optional<size_t> y;
+  bool has_x = false;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (has_target_name(columns[i].name)) return i;
+    const std::string word = ascii_lower(trimmed(columns[i].name));
+    has_x = has_x || word == "x";
+    if (word == "y" && !y) y = i;
+  }
+  return has_x ? std::nullopt : y;
 }
 
 [[noreturn]] void throw_no_target(const std::string& column, const SniffedColumn& found,
@@ -66,11 +80,9 @@ void choose_target(TablePlan& plan, const std::string& path, const std::string& 
   } else {
     plan.target = columns.size() - 1;
     plan.target_reason = "the last column";
-    for (size_t i = 0; i < columns.size(); ++i) {
-      if (!has_target_name(columns[i].name)) continue;
-      plan.target = i;
+    if (const std::optional<size_t> named = target_by_name(columns)) {
+      plan.target = *named;
       plan.target_reason = "by its name";
-      break;
     }
   }
   if (!can_be_target(plan.goal())) throw_no_target(plan.goal().name, plan.goal(), path);

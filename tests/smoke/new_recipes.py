@@ -129,7 +129,8 @@ TABLES = [
          ["excel.csv"],
          ["excel.csv: 60 rows, 2 columns, delimiter ';', names in the first line, decimal commas, a byte order mark",
           "Maß (cm)  number  0        feature", "predicts 'Preis' as a number"],
-         recipe=['delimiter: ";"', 'decimal: ","'], train=True),
+         recipe=['delimiter: ";"', 'decimal: ","',
+                 "task: {type: regression, target_mean: 59.25, target_std: 34.6362}  # metrics are in data units"], train=True),
     Case("tabs in a .csv", {"tabs.csv": table(["a", "b", "y"], [[i, i % 7, i % 2] for i in range(60)], "\t")}, ["tabs.csv"],
          ["delimiter tab"], recipe=["type: tsv"]),
     Case("bars", {"bars.csv": table(["a", "b", "y"], [[i, i % 7, i * 1.5] for i in range(60)], "|")}, ["bars.csv"],
@@ -521,6 +522,19 @@ def check_tokenizers(binary, report):
             report.check("tokenizer train " + " ".join(words), got == code and line in printed, printed)
 
 
+def check_prices(binary, report):
+    """Large targets are learnt with the drafted recipe, and predicted in their own units."""
+    with runs.Scratch(binary) as scratch:
+        homes = [[20 + i % 180, 1 + i % 6, 3000 * (20 + i % 180)] for i in range(200)]
+        write_files(scratch.path, {"homes.csv": table(["sqm", "rooms", "price"], homes), "one.csv": "sqm,rooms\n100,3\n"})
+        call(scratch.binary, scratch.path, "new", "homes.yaml", "homes.csv")
+        got, printed = call(scratch.binary, scratch.path, "homes.yaml", "~trackers")
+        report.check("prices are trained on", got == 0, printed)
+        got, printed = call(scratch.binary, scratch.path, "predict", "runs/homes", "--input", "one.csv")
+        found = re.search(r'"prediction":([0-9.]+)', printed)
+        report.check("prices are predicted", bool(found) and abs(float(found[1]) - 300000) < 30000, printed)
+
+
 def main():
     report = runs.Report()
     wanted = sys.argv[2:]
@@ -530,6 +544,7 @@ def main():
     if not wanted:
         check_folders(sys.argv[1], report)
         check_tokenizers(sys.argv[1], report)
+        check_prices(sys.argv[1], report)
     return 1 if report.failed else 0
 
 

@@ -29,6 +29,8 @@ namespace {
 struct RegressionOptions {
   RegressionLoss loss = RegressionLoss::kMse;
   double delta = 1.0;
+  double target_mean = 0.0;
+  double target_std = 1.0;
 };
 
 /// The output in the shape of the targets: [batch, 1] becomes [batch]. Broadcasting other shapes
@@ -52,7 +54,15 @@ class Regression final : public Task {
                "Squared error, absolute error, or huber: squared for small errors, absolute for "
                "large ones, and so robust to outliers.")
         .field("delta", &RegressionOptions::delta,
-               "Error at which huber changes from squared to absolute.", more_than(0.0));
+               "Error at which huber changes from squared to absolute, in units of target_std.",
+               more_than(0.0))
+        .field("target_mean", &RegressionOptions::target_mean,
+               "Mean of the targets. The model learns (target - target_mean) / target_std, and the "
+               "loss is in these units; metrics and 'predict' are in the units of the data. Set "
+               "both when the targets are far from 0 or much larger than 1, such as prices, which "
+               "small learning rates do not reach. An exported model's output is standardized.")
+        .field("target_std", &RegressionOptions::target_std, "Standard deviation of the targets.",
+               more_than(0.0));
   }
 
   Regression(const RegressionOptions& options, const TaskContext& context) : options_(options) {
@@ -74,13 +84,17 @@ class Regression final : public Task {
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
     const at::Tensor output = shaped_like(model.forward_batch(batch).to(at::kFloat), batch.targets);
-    return {distance(output, batch.targets), output};
+    if (!is_standardized()) return {distance(output, batch.targets), output};
+    return {distance(output, batch.targets.sub(options_.target_mean).div(options_.target_std)),
+            output.mul(options_.target_std).add(options_.target_mean)};
   }
 
   std::vector<std::string> metrics() const override { return {"mae", "mse"}; }
   std::vector<std::string> default_metrics() const override { return {"mae"}; }
 
  private:
+  bool is_standardized() const { return options_.target_mean != 0.0 || options_.target_std != 1.0; }
+
   at::Tensor distance(const at::Tensor& output, const at::Tensor& targets) const {
     switch (options_.loss) {
       case RegressionLoss::kMae:

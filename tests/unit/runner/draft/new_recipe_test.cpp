@@ -7,6 +7,7 @@
 
 #include "core/api/dataset.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/recipe/compose.h"
 #include "runner/draft/recipe_draft.h"
 #include "tests/unit/build_component.h"
@@ -108,6 +109,20 @@ TEST(NewRecipeTest, TableOfCategoriesAndNumbersIsClassified) {
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{-1, 0, 1}));
 }
 
+TEST(NewRecipeTest, AYIsTheTargetUnlessAnotherNameOrAnXSaysOtherwise) {
+  const TempFolder work;
+  const std::pair<const char*, const char*> cases[] = {
+      {"x,y,label", "label"}, {"x,y,price", "price"}, {"a,y,b", "y"}, {"y,a,label", "label"}};
+  for (const auto& [names, target] : cases) {
+    std::string table = std::string(names) + '\n';
+    for (int i = 0; i < 50; ++i) {
+      table += text("{}.5,{}.25,{}.75\n", i, i * 3 % 50, i * 7 % 50);
+    }
+    const Node recipe = recipe_for(work, work.write(text("{}.csv", names), table));
+    EXPECT_EQ(text_at(recipe, "data.train.target"), target) << names;
+  }
+}
+
 TEST(NewRecipeTest, TableOfNumbersIsARegression) {
   const TempFolder work;
   std::string table;
@@ -116,7 +131,9 @@ TEST(NewRecipeTest, TableOfNumbersIsARegression) {
              std::to_string(i * 0.5) + '\n';
   }
   const Node recipe = recipe_for(work, work.write("house.csv", table));
-  EXPECT_EQ(text_at(recipe, "task"), "regression");
+  EXPECT_EQ(text_at(recipe, "task.type"), "regression");
+  EXPECT_EQ(text_at(recipe, "task.target_mean"), "12.25");
+  EXPECT_EQ(text_at(recipe, "task.target_std"), "7.21543");
   EXPECT_EQ(text_at(recipe, "data.train.target"), "2");
   EXPECT_EQ(text_at(recipe, "data.train.header"), "false");
   EXPECT_EQ(text_at(recipe, "data.train.fill.1"), "mean");

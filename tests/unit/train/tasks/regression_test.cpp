@@ -36,6 +36,18 @@ TEST(RegressionTest, MeasuresTheDistanceItIsToldTo) {
   }
 }
 
+TEST(RegressionTest, LearnsStandardizedTargetsAndPredictsInUnitsOfTheData) {
+  const Batch batch = numbered_batch(column({1, 2, 6}), column({110, 130, 130}).flatten());
+  EchoModel model;
+  const auto task =
+      build<Task>("{type: regression, target_mean: 100, target_std: 10}", numeric_targets());
+  // The targets are 1, 3, 3 in units of the deviation.
+  EXPECT_NEAR(task->loss(model, batch).item<double>(), 10.0 / 3, 1e-6);
+  const Evaluation result = task->evaluate(model, batch);
+  EXPECT_NEAR(result.loss.item<double>(), 10.0 / 3, 1e-6);
+  EXPECT_TRUE(result.output.equal(column({110, 120, 160}).flatten()));
+}
+
 TEST(RegressionTest, NeverBroadcastsTheOutputOntoTheTargets) {
   const Batch batch = numbered_batch(column({1, 2, 6}), column({1, 3, 3}).expand({3, 2}));
   EchoModel model;
