@@ -1,6 +1,9 @@
 #include "runner/plan/memory_check.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -65,6 +68,13 @@ std::string need_text(const PlannedMemory& memory, int64_t ranks) {
   return text("{} for {} ranks (of each: {})", bytes_text(memory.state() * ranks), ranks, parts);
 }
 
+bool has_memory_limits() {
+  return std::ranges::any_of(std::array{RLIMIT_AS, RLIMIT_DATA}, [](auto resource) {
+    rlimit limit = {};
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  });
+}
+
 /// The result of plan_state(); neither where the recipe or the data does not fit the model.
 struct Planned {
   std::optional<PlannedMemory> memory = {};
@@ -99,7 +109,8 @@ void check_memory(const Job& job, const MachineMemory& machine) {
   set_threads(cores);
   const std::string what = text("the model '{}' does not fit into memory", job.recipe.model.type);
   const Span where = largest_size(job.resolved, "model");
-  if (planned.refusal) {
+  // Without limits, the allocation of the model fails and names its bytes.
+  if (planned.refusal && has_memory_limits()) {
     // A plan maps as many bytes as training will hold.
     throw LocatedError(ExitCode::kMemory,
                        {where, text("{}: its tensors exceed the address space of a process", what),

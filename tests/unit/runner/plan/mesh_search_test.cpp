@@ -97,7 +97,7 @@ TEST(MeshSearchTest, SlowerMeshesAreCounted) {
   request.ranks = 2;
   request.hardware = hardware_of({"h100"});
   const std::vector<std::string> lines = mesh_lines(search_meshes(request, planned), "r.yaml", 1);
-  EXPECT_EQ(lines.at(3).substr(0, 6), "  tp 2");
+  EXPECT_TRUE(lines.at(3).starts_with("  dp_shard 2     3 ")) << lines.at(3);
   EXPECT_EQ(lines.at(4), "  and 1 slower one");
 }
 
