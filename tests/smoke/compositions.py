@@ -5,12 +5,12 @@
 """
 
 import pathlib
-import shutil
 import signal
 import sys
 import time
 
 import rank_runs
+from rank_runs import check_close, check_restored, last_line_of_diff, train
 import tensor_parallel
 
 # A tied head of 27 rows, fused projections, an average, sequences of odd length.
@@ -44,13 +44,12 @@ MESHES = {
 
 
 def check_equal(scratch, report, one, other, what):
-    found = tensor_parallel.last_line_of_diff(scratch, one, other)
+    found = last_line_of_diff(scratch, one, other)
     report.check(what, found == EQUAL, found)
 
 
 def check_sharded(scratch, report):
     """A pipeline whose stages are sharded has the bits of sharding alone with one reduction per step."""
-    train = tensor_parallel.train
     words = ["model.tie_embeddings=false"]
     train(scratch, report, "gpt.yaml", "fsdp-2", *MESHES["fsdp2"], ONE_SUM, *words)
     for stage in (1, 2, 3):
@@ -69,7 +68,7 @@ def check_sharded(scratch, report):
 def check_divided(scratch, report):
     """Every composition takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
-        tensor_parallel.train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
+        train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
         meshes = {"pp2-tp2": MESHES["pp2-tp2"], "pp2-tp2-sequence": [*mesh(4, "zbh1", pp=2, tp=2), SEQUENCE],
                   "pp2-fsdp2": MESHES["pp2-fsdp2"]}
         if model == "gpt":
@@ -78,11 +77,11 @@ def check_divided(scratch, report):
             meshes["pp2-hsdp"] = mesh(8, stage=2, pp=2, dp_replicate=2, dp_shard=2)
         for name, words in meshes.items():
             # A rank of four with other samples has one micro-batch of a step.
-            tensor_parallel.train(scratch, report, f"{model}.yaml", f"{model}-{name}", *words)
-            tensor_parallel.check_close(scratch, report, f"{model}-1", f"{model}-{name}")
-    tensor_parallel.train(scratch, report, "gpt.yaml", "bf16-1", *MESHES["1"], "accelerator.mixed_precision=bf16")
-    tensor_parallel.train(scratch, report, "gpt.yaml", "bf16-2x2", *MESHES["pp2-tp2"], "accelerator.mixed_precision=bf16")
-    tensor_parallel.check_close(scratch, report, "bf16-1", "bf16-2x2", 2e-2)
+            train(scratch, report, f"{model}.yaml", f"{model}-{name}", *words)
+            check_close(scratch, report, f"{model}-1", f"{model}-{name}")
+    train(scratch, report, "gpt.yaml", "bf16-1", *MESHES["1"], "accelerator.mixed_precision=bf16")
+    train(scratch, report, "gpt.yaml", "bf16-2x2", *MESHES["pp2-tp2"], "accelerator.mixed_precision=bf16")
+    check_close(scratch, report, "bf16-1", "bf16-2x2", 2e-2)
 
 
 def check_reshard(scratch, report):
@@ -92,22 +91,16 @@ def check_reshard(scratch, report):
              ("tp2-fsdp2", "pp2-tp2"), ("pp2-zero1", "pp4"), ("pp2-tp2-full", "pp2-zero1"), ("pp2-fsdp2", "pp2-tp2-full")]
     ends = ["train.until=4 steps", "checkpoint.every=4 steps"]
     for source in sorted({pair[0] for pair in pairs}):
-        tensor_parallel.train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], *ends)
+        train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], *ends)
     for source, target in pairs:
         first, name = f"from-{source}", f"{source}-on-{target}"
-        shutil.copytree(scratch.path / "runs" / first, scratch.path / "runs" / name)
-        # Another end of the run changes the recipe, so that the state is saved again.
-        tensor_parallel.train(scratch, report, "gpt.yaml", name, *MESHES[target], "train.until=[4 steps, 9 epochs]",
-                              "checkpoint.every=4 steps", "--allow", "train.until")
-        found = tensor_parallel.diff(scratch, f"runs/{first}/checkpoints/checkpoint_4",
-                                     f"runs/{name}/checkpoints/checkpoint_4")
-        report.check(f"{name} restores and saves equal bits", found == "", found)
+        check_restored(scratch, report, "gpt.yaml", first, name, *MESHES[target])
 
 
 def check_killed(scratch, report):
     """A run that is killed continues bit for bit on its mesh, dropout included."""
     words = ["model.dropout=0.2", *MESHES["pp2-tp2"], SEQUENCE, "checkpoint.every=5 steps"]
-    tensor_parallel.train(scratch, report, "gpt.yaml", "straight", *words)
+    train(scratch, report, "gpt.yaml", "straight", *words)
     process = scratch.start("gpt.yaml", "name=killed", *words)
     ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
     while process.poll() is None and not saved.exists():
@@ -115,7 +108,7 @@ def check_killed(scratch, report):
     rank_runs.send(ranks[3], signal.SIGKILL)
     _, errors = process.communicate()
     report.check("the report names the place of the killed rank", "rank 3 (pp 1, tp 1) was killed" in errors, errors)
-    tensor_parallel.train(scratch, report, "gpt.yaml", "killed", *words)
+    train(scratch, report, "gpt.yaml", "killed", *words)
     check_equal(scratch, report, "straight", "killed", "a killed run ends with the bits of the other")
 
 
