@@ -168,10 +168,11 @@ def check_launch(binary, report):
         resolved = (home.path / "runs/fourth/recipe.yaml").read_text()
         report.check("a flag wins over a config", code == 0 and "max_grad_norm: 0.25" in resolved, said + errors)
         expect(report, "a flag that is not supported is refused",
-               home.ask("launch", "--deepspeed_moe_layer_cls_names=x", "job.yaml"),
-               (2, "", "argument 2: error: '--deepspeed_moe_layer_cls_names=x' is not supported: expert parallelism"
-                       " is not supported yet\n    --deepspeed_moe_layer_cls_names=x\n"
-                       "                                    ^\n"))
+               home.ask("launch", "--deepspeed_exclusion_filter=x", "job.yaml"),
+               (2, "", "argument 2: error: '--deepspeed_exclusion_filter=x' is not supported: accel-run does not start"
+                       " processes on other machines\n    --deepspeed_exclusion_filter=x\n"
+                       "                                 ^\n"
+                       "  hint: start accel-run once on each machine, with 'num_machines' and 'machine_rank'\n"))
         code, _, errors = home.ask("launch", "--machine_rank", "5", "job.yaml", "modle=3")
         report.check("problems name the arguments", code == 2 and errors.startswith(
             "argument 2: error: 'machine_rank' is 5, but there are 1 machines\n    --machine_rank 5\n")
