@@ -12,10 +12,16 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/accumulate.h>
 
-#include "core/base/error.h"
 #include "core/base/text.h"
 
 namespace accel {
+
+AddressSpaceError::AddressSpaceError(size_t bytes)
+    : Error(ExitCode::kMemory,
+            text("cannot reserve {} bytes of address space, which a plan maps but does not use",
+                 bytes),
+            "raise the limits of 'ulimit -v' and 'ulimit -d', or plan on another machine"),
+      bytes_(bytes) {}
 
 int64_t WorkMeter::packing_bytes() const {
   return std::accumulate(packing_.begin(), packing_.end(), int64_t{0});
@@ -65,13 +71,7 @@ class DryMemory {
       data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
-    if (data_ == MAP_FAILED) {
-      throw Error(
-          ExitCode::kMemory,
-          text("cannot reserve {} bytes of address space, which a plan maps but does not use",
-               bytes_),
-          "raise the limits of 'ulimit -v' and 'ulimit -d', or plan on another machine");
-    }
+    if (data_ == MAP_FAILED) throw AddressSpaceError(bytes_);
     block_ = meter_->take(static_cast<int64_t>(bytes_));
   }
   ~DryMemory() {

@@ -1,16 +1,29 @@
 // Fake tensors: shape, type and storage size without memory, and the meter of their work.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "core/base/error.h"
 #include "kernels/memory/caching_allocator.h"
 #include "kernels/memory/free_list.h"
 
 namespace accel {
+
+/// A tensor for which the address space of the process has no room.
+class AddressSpaceError : public Error {
+ public:
+  explicit AddressSpaceError(size_t bytes);
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+};
 
 /// Memory and FLOPs of the operators in a FakeTensorMode.
 class WorkMeter {

@@ -1,9 +1,6 @@
 #include "runner/plan/memory_check.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -68,17 +65,10 @@ std::string need_text(const PlannedMemory& memory, int64_t ranks) {
   return text("{} for {} ranks (of each: {})", bytes_text(memory.state() * ranks), ranks, parts);
 }
 
-bool has_memory_limits() {
-  return std::ranges::any_of(std::array{RLIMIT_AS, RLIMIT_DATA}, [](auto resource) {
-    rlimit limit = {};
-    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  });
-}
-
 /// The result of plan_state(); neither where the recipe or the data does not fit the model.
 struct Planned {
   std::optional<PlannedMemory> memory = {};
-  std::optional<Error> refusal = {};  ///< the address space does not suffice
+  std::optional<AddressSpaceError> refusal = {};  ///< the address space does not suffice
 };
 
 Planned plan_within_limits(const RecipeOptions& recipe, const Node& resolved,
@@ -86,9 +76,8 @@ Planned plan_within_limits(const RecipeOptions& recipe, const Node& resolved,
   try {
     const FakeTimeLimit limit(kMostSeconds);
     return {plan_state(recipe, resolved, registry, data, world), {}};
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::kMemory) return {{}, error};
-    return {};
+  } catch (const AddressSpaceError& error) {
+    return {{}, error};
   } catch (const std::exception&) {
     return {};
   }
@@ -109,8 +98,9 @@ void check_memory(const Job& job, const MachineMemory& machine) {
   set_threads(cores);
   const std::string what = text("the model '{}' does not fit into memory", job.recipe.model.type);
   const Span where = largest_size(job.resolved, "model");
-  // Without limits, the allocation of the model fails and names its bytes.
-  if (planned.refusal && has_memory_limits()) {
+  // For a single tensor that is too large, its allocation fails and names the bytes.
+  const auto available = static_cast<size_t>(machine.available);
+  if (planned.refusal && planned.refusal->bytes() < available) {
     // A plan maps as many bytes as training will hold.
     throw LocatedError(ExitCode::kMemory,
                        {where, text("{}: its tensors exceed the address space of a process", what),

@@ -89,7 +89,7 @@ def check_too_large(scratch):
         check(code == 8 and "the model 'mlp' does not fit into memory: " in errors and
               errors.count("error: ") == 1 and "  hint: " in errors, f"{code} {out} {errors}")
         check(not (scratch.path / "runs/large").exists(), "a refused run left its folder")
-    code, out, errors = tell(scratch, "job.yaml", "name=large", "model.hidden_sizes=[40000, 40000]")
+    code, out, errors = tell(scratch, "job.yaml", "name=large", "model.hidden_sizes=[16000, 16000, 16000, 16000]")
     check(code == 8 and "the model 'mlp' does not fit into memory: its tensors exceed the address space of a process"
           in errors and "  hint: raise the limits of 'ulimit -v' and 'ulimit -d'" in errors, f"{code} {out} {errors}")
     resource.setrlimit(resource.RLIMIT_DATA, limit)
