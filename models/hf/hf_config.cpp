@@ -56,7 +56,8 @@ const std::set<std::string, std::less<>>& keys_without_effect() {
 
 bool is_unset(const json& value) {
   if (value.is_number()) return value.get<double>() == 0;
-  return value.is_null() || value == false || value == "" ||
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_null() || value == false ||
          ((value.is_array() || value.is_object()) && value.empty());
 }
 

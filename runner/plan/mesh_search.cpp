@@ -125,11 +125,11 @@ MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with) 
       continue;
     }
     try {
-      MeshEstimate made = estimate(choices[i], request, plan_with(choices[i].overrides()));
+      const MeshEstimate made = estimate(choices[i], request, plan_with(choices[i].overrides()));
       if (made.memory > memory) {
         ++search.too_large;
       } else {
-        search.fitting.push_back(std::move(made));
+        search.fitting.push_back(made);
       }
     } catch (const Error& error) {
       ++search.refused[reason_of(error)];
