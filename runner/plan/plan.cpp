@@ -186,7 +186,8 @@ void plan_work(const MeasuredStep& one, const MeasuredStep& some, int64_t measur
   };
   plan.rank_flops = extended(one.flops, some.flops);
   plan.moved_bytes = extended(one.moved_bytes, some.moved_bytes);
-  plan.flops = plan.rank_flops * static_cast<double>(plan.ranks() / plan.mesh.pipeline) *
+  const int64_t ranks_per_stage = plan.ranks() / plan.mesh.pipeline;
+  plan.flops = plan.rank_flops * static_cast<double>(ranks_per_stage) *
                (plan.pipeline ? plan.pipeline->relative_cost : 1);
   for (const auto& [key, sent] : some.traffic) {
     const auto found = one.traffic.find(key);
