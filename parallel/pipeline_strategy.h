@@ -44,7 +44,7 @@ struct PipelineOptions {
   /// With step, micro-batch and stage, seeds the random numbers of a pass: dropout is the same for
   /// every schedule of these stages.
   uint64_t seed = 0;
-  /// Of the gradients of one stage over the ranks of Mesh::data, without a strategy of its own.
+  /// Gradient reduction of a stage over Mesh::data; unused with StageStrategy.
   DdpOptions ddp = {};
 };
 
