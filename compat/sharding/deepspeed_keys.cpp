@@ -223,8 +223,8 @@ constexpr ShardingKey kDeepSpeedFileKeys[] = {
 
     // Activations.
     {"activation_checkpointing.cpu_checkpointing", "false", Act::kSame},
-    {"activation_checkpointing.cpu_checkpointing", "true", Act::kRefused,
-     reasons::kActivationOffload, kFalse},
+    {"activation_checkpointing.cpu_checkpointing", "true", Act::kSets,
+     "train.activation_cpu_offload=true"},
     {"activation_checkpointing.partition_activations", "false", Act::kSame},
     {"activation_checkpointing.contiguous_memory_optimization", "false", Act::kSame},
     {"activation_checkpointing.synchronize_checkpoint_boundary", "false", Act::kSame},

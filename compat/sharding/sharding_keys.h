@@ -66,7 +66,6 @@ extern const ShardingFamily kDeepSpeedFile;
 std::span<const ShardingFamily* const> sharding_families();
 
 namespace reasons {
-constexpr std::string_view kActivationOffload = "activations are computed again, not offloaded";
 constexpr std::string_view kPipeline = "stages are those of 'accelerator.pipeline'";
 constexpr std::string_view kContextParallel = "context parallelism needs no sharding here";
 constexpr std::string_view kExpertTensor =

@@ -174,7 +174,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"tiled_mlp", Use::kIdle},
     {"use_kernels", Use::kIdle},
     {"fused_attn_kernel", Use::kIdle},
-    {"activation_offloading", Use::kLack, "offloading", "false"},
+    {"activation_offloading", Use::kRead, "", "false"},
     {"tensor_parallel_size", Use::kRead},
     {"context_parallel_size", Use::kRead},
     {"dp_shard_size", Use::kRead},

@@ -36,7 +36,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"use_unsloth_gc", Use::kIdle},
     {"enable_liger_kernel", Use::kIdle},
     {"use_v1_kernels", Use::kIdle},
-    {"use_kt", Use::kLack, "offloading", "false"},
+    {"use_kt", Use::kLack, "ktransformers", "false"},
     {"kt_cpu_activation", Use::kIdle},
     {"kt_weight_path", Use::kOther, "quantization"},
     {"kt_non_expert_weight_path", Use::kIdle},

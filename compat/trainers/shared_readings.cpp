@@ -321,7 +321,32 @@ void read_trackers(TrainerConfig& config) {
     config.skip("report_to", text("these trackers are not available: {}", quoted_list(unknown)));
 }
 
+void read_activation_checkpointing(TrainerConfig& config, bool is_default) {
+  bool recomputes = false;
+  for (const char* key : {"gradient_checkpointing", "activation_checkpointing"}) {
+    const std::string value = config.text(key).value_or("");
+    const bool unset = value.empty() && is_default && key == std::string("gradient_checkpointing");
+    const bool offloads = value.starts_with("offload");
+    if (!config.flag(key) && !offloads && !unset) continue;
+    config.set_text("train.activation_checkpointing", "blocks", key);
+    if (offloads) config.set_text("train.activation_cpu_offload", "true", key);
+    recomputes = true;
+  }
+  read_activation_offloading(config, "activation_offloading", recomputes);
+}
+
 }  // namespace
+
+void read_activation_offloading(TrainerConfig& config, const char* key, bool recomputes) {
+  const std::string value = config.text(key).value_or("false");
+  if (value == "false" || value == "False") return;
+  if (value == "disk") config.remark(text("{}: to memory of the host, not to the disk", key));
+  if (recomputes) {
+    config.set_text("train.activation_cpu_offload", "true", key);
+  } else {
+    config.remark(text("{}: without activation checkpointing no activation is offloaded", key));
+  }
+}
 
 void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
                              const ArgumentDefaults& defaults) {
@@ -332,17 +357,7 @@ void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
   read_intervals(config, defaults);
   read_keeping(config, defaults.keep);
   read_trackers(config);
-  for (const char* key : {"gradient_checkpointing", "activation_checkpointing"}) {
-    const std::string value = config.text(key).value_or("");
-    const bool unset = value.empty() && defaults.activation_checkpointing &&
-                       key == std::string("gradient_checkpointing");
-    if (config.flag(key) || value.starts_with("offload") || unset) {
-      config.set_text("train.activation_checkpointing", "blocks", key);
-    }
-    if (value.starts_with("offload")) {
-      config.remark(text("{}: activations are computed again, and not offloaded", key));
-    }
-  }
+  read_activation_checkpointing(config, defaults.activation_checkpointing);
   const bool none = !config.find(words.precision_bf16) && !config.flag(words.precision_fp16);
   if (config.flag(words.precision_bf16) || (none && defaults.bf16)) {
     config.set_text("accelerator.mixed_precision", "bf16", words.precision_bf16);

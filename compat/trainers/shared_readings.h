@@ -39,6 +39,9 @@ struct ArgumentDefaults {
 void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
                              const ArgumentDefaults& defaults);
 
+/// `train.activation_cpu_offload` of a flag; a remark if no block is recomputed.
+void read_activation_offloading(TrainerConfig& config, const char* key, bool recomputes);
+
 /// The class of an optimizer of torch.optim or bitsandbytes as `optimizer.type`; refuses others.
 void read_optimizer_class(TrainerConfig& config, const std::string& key, const std::string& name);
 

@@ -48,7 +48,7 @@ constexpr TrainerKey kTorchtuneKeys[] = {
     {"device", Use::kRead},
     {"dtype", Use::kRead},
     {"enable_activation_checkpointing", Use::kRead, "", "false"},
-    {"enable_activation_offloading", Use::kLack, "offloading", "false"},
+    {"enable_activation_offloading", Use::kRead, "", "false"},
     {"ac_mode", Use::kIdle},
     {"ac_option", Use::kIdle},
     {"custom_sharded_layers", Use::kIdle},
@@ -428,6 +428,8 @@ void read_torchtune(const Node& tree, Imported& out, const ProgramIndex& program
   if (config.flag("enable_activation_checkpointing")) {
     config.set_text("train.activation_checkpointing", "blocks", "enable_activation_checkpointing");
   }
+  read_activation_offloading(config, "enable_activation_offloading",
+                             config.flag("enable_activation_checkpointing"));
   read_renamed_sharding(config, kFsdpFamily, kTuneOptions);
   read_renamed_sharding(config, kParallelismFamily, kTuneMesh);
   config.apply_table(kTorchtuneKeys);

@@ -66,7 +66,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"pad_to_multiple_of", Use::kRead},
     {"assistant_only_loss", Use::kRead, "", "false"},
     {"completion_only_loss", Use::kNot, "the columns decide: answers are those of the chat format"},
-    {"activation_offloading", Use::kLack, "offloading", "false"},
+    {"activation_offloading", Use::kRead, "", "false"},
     {"router_aux_loss_coef", Use::kNot, "set 'model.router_aux_loss_coef' of a model with experts"},
     {"loss_type", Use::kRead, "", "nll"},
     {"beta", Use::kRead},

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace accel {
@@ -13,6 +15,20 @@ namespace accel {
 /// must be deterministic. As torch.utils.checkpoint without reentrance (Chen et al., "Training Deep
 /// Nets with Sublinear Memory Cost", 2016).
 __attribute__((visibility("default"))) at::Tensor checkpoint(std::function<at::Tensor()> compute);
+
+/// Storage for the inputs of checkpointed blocks, outside of their device.
+class BlockInputs {
+ public:
+  virtual ~BlockInputs() = default;
+  /// The result returns `input` until the next call of store(), and a detached copy on the same
+  /// device afterwards, on any thread; several calls are allowed.
+  virtual std::function<at::Tensor()> store(const at::Tensor& input) = 0;
+};
+
+/// checkpoint() of `compute(input)` with `input` in `inputs`; null: on its device.
+__attribute__((visibility("default"))) at::Tensor checkpoint(
+    BlockInputs* inputs, const at::Tensor& input,
+    std::function<at::Tensor(const at::Tensor&)> compute);
 
 /// Observes the forward pass of a block: sharding gathers the block's parameters before it and
 /// frees them after it.
@@ -45,6 +61,9 @@ class Block {
   virtual ~Block() = default;
   void set_checkpointed(bool on) { checkpointed_ = on; }
   bool is_checkpointed() const { return checkpointed_; }
+  /// Null: the input of a checkpointed block stays on its device.
+  void set_inputs(std::shared_ptr<BlockInputs> inputs) { inputs_ = std::move(inputs); }
+  BlockInputs* inputs() const { return inputs_.get(); }
   /// Null: none. They outlive the block's passes.
   void set_hooks(BlockHooks* hooks) { hooks_ = hooks; }
   BlockHooks* hooks() const { return hooks_; }
@@ -54,6 +73,7 @@ class Block {
 
  private:
   bool checkpointed_ = false;
+  std::shared_ptr<BlockInputs> inputs_;
   BlockHooks* hooks_ = nullptr;
   BlockStage* stage_ = nullptr;
 };
@@ -66,10 +86,12 @@ at::Tensor run_block(B& block, const at::Tensor& input, const Others&... others)
   if (stage && !stage->enter(input)) return input;
   BlockHooks* const hooks = block.hooks();
   if (hooks) hooks->before_forward();
-  at::Tensor output =
-      block.is_checkpointed()
-          ? checkpoint([&block, input, others...] { return block.forward(input, others...); })
-          : block.forward(input, others...);
+  at::Tensor output = block.is_checkpointed()
+                          ? checkpoint(block.inputs(), input,
+                                       [&block, others...](const at::Tensor& x) {
+                                         return block.forward(x, others...);
+                                       })
+                          : block.forward(input, others...);
   if (hooks) hooks->after_forward(output);
   if (stage) stage->leave(output);
   return output;

@@ -219,17 +219,26 @@ at::Tensor checkpoint(std::function<at::Tensor()> compute) {
   return owner->call();
 }
 
+at::Tensor checkpoint(BlockInputs* inputs, const at::Tensor& input,
+                      std::function<at::Tensor(const at::Tensor&)> compute) {
+  if (!at::GradMode::is_enabled()) return compute(input);
+  if (!inputs) return checkpoint([input, run = std::move(compute)] { return run(input); });
+  return checkpoint(
+      [stored = inputs->store(input), run = std::move(compute)] { return run(stored()); });
+}
+
 bool is_recomputing() {
   return RecomputeScope::is_active();
 }
 
-int64_t checkpoint_blocks(Model& model) {
+int64_t checkpoint_blocks(Model& model, const std::shared_ptr<BlockInputs>& inputs) {
   HookEngine::install();
   int64_t found = 0;
   for (const auto& module : model.module().modules(false)) {
     auto* block = dynamic_cast<Block*>(module.get());
     if (!block) continue;
     block->set_checkpointed(true);
+    block->set_inputs(inputs);
     ++found;
   }
   return found;

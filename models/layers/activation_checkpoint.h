@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/api/block.h"
 
@@ -13,8 +14,9 @@ class Model;
 /// Whether this thread recomputes activations; statistics must not be updated then.
 bool is_recomputing();
 
-/// Enables checkpointing for all blocks of the model and returns their number. With a GPU, call it
-/// before the first backward pass: it replaces PyTorch's engine, which starts its threads once.
-int64_t checkpoint_blocks(Model& model);
+/// Enables checkpointing for all blocks of the model, with their inputs in `inputs` (null: on their
+/// device), and returns their number. With a GPU, call it before the first backward pass: it
+/// replaces PyTorch's engine, which starts its threads once.
+int64_t checkpoint_blocks(Model& model, const std::shared_ptr<BlockInputs>& inputs = nullptr);
 
 }  // namespace accel

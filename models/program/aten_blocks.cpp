@@ -1,7 +1,9 @@
 // Blocks of an exported graph, and their recomputation.
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "models/layers/activation_checkpoint.h"
 #include "models/program/aten_graph.h"
@@ -32,6 +34,11 @@ void add_results(const Pt2Argument& result, std::set<size_t>& out) {
   if (const auto* list = result.as<Pt2Argument::List>()) {
     for (const Pt2Argument& item : *list) add_results(item, out);
   }
+}
+
+/// Whether the value is a tensor that other operators computed from trained parameters.
+bool is_computed(const IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().grad_fn() != nullptr;
 }
 
 }  // namespace
@@ -90,9 +97,16 @@ AtenGraph::Region AtenGraph::region_of(size_t begin, size_t end) const {
 }
 
 void AtenGraph::run_region(const Region& region, ValueTable& table) const {
-  std::vector<IValue> given;
+  // One at a time may be stored: the first is that of the residual stream.
+  BlockInputs* storage = region.block->inputs();
+  std::vector<std::function<IValue()>> given;
   for (const auto& [slot, is_last] : region.inputs) {
-    given.push_back(is_last ? std::move(table[slot]) : table[slot]);
+    IValue value = is_last ? std::move(table[slot]) : table[slot];
+    if (storage && is_last && is_computed(value)) {
+      given.push_back(std::exchange(storage, nullptr)->store(value.toTensor()));
+    } else {
+      given.push_back([value = std::move(value)] { return value; });
+    }
   }
   const auto made = std::make_shared<std::vector<IValue>>();
   // Expired in the recomputation, whose results exist already.
@@ -100,7 +114,7 @@ void AtenGraph::run_region(const Region& region, ValueTable& table) const {
   checkpoint([this, &region, given = std::move(given), wanted, device = table.back()] {
     ValueTable own(slots_ + 1);
     own.back() = device;
-    for (size_t i = 0; i < given.size(); ++i) own[region.inputs[i].first] = given[i];
+    for (size_t i = 0; i < given.size(); ++i) own[region.inputs[i].first] = given[i]();
     run_lines(region.begin, region.end, own);
     if (const auto out = wanted.lock()) {
       for (const size_t slot : region.outputs) out->push_back(own[slot]);

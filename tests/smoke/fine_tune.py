@@ -79,6 +79,14 @@ def check_recomputing(scratch, report):
     report.check("of the weights either", weights[0] == weights[1])
     (scratch.path / "mlp.yaml").write_text(runs.JOB)
     code, errors = scratch.call("mlp.yaml", "name=x", "train.activation_checkpointing=blocks")
+    alone = scratch.call("job.yaml", "name=x", "train.activation_cpu_offload=true")
+    report.check("offload without recomputation is refused", alone[0] == 2 and
+                 "'activation_cpu_offload' wants 'activation_checkpointing', which is none" in alone[1], alone)
+    scratch.call("job.yaml", "name=offloaded", "train.activation_checkpointing=blocks", "train.activation_cpu_offload=true")
+    about = next(line["about"] for line in map(json.loads, (scratch.path / "runs/offloaded/metrics.jsonl").open())
+                 if "about" in line)
+    report.check("a run on the CPU says that it does not offload",
+                 about.get("offload") == "activations: no effect, training is on the CPU", about)
     report.check("a model without blocks is reported", code == 2 and "the model 'mlp' has no blocks" in errors, errors)
 
 

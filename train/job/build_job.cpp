@@ -9,6 +9,7 @@
 #include "kernels/memory/caching_allocator.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/module_state.h"
+#include "models/layers/offloaded_inputs.h"
 #include "models/program/precompiled_model.h"
 #include "train/job/build_data.h"
 #include "train/job/build_fsdp.h"
@@ -83,7 +84,9 @@ void prepare_training(const Job& job) {
   const TrainSection& train = job.recipe.train;
   freeze_parameters(*job.model, train.freeze, recipe_place(job.resolved, "train.freeze"));
   const bool recompute = train.activation_checkpointing == ActivationCheckpointing::kBlocks;
-  if (recompute && checkpoint_blocks(*job.model) == 0) {
+  std::shared_ptr<BlockInputs> inputs;
+  if (train.activation_cpu_offload) inputs = std::make_shared<OffloadedInputs>();
+  if (recompute && checkpoint_blocks(*job.model, inputs) == 0) {
     refuse(job, "train.activation_checkpointing",
            text("the model '{}' has no blocks to recompute", job.recipe.model.type),
            "leave 'activation_checkpointing' out");

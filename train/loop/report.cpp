@@ -128,6 +128,11 @@ ConfigValues job_summary(const Job& job) {
   if (job.expert_ranks) rows.emplace_back("experts", expert_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   std::string offload = offload_summary(job);
+  if (job.recipe.train.activation_cpu_offload) {
+    if (!offload.empty()) offload += "; ";
+    offload += job.device.is_cpu() ? "activations: no effect, training is on the CPU"
+                                   : "activations: inputs of blocks in memory of the host";
+  }
   if (!offload.empty()) rows.emplace_back("offload", std::move(offload));
   return rows;
 }

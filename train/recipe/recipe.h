@@ -52,6 +52,7 @@ struct TrainSection {
   std::optional<double> max_grad_value;
   std::vector<std::string> freeze;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
+  bool activation_cpu_offload = false;
   bool deterministic = false;
   static Schema<TrainSection> schema();
 };

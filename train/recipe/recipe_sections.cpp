@@ -9,11 +9,18 @@
 namespace accel {
 namespace {
 
-void check_batches(const TrainSection& train, const Node& node, Reading& reading) {
+void check_train(const TrainSection& train, const Node& node, Reading& reading) {
   const auto where = [&](const char* key) {
     const Node::Entry* entry = node.find(key);
     return entry ? entry->node.where : node.where;
   };
+  if (train.activation_cpu_offload &&
+      train.activation_checkpointing == ActivationCheckpointing::kNone) {
+    reading.problems.error(where("activation_cpu_offload"),
+                           "'activation_cpu_offload' wants 'activation_checkpointing', which is "
+                           "none",
+                           "add 'activation_checkpointing: blocks', or leave it out");
+  }
   const int64_t micro = train.micro_batch.value_or(0);
   const int64_t steps = train.gradient_accumulation_steps.value_or(0);
   if (micro && steps && train.batch % (micro * steps) != 0) {
@@ -242,10 +249,17 @@ Schema<TrainSection> TrainSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"gradient_checkpointing", "grad_checkpointing", "use_gradient_checkpointing"},
                 "blocks")
+      .field("activation_cpu_offload", &TrainSection::activation_cpu_offload,
+             "On a GPU, with activation_checkpointing: keep the input of each block in memory of "
+             "the host until backward. Saves one activation of the residual stream per block; "
+             "copies run beside the computation. For long sequences and deep models.")
+      .on_resume(Change::kFree)
+      .hint_for({"cpu_checkpointing", "activation_offloading", "enable_activation_offloading",
+                 "activation_checkpointing_offload", "activation_offload"})
       .field("deterministic", &TrainSection::deterministic,
              "Refuse operators without a deterministic implementation.")
       .hint_for({"full_determinism", "use_deterministic_algorithms"})
-      .check(&check_batches);
+      .check(&check_train);
 }
 
 Schema<EvalSection> EvalSection::schema() {

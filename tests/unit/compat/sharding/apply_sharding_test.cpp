@@ -181,8 +181,6 @@ TEST(ApplyShardingTest, OffloadIsRead) {
 
 TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
   const std::pair<const char*, const char*> fsdp[] = {
-      {"activation_checkpointing_offload: true",
-       "activations are computed again, not offloaded; leave it out, or set it to false"},
       {"backward_prefetch: BACKWARD_POST",
        "it can gather the wrong block; the next block is gathered before a block's gradients; "
        "write BACKWARD_PRE"},
@@ -215,8 +213,6 @@ TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
 
 TEST(ApplyShardingTest, WhatCannotBeInADeepSpeedFileIsRefused) {
   const std::pair<const char*, const char*> file[] = {
-      {"activation_checkpointing: {cpu_checkpointing: true}",
-       "activations are computed again, not offloaded; write false, or leave it out"},
       {"zero_optimization: {offload_optimizer: {device: tape}}",
        "'zero_optimization.offload_optimizer.device' wants cpu, nvme, not 'tape'; "},
       {"zero_optimization: {zero_quantized_gradients: true}",

@@ -239,16 +239,29 @@ TEST(ImportRecipeTest, ReasonsOfKeysThatAreNotInTheRecipe) {
             "seed: its value [1] has no counterpart\n");
 }
 
+TEST(ImportRecipeTest, OffloadedActivations) {
+  for (const char* words : {"gradient_checkpointing: offload",
+                            "gradient_checkpointing: true\nactivation_offloading: legacy"}) {
+    const std::string yaml =
+        to_yaml(imported("base_model: ./x\n" + std::string(words) + "\n").recipe);
+    EXPECT_NE(yaml.find("activation_checkpointing: blocks\n"), std::string::npos) << words;
+    EXPECT_NE(yaml.find("activation_cpu_offload: true\n"), std::string::npos) << words;
+  }
+}
+
 TEST(ImportRecipeTest, ValuesOfOtherWordsAreKeptOrReported) {
   const auto remarks = [](const std::string& text) {
     std::string all;
     for (const std::string& remark : imported(text).remarks) all += remark + '\n';
     return all;
   };
-  EXPECT_NE(
-      remarks("base_model: ./x\ngradient_checkpointing: offload\n")
-          .find("gradient_checkpointing: activations are computed again, and not offloaded\n"),
-      std::string::npos);
+  EXPECT_NE(remarks("base_model: ./x\nactivation_offloading: true\n")
+                .find("activation_offloading: without activation checkpointing no activation is "
+                      "offloaded\n"),
+            std::string::npos);
+  EXPECT_NE(remarks("base_model: ./x\ngradient_checkpointing: true\nactivation_offloading: disk\n")
+                .find("activation_offloading: to memory of the host, not to the disk\n"),
+            std::string::npos);
   EXPECT_NE(remarks("model_name_or_path: ./x\ndataset_name: a.jsonl\ndataset_text_field: text\n"
                     "packing: true\n")
                 .find("packing: texts are concatenated, and attention crosses their borders\n"),

@@ -87,6 +87,43 @@ TEST(ProgramBlocksTest, WhatABlockMadeIsNotKept) {
   EXPECT_GT(backward_after_a_change(true), 0);
 }
 
+/// As OffloadedInputs: copies, without a graph, once another input is stored or backward begins.
+class CopiedInputs final : public BlockInputs {
+ public:
+  std::function<at::Tensor()> store(const at::Tensor& input) override {
+    const int64_t number = ++stored;
+    return [this, number, input, copy = input.detach().clone().requires_grad_()] {
+      return in_forward && number == stored ? input : copy;
+    };
+  }
+  int64_t stored = 0;
+  bool in_forward = true;
+};
+
+TEST(ProgramBlocksTest, TheInputFromTheBlockBeforeIsInTheStorage) {
+  const auto gradients = [](const std::shared_ptr<CopiedInputs>& inputs) {
+    Pt2Graph layers = layered({"h.0", "h.0", "h.1", "h.1.2"});
+    layers.outputs = {slot_of(5)};
+    AtenGraph graph(layers);
+    for (const auto& block : graph.find_blocks()) {
+      block->set_checkpointed(inputs != nullptr);
+      block->set_inputs(inputs);
+    }
+    const at::Tensor x = at::full({64}, 0.3).requires_grad_();
+    const at::Tensor w = at::full({64}, 1.7).requires_grad_();
+    at::manual_seed(11);
+    const at::Tensor output = graph.run({x, w}).at(0).toTensor();
+    if (inputs) inputs->in_forward = false;
+    output.pow(2).sum().backward();
+    return std::make_pair(x.grad(), w.grad());
+  };
+  const auto inputs = std::make_shared<CopiedInputs>();
+  const auto wanted = gradients(nullptr), found = gradients(inputs);
+  EXPECT_TRUE(found.first.equal(wanted.first));
+  EXPECT_TRUE(found.second.equal(wanted.second));
+  EXPECT_EQ(inputs->stored, 1) << "parameters and inputs of the program stay where they are";
+}
+
 TEST(ProgramBlocksTest, ABlockIsALayerOfAListAndNotASingleCall) {
   const auto count = [](const std::vector<std::string>& modules) {
     AtenGraph graph(layered(modules));

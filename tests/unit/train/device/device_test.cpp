@@ -1,6 +1,8 @@
 // Jobs on a device that is not the CPU give the CPU's bits, and resume from checkpoints.
 #include "train/job/device.h"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +12,7 @@
 #include "checkpoint/background_saver.h"
 #include "kernels/cpu_operators.h"
 #include "models/layers/module_state.h"
+#include "models/layers/offloaded_inputs.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/parallel/ranks.h"
 #include "tests/unit/train/device/host_device.h"
@@ -271,9 +274,56 @@ TEST(DeviceRecomputeTest, BlocksDrawTheirDropoutAgainOnTheDevice) {
       kSums;
   const auto kept = make_job(text, on(host_device(1)));
   const std::vector<double> numbers = train(*kept, 1, 3);
-  std::string again = text;
-  again.replace(again.find("\ntrain: {"), 9, "\ntrain: {activation_checkpointing: blocks, ");
-  EXPECT_EQ(train(*make_job(again, on(host_device(1))), 1, 3), numbers);
+  for (const std::string& options : {std::string("activation_checkpointing: blocks, "),
+                                     std::string("activation_checkpointing: blocks, "
+                                                 "activation_cpu_offload: true, ")}) {
+    std::string again = text;
+    again.replace(again.find("\ntrain: {"), 9, "\ntrain: {" + options);
+    EXPECT_EQ(train(*make_job(again, on(host_device(1))), 1, 3), numbers) << options;
+  }
+}
+
+/// Whether the memory of a tensor is free.
+class IsFreed {
+ public:
+  explicit IsFreed(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {}
+  bool operator()() const { return tensor_.expired(); }
+
+ private:
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor_;
+};
+
+TEST(OffloadedInputsTest, TheDeviceHoldsTheLastInputAndTheNextOfBackward) {
+  OffloadedInputs inputs;
+  std::vector<std::function<at::Tensor()>> stored;
+  std::vector<IsFreed> freed;
+  for (int64_t i = 0; i < 3; ++i) {
+    at::Tensor input = at::full({2, 3}, i, at::kFloat).t().to(host_device(1));
+    input.requires_grad_(i != 0);
+    freed.emplace_back(input);
+    stored.push_back(inputs.store(input));
+    EXPECT_TRUE(stored.back()().is_same(input)) << "the forward pass computes with the input";
+  }
+  EXPECT_TRUE(freed[0]() && freed[1]() && !freed[2]());
+  for (const int64_t i : {2, 1, 0, 1}) {
+    const at::Tensor again = stored[static_cast<size_t>(i)]();
+    EXPECT_EQ(again.device(), host_device(1));
+    EXPECT_EQ(again.strides(), at::IntArrayRef({1, 3}));
+    EXPECT_EQ(again.requires_grad(), i != 0);
+    EXPECT_TRUE(again.is_leaf());
+    EXPECT_TRUE(again.cpu().equal(at::full({3, 2}, i, at::kFloat)));
+  }
+  // A later forward pass releases what the last one holds.
+  inputs.store(at::ones({1}, host_device(1)));
+  EXPECT_TRUE(freed[2]());
+}
+
+TEST(OffloadedInputsTest, InputsOnTheCpuStay) {
+  const at::Tensor input = at::ones({2});
+  OffloadedInputs inputs;
+  const auto stored = inputs.store(input);
+  inputs.store(at::ones({1}));
+  EXPECT_TRUE(stored().is_same(input));
 }
 
 // Canonical sums take one thread, which backward on such a device is not bound to.

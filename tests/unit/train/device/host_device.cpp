@@ -205,6 +205,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::DEFAULT, device);
   }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
+    return getDefaultStream(device);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
   c10::DeviceIndex deviceCount() const noexcept override { return kHostDevices; }
   void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*index*/,
