@@ -179,6 +179,15 @@ TEST(ApplyShardingTest, OffloadIsRead) {
             "sets: accelerator.fsdp.offload=cpu accelerator.fsdp.stage=2");
 }
 
+TEST(ApplyShardingTest, OffloadedActivations) {
+  EXPECT_EQ(outcome(kFsdpFamily,
+                    "{activation_checkpointing: true, activation_checkpointing_offload: true}"),
+            "sets: accelerator.fsdp.stage=3 train.activation_checkpointing=blocks "
+            "train.activation_cpu_offload=true");
+  EXPECT_EQ(outcome(kDeepSpeedFile, "activation_checkpointing: {cpu_checkpointing: true}"),
+            "sets: train.activation_cpu_offload=true");
+}
+
 TEST(ApplyShardingTest, WhatCannotBeIsRefusedWithTheReason) {
   const std::pair<const char*, const char*> fsdp[] = {
       {"backward_prefetch: BACKWARD_POST",
