@@ -351,6 +351,7 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                      .file = path,
                      .fields = tokenizer_fields(plan),
                      .chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair,
+                     .cased = plan.kind == RowsKind::kTagged,
                      .samples = rows.rows});
   choose_task(rows, plan, draft);
   draft_dataset(rows, plan, source, draft);

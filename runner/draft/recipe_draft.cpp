@@ -238,7 +238,7 @@ void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraf
 
 const char* known_formats() {
   return "known are .csv, .tsv, .jsonl, .json, .parquet, .arrow, class folders of JPEG or PNG "
-         "images (also in a .tar), IDX files and plain text";
+         "images (also in a .tar), IDX files, CoNLL files and plain text";
 }
 
 }  // namespace accel

@@ -89,6 +89,8 @@ RecipeDraft draft_columns(const std::filesystem::path& path, const DraftRequest&
 /// Class folders, or a .tar of them.
 RecipeDraft draft_images(const std::filesystem::path& path);
 RecipeDraft draft_idx(const std::filesystem::path& train);
+/// CoNLL text: a word and its tags per line.
+RecipeDraft draft_conll(const std::filesystem::path& path, const DraftRequest& request);
 /// Plain text. Throws DataError for binary data.
 RecipeDraft draft_text(const std::filesystem::path& path);
 
@@ -97,6 +99,8 @@ const char* known_formats();
 
 /// Why the folder or .tar is not read as images; empty if it has JPEG or PNG files.
 std::string no_images_reason(const std::filesystem::path& path);
+/// Whether a text has the columns, sentences and tags of CoNLL files.
+bool is_conll(const std::filesystem::path& path);
 bool is_idx_images(const std::filesystem::path& path);
 
 }  // namespace accel

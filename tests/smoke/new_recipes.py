@@ -64,6 +64,7 @@ ALPACA = [{"instruction": f"Judge {sentence(i)}", "input": sentence(i) if i % 2 
           for i in range(60)]
 REVIEWS = [{"text": sentence(i), "label": ("neg", "pos")[i % 2], "id": i} for i in range(80)]
 TAGGED = [{"tokens": ["Ada", "lives", "in", "Lima"], "ner_tags": ["B-PER", "O", "O", "B-LOC"]}] * 60
+CONLL = "Ada B-PER\nlives O\nin O\nLima B-LOC\n\n" * 60
 DPO = [{"prompt": sentence(i), "chosen": sentence(i + 1), "rejected": sentence(i + 2)} for i in range(60)]
 
 
@@ -401,8 +402,30 @@ IMAGES = [
          ["poem.txt: plain text of 1920 bytes, read as UTF-8 characters", "eval: the last tenth of the file",
           "also possible: tokens in place of characters: accel-run tokenizer train poem.txt --out tokenizer, then "
           "'level: tokens' and 'tokenizer'"], train=True),
+    Case("a CoNLL file", {"ner.txt": CONLL}, ["ner.txt"],
+         ["ner.txt: CoNLL format, 60 sentences of 240 words, 2 columns", "0 4 Ada words", "1 3 B-PER tags",
+          "predicts the tag of each word, one of 3: 'B-LOC' 60, 'B-PER' 60, 'O' 120",
+          "accel-run tokenizer train ner.txt --fields 0 --model wordpiece --cased --out draft-tokenizer",
+          "eval: 10% of the samples are held out, about 6", "also possible: a language model of the file's characters: --as text"],
+         recipe=["type: conll", 'labels: ["B-LOC", "B-PER", "O"]', "task: token_classification", "metrics: [entity_f1, accuracy]"],
+         absent=["level: chars"], train=True),
+    Case("a CoNLL file of four columns with eval data",
+         {"train.conll": "-DOCSTART- -X- -X- O\n\n" + "EU NNP B-NP B-ORG\n. . O O\n\n" * 20, "dev.conll": "EU NNP B-NP B-PER\n\n"},
+         ["train.conll", "--target", "3"], ["eval: the sentences of dev.conll", "the tags of another column: --target NUMBER"],
+         recipe=["tag_column: 3", 'labels: ["B-ORG", "B-PER", "O"]'], train=True),
+    Case("tab-separated words with tags", {"pos.tsv": CONLL.replace(" ", "\t").replace("B-", "").replace("I-", "")}, ["pos.tsv"],
+         ["pos.tsv: CoNLL format, 60 sentences"], recipe=["type: conll", "metrics: [accuracy]"], train=True),
+    Case("CoNLL-U", {"x.conllu": ("# sent_id = 1\n1-2\tdel\t" + "_\t" * 7 + "_\n1\tde\tde\tADP\t_\t_\t2\tcase\t_\t_\n"
+                                  "2\tel\tel\tDET\t_\t_\t0\troot\t_\t_\n\n") * 20}, ["x.conllu"],
+         ["x.conllu: CoNLL-U format, 20 sentences of 40 words, 10 columns", "one of 2: 'ADP' 20, 'DET' 20"],
+         recipe=["word_column: 1", "tag_column: 3", 'comment: "#"'], train=True),
+    Case("a CoNLL line without a tag", {"ner.txt": CONLL + "Ada\n"}, ["ner.txt"],
+         ["ner.txt:301 has 1 of 2 columns", "a word and its tags are wanted in each line, and a blank line between sentences"], code=3),
+    Case("CoNLL as text", {"ner.txt": CONLL}, ["ner.txt", "--as", "text"], ["ner.txt: plain text of"], recipe=["level: chars"]),
+    Case("CoNLL as chat", {"ner.txt": CONLL}, ["ner.txt", "--as", "chat"],
+         ["'--as chat' is not for 'ner.txt', a CoNLL file"], code=2),
     Case("a wish for plain text", {"poem.txt": "roses are red, violets are blue\n" * 60}, ["poem.txt", "--as", "chat"],
-         ["'--as' is for tables and JSON rows, and 'poem.txt' is neither"], code=2),
+         ["'--as' is for tables, JSON rows and CoNLL files, and 'poem.txt' is none of them"], code=2),
     Case("no data", {}, ["nothing.csv"], ["'nothing.csv' does not exist"], code=3),
 ]
 
@@ -515,7 +538,7 @@ def check_tokenizers(binary, report):
                 (["t.csv", "--fields", "body"], 3, "'t.csv' has no field 'body'"),
                 (["bad.jsonl", "--fields", "text"], 3,
                  "1 rows of 'bad.jsonl' are not JSON objects and are left out, first in line 1"),
-                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv, .tsv, .parquet and .arrow, not 'x.txt'"),
+                (["x.txt", "--fields", "text"], 3, "'--fields' is for .jsonl, .json, .csv, .tsv, .parquet, .arrow and CoNLL files, not 'x.txt'"),
                 (["r.jsonl", "--model", "wordpiece", "--chatml"], 2, "'--chatml' is an option of --model bpe")):
             subprocess.run(["rm", "-rf", "made"], cwd=scratch.path, check=True)
             got, printed = call(scratch.binary, scratch.path, "tokenizer", "train", *words, "--out", "made")
