@@ -27,6 +27,10 @@ Schema<TableOptions> TableOptions::schema() {
                             "Field separator. auto: a comma in csv, a tab in tsv.", one_character)
                      .field("quoting", &TableOptions::quoting,
                             "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
+                     .field("skip_initial_space", &TableOptions::skip_initial_space,
+                            "Whether spaces after delimiters are skipped, also before a quote; "
+                            "otherwise they are part of names and values.")
+                     .hint_for({"skipinitialspace"})
                      .field(
                          "features", &TableOptions::features,
                          "Columns that are inputs, by name or by number from 0; empty: all but the "

@@ -68,8 +68,8 @@ void append_rows(const std::string& path, WantedFields& fields, std::vector<std:
     }
   });
   if (skipped == 0) return;
-  warn(text("{} rows of '{}' are not JSON objects and are left out, first in line {}", skipped,
-            path, first));
+  warn(text("rows of '{}' that are not JSON objects are left out: {}, the first in line {}", path,
+            skipped, first));
 }
 
 void append_columns(const std::string& path, bool tab, WantedFields& fields,
