@@ -190,7 +190,7 @@ class ShardingPass {
       const bool is_section = option.value.map() && option.value.map()->empty();
       if (is_section && std::find(sections.begin(), sections.end(), option.name) != sections.end())
         return sink_.keep_same(option);
-      if (is_section) names = sections;
+      if (is_section) names.insert(names.end(), sections.begin(), sections.end());
       const bool prefixed = option.name.starts_with(given_.family.prefix);
       for (std::string& name : names) {
         if (prefixed) name.insert(0, given_.family.prefix);

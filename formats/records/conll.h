@@ -45,8 +45,8 @@ struct ConllFormat {
 };
 
 /// Whether a text is in CoNLL format by its first 64 KiB: an equal number of columns in nearly all
-/// lines, sentences, and a last column of tags (or CoNLL-U's ten columns, of which UPOS is the tag).
-/// Returns false for prose, tables and other texts.
+/// lines, sentences, and a last column of tags (or CoNLL-U's ten columns, of which UPOS is the
+/// tag). Returns false for prose, tables and other texts.
 bool detect_conll(std::string_view text, ConllFormat& format);
 
 }  // namespace accel

@@ -100,8 +100,8 @@ void note_tags(const SniffedConll& found, size_t column, const fs::path& path, R
   const auto& tags = found.values[column];
   if (tags.size() < 2 || tags.size() > kMostTags) {
     throw DataError(
-        text("column {} of '{}' has {} values: 2 to {} tags can be predicted", column,
-             path.string(), tags.size() > kMostTags ? "more than 1000" : "1", kMostTags),
+        text("column {} of '{}' has {}: 2 to {} tags can be predicted", column, path.string(),
+             tags.size() > kMostTags ? "more values" : "one value", kMostTags),
         "name another column with --target");
   }
   std::vector<std::string> parts;
