@@ -40,8 +40,7 @@ Schema<Options> with_tagged_words(Schema<Options> schema) {
              if_given<Auto>(at_least<int64_t>(1)))
       .field("pad_to_multiple_of", static_cast<int64_t Options::*>(&Options::pad_to_multiple_of),
              "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
-             at_least<int64_t>(1))
-      .renamed_from("pad_multiple");
+             at_least<int64_t>(1));
 }
 
 /// The words of a sentence and their tags.

@@ -112,8 +112,8 @@ Schema<TokenClassificationOptions> TokenClassification::schema() {
                                       "Field of the words, a list of texts.")
                                .field("tags", &TokenClassificationOptions::tags,
                                       "Field of the tags, a list of texts or numbers. The first "
-                                      "token of a word carries "
-                                      "its tag, the others none."))
+                                      "token of a word carries its tag, the others none."))
+      .renamed_from("pad_multiple")
       .check([](const TokenClassificationOptions& options, const Node& node, Reading& reading) {
         if (options.tags.empty()) reading.problems.error(node.where, "'tags' names no field");
       });
