@@ -96,6 +96,17 @@ struct ShardingTarget {
   Node value;
 };
 
+/// The sections around options: "zero_optimization" of "zero_optimization.stage".
+std::vector<std::string> sections_of(const std::vector<std::string>& names) {
+  std::set<std::string> sections;
+  for (const std::string& name : names) {
+    for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+      sections.insert(name.substr(0, dot));
+    }
+  }
+  return {sections.begin(), sections.end()};
+}
+
 class ShardingPass {
  public:
   ShardingPass(ShardingOptions given, ShardingSink& sink) : given_(std::move(given)), sink_(sink) {}
@@ -175,6 +186,11 @@ class ShardingPass {
     const ShardingKey* row = each.match.row;
     if (!key) {
       std::vector<std::string> names = option_names(given_.family);
+      const std::vector<std::string> sections = sections_of(names);
+      const bool is_section = option.value.map() && option.value.map()->empty();
+      if (is_section && std::find(sections.begin(), sections.end(), option.name) != sections.end())
+        return sink_.keep_same(option);
+      if (is_section) names.insert(names.end(), sections.begin(), sections.end());
       const bool prefixed = option.name.starts_with(given_.family.prefix);
       for (std::string& name : names) {
         if (prefixed) name.insert(0, given_.family.prefix);
@@ -333,10 +349,11 @@ class ShardingPass {
   std::vector<ShardingTarget> targets_;
 };
 
+/// Empty sections are options, so that a misspelled one is reported.
 void add_leaves(const Node& tree, const std::string& prefix, std::vector<ShardingOption>& out) {
   for (const Node::Entry& entry : *tree.map()) {
     const std::string name = prefix + entry.key;
-    if (entry.node.map()) {
+    if (entry.node.map() && !entry.node.map()->empty()) {
       add_leaves(entry.node, name + '.', out);
     } else {
       out.push_back({name, entry.node, entry.where, shown_option(name, entry.node)});

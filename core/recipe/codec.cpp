@@ -4,6 +4,7 @@
 
 #include "core/base/hub_cache.h"
 #include "core/base/text.h"
+#include "core/recipe/other_names.h"
 
 namespace accel {
 
@@ -11,7 +12,9 @@ void Reading::wrong_type(const Node& node, const std::string& name, const std::s
                          const std::string& hint) {
   const std::string all =
       other_word.node == &node ? detail::or_word(wanted, other_word.text) : wanted;
-  problems.error(node.where, text("'{}' wants {}, not {}", name, all, node.describe()), hint);
+  problems.error(
+      node.where, text("'{}' wants {}, not {}", name, all, node.describe()),
+      hint.empty() && node.scalar() ? other_value_hint(name, node.scalar()->text) : hint);
 }
 
 namespace detail {

@@ -314,6 +314,12 @@ bool are_of_kind(const std::vector<FieldInfo>& fields, const std::string& kind,
   return false;
 }
 
+/// Whether a value may be that of an option: not a map where the option is no section or map.
+bool holds(const FieldInfo& field, const Node& value) {
+  if (!value.map() || value.map()->empty() || !field.fields.empty()) return true;
+  return !field.kind.empty() || field.json.find("\"object\"") != field.json.npos;
+}
+
 /// Where an option of this very name belongs.
 std::string place_hint(const OptionPlace& place, const Node::Entry& given,
                        const std::vector<FieldInfo>& own, const Reading& reading) {
@@ -373,7 +379,8 @@ std::string unknown_key_hint(const Node::Entry& given, const std::vector<FieldIn
     return field.name == word;
   };
   const auto place = OptionSearch(reading.registry, key, is_named).find(*reading.recipe, {});
-  return place ? place_hint(*place, given, own, reading) : other_key_hint(key);
+  const bool is_place = place && holds(place->field, given.node);
+  return is_place ? place_hint(*place, given, own, reading) : other_key_hint(key);
 }
 
 namespace detail {

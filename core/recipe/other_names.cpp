@@ -154,6 +154,17 @@ constexpr OtherName kOtherNames[] = {
     {"transform", "datacollatorforlanguagemodeling masking mlm", "write 'mask_tokens'"},
 };
 
+/// Values of other programs for an option here.
+struct OtherValue {
+  const char* option;
+  const char* values;
+  const char* hint;
+};
+
+constexpr OtherValue kOtherValues[] = {
+    {"cp_comm_strategy", "alltoall", "write 'ring': keys and values travel from rank to rank"},
+};
+
 struct OtherKey {
   const char* names;
   const char* hint;
@@ -166,6 +177,9 @@ constexpr OtherKey kOtherKeys[] = {
     {"labelsmoothingfactor smoothing labelsmoothing",
      "write 'task: {type: classification, label_smoothing: 0.1}'"},
     {"classweight", "write 'task: {type: classification, class_weights: [...]}'"},
+    {"trials parameters searchspace hyperparameters",
+     "write 'grid: {KEY: [VALUES]}' for every combination, 'random: {trials: 10, values: ...}' to "
+     "draw them, or 'paired'"},
     {"optimargs", "write the options inside the section 'optimizer'"},
     {"lrschedulerkwargs lrdecayiters lrstep stepsize", "write it inside the section 'scheduler'"},
     {"adapter finetuningtype", "write 'lora' inside the section 'model'"},
@@ -257,6 +271,14 @@ std::string other_key_hint(const std::string& key) {
   const std::string bare = bare_name(key);
   for (const OtherKey& other : kOtherKeys) {
     if (has_name(other.names, bare)) return other.hint;
+  }
+  return "";
+}
+
+std::string other_value_hint(const std::string& option, const std::string& value) {
+  const std::string bare = bare_name(value);
+  for (const OtherValue& other : kOtherValues) {
+    if (option == other.option && has_name(other.values, bare)) return other.hint;
   }
   return "";
 }

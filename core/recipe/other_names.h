@@ -13,4 +13,7 @@ std::string other_component_hint(const std::string& kind, const std::string& nam
 /// The same for a key that no option here corresponds to: "leave it out: ...".
 std::string other_key_hint(const std::string& key);
 
+/// The same for a value of another program of the option here: "write 'ring'".
+std::string other_value_hint(const std::string& option, const std::string& value);
+
 }  // namespace accel

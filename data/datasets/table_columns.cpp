@@ -8,25 +8,37 @@
 #include "core/base/text.h"
 
 namespace accel {
+namespace {
 
-Schema<TableOptions> TableOptions::schema() {
+/// Adds the file, and how its text is divided into fields.
+Schema<TableOptions> text_format(Schema<TableOptions> schema) {
   const Rule<Auto<std::string>> one_character = {
       [](const Auto<std::string>& v) {
         return !v || (v.value->size() == 1 && std::string("\"\r\n").find(*v) == std::string::npos);
       },
       "a single character other than a quote and a line end", "\"maxLength\": 4"};
+  return std::move(schema)
+      .field("path", &TableOptions::path, "The file.")
+      .required()
+      .field("header", &TableOptions::header,
+             "Whether the first line names the columns. auto: it has no number, and "
+             "the second has one or this recipe names one of its fields.")
+      .field("delimiter", &TableOptions::delimiter,
+             "Field separator. auto: a comma in csv, a tab in tsv.", one_character)
+      .field("quoting", &TableOptions::quoting,
+             "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
+      .field("skip_initial_space", &TableOptions::skip_initial_space,
+             "Whether spaces after delimiters are skipped, also before a quote; "
+             "otherwise they are part of names and values.")
+      .hint_for({"skipinitialspace"});
+}
+
+}  // namespace
+
+Schema<TableOptions> TableOptions::schema() {
   return with_bad_samples(
              with_text_columns(
-                 Schema<TableOptions>()
-                     .field("path", &TableOptions::path, "The file.")
-                     .required()
-                     .field("header", &TableOptions::header,
-                            "Whether the first line names the columns. auto: it has no number, and "
-                            "the second has one or this recipe names one of its fields.")
-                     .field("delimiter", &TableOptions::delimiter,
-                            "Field separator. auto: a comma in csv, a tab in tsv.", one_character)
-                     .field("quoting", &TableOptions::quoting,
-                            "Whether \"...\" may enclose a field. auto: true in csv, false in tsv.")
+                 text_format(Schema<TableOptions>())
                      .field(
                          "features", &TableOptions::features,
                          "Columns that are inputs, by name or by number from 0; empty: all but the "

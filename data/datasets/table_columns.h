@@ -34,6 +34,7 @@ struct TableOptions : TextColumnOptions {
   Auto<bool> header;
   Auto<std::string> delimiter;
   Auto<bool> quoting;
+  bool skip_initial_space = false;
   std::vector<std::string> features;
   std::map<std::string, std::vector<std::string>> one_hot;
   std::vector<std::string> booleans;

@@ -39,6 +39,7 @@ TableText::TableText(const TableOptions& options, CsvDialect dialect, SharedByte
     : path_(options.path.text), file_(std::move(file)), dialect_(dialect) {
   if (options.delimiter) dialect_.delimiter = (*options.delimiter)[0];
   dialect_.quoting = options.quoting.value_or(dialect_.quoting);
+  dialect_.skip_initial_space = options.skip_initial_space;
   CsvReader reader = raw(dialect_.delimiter);
   Fields first;
   if (!reader.next(first)) throw DataError(accel::text("'{}' is empty", path_));
@@ -51,7 +52,7 @@ TableText::TableText(const TableOptions& options, CsvDialect dialect, SharedByte
 
 std::string TableText::reading() const {
   return std::string("table ") + dialect_.delimiter + (dialect_.quoting ? "q" : "") +
-         (header_ ? "h" : "") + " ";
+         (dialect_.skip_initial_space ? "s" : "") + (header_ ? "h" : "") + " ";
 }
 
 CsvReader TableText::records() const {
@@ -90,7 +91,9 @@ bool TableText::shows_header(const Fields& first, const TableOptions& options) c
 }
 
 CsvReader TableText::raw(char delimiter) const {
-  return {file_.view, {.delimiter = delimiter, .quoting = dialect_.quoting}, path_};
+  CsvDialect dialect = dialect_;
+  dialect.delimiter = delimiter;
+  return {file_.view, dialect, path_};
 }
 
 /// Fields of each of the first records with this delimiter; 0 if their number differs.

@@ -45,6 +45,7 @@ bool CsvReader::next(std::vector<std::string_view>& fields) {
 
 void CsvReader::read_fields(std::vector<std::string_view>& fields) {
   while (true) {
+    while (dialect_.skip_initial_space && at_ < text_.size() && text_[at_] == ' ') ++at_;
     const bool quoted = dialect_.quoting && at_ < text_.size() && text_[at_] == '"';
     fields.push_back(quoted ? quoted_field() : plain_field());
     if (at_ == text_.size() || text_[at_] != dialect_.delimiter) return;
@@ -87,7 +88,10 @@ std::string_view CsvReader::plain_field() {
   std::string_view field = rest_of_line();
   field = field.substr(0, field.find(dialect_.delimiter));
   if (dialect_.quoting && field.find('"') != std::string_view::npos) {
-    fail("a quote inside an unquoted field", "'quoting: false' reads quotes as plain characters");
+    const bool spaced = field.starts_with(' ') && field[field.find_first_not_of(' ')] == '"';
+    fail("a quote inside an unquoted field",
+         spaced ? "'skip_initial_space: true' skips the spaces before a quote"
+                : "'quoting: false' reads quotes as plain characters");
   }
   at_ += field.size();
   check_length();

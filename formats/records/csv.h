@@ -14,7 +14,8 @@ namespace accel {
 /// Delimiter and quoting of a file.
 struct CsvDialect {
   char delimiter = ',';
-  bool quoting = true;  ///< false: quotes are plain characters
+  bool quoting = true;              ///< false: quotes are plain characters
+  bool skip_initial_space = false;  ///< spaces after delimiters are no part of fields
 };
 
 /// All records must have as many fields as the first. Skips empty lines and a byte order mark;

@@ -81,6 +81,20 @@ bool has_quoted_fields(std::span<const std::byte> text, char delimiter) {
   return all.find(std::string(1, delimiter) + '"') != all.npos || all.find("\n\"") != all.npos;
 }
 
+/// Whether a space follows each delimiter outside of quotes, except in empty fields.
+bool has_initial_spaces(std::span<const std::byte> text, CsvDialect dialect) {
+  const std::string_view all(reinterpret_cast<const char*>(text.data()), text.size());
+  bool quoted = false, any = false;
+  for (size_t i = 0; i + 1 < all.size(); ++i) {
+    if (dialect.quoting && all[i] == '"') quoted = !quoted;
+    if (quoted || all[i] != dialect.delimiter) continue;
+    const char after = all[i + 1];
+    any = any || after == ' ';
+    if (after != ' ' && after != dialect.delimiter && after != '\n' && after != '\r') return false;
+  }
+  return any;
+}
+
 }  // namespace
 
 bool has_decimal_comma(std::string_view field) {
@@ -101,9 +115,11 @@ DetectedDialect detect_dialect(std::span<const std::byte> text, CsvDialect usual
             true};
   };
   const auto dialect_of = [&](char delimiter) {
-    return CsvDialect{delimiter, delimiter != '\t' || has_quoted_fields(start, delimiter)};
+    CsvDialect dialect{delimiter, delimiter != '\t' || has_quoted_fields(start, delimiter)};
+    dialect.skip_initial_space = has_initial_spaces(start, dialect);
+    return dialect;
   };
-  consider(usual.delimiter == '\t' ? dialect_of('\t') : usual);
+  consider(dialect_of(usual.delimiter));
   for (const char delimiter : kDelimiters) {
     if (delimiter != usual.delimiter) consider(dialect_of(delimiter));
   }

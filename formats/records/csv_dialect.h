@@ -18,7 +18,7 @@ struct DetectedDialect {
 
 /// Tries comma, semicolon, tab and bar on the first records. `usual` is the extension's dialect: it
 /// is preferred among equals and returned where none fits. Tab-separated text has no quoting unless
-/// its fields are quoted.
+/// its fields are quoted. Spaces that follow every delimiter are skipped.
 DetectedDialect detect_dialect(std::span<const std::byte> text, CsvDialect usual);
 
 /// Whether the field is a number with a decimal comma, such as "-1,5".

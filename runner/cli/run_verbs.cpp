@@ -214,12 +214,16 @@ std::optional<ExitCode> launched(const RunOrder& order, const RecipeArguments& a
       section, {argv_of_ranks(argv, arguments, order), order.request.run_dir, arguments.json});
 }
 
+/// Whether this process is rank 0 of another launcher: no process before it has printed warnings.
+bool is_first_of_outside() {
+  const std::optional<RankInfo> place = find_rank(&environment_variable);
+  return is_rank() && place->rank == 0 && !find_launcher_channel(&environment_variable);
+}
+
 ExitCode train(RunOrder order, const RecipeArguments& arguments, RankSession& session) {
   be_quiet(arguments.quiet);
-  if (!is_rank()) {
-    report_layers(arguments, order.recipe);
-    check_run_folder(order.request.run_dir);
-  }
+  if (!is_rank() || is_first_of_outside()) report_layers(arguments, order.recipe);
+  if (!is_rank()) check_run_folder(order.request.run_dir);
   LoadedRecipe& recipe = order.recipe;
   World world = session.world(recipe.options, recipe.resolved);
   world.has_checkpoint = has_checkpoint(recipe.options, order.request);

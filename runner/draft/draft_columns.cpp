@@ -286,7 +286,9 @@ RecipeDraft draft_columns(const fs::path& path, const DraftRequest& request) {
     draft = draft_token_column(rows, files, *ids);
   } else {
     if (request.as.empty() && request.target.empty()) refuse_conversations(rows);
-    draft = draft_of_rows(rows, files.source, request);
+    RowsSource source = files.source;
+    source.open = [&] { return arrow_source(files.train, files.format); };
+    draft = draft_of_rows(rows, source, request);
   }
   draft.files = files.all;
   if (const size_t count = files.train.data.size(); count > 1) {

@@ -188,7 +188,7 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
                               images.opened, images.side)
                        : text("sizes of {} opened images: different, up to {} pixels a side",
                               images.opened, images.side));
-  note_rare_classes(images.classes, draft);
+  note_class_counts({images.classes.begin(), images.classes.end()}, draft);
   if (images.damaged > 0) {
     draft.findings.push_back(images.first_damaged);
     draft.findings.push_back(

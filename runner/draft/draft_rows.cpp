@@ -8,8 +8,10 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "data/datasets/label_map.h"
 #include "runner/draft/rows_plan.h"
 #include "runner/draft/text_model.h"
+#include "runner/draft/training_moments.h"
 
 namespace accel {
 namespace {
@@ -89,10 +91,10 @@ void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, bool is_on
   if (refused == 0) return;
   if (!rows.first_unreadable.empty()) draft.findings.push_back(rows.first_unreadable);
   if (plan.kind == RowsKind::kTagged) {
-    draft.findings.push_back(
-        text("{} rows lack words or tags, have more of one than of the other, or are not JSON: "
-             "remove them, they end the run",
-             refused));
+    draft.findings.push_back(text(
+        "rows without words or tags, with more of one than of the other, or that are not JSON: "
+        "{}; remove them, they end the run",
+        refused));
     return;
   }
   // The rows that were not looked at may have as many, and by chance more.
@@ -100,8 +102,9 @@ void skip_refused_rows(const SniffedRows& rows, const RowsPlan& plan, bool is_on
       rows.looked_at == rows.rows ? refused : 2 * refused * rows.rows / rows.looked_at;
   draft.findings.push_back(
       rows.columns
-          ? text("{} rows lack a text or a target: they are skipped and counted", refused)
-          : text("{} rows lack a field or a text or are not JSON: up to {} are skipped and counted",
+          ? text("rows without a text or a target: {}; they are skipped and counted", refused)
+          : text("rows without a field or a text, or that are not JSON: {}; up to {} are skipped "
+                 "and counted",
                  refused, most));
   const std::string line = text("on_bad_sample: skip({})", most);
   draft.train.push_back(line);
@@ -165,6 +168,18 @@ std::vector<std::string> label_lines(const RowsPlan& plan) {
   return lines;
 }
 
+/// The classes in the order of their numbers in the dataset, which finds them in the data.
+std::vector<ClassCount> numbered_classes(const ValueCounts& values) {
+  TextSet names;
+  for (const auto& [name, count] : values.counts) names.insert(name);
+  const LabelMap labels = LabelMap::found(names);
+  std::vector<ClassCount> classes(static_cast<size_t>(labels.count()));
+  for (const auto& [name, count] : values.counts) {
+    classes[static_cast<size_t>(*labels.find(name))] = {name, count};
+  }
+  return classes;
+}
+
 }  // namespace
 
 void note_classes(const SniffedRows& rows, const RowField& label, RecipeDraft& draft) {
@@ -181,7 +196,7 @@ void note_classes(const SniffedRows& rows, const RowField& label, RecipeDraft& d
                          label.name, rows.path, label.values.counts.begin()->first),
                     "name another field with --target, or use '--as text'");
   }
-  note_rare_classes(label.values.counts, draft);
+  note_class_counts(numbered_classes(label.values), draft);
 }
 
 namespace {
@@ -351,9 +366,11 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                      .file = path,
                      .fields = tokenizer_fields(plan),
                      .chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair,
+                     .cased = plan.kind == RowsKind::kTagged,
                      .samples = rows.rows});
   choose_task(rows, plan, draft);
   draft_dataset(rows, plan, source, draft);
+  if (plan.is_number) draft.task = regression_task(target_moments(plan, *source.open(), draft));
   add_alternatives(rows, plan, draft);
   return draft;
 }
@@ -365,6 +382,7 @@ RecipeDraft draft_rows(const fs::path& path, const DraftRequest& request) {
   RowsSource source;
   source.folder = folder_of(path);
   source.train = {path_line(path)};
+  source.open = [&] { return json_lines_source(path.string()); };
   if (const fs::path other = eval_file(path); !other.empty()) {
     source.eval = {path_line(other)};
     source.eval_name = other.filename().string();

@@ -1,10 +1,13 @@
 // Drafts of rows whose fields are known, from JSON rows or from columns.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "data/datasets/text/text_records.h"
 #include "runner/draft/recipe_draft.h"
 #include "runner/draft/sniff_rows.h"
 
@@ -17,6 +20,7 @@ struct RowsSource {
   std::vector<std::string> train;  ///< path, and split
   std::vector<std::string> eval;   ///< empty: no eval data
   std::string eval_name;
+  std::function<std::unique_ptr<RecordSource>()> open = {};  ///< opens the training rows
 };
 
 /// Throws DataError for rows that cannot be trained.

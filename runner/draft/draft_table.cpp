@@ -1,7 +1,6 @@
 // Drafts for tables: a table of all columns on the screen, and a recipe that says what becomes of
 // each.
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "core/base/error.h"
@@ -11,6 +10,7 @@
 #include "runner/draft/recipe_draft.h"
 #include "runner/draft/table_plan.h"
 #include "runner/draft/text_model.h"
+#include "runner/draft/training_moments.h"
 
 namespace accel {
 namespace {
@@ -28,6 +28,7 @@ void add_findings(const TablePlan& plan, RecipeDraft& draft) {
            delimiter_name(table.dialect.dialect.delimiter),
            table.header ? "names in the first line" : "no header, so columns are numbered from 0");
   if (table.dialect.decimal_comma) format += ", decimal commas";
+  if (table.dialect.dialect.skip_initial_space) format += ", spaces after delimiters are skipped";
   if (table.byte_order_mark) format += ", a byte order mark";
   draft.findings.push_back(std::move(format));
   for (std::string& line : column_table(plan)) draft.findings.push_back("  " + line);
@@ -69,15 +70,18 @@ void note_unused_words(const SniffedColumn& column, RecipeDraft& draft) {
   }
 }
 
-/// Names and values of a table whose delimiters are followed by spaces.
-void note_spaces(const SniffedTable& table, RecipeDraft& draft) {
-  const auto& columns = table.columns;
-  const bool spaces = std::any_of(columns.begin(), columns.end(), [](const SniffedColumn& column) {
-    return column.name.starts_with(' ');
-  });
-  if (!spaces) return;
+/// Values that overflow a float, and infinities.
+void note_infinities(const SniffedColumn& column, RecipeDraft& draft) {
+  if (column.infinite.empty()) return;
+  draft.findings.push_back(text("column '{}': {} are no finite numbers, and are missing values",
+                                column.name, quoted_list(column.infinite)));
+}
+
+void note_codes(const SniffedColumn& column, RecipeDraft& draft) {
+  if (column.code.empty()) return;
   draft.findings.push_back(
-      "spaces after delimiters are part of names and values; remove them: sed -i 's/, */,/g' FILE");
+      text("column '{}': values such as '{}' have leading zeros, and are codes rather than numbers",
+           column.name, column.code));
 }
 
 /// Options that a table's file needs, with or without features.
@@ -91,6 +95,7 @@ std::vector<std::string> format_lines(const SniffedTable& table, const std::stri
   } else {
     lines.push_back("delimiter: " + yaml_text(std::string(1, dialect.delimiter)));
   }
+  if (dialect.skip_initial_space) lines.push_back("skip_initial_space: true");
   if (table.dialect.decimal_comma) lines.push_back("decimal: \",\"");
   return lines;
 }
@@ -104,7 +109,7 @@ std::vector<std::string> fill_lines(const TablePlan& plan) {
         text("  {}: {}  # {} missing", yaml_key(column.name), fill_rule(column), column.missing));
   }
   if (plan.goal().missing > 0) {
-    lines.push_back(text("  {}: drop  # {} rows without a target are left out",
+    lines.push_back(text("  {}: drop  # rows without a target, which are left out: {}",
                          yaml_key(plan.goal().name), plan.goal().missing));
   }
   if (!lines.empty()) lines.insert(lines.begin(), "fill:  # of missing values, by column");
@@ -149,18 +154,8 @@ std::vector<std::string> table_lines(const TablePlan& plan, const std::string& f
   return lines;
 }
 
-std::string short_number(double value) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.6g", value);
-  return digits;
-}
-
-/// Numbers are predicted in units of their deviation: a price is out of reach of the learning rate.
 std::string table_task(const TablePlan& plan) {
-  if (plan.is_class()) return "classification";
-  const ColumnMoments& moments = plan.goal().moments;
-  return text("{type: regression, target_mean: {}, target_std: {}}  # metrics are in data units",
-              short_number(moments.mean), short_number(moments.deviation));
+  return plan.is_class() ? "classification" : regression_task(plan.goal().moments);
 }
 
 /// Normalizes numbers to mean 0 and standard deviation 1; categories and booleans are unchanged.
@@ -182,7 +177,7 @@ std::vector<std::string> normalize_lines(const TablePlan& plan) {
       add(column.moments);
     }
   }
-  std::vector<std::string> lines = {"- type: normalize  # of the values that are present"};
+  std::vector<std::string> lines = {"- type: normalize  # by the values of the training rows"};
   append_lines(lines, list_lines("  mean", means));
   append_lines(lines, list_lines("  std", deviations));
   return lines;
@@ -213,9 +208,11 @@ void describe_goal(const TablePlan& plan, RecipeDraft& draft) {
   const SniffedColumn& goal = plan.goal();
   if (plan.is_class()) {
     draft.findings.push_back(text("predicts '{}' as one of {} classes", goal.name, goal.distinct));
-    std::map<std::string, int64_t> classes;
-    for (size_t i = 0; i < goal.values.size(); ++i) classes[goal.values[i]] = goal.counts[i];
-    note_rare_classes(classes, draft);
+    std::vector<ClassCount> classes;
+    for (size_t i = 0; i < goal.values.size(); ++i) {
+      classes.emplace_back(goal.values[i], goal.counts[i]);
+    }
+    note_class_counts(classes, draft);
     if (goal.type == ColumnType::kInteger) {
       draft.others.push_back(
           "the target as a number: 'target_type: number' in place of 'labels', 'task: regression', "
@@ -228,7 +225,7 @@ void describe_goal(const TablePlan& plan, RecipeDraft& draft) {
 }
 
 /// Text classification, for a table of texts and labels.
-RecipeDraft text_table_draft(const TablePlan& plan, const fs::path& path, size_t column,
+RecipeDraft text_table_draft(TablePlan& plan, const fs::path& path, size_t column,
                              const DraftRequest& request) {
   RecipeDraft draft;
   const SniffedColumn& field = plan.table.columns[column];
@@ -242,7 +239,6 @@ RecipeDraft text_table_draft(const TablePlan& plan, const fs::path& path, size_t
                      .file = path,
                      .fields = {field.name},
                      .samples = plan.table.rows});
-  draft.task = table_task(plan);
   draft.metric = plan.is_class() ? "accuracy" : "mae";
   const int64_t unusable = field.missing + plan.goal().missing;
   for (const fs::path& file : {path, eval_table(plan, path, {column, plan.target}, draft)}) {
@@ -256,22 +252,24 @@ RecipeDraft text_table_draft(const TablePlan& plan, const fs::path& path, size_t
     (file == path ? draft.train : draft.eval) = std::move(lines);
   }
   if (draft.eval.empty()) hold_out(draft, plan.table.rows);
+  fit_moments(plan, path.string(), draft, {column});
+  draft.task = table_task(plan);
   return draft;
 }
 
-RecipeDraft feature_table_draft(const TablePlan& plan, const fs::path& path) {
+RecipeDraft feature_table_draft(TablePlan& plan, const fs::path& path) {
   RecipeDraft draft;
   draft.title =
       text("Predicts '{}' from the {} rows of {}.", plan.goal().name, plan.table.rows, plan.file);
   draft.folder = folder_of(path);
   draft.model = {"type: mlp", "hidden_sizes: [64, 64]"};
-  draft.task = table_task(plan);
   draft.metric = plan.is_class() ? "accuracy" : "mae";
   add_findings(plan, draft);
-  note_spaces(plan.table, draft);
   for (const SniffedColumn& column : plan.table.columns) {
     note_spellings(column, draft);
     note_unused_words(column, draft);
+    note_infinities(column, draft);
+    note_codes(column, draft);
   }
   describe_goal(plan, draft);
   draft.train = table_lines(plan, path.filename().string());
@@ -280,6 +278,8 @@ RecipeDraft feature_table_draft(const TablePlan& plan, const fs::path& path) {
   const fs::path other = eval_table(plan, path, needed, draft);
   if (!other.empty()) draft.eval = table_lines(plan, other.filename().string());
   if (other.empty()) hold_out(draft, plan.table.rows - plan.goal().missing);
+  fit_moments(plan, path.string(), draft);
+  draft.task = table_task(plan);
   draft.transform = normalize_lines(plan);
   draft.until = "20 epochs";
   draft.batch = batch_for(plan.table.rows, 32);
@@ -297,7 +297,7 @@ void check_table_wishes(const DraftRequest& request) {
 
 RecipeDraft draft_table(const fs::path& path, const DraftRequest& request) {
   check_table_wishes(request);
-  const SniffedTable table = sniff_table(path.string(), path.extension() == ".tsv");
+  SniffedTable table = sniff_table(path.string(), path.extension() == ".tsv");
   TablePlan plan{table, printable(path.filename().string())};
   if (table.columns.size() == 1) {
     throw DataError(text("'{}' has one column", path.string()),

@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "data/datasets/hub/arrow_rows.h"
 #include "data/datasets/text/chat_encoder.h"
+#include "formats/records/conll.h"
 #include "formats/records/csv_dialect.h"
 #include "formats/records/jsonl.h"
 
@@ -67,8 +68,8 @@ void append_rows(const std::string& path, WantedFields& fields, std::vector<std:
     }
   });
   if (skipped == 0) return;
-  warn(text("{} rows of '{}' are not JSON objects and are left out, first in line {}", skipped,
-            path, first));
+  warn(text("rows of '{}' that are not JSON objects are left out: {}, the first in line {}", path,
+            skipped, first));
 }
 
 void append_columns(const std::string& path, bool tab, WantedFields& fields,
@@ -88,6 +89,29 @@ void append_columns(const std::string& path, bool tab, WantedFields& fields,
   while (reader.next(record)) {
     for (const size_t column : columns) texts.emplace_back(record[column]);
   }
+}
+
+/// The columns of a CoNLL file, by their numbers from 0, joined to a text for each sentence. False
+/// for another file.
+bool append_conll(const std::string& path, WantedFields& fields, std::vector<std::string>& texts) {
+  const SharedBytes file = map_file(path);
+  const std::string_view content = as_text(file.view);
+  ConllFormat format;
+  if (!detect_conll(content, format)) return false;
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < format.columns; ++i) {
+    if (fields.has(std::to_string(i))) columns.push_back(i);
+  }
+  ConllReader reader(content, format.comment, format.word_column > 0);
+  for (std::vector<ConllToken> sentence; reader.next(sentence);) {
+    for (const size_t column : columns) {
+      std::string& line = texts.emplace_back();
+      for (const ConllToken& token : sentence) {
+        if (column < token.columns.size()) line.append(token.columns[column]).append(" ");
+      }
+    }
+  }
+  return true;
 }
 
 /// The texts of columns of a Parquet or Arrow file; nulls are left out.
@@ -117,14 +141,17 @@ void append_field_texts(const std::string& path, const std::vector<std::string>&
   WantedFields wanted{fields};
   if (extension == ".json" || extension == ".jsonl") {
     append_rows(path, wanted, texts);
+  } else if (append_conll(path, wanted, texts)) {
+    // CoNLL files have many extensions, also that of tables.
   } else if (extension == ".csv" || extension == ".tsv") {
     append_columns(path, extension == ".tsv", wanted, texts);
   } else if (extension == ".parquet" || extension == ".arrow") {
     append_file_columns(path, extension == ".arrow", wanted, texts);
   } else {
-    throw DataError(
-        text("'--fields' is for .jsonl, .json, .csv, .tsv, .parquet and .arrow, not '{}'", path),
-        "leave it out: a text file is trained on as it is");
+    throw DataError(text("'--fields' is for .jsonl, .json, .csv, .tsv, .parquet, .arrow and CoNLL "
+                         "files, not '{}'",
+                         path),
+                    "leave it out: a text file is trained on as it is");
   }
   wanted.check(path);
 }

@@ -40,7 +40,7 @@ constexpr std::pair<const char*, const char*> kCompressed[] = {{".gz", "gunzip -
                                                                {".zst", "unzstd"},
                                                                {".zip", "unzip"}};
 
-enum class DataKind { kTable, kRows, kColumns, kIdx, kImages, kText };
+enum class DataKind { kTable, kRows, kColumns, kIdx, kImages, kConll, kText };
 
 /// Whether a line is an object, or part of an array with an object in each line.
 bool is_json_line(const std::string& line) {
@@ -87,7 +87,8 @@ DataKind kind_of_text(const fs::path& path) {
 
 DataKind kind_of_file(const fs::path& path) {
   const std::string extension = ascii_lower(path.extension().string());
-  if (extension == ".csv" || extension == ".tsv") return DataKind::kTable;
+  if (extension == ".csv") return DataKind::kTable;
+  if (extension == ".tsv") return is_conll(path) ? DataKind::kConll : DataKind::kTable;
   if (extension == ".jsonl" || extension == ".json") return DataKind::kRows;
   if (extension == ".parquet" || extension == ".arrow") return DataKind::kColumns;
   if (is_idx_images(path)) return DataKind::kIdx;
@@ -101,6 +102,7 @@ DataKind kind_of_file(const fs::path& path) {
     throw DataError(text("'{}' is compressed", path.string()),
                     text("decompress it first: {} '{}'", command, path.string()));
   }
+  if (is_conll(path)) return DataKind::kConll;
   const DataKind kind = kind_of_text(path);
   if (kind != DataKind::kText) {
     const bool rows = kind == DataKind::kRows;
@@ -115,6 +117,12 @@ DataKind kind_of_file(const fs::path& path) {
 /// Refuses wishes that the kind of data does not have.
 void check_wishes(const fs::path& path, DataKind kind, const DraftRequest& request) {
   if (kind == DataKind::kTable || kind == DataKind::kRows || kind == DataKind::kColumns) return;
+  if (kind == DataKind::kConll) {
+    if (request.as.empty() || request.as == "tags") return;
+    throw Error(ExitCode::kRecipe,
+                text("'--as {}' is not for '{}', a CoNLL file", request.as, path.string()),
+                "'--as tags' tags its words, '--as text' is a language model of its characters");
+  }
   const std::pair<const char*, const std::string&> wishes[] = {{"--as", request.as},
                                                                {"--target", request.target},
                                                                {"--tokenizer", request.tokenizer},
@@ -122,13 +130,20 @@ void check_wishes(const fs::path& path, DataKind kind, const DraftRequest& reque
   for (const auto& [name, value] : wishes) {
     if (value.empty()) continue;
     throw Error(ExitCode::kRecipe,
-                text("'{}' is for tables and JSON rows, and '{}' is neither", name, path.string()),
+                text("'{}' is for tables, JSON rows and CoNLL files, and '{}' is none of them",
+                     name, path.string()),
                 "leave it out");
   }
 }
 
 RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
   const DataKind kind = kind_of_file(path);
+  if (kind == DataKind::kConll && request.as == "text") {
+    DraftRequest rest = request;
+    rest.as.clear();
+    check_wishes(path, DataKind::kText, rest);
+    return draft_text(path);
+  }
   check_wishes(path, kind, request);
   switch (kind) {
     case DataKind::kTable:
@@ -141,6 +156,8 @@ RecipeDraft draft_file(const fs::path& path, const DraftRequest& request) {
       return draft_idx(path);
     case DataKind::kImages:
       return draft_images(path);
+    case DataKind::kConll:
+      return draft_conll(path, request);
     case DataKind::kText:
       return draft_text(path);
   }
@@ -194,8 +211,8 @@ RecipeDraft draft_folder(const fs::path& folder, const DraftRequest& request) {
     note_choice(files, folder, draft);
     return draft;
   }
-  for (const char* extension :
-       {".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".tar", ".txt"}) {
+  for (const char* extension : {".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".tar",
+                                ".conll", ".conllu", ".bio", ".txt"}) {
     for (const fs::path& file : files) {
       if (file.extension() != extension) continue;
       RecipeDraft draft = draft_file(file, request);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 
 #include "core/base/json_text.h"
 #include "core/base/text.h"
@@ -66,7 +67,8 @@ std::string data_section(const RecipeDraft& draft) {
 std::string eval_section(const RecipeDraft& draft) {
   if (!draft.has_eval()) return "";
   std::string out = "eval:\n  every: " + draft.eval_every + '\n';
-  if (!draft.metric.empty()) out += "  metrics: [" + draft.metric + "]\n";
+  const std::string more = draft.is_imbalanced ? ", f1" : "";
+  if (!draft.metric.empty()) out += "  metrics: [" + draft.metric + more + "]\n";
   return out + '\n';
 }
 
@@ -88,8 +90,13 @@ void hold_out(RecipeDraft& draft, int64_t samples) {
         text("eval: none, because {} samples are too few to hold any out", samples));
     return;
   }
-  draft.split = samples < 20 ? "{eval: 2, seed: 0}" : "{eval: 10%, seed: 0}";
-  const int64_t held_out = samples < 20 ? 2 : samples / 10;
+  constexpr int64_t kFixed = 2;
+  const bool is_fixed = samples < 20;
+  draft.split_samples = is_fixed ? kFixed : 0;
+  draft.split_share = is_fixed ? 0 : 0.1;
+  draft.split =
+      text("{eval: {}, seed: {}}", is_fixed ? std::to_string(kFixed) : "10%", kDraftSplitSeed);
+  const int64_t held_out = is_fixed ? kFixed : samples / 10;
   if (samples < kFewSamples) {
     draft.findings.push_back(
         text("eval: about {} of {} samples are held out, too few to trust the metric: add data, or "
@@ -222,7 +229,9 @@ std::vector<std::string> aligned_rows(const std::vector<std::vector<std::string>
   return out;
 }
 
-void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraft& draft) {
+namespace {
+
+void note_rare_classes(const std::vector<ClassCount>& classes, RecipeDraft& draft) {
   std::vector<std::string> rare;
   for (const auto& [name, count] : classes) {
     if (count == 1) rare.push_back(printable(name));
@@ -236,9 +245,53 @@ void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraf
            quoted_list(rare), more == 0 ? "" : text(", and {} more classes", more)));
 }
 
+/// Weights by which all classes have the same share of the loss: samples / (classes * count).
+std::string balanced_weights(const std::vector<ClassCount>& classes, double samples) {
+  const auto weight = [&](const ClassCount& each) {
+    char digits[32];
+    const double share = static_cast<double>(each.second) * static_cast<double>(classes.size());
+    std::snprintf(digits, sizeof digits, "%.3g", each.second > 0 ? samples / share : 1.0);
+    return std::string(digits);
+  };
+  return joined(classes, ", ", weight);
+}
+
+}  // namespace
+
+void note_class_counts(const std::vector<ClassCount>& classes, RecipeDraft& draft) {
+  constexpr int64_t kRatio = 10, kMostWeights = 20;
+  constexpr double kShare = 0.8;
+  note_rare_classes(classes, draft);
+  int64_t samples = 0;
+  const ClassCount *most = nullptr, *least = nullptr;
+  for (const ClassCount& each : classes) {
+    if (each.second == 0) continue;
+    samples += each.second;
+    if (!most || each.second > most->second) most = &each;
+    if (!least || each.second < least->second) least = &each;
+  }
+  if (!most || most == least) return;
+  const auto all = static_cast<double>(samples);
+  const double share = static_cast<double>(most->second) / all;
+  if (share < kShare && most->second < kRatio * least->second) return;
+  draft.is_imbalanced = true;
+  char accuracy[16];
+  std::snprintf(accuracy, sizeof accuracy, "%.2f", share);
+  draft.findings.push_back(
+      text("imbalanced classes: {} samples of '{}', {} of '{}'; always predicting '{}' has an "
+           "accuracy of {}, so f1, which counts all classes alike, is measured too",
+           most->second, printable(most->first), least->second, printable(least->first),
+           printable(most->first), accuracy));
+  if (classes.size() > kMostWeights) return;
+  draft.others.push_back(
+      text("the same weight of all classes in the loss: 'task: {type: "
+           "classification, class_weights: [{}]}'",
+           balanced_weights(classes, all)));
+}
+
 const char* known_formats() {
   return "known are .csv, .tsv, .jsonl, .json, .parquet, .arrow, class folders of JPEG or PNG "
-         "images (also in a .tar), IDX files and plain text";
+         "images (also in a .tar), IDX files, CoNLL files and plain text";
 }
 
 }  // namespace accel

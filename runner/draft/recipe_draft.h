@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runner/draft/draft_request.h"
@@ -22,19 +22,25 @@ struct RecipeDraft {
   std::string first_command;          ///< must be run before the recipe; empty: none
   std::vector<std::string> model;     ///< lines of the section `model`
   std::string task;
-  std::vector<std::string> train;      ///< lines of `data.train`
-  std::vector<std::string> eval;       ///< lines of `data.eval`
-  std::string split;                   ///< `data.split`, in place of `data.eval`; empty: none
+  std::vector<std::string> train;  ///< lines of `data.train`
+  std::vector<std::string> eval;   ///< lines of `data.eval`
+  std::string split;               ///< `data.split`, in place of `data.eval`; empty: none
+  double split_share = 0;          ///< of the split; 0: `split_samples`
+  int64_t split_samples = 0;
   std::vector<std::string> transform;  ///< items of `data.transform`
   std::string lr = "0.001";
   std::string until = "10 epochs";
   int64_t batch = 64;
   std::string eval_every = "1 epochs";
   std::string metric;
+  bool is_imbalanced = false;                ///< accuracy alone misleads
   std::vector<std::filesystem::path> files;  ///< that are read beside the one that was named
 
   bool has_eval() const { return !eval.empty() || !split.empty(); }
 };
+
+/// Of the splits of drafts.
+constexpr uint64_t kDraftSplitSeed = 0;
 
 /// Fewer held-out samples than this give a noisy metric.
 constexpr int64_t kFewSamples = 50;
@@ -42,8 +48,13 @@ constexpr int64_t kFewSamples = 50;
 /// Holds out a tenth of `samples`, with a finding; of too few samples nothing.
 void hold_out(RecipeDraft& draft, int64_t samples);
 
-/// A finding about classes with a single sample, by their counts: it is not held out.
-void note_rare_classes(const std::map<std::string, int64_t>& classes, RecipeDraft& draft);
+/// A class and its number of samples.
+using ClassCount = std::pair<std::string, int64_t>;
+
+/// Findings about classes with a single sample, which is not held out, and about strong imbalance,
+/// for which f1 is measured too. `classes` in the order of their numbers; a class without a name
+/// has no samples.
+void note_class_counts(const std::vector<ClassCount>& classes, RecipeDraft& draft);
 
 /// The largest power of two of at most `most` that gives `samples` at least eight steps per epoch.
 int64_t batch_for(int64_t samples, int64_t most);
@@ -89,6 +100,8 @@ RecipeDraft draft_columns(const std::filesystem::path& path, const DraftRequest&
 /// Class folders, or a .tar of them.
 RecipeDraft draft_images(const std::filesystem::path& path);
 RecipeDraft draft_idx(const std::filesystem::path& train);
+/// CoNLL text: a word and its tags per line.
+RecipeDraft draft_conll(const std::filesystem::path& path, const DraftRequest& request);
 /// Plain text. Throws DataError for binary data.
 RecipeDraft draft_text(const std::filesystem::path& path);
 
@@ -97,6 +110,8 @@ const char* known_formats();
 
 /// Why the folder or .tar is not read as images; empty if it has JPEG or PNG files.
 std::string no_images_reason(const std::filesystem::path& path);
+/// Whether a text has the columns, sentences and tags of CoNLL files.
+bool is_conll(const std::filesystem::path& path);
 bool is_idx_images(const std::filesystem::path& path);
 
 }  // namespace accel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "core/base/text.h"
@@ -52,6 +53,11 @@ bool is_id_name(const std::string& name) {
   return camel || std::string_view(" _-.").find(before) != std::string_view::npos;
 }
 
+std::string id_reason(const std::string& name) {
+  const bool unnamed = name.empty() || ascii_lower(name) == "unnamed: 0";
+  return unnamed ? "row numbers, of a column without a name" : "an id, by its name";
+}
+
 /// Whether a text is a number with a currency, a percent sign or thousands separators.
 bool is_formatted_number(std::string_view word, bool decimal_comma) {
   static constexpr std::string_view kMarks[] = {"$", "€", "£", "¥", "%", " "};
@@ -82,6 +88,25 @@ bool is_formatted_number(std::string_view word, bool decimal_comma) {
   }
   return (word.size() < given || separators > 0) &&
          parse_field_number(digits, decimal_comma ? ',' : '.').has_value();
+}
+
+/// A number beyond the range of a float: "inf", "-Infinity", "1e400".
+bool is_infinite(std::string_view word) {
+  if (word.starts_with('+')) word.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (end != word.data() + word.size() || word.empty()) return false;
+  // Numbers below the range round to 0, and are no reason for doubt.
+  const bool is_large = error == std::errc::result_out_of_range && word.find("e-") == word.npos &&
+                        word.find("E-") == word.npos;
+  return is_large ||
+         (error == std::errc() && !std::isnan(value) && !std::isfinite(static_cast<float>(value)));
+}
+
+/// Digits that a number would lose: "01234" of a postal code. "07" is a month as well.
+bool is_code(std::string_view word) {
+  return word.size() > 2 && word.starts_with('0') &&
+         word.find_first_not_of("0123456789") == word.npos;
 }
 
 std::string short_sample(const std::string& value) {
@@ -153,11 +178,14 @@ void ColumnScan::add(std::string_view field) {
   }
   has_long_text_ = has_long_text_ || field.size() > kLongestCategory;
   spaces_ += std::count(word.begin(), word.end(), ' ');
-  if (is_one_of(word, kMaybeMissingTexts)) {
+  const bool infinite = is_infinite(word);
+  if (infinite || is_one_of(word, kMaybeMissingTexts)) {
     ++maybe_missing_;
     maybe_texts_.insert(word);
+    if (infinite) infinite_texts_.insert(word);
     return;
   }
+  if (code_.empty() && is_code(word)) code_ = word;
   if (const std::optional<double> truth = parse_field_boolean(word)) {
     ++booleans_;
     (*truth != 0 ? true_seen_ : false_seen_) = true;
@@ -220,7 +248,7 @@ void ColumnScan::describe_number(SniffedColumn& column) const {
     column.reason = "an id that repeats";
   } else if (whole_) {
     column.type = ColumnType::kId;
-    column.reason = "an id, by its name";
+    column.reason = id_reason(column.name);
   }
 }
 
@@ -249,11 +277,17 @@ void ColumnScan::describe_text(SniffedColumn& column) const {
         short_sample(first_text_));
     return;
   }
+  const bool is_code_column = !column.code.empty();
+  if (is_code_column && distinct > kMostCategories && distinct * 5 > present) {
+    column.type = distinct == present ? ColumnType::kId : ColumnType::kText;
+    column.reason = text("codes such as '{}', more than {} of them", column.code, kMostCategories);
+    return;
+  }
   if (distinct <= kMostCategories && (is_repeated || (present < 10 && !is_id_name(column.name)))) {
     column.type = ColumnType::kCategory;
   } else if (is_id_name(column.name) || (distinct == present && spaces_ == 0 && numbers_ == 0)) {
     column.type = ColumnType::kId;
-    column.reason = distinct == present ? "another value in each row" : "an id, by its name";
+    column.reason = distinct == present ? "another value in each row" : id_reason(column.name);
   } else if (numbers_ * 5 >= static_cast<int64_t>(present) * 4) {
     column.reason = text("{} of {} values are numbers, but not '{}': if it means missing, write NA",
                          numbers_, present, short_sample(first_text_));
@@ -265,6 +299,13 @@ void ColumnScan::describe_text(SniffedColumn& column) const {
   }
 }
 
+void ColumnScan::replace_moments(SniffedColumn& column) const {
+  if (numbers_ > 0) column.moments = moments_.result();
+  for (size_t i = 0; i < column.part_moments.size() && dates_ > 0; ++i) {
+    column.part_moments[i] = date_moments_[i].result();
+  }
+}
+
 SniffedColumn ColumnScan::finish(const std::string& name, std::set<std::string>& na_values) const {
   SniffedColumn column;
   column.name = name;
@@ -272,7 +313,10 @@ SniffedColumn ColumnScan::finish(const std::string& name, std::set<std::string>&
   column.distinct = values_.size();
   na_values.insert(missing_texts_.begin(), missing_texts_.end());
   const int64_t present = rows_ - missing_, rest = present - maybe_missing_;
-  const bool is_number = numbers_ > maybe_missing_ && numbers_ == rest;
+  const bool are_numbers = numbers_ > maybe_missing_ && numbers_ == rest;
+  const bool is_number = are_numbers && code_.empty();
+  if (are_numbers) column.code = code_;
+  if (is_number) column.infinite.assign(infinite_texts_.begin(), infinite_texts_.end());
   const bool is_date = dates_ > maybe_missing_ && dates_ == rest;
   const bool is_boolean =
       booleans_ > maybe_missing_ && booleans_ == rest && !digits_only_ && true_seen_ && false_seen_;

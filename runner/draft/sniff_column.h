@@ -33,12 +33,14 @@ struct SniffedColumn {
   std::string name;  ///< as a recipe names it: its number, in a table without a header line
   ColumnType type = ColumnType::kText;
   int64_t missing = 0;
-  size_t distinct = 0;              ///< present values, as texts; counted up to kMostClasses + 1
-  std::vector<std::string> values;  ///< the distinct texts, sorted; empty beyond kMostClasses
-  std::vector<int64_t> counts;      ///< rows with each of `values`
-  ColumnMoments moments;            ///< of numbers that are present
-  bool outliers = false;            ///< of numbers
-  std::vector<std::string> parts;   ///< of a date: "year", "month", ...
+  size_t distinct = 0;                ///< present values, as texts; counted up to kMostClasses + 1
+  std::vector<std::string> values;    ///< the distinct texts, sorted; empty beyond kMostClasses
+  std::vector<int64_t> counts;        ///< rows with each of `values`
+  ColumnMoments moments;              ///< of numbers that are present
+  bool outliers = false;              ///< of numbers
+  std::vector<std::string> infinite;  ///< of numbers: "inf", "1e400"; they are missing values
+  std::string code;                   ///< a value with leading zeros; empty: none
+  std::vector<std::string> parts;     ///< of a date: "year", "month", ...
   std::vector<ColumnMoments> part_moments;
   double words = 0;    ///< of a text, on average
   std::string reason;  ///< of a text, an id or a category with many values
@@ -71,6 +73,9 @@ class ColumnScan {
 
   void add(std::string_view field);
 
+  /// Sets the moments of a column whose type is known from these fields and others.
+  void replace_moments(SniffedColumn& column) const;
+
   /// The type and the statistics; adds to `na_values` the texts that mean "missing".
   SniffedColumn finish(const std::string& name, std::set<std::string>& na_values) const;
 
@@ -86,7 +91,8 @@ class ColumnScan {
   int64_t rows_ = 0;
   int64_t missing_ = 0;
   int64_t maybe_missing_ = 0;  ///< such as "-": missing in a column of numbers, else a value
-  std::set<std::string> missing_texts_, maybe_texts_;
+  std::set<std::string> missing_texts_, maybe_texts_, infinite_texts_;
+  std::string code_;                                    ///< the first number with leading zeros
   std::map<std::string, int64_t, std::less<>> values_;  ///< with their counts, up to a limit
   int64_t formatted_ = 0;  ///< numbers with a currency, a percent sign or separators
   int64_t numbers_ = 0, dates_ = 0, booleans_ = 0, spaces_ = 0;

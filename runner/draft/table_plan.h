@@ -11,7 +11,7 @@ namespace accel {
 
 /// A table, its target, and what becomes of each column.
 struct TablePlan {
-  const SniffedTable& table;
+  SniffedTable& table;
   std::string file;  ///< name, for messages
   size_t target = 0;
   std::string target_reason = {};  ///< "the last column"

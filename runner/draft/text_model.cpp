@@ -87,7 +87,7 @@ void plan_tokenizer(RecipeDraft& draft, const DraftRequest& request, const TextN
   if (fs::is_directory(request.data))
     command = "accel-run tokenizer train " + shell_word(needs.file);
   if (!needs.fields.empty()) command += " --fields " + shell_word(joined(needs.fields, ","));
-  if (encoder) command += " --model wordpiece";
+  if (encoder) command += needs.cased ? " --model wordpiece --cased" : " --model wordpiece";
   if (needs.chat) command += " --chatml";
   draft.first_command = command + " --out " + shell_word(folder);
   draft.findings.push_back(

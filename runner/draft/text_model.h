@@ -21,6 +21,7 @@ struct TextNeeds {
   std::filesystem::path file;
   std::vector<std::string> fields;  ///< with the text
   bool chat = false;                ///< a chat template is needed
+  bool cased = false;               ///< capitals matter: names of entities
   int64_t samples = 0;
 };
 

@@ -255,6 +255,19 @@ def check_other_data(binary, report):
             report.check(f"{name} on rank 1", good, str(found))
 
 
+def check_warnings(binary, report):
+    """Rank 0 prints the warnings about its configuration, the launcher of accel-run those of its ranks."""
+    wanted = "warning: environment ACCELERATE_FOO: 'ACCELERATE_FOO' has no effect: Accelerate has no such variable\n"
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        found = [errors for _, _, errors in ends(start(
+            scratch, lambda rank, port: {**torchrun(rank, port), "ACCELERATE_FOO": 1}))]
+        report.check("rank 0 of another launcher warns, once", found == [wanted, ""], str(found))
+    with rank_runs.Scratch(binary, JOB) as scratch:
+        process = scratch.start("job.yaml", "accelerator.num_processes=2", ACCELERATE_FOO="1")
+        _, errors = process.communicate()
+        report.check("ranks of accel-run: one warning", errors == wanted, errors)
+
+
 def check_fault(binary, report):
     """A fault to inject that is none."""
     with rank_runs.Scratch(binary, JOB) as scratch:
@@ -293,6 +306,7 @@ def main():
     check_stopped(binary, report)
     check_other_port(binary, report)
     check_other_data(binary, report)
+    check_warnings(binary, report)
     check_fault(binary, report)
     check_alone(binary, report)
     print(f"{time.monotonic() - begun:.0f} s")

@@ -64,8 +64,48 @@ std::string file_in(const fs::path& folder, const std::string& component) {
 
 constexpr auto kTokenizer = "tokenizer";
 
-std::string train_hint(const std::string& path) {
-  return text("to make one: accel-run tokenizer train TEXT.txt --out {}", path);
+/// Options of a dataset that name its fields of text, and further arguments of `tokenizer train`.
+struct TextFields {
+  const char* dataset;
+  std::vector<const char*> options;
+  const char* arguments;
+};
+
+const TextFields* text_fields_of(const std::string& dataset, bool has_prompt) {
+  static const TextFields kPrompts = {"chat", {"prompt", "completion"}, " --chatml"};
+  static const TextFields kFields[] = {
+      {"chat", {"content_key"}, " --chatml"},
+      {"token_classification", {"words"}, " --model wordpiece --cased"},
+      {"conll", {"word_column"}, " --model wordpiece --cased"},
+      {"text", {"json_field"}, ""},
+      {"jsonl", {"text"}, ""},
+      {"csv", {"text"}, ""},
+      {"tsv", {"text"}, ""},
+      {"parquet", {"text"}, ""},
+      {"arrow", {"text"}, ""}};
+  if (dataset == kPrompts.dataset && has_prompt) return &kPrompts;
+  for (const TextFields& each : kFields) {
+    if (dataset == each.dataset) return &each;
+  }
+  return nullptr;
+}
+
+/// The names that an option holds, or its default: "premise,hypothesis"; empty: none.
+std::string names_in(const Node& dataset, const ComponentInfo& info, const char* option) {
+  const auto name_of = [](const Node& item) {
+    return item.scalar() ? item.scalar()->text : std::string();
+  };
+  if (const Node::Entry* entry = dataset.find(option)) {
+    return entry->node.list() ? joined(*entry->node.list(), ",", name_of) : name_of(entry->node);
+  }
+  for (const FieldInfo& field : info.fields) {
+    if (field.name != option) continue;
+    std::string names = field.fallback;
+    std::erase_if(
+        names, [](char c) { return std::string_view("[]'\" ").find(c) != std::string_view::npos; });
+    return names;
+  }
+  return "";
 }
 
 class InputFinder final : public OptionWalk {
@@ -75,6 +115,31 @@ class InputFinder final : public OptionWalk {
   std::vector<MissingInput> take() { return std::move(found_); }
 
  private:
+  /// The command that trains a tokenizer on the texts of the visited dataset.
+  std::string train_hint(const std::string& out) const {
+    std::string command = "to make one: accel-run tokenizer train ";
+    const Node* const dataset = component_node();
+    const TextFields* const fields =
+        dataset ? text_fields_of(component_name(), dataset->find("prompt") != nullptr) : nullptr;
+    if (!fields) return command + text("TEXT.txt --out {}", out);
+    std::string file = "FILE";
+    if (const Node::Entry* entry = dataset->find("path"); entry && entry->node.scalar()) {
+      Diagnostics ignored;
+      Reading reading{ignored, registry()};
+      const auto path = Codec<InputPath>::read(entry->node, "path", reading);
+      std::error_code error;
+      if (path && fs::is_regular_file(path->text, error)) file = shown(path->text);
+    }
+    std::vector<std::string> names;
+    for (const char* option : fields->options) {
+      names.push_back(names_in(*dataset, *component_info(), option));
+    }
+    std::erase(names, "");
+    command += file;
+    if (!names.empty()) command += " --fields " + joined(names, ",");
+    return command + fields->arguments + text(" --out {}", out);
+  }
+
   void option(const Node& value, const FieldInfo& field) override {
     const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
     const bool is_file = field.type == Codec<InputFile>::name();

@@ -57,7 +57,11 @@ void OptionWalk::visit_component(const Node& node, const std::string& kind) {
     if (catalog->kind() != kind || found == catalog->items().end()) continue;
     const std::string around = std::exchange(component_, found->first);
     const std::string kind_around = std::exchange(kind_, kind);
+    const Node* const node_around = std::exchange(node_, &node);
+    const ComponentInfo* const info_around = std::exchange(info_, &found->second);
     visit_section(node, found->second.fields);
+    node_ = node_around;
+    info_ = info_around;
     component_ = around;
     kind_ = kind_around;
     component(node, type, found->second);

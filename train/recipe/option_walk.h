@@ -30,6 +30,9 @@ class OptionWalk {
   /// The component that is visited: its name and kind, "" outside of components.
   const std::string& component_name() const { return component_; }
   const std::string& component_kind() const { return kind_; }
+  /// Its node and its declaration; null outside of components.
+  const Node* component_node() const { return node_; }
+  const ComponentInfo* component_info() const { return info_; }
   /// "data.train.0.path"
   const std::string& key() const { return key_; }
 
@@ -39,6 +42,8 @@ class OptionWalk {
 
   const Registry& registry_;
   std::string component_, kind_, key_;
+  const Node* node_ = nullptr;
+  const ComponentInfo* info_ = nullptr;
 };
 
 }  // namespace accel

@@ -88,6 +88,13 @@ std::string reason(const ShardingFamily& family, const std::string& yaml) {
   return sink.reasons.empty() ? "" : sink.reasons.front();
 }
 
+TEST(ApplyShardingTest, AnEmptySectionIsKnownOrReported) {
+  EXPECT_EQ(outcome(kDeepSpeedFile, "zero_optimization: {}"), "same: zero_optimization");
+  EXPECT_EQ(outcome(kDeepSpeedFile, "zero_optimisation: {}"), "rejected: zero_optimisation");
+  EXPECT_EQ(reason(kDeepSpeedFile, "zero_optimisation: {}"),
+            "unknown option 'zero_optimisation'; did you mean 'zero_optimization'?");
+}
+
 TEST(ApplyShardingTest, ConfigsOfProjectsBecomeWhatTheFactsSay) {
   const char* root = std::getenv("ACCEL_SOURCE_DIR");
   ASSERT_NE(root, nullptr);

@@ -201,5 +201,12 @@ TEST(OtherNamesTest, KeysWithoutACounterpartLeadToWhatExpressesThem) {
   EXPECT_EQ(other_key_hint("nonsense"), "");
 }
 
+TEST(OtherNamesTest, ValuesOfOtherProgramsLeadToThoseHere) {
+  EXPECT_EQ(other_value_hint("cp_comm_strategy", "alltoall"),
+            "write 'ring': keys and values travel from rank to rank");
+  EXPECT_EQ(other_value_hint("cp_comm_strategy", "tree"), "");
+  EXPECT_EQ(other_value_hint("device", "alltoall"), "");
+}
+
 }  // namespace
 }  // namespace accel::other_names_test

@@ -46,6 +46,17 @@ TEST(CsvDialectTest, TheDelimiterThatSplitsEveryRecordIsFound) {
   }
 }
 
+TEST(CsvDialectTest, SpacesAfterEveryDelimiterAreSkipped) {
+  const auto skips = [](const std::string& text) {
+    return detect_dialect(bytes_of(text), {',', true}).dialect.skip_initial_space;
+  };
+  EXPECT_TRUE(skips("a, b\n1, 2\n"));
+  EXPECT_TRUE(skips("a, b, c\n1, \"x,y\", 2\n3,,\n"));
+  EXPECT_FALSE(skips("a, b\n1,2\n"));
+  EXPECT_FALSE(skips("a,b\n1,\"x, y\"\n"));
+  EXPECT_FALSE(skips("a,b\n1,2\n"));
+}
+
 TEST(CsvDialectTest, DecimalCommasNeedAnotherDelimiterAndNoDecimalPoint) {
   EXPECT_EQ(dialect_of("a;b\n1,5;2,25\n-0,5;3\n"), ";q,");
   EXPECT_EQ(dialect_of("1,5;2,5;3,5\n4,5;5,5;6,5\n"), ";q,");

@@ -40,6 +40,15 @@ TEST(CsvTest, QuotingCanBeTurnedOff) {
             "1: [say \"hi\"][1]\n2: [\"open][0]\n");
 }
 
+TEST(CsvTest, SpacesAfterDelimitersAreSkippedIfAsked) {
+  constexpr auto kText = "a, b,  c\n1, \"x, y\", 2\n,, 3\n";
+  EXPECT_EQ(records(kText, {.skip_initial_space = true}),
+            "1: [a][b][c]\n2: [1][x, y][2]\n3: [][][3]\n");
+  EXPECT_EQ(csv_complaint(kText),
+            "t.csv:2: a quote inside an unquoted field\n"
+            "'skip_initial_space: true' skips the spaces before a quote");
+}
+
 TEST(CsvTest, EmptyLinesAndTheByteOrderMarkAreSkipped) {
   EXPECT_EQ(records("\xef\xbb\xbfsome,name\n\n\r\n1,2\n\n"), "1: [some][name]\n4: [1][2]\n");
   EXPECT_EQ(records("\n\n"), "");

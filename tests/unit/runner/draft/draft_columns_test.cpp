@@ -70,7 +70,7 @@ TEST_F(DraftColumnsTest, EachColumnIsListedWithItsUse) {
        {"predicts 'score' as a number", "    target_type: number\n", "task: regression"}},
       {"nulls.parquet",
        {},
-       {"1 rows lack a text or a target: they are skipped and counted",
+       {"rows without a text or a target: 1; they are skipped and counted",
         "    on_bad_sample: skip(1)\n"}},
       {"file.arrow", {}, {"    type: arrow\n", "    path: \"${vars.data}/file.arrow\"\n"}},
       {"images.parquet",

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/compose.h"
 #include "runner/draft/recipe_draft.h"
+#include "runner/draft/training_moments.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/formats/tar_writer.h"
 #include "tests/unit/formats/temp_folder.h"
@@ -132,18 +133,98 @@ TEST(NewRecipeTest, TableOfNumbersIsARegression) {
   }
   const Node recipe = recipe_for(work, work.write("house.csv", table));
   EXPECT_EQ(text_at(recipe, "task.type"), "regression");
-  EXPECT_EQ(text_at(recipe, "task.target_mean"), "12.25");
-  EXPECT_EQ(text_at(recipe, "task.target_std"), "7.21543");
+  EXPECT_EQ(text_at(recipe, "task.target_mean"), "12.2");
+  EXPECT_EQ(text_at(recipe, "task.target_std"), "7.36765");
   EXPECT_EQ(text_at(recipe, "data.train.target"), "2");
   EXPECT_EQ(text_at(recipe, "data.train.header"), "false");
   EXPECT_EQ(text_at(recipe, "data.train.fill.1"), "mean");
   EXPECT_FALSE(at(recipe, "data").find("eval"));
   EXPECT_EQ(text_at(recipe, "data.split.eval"), "10%");
   EXPECT_EQ(dataset_at(recipe, "data.train")->shape().input, (Shape{2}));
-  // Mean of the 40 values that are present.
+  // Mean of the values that are present in training rows.
   EXPECT_EQ(
       at(recipe, "data.transform").list()->front().find("mean")->node.list()->at(1).scalar()->text,
-      "2");
+      "2.08571");
+}
+
+/// Rows of "number,target", in which the held-out rows have the values `other`.
+std::string rows_with(const std::string& target, const std::string& other, bool classes) {
+  RecipeDraft draft;
+  hold_out(draft, 60);
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < 60 && classes; ++i) labels.push_back(i % 2);
+  const std::vector<bool> training = training_samples(draft, 60, labels);
+  std::string rows;
+  for (size_t i = 0; i < training.size(); ++i) {
+    const std::string number = training[i] ? std::to_string(i) + ".5" : other;
+    rows += number + "," + (classes ? (i % 2 ? "x" : "y") : training[i] ? number : other) + "\n";
+  }
+  return "a," + target + "\n" + rows;
+}
+
+TEST(NewRecipeTest, MomentsAreThoseOfTheTrainingRows) {
+  const TempFolder work;
+  for (const bool classes : {false, true}) {
+    const std::string near =
+        draft_for(work.write("near.csv", rows_with("label", "3", classes))).text;
+    const std::string far =
+        draft_for(work.write("far.csv", rows_with("label", "1000000", classes))).text;
+    const auto moments = [](const std::string& recipe) {
+      return recipe.substr(recipe.find("- type: normalize"), 150);
+    };
+    EXPECT_EQ(moments(near), moments(far));
+    const auto task = [](const std::string& recipe) {
+      return recipe.substr(recipe.find("\ntask:"), recipe.find("\ndata:") - recipe.find("\ntask:"));
+    };
+    EXPECT_EQ(task(near), task(far));
+  }
+}
+
+TEST(NewRecipeTest, NumericTargetsOfTextsAreStandardizedByTheTrainingRows) {
+  const TempFolder work;
+  RecipeDraft draft;
+  hold_out(draft, 60);
+  const std::vector<bool> training = training_samples(draft, 60, {});
+  const auto task_with = [&](double other) {
+    std::string rows = "{\"text\": \"no price\"}\n";  // is skipped
+    for (size_t i = 0; i < training.size(); ++i) {
+      rows += text("{\"text\": \"a house with {} rooms\", \"label\": {}}\n", i,
+                   std::to_string(training[i] ? 1000.5 * static_cast<double>(i) : other));
+    }
+    const Node recipe = recipe_for(work, work.write("homes.jsonl", rows));
+    return text_at(recipe, "task.target_mean") + " " + text_at(recipe, "task.target_std");
+  };
+  const std::string near = task_with(3.5);
+  EXPECT_EQ(near, task_with(1e6));
+  EXPECT_GT(std::stod(near), 10000) << near;
+}
+
+TEST(NewRecipeTest, AWordAndATagPerLineAreTagged) {
+  const TempFolder work;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "Ada B-PER\nlives O\nin O\nLima B-LOC\n\n";
+  const Node recipe = recipe_for(work, work.write("ner.txt", text));
+  EXPECT_EQ(text_at(recipe, "task"), "token_classification");
+  EXPECT_EQ(text_at(recipe, "data.train.type"), "conll");
+  EXPECT_EQ(text_at(recipe, "data.split.eval"), "10%");
+  EXPECT_EQ(at(recipe, "data.train.labels").list()->size(), 3u);
+  EXPECT_EQ(complaint_about(work.write("bad.txt", text + "Ada\n")),
+            work.path("bad.txt") + ":201 has 1 of 2 columns");
+}
+
+TEST(NewRecipeTest, StrongImbalanceIsReportedAndMeasured) {
+  const TempFolder work;
+  const auto recipe_with = [&](int rare) {
+    std::string table = "a,label\n";
+    for (int i = 0; i < 100; ++i) table += std::to_string(i) + (i < rare ? ",rare\n" : ",usual\n");
+    return draft_for(work.write("t.csv", table)).text;
+  };
+  EXPECT_NE(recipe_with(5).find("metrics: [accuracy, f1]"), std::string::npos);
+  EXPECT_NE(recipe_with(5).find("imbalanced classes: 95 samples of 'usual', 5 of 'rare'"),
+            std::string::npos);
+  EXPECT_NE(recipe_with(5).find("class_weights: [10, 0.526]"), std::string::npos);
+  EXPECT_NE(recipe_with(30).find("metrics: [accuracy]"), std::string::npos);
+  EXPECT_EQ(recipe_with(30).find("imbalanced"), std::string::npos);
 }
 
 TEST(NewRecipeTest, TableWithoutFeaturesIsRefused) {

@@ -40,6 +40,36 @@ TEST(SniffTableTest, TypesAreFoundFromTheValues) {
             "category, 3 values");
 }
 
+TEST(SniffTableTest, NumbersThatAreNotFiniteAreMissing) {
+  const SniffedColumn column = column_of("x", 40, [](int i) {
+    return i == 3 ? "inf" : i == 4 ? "-Infinity" : i == 5 ? "1e400" : i == 6 ? "1e39" : "2.5";
+  });
+  EXPECT_EQ(column.missing, 4);
+  EXPECT_EQ(column.infinite, (std::vector<std::string>{"-Infinity", "1e39", "1e400", "inf"}));
+  const SniffedColumn small = column_of("x", 40, [](int i) { return i ? "1e-400" : "2"; });
+  EXPECT_TRUE(small.infinite.empty());
+  EXPECT_TRUE(column_of("x", 40, [](int i) { return i % 2 ? "inf" : "sup"; }).infinite.empty());
+}
+
+TEST(SniffTableTest, NumbersWithLeadingZerosAreCodes) {
+  const auto code = [](int i) { return "0123" + std::to_string(i % 8); };
+  const SniffedColumn zip = column_of("zip", 40, code);
+  EXPECT_EQ(type_of(zip), "category, 8 values");
+  EXPECT_EQ(zip.code, "01230");
+  EXPECT_EQ(type_of(column_of("zip", 40, [](int i) { return "00" + std::to_string(i); })), "id");
+  EXPECT_EQ(type_of(column_of("month", 40, [](int i) { return "0" + std::to_string(i % 9 + 1); })),
+            "integer");
+  EXPECT_EQ(type_of(column_of("x", 40, [](int i) { return "0." + std::to_string(i + 1); })),
+            "number");
+}
+
+TEST(SniffTableTest, AnIndexWithoutANameIsDescribed) {
+  const auto number = [](int i) { return std::to_string(i); };
+  EXPECT_EQ(column_of("", 40, number).reason, "row numbers, of a column without a name");
+  EXPECT_EQ(column_of("Unnamed: 0", 40, number).reason, "row numbers, of a column without a name");
+  EXPECT_EQ(column_of("user_id", 40, number).reason, "an id, by its name");
+}
+
 TEST(SniffTableTest, MissingValuesAreCountedAndNotAveraged) {
   const auto holes = [](int i) { return i % 4 == 0 ? "n/a" : i % 4 == 1 ? "" : "10"; };
   EXPECT_EQ(type_of(column_of("x", 40, holes)), "constant, missing 20");

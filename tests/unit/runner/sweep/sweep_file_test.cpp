@@ -191,6 +191,17 @@ INSTANTIATE_TEST_SUITE_P(
                                "    grid: {a: [[8], [8, 8], [8]]}\n                            ^\n"
                                "  hint: leave one out: equal trials produce equal runs\n"}));
 
+TEST(SweepFileTest, TrialsAsAMapAreSearchedInGridAndANumberInRandom) {
+  EXPECT_EQ(sweep_error("recipe: a.yaml\ntrials: {optimizer.lr: [0.1]}\ngrid: {a: [1]}\n"),
+            "sweeps/lr.yaml:2:1: error: unknown option 'trials'\n"
+            "    trials: {optimizer.lr: [0.1]}\n"
+            "    ^\n"
+            "  hint: write 'grid: {KEY: [VALUES]}' for every combination, 'random: {trials: 10, "
+            "values: ...}' to draw them, or 'paired'\n");
+  EXPECT_TRUE(sweep_error("recipe: a.yaml\ntrials: 10\ngrid: {a: [1]}\n")
+                  .ends_with("  hint: write 'trials: 10' inside the section 'random'\n"));
+}
+
 TEST(SweepFileTest, ValuesThatDifferAreNoRepeats) {
   EXPECT_EQ(sweep_error("recipe: a.yaml\ngrid: {a: [1, '1', 2, true, ~, [1], x, X, nan]}\n"
                         "stages: [{until: 5}, {until: 9, promote: {keep: 9}}]\n"),

@@ -38,6 +38,38 @@ TEST(DataWarningsTest, EvalSamplesThatAreTrainingSamplesAreReported) {
   EXPECT_EQ(warnings(numbers(1000), numbers(400, 999)), Lines());  // one is no leak
 }
 
+/// Samples of a few values: sample `i` is the number i % `values`.
+std::shared_ptr<const Dataset> repeated(int64_t size, int64_t values) {
+  return std::make_shared<ChangedDataset>(size, [values](int64_t index, Sample) {
+    return NumberDataset(values, 0).sample(index % values);
+  });
+}
+
+TEST(DataWarningsTest, RowsOfAFewValuesRepeatWithoutALeak) {
+  EXPECT_EQ(warnings(repeated(100, 8), repeated(40, 8)), Lines());
+  // Half of the training samples are single; all of the eval samples are among them.
+  const auto half = std::make_shared<ChangedDataset>(200, [](int64_t index, Sample) {
+    return NumberDataset(200, 0).sample(index < 100 ? index : 100);
+  });
+  EXPECT_EQ(warnings(half, numbers(60)).size(), 1u);
+}
+
+TEST(DataWarningsTest, EvalDataThatIsTheTrainingDataIsReportedWithRepeatedRowsToo) {
+  const TempFolder folder;
+  std::string table = "a,y\n";
+  for (int i = 0; i < 60; ++i) table += i % 2 ? "1,no\n" : "2,yes\n";
+  const std::string train = "{type: csv, path: " + folder.write("t.csv", table) + ", target: y}";
+  const auto found = [&](const std::string& eval) {
+    return data_warnings(*make_job("model: {type: mlp, hidden_sizes: [4]}\ndata:\n  train: " +
+                                   train + "\n  " + eval + "\ntrain: {until: 1 step, batch: 2}\n"));
+  };
+  EXPECT_EQ(
+      found("eval: " + train),
+      Lines{"60 of 60 eval samples are in the training data too: results are better than they "
+            "would be on new data"});
+  EXPECT_EQ(found("split: {eval: 20%}"), Lines());
+}
+
 TEST(DataWarningsTest, LargeDataIsSampled) {
   const Lines found = warnings(numbers(21'000), numbers(3'000));
   ASSERT_EQ(found.size(), 1u);

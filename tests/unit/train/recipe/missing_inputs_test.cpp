@@ -75,6 +75,26 @@ TEST_F(MissingInputsTest, AFolderIsNoFile) {
   EXPECT_EQ(reported("{type: mds, path: set}"), "");
 }
 
+TEST_F(MissingInputsTest, TheHintForATokenizerHasTheFieldsOfTheDataset) {
+  folder_.write("d.jsonl", "{}");
+  folder_.write("n.txt", "a O");
+  const std::pair<const char*, const char*> cases[] = {
+      {"{type: jsonl, path: d.jsonl, text: [a, b], tokenizer: tok}", "d.jsonl --fields a,b"},
+      {"{type: jsonl, path: d.jsonl, tokenizer: tok}", "d.jsonl --fields text"},
+      {"{type: chat, path: d.jsonl, tokenizer: tok}", "d.jsonl --fields content --chatml"},
+      {"{type: chat, path: d.jsonl, prompt: [q], completion: a, tokenizer: tok}",
+       "d.jsonl --fields q,a --chatml"},
+      {"{type: token_classification, path: d.jsonl, tokenizer: tok}",
+       "d.jsonl --fields tokens --model wordpiece --cased"},
+      {"{type: conll, path: n.txt, tokenizer: tok}", "n.txt --fields 0 --model wordpiece --cased"},
+      {"{type: text, path: n.txt, level: tokens, tokenizer: tok}", "n.txt"}};
+  for (const auto& [data, words] : cases) {
+    EXPECT_TRUE(reported(data).ends_with("to make one: accel-run tokenizer train " +
+                                         std::string(words) + " --out tok\n"))
+        << reported(data);
+  }
+}
+
 TEST_F(MissingInputsTest, ATeacherThatIsMissingIsTold) {
   const Registry registry = all_components();
   Diagnostics problems;
@@ -133,7 +153,7 @@ TEST_F(MissingInputsTest, AValueFromTheCommandLineBeginsAtTheWorkingFolder) {
   EXPECT_EQ(problems.list().front().message, "'tokenizer' is 'pieces', which does not exist");
   EXPECT_EQ(problems.list().front().hint,
             "relative paths on the command line are resolved from the working folder; "
-            "to make one: accel-run tokenizer train TEXT.txt --out pieces");
+            "to make one: accel-run tokenizer train r/x.jsonl --fields text --out pieces");
 }
 
 TEST_F(MissingInputsTest, ADownloadIsLookedForWhereItIsPut) {
