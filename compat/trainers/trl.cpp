@@ -140,10 +140,16 @@ std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
   return std::nullopt;
 }
 
-void check_trl_method(TrainerConfig& config) {
+/// The key of reinforcement learning, or null.
+const char* trl_rl_key(const TrainerConfig& config) {
   for (const char* key : {"reward_funcs", "num_generations", "max_completion_length"}) {
-    if (config.find(key)) return config.refuse_lacking(key, "rl");
+    if (config.find(key)) return key;
   }
+  return nullptr;
+}
+
+void check_trl_method(TrainerConfig& config) {
+  if (const char* key = trl_rl_key(config)) config.refuse_lacking(key, "rl");
   for (const char* key : {"spectrum_config_path", "unfrozen_parameters"}) {
     if (!config.find(key)) continue;
     config.refuse(key, "it trains a part of the parameters",
@@ -173,7 +179,13 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
   }
   const char* key = config.find("dataset_name") ? "dataset_name" : "dataset_id_or_path";
   const auto name = config.text(key);
-  if (!name) return config.miss("'data': the recipe has none, write it as type preference");
+  if (!name) {
+    for (const char* list : {"dataset_mixture", "dataset_mixer", "datasets"}) {
+      if (!config.find(list)) continue;
+      config.skip(list, "write each dataset in the list 'data.train', as type preference");
+    }
+    return config.miss("'data': the recipe has none");
+  }
   DataFile file;
   file.kind = DataFile::Kind::kPreference;
   file.path = *name;
@@ -234,8 +246,9 @@ void read_trl_data(TrainerConfig& config) {
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
-  const std::optional<PreferenceMethod> preference = trl_preference(config);
-  if (!preference) check_trl_loss(config);
+  const bool learns_by_rewards = trl_rl_key(config) != nullptr;
+  const auto preference = learns_by_rewards ? std::nullopt : trl_preference(config);
+  if (!preference && !learns_by_rewards) check_trl_loss(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
   if (config.flag("use_peft")) {
     config.take("use_peft");

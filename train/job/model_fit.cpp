@@ -113,11 +113,8 @@ void check_adapter_reference(const Job& job) {
   };
   const std::vector<Parameter> parameters = parameters_of(*job.model);
   const auto in_adapter = [](const Parameter& item) { return is_of_adapter(item.name); };
-  if (std::none_of(parameters.begin(), parameters.end(), in_adapter)) {
-    refuse("the model has no LoRA adapter that could be switched off");
-  }
   if (!has_adapter_switch(*job.model)) {
-    refuse(text("the adapter of the model '{}' cannot be switched off", job.recipe.model.type));
+    refuse("the model has no LoRA adapter that could be switched off");
   }
   const Node::Entry* const lora = job.recipe.model.resolved.find("lora");
   const Node::Entry* const folder = lora ? lora->node.find("adapter") : nullptr;

@@ -131,6 +131,26 @@ TEST_F(PreferenceTest, RowsThatAreNoPairsAreRefused) {
             "t.jsonl:1: has no prompt in the field 'prompt'");
 }
 
+TEST_F(PreferenceTest, ASystemMessageComesFirst) {
+  const std::string row =
+      R"({"system": "good", "prompt": "film", "chosen": "good film", "rejected": "bad"})";
+  EXPECT_EQ(words(sample(row, "texts_as_messages: true, system: system")),
+            "[MASK] good [SEP] [CLS] film [SEP] [MASK] good film [SEP] "
+            "[MASK] good [SEP] [CLS] film [SEP] [MASK] bad [SEP]");
+  EXPECT_EQ(refusal(row, "system: system"),
+            "t.jsonl:1: is texts, which have no place for the system message 'system'");
+}
+
+TEST_F(PreferenceTest, TheHintNamesTheFieldsOfTheRow) {
+  try {
+    dataset(R"({"a": 1})");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.hint(),
+              "it has the fields 'a': name them with 'prompt', 'chosen' and 'rejected'");
+  }
+}
+
 TEST_F(PreferenceTest, BadRowsAreSkippedOnRequest) {
   const auto some = dataset(std::string(kMessages) + "\n{}\n", "on_bad_sample: skip(1)");
   EXPECT_EQ(some->size(), 1);
