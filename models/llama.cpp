@@ -19,6 +19,7 @@
 #include "core/api/auxiliary_loss.h"
 #include "core/api/block.h"
 #include "core/api/packed_sequences.h"
+#include "core/api/sequence_pairs.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
@@ -279,8 +280,15 @@ class Llama final : public LanguageModel,
     const int64_t vocab = sufficient_size({kName, "vocab_size", options.vocab_size, data.vocab});
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context));
-    if (!options.tie_embeddings)
+    if (options.has_score()) {
+      head_ = llama_linear(*net_, "score", options.hidden_size, *options.num_classes, false);
+    } else if (!options.tie_embeddings) {
       head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
+    }
+    default_task_ = !options.has_score()       ? "causal_lm"
+                    : has_sequence_pairs(data) ? "reward"
+                    : data.classes > 0         ? "classification"
+                                               : "regression";
     for (const auto& module : net_->modules(false)) {
       if (auto* linear = module->as<torch::nn::Linear>()) {
         torch::nn::init::normal_(linear->weight, 0.0, kLlamaWeightDeviation);
@@ -291,8 +299,16 @@ class Llama final : public LanguageModel,
     }
   }
 
+  /// Logits of the next token; with `num_classes`, outputs at the last token, [batch, classes].
   at::Tensor forward(const at::Tensor& tokens) override {
+    if (options_.has_score()) return head_->forward(hidden(tokens).select(1, tokens.size(1) - 1));
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
+  }
+  at::Tensor forward_batch(const Batch& batch) override {
+    if (!options_.has_score() || !batch.lengths.defined()) return forward(batch.inputs);
+    const at::Tensor all = hidden(batch.inputs);
+    const at::Tensor last = batch.lengths.sub(1).view({-1, 1, 1}).expand({-1, 1, all.size(2)});
+    return head_->forward(all.gather(1, last).squeeze(1));
   }
   at::Tensor hidden(const at::Tensor& tokens) override {
     return balanced(tokens, [&](const LoadBalance& balance) {
@@ -321,8 +337,19 @@ class Llama final : public LanguageModel,
   std::optional<int64_t> expert_of(const std::string& parameter) const override;
   void divide_sequences(ContextRanksPtr ranks) override;
   const ContextRanks* context_ranks() const override { return body_->context_ranks(); }
-  at::Tensor head_weight() override { return head_ ? head_->weight : body_->token_embedding(); }
+  at::Tensor head_weight() override {
+    if (options_.has_score()) {
+      throw Error(ExitCode::kRecipe,
+                  "this llama has outputs per text ('num_classes') and no logits of tokens",
+                  "name a language model");
+    }
+    return head_ ? head_->weight : body_->token_embedding();
+  }
   std::vector<Block*> chain() override {
+    if (options_.has_score()) {
+      throw Error(ExitCode::kRecipe, "'pp' does not support 'num_classes' of llama",
+                  "leave 'pp' out");
+    }
     if (options_.balance() > 0) {
       throw Error(
           ExitCode::kRecipe,
@@ -333,9 +360,11 @@ class Llama final : public LanguageModel,
   }
   at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
   torch::nn::Module& module() override { return *net_; }
-  const char* default_task() const override { return "causal_lm"; }
+  const char* default_task() const override { return default_task_; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
-  TextOutput text_output() const override { return TextOutput::kNextToken; }
+  TextOutput text_output() const override {
+    return options_.has_score() ? TextOutput::kWhole : TextOutput::kNextToken;
+  }
 
  private:
   /// Adds the load-balancing loss of a forward pass in training.
@@ -366,9 +395,10 @@ class Llama final : public LanguageModel,
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
   TensorRanksPtr tensor_;
-  at::Tensor counted_tokens_;  ///< float32 [batch, length]: 0 for padding; undefined: no padding
-  at::Tensor balance_loss_;    ///< of the passes since begin_batch()
-  AdaptedLinear head_{nullptr};
+  at::Tensor counted_tokens_;    ///< float32 [batch, length]: 0 for padding; undefined: no padding
+  at::Tensor balance_loss_;      ///< of the passes since begin_batch()
+  AdaptedLinear head_{nullptr};  ///< lm_head, or score
+  const char* default_task_;
   int64_t longest_ = 0;
 };
 
@@ -395,6 +425,10 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
 /// transformers' plan, with a vocabulary-parallel embedding and loss.
 TensorPlan Llama::tensor_plan(int64_t ranks) const {
   using enum TensorStyle;
+  if (options_.has_score()) {
+    throw Error(ExitCode::kRecipe, "'tp' does not support 'num_classes' of llama",
+                "leave 'tp' out");
+  }
   if (options_.moe.num_experts > 0 && options_.mlp_bias) {
     throw Error(ExitCode::kRecipe, "'tp' does not support 'mlp_bias' with 'moe'",
                 "leave one of the three out");

@@ -41,6 +41,10 @@ void check_llama(const LlamaOptions& options, const Node& node, Reading& reading
                            text("a head's width must be even, not {}", options.per_head()));
   }
   check_multiple(heads, {"num_kv_heads", options.groups()}, node, reading);
+  if (options.has_score() && options.lora.rank > 0 && !options.lora.modules_to_save) {
+    reading.problems.error(node.where, "an adapter would leave the head 'score' untrained",
+                           "add 'modules_to_save: [score.*]' to 'lora', as PEFT does");
+  }
   if (options.router_aux_loss_coef && options.moe.num_experts == 0) {
     reading.problems.error(node.where, "'router_aux_loss_coef' has no effect without experts",
                            "set 'moe.num_experts', or leave it out");
@@ -76,6 +80,8 @@ void check_transformers_has(const LlamaOptions& options) {
               "'qk_norm'",
               "Qwen3 has 'qk_norm' and no 'mlp_bias', Qwen2 'attention_bias: qkv' alone");
 }
+
+constexpr std::string_view kScoreSuffix = "ForSequenceClassification";
 
 constexpr auto kNotBuilt = "this model does not do";
 
@@ -128,7 +134,11 @@ Schema<LlamaOptions> LlamaOptions::schema() {
                    .on_resume(Change::kImpossible)
                    .renamed_from("query_norm")
                    .hint_for({"use_qk_norm"});
-  kinds = with_tie_embeddings(std::move(kinds));
+  kinds = with_num_classes(
+      with_tie_embeddings(std::move(kinds)),
+      "Outputs per text, read from its last token by a linear layer in place of the language "
+      "model's head: classes, or 1 for a reward model. auto: as the folder, else a language model.",
+      1);
   return with_weights(std::move(kinds)
                           .field("moe", &Options::moe, "Mixture of experts in place of MLPs.")
                           .on_resume(Change::kImpossible)
@@ -176,6 +186,9 @@ LlamaOptions LlamaOptions::from_config(HfConfig& config) {
   }
   options.tie_embeddings = config.flag("tie_word_embeddings", false);
   options.attention_dropout = config.number("attention_dropout", 0.0);
+  for (const std::string& name : config.texts("architectures")) {
+    if (name.ends_with(kScoreSuffix)) options.num_classes = {label_count(config)};
+  }
   refuse_windows(config, mistral, *options.max_seq_len);
   config.ignore({"is_llama_config", "max_sequence_length"});
   return options;
@@ -194,6 +207,10 @@ void LlamaOptions::to_config(const WeightShapes& shapes, nlohmann::json& config)
     type = "qwen2", name = "Qwen2ForCausalLM";
   } else if (plain && config.value("model_type", "") == "mistral") {
     type = "mistral", name = "MistralForCausalLM";
+  }
+  if (has_score()) {
+    name.replace(name.find("For"), name.npos, kScoreSuffix);
+    write_labels(*num_classes, config);
   }
   config["model_type"] = type;
   config["architectures"] = {name};
@@ -217,7 +234,8 @@ void LlamaOptions::to_config(const WeightShapes& shapes, nlohmann::json& config)
 HfNames LlamaOptions::names() const {
   HfNames names{"model.", {}, {"*.rotary_emb.inv_freq"}};
   if (moe.num_experts > 0 && !qk_norm) names.stored = &mixtral_name;
-  (tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
+  if (has_score()) names.heads.push_back("score.weight");
+  (tie_embeddings || has_score() ? names.unused : names.heads).push_back("lm_head.weight");
   return names;
 }
 

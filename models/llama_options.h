@@ -40,6 +40,7 @@ struct LlamaOptions {
   double attention_dropout = 0.0;
   MoeOptions moe;
   Auto<double> router_aux_loss_coef;
+  Auto<int64_t> num_classes;
   LoraOptions lora;
   FilePath weights;
 
@@ -47,6 +48,8 @@ struct LlamaOptions {
   int64_t per_head() const { return head_dim.value_or(hidden_size / num_heads); }
   /// Llama's default: two thirds of four times the hidden size, rounded up to a multiple of 32.
   int64_t inner() const { return intermediate_size.value_or((8 * hidden_size / 3 + 31) / 32 * 32); }
+  /// Whether a head for outputs per text replaces that of the language model.
+  bool has_score() const { return num_classes.value.has_value(); }
   int64_t expert_inner() const { return moe.intermediate_size.value_or(inner()); }
   /// Of the load-balancing loss; 0: none.
   double balance() const {

@@ -5,6 +5,7 @@
 #include "compat/trainers/axolotl_datasets.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/preference_readings.h"
 #include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
@@ -187,6 +188,16 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"fsdp_version", Use::kIdle},
     {"plugins", Use::kRead},
     {"rl", Use::kRead},
+    {"rl_beta", Use::kIdle},
+    {"orpo_alpha", Use::kIdle},
+    {"rpo_alpha", Use::kIdle},
+    {"cpo_alpha", Use::kIdle},
+    {"simpo_gamma", Use::kIdle},
+    {"dpo_label_smoothing", Use::kIdle},
+    {"precompute_ref_log_probs", Use::kIdle},
+    {"dpo_use_weighting", Use::kOther, "preference", "false"},
+    {"dpo_use_logits_to_keep", Use::kIdle},
+    {"dpo_padding_free", Use::kIdle},
     {"reward_model", Use::kOther, "preference", "false"},
     {"process_reward_model", Use::kOther, "preference", "false"},
     {"center_rewards_coefficient", Use::kIdle},
@@ -229,12 +240,28 @@ std::string axolotl_shown_by(const Node& tree) {
   return tree.find("base_model") ? "base_model" : "";
 }
 
+std::optional<PreferenceMethod> axolotl_preference(const TrainerConfig& config) {
+  return preference_method(ascii_lower(config.text("rl").value_or("")));
+}
+
+void read_axolotl_preference(TrainerConfig& config, const PreferenceMethod& method) {
+  const bool orpo = method.task == "orpo";
+  read_preference_task(config, method,
+                       {.beta = orpo ? "orpo_alpha" : "rl_beta",
+                        .label_smoothing = "dpo_label_smoothing",
+                        .sft_weight = method.task == "simpo" ? "cpo_alpha" : "rpo_alpha",
+                        .default_simpo_sft_weight = 1},
+                       "rl");
+}
+
 /// Whether the config trains in a way that the recipe can keep.
 void check_axolotl_method(TrainerConfig& config) {
   const std::string rl = config.text("rl").value_or("");
   if (!rl.empty()) {
     const bool preference = has_word("dpo ipo kto orpo simpo", ascii_lower(rl));
-    config.refuse_lacking("rl", preference ? "preference" : "rl");
+    if (!axolotl_preference(config)) {
+      config.refuse_lacking("rl", preference ? "preference" : "rl");
+    }
   }
   const std::string model = config.text("model_type").value_or("");
   if (model.ends_with("ForSequenceClassification")) {
@@ -381,6 +408,7 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
   if (!config.find("datasets")) config.skip("datasets", "it names no data: the recipe has none");
   read_axolotl_datasets(config, "datasets", "data.train");
   read_axolotl_datasets(config, "test_datasets", "data.eval");
+  if (const auto method = axolotl_preference(config)) read_axolotl_preference(config, *method);
   if (!config.has("data.train")) {
     for (const char* key : {"sequence_len", "sample_packing", "train_on_inputs"}) {
       if (config.flag(key) || config.number(key)) config.skip(key, "write it in 'data.train'");

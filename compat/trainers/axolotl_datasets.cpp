@@ -8,6 +8,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/preference_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/convert_command.h"
 #include "core/base/text.h"
@@ -72,9 +73,34 @@ std::string read_message_keys(const AxolotlDataset& dataset, DataFile& file) {
   return {};
 }
 
+/// Of preference pairs, axolotl's type of messages is read. Why it has no counterpart, or "".
+std::string read_axolotl_pairs(TrainerConfig& config, const AxolotlDataset& dataset,
+                               DataFile& file) {
+  const std::string type = dataset.word("type");
+  file.kind = DataFile::Kind::kPreference;
+  file.path = dataset.word("path");
+  file.split = dataset.word("split");
+  file.field = dataset.word("field_messages");
+  if (file.field.empty()) file.field = "messages";
+  file.max_length = config.text("sequence_len").value_or("512");
+  for (const char* answer : {"chosen", "rejected"}) {
+    const std::string field = dataset.word((std::string("field_") + answer).c_str());
+    if (field.empty() || field == answer) continue;
+    return text("its '{}' is '{}': write it in 'data.train' as type preference", answer, field);
+  }
+  if (type == "chat_template.default" || type == "chat_template") {
+    return read_message_keys(dataset, file);
+  }
+  return text("'{}' is of type '{}': write its pairs in 'data.train' as type preference", file.path,
+              type.empty() ? "a section" : type);
+}
+
 /// Why a dataset has no counterpart, or "".
 std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& dataset,
                                  DataFile& file) {
+  if (preference_method(ascii_lower(config.text("rl").value_or("")))) {
+    return read_axolotl_pairs(config, dataset, file);
+  }
   const std::string type = dataset.word("type");
   file.path = dataset.word("path");
   file.split = dataset.word("split");
@@ -108,7 +134,7 @@ void read_axolotl_datasets(TrainerConfig& config, const char* key, const char* t
   if (!list) return;
   constexpr std::string_view kRead =
       "path type split field field_messages ds_type name message_property_mappings "
-      "message_field_role message_field_content roles roles_to_train";
+      "message_field_role message_field_content roles roles_to_train field_chosen field_rejected";
   std::vector<DataFile> files;
   for (const Node& item : *list) {
     DataFile file;

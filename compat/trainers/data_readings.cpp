@@ -84,6 +84,35 @@ Node::Entry entry_of(const char* key, Node value) {
   return {key, {}, std::move(value)};
 }
 
+/// Keys and roles of messages that differ from those of chat templates.
+void add_message_keys(const DataFile& file, Node::Map& map) {
+  for (const auto& [key, value, usual] : {std::tuple("role_key", file.role_key, "role"),
+                                          std::tuple("content_key", file.content_key, "content")}) {
+    if (value.empty() || value == usual) continue;
+    map.push_back(entry_of(key, escape_references(scalar_node(value, true))));
+  }
+  if (file.roles.empty()) return;
+  Node::Map roles;
+  for (const auto& [theirs, role] : file.roles) {
+    roles.push_back(entry_of(theirs.c_str(), escape_references(scalar_node(role, true))));
+  }
+  map.push_back(entry_of("roles", {std::move(roles), {}}));
+}
+
+Node preference_section(TrainerConfig& config, const DataFile& file) {
+  const std::string path = path_of(config, file, "chosen");
+  Node::Map map = {entry_of("type", scalar_node("preference")),
+                   entry_of("path", escape_references(scalar_node(path, true))),
+                   entry_of("tokenizer", scalar_node("${vars.model}"))};
+  if (!file.field.empty() && file.field != "prompt") {
+    map.push_back(entry_of("prompt", escape_references(scalar_node(file.field, true))));
+  }
+  add_message_keys(file, map);
+  map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
+  if (file.keep_end) map.push_back(entry_of("truncation_mode", scalar_node("keep_end")));
+  return {std::move(map), {}};
+}
+
 Node chat_section(TrainerConfig& config, const DataFile& file) {
   const std::string field = file.field.empty() ? "messages" : file.field;
   const std::string path = path_of(config, file, field);
@@ -93,18 +122,7 @@ Node chat_section(TrainerConfig& config, const DataFile& file) {
   if (field != "messages") {
     map.push_back(entry_of("messages", escape_references(scalar_node(field, true))));
   }
-  for (const auto& [key, value, usual] : {std::tuple("role_key", file.role_key, "role"),
-                                          std::tuple("content_key", file.content_key, "content")}) {
-    if (value.empty() || value == usual) continue;
-    map.push_back(entry_of(key, escape_references(scalar_node(value, true))));
-  }
-  if (!file.roles.empty()) {
-    Node::Map roles;
-    for (const auto& [theirs, role] : file.roles) {
-      roles.push_back(entry_of(theirs.c_str(), escape_references(scalar_node(role, true))));
-    }
-    map.push_back(entry_of("roles", {std::move(roles), {}}));
-  }
+  add_message_keys(file, map);
   map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
   if (file.pack) map.push_back(entry_of("pack", scalar_node("true")));
   if (!file.answers_only) map.push_back(entry_of("answers_only", scalar_node("false")));
@@ -150,9 +168,10 @@ bool has_windows(const DataFile& file) {
 }
 
 Node section_of(TrainerConfig& config, const DataFile& file) {
-  Node section = file.kind == DataFile::Kind::kChat ? chat_section(config, file)
-                 : has_windows(file)                ? windows_section(config, file)
-                                                    : documents_section(config, file);
+  Node section = file.kind == DataFile::Kind::kChat         ? chat_section(config, file)
+                 : file.kind == DataFile::Kind::kPreference ? preference_section(config, file)
+                 : has_windows(file)                        ? windows_section(config, file)
+                                                            : documents_section(config, file);
   if (!file.first.empty()) {
     const char* key = config.program().has_key("data.train.head") ? "head" : "limit";
     section.map()->push_back(entry_of(key, escape_references(scalar_node(file.first))));
@@ -226,7 +245,7 @@ void set_datasets(TrainerConfig& config, const std::string& target,
   Node::List list;
   for (const DataFile& file : files) list.push_back(section_of(config, file));
   config.set(target, list.size() == 1 ? list.front() : Node{std::move(list), {}}, key);
-  config.put("task", "causal_lm");
+  if (files.front().kind != DataFile::Kind::kPreference) config.put("task", "causal_lm");
 }
 
 std::string length_key(const DataFile& file) {
@@ -272,7 +291,7 @@ std::string field_of_file(const std::string& path) {
   if (!line.starts_with('{')) return {};
   try {
     const Node first = parse_recipe("line.json", line);
-    for (const char* field : {"messages", "text"}) {
+    for (const char* field : {"chosen", "messages", "text"}) {
       if (first.find(field)) return field;
     }
   } catch (const RecipeError&) {

@@ -37,23 +37,24 @@ void read_lora(TrainerConfig& config, const LoraKeys& keys, const std::string& m
 
 /// A dataset of another trainer.
 struct DataFile {
-  enum class Kind { kChat, kDocuments, kWindows };
+  enum class Kind { kChat, kDocuments, kWindows, kPreference };
   Kind kind = Kind::kChat;
-  std::string path;                          ///< of a file, or a name on the hub
-  std::string split;                         ///< as the config gives it
-  std::string field;                         ///< of the messages or texts; "": the usual one
-  std::string role_key;                      ///< of a message; "": role
-  std::string content_key;                   ///< of a message; "": content
+  std::string path;         ///< of a file, or a name on the hub
+  std::string split;        ///< as the config gives it
+  std::string field;        ///< of the messages, texts or prompts; "": the usual one
+  std::string role_key;     ///< of a message; "": role
+  std::string content_key;  ///< of a message; "": content
   std::map<std::string, std::string> roles;  ///< the template's role of each role of the file
   std::string max_length;
   std::string first;  ///< number of samples from the first; "": all
   bool pack = false;
   bool answers_only = true;
   bool last_answer = false;
+  bool keep_end = false;  ///< of preferences: the beginning of long prompts is cut
 };
 
-/// Datasets as `data.train` or `data.eval`, of task causal_lm. A dataset of the hub becomes a file
-/// that the recipe misses.
+/// Datasets as `data.train` or `data.eval`, of task causal_lm unless they are preferences. A
+/// dataset of the hub becomes a file that the recipe misses.
 void set_datasets(TrainerConfig& config, const std::string& target,
                   const std::vector<DataFile>& files, const std::string& key);
 
@@ -69,7 +70,8 @@ bool is_text_file(const std::string& path);
 /// Whether a name is a path on this machine and not a dataset of the hub.
 bool is_local_path(const std::string& path);
 
-/// The field of the first line of a local file of JSON Lines: "messages", "text", or "".
+/// The field of the first line of a local file of JSON Lines: "messages", "text",
+/// "chosen", or "".
 std::string field_of_file(const std::string& path);
 
 }  // namespace accel

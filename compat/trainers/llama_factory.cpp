@@ -1,6 +1,7 @@
 // LLaMA-Factory configs.
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/preference_readings.h"
 #include "compat/trainers/sharding_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
@@ -79,9 +80,15 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"freeze_trainable_layers", Use::kIdle},
     {"freeze_trainable_modules", Use::kIdle},
     {"use_llama_pro", Use::kOther, "layer freezing", "false"},
-    {"pref_beta", Use::kOther, "preference"},
-    {"pref_loss", Use::kOther, "preference"},
-    {"pref_ftx", Use::kOther, "preference", "0"},
+    {"pref_beta", Use::kIdle},
+    {"pref_loss", Use::kIdle},
+    {"pref_ftx", Use::kIdle},
+    {"simpo_gamma", Use::kIdle},
+    {"dpo_label_smoothing", Use::kIdle},
+    {"ref_model", Use::kOther, "preference"},
+    {"ref_model_adapters", Use::kOther, "preference"},
+    {"pref_bco_weight", Use::kOther, "preference", "0"},
+    {"ld_alpha", Use::kOther, "preference"},
     {"reward_model", Use::kOther, "preference"},
     {"use_galore", Use::kOther, "gradient projection", "false"},
     {"galore_layerwise", Use::kIdle},
@@ -177,9 +184,25 @@ std::string llama_factory_shown_by(const Node& tree) {
   return {};
 }
 
+/// The method of the stage dpo; none for its other losses.
+std::optional<PreferenceMethod> llama_factory_preference(const TrainerConfig& config) {
+  if (config.text("stage") != "dpo") return std::nullopt;
+  return preference_method(config.text("pref_loss").value_or("sigmoid"));
+}
+
+void read_llama_factory_preference(TrainerConfig& config, const PreferenceMethod& method) {
+  read_preference_task(
+      config, method,
+      {.beta = "pref_beta", .label_smoothing = "dpo_label_smoothing", .sft_weight = "pref_ftx"},
+      "pref_loss");
+  if (method.task == "orpo") {
+    config.remark("pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL");
+  }
+}
+
 void read_stage(TrainerConfig& config, const std::string& model_type) {
   const std::string stage = config.text("stage").value_or("sft");
-  if (stage == "pt" || stage == "sft") {
+  if (stage == "pt" || stage == "sft" || llama_factory_preference(config)) {
     config.take("stage");
   } else {
     config.refuse_lacking("stage", stage == "ppo" ? "rl" : "preference");
@@ -243,10 +266,13 @@ void read_llama_factory_data(TrainerConfig& config) {
   const std::vector<std::string> names = names_in(config.find("dataset"));
   if (names.empty()) return config.skip("dataset", "it names no data: the recipe has none");
   const bool pretrains = config.text("stage") == "pt";
+  const bool prefers = config.text("stage") == "dpo";
   std::vector<DataFile> files;
   for (const std::string& name : names) {
     DataFile file;
-    file.kind = pretrains ? DataFile::Kind::kWindows : DataFile::Kind::kChat;
+    file.kind = pretrains ? DataFile::Kind::kWindows
+                : prefers ? DataFile::Kind::kPreference
+                          : DataFile::Kind::kChat;
     file.path = name;
     file.max_length = config.text("cutoff_len").value_or("2048");
     file.first = pretrains ? "" : config.text("max_samples").value_or("");
@@ -305,6 +331,9 @@ void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& pro
   const std::string type = read_model_folder(config, "model_name_or_path");
   read_stage(config, type);
   read_llama_factory_data(config);
+  if (const auto method = llama_factory_preference(config)) {
+    read_llama_factory_preference(config, *method);
+  }
   read_training_arguments(
       config, {}, {.activation_checkpointing = !config.flag("disable_gradient_checkpointing")});
   if (config.flag("use_muon")) read_llama_factory_muon(config);

@@ -1,6 +1,7 @@
 // Configs of TRL's command line, `trl sft --config FILE`, and of scripts with TRL's arguments.
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/preference_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
 #include "core/base/text.h"
@@ -59,6 +60,23 @@ constexpr TrainerKey kTrlKeys[] = {
     {"max_length", Use::kRead},
     {"max_seq_length", Use::kRead},
     {"truncation_mode", Use::kNot, "a text is cut at its end", "keep_start"},
+    {"label_smoothing", Use::kRead, "", "0"},
+    {"disable_dropout", Use::kIdle},
+    {"simpo_gamma", Use::kRead},
+    {"cpo_alpha", Use::kRead},
+    {"rpo_alpha", Use::kRead},
+    {"precompute_ref_log_probs", Use::kIdle},
+    {"precompute_ref_batch_size", Use::kIdle},
+    {"ref_model_init_kwargs", Use::kIdle},
+    {"generate_during_eval", Use::kIdle},
+    {"sync_ref_model", Use::kOther, "preference", "false"},
+    {"use_weighting", Use::kOther, "preference", "false"},
+    {"reference_free", Use::kOther, "preference", "false"},
+    {"ld_alpha", Use::kOther, "preference"},
+    {"loss_weights", Use::kOther, "preference"},
+    {"f_divergence_type", Use::kOther, "preference", "reverse_kl"},
+    {"desirable_weight", Use::kOther, "preference"},
+    {"undesirable_weight", Use::kOther, "preference"},
     {"packing", Use::kRead, "", "false"},
     {"packing_strategy", Use::kIdle},
     {"eval_packing", Use::kIdle},
@@ -70,7 +88,8 @@ constexpr TrainerKey kTrlKeys[] = {
     {"router_aux_loss_coef", Use::kNot, "set 'model.router_aux_loss_coef' of a model with experts"},
     {"loss_type", Use::kRead, "", "nll"},
     {"beta", Use::kRead},
-    {"max_prompt_length", Use::kRead},
+    {"max_prompt_length", Use::kNot,
+     "'max_length' cuts a prompt with its answer: set 'truncation_mode: keep_end' to cut prompts"},
     {"max_completion_length", Use::kRead},
     {"num_generations", Use::kRead},
     {"reward_funcs", Use::kRead},
@@ -95,11 +114,50 @@ std::string trl_shown_by(const Node& tree) {
   return {};
 }
 
-/// The method is in the name of TRL's command, and shows in the keys of its trainer.
-void check_trl_method(TrainerConfig& config) {
-  for (const char* key : {"reward_funcs", "num_generations", "max_completion_length"}) {
-    if (config.find(key)) return config.refuse_lacking(key, "rl");
+/// Whether a text of the config, such as its output folder, has the word.
+bool names_method(const TrainerConfig& config, const char* word) {
+  for (const char* key : {"output_dir", "hub_model_id", "run_name"}) {
+    if (ascii_lower(config.text(key).value_or("")).find(word) != std::string::npos) return true;
   }
+  return false;
+}
+
+/// The method is in the name of TRL's command, and shows in the keys of its trainer.
+std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
+  const std::string loss = config.text("loss_type").value_or("");
+  if (auto method = preference_method(loss)) return method;
+  for (const char* key : {"beta", "max_prompt_length", "precompute_ref_log_probs", "rpo_alpha"}) {
+    if (!config.find(key) || !loss.empty()) continue;
+    for (const char* other : {"kto", "reward"}) {
+      if (names_method(config, other)) return std::nullopt;
+    }
+    for (const char* task : {"orpo", "simpo"}) {
+      if (names_method(config, task)) return preference_method(task);
+    }
+    config.remark(text("{}: a config of 'trl dpo', as it names no other method", key));
+    return preference_method("dpo");
+  }
+  return std::nullopt;
+}
+
+/// The key of reinforcement learning, or null.
+const char* trl_rl_key(const TrainerConfig& config) {
+  for (const char* key : {"reward_funcs", "num_generations", "max_completion_length"}) {
+    if (config.find(key)) return key;
+  }
+  return nullptr;
+}
+
+void check_trl_method(TrainerConfig& config) {
+  if (const char* key = trl_rl_key(config)) config.refuse_lacking(key, "rl");
+  for (const char* key : {"spectrum_config_path", "unfrozen_parameters"}) {
+    if (!config.find(key)) continue;
+    config.refuse(key, "it trains a part of the parameters",
+                  "write patterns of the other parameters in 'train.freeze'");
+  }
+}
+
+void check_trl_loss(TrainerConfig& config) {
   for (const char* key : {"beta", "max_prompt_length", "desirable_weight"}) {
     if (config.find(key)) return config.refuse_lacking(key, "preference");
   }
@@ -107,11 +165,37 @@ void check_trl_method(TrainerConfig& config) {
   if (loss == "dft") return config.refuse_lacking("loss_type", "other loss");
   if (loss != "nll" && loss != "chunked_nll") config.refuse_lacking("loss_type", "preference");
   config.ignore("loss_type");
-  for (const char* key : {"spectrum_config_path", "unfrozen_parameters"}) {
-    if (!config.find(key)) continue;
-    config.refuse(key, "it trains a part of the parameters",
-                  "write patterns of the other parameters in 'train.freeze'");
+}
+
+/// The task, and the dataset where its columns are known.
+void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method) {
+  read_preference_task(config, method,
+                       {.smooths_sigmoid = method.task != "dpo",
+                        .sft_weight = method.task == "dpo" ? "rpo_alpha" : "cpo_alpha",
+                        .default_simpo_sft_weight = 1},
+                       "loss_type");
+  if (config.find("disable_dropout") && !config.flag("disable_dropout")) {
+    config.set_text("task.dropout", "true", "disable_dropout");
   }
+  const char* key = config.find("dataset_name") ? "dataset_name" : "dataset_id_or_path";
+  const auto name = config.text(key);
+  if (!name) {
+    for (const char* list : {"dataset_mixture", "dataset_mixer", "datasets"}) {
+      if (!config.find(list)) continue;
+      config.skip(list, "write each dataset in the list 'data.train', as type preference");
+    }
+    return config.miss("'data': the recipe has none");
+  }
+  DataFile file;
+  file.kind = DataFile::Kind::kPreference;
+  file.path = *name;
+  file.split = config.text("dataset_train_split").value_or("");
+  file.max_length = config.text("max_length").value_or("1024");
+  file.keep_end = config.text("truncation_mode") == "keep_end";
+  set_datasets(config, "data.train", {file}, key);
+  config.set_text("data.train.max_length", file.max_length, "max_length");
+  config.take("truncation_mode");
+  config.take("dataset_config");
 }
 
 void read_trl_data(TrainerConfig& config) {
@@ -162,6 +246,9 @@ void read_trl_data(TrainerConfig& config) {
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
+  const bool learns_by_rewards = trl_rl_key(config) != nullptr;
+  const auto preference = learns_by_rewards ? std::nullopt : trl_preference(config);
+  if (!preference && !learns_by_rewards) check_trl_loss(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
   if (config.flag("use_peft")) {
     config.take("use_peft");
@@ -178,9 +265,13 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
                .regex = true},
               type);
   }
-  read_trl_data(config);
+  if (preference) {
+    read_trl_preferences(config, *preference);
+  } else {
+    read_trl_data(config);
+  }
   read_training_arguments(config, {},
-                          {.lr = "2e-05",
+                          {.lr = preference ? "1e-06" : "2e-05",
                            .log = "10 steps",
                            .bf16 = true,
                            .activation_checkpointing = !config.find("gradient_checkpointing")});

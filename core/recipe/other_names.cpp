@@ -55,8 +55,12 @@ constexpr OtherName kOtherNames[] = {
     {"task", "knowledgedistillation kd", "write 'distill'"},
     {"task", "multitask multihead", "write 'multi_head'"},
     {"task", "policygradient reinforcementlearning rl vpg", "write 'reinforce'"},
-    {"task", "dpo ppo grpo kto orpo rlhf",
-     "no task trains on preferences; a plugin can: accel-run plugin new task VENDOR/NAME"},
+    {"task", "ipo hinge robust rlhf preference preferences",
+     "write 'dpo', with the loss as 'loss_type'; 'orpo' and 'simpo' need no reference"},
+    {"task", "cpo", "write 'simpo', the loss of CPO without a reference"},
+    {"task", "ppo grpo rloo kto",
+     "tasks on preferences are dpo, orpo and simpo; a plugin can have others: accel-run plugin "
+     "new task VENDOR/NAME"},
     {"metric",
      "top1 top1accuracy acc1 categoricalaccuracy sparsecategoricalaccuracy binaryaccuracy "
      "multiclassaccuracy",

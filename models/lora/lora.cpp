@@ -12,6 +12,7 @@
 #include "models/layers/adapted_linear.h"
 #include "models/layers/module_state.h"
 #include "models/layers/tensor_parallel.h"
+#include "models/lora/adapters_off.h"
 #include "models/lora/lora_folder.h"
 
 namespace accel {
@@ -88,7 +89,7 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
 
 at::Tensor AdaptedLinearImpl::compute(const at::Tensor& x) {
   at::Tensor y = ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
-  if (lora_a_) {
+  if (lora_a_ && !AdaptersOff::is_active()) {
     const at::Tensor dropped = own_dropout(ranks_, x, is_training() ? dropout_ : 0);
     y = y.add(lora_b_->forward(lora_a_->forward(dropped)).mul(scale_));
   }
@@ -142,6 +143,14 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
     if (is_of_adapter(item.name) || matches_any(also, item.name)) trained.push_back(item);
   }
   load_adapter(trained, lora, place);
+}
+
+bool has_adapter_switch(Model& model) {
+  const auto modules = model.module().modules(false);
+  return std::any_of(modules.begin(), modules.end(), [](const auto& module) {
+    const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get());
+    return layer && layer->is_adapted();
+  });
 }
 
 }  // namespace accel

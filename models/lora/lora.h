@@ -26,4 +26,7 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place);
 std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& names,
                                       bool generates);
 
+/// Whether AdaptersOff applies to the model's adapters; false without any.
+bool has_adapter_switch(Model& model);
+
 }  // namespace accel

@@ -232,10 +232,11 @@ void add_new_verb(VerbTable& verbs) {
   CLI::App& make = verbs.add("new", "write a recipe for a dataset", [to] { return new_verb(*to); });
   make.add_option("file", to->recipe, "the recipe to write")->required();
   make.add_option("--data,data", to->data, "a file or folder of data; default: a built-in dataset");
-  make.add_option("--as", to->as,
-                  "train on the rows as chat, text, classification or tags; default: as their "
-                  "fields say")
-      ->check(CLI::IsMember({"chat", "text", "classification", "tags"}));
+  make.add_option(
+          "--as", to->as,
+          "train on the rows as chat, text, classification, tags or preference; default: as their "
+          "fields say")
+      ->check(CLI::IsMember({"chat", "text", "classification", "tags", "preference"}));
   make.add_option("--target", to->target, "the column to predict; default: by name, or the last");
   make.add_option("--tokenizer", to->tokenizer,
                   "a tokenizer.json, or its folder; default: one to be trained on the data");

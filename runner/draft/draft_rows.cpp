@@ -132,9 +132,8 @@ void append_option(std::vector<std::string>& lines, const char* name, const std:
   if (!value.empty() && value != usual) lines.push_back(text("{}: {}", name, yaml_text(value)));
 }
 
-std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& plan) {
+std::vector<std::string> message_lines(const RowsPlan& plan) {
   std::vector<std::string> lines;
-  append_option(lines, "messages", plan.messages, "messages");
   append_option(lines, "role_key", plan.role_key, "role");
   append_option(lines, "content_key", plan.content_key, "content");
   std::vector<std::string> roles;
@@ -143,6 +142,13 @@ std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& pla
   }
   if (!roles.empty()) lines.push_back("roles: {" + joined(roles) + "}");
   append_option(lines, "system", plan.system, "");
+  return lines;
+}
+
+std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& plan) {
+  std::vector<std::string> lines;
+  append_option(lines, "messages", plan.messages, "messages");
+  append_lines(lines, message_lines(plan));
   if (plan.kind == RowsKind::kPair) {
     append_lines(lines, list_lines("prompt", yaml_texts(plan.texts)));
     append_option(lines, "completion", plan.target, "");
@@ -152,13 +158,27 @@ std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& pla
   return lines;
 }
 
+std::vector<std::string> preference_lines(const SniffedRows& rows, const RowsPlan& plan) {
+  std::vector<std::string> lines = message_lines(plan);
+  append_option(lines, "prompt", plan.prompt, "prompt");
+  lines.push_back(length_line(rows, plan, 1024));
+  return lines;
+}
+
 /// The keys whose texts train a tokenizer.
 std::vector<std::string> tokenizer_fields(const RowsPlan& plan) {
   std::vector<std::string> fields = plan.texts;
+  if (!plan.prompt.empty()) fields.push_back(plan.prompt);
   if (!plan.content_key.empty()) fields = {plan.content_key};
   if (plan.kind == RowsKind::kPair && plan.content_key.empty()) fields.push_back(plan.target);
   if (!plan.system.empty()) fields.push_back(plan.system);
   return fields;
+}
+
+/// Whether texts are rendered by a chat template.
+bool uses_template(const RowsPlan& plan) {
+  if (plan.kind == RowsKind::kPreference) return !plan.content_key.empty();
+  return plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
 }
 
 std::vector<std::string> label_lines(const RowsPlan& plan) {
@@ -225,6 +245,24 @@ void draft_documents(const SniffedRows& rows, const RowsPlan& plan, const RowsSo
   draft.findings.push_back("the texts are concatenated, so that none is cut");
 }
 
+/// DPO needs a model that knows the language; ORPO teaches the chosen answers too.
+void choose_preference_task(RecipeDraft& draft) {
+  draft.metric = "rewards, logps";
+  if (draft.weights.empty()) {
+    draft.task = "{type: orpo, beta: 0.1}";
+    draft.findings.push_back(
+        "the task is 'orpo', which also learns the chosen answers; with --model FOLDER it is "
+        "'dpo'");
+    return;
+  }
+  draft.task =
+      "\n  type: dpo\n  beta: 0.1  # pull to the reference"
+      "\n  reference: {type: auto, weights: \"${vars.weights}\"}  # not needed with lora";
+  draft.lr = "5e-7";
+  draft.others.push_back("adapters with 'lora', without 'reference' and with 'lr: 5e-6'");
+  draft.others.push_back("tasks without a reference: orpo, simpo");
+}
+
 void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
   switch (plan.kind) {
     case RowsKind::kChat:
@@ -236,6 +274,9 @@ void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& dra
     case RowsKind::kLabel:
       draft.task = plan.is_number ? "regression" : "classification";
       draft.metric = plan.is_number ? "mae" : "accuracy";
+      return;
+    case RowsKind::kPreference:
+      choose_preference_task(draft);
       return;
     case RowsKind::kTagged:
       draft.task = "token_classification";
@@ -253,6 +294,8 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
       return text("Language model of the texts of {}.", name);
     case RowsKind::kLabel:
       return text("Predicts '{}' from the texts of {}.", plan.target, name);
+    case RowsKind::kPreference:
+      return text("Learns the preferences of {}.", name);
     case RowsKind::kTagged:
       return text("Tags the words of {}.", name);
   }
@@ -262,6 +305,7 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
 /// Lines of the dataset beside type, path and tokenizer.
 std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& plan) {
   if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair) return chat_lines(rows, plan);
+  if (plan.kind == RowsKind::kPreference) return preference_lines(rows, plan);
   std::vector<std::string> lines;
   if (plan.kind == RowsKind::kLabel) {
     lines = label_lines(plan);
@@ -292,9 +336,10 @@ std::vector<std::string> eval_lines(const RecipeDraft& draft, const RowsSource& 
 void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSource& source,
                    RecipeDraft& draft) {
   const bool chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
-  const char* const type = chat                             ? "chat"
-                           : plan.kind == RowsKind::kTagged ? "token_classification"
-                                                            : "jsonl";
+  const char* const type = chat                                 ? "chat"
+                           : plan.kind == RowsKind::kPreference ? "preference"
+                           : plan.kind == RowsKind::kTagged     ? "token_classification"
+                                                                : "jsonl";
   const bool windows = plan.kind == RowsKind::kText && !rows.columns;
   if (windows) {
     draft_documents(rows, plan, source, draft);
@@ -324,6 +369,9 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
     draft.others.push_back("'answers_only: false' trains on the prompts too");
     draft.others.push_back("'pack: true' puts several conversations into one sample");
   }
+  if (plan.kind == RowsKind::kPreference && !uses_template(plan)) {
+    draft.others.push_back("'texts_as_messages: true' applies the tokenizer's chat template");
+  }
   if (plan.kind == RowsKind::kLabel) {
     draft.others.push_back("a language model of the texts: --as text");
     draft.others.push_back("another label: --target FIELD");
@@ -347,11 +395,13 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                           const DraftRequest& request) {
   const RowsPlan plan = plan_rows(rows, request);
   const fs::path path = rows.path;
-  const bool json_only = plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged;
+  const bool json_only = plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged ||
+                         plan.kind == RowsKind::kPreference;
   if (rows.columns && json_only) {
     throw DataError(
-        text("{} in '{}': prompts and tagged words are read from JSON Lines only", plan.reason,
-             rows.path),
+        text("{} in '{}': prompts, preferences and tagged words are read from "
+             "JSON Lines only",
+             plan.reason, rows.path),
         "convert the file, and draft from the new one: " + convert_command(rows.path, ".jsonl"));
   }
   RecipeDraft draft;
@@ -365,7 +415,7 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                     {.kind = encoder ? TextModelKind::kEncoder : TextModelKind::kDecoder,
                      .file = path,
                      .fields = tokenizer_fields(plan),
-                     .chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair,
+                     .chat = uses_template(plan),
                      .cased = plan.kind == RowsKind::kTagged,
                      .samples = rows.rows});
   choose_task(rows, plan, draft);

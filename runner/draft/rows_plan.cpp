@@ -1,88 +1,29 @@
 #include "runner/draft/rows_plan.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 
 #include "core/base/convert_command.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "runner/draft/rows_fields.h"
 
 namespace accel {
 namespace {
 
-using Names = std::initializer_list<const char*>;
-
 constexpr size_t kMostLabelNumbers = 20;  ///< a label with more integers is a number
 constexpr size_t kMostLabels = 200;
 
-/// A field that most rows have, with values of one kind; null if there is none.
-const RowField* usable(const SniffedRows& rows, const std::string& name,
-                       std::initializer_list<int64_t RowField::*> kinds) {
-  const RowField* field = rows.find(name);
-  if (!field || field->rows * 2 < rows.readable()) return nullptr;
-  const bool fits = std::any_of(kinds.begin(), kinds.end(),
-                                [&](int64_t RowField::*kind) { return field->is(kind); });
-  return fits ? field : nullptr;
-}
-
-const RowField* first_usable(const SniffedRows& rows, Names names,
-                             std::initializer_list<int64_t RowField::*> kinds) {
-  for (const char* name : names) {
-    if (const RowField* field = usable(rows, name, kinds)) return field;
-  }
-  return nullptr;
-}
-
-const RowField* text_field_of(const SniffedRows& rows, Names names) {
-  return first_usable(rows, names, {&RowField::texts});
-}
-
 // --- conversations
-
-/// The template's role for a role of the file; empty for an unknown one.
-std::string usual_role(const std::string& role) {
-  static const std::map<std::string, std::string> kRoles = {
-      {"user", "user"},           {"human", "user"},          {"prompter", "user"},
-      {"assistant", "assistant"}, {"gpt", "assistant"},       {"chatgpt", "assistant"},
-      {"bot", "assistant"},       {"model", "assistant"},     {"ai", "assistant"},
-      {"system", "system"},       {"developer", "developer"}, {"tool", "tool"},
-      {"function", "function"}};
-  const auto found = kRoles.find(ascii_lower(role));
-  return found == kRoles.end() ? "" : found->second;
-}
-
-/// Messages that call tools, which may have no text.
-int64_t tool_calls_of(const RowField& field) {
-  const auto found = field.all_keys.find("tool_calls");
-  return found == field.all_keys.end() ? 0 : found->second;
-}
-
-/// The first of `names` that is a text in every message, but for `without`.
-std::string message_key(const RowField& field, Names names, int64_t without = 0) {
-  for (const char* name : names) {
-    const auto found = field.key_rows.find(name);
-    if (found == field.key_rows.end()) continue;
-    if ((found->second + without) * 10 >= field.messages * 9) return name;
-  }
-  return "";
-}
-
-constexpr Names kRoleKeys = {"role", "from", "speaker", "author"};
-constexpr Names kContentKeys = {"content", "value", "text", "message"};
 
 /// Whether the field is a list of messages; fills the keys and roles of `plan`.
 bool read_messages(const RowField& field, RowsPlan& plan) {
-  if (!field.is(&RowField::lists_of_objects)) return false;
-  plan.role_key = message_key(field, kRoleKeys);
-  plan.content_key = message_key(field, kContentKeys, tool_calls_of(field));
-  if (plan.role_key.empty() || plan.content_key.empty()) return false;
-  plan.roles.clear();
-  for (const auto& [role, count] : field.keys.at(plan.role_key).counts) {
-    const std::string usual = usual_role(role);
-    plan.roles[role] = usual.empty() ? role : usual;
-  }
+  std::optional<MessageKeys> keys = message_keys(field);
+  if (!keys) return false;
+  plan.role_key = std::move(keys->role_key);
+  plan.content_key = std::move(keys->content_key);
+  plan.roles = std::move(keys->roles);
   return true;
 }
 
@@ -247,24 +188,39 @@ std::optional<RowsPlan> chosen_plan(const SniffedRows& rows, bool as_chat) {
   return plan;
 }
 
-void refuse_preferences(const SniffedRows& rows) {
-  const RowField* label = usable(rows, "label", {&RowField::booleans});
-  if (label && rows.find("prompt") && rows.find("completion")) {
+/// Pairs of answers, as messages or texts; their prompt is a field or their common beginning.
+std::optional<RowsPlan> preference_plan(const SniffedRows& rows) {
+  const RowField *chosen = rows.find("chosen"), *rejected = rows.find("rejected");
+  if (!chosen || !rejected) return std::nullopt;
+  RowsPlan plan;
+  plan.kind = RowsKind::kPreference;
+  plan.texts = {chosen->name, rejected->name};
+  const bool messages = read_messages(*chosen, plan);
+  if (!messages && !(chosen->is(&RowField::texts) && rejected->is(&RowField::texts))) {
     throw DataError(
-        text("the rows of '{}' are answers with a verdict, true or false (KTO), and there is no "
-             "training on preferences",
-             rows.path),
-        "nearest: '--as chat' trains on all answers, also those judged false");
+        text("'chosen' and 'rejected' of '{}' are neither texts nor lists of messages", rows.path),
+        "write them as texts, or as lists of {role, content}: docs/preference.md");
   }
-  if (!rows.find("chosen") || !rows.find("rejected")) return;
-  const bool chat = chosen_plan(rows, true).has_value();
+  const RowField* prompt = first_usable(rows, {"prompt", "question", "instruction", "input"},
+                                        {&RowField::texts, &RowField::lists_of_objects});
+  if (prompt) plan.prompt = prompt->name;
+  if (prompt) plan.uses[prompt->name] = "prompt";
+  plan.uses[chosen->name] = "preferred answer";
+  plan.uses[rejected->name] = "other answer";
+  plan.reason =
+      text("'chosen' and 'rejected' are preference pairs of {}{}", messages ? "messages" : "texts",
+           prompt ? "" : ", whose common beginning is the prompt");
+  return plan;
+}
+
+void refuse_verdicts(const SniffedRows& rows) {
+  const RowField* label = usable(rows, "label", {&RowField::booleans});
+  if (!label || !rows.find("prompt") || !rows.find("completion")) return;
   throw DataError(
-      text("the rows of '{}' are preference pairs, 'chosen' and 'rejected', and there is no "
-           "training on preferences (DPO)",
+      text("the rows of '{}' are answers with a verdict, true or false (KTO), and there is no "
+           "training on verdicts",
            rows.path),
-      chat ? "nearest: '--as chat' trains on the chosen answers and ignores the rejected ones"
-           : "nearest: '--as text' trains a language model on the chosen texts and ignores the "
-             "rejected ones");
+      "nearest: '--as chat' trains on all answers, also those judged false");
 }
 
 // --- words, token ids, texts and labels
@@ -454,6 +410,8 @@ RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
     if (plan && !preferences) plan->reason = "'--as text'";
   } else if (request.as == "classification") {
     plan = label_plan(rows, request);
+  } else if (request.as == "preference") {
+    plan = preference_plan(rows);
   } else if (request.as == "tags") {
     plan = tagged_plan(rows);
   }
@@ -467,7 +425,8 @@ RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
 
 RowsPlan plan_rows(const SniffedRows& rows, const DraftRequest& request) {
   if (!request.as.empty()) return wished_plan(rows, request);
-  refuse_preferences(rows);
+  if (std::optional<RowsPlan> plan = preference_plan(rows)) return *plan;
+  refuse_verdicts(rows);
   if (!request.target.empty()) {
     if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
   }

@@ -11,11 +11,12 @@
 namespace accel {
 
 enum class RowsKind {
-  kChat,    ///< a list of messages
-  kPair,    ///< a prompt and its completion
-  kLabel,   ///< a text or two, with a label
-  kText,    ///< documents
-  kTagged,  ///< words with tags
+  kChat,        ///< a list of messages
+  kPair,        ///< a prompt and its completion
+  kLabel,       ///< a text or two, with a label
+  kText,        ///< documents
+  kTagged,      ///< words with tags
+  kPreference,  ///< chosen and rejected answers
 };
 
 /// The kind of rows, and the fields it uses.
@@ -23,11 +24,12 @@ struct RowsPlan {
   RowsKind kind = RowsKind::kText;
   std::string reason;                       ///< "its messages have the keys 'from' and 'value'"
   std::map<std::string, std::string> uses;  ///< field to use; other fields are not used
-  std::vector<std::string> texts;           ///< fields of text, prompt or words
+  std::vector<std::string> texts;           ///< fields of text, prompt, words or answers
   std::string target;                       ///< field of the label, completion or tags
   std::string messages, role_key, content_key, system;
   std::map<std::string, std::string> roles;  ///< of the file to those of chat templates
   bool is_number = false;                    ///< the target is a number, not a class
+  std::string prompt;                        ///< of preference pairs; empty: within the answers
   bool last_answer = false;                  ///< only the last answer is learnt
 };
 

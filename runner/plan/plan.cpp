@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/writer.h"
+#include "core/api/sequence_pairs.h"
 #include "data/loader/host_batch.h"
 #include "data/loader/loader.h"
 #include "infer/model_texts.h"
@@ -61,8 +62,25 @@ DatasetParts shape_data(const DatasetParts& like, const DataShape& shape, int64_
   return {{std::move(part)}};
 }
 
+/// The shape of samples as a batch has them: pairs are one sequence.
+DataShape collated(DataShape shape) {
+  if (has_sequence_pairs(shape)) shape.input = shape.target = {kPairSize * shape.input[0]};
+  return shape;
+}
+
+/// Segments of micro-batches: of pairs 0 in the first half and 1 in the second, else 0.
+Array segments_of(const DataShape& data, const DataShape& shape, int64_t samples) {
+  Array out = zeros(DType::kI64, stacked(samples, shape.input));
+  if (!has_sequence_pairs(data)) return out;
+  const auto values = out.mutable_as<int64_t>();
+  const auto length = static_cast<size_t>(shape.input[0]);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % length < length / 2 ? 0 : 1;
+  return out;
+}
+
 /// `count` micro-batches of rank 0, of zeros, each of the longest sequence length.
-GlobalBatch shape_window(const DataShape& shape, int64_t samples, int64_t count, int64_t world) {
+GlobalBatch shape_window(const DataShape& data, int64_t samples, int64_t count, int64_t world) {
+  const DataShape shape = collated(data);
   GlobalBatch global_batch;
   global_batch.samples = samples * count * world;
   global_batch.num_micro_batches = count * world;
@@ -76,14 +94,15 @@ GlobalBatch shape_window(const DataShape& shape, int64_t samples, int64_t count,
       const std::vector<int64_t> lengths(static_cast<size_t>(samples), shape.input.front());
       batch.lengths = Array::of(DType::kI64, {samples}, std::span<const int64_t>(lengths));
     }
-    if (shape.segments > 0) batch.segments = zeros(DType::kI64, stacked(samples, shape.input));
+    if (shape.segments > 0) batch.segments = segments_of(data, shape, samples);
     global_batch.micro_batches.push_back(std::move(batch));
   }
   return global_batch;
 }
 
 /// Bytes of one sample with its target, as the model takes it.
-int64_t sample_bytes(const DataShape& shape) {
+int64_t sample_bytes(const DataShape& data) {
+  const DataShape shape = collated(data);
   const auto bytes = [](DType type, const Shape& part) {
     return count_of(part) * static_cast<int64_t>(size_of(type));
   };

@@ -35,6 +35,7 @@ def steps(build, scratch):
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]
     yield "compiled models", [python, HERE / "check_compiled.py", build / "accel-run"]
+    yield "preference tasks of TRL", [python, HERE / "check_preference.py", build / "accel-run"]
     yield "adapters of PEFT", [python, HERE / "check_lora.py", build / "accel-run"]
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]

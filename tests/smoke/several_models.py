@@ -26,6 +26,17 @@ TASKS = {
         "files": ["custom_checkpoint_0.pkl"],
     },
     "distill": {"words": ["train.until=6 steps", "data.train.length=88", "expect.eval/accuracy='>= 0'"], "files": []},
+    "dpo": {
+        "words": ["train.until=6 steps", "data.train.limit=88", "expect.eval/rewards/accuracies='>= 0'"],
+        "canonical": ["train.micro_batch=4"],
+        "files": [],
+    },
+    "dpo_lora": {
+        "words": ["train.until=6 steps", "train.micro_batch=4", "model.lora.dropout=0.2", "task.dropout=true",
+                  "expect.eval/rewards/accuracies='>= 0'"],
+        "files": [],
+    },
+    "orpo": {"words": ["train.until=6 steps", "expect.eval/rewards/accuracies='>= 0'"], "files": []},
     "multi": {"words": ["train.until=6 steps", "expect.eval/loss='>= 0'"], "files": []},
 }
 

@@ -137,6 +137,10 @@ def check_tools(scratch, report, recipes):
                                 "model!={type: llama, mlp_bias: true, moe: {num_experts: 2}}")
     report.check("so are biases of experts", code == 2
                  and "error: 'tp' does not support 'mlp_bias' with 'moe'" in errors, errors)
+    code, errors = scratch.call(recipes / "tiny/dpo_lora.yaml", "name=refused", *MESHES["tp2"])
+    report.check("so is a task on whole logits", code == 2
+                 and "'tp' does not support the task 'dpo', which needs whole logits of whole sequences" in errors
+                 and "hint: divide the weights with 'fsdp', or leave 'tp' out" in errors, errors)
     report.check("and nothing is written", not (scratch.path / "runs/refused").exists())
 
 

@@ -8,6 +8,10 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/module_state.h"
+#include "models/lora/lora.h"
+#include "models/lora/lora_folder.h"
+#include "train/tasks/model_needs.h"
 
 namespace accel {
 namespace {
@@ -24,6 +28,10 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"classification", TextOutput::kWhole},
     TaskDemand{"regression", TextOutput::kWhole},
     TaskDemand{"distill", TextOutput::kWhole},
+    TaskDemand{"dpo", TextOutput::kNextToken},
+    TaskDemand{"orpo", TextOutput::kNextToken},
+    TaskDemand{"simpo", TextOutput::kNextToken},
+    TaskDemand{"reward", TextOutput::kWhole},
 };
 
 const char* prediction_text(TextOutput output) {
@@ -78,9 +86,53 @@ void check_hidden_tokens(const Job& job) {
   }
 }
 
+/// Tasks on whole sequences do not divide layers, experts or sequences over ranks.
+void check_whole_sequences(const Job& job) {
+  if (!dynamic_cast<const WholeSequences*>(job.task.get())) return;
+  const std::pair<const char*, int64_t> axes[] = {{"tp", job.mesh.tensor->world()},
+                                                  {"ep", job.mesh.expert->world()},
+                                                  {"pp", job.mesh.pipeline->world()}};
+  for (const auto& [option, world] : axes) {
+    if (world == 1) continue;
+    refuse_at(
+        job, text("accelerator.parallelism.{}", option),
+        text("'{}' does not support the task '{}', which needs whole logits of whole sequences",
+             option, job.recipe.task.type),
+        text("divide the weights with 'fsdp', or leave '{}' out", option));
+  }
+}
+
+/// The reference of an adapter is the model without it: then nothing else may be trained.
+void check_adapter_reference(const Job& job) {
+  const auto* task = dynamic_cast<const AdapterReference*>(job.task.get());
+  if (!task || !task->uses_adapter_reference()) return;
+  const auto refuse = [&](const std::string& reason) {
+    refuse_at(job, "task",
+              text("the task '{}' needs a 'reference': {}", job.recipe.task.type, reason),
+              "copy the section 'model' into it, or name another model");
+  };
+  const std::vector<Parameter> parameters = parameters_of(*job.model);
+  const auto in_adapter = [](const Parameter& item) { return is_of_adapter(item.name); };
+  if (!has_adapter_switch(*job.model)) {
+    refuse("the model has no LoRA adapter that could be switched off");
+  }
+  const Node::Entry* const lora = job.recipe.model.resolved.find("lora");
+  const Node::Entry* const folder = lora ? lora->node.find("adapter") : nullptr;
+  if (folder && folder->node.scalar() && !folder->node.scalar()->text.empty()) {
+    refuse("'lora.adapter' continues an adapter, and without it the model is another one");
+  }
+  for (const Parameter& item : parameters) {
+    if (item.local.requires_grad() && !in_adapter(item)) {
+      refuse(text("'{}' is trained besides the adapter", item.name));
+    }
+  }
+}
+
 }  // namespace
 
 void check_task_fits(const Job& job) {
+  check_whole_sequences(job);
+  check_adapter_reference(job);
   const std::string& task = job.recipe.task.type;
   const auto demand = std::find_if(kTaskDemands.begin(), kTaskDemands.end(),
                                    [&](const TaskDemand& item) { return item.task == task; });

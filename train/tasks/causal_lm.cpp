@@ -23,9 +23,6 @@ struct CausalLmOptions {
   Auto<int64_t> chunk;
 };
 
-/// Memory limit of the logits for `chunk: auto`.
-constexpr int64_t kLogitBytes = int64_t{64} << 20;
-
 /// LanguageModel::hidden() of the batch, with a block-diagonal mask where `packed`.
 at::Tensor hidden_of(LanguageModel& model, const Batch& batch, bool packed) {
   if (!packed || !batch.segments.defined()) return model.hidden(batch.inputs);
@@ -156,9 +153,7 @@ class CausalLm final : public Task {
   int64_t chunk_for(LanguageModel* model, const Batch& batch) const {
     if (!model) return batch.targets.numel();
     if (options_.chunk) return *options_.chunk;
-    const int64_t token_bytes = model->head_weight().size(0) * static_cast<int64_t>(sizeof(float));
-    const int64_t fits = std::max<int64_t>(kLogitBytes / token_bytes, 1);
-    return std::min(fits, batch.targets.numel());
+    return std::min(tokens_per_chunk(model->head_weight().size(0)), batch.targets.numel());
   }
 
   /// Ranks that divide the vocabulary have no whole logits.

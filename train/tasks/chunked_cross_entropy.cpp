@@ -83,7 +83,10 @@ class VocabularyRows {
 class VocabularyChunks {
  public:
   VocabularyChunks(const VocabularyHead& head, int64_t chunk)
-      : type_(product_type(head.hidden)),
+      : VocabularyChunks(head, chunk, product_type(head.hidden)) {}
+  /// Products in `type`, as of a forward pass.
+  VocabularyChunks(const VocabularyHead& head, int64_t chunk, at::ScalarType type)
+      : type_(type),
         hidden_(head.hidden.to(type_)),
         weight_(head.weight.to(type_)),
         targets_(head.targets),
@@ -115,8 +118,17 @@ class VocabularyChunks {
     return scores.mul_(counts.to(at::kFloat).div(count_).unsqueeze(1)).to(type_);
   }
 
+  /// Converts log-probabilities to the gradient with respect to the logits, in place, for
+  /// gradients [chunk] of the targets' log-probabilities.
+  at::Tensor logit_gradient_of(const at::Tensor& by_target, const at::Tensor& targets,
+                               at::Tensor& scores) const {
+    rows_.subtract_targets(targets, scores.exp_());
+    return scores.mul_(by_target.neg().unsqueeze(1)).to(type_);
+  }
+
   at::Tensor argmax(const at::Tensor& scores) const { return rows_.argmax(scores); }
   const at::Tensor& weight() const { return weight_; }
+  at::ScalarType type() const { return type_; }
 
  private:
   at::ScalarType type_;  // read before autocast is turned off
@@ -132,6 +144,16 @@ struct VocabularyChunking {
   int64_t chunk;
 };
 
+/// Adds by_logits^T hidden to the gradient of the weight.
+void add_weight_gradient(at::Tensor& by_weight, const at::Tensor& by_logits,
+                         const at::Tensor& hidden) {
+  if (by_logits.scalar_type() == by_weight.scalar_type()) {
+    by_weight.addmm_(by_logits.t(), hidden);
+  } else {
+    by_weight.add_(by_logits.t().mm(hidden));
+  }
+}
+
 class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossEntropy> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
@@ -144,11 +166,7 @@ class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossE
         [&](int64_t start, const at::Tensor& part, const at::Tensor& wanted, at::Tensor& scores) {
           const at::Tensor by_logits = chunks.logit_gradient(wanted, scores);
           by_hidden.narrow(0, start, part.size(0)).copy_(by_logits.mm(chunks.weight()));
-          if (by_logits.scalar_type() == by_weight.scalar_type()) {
-            by_weight.addmm_(by_logits.t(), part);
-          } else {
-            by_weight.add_(by_logits.t().mm(part));
-          }
+          add_weight_gradient(by_weight, by_logits, part);
         });
     context->save_for_backward({by_hidden, by_weight});
     return loss;
@@ -161,7 +179,51 @@ class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossE
   }
 };
 
+class ChunkedLogProbs final : public torch::autograd::Function<ChunkedLogProbs> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
+                            const at::Tensor& weight, const at::Tensor& targets, int64_t chunk) {
+    const VocabularyChunks chunks({hidden, weight, targets}, chunk);
+    at::Tensor out = at::empty(targets.sizes(), hidden.options().dtype(at::kFloat));
+    chunks.each([&](int64_t start, const at::Tensor& part, const at::Tensor& wanted,
+                    const at::Tensor& scores) {
+      out.narrow(0, start, part.size(0)).copy_(scores.gather(1, wanted.unsqueeze(1)).squeeze(1));
+    });
+    context->save_for_backward({hidden, weight, targets});
+    context->saved_data["chunk"] = chunk;
+    context->saved_data["type"] = static_cast<int64_t>(chunks.type());
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& by_out) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &hidden = saved[0], &weight = saved[1];
+    const VocabularyChunks chunks({hidden, weight, saved[2]}, context->saved_data["chunk"].toInt(),
+                                  static_cast<at::ScalarType>(context->saved_data["type"].toInt()));
+    at::Tensor by_hidden = at::empty_like(hidden);
+    at::Tensor by_weight = context->needs_input_grad(1) ? at::zeros_like(weight) : at::Tensor();
+    chunks.each(
+        [&](int64_t start, const at::Tensor& part, const at::Tensor& wanted, at::Tensor& scores) {
+          const at::Tensor by_target = by_out[0].narrow(0, start, part.size(0));
+          const at::Tensor by_logits = chunks.logit_gradient_of(by_target, wanted, scores);
+          by_hidden.narrow(0, start, part.size(0)).copy_(by_logits.mm(chunks.weight()));
+          if (by_weight.defined()) add_weight_gradient(by_weight, by_logits, part);
+        });
+    return {by_hidden, by_weight, {}, {}};
+  }
+};
+
 }  // namespace
+
+int64_t tokens_per_chunk(int64_t vocab) {
+  constexpr int64_t kLogitBytes = int64_t{64} << 20;
+  return std::max<int64_t>(kLogitBytes / (vocab * static_cast<int64_t>(sizeof(float))), 1);
+}
+
+at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk) {
+  return ChunkedLogProbs::apply(head.hidden, head.weight, head.targets, chunk);
+}
 
 at::Tensor chunked_cross_entropy(const VocabularyHead& head, int64_t chunk) {
   return ChunkedCrossEntropy::apply(head.hidden, head.weight, head.targets,

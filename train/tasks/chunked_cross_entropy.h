@@ -9,6 +9,9 @@
 
 namespace accel {
 
+/// Tokens whose F32 logits over `vocab` fit in 64 MiB, at least one.
+int64_t tokens_per_chunk(int64_t vocab);
+
 /// Hidden states, output weight and targets.
 struct VocabularyHead {
   at::Tensor hidden;   ///< [tokens, hidden_size], the same on all ranks of `vocabulary`
@@ -29,6 +32,11 @@ struct ScoredTokens {
   at::Tensor loss;       ///< mean over unmasked targets, 0-d F32
   at::Tensor predicted;  ///< [tokens] int64, the likeliest token
 };
+
+/// The log-probability of each target, [tokens] F32; none is masked. At most `chunk` rows of logits
+/// exist at a time: the backward pass computes them again. Respects autocast. Not for a divided
+/// vocabulary.
+at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk);
 
 /// Like chunked_cross_entropy(), with predictions instead of gradients.
 ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk);

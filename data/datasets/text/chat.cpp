@@ -18,6 +18,7 @@
 #include "data/datasets/skipped_samples.h"
 #include "data/datasets/text/chat_encoder.h"
 #include "data/datasets/text/chat_rows.h"
+#include "data/datasets/text/chat_source.h"
 #include "data/datasets/text/json_row_keys.h"
 #include "data/datasets/text/text_columns.h"
 #include "data/datasets/text/token_sequences.h"
@@ -45,16 +46,6 @@ struct ChatOptions : ChatFields {
   int64_t pad_to_multiple_of = 1;
   OnBadSample on_bad_sample;
 };
-
-std::string template_of(const ChatOptions& options) {
-  if (!options.chat_template.text.empty()) {
-    const SharedBytes file = map_file(options.chat_template.text);
-    return {reinterpret_cast<const char*>(file.view.data()), file.view.size()};
-  }
-  if (auto found = find_chat_template(options.tokenizer.text)) return *std::move(found);
-  throw DataError(accel::text("the tokenizer '{}' has no chat template", options.tokenizer.text),
-                  "set 'chat_template': a file in the subset of Jinja that docs/chat.md describes");
-}
 
 ChatEncoder encoder_of(const ChatOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
                        const std::string& source) try {
@@ -84,7 +75,8 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
         padding_{.input = tokenizer_->special().pad.value_or(0),
                  .multiple = options.pad_to_multiple_of} {
     const SharedBytes file = map_file(options.path.text);
-    const std::string source = template_of(options);
+    const std::string source =
+        chat_template_source(options.chat_template.text, options.tokenizer.text);
     read(options, as_text(file), encoder_of(options, tokenizer_, source));
     if (options.pack) {
       packing_.emplace(sequences_.size(), max_length_,

@@ -33,8 +33,9 @@ void check_messages(const Json& messages) {
   }
 }
 
-/// Variables of the template.
-Json variables_of(const Json& row, const Tokenizer& tokenizer) {
+}  // namespace
+
+Json chat_variables(const Json& row, const Tokenizer& tokenizer) {
   Json out = Json::object();
   const auto more = row.find("chat_template_kwargs");
   if (more != row.end() && more->is_object()) out = *more;
@@ -45,8 +46,6 @@ Json variables_of(const Json& row, const Tokenizer& tokenizer) {
   out["messages"] = row.at("messages");
   return out;
 }
-
-}  // namespace
 
 Json read_chat_row(std::string_view line) {
   if (line.size() > kMostLineBytes) throw FormatError("is longer than 16 MiB");
@@ -86,7 +85,7 @@ size_t ChatEncoder::tokens_in(const std::string& text, size_t bytes,
 ChatTokens ChatEncoder::encode(const Json& row) const {
   const auto found = row.find("messages");
   check_messages(found == row.end() ? Json() : *found);
-  const Json variables = variables_of(row, *tokenizer_);
+  const Json variables = chat_variables(row, *tokenizer_);
   const Json& messages = variables["messages"];
   const std::string text = text_of(variables, messages.size(), false);
   ChatTokens out{tokenizer_->encode(text, false), {}};

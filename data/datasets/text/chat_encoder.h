@@ -22,6 +22,11 @@ struct ChatTokens {
 /// Parses a line of JSON. Throws FormatError unless it is an object.
 nlohmann::ordered_json read_chat_row(std::string_view line);
 
+/// Variables of a chat template for a row: its `messages`, `tools` and `chat_template_kwargs`, and
+/// the special tokens.
+nlohmann::ordered_json chat_variables(const nlohmann::ordered_json& row,
+                                      const Tokenizer& tokenizer);
+
 /// Immutable and thread-safe.
 class ChatEncoder {
  public:

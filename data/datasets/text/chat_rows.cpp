@@ -127,6 +127,12 @@ std::string ChatFields::identity() const {
   return out;
 }
 
+ChatJson messages_of(const ChatJson& list, const ChatFields& fields) {
+  ChatJson out = ChatJson::array();
+  append_messages(out, list, fields);
+  return out;
+}
+
 ChatJson with_messages(ChatJson row, const ChatFields& fields) {
   ChatJson messages = ChatJson::array();
   if (!fields.system.empty() && field_of(row, fields.system)) {

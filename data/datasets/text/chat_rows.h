@@ -27,14 +27,11 @@ struct ChatFields {
   std::string identity() const;
 };
 
-/// Adds ChatFields, a base of `Options`, to a schema.
+/// Adds the keys of messages of ChatFields, a base of `Options`, to a schema.
 template <class Options>
-Schema<Options> with_chat_fields(Schema<Options> schema) {
+Schema<Options> with_message_keys(Schema<Options> schema) {
   using Map = std::map<std::string, std::string>;
   return std::move(schema)
-      .field("messages", static_cast<std::string Options::*>(&Options::messages),
-             "Field of the messages, a list of {role, content}.")
-      .hint_for({"conversations", "field_messages"})
       .field("role_key", static_cast<std::string Options::*>(&Options::role_key),
              "Key of a message's role: `from` in ShareGPT's format.")
       .hint_for({"message_field_role", "role_tag"})
@@ -45,7 +42,17 @@ Schema<Options> with_chat_fields(Schema<Options> schema) {
              "The template's role for each role of the file that has another name, such as "
              "{human: user, gpt: assistant}.")
       .field("system", static_cast<std::string Options::*>(&Options::system),
-             "Field of a system message, which comes first; left out in rows without it.")
+             "Field of a system message, which comes first; left out in rows without it.");
+}
+
+/// Adds ChatFields, a base of `Options`, to a schema.
+template <class Options>
+Schema<Options> with_chat_fields(Schema<Options> schema) {
+  return with_message_keys(std::move(schema)
+                               .field("messages",
+                                      static_cast<std::string Options::*>(&Options::messages),
+                                      "Field of the messages, a list of {role, content}.")
+                               .hint_for({"conversations", "field_messages"}))
       .field("prompt", static_cast<std::vector<std::string> Options::*>(&Options::prompt),
              "Given, with 'completion': field of a text, which is a user's message, or fields that "
              "are joined by an empty line, such as [instruction, input]. A field that is empty in "
@@ -58,6 +65,10 @@ Schema<Options> with_chat_fields(Schema<Options> schema) {
                                "name both fields, or neither for 'messages'");
       });
 }
+
+/// A list of messages with the keys and roles of chat templates. Throws DataError, without the
+/// place, for a message without a role.
+nlohmann::ordered_json messages_of(const nlohmann::ordered_json& list, const ChatFields& fields);
 
 /// The row with a list `messages` of {role, content}. Throws DataError, without the place, for a
 /// row that lacks a field; its hint names the fields that the row has.

@@ -148,6 +148,27 @@ std::string refusal(const std::string& text, const ProgramIndex& program = {}) {
          (first.hint.empty() ? "" : " | " + first.hint);
 }
 
+TEST(ImportRecipeTest, PreferenceMethodsBecomeTasks) {
+  const std::string trl = "model_name_or_path: ./x\ndataset_name: ./p.jsonl\nmax_length: 64\n";
+  expect_lines(trl + "beta: 0.2\n", {"  type: dpo", "  beta: 0.2", "    weights: '${vars.model}'",
+                                     "    type: preference", "    max_length: 64",
+                                     "  beta: a config of 'trl dpo', as it names no other method"});
+  expect_lines(trl + "loss_type: robust\nlabel_smoothing: 0.1\ntruncation_mode: keep_end\n",
+               {"  loss_type: robust", "  label_smoothing: 0.1", "    truncation_mode: keep_end"});
+  expect_lines(trl + "loss_type: simpo\n",
+               {"  type: simpo", "  beta: 0.1", "  gamma: 0.5", "  sft_weight: 1"});
+  expect_lines(trl + "beta: 0.1\noutput_dir: model-orpo\n", {"  type: orpo"});
+  expect_lines(
+      "base_model: ./x\nrl: ipo\nrl_beta: 0.3\ndatasets:\n"
+      "  - {path: ./p.jsonl, type: chat_template.default, field_messages: talk}\n",
+      {"  loss_type: ipo", "  beta: 0.3", "    prompt: 'talk'"});
+  expect_lines(
+      "model_name_or_path: ./x\nstage: dpo\nfinetuning_type: full\npref_loss: orpo\n"
+      "pref_beta: 0.4\ndataset: p.jsonl\n",
+      {"  type: orpo", "  beta: 0.4", "    type: preference",
+       "  pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL"});
+}
+
 TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
   const std::string axolotl = "base_model: ./x\n",
                     factory = "model_name_or_path: ./x\nstage: sft\n";
@@ -155,8 +176,8 @@ TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
             "2: load_in_4bit: weights are not quantized");
   EXPECT_EQ(refusal(axolotl + "adapter: qlora\n"), "2: adapter: weights are not quantized");
   EXPECT_EQ(refusal(axolotl + "adapter: ia3\n"), "2: adapter: the only adapter is LoRA");
-  EXPECT_EQ(refusal(axolotl + "rl: dpo\n"),
-            "2: rl: preference and reward training are not available");
+  EXPECT_EQ(refusal(axolotl + "rl: kto\n"),
+            "2: rl: this kind of preference or reward training is not available");
   EXPECT_EQ(refusal(axolotl + "rl: grpo\n"),
             "2: rl: reinforcement learning of language models is not available");
   EXPECT_EQ(refusal(axolotl + "plugins: [axolotl.integrations.kd.KDPlugin]\n"),
@@ -182,8 +203,8 @@ TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
   EXPECT_EQ(refusal("num_train_epochs: 1\noptim: adopt\n"),
             "2: optim: the optimizer 'adopt' is not available | 'accel-run list' shows the "
             "optimizers");
-  EXPECT_EQ(refusal("model_name_or_path: ./x\ndataset_name: y\nbeta: 0.1\n"),
-            "3: beta: preference and reward training are not available");
+  EXPECT_EQ(refusal("model_name_or_path: ./x\ndataset_name: y\nbeta: 0.1\noutput_dir: kto-1\n"),
+            "3: beta: this kind of preference or reward training is not available");
   EXPECT_EQ(refusal("model: {_component_: torchtune.models.flux.flux_1}\n"
                     "optimizer: {_component_: torch.optim.AdamW}\n",
                     ProgramIndex({}, {}, [](const std::string&) { return false; })),

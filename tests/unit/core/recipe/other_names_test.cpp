@@ -44,8 +44,11 @@ constexpr HintCase kComponents[] = {
     {"task", "knowledge_distillation", "write 'distill'"},
     {"task", "MultiTask", "write 'multi_head'"},
     {"task", "policy_gradient", "write 'reinforce'"},
-    {"task", "DPO",
-     "no task trains on preferences; a plugin can: accel-run plugin new task VENDOR/NAME"},
+    {"task", "IPO",
+     "write 'dpo', with the loss as 'loss_type'; 'orpo' and 'simpo' need no reference"},
+    {"task", "PPO",
+     "tasks on preferences are dpo, orpo and simpo; a plugin can have others: accel-run plugin "
+     "new task VENDOR/NAME"},
     {"metric", "top1", "write 'accuracy'"},
     {"metric", "f1_macro", "write 'f1' with 'average: macro'"},
     {"metric", "micro_f1", "write 'f1' with 'average: micro'"},

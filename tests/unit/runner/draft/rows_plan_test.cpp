@@ -10,7 +10,7 @@
 namespace accel::rows_plan_test {
 namespace {
 
-constexpr const char* kKinds[] = {"chat", "pair", "label", "text", "tagged"};
+constexpr const char* kKinds[] = {"chat", "pair", "label", "text", "tagged", "preference"};
 
 /// "label: text -> label", or the error.
 std::string plan_of(const std::string& row, const DraftRequest& request = {}) {
@@ -51,7 +51,8 @@ TEST(RowsPlanTest, WishesDecideAndMustFit) {
   EXPECT_EQ(plan_of(labelled, {.target = "other"}), "label: text -> other");
   EXPECT_EQ(plan_of(labelled, {.as = "chat"}), "refused, 2");
   const std::string pairs = R"({"prompt": "a", "chosen": "b c d", "rejected": "c"})";
-  EXPECT_EQ(plan_of(pairs), "refused, 3");
+  EXPECT_EQ(plan_of(pairs), "preference: chosen rejected");
+  EXPECT_EQ(plan_of(R"({"chosen": 1, "rejected": 2})"), "refused, 3");
   EXPECT_EQ(plan_of(pairs, {.as = "chat"}), "pair: prompt -> chosen");
   EXPECT_EQ(plan_of(pairs, {.as = "text"}), "text: chosen");
 }

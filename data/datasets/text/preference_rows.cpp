@@ -1,0 +1,151 @@
+#include "data/datasets/text/preference_rows.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace accel {
+namespace {
+
+using Row = nlohmann::ordered_json;
+
+std::string keys_of(const Row& row) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : row.items()) keys.push_back(key.substr(0, 60));
+  return quoted_list(keys);
+}
+
+const Row* value_of(const Row& row, const std::string& name) {
+  const auto found = row.find(name);
+  return found == row.end() || found->is_null() ? nullptr : &*found;
+}
+
+/// A text or a list of messages; one message is a list.
+Row answer_of(const Row& row, const std::string& name, const PreferenceFields& fields) {
+  const Row* value = value_of(row, name);
+  if (value && value->is_string()) return *value;
+  if (value && value->is_array() && !value->empty()) return messages_of(*value, fields);
+  if (value && value->is_object()) return messages_of(Row::array({*value}), fields);
+  throw DataError(
+      text("has no text or list of messages in the field '{}'", name),
+      text("it has the fields {}: name them with 'prompt', 'chosen' and 'rejected'", keys_of(row)));
+}
+
+Row message(const char* role, const Row& content) {
+  return Row::array({{{"role", role}, {"content", content}}});
+}
+
+Row slice(const Row& list, size_t begin, size_t end) {
+  Row out = Row::array();
+  for (size_t i = begin; i < end; ++i) out.push_back(list[i]);
+  return out;
+}
+
+/// Index of the first element that differs. As in TRL, the last element of the shorter sequence
+/// never belongs to the common beginning.
+template <class Sequence>
+size_t first_difference(const Sequence& chosen, const Sequence& rejected) {
+  const size_t shared = std::min(chosen.size(), rejected.size());
+  size_t at = 0;
+  while (at + 1 < shared && chosen[at] == rejected[at]) ++at;
+  return at;
+}
+
+/// Whether the byte continues a character of UTF-8.
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+void split_texts(Row& row) {
+  const auto chosen = row["chosen"].get<std::string>();
+  const auto rejected = row["rejected"].get<std::string>();
+  if (chosen.empty() || rejected.empty()) throw DataError("has an empty answer and no prompt");
+  size_t at = first_difference(chosen, rejected);
+  while (at > 0 && continues(chosen[at])) --at;
+  // The space before a word belongs to its token.
+  const bool differs = chosen[at] != rejected[at];
+  if (differs && at > 0 && chosen[at - 1] == ' ') --at;
+  row["prompt"] = chosen.substr(0, at);
+  row["chosen"] = chosen.substr(at);
+  row["rejected"] = rejected.substr(at);
+}
+
+void split_messages(Row& row, const Row* prompt) {
+  const Row chosen = row["chosen"], rejected = row["rejected"];
+  const size_t at = first_difference(chosen, rejected);
+  row["prompt"] = slice(chosen, 0, at);
+  row["chosen"] = slice(chosen, at, chosen.size());
+  row["rejected"] = slice(rejected, at, rejected.size());
+  if (at > 0) return;
+  if (!prompt) {
+    throw DataError("has no prompt: 'chosen' and 'rejected' begin with different messages",
+                    "name the field of the prompt with 'prompt'");
+  }
+  row["prompt"] = message("user", *prompt);
+}
+
+void add_system(Row& row, const Row& given, const PreferenceFields& fields) {
+  const Row* system = fields.system.empty() ? nullptr : value_of(given, fields.system);
+  if (!system) return;
+  if (!system->is_string()) throw DataError(text("has no text in the field '{}'", fields.system));
+  if (!row["prompt"].is_array()) {
+    throw DataError(
+        text("is texts, which have no place for the system message '{}'", fields.system),
+        "set 'texts_as_messages: true'");
+  }
+  if (system->get<std::string>().empty()) return;
+  Row all = message("system", *system);
+  for (Row& item : row["prompt"]) all.push_back(std::move(item));
+  row["prompt"] = std::move(all);
+}
+
+}  // namespace
+
+std::string PreferenceFields::identity() const {
+  const std::vector<std::string> names = {prompt_field, chosen, rejected,
+                                          texts_as_messages ? "messages" : ""};
+  return joined(names, "\n") + ChatFields::identity();
+}
+
+Row preference_row(const Row& row, const PreferenceFields& fields) {
+  Row out = row;
+  out["chosen"] = answer_of(row, fields.chosen, fields);
+  out["rejected"] = answer_of(row, fields.rejected, fields);
+  const bool messages = out["chosen"].is_array();
+  if (messages != out["rejected"].is_array()) {
+    throw DataError(text("has messages in one of '{}' and '{}', and a text in the other",
+                         fields.chosen, fields.rejected));
+  }
+  const Row* prompt = value_of(row, fields.prompt_field);
+  if (prompt && !prompt->is_string() && !prompt->is_array()) {
+    throw DataError(text("has no text or list of messages in the field '{}'", fields.prompt_field));
+  }
+  const bool list = prompt && prompt->is_array();
+  if (messages && !list) {
+    split_messages(out, prompt);
+  } else if (list) {
+    out["prompt"] = messages_of(*prompt, fields);
+  } else if (!prompt) {
+    if (fields.texts_as_messages) {
+      throw DataError(text("has no prompt in the field '{}'", fields.prompt_field),
+                      "leave out 'texts_as_messages', or name the field with 'prompt'");
+    }
+    split_texts(out);
+  } else {
+    out["prompt"] = fields.texts_as_messages ? message("user", *prompt) : *prompt;
+  }
+  if (!messages && out["prompt"].is_array()) {
+    for (const char* key : {"chosen", "rejected"}) {
+      const Row answer = out[key];
+      out[key] = message("assistant", answer);
+    }
+  }
+  add_system(out, row, fields);
+  return out;
+}
+
+}  // namespace accel

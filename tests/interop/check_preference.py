@@ -1,0 +1,245 @@
+"""Compares preference tasks with TRL's trainers: data forms, losses, adapters.
+
+    python tests/interop/check_preference.py ACCEL_RUN
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+
+import datasets
+import peft
+import torch
+import transformers
+import trl
+from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+
+import check_hf_models as models
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKENIZER = ROOT / "recipes/tiny/data/talks"
+STEPS = 20
+BATCH = 6
+LR = 5e-5
+NEAR = 1e-6
+
+RECIPE = f"""
+name: job
+model: {{type: auto, weights: theirs}}
+task: {{type: dpo}}
+data:
+  train: {{type: preference, path: pairs.jsonl, tokenizer: "{TOKENIZER}"}}
+  loader: {{shuffle: false}}
+optimizer: {{type: adamw, lr: {LR}, weight_decay: 0}}
+train: {{until: {STEPS} steps, batch: {BATCH}, max_grad_norm: none}}
+accelerator: {{num_cpu_threads_per_process: 1, kernels: reference}}
+"""
+
+DPO_LOSSES = {
+    "sigmoid": {}, "sigmoid_norm": {"beta": 0.7}, "hinge": {"beta": 0.02}, "ipo": {},
+    "robust": {"label_smoothing": 0.1}, "exo_pair": {"label_smoothing": 0.1}, "nca_pair": {}, "bco_pair": {},
+    "sppo_hard": {}, "apo_zero": {}, "apo_down": {},
+}
+
+
+def say(role, content):
+    return {"role": role, "content": content}
+
+
+def pair(draw):
+    """A question with two answers of unequal lengths."""
+    number = draw.randrange(9)
+    words = draw.sample(["a fish", "a bird", "yes", "no", "and", "more"], 3)
+    # Short: float32 has log-probabilities of few tokens within 1e-6 only.
+    chosen = " ".join([str(number + 1), *words[:draw.randrange(2)]])
+    rejected = " ".join([str(draw.randrange(10)), *words[1:draw.randrange(1, 3)]])
+    return f"one more than {number}?", chosen, rejected
+
+
+def explicit_messages(draw):
+    question, chosen, rejected = pair(draw)
+    prompt = [say("user", "a fish?"), say("assistant", "yes"), say("user", question)][-draw.choice((1, 3)):]
+    return {"prompt": prompt, "chosen": [say("assistant", chosen)], "rejected": [say("assistant", rejected)]}
+
+
+def implicit_messages(draw):
+    row = explicit_messages(draw)
+    return {key: row["prompt"] + row[key] for key in ("chosen", "rejected")}
+
+
+def explicit_texts(draw):
+    question, chosen, rejected = pair(draw)
+    return {"prompt": question, "chosen": " " + chosen, "rejected": " " + rejected}
+
+
+def implicit_texts(draw):
+    row = explicit_texts(draw)
+    return {key: "é " + row["prompt"] + row[key] for key in ("chosen", "rejected")}
+
+
+def write_rows(folder, form):
+    draw = random.Random(5)
+    rows = [form(draw) for _ in range(STEPS * BATCH)]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return datasets.Dataset.from_list(rows)
+
+
+def small_model(folder, kind="CausalLM"):
+    torch.manual_seed(7)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(TOKENIZER)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, num_labels=1 if kind != "CausalLM" else 2, hidden_size=36, intermediate_size=52, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=18, max_position_embeddings=1024, initializer_range=0.2)
+    model_class = getattr(transformers, f"LlamaFor{kind}")
+    model_class(config).save_pretrained(folder / "theirs")
+    return model_class.from_pretrained(folder / "theirs", dtype=torch.float32)
+
+
+def recorded(trainer_class):
+    """The trainer on the CPU in the order of the rows, with its losses."""
+    class Recorded(trainer_class):
+        losses = None
+
+        def _get_train_sampler(self, *args, **kwargs):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+        def compute_loss(self, *args, **kwargs):
+            loss = super().compute_loss(*args, **kwargs)
+            self.losses.append(loss.item())
+            return loss
+
+    return Recorded
+
+
+def trl_losses(folder, trainer_class, config_class, rows, model, config, **more):
+    args = config_class(
+        output_dir=str(folder / "trl"), max_steps=STEPS, per_device_train_batch_size=BATCH, learning_rate=LR,
+        lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=0.0, use_cpu=True, report_to=[], bf16=False,
+        save_strategy="no", disable_tqdm=True, gradient_checkpointing=False, **config)
+    trainer = recorded(trainer_class)(
+        model=model, args=args, train_dataset=rows,
+        processing_class=transformers.AutoTokenizer.from_pretrained(TOKENIZER), **more)
+    trainer.losses = []
+    trainer.train()
+    return trainer.losses
+
+
+def compare(what, binary, folder, expected, *words):
+    models.accel_run(binary, folder, "job.yaml", *words)
+    losses = models.losses_of(folder / "runs/job")
+    worst = max(abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True))
+    assert worst < NEAR, (what, worst, losses, expected)
+    print(f"{what}: {STEPS} losses within {worst:.1e}", flush=True)
+
+
+def in_folder(check):
+    def run(binary, *args):
+        with tempfile.TemporaryDirectory() as folder:
+            check(binary, Path(folder), *args)
+    return run
+
+
+def option_words(options):
+    return [f"task.{key}={value}" for key, value in options.items()]
+
+
+@in_folder
+def check_dpo(binary, folder, loss, form, words=(), config=None):
+    rows, model = write_rows(folder, form), small_model(folder)
+    (folder / "job.yaml").write_text(RECIPE.replace("{type: dpo}", "{type: dpo, reference: {type: auto, weights: theirs}}"))
+    options = {"beta": 0.1, **DPO_LOSSES[loss]}
+    expected = trl_losses(folder, trl.DPOTrainer, trl.DPOConfig, rows, model,
+                          {"loss_type": [loss], **options, **(config or {})})
+    compare(f"dpo, {loss}, {form.__name__} {' '.join(words)}", binary, folder, expected, f"task.loss_type={loss}",
+            *option_words(options), *words)
+
+
+@in_folder
+def check_dpo_with_sft(binary, folder):
+    rows, model = write_rows(folder, explicit_messages), small_model(folder)
+    (folder / "job.yaml").write_text(RECIPE.replace("{type: dpo}", "{type: dpo, reference: {type: auto, weights: theirs}}"))
+    expected = trl_losses(folder, trl.DPOTrainer, trl.DPOConfig, rows, model,
+                          {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.4]})
+    compare("dpo with cross-entropy", binary, folder, expected, "task.sft_weight=0.4")
+
+
+@in_folder
+def check_adapter(binary, folder, dropout):
+    """The reference is the model without its adapter; PEFT draws the adapter."""
+    rows, model = write_rows(folder, explicit_messages), small_model(folder)
+    config = peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=dropout, target_modules=["q_proj", "v_proj", "down_proj"],
+                             task_type="CAUSAL_LM")
+    torch.manual_seed(11)
+    theirs = peft.get_peft_model(model, config)
+    theirs.save_pretrained(folder / "adapter")
+    (folder / "job.yaml").write_text(
+        RECIPE.replace("{type: dpo}", "{type: dpo, reference: {type: auto, weights: theirs}}")
+        .replace("weights: theirs}\ntask", "weights: theirs, lora: {adapter: adapter}}\ntask"))
+    expected = trl_losses(folder, trl.DPOTrainer, trl.DPOConfig, rows, theirs, {"beta": 0.1})
+    compare(f"dpo, adapter of PEFT with dropout {dropout}", binary, folder, expected)
+
+
+@in_folder
+def check_orpo(binary, folder, form):
+    rows, model = write_rows(folder, form), small_model(folder)
+    (folder / "job.yaml").write_text(RECIPE)
+    expected = trl_losses(folder, ORPOTrainer, ORPOConfig, rows, model, {"beta": 0.25, "max_length": 1024})
+    compare(f"orpo, {form.__name__}", binary, folder, expected, "task.type=orpo", "task.beta=0.25")
+
+
+@in_folder
+def check_simpo(binary, folder, options, config):
+    rows, model = write_rows(folder, explicit_texts), small_model(folder)
+    (folder / "job.yaml").write_text(RECIPE)
+    expected = trl_losses(folder, CPOTrainer, CPOConfig, rows, model, {"loss_type": "simpo", "cpo_alpha": 0.0, **config})
+    compare(f"simpo {options}", binary, folder, expected, "task.type=simpo", *option_words(options))
+
+
+@in_folder
+def check_reward(binary, folder, coefficient):
+    """Trains a score head from a folder, and exports one that transformers loads."""
+    rows, model = write_rows(folder, explicit_messages), small_model(folder, "SequenceClassification")
+    (folder / "job.yaml").write_text(RECIPE)
+    expected = trl_losses(folder, trl.RewardTrainer, trl.RewardConfig, rows, model,
+                          {"center_rewards_coefficient": coefficient or None})
+    compare(f"reward, center {coefficient}", binary, folder, expected, "task.type=reward",
+            f"task.center_rewards_coefficient={coefficient}")
+    models.accel_run(binary, folder, "export", "runs/job", "--to", "ours")
+    ours, info = transformers.LlamaForSequenceClassification.from_pretrained(folder / "ours", output_loading_info=True)
+    assert not any(info.values()), info
+    tokens = torch.arange(1, 13).view(2, 6)
+    far = (ours(tokens).logits - model.eval()(tokens).logits).abs().max().item()
+    assert far < 1e-5, far
+
+
+def main():
+    binary = Path(sys.argv[1]).resolve()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    for form in (explicit_messages, implicit_messages, explicit_texts, implicit_texts):
+        check_dpo(binary, "sigmoid", form)
+    for loss in DPO_LOSSES:
+        if loss != "sigmoid":
+            check_dpo(binary, loss, explicit_messages)
+    for end in ("keep_start", "keep_end"):
+        words = (f"data.train.truncation_mode={end}", "data.train.max_length=24", "data.train.on_bad_sample=skip(120)")
+        check_dpo(binary, "sigmoid", explicit_messages, words, {"truncation_mode": end, "max_length": 24})
+    check_dpo_with_sft(binary)
+    for dropout in (0.0, 0.3):
+        check_adapter(binary, dropout)
+    check_orpo(binary, explicit_texts)
+    check_simpo(binary, {"beta": 2, "gamma": 1}, {"beta": 2.0, "simpo_gamma": 1.0})
+    check_simpo(binary, {"beta": 1.5, "gamma": 0.3, "label_smoothing": 0.1, "sft_weight": 0.6},
+                {"beta": 1.5, "simpo_gamma": 0.3, "label_smoothing": 0.1, "cpo_alpha": 0.6})
+    for coefficient in (0, 0.05):
+        check_reward(binary, coefficient)
+
+
+if __name__ == "__main__":
+    main()

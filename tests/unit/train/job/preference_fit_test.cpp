@@ -1,0 +1,89 @@
+// The reference of preference tasks: the model without its adapter, or another model.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "data/loader/loader.h"
+#include "models/layers/module_state.h"
+#include "models/lora/lora_folder.h"
+#include "tests/unit/train/job/make_job.h"
+#include "train/step/device_batches.h"
+
+namespace accel::preference_fit_test {
+namespace {
+
+std::string source(const std::string& path) {
+  return std::string(std::getenv("ACCEL_SOURCE_DIR")) + "/recipes/tiny/data/" + path;
+}
+
+/// A recipe of the tiny chat model; `more` are options of the model.
+std::string recipe(const std::string& more, const std::string& task) {
+  return "model: {type: auto, weights: " + source("talker") + more + "}\ntask: " + task +
+         "\ndata:\n  train: {type: preference, path: " + source("prefs.jsonl") +
+         ", tokenizer: " + source("talks") +
+         ", max_length: 96}\ntrain: {until: 1 step, batch: 4}\n";
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    make_job(text);
+  } catch (const RecipeError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr auto kAdapter = ", lora: {rank: 2, alpha: 4}";
+
+TEST(PreferenceFitTest, WithoutAnAdapterAReferenceIsNeeded) {
+  EXPECT_EQ(complaint(recipe("", "{type: dpo}")),
+            "r.yaml:2:7: error: the task 'dpo' needs a 'reference': the model has no LoRA adapter "
+            "that could be switched off\n"
+            "    task: {type: dpo}\n"
+            "          ^\n"
+            "  hint: copy the section 'model' into it, or name another model\n");
+  EXPECT_EQ(complaint(recipe(kAdapter, "{type: dpo}")), "");
+}
+
+TEST(PreferenceFitTest, AnAdapterIsNoReferenceIfMoreIsTrained) {
+  const std::string found = complaint(
+      recipe(", lora: {rank: 2, alpha: 4, modules_to_save: [model.norm.*]}", "{type: dpo}"));
+  EXPECT_NE(found.find("error: the task 'dpo' needs a 'reference': 'model.norm.weight' is trained "
+                       "besides the adapter\n"),
+            std::string::npos)
+      << found;
+}
+
+TEST(PreferenceFitTest, TasksDemandTheirModels) {
+  EXPECT_NE(complaint(recipe(", num_classes: 1", "{type: orpo}"))
+                .find("the task 'orpo' needs a model that predicts the next token, but the model "
+                      "'llama' predicts one output per text"),
+            std::string::npos);
+  EXPECT_NE(complaint(recipe("", "{type: reward}"))
+                .find("the task 'reward' needs a model that predicts one output per text"),
+            std::string::npos);
+  EXPECT_EQ(complaint(recipe(", num_classes: 1", "{type: reward}")), "");
+}
+
+/// The loss of the first batch, with the same adapter that is not zero.
+double adapted_loss(const std::string& task) {
+  const auto job = make_job(recipe(kAdapter, task));
+  for (const Parameter& item : parameters_of(*job->model)) {
+    if (item.name.ends_with(kLoraB)) item.local.detach().fill_(0.05);
+    if (item.name.ends_with(kLoraA)) item.local.detach().fill_(0.02);
+  }
+  const DeviceBatches batches(job->train_loader->next(), at::kCPU);
+  return job->task->loss(*job->model, batches.list().front()).item<double>();
+}
+
+TEST(PreferenceFitTest, TheModelWithoutItsAdapterIsTheModelOfTheFolder) {
+  const double loss = adapted_loss("{type: dpo, beta: 2}");
+  EXPECT_NE(loss, 0.69314718055994529);  // the adapter counts
+  EXPECT_EQ(loss, adapted_loss("{type: dpo, beta: 2, reference: {type: auto, weights: " +
+                               source("talker") + "}}"));
+}
+
+}  // namespace
+}  // namespace accel::preference_fit_test

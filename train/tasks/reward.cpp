@@ -1,0 +1,69 @@
+// Reward modeling: the Bradley-Terry model of preferences (Ouyang et al., 2022).
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/stack.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/recipe/registry.h"
+#include "train/tasks/completion_scores.h"
+#include "train/tasks/model_needs.h"
+#include "train/tasks/preference_task.h"
+
+namespace accel {
+namespace {
+
+struct RewardOptions {
+  double center_rewards_coefficient = 0;
+  bool dropout = false;
+};
+
+class Reward final : public PreferenceTask, public WholeSequences {
+ public:
+  static constexpr auto kName = "reward";
+  static constexpr auto kSummary =
+      "Reward modeling: a model with one output per text scores chosen answers above rejected "
+      "ones.";
+
+  static Schema<RewardOptions> schema() {
+    return Schema<RewardOptions>()
+        .field("center_rewards_coefficient", &RewardOptions::center_rewards_coefficient,
+               "Weight of the squared sum of both rewards, which keeps rewards around 0; 0.01 is "
+               "usual.",
+               at_least(0.0))
+        .field("dropout", &RewardOptions::dropout, kDropoutHelp)
+        .hint_for({"disable_dropout"});
+  }
+
+  Reward(const RewardOptions& options, const TaskContext& context)
+      : PreferenceTask(kName, context, options.dropout),
+        center_(options.center_rewards_coefficient) {}
+
+  std::vector<std::string> metrics() const override { return {"rewards"}; }
+  std::vector<std::string> default_metrics() const override { return metrics(); }
+
+ protected:
+  ScoredPairs score(Model& model, const Batch& batch) override {
+    const Batch rows = pair_rows(batch);
+    const at::Tensor out = model.forward_batch(rows).to(at::kFloat);
+    if (out.numel() != rows.size() || out.size(0) != rows.size()) {
+      throw Error(ExitCode::kRecipe,
+                  "the task 'reward' needs one output per text, but the model's output is " +
+                      shape_text(out) + " for " + std::to_string(rows.size()) + " texts",
+                  "set 'num_labels: 1' of a model such as llama");
+    }
+    const auto rewards = out.flatten().chunk(2);
+    at::Tensor loss = at::log_sigmoid(rewards[0].sub(rewards[1])).mean().neg();
+    if (center_ > 0) loss = loss.add(rewards[0].add(rewards[1]).square().mean().mul(center_));
+    return {loss, at::stack({rewards[0], rewards[1]}, 1).detach()};
+  }
+
+ private:
+  double center_;
+};
+
+const Register<Reward> reward;
+
+}  // namespace
+}  // namespace accel
