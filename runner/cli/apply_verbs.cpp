@@ -296,7 +296,7 @@ TextWriter writer_of_checkpoint(DiskFiles& files, const std::string& source,
   out.registry = trained.registry;
   if (tokenizer.empty()) {
     require_tokenizer(trained);
-    out.texts = texts_of(language, trained.resolved, trained.data);
+    out.texts = texts_of(language, trained.resolved, trained.data, {});
   } else {
     const int64_t context = trained.data.input.empty() ? 0 : trained.data.input.front();
     out.texts =
