@@ -42,11 +42,12 @@ class EvalScope {
 /// Decoding state of a text, with the KV cache if the model has one.
 class TokenTape {
  public:
-  TokenTape(LanguageModel& model, std::vector<int64_t> tokens, int64_t window)
+  TokenTape(LanguageModel& model, std::vector<int64_t> tokens, const GenerationRequest& request)
       : model_(model),
+        staged_(request.staged),
         decoder_(dynamic_cast<CachedDecoder*>(&model)),
         tokens_(std::move(tokens)),
-        window_(decoder_ ? decoder_->longest() : window) {
+        window_(decoder_ ? decoder_->longest() : request.window) {
     keep(window_);
   }
 
@@ -54,7 +55,7 @@ class TokenTape {
     tokens_.push_back(token);
     if (window_ > 0 && static_cast<int64_t>(tokens_.size()) > window_) {
       keep(std::max<int64_t>(1, window_ / 2));
-      cache_ = {};
+      caches_.clear();
       seen_ = 0;
     }
   }
@@ -67,19 +68,24 @@ class TokenTape {
                                          tokens_.size() - static_cast<size_t>(fresh)))
             .unsqueeze(0)
             .to(model_.head_weight().device());
-    const at::Tensor hidden =
-        decoder_ ? decoder_->hidden_next(tokens, cache_) : model_.hidden(tokens);
     seen_ = tokens_.size();
-    const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
-    const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
-    const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
-    return vocabulary_logits(vocabulary, last, model_.head_weight())
-        .flatten()
-        .to(at::kCPU, at::kFloat)
-        .contiguous();
+    const auto compute = [&](size_t stage) { return logits_of(tokens, stage); };
+    const at::Tensor all = staged_ ? staged_(tokens, compute) : compute(0);
+    return all.to(at::kCPU, at::kFloat).contiguous();
   }
 
  private:
+  /// [vocab], on the last stage: see StageForward.
+  at::Tensor logits_of(const at::Tensor& tokens, size_t stage) {
+    if (stage >= caches_.size()) caches_.resize(stage + 1);
+    const at::Tensor hidden =
+        decoder_ ? decoder_->hidden_next(tokens, caches_[stage]) : model_.hidden(tokens);
+    const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
+    const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
+    const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
+    return vocabulary_logits(vocabulary, last, model_.head_weight()).flatten();
+  }
+
   /// Drops all but the newest tokens.
   void keep(int64_t count) {
     const auto size = static_cast<int64_t>(tokens_.size());
@@ -87,11 +93,12 @@ class TokenTape {
   }
 
   LanguageModel& model_;
+  const StagedForward& staged_;
   CachedDecoder* decoder_;  // null: a model without KV cache
   std::vector<int64_t> tokens_;
   int64_t window_;
-  KeyValueCache cache_;
-  size_t seen_ = 0;  // tokens in the cache
+  std::vector<KeyValueCache> caches_;  // of the stages on this rank
+  size_t seen_ = 0;                    // tokens in the caches
 };
 
 void check_logits(std::span<const float> logits) {
@@ -251,7 +258,7 @@ GeneratedTokens generate_tokens(LanguageModel& model, std::vector<int64_t> promp
                                 const GenerationRequest& request) {
   const at::NoGradGuard no_grad;
   const EvalScope no_dropout(model.module());
-  TokenTape tape(model, std::move(prompt), request.window);
+  TokenTape tape(model, std::move(prompt), request);
   SampleRng rng(static_cast<uint64_t>(request.sampling.seed), request.stream, 0);
   GeneratedTokens out;
   for (int64_t i = 0; i < request.sampling.max_new_tokens; ++i) {
@@ -308,8 +315,12 @@ std::unique_ptr<TextCodec> codec_of_tokenizer(const std::string& path, bool with
 }
 
 ModelTexts::ModelTexts(LanguageModel& model, std::unique_ptr<TextCodec> codec, int64_t window,
-                       std::set<int64_t> ends)
-    : model_(model), codec_(std::move(codec)), window_(window), ends_(std::move(ends)) {
+                       std::set<int64_t> ends, StagedForward staged)
+    : model_(model),
+      codec_(std::move(codec)),
+      window_(window),
+      ends_(std::move(ends)),
+      staged_(std::move(staged)) {
   ends_.merge(codec_->ends());
 }
 
@@ -324,7 +335,8 @@ std::vector<int64_t> ModelTexts::tokens_of(const std::string& prompt) const {
 GeneratedText ModelTexts::generate(const std::string& prompt, const SamplingOptions& options,
                                    uint64_t stream) {
   std::vector<int64_t> tokens = tokens_of(prompt);
-  const GeneratedTokens made = generate_tokens(model_, tokens, {options, stream, ends_, window_});
+  const GeneratedTokens made =
+      generate_tokens(model_, tokens, {options, stream, ends_, window_, staged_});
   const std::string before = codec_->decode(tokens);
   tokens.insert(tokens.end(), made.tokens.begin(), made.tokens.end());
   const std::string all = codec_->decode(tokens);
@@ -335,13 +347,15 @@ GeneratedText ModelTexts::generate(const std::string& prompt, const SamplingOpti
           static_cast<int64_t>(made.tokens.size()), made.ended};
 }
 
-std::unique_ptr<TextGenerator> texts_of(Model& model, const Node& recipe, const DataShape& data) {
+std::unique_ptr<TextGenerator> texts_of(Model& model, const Node& recipe, const DataShape& data,
+                                        const StagedForward& staged) {
   auto* language = dynamic_cast<LanguageModel*>(&model);
   if (!language) return nullptr;
   std::unique_ptr<TextCodec> codec = codec_of_data(recipe, data);
   if (!codec) return nullptr;
   const int64_t window = data.input.empty() ? 0 : data.input.front();
-  return std::make_unique<ModelTexts>(*language, std::move(codec), window);
+  return std::make_unique<ModelTexts>(*language, std::move(codec), window, std::set<int64_t>(),
+                                      staged);
 }
 
 }  // namespace accel

@@ -13,14 +13,16 @@
 #include "core/api/sample_rng.h"
 #include "core/api/text_generator.h"
 #include "core/recipe/node.h"
+#include "train/job/staged_forward.h"
 
 namespace accel {
 
 struct GenerationRequest {
   SamplingOptions sampling;
-  uint64_t stream = 0;     ///< random stream of the seed
-  std::set<int64_t> ends;  ///< end tokens
-  int64_t window = 0;      ///< context length of a model that declares none; 0: unlimited
+  uint64_t stream = 0;        ///< random stream of the seed
+  std::set<int64_t> ends;     ///< end tokens
+  int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
+  StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
 };
 
 struct GeneratedTokens {
@@ -66,10 +68,10 @@ std::unique_ptr<TextCodec> codec_of_tokenizer(const std::string& path, bool with
 
 class ModelTexts final : public TextGenerator {
  public:
-  /// `window`: tokens per training sample; 0: unknown. `ends`: end tokens besides the codec's. The
-  /// model outlives this.
+  /// `window`: tokens per training sample; 0: unknown. `ends`: end tokens besides the codec's.
+  /// `staged`: see GenerationRequest. The model outlives this.
   ModelTexts(LanguageModel& model, std::unique_ptr<TextCodec> codec, int64_t window,
-             std::set<int64_t> ends = {});
+             std::set<int64_t> ends = {}, StagedForward staged = {});
 
   void check_prompt(const std::string& prompt) const override { tokens_of(prompt); }
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
@@ -82,9 +84,12 @@ class ModelTexts final : public TextGenerator {
   std::unique_ptr<TextCodec> codec_;
   int64_t window_;
   std::set<int64_t> ends_;
+  StagedForward staged_;
 };
 
-/// Null for a model that is no language model, or data without text. Throws DataError.
-std::unique_ptr<TextGenerator> texts_of(Model& model, const Node& recipe, const DataShape& data);
+/// Null for a model that is no language model, or data without text. `staged`: see
+/// GenerationRequest. Throws DataError.
+std::unique_ptr<TextGenerator> texts_of(Model& model, const Node& recipe, const DataShape& data,
+                                        const StagedForward& staged);
 
 }  // namespace accel

@@ -151,8 +151,8 @@ void add_output(const TrainedModel& trained, const at::Tensor& output, const at:
 }
 
 /// Perplexity per text: a batch is one sample.
-void add_loss(const Evaluation& result, double tokens, Json& line) {
-  const double loss = result.loss.item<double>();
+void add_loss(const at::Tensor& mean, double tokens, Json& line) {
+  const double loss = mean.item<double>();
   line["loss"] = number_json(loss);
   line["perplexity"] = number_json(std::exp(loss));
   line["tokens"] = static_cast<int64_t>(tokens);
@@ -281,13 +281,17 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
   const c10::NoGradGuard no_grad;
   while (loader.has_next()) {
     const GlobalBatch global_batch = loader.next();
-    const DeviceBatches batches(global_batch);
+    const DeviceBatches batches(global_batch, options.device);
     for (const Batch& batch : batches.list()) {
       const AutocastScope casts = precision->autocast();
       // The task standardizes the targets of a regression, so the model's output is not in their
       // units.
-      const Evaluation result = evaluated ? task->evaluate(*trained.model, batch)
-                                          : Evaluation{{}, trained.model->forward_batch(batch)};
+      const auto compute = [&](size_t /*stage*/) {
+        if (!evaluated) return trained.model->forward_batch(batch);
+        const Evaluation result = task->evaluate(*trained.model, batch);
+        return texts ? result.loss : result.output;
+      };
+      const at::Tensor result = options.staged ? options.staged(batch.inputs, compute) : compute(0);
       for (int64_t i = 0; i < batch.size(); ++i) {
         const int64_t row = batch.ids[static_cast<size_t>(i)];
         Json out = {{"row", row}};
@@ -295,7 +299,7 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
         if (texts) {
           add_loss(result, task->weight(batch), out);
         } else {
-          add_output(trained, result.output[i].to(at::kFloat), batch.targets[i], options, out);
+          add_output(trained, result[i].to(at::kFloat), batch.targets[i], options, out);
         }
         line(out.dump(-1, ' ', false, Json::error_handler_t::replace));
       }

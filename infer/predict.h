@@ -12,6 +12,7 @@
 #include "core/recipe/registry.h"
 #include "infer/trained_model.h"
 #include "train/job/job.h"
+#include "train/job/staged_forward.h"
 
 namespace accel {
 
@@ -43,6 +44,8 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
 
 struct PredictOptions {
   bool probabilities = false;  ///< of all classes, not only the likeliest
+  at::Device device = at::kCPU;
+  StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
 };
 
 /// Throws Error (kRecipe) for a task without predictions per sample.

@@ -199,7 +199,7 @@ class GptTransformer final : public torch::nn::Module {
   at::Tensor run_divided(const at::Tensor& tokens, const at::Tensor& positions,
                          const VisibleKeys& visible) {
     const ContextRanks* const context = visible.ranks.get();
-    const auto stream = context->own_random_stream(tokens.device());
+    const auto stream = is_training() ? context->own_random_stream(tokens.device()) : nullptr;
     return run(own_positions(context, tokens, 1, 0),
                own_positions(context, positions, positions.dim() - 1, 0), nullptr, visible);
   }

@@ -210,7 +210,7 @@ class LlamaBody final : public torch::nn::Module {
   at::Tensor run_divided(const at::Tensor& tokens, const at::Tensor& starts,
                          const VisibleKeys& visible, const LoadBalance& balance) {
     const ContextRanks* const context = visible.ranks.get();
-    const auto stream = context->own_random_stream(tokens.device());
+    const auto stream = is_training() ? context->own_random_stream(tokens.device()) : nullptr;
     at::Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
     if (starts.defined()) positions = positions.sub(starts);
     const RopeTurns turns = turns_of(own_positions(context, positions, 1, 0), tokens.size(1));
@@ -328,6 +328,12 @@ class Llama final : public LanguageModel,
     counted_tokens_ = batch.lengths.defined() ? token_mask(batch) : at::Tensor();
   }
   at::Tensor auxiliary_loss() override { return std::exchange(balance_loss_, {}); }
+  StageLossSizes stage_loss_sizes() const override {
+    const int64_t experts = options_.moe.num_experts;
+    return options_.balance() > 0 ? StageLossSizes{2 * experts + 1, experts} : StageLossSizes();
+  }
+  void begin_stage(const at::Tensor& sums) override { preceding_sums_ = sums; }
+  std::shared_ptr<StageLoss> end_stage() override;
   std::map<std::string, double> balance_experts(
       const std::function<void(const at::Tensor&)>& sum) override;
   int64_t longest() const override { return longest_; }
@@ -350,12 +356,6 @@ class Llama final : public LanguageModel,
       throw Error(ExitCode::kRecipe, "'pp' does not support 'num_classes' of llama",
                   "leave 'pp' out");
     }
-    if (options_.balance() > 0) {
-      throw Error(
-          ExitCode::kRecipe,
-          "'pp' does not support the load-balancing loss of experts, which reads all layers",
-          "set 'router_aux_loss_coef: 0'");
-    }
     return body_->chain();
   }
   at::Tensor tied_weight() override { return head_ ? at::Tensor() : body_->token_embedding(); }
@@ -375,32 +375,70 @@ class Llama final : public LanguageModel,
       return pass(LoadBalance());
     }
     const LoadBalance balance(options_.balance(), counted_tokens(tokens),
-                              tensor_ ? tensor_->size() : 1);
+                              {.tensor = tensor_ ? tensor_->size() : 1,
+                               .context = body_->context_ranks(),
+                               .sums = std::exchange(preceding_sums_, {})});
+    if (options_.balance() > 0) balance_ = balance;
     auto [output, loss] = balance.finish(pass(balance));
     balance_loss_ = balance_loss_.defined() ? balance_loss_.add(loss) : loss;
     return output;
   }
 
-  /// float32 [tokens]: 0 for padding, also that of sequence parallelism; undefined: no padding.
+  /// float32 [tokens]: 0 for padding, also that of sequence and context parallelism; undefined: no
+  /// padding.
   at::Tensor counted_tokens(const at::Tensor& tokens) const {
     const int64_t length = tokens.size(1);
+    const ContextRanks* const context = body_->context_ranks();
+    const int64_t padded = context   ? context->padded_length(length)
+                           : tensor_ ? tensor_->padded_length(length)
+                                     : length;
     at::Tensor counted = counted_tokens_;
-    if (!counted.defined() && tensor_ && tensor_->padded_length(length) > length) {
+    if (!counted.defined() && padded > length) {
       counted = at::ones(tokens.sizes(), tokens.options().dtype(at::kFloat));
     }
-    return counted.defined() ? padded_sequence(tensor_, counted, 0).flatten() : counted;
+    if (!counted.defined()) return counted;
+    return (context ? own_positions(context, counted, 1, 0) : padded_sequence(tensor_, counted, 0))
+        .flatten();
   }
 
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
   TensorRanksPtr tensor_;
-  at::Tensor counted_tokens_;    ///< float32 [batch, length]: 0 for padding; undefined: no padding
-  at::Tensor balance_loss_;      ///< of the passes since begin_batch()
-  AdaptedLinear head_{nullptr};  ///< lm_head, or score
+  at::Tensor counted_tokens_;  ///< float32 [batch, length]: 0 for padding; undefined: no padding
+  at::Tensor balance_loss_;    ///< of the passes since begin_batch()
+  at::Tensor preceding_sums_;  ///< see begin_stage()
+  std::optional<LoadBalance> balance_;  ///< of the last pass, with a loss
+  AdaptedLinear head_{nullptr};         ///< lm_head, or score
   const char* default_task_;
   int64_t longest_ = 0;
 };
+
+/// The load-balancing loss in a stage.
+class BalanceOfStage final : public StageLoss {
+ public:
+  BalanceOfStage(LoadBalance balance, at::Tensor sums)
+      : balance_(std::move(balance)), sums_(std::move(sums)) {}
+  at::Tensor sums() const override { return sums_; }
+  at::Tensor gradient() const override { return balance_.gradient(); }
+  void set_gradient(const at::Tensor& gradient) override { balance_.set_gradient(gradient); }
+
+ private:
+  LoadBalance balance_;
+  at::Tensor sums_;
+};
+
+std::shared_ptr<StageLoss> Llama::end_stage() {
+  if (!balance_) return nullptr;
+  const LoadBalance balance = *std::exchange(balance_, std::nullopt);
+  balance.end_stage();
+  at::Tensor sums = balance.sums();
+  // No layer up to the stage's last one has experts.
+  if (!sums.defined()) {
+    sums = at::zeros({2 * options_.moe.num_experts + 1}, body_->token_embedding().device());
+  }
+  return std::make_shared<BalanceOfStage>(balance, sums);
+}
 
 std::map<std::string, double> Llama::balance_experts(
     const std::function<void(const at::Tensor&)>& sum) {
@@ -472,12 +510,6 @@ TensorPlan Llama::tensor_plan(int64_t ranks) const {
 }
 
 void Llama::divide_sequences(ContextRanksPtr ranks) {
-  if (options_.balance() > 0) {
-    throw Error(ExitCode::kRecipe,
-                "'cp' and 'sp' do not support the load-balancing loss of experts, which is of "
-                "whole sequences",
-                "set 'router_aux_loss_coef: 0'");
-  }
   check_divides_sequences(*ranks, options_.num_heads, options_.groups(),
                           options_.attention_dropout);
   body_->divide_sequences(std::move(ranks));

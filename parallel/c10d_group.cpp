@@ -233,20 +233,21 @@ class C10dGroup final : public Communicator {
   [[noreturn]] void throw_named(const std::exception& error, const std::string& place) const {
     const std::string why = error.what();
     const LostRanks* ranks = options_.lost_ranks.get();
-    const int64_t self = options_.global_rank;
+    const std::string self =
+        ranks ? ranks->name(options_.global_rank) : accel::text("rank {}", options_.global_rank);
     if (tells_of_time(why)) {
       const std::string who = ranks ? ranks->timed_out(options_.members) : "other ranks";
-      throw Error(ExitCode::kTimeout,
-                  accel::text("rank {} waited longer than 'accelerator.timeout' for {} {}", self,
-                              who, place),
-                  "check that the others run and that their network works, or raise the timeout");
+      throw Error(
+          ExitCode::kTimeout,
+          accel::text("{} waited longer than 'accelerator.timeout' for {} {}", self, who, place),
+          "check that the others run and that their network works, or raise the timeout");
     }
     if (tells_of_loss(why)) {
       const std::string who = ranks ? ranks->broken(why, options_.members) : "another rank";
-      throw Error(ExitCode::kRank, accel::text("rank {} lost {} {}", self, who, place),
+      throw Error(ExitCode::kRank, accel::text("{} lost {} {}", self, who, place),
                   "the log of the lost rank has the cause");
     }
-    throw Error(ExitCode::kRank, accel::text("rank {} failed {}: {}", self, place, plain_text(why)),
+    throw Error(ExitCode::kRank, accel::text("{} failed {}: {}", self, place, plain_text(why)),
                 "add accelerator.debug=collectives to compare the calls of the ranks");
   }
 

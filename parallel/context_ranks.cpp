@@ -9,7 +9,10 @@
 #include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -23,6 +26,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr auto kGathered = "keys and values of context parallelism";
+constexpr auto kGatheredPositions = "positions of context parallelism";
 constexpr auto kExchanged = "heads of context parallelism";
 
 /// [...] of each rank to [ranks, ...]; gradients are summed over the ranks.
@@ -69,17 +73,34 @@ at::Tensor cast(const at::Tensor& x) {
   return x.to(at::autocast::get_autocast_dtype(device));
 }
 
+int64_t rounded_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
 class GroupContextRanks : public ContextRanks {
  public:
-  explicit GroupContextRanks(const std::shared_ptr<Communicator>& group)
+  GroupContextRanks(const std::shared_ptr<Communicator>& group, const ContextOptions& options)
       : ContextRanks(group->rank(), group->world()),
-        group_(c10::make_intrusive<HeldGroup>(group)) {}
+        group_(c10::make_intrusive<HeldGroup>(group)),
+        tensor_ranks_(options.tensor_ranks),
+        multiple_(options.sequence_parallel ? options.tensor_ranks : 1) {}
 
   void check_heads(int64_t, int64_t) const override {}
   bool supports_dropout() const override { return true; }
   at::Tensor own_positions(int64_t length) const override {
     const int64_t chunks = 2 * size();
-    return zigzag_positions(rank(), size(), (length + chunks - 1) / chunks);
+    const int64_t chunk = (length + chunks - 1) / chunks;
+    return zigzag_positions(rank(), size(), rounded_up(chunk, multiple_ / std::gcd(multiple_, 2)));
+  }
+  void sum(const at::Tensor& values) const override {
+    group_->group().all_reduce(values, ReduceOp::kSum, "sums of context parallelism");
+  }
+  at::Tensor gather_positions(const at::Tensor& own, int64_t length) const override {
+    const at::Tensor places = own_positions(length).to(own.device());
+    const at::Tensor all = group_->group().all_gather(own.contiguous(), kGatheredPositions);
+    const at::Tensor order = group_->group().all_gather(places, kGatheredPositions).flatten();
+    const at::Tensor by_rank = all.transpose(0, 1).flatten(1);
+    return at::empty_like(by_rank).index_copy_(1, order, by_rank).narrow(1, 0, length);
   }
   std::unique_ptr<RandomScope> own_random_stream(at::Device device) const override {
     return make_own_random_stream(rank(), device);
@@ -87,9 +108,13 @@ class GroupContextRanks : public ContextRanks {
 
  protected:
   const HeldGroupPtr& group() const { return group_; }
+  int64_t tensor_ranks() const { return tensor_ranks_; }
+  int64_t multiple() const { return multiple_; }
 
  private:
   HeldGroupPtr group_;
+  int64_t tensor_ranks_;
+  int64_t multiple_;  ///< of which the number of positions of a rank is one
 };
 
 class RingRanks final : public GroupContextRanks {
@@ -150,15 +175,19 @@ class UlyssesRanks final : public GroupContextRanks {
 
   void check_heads(int64_t heads, int64_t kv_heads) const override {
     const auto refuse = [&](const char* name, int64_t count) {
-      throw Error(ExitCode::kRecipe,
-                  text("'sp' {} does not divide the model's '{}' {}", size(), name, count),
-                  "use a divisor, or 'cp', which divides no heads");
+      const std::string with_tensor =
+          tensor_ranks() > 1 ? text(" x 'tp' {}", tensor_ranks()) : std::string();
+      throw Error(
+          ExitCode::kRecipe,
+          text("'sp' {}{} does not divide the model's '{}' {}", size(), with_tensor, name, count),
+          "use a divisor, or 'cp', which divides no heads");
     };
-    if (heads % size() != 0) refuse("num_heads", heads);
-    if (kv_heads % size() != 0 && size() % kv_heads != 0) refuse("num_kv_heads", kv_heads);
+    if (heads % (size() * tensor_ranks()) != 0) refuse("num_heads", heads);
+    const int64_t own = std::max<int64_t>(kv_heads / tensor_ranks(), 1);
+    if (own % size() != 0 && size() % own != 0) refuse("num_kv_heads", kv_heads);
   }
   at::Tensor own_positions(int64_t length) const override {
-    const int64_t part = (length + size() - 1) / size();
+    const int64_t part = rounded_up((length + size() - 1) / size(), multiple());
     return at::arange(rank() * part, (rank() + 1) * part, at::kLong);
   }
   at::Tensor attend(const ContextAttention& call) const override {
@@ -194,14 +223,14 @@ class UlyssesRanks final : public GroupContextRanks {
 }  // namespace
 
 std::shared_ptr<const ContextRanks> make_context_ranks(const std::shared_ptr<Communicator>& group,
-                                                       ContextMethod method) {
-  switch (method) {
+                                                       const ContextOptions& options) {
+  switch (options.method) {
     case ContextMethod::kRing:
-      return std::make_shared<RingRanks>(group);
+      return std::make_shared<RingRanks>(group, options);
     case ContextMethod::kAllGather:
-      return std::make_shared<AllGatherRanks>(group);
+      return std::make_shared<AllGatherRanks>(group, options);
     case ContextMethod::kUlysses:
-      return std::make_shared<UlyssesRanks>(group);
+      return std::make_shared<UlyssesRanks>(group, options);
   }
   throw std::logic_error("unknown method of context parallelism");
 }

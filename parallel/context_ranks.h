@@ -17,7 +17,15 @@ enum class ContextMethod {
   kUlysses,
 };
 
+struct ContextOptions {
+  ContextMethod method = ContextMethod::kAllGather;
+  /// Ranks of tensor parallelism, which divide the heads, and whether they divide the sequence too:
+  /// each rank's number of positions is then a multiple of theirs.
+  int64_t tensor_ranks = 1;
+  bool sequence_parallel = false;
+};
+
 std::shared_ptr<const ContextRanks> make_context_ranks(const std::shared_ptr<Communicator>& group,
-                                                       ContextMethod method);
+                                                       const ContextOptions& options);
 
 }  // namespace accel

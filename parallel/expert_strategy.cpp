@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/strategy_around.h"
+
 namespace accel {
 namespace {
 
@@ -19,11 +21,12 @@ std::optional<int64_t> owner_of(const Parameter& parameter) {
   return std::nullopt;
 }
 
-class ExpertStrategy final : public Strategy {
+/// Around the strategy of the others.
+class ExpertStrategy final : public StrategyAround {
  public:
   ExpertStrategy(ExpertStrategies strategies, std::vector<Parameter> parameters,
                  std::shared_ptr<Communicator> group)
-      : others_(std::move(strategies.others)),
+      : StrategyAround(std::move(strategies.others)),
         experts_(std::move(strategies.experts)),
         group_(std::move(group)) {
     std::erase_if(parameters, [](const Parameter& item) { return !owner_of(item); });
@@ -31,52 +34,37 @@ class ExpertStrategy final : public Strategy {
   }
 
   void begin(const StepLayout& layout) override {
-    others_->begin(layout);
+    inner().begin(layout);
     if (experts_) experts_->begin(layout);
   }
-  size_t micro_batch_at(size_t k) const override { return others_->micro_batch_at(k); }
+  void run_passes(MicroBatchPasses& passes) override {
+    experts_ ? Strategy::run_passes(passes) : inner().run_passes(passes);
+  }
   void before_pass(bool last) override {
-    others_->before_pass(last);
+    inner().before_pass(last);
     if (experts_) experts_->before_pass(last);
   }
   void after_pass() override {
-    others_->after_pass();
+    inner().after_pass();
     if (experts_) experts_->after_pass();
   }
   void finish() override {
-    others_->finish();
+    inner().finish();
     if (experts_) experts_->finish();
     share_gradient_flags();
   }
 
   at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
-  void visit_gradients(std::span<const Parameter> parameters,
-                       const GradientVisitor& visit) const override {
-    others_->visit_gradients(parameters, visit);
-  }
-  void change_gradients(std::span<const Parameter> parameters,
-                        const GradientVisitor& change) const override {
-    others_->change_gradients(parameters, change);
-  }
 
-  void broadcast_buffers() override { others_->broadcast_buffers(); }
-  std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override {
-    return others_->shards_of(std::move(parameters));
-  }
-  void unshard() override { others_->unshard(); }
-  void reshard() override { others_->reshard(); }
-  void refresh_weights() override { others_->refresh_weights(); }
   void reduce_found_inf(const at::Tensor& found_inf) const override {
-    others_->reduce_found_inf(found_inf);
+    inner().reduce_found_inf(found_inf);
     group_->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
-  void updated(int64_t step) override { others_->updated(step); }
 
  private:
   void share_gradient_flags() const;
   bool owns(const Parameter& parameter) const { return owner_of(parameter) == group_->rank(); }
 
-  std::unique_ptr<Strategy> others_;
   std::unique_ptr<Strategy> experts_;
   std::vector<Parameter> divided_;  ///< all parameters of experts, as the optimizer has them
   std::shared_ptr<Communicator> group_;
@@ -112,9 +100,9 @@ at::Tensor ExpertStrategy::gradient_norm(std::span<const Parameter> parameters) 
   const auto square_of = [&](const Strategy& strategy, const std::vector<Parameter>& some) {
     return strategy.gradient_norm(some).to(device, at::kDouble).square();
   };
-  const at::Tensor squares = square_of(experts_ ? *experts_ : *others_, own);
+  const at::Tensor squares = square_of(experts_ ? *experts_ : inner(), own);
   group_->all_reduce(squares, ReduceOp::kSum, "gradient norm");
-  return squares.add(square_of(*others_, others)).sqrt().to(at::kFloat);
+  return squares.add(square_of(inner(), others)).sqrt().to(at::kFloat);
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ class Fsdp final : public Strategy {
   }
 
   void reduce_found_inf(const at::Tensor& found_inf) const override {
-    mesh_.data->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
+    // With the ranks of cp, which have rows too.
+    mesh_.gradients->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
 
   void before_forward(FsdpBlock& item) {

@@ -330,7 +330,7 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
   options.host = own_address(request.address, request.port);
   options.device_backend = request.device_backend;
   const auto lost = std::make_shared<LostRanks>(store("ranks"), request.rank, request.world,
-                                                !request.external_store);
+                                                !request.external_store, request.places);
   meet(request, store("meeting"), {host_name(), options.host}, lost);
   options.lost_ranks = lost;
   std::unique_ptr<Communicator> group = make_c10d_group(store("group"), options);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/environment.h"
 #include "parallel/c10d_group.h"
@@ -28,6 +29,8 @@ struct JoinRequest {
   std::string recipe;            ///< must be the same on all ranks
   std::string build;             ///< must be the same on all ranks
   bool checked = false;          ///< make_checked()
+  /// The place of each rank in the mesh, "pp 1, tp 0", for error messages; may be empty.
+  std::vector<std::string> places = {};
   std::function<void(const std::string&)> report_waiting =
       {};                              ///< called with a line every 5 s of waiting
   RankWatch* watch = nullptr;          ///< outlives the group; may be null

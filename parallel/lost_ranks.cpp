@@ -45,24 +45,34 @@ std::string peer_address(const std::string& why) {
   return end == why.npos || start == why.npos ? "" : why.substr(start + 1, end - start - 1);
 }
 
-std::string numbers(const std::vector<int64_t>& ranks) {
+using Places = std::vector<std::string>;
+
+/// "3 (pp 1, tp 1)"
+std::string with_place(int64_t rank, const Places& places) {
+  const auto index = static_cast<size_t>(rank);
+  const bool has_place = index < places.size() && !places[index].empty();
+  return std::to_string(rank) + (has_place ? " (" + places[index] + ")" : "");
+}
+
+std::string numbers(const std::vector<int64_t>& ranks, const Places& places) {
   std::string out;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
+    out += with_place(ranks[i], places);
   }
   return out;
 }
 
 /// "rank 1 on host 'b'", "ranks 2 and 3 on host 'b'".
-std::string named(const std::vector<int64_t>& ranks, const std::string& host) {
-  const std::string who = (ranks.size() == 1 ? "rank " : "ranks ") + numbers(ranks);
+std::string named(const std::vector<int64_t>& ranks, const std::string& host,
+                  const Places& places) {
+  const std::string who = (ranks.size() == 1 ? "rank " : "ranks ") + numbers(ranks, places);
   return host.empty() ? who : text("{} on host '{}'", who, host);
 }
 
 /// One of `ranks` is lost: the one at `address`, or one of those at it.
 std::string rank_at(c10d::Store& store, const std::string& address,
-                    const std::vector<int64_t>& ranks) {
+                    const std::vector<int64_t>& ranks, const Places& places) {
   std::vector<int64_t> found;
   std::string host;
   for (const int64_t rank : ranks) {
@@ -72,7 +82,7 @@ std::string rank_at(c10d::Store& store, const std::string& address,
     host = at.host;
   }
   if (found.empty()) return "";
-  return (found.size() > 1 ? "one of " : "") + named(found, host);
+  return (found.size() > 1 ? "one of " : "") + named(found, host, places);
 }
 
 std::vector<int64_t> others(const std::vector<int64_t>& members, int64_t rank) {
@@ -83,19 +93,28 @@ std::vector<int64_t> others(const std::vector<int64_t>& members, int64_t rank) {
 }
 
 /// "rank 1 on host 'b', ranks 2 and 3 on host 'c'".
-std::string grouped_by_host(c10d::Store& store, const std::vector<int64_t>& ranks) {
+std::string grouped_by_host(c10d::Store& store, const std::vector<int64_t>& ranks,
+                            const Places& places) {
   std::map<std::string, std::vector<int64_t>> hosts;
   for (const int64_t rank : ranks) hosts[host_of(store, rank).host].push_back(rank);
   std::string out;
-  for (const auto& [host, at] : hosts) out += (out.empty() ? "" : ", ") + named(at, host);
+  for (const auto& [host, at] : hosts) out += (out.empty() ? "" : ", ") + named(at, host, places);
   return out;
 }
 
 }  // namespace
 
 LostRanks::LostRanks(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_t world,
-                     bool of_rank_0)
-    : store_(std::move(store)), rank_(rank), world_(world), of_rank_0_(of_rank_0) {}
+                     bool of_rank_0, std::vector<std::string> places)
+    : store_(std::move(store)),
+      rank_(rank),
+      world_(world),
+      of_rank_0_(of_rank_0),
+      places_(std::move(places)) {}
+
+std::string LostRanks::name(int64_t rank) const {
+  return "rank " + with_place(rank, places_);
+}
 
 void LostRanks::publish(const RankHost& own) const {
   store_->set(host_key(rank_), Json{{"host", own.host}, {"address", own.address}}.dump());
@@ -107,16 +126,16 @@ void LostRanks::learn_main_host() {
 
 /// The store does not answer: its process is lost.
 std::string LostRanks::unreachable(const char* otherwise) const {
-  if (of_rank_0_ && rank_ != 0) return named({0}, main_host_);
-  return world_ == 2 ? "rank " + std::to_string(1 - rank_) : otherwise;
+  if (of_rank_0_ && rank_ != 0) return named({0}, main_host_, places_);
+  return world_ == 2 ? name(1 - rank_) : otherwise;
 }
 
 std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>& members) const {
   constexpr auto kUnknown = "another rank";
-  const auto ask = [store = store_, address = peer_address(why),
-                    ranks = others(members, rank_)]() -> std::string {
+  const auto ask = [store = store_, address = peer_address(why), ranks = others(members, rank_),
+                    places = places_]() -> std::string {
     if (store->check({kLost})) return store->get_to_str(kLost);
-    const std::string name = rank_at(*store, address, ranks);
+    const std::string name = rank_at(*store, address, ranks, places);
     if (!name.empty()) store->set(kLost, name);
     return name;
   };
@@ -131,15 +150,15 @@ std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>
 
 std::string LostRanks::timed_out(const std::vector<int64_t>& members) const {
   constexpr auto kUnknown = "other ranks";
-  const auto ask = [store = store_, rank = rank_,
-                    missing = others(members, rank_)]() mutable -> std::string {
+  const auto ask = [store = store_, rank = rank_, missing = others(members, rank_),
+                    places = places_]() mutable -> std::string {
     store->set(timeout_key(rank), "yes");
     const auto end = Clock::now() + kRollCall;
     while (!missing.empty() && Clock::now() < end) {
       std::erase_if(missing, [&](int64_t other) { return store->check({timeout_key(other)}); });
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    return grouped_by_host(*store, missing);
+    return grouped_by_host(*store, missing, places);
   };
   try {
     const std::optional<std::string> name = call_within(kRollCall + kAnswer, ask);

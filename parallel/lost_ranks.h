@@ -23,8 +23,12 @@ struct RankHost {
 class LostRanks {
  public:
   /// `store` holds the hosts of all ranks; `rank` and `world` are of the group of all ranks.
-  /// `of_rank_0`: rank 0 serves the store.
-  LostRanks(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_t world, bool of_rank_0);
+  /// `of_rank_0`: rank 0 serves the store. `places`: see JoinRequest.
+  LostRanks(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_t world, bool of_rank_0,
+            std::vector<std::string> places);
+
+  /// "rank 3", or with its place "rank 3 (pp 1, tp 1)".
+  std::string name(int64_t rank) const;
 
   /// Publishes the host of this rank. Before the ranks meet.
   void publish(const RankHost& own) const;
@@ -46,6 +50,7 @@ class LostRanks {
   int64_t rank_;
   int64_t world_;
   bool of_rank_0_;
+  std::vector<std::string> places_;
   std::string main_host_ = {};
 };
 

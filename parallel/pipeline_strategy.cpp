@@ -136,21 +136,26 @@ class Pipeline final : public Strategy {
   PipelineLayout layout_;
   uint64_t seed_;
   at::Device device_;
-  bool is_sharded_;  ///< rows of some parameters over Mesh::shard
+  AuxiliaryLoss* loss_;  ///< null: none
+  bool is_sharded_;      ///< rows of some parameters over Mesh::shard
   StageBlocks blocks_;
   StageMessages messages_;
   std::map<std::string, Parameter> shares_;  ///< of all parameters
   std::vector<Parameter> order_;             ///< the same, in the order of the model
   std::vector<TiedWeight> tied_;
-  std::unique_ptr<Strategy> replicas_;            ///< of this rank's stages, over Mesh::data
+  std::unique_ptr<Strategy> replicas_;            ///< of this rank's stages, over Mesh::gradients
   std::map<size_t, PipelineSchedule> schedules_;  ///< by number of micro-batches
   int64_t step_ = 0;
 };
 
-bool has_rows(const Parameter& parameter) {
-  return std::ranges::any_of(parameter.placements, [](const Placement& placement) {
-    return placement.axis == Axis::kShard;
-  });
+bool has_placement(const Parameter& parameter, Axis axis) {
+  return std::ranges::any_of(parameter.placements,
+                             [&](const Placement& placement) { return placement.axis == axis; });
+}
+
+/// The axis over which a strategy shards the rows of the parameter.
+Axis shard_axis(const Parameter& parameter) {
+  return has_placement(parameter, Axis::kExpert) ? Axis::kExpertShard : Axis::kShard;
 }
 
 /// The group of the messages to lower ranks.
@@ -167,6 +172,7 @@ Pipeline::Pipeline(const PipelineContext& context, const PipelineOptions& option
           pipeline_layout(options.kind, context.mesh.pipeline->world(), options.stages_per_rank)),
       seed_(options.seed),
       device_(context.device),
+      loss_(context.loss),
       is_sharded_(std::ranges::any_of(context.parameters, &StageParameter::is_sharded)),
       blocks_(context.blocks, context.blocks_per_stage),
       messages_(context.mesh.pipeline, second_group(context.mesh), context.device) {
@@ -183,10 +189,10 @@ std::unique_ptr<Strategy> Pipeline::strategy_of(const std::vector<Parameter>& ow
                                                 const PipelineContext& context,
                                                 const PipelineOptions& options) const {
   if (context.strategy_of_stages) return context.strategy_of_stages(own);
-  if (mesh_.data->world() == 1) return make_single();
+  if (mesh_.gradients->world() == 1) return make_single();
   std::vector<Parameter> trained = own;
   std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
-  return make_ddp({trained, {}, mesh_.data.get()}, options.ddp);
+  return make_ddp({trained, {}, mesh_.gradients.get()}, options.ddp);
 }
 
 std::vector<Parameter> Pipeline::divide(const PipelineContext& context) {
@@ -227,7 +233,7 @@ void Pipeline::place_shares(const StageParameter& item) {
   if (rank != owner && rank == reader) {
     share.local = empty_share(share.local).set_requires_grad(share.local.requires_grad());
   } else if (rank != owner && item.is_sharded) {
-    share.placements.push_back({Axis::kShard, 0});
+    share.placements.push_back({shard_axis(item.parameter), 0});
   }
   shares_.emplace(share.name, share);
 }
@@ -245,7 +251,7 @@ void Pipeline::run_passes(MicroBatchPasses& passes) {
     check_pipeline_schedule(kind_, place->second);
   }
   PassSeeds seeds(device_);
-  StageRun run(blocks_, messages_, place->second, pipeline().rank());
+  StageRun run(blocks_, messages_, place->second, pipeline().rank(), loss_);
   const std::vector<PipelineAction>& actions = run.actions();
   const auto shapes = [&](int64_t i) { return shapes_of(passes.batch(static_cast<size_t>(i))); };
   const auto adds_gradients = [](const PipelineAction& action) {
@@ -347,10 +353,13 @@ void Pipeline::copy_tied_weights() {
   }
 }
 
-/// The squared norms of the rows of each gradient that each rank with other samples has, or would
-/// have of a whole one, [parameters, ranks]: zeros where another stage has them.
+/// The squared norms of the rows of each gradient that each rank of the replicas has, or would have
+/// of a whole one, [parameters, ranks]: zeros where another stage has them.
 at::Tensor Pipeline::squares_by_rank(std::span<const Parameter> gradients) const {
-  const int64_t ranks = is_sharded_ ? mesh_.shard->world() : mesh_.data->world();
+  // Of experts, or of none: see make_expert_parallel().
+  const Axis axis = shard_axis(gradients.front());
+  Communicator& group = is_sharded_ ? mesh_.along(axis) : *mesh_.gradients;
+  const int64_t ranks = group.world();
   std::vector<at::Tensor> squares;
   for (const Parameter& item : gradients) {
     if (!owns(item)) {
@@ -358,13 +367,14 @@ at::Tensor Pipeline::squares_by_rank(std::span<const Parameter> gradients) const
       continue;
     }
     std::vector<at::Tensor> rows = {item.local.grad()};
-    if (!has_rows(item)) rows = rows_by_rank(rows.front(), ranks);
-    if (is_sharded_ && !has_rows(item)) rows = {rows[static_cast<size_t>(mesh_.shard->rank())]};
+    const bool has_rows = has_placement(item, axis);
+    if (!has_rows) rows = rows_by_rank(rows.front(), ranks);
+    if (is_sharded_ && !has_rows) rows = {rows[static_cast<size_t>(group.rank())]};
     squares.push_back(squared_norms(rows).to(device_));
   }
   const at::Tensor own = at::cat(squares);
   if (!is_sharded_) return own.view({-1, ranks});
-  return mesh_.shard->all_gather(own, "gradient norm").t().contiguous();
+  return group.all_gather(own, "gradient norm").t().contiguous();
 }
 
 at::Tensor Pipeline::gradient_norm(std::span<const Parameter> parameters) const {
@@ -372,7 +382,7 @@ at::Tensor Pipeline::gradient_norm(std::span<const Parameter> parameters) const 
   std::vector<Parameter> with_gradient(parameters.begin(), parameters.end());
   std::erase_if(with_gradient, [](const Parameter& item) { return !item.local.grad().defined(); });
   if (with_gradient.empty()) return at::zeros({}, at::kFloat);
-  if (is_sharded_ || mesh_.data->world() > 1) {
+  if (is_sharded_ || mesh_.gradients->world() > 1) {
     const at::Tensor squares = squares_by_rank(with_gradient);
     pipeline().all_reduce(squares, ReduceOp::kSum, "gradient norm");
     return norm_of_squares(squares);

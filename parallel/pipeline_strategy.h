@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/api/block.h"
 #include "parallel/mesh.h"
 #include "parallel/pipeline/schedule.h"
@@ -25,8 +26,8 @@ struct StageParameter {
   bool is_sharded = false;
 };
 
-/// The strategy over the ranks with different samples, Mesh::data, for the parameters of this
-/// rank's stages, trained and frozen ones. Those that it does not shard have memory.
+/// The strategy over the ranks that sum their gradients, Mesh::gradients, for the parameters of
+/// this rank's stages, trained and frozen ones. Those that it does not shard have memory.
 using StageStrategy = std::function<std::unique_ptr<Strategy>(const std::vector<Parameter>& own)>;
 
 struct PipelineContext {
@@ -35,6 +36,7 @@ struct PipelineContext {
   std::vector<StageParameter> parameters = {};  ///< trained and frozen ones
   Mesh mesh = {};
   at::Device device = at::kCPU;
+  AuxiliaryLoss* loss = nullptr;  ///< the model's own loss, which outlives the strategy; null: none
   StageStrategy strategy_of_stages = {};  ///< null: data parallel training by PipelineOptions::ddp
 };
 
@@ -44,7 +46,7 @@ struct PipelineOptions {
   /// With step, micro-batch and stage, seeds the random numbers of a pass: dropout is the same for
   /// every schedule of these stages.
   uint64_t seed = 0;
-  /// Gradient reduction of a stage over Mesh::data; unused with StageStrategy.
+  /// Gradient reduction of a stage over Mesh::gradients; unused with StageStrategy.
   DdpOptions ddp = {};
 };
 

@@ -24,6 +24,12 @@ struct ActivationForm {
   std::vector<int64_t> sizes;
 };
 
+/// What one stage sends to another.
+struct StageTensors {
+  at::Tensor values;        ///< an activation or its gradient
+  at::Tensor numbers = {};  ///< float32, of a StageLoss; undefined: none
+};
+
 /// Sends and receives in the order of a schedule. Messages to higher and to lower ranks travel in
 /// groups of their own, so that opposite ones do not wait for each other. A stage's form is sent
 /// once for each shape of its micro-batches. For one thread.
@@ -35,20 +41,23 @@ class StageMessages {
 
   /// Starts to send; the tensor must not change before finish(). `key` names the shapes of the
   /// micro-batch, the same on both ranks, of an activation; "" with a gradient.
-  void send(const PipelineMessage& message, const at::Tensor& tensor, const std::string& key);
-  /// Starts to receive, if the form is known and the message has not been started.
-  void expect_activation(const PipelineMessage& message, const std::string& key);
-  void expect_gradient(const PipelineMessage& message, const at::Tensor& like);
+  void send(const PipelineMessage& message, const StageTensors& tensors, const std::string& key);
+  /// Starts to receive, if the form is known and the message has not been started. `numbers`: how
+  /// many the sender sends.
+  void expect_activation(const PipelineMessage& message, const std::string& key, int64_t numbers);
+  void expect_gradient(const PipelineMessage& message, const at::Tensor& like, int64_t numbers);
   /// Receives; `key` as of send().
-  at::Tensor receive_activation(const PipelineMessage& message, const std::string& key);
+  StageTensors receive_activation(const PipelineMessage& message, const std::string& key,
+                                  int64_t numbers);
   /// `like`: the activation whose gradient it is.
-  at::Tensor receive_gradient(const PipelineMessage& message, const at::Tensor& like);
+  StageTensors receive_gradient(const PipelineMessage& message, const at::Tensor& like,
+                                int64_t numbers);
   /// Waits for all sends.
   void finish();
 
  private:
   struct Started {
-    at::Tensor tensor;
+    StageTensors tensors;
     std::unique_ptr<Pending> pending;
   };
   /// The type of a form, the number of its dimensions, and their sizes.
@@ -62,8 +71,8 @@ class StageMessages {
   Communicator& group(const PipelineMessage& message) const;
   /// Text of the message that outlives this object.
   const char* purpose(const PipelineMessage& message);
-  void start_receive(const PipelineMessage& message, const ActivationForm& form);
-  at::Tensor take(const PipelineMessage& message);
+  void start_receive(const PipelineMessage& message, const ActivationForm& form, int64_t numbers);
+  StageTensors take(const PipelineMessage& message);
 
   std::shared_ptr<Communicator> up_, down_;
   at::Device device_;

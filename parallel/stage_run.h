@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/api/auxiliary_loss.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/split_backward.h"
 #include "parallel/stage_blocks.h"
@@ -20,12 +22,15 @@ namespace accel {
 /// Runs the actions of one rank for the micro-batches of a step. Its arguments outlive it.
 class StageRun {
  public:
+  /// `loss`: the model's loss of all stages; null: none, as without gradients.
   StageRun(StageBlocks& blocks, StageMessages& messages, const PipelineSchedule& schedule,
-           int64_t rank)
+           int64_t rank, AuxiliaryLoss* loss = nullptr)
       : blocks_(blocks),
         messages_(messages),
         layout_(schedule.layout),
-        actions_(schedule.ranks[static_cast<size_t>(rank)]) {}
+        actions_(schedule.ranks[static_cast<size_t>(rank)]),
+        loss_(loss),
+        loss_sizes_(loss ? loss->stage_loss_sizes() : StageLossSizes()) {}
 
   const std::vector<PipelineAction>& actions() const { return actions_; }
 
@@ -43,11 +48,12 @@ class StageRun {
 
   /// A micro-batch in a stage.
   struct InFlight {
-    at::Tensor received;  ///< the output of the stage before
-    at::Tensor input;     ///< of the first block
-    at::Tensor output;    ///< the activation, or the scaled loss
-    at::Tensor gradient;  ///< of the output
-    at::Tensor input_gradient;
+    StageTensors received;  ///< the output of the stage before
+    at::Tensor input;       ///< of the first block
+    at::Tensor output;      ///< the activation, or the scaled loss
+    StageTensors gradient;  ///< of the output
+    StageTensors input_gradient;
+    std::shared_ptr<StageLoss> loss;  ///< null without a loss of all stages
     SplitBackward split;
   };
 
@@ -56,11 +62,17 @@ class StageRun {
   }
   /// Gives the gradient of a stage's input to the stage before, on the same rank.
   void hand_back(const PipelineAction& action, at::Tensor gradient);
+  /// Gives the gradient of the loss of all stages to the stage's layers.
+  void begin_backward(const InFlight& pass) const;
+  /// The forward pass of the stage, with its part of the loss of all stages.
+  StagePass run(const PipelineAction& action, const std::function<void()>& compute);
 
   StageBlocks& blocks_;
   StageMessages& messages_;
   const PipelineLayout& layout_;
   const std::vector<PipelineAction>& actions_;
+  AuxiliaryLoss* loss_;
+  StageLossSizes loss_sizes_;
   std::map<Key, InFlight> in_flight_;
 };
 

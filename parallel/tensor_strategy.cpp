@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "parallel/row_share.h"
+#include "parallel/strategy_around.h"
 
 namespace accel {
 namespace {
@@ -33,51 +34,29 @@ Parameter without_tensor_axis(Parameter parameter, const Communicator& tensor) {
   return parameter;
 }
 
-class TensorStrategy final : public Strategy {
+class TensorStrategy final : public StrategyAround {
  public:
   TensorStrategy(std::unique_ptr<Strategy> data, const std::vector<Parameter>& partial,
                  std::shared_ptr<Communicator> tensor)
-      : data_(std::move(data)), partial_(data_->shards_of(partial)), tensor_(std::move(tensor)) {}
+      : StrategyAround(std::move(data)),
+        partial_(inner().shards_of(partial)),
+        tensor_(std::move(tensor)) {}
 
-  void begin(const StepLayout& layout) override { data_->begin(layout); }
-  void run_passes(MicroBatchPasses& passes) override { data_->run_passes(passes); }
-  void run_forward(const std::vector<Batch>& batches,
-                   const std::function<void(size_t i)>& pass) override {
-    data_->run_forward(batches, pass);
-  }
-  size_t micro_batch_at(size_t k) const override { return data_->micro_batch_at(k); }
-  void before_pass(bool last) override { data_->before_pass(last); }
-  void after_pass() override { data_->after_pass(); }
   void finish() override {
-    data_->finish();
+    inner().finish();
     sum_partial_gradients();
   }
 
   at::Tensor gradient_norm(std::span<const Parameter> parameters) const override;
 
-  void broadcast_buffers() override { data_->broadcast_buffers(); }
-  std::vector<Parameter> shards_of(std::vector<Parameter> parameters) const override {
-    return data_->shards_of(std::move(parameters));
-  }
-  void unshard() override { data_->unshard(); }
-  void reshard() override { data_->reshard(); }
-  void refresh_weights() override { data_->refresh_weights(); }
   void reduce_found_inf(const at::Tensor& found_inf) const override {
-    data_->reduce_found_inf(found_inf);
+    inner().reduce_found_inf(found_inf);
     tensor_->all_reduce(found_inf, ReduceOp::kMax, "overflow of gradients");
   }
-  bool has_head() const override { return data_->has_head(); }
-  bool syncs_gradients() const override { return data_->syncs_gradients(); }
-  void updated(int64_t step) override { data_->updated(step); }
-  void swap_in_average() override { data_->swap_in_average(); }
-  void restore_local() override { data_->restore_local(); }
-  StateDict state() const override { return data_->state(); }
-  void load(const StateDict& state) override { data_->load(state); }
 
  private:
   void sum_partial_gradients() const;
 
-  std::unique_ptr<Strategy> data_;
   std::vector<Parameter> partial_;  ///< as the optimizer has them
   std::shared_ptr<Communicator> tensor_;
 };
@@ -110,7 +89,7 @@ at::Tensor TensorStrategy::gradient_norm(std::span<const Parameter> parameters) 
   }
   const at::Device device = parameters.empty() ? at::kCPU : parameters.front().local.device();
   const auto square_of = [&](const std::vector<Parameter>& some) {
-    return data_->gradient_norm(some).to(device, at::kDouble).square();
+    return inner().gradient_norm(some).to(device, at::kDouble).square();
   };
   const at::Tensor squares = square_of(divided);
   tensor_->all_reduce(squares, ReduceOp::kSum, "gradient norm");

@@ -41,8 +41,17 @@ class ContextRanks {
   /// Causal attention of this rank's queries to the keys of all ranks, [batch, heads, positions,
   /// width]: within 1e-6 of attention in one process. With gradients.
   virtual at::Tensor attend(const ContextAttention& call) const = 0;
+  /// Sums over all ranks, in place and without gradients.
+  virtual void sum(const at::Tensor& values) const = 0;
+  /// Values of this rank's positions, [batch, positions], to those of a whole sequence, [batch,
+  /// length], on all ranks; without gradients.
+  virtual at::Tensor gather_positions(const at::Tensor& own, int64_t length) const = 0;
   /// See TensorRanks::own_random_stream().
   virtual std::unique_ptr<RandomScope> own_random_stream(at::Device device) const = 0;
+
+  /// Whether passes without gradients are divided too, as those of evaluations.
+  bool divides_evaluation() const { return divides_evaluation_; }
+  void set_divides_evaluation(bool on) const { divides_evaluation_ = on; }
 
   /// `length` rounded up so that each rank has the same number of positions.
   int64_t padded_length(int64_t length) const { return own_positions(length).size(0) * size_; }
@@ -50,17 +59,35 @@ class ContextRanks {
  private:
   int64_t rank_;
   int64_t size_;
+  mutable bool divides_evaluation_ = false;
 };
 
-/// A model that supports context parallelism. While gradients are enabled, LanguageModel::hidden()
-/// and Model::forward() then return the positions of this rank alone; without gradients, all of
-/// them.
+/// Divides the sequences of passes without gradients while it lives.
+class DividedEvaluation {
+ public:
+  /// Null: no rank divides.
+  explicit DividedEvaluation(const ContextRanks* ranks) : ranks_(ranks) { set(true); }
+  ~DividedEvaluation() { set(false); }
+  DividedEvaluation(const DividedEvaluation&) = delete;
+  DividedEvaluation& operator=(const DividedEvaluation&) = delete;
+
+ private:
+  void set(bool on) const {
+    if (ranks_) ranks_->set_divides_evaluation(on);
+  }
+
+  const ContextRanks* ranks_;
+};
+
+/// A model that supports context parallelism. While gradients are enabled or DividedEvaluation
+/// lives, LanguageModel::hidden() and Model::forward() return the positions of this rank alone;
+/// else all of them.
 class ContextParallel {
  public:
   virtual ~ContextParallel() = default;
   /// Called once, after construction. Throws Error (kRecipe) for options that do not support it.
   virtual void divide_sequences(std::shared_ptr<const ContextRanks> ranks) = 0;
-  /// The ranks that divide the sequences of passes with gradients; null: one process.
+  /// The ranks that divide sequences; null: one process.
   virtual const ContextRanks* context_ranks() const = 0;
 };
 

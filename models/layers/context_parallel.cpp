@@ -33,7 +33,8 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
 }
 
 ContextRanksPtr dividing(const ContextRanksPtr& ranks) {
-  return c10::GradMode::is_enabled() ? ranks : nullptr;
+  const bool divides = ranks && (c10::GradMode::is_enabled() || ranks->divides_evaluation());
+  return divides ? ranks : nullptr;
 }
 
 at::Tensor own_positions(const ContextRanks* ranks, const at::Tensor& x, int64_t dim,

@@ -1,5 +1,4 @@
-// What layers do under context parallelism; in one process and without gradients, they have whole
-// sequences.
+// What layers do under context parallelism; in one process they have whole sequences.
 #pragma once
 
 #include <memory>
@@ -26,7 +25,7 @@ struct VisibleKeys {
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const VisibleKeys& visible, double dropout);
 
-/// The model's ranks where a pass divides sequences: while gradients are enabled.
+/// The model's ranks where a pass divides sequences: see ContextParallel.
 ContextRanksPtr dividing(const ContextRanksPtr& ranks);
 
 /// The positions of this rank along dimension `dim`, padded at the end with `value`; `x` where no

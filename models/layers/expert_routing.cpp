@@ -153,34 +153,33 @@ at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
 /// coefficient * experts / n^2 * sum(reached * probabilities).
 struct LoadBalance::State {
   double coefficient;
-  at::Tensor mask;                ///< float32 [T, 1], or undefined
-  int64_t ranks;                  ///< that sum the gradients
-  at::Tensor reached = {};        ///< float32 [experts]: counted tokens that reach an expert
-  at::Tensor probabilities = {};  ///< float32 [experts]: sums over counted tokens
-  at::Tensor tokens = {};         ///< float32, 0-d
+  at::Tensor mask;  ///< float32 [T, 1], or undefined
+  BalanceRanks ranks;
+  /// float32 [2 * experts + 1]: counted tokens that reach each expert, sums of its probabilities
+  /// over counted tokens, and their number; undefined before the first layer.
+  at::Tensor sums = {};
   bool is_finished = false;
   at::Tensor gradient = {};  ///< [experts]: of a counted token's probabilities; undefined: 0
 
+  int64_t experts() const { return sums.size(0) / 2; }
+  at::Tensor reached() const { return sums.narrow(0, 0, experts()); }
+  at::Tensor probabilities() const { return sums.narrow(0, experts(), experts()); }
+  at::Tensor tokens() const { return sums.select(0, 2 * experts()); }
   at::Tensor scale() const {
-    return tokens.clamp_min(1).square().reciprocal().mul(static_cast<double>(reached.size(0)) *
-                                                         coefficient);
+    return tokens().clamp_min(1).square().reciprocal().mul(static_cast<double>(experts()) *
+                                                           coefficient);
   }
   /// Of one layer.
   void add(const at::Tensor& of_tokens, const ExpertChoice& choice) {
-    const int64_t experts = of_tokens.size(-1);
     const at::Tensor chosen =
         at::zeros_like(of_tokens).scatter(1, chosen_experts(of_tokens, choice), 1.0);
     const auto sum = [&](const at::Tensor& x) { return (mask.defined() ? x.mul(mask) : x).sum(0); };
-    if (!reached.defined()) {
-      reached = at::zeros({experts}, of_tokens.options());
-      probabilities = at::zeros_like(reached);
-      tokens = at::zeros({}, of_tokens.options());
-    }
+    if (!sums.defined()) sums = at::zeros({2 * of_tokens.size(-1) + 1}, of_tokens.options());
     const at::Tensor load = sum(chosen);
-    reached.add_(load);
+    reached().add_(load);
     if (choice.load.defined()) at::Tensor(choice.load).add_(load);
-    probabilities.add_(sum(of_tokens));
-    tokens.add_(sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0));
+    probabilities().add_(sum(of_tokens));
+    tokens().add_(sum(at::ones({of_tokens.size(0), 1}, of_tokens.options())).squeeze(0));
   }
 };
 
@@ -229,13 +228,15 @@ class BalancedOutput : public Function<BalancedOutput> {
   static variable_list forward(AutogradContext* context, const at::Tensor& output,
                                const std::shared_ptr<BalanceState>& state) {
     hold(context, state);
-    return {output.view_as(output), state->scale().mul(state->reached.dot(state->probabilities))};
+    const at::Tensor loss = state->scale().mul(state->reached().dot(state->probabilities()));
+    const ContextRanks* const divides = state->ranks.context;
+    return {output.view_as(output), divides ? loss.div(divides->size()) : loss};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     BalanceState& state = state_of(context);
     if (gradients[1].defined()) {
-      state.gradient = gradients[1].mul(state.scale()).mul(state.reached).div(state.ranks);
+      state.gradient = gradients[1].mul(state.scale()).mul(state.reached()).div(state.ranks.tensor);
     }
     return {gradients[0], at::Tensor()};
   }
@@ -243,9 +244,11 @@ class BalancedOutput : public Function<BalancedOutput> {
 
 }  // namespace
 
-LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks)
+LoadBalance::LoadBalance(double coefficient, const at::Tensor& mask, const BalanceRanks& ranks)
     : state_(std::make_shared<State>(
-          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor(), ranks})) {}
+          State{coefficient, mask.defined() ? mask.unsqueeze(-1) : at::Tensor(), ranks})) {
+  if (ranks.sums.defined()) state_->sums = ranks.sums.clone();
+}
 
 at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities,
                                   const ExpertChoice& choice) const {
@@ -259,8 +262,25 @@ at::Tensor LoadBalance::add_layer(const at::Tensor& probabilities,
 
 LoadBalance::Result LoadBalance::finish(const at::Tensor& output) const {
   state_->is_finished = true;
+  if (state_->ranks.context) state_->ranks.context->sum(state_->sums);
   const variable_list results = BalancedOutput::apply(output, state_);
   return {results[0], results[1]};
+}
+
+void LoadBalance::end_stage() const {
+  state_->is_finished = true;
+}
+
+at::Tensor LoadBalance::sums() const {
+  return state_->sums;
+}
+
+at::Tensor LoadBalance::gradient() const {
+  return state_->gradient;
+}
+
+void LoadBalance::set_gradient(const at::Tensor& gradient) const {
+  state_->gradient = gradient;
 }
 
 std::map<std::string, double> relative_loads(const at::Tensor& loads) {

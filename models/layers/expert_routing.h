@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/api/context_parallel.h"
 #include "core/api/expert_parallel.h"
 
 namespace accel {
@@ -48,6 +49,16 @@ using ExpertFunction = std::function<at::Tensor(size_t expert, const at::Tensor&
 at::Tensor mix_experts(const at::Tensor& x, const ExpertRouting& routing,
                        const ExpertFunction& expert, const ExpertRanks* ranks = nullptr);
 
+/// The other ranks of a pass.
+struct BalanceRanks {
+  int64_t tensor = 1;  ///< that have the same tokens, and sum the gradients
+  /// That have other tokens of the same sequences, and outlive the pass; each gets an equal part of
+  /// the loss. Null: none.
+  const ContextRanks* context = nullptr;
+  /// Sums of the layers of preceding pipeline stages; undefined: none.
+  at::Tensor sums = {};
+};
+
 /// The load-balancing loss of one forward pass, over all its layers: experts * sum over experts of
 /// the share of tokens that reach it, times its mean probability (Fedus et al., "Switch
 /// Transformers", 2022, equations 4 to 6, as transformers computes it). The share of tokens is
@@ -57,8 +68,7 @@ class LoadBalance {
   /// Without a loss.
   LoadBalance() = default;
   /// `mask`: float32 [T], 0 for tokens that do not count, such as padding; undefined: all count.
-  /// `ranks` ranks of tensor parallelism have the same tokens, and sum the gradients.
-  LoadBalance(double coefficient, const at::Tensor& mask, int64_t ranks = 1);
+  LoadBalance(double coefficient, const at::Tensor& mask, const BalanceRanks& ranks = {});
 
   /// Adds a layer. Returns the probabilities, to route by: their backward pass adds the gradient
   /// of the loss. A layer that is computed again for its backward pass is not added twice.
@@ -70,6 +80,14 @@ class LoadBalance {
     at::Tensor output, loss;
   };
   Result finish(const at::Tensor& output) const;
+
+  /// Ends the part of the forward pass in a pipeline stage that is not the last one.
+  void end_stage() const;
+  /// float32 [2 * experts + 1]: the sums of the layers so far; undefined before the first one.
+  at::Tensor sums() const;
+  /// float32 [experts], of the loss: see StageLoss::gradient().
+  at::Tensor gradient() const;
+  void set_gradient(const at::Tensor& gradient) const;
 
   struct State;
 

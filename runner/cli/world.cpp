@@ -160,6 +160,14 @@ int64_t processes_of(const AcceleratorSection& section) {
   return section.num_processes.value_or(section.num_machines);
 }
 
+/// The place of each rank in the mesh.
+std::vector<std::string> mesh_places(const AcceleratorSection& section, int64_t ranks) {
+  const MeshSizes sizes = sizes_of_mesh(section, ranks);
+  std::vector<std::string> places;
+  for (int64_t rank = 0; rank < ranks; ++rank) places.push_back(mesh_place(sizes, rank));
+  return places;
+}
+
 }  // namespace
 
 bool is_rank() {
@@ -188,12 +196,11 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ran
   request.max_restarts = section.max_restarts;
   request.timeout_seconds = whole_seconds(section.timeout);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
-  request.log_dir = ranks.run_dir + "/logs";
-  request.resume_command = "accel-run resume " + ranks.run_dir;
-  const MeshSizes sizes = sizes_of_mesh(section, processes_of(section));
-  for (int64_t rank = 0; rank < processes_of(section); ++rank) {
-    request.places.push_back(mesh_place(sizes, rank));
+  if (!ranks.run_dir.empty()) {
+    request.log_dir = ranks.run_dir + "/logs";
+    request.resume_command = "accel-run resume " + ranks.run_dir;
   }
+  request.places = mesh_places(section, processes_of(section));
   return static_cast<ExitCode>(launch(request));
 }
 
@@ -228,6 +235,7 @@ World RankSession::world(const RecipeOptions& recipe, const Node& resolved) {
     request.timeout = recipe.accelerator.timeout.value + (connection.link ? kLauncherFirst : 0);
     request.recipe = shared_text(recipe, resolved);
     request.build = build_text();
+    request.places = mesh_places(recipe.accelerator, connection.place.world);
     request.checked = recipe.accelerator.debug == DebugMode::kCollectives;
     request.report_waiting = &say;
     request.watch = connection.watch.get();

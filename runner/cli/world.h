@@ -23,7 +23,7 @@ void check_ranks(const RecipeOptions& recipe, const Node& resolved);
 
 struct RanksRequest {
   std::vector<std::string> argv;  ///< the command line of each rank
-  std::string run_dir;            ///< the run's folder
+  std::string run_dir;            ///< the run's folder; empty: none
   bool json = false;              ///< report failures as JSON
 };
 

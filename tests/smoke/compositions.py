@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-"""Pipelines with tensor and sharded data parallelism: training against one process, and resumes on other meshes.
+"""Pipelines with tensor, context and sharded data parallelism: training against one process, and resumes on other meshes.
 
     compositions.py ACCEL_RUN RECIPES_FOLDER
 """
 
 import pathlib
-import signal
 import sys
-import time
 
 import rank_runs
-from rank_runs import check_close, check_restored, last_line_of_diff, train
+from rank_runs import check_close, check_killed, check_restored, last_line_of_diff, output_of, train
 import tensor_parallel
 
 # A tied head of 27 rows, fused projections, an average, sequences of odd length.
@@ -18,6 +16,7 @@ GPT = tensor_parallel.GPT.replace("num_layers: 2", "num_layers: 4").replace(
     ", {type: generate, prompts: [\"the\"], max_new_tokens: 8}", "")
 LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
 SEQUENCE, ONE_SUM = tensor_parallel.SEQUENCE, "accelerator.fsdp.sync_each_batch=false"
+RING, STAGES = "accelerator.parallelism.cp_comm_strategy=ring", "accelerator.pipeline.stages_per_rank=2"
 EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
 
 
@@ -40,6 +39,11 @@ MESHES = {
     "pp2-zero1": mesh(4, stage=1, pp=2),
     "pp4": mesh(4, "zbh1", pp=4),
     "tp2-fsdp2": mesh(4, stage=3, tp=2),
+    "cp2-tp2": [*mesh(4, cp=2, tp=2), SEQUENCE],
+    "pp2-cp2": mesh(4, pp=2, cp=2),
+    "pp2-cp2-fsdp": [*mesh(4, stage=3, pp=2, cp=2), RING],
+    "pp2-cp2-tp2": [*mesh(8, "interleaved_1f1b", pp=2, cp=2, tp=2), STAGES, SEQUENCE, RING],
+    "pp2-cp2-tp2-fsdp": [*mesh(8, stage=3, pp=2, cp=2, tp=2), SEQUENCE],
 }
 
 
@@ -71,7 +75,12 @@ def check_divided(scratch, report):
         train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
         meshes = {"pp2-tp2": MESHES["pp2-tp2"], "pp2-tp2-sequence": [*mesh(4, "zbh1", pp=2, tp=2), SEQUENCE],
                   "pp2-fsdp2": MESHES["pp2-fsdp2"]}
+        meshes |= {name: words for name, words in MESHES.items() if "cp2" in name}
+        meshes |= {"sp2-tp2": mesh(4, sp=2, tp=2), "pp2-sp2": [*mesh(4, "zbv", pp=2, sp=2)],
+                   "cp2-tp2-fsdp": [*mesh(4, stage=2, cp=2, tp=2), RING]}
         if model == "gpt":
+            meshes["pp2-cp2-dp2"] = [*mesh(8, stage=1, pp=2, cp=2), "accelerator.parallelism.dp_replicate=2"]
+            meshes["pp2-cp2-blocks"] = [*MESHES["pp2-cp2-fsdp"], "train.activation_checkpointing=blocks"]
             meshes["pp2-tp2-fsdp2"] = [*mesh(8, stage=3, pp=2, tp=2), SEQUENCE]
             meshes["pp2-tp2-blocks"] = [*MESHES["pp2-tp2"], "train.activation_checkpointing=blocks"]
             meshes["pp2-hsdp"] = mesh(8, stage=2, pp=2, dp_replicate=2, dp_shard=2)
@@ -89,6 +98,9 @@ def check_reshard(scratch, report):
     pairs = [("pp2-tp2", "1"), ("pp2-tp2", "dp4"), ("1", "pp2-tp2"), ("pp2-fsdp2", "fsdp4"), ("fsdp4", "pp2-fsdp2"),
              ("pp2-tp2", "tp4"), ("tp4", "pp2-tp2"), ("pp2-tp2", "pp2-fsdp2"), ("pp2-fsdp2", "tp2-fsdp2"),
              ("tp2-fsdp2", "pp2-tp2"), ("pp2-zero1", "pp4"), ("pp2-tp2-full", "pp2-zero1"), ("pp2-fsdp2", "pp2-tp2-full")]
+    cut = ["cp2-tp2", "pp2-cp2", "pp2-cp2-fsdp", "pp2-cp2-tp2", "pp2-cp2-tp2-fsdp"]
+    pairs += list(zip(cut, ["1", "cp2-tp2", "pp2-cp2-tp2", "fsdp4", "pp2-tp2"]))
+    pairs += list(zip(["1", "fsdp4", "tp4", "pp2-tp2", "pp2-fsdp2"], cut))
     ends = ["train.until=4 steps", "checkpoint.every=4 steps"]
     for source in sorted({pair[0] for pair in pairs}):
         train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], *ends)
@@ -97,19 +109,37 @@ def check_reshard(scratch, report):
         check_restored(scratch, report, "gpt.yaml", first, name, *MESHES[target])
 
 
-def check_killed(scratch, report):
+def check_all_killed(scratch, report):
     """A run that is killed continues bit for bit on its mesh, dropout included."""
-    words = ["model.dropout=0.2", *MESHES["pp2-tp2"], SEQUENCE, "checkpoint.every=5 steps"]
-    train(scratch, report, "gpt.yaml", "straight", *words)
-    process = scratch.start("gpt.yaml", "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, 4), scratch.path / "runs/killed/checkpoints/checkpoint_5"
-    while process.poll() is None and not saved.exists():
-        time.sleep(0.002)
-    rank_runs.send(ranks[3], signal.SIGKILL)
-    _, errors = process.communicate()
-    report.check("the report names the place of the killed rank", "rank 3 (pp 1, tp 1) was killed" in errors, errors)
-    train(scratch, report, "gpt.yaml", "killed", *words)
-    check_equal(scratch, report, "straight", "killed", "a killed run ends with the bits of the other")
+    check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", *MESHES["pp2-tp2"], SEQUENCE, rank=3,
+                 says="rank 3 (pp 1, tp 1) was killed")
+    check_killed(scratch, report, "gpt.yaml", 8, "model.dropout=0.2", *MESHES["pp2-cp2-tp2-fsdp"], name="killed-8",
+                 rank=6, says="rank 6 (pp 1, cp 1, tp 0) was killed")
+
+
+CONFIGS = {
+    "megatron": """
+distributed_type: MEGATRON_LM
+num_processes: 4
+use_cpu: true
+megatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 2, megatron_lm_sequence_parallelism: true}
+""",
+    "parallelism": """
+distributed_type: MULTI_CPU
+num_processes: 4
+use_cpu: true
+parallelism_config: {parallelism_config_cp_size: 2, parallelism_config_tp_size: 2}
+""",
+}
+
+
+def check_test(scratch, report):
+    """`accel-run test` trains and resumes on the mesh of a config of Accelerate."""
+    for name, wanted in (("megatron", "pp 2 x tp 2"), ("parallelism", "cp 2 x tp 2")):
+        (scratch.path / f"{name}.yaml").write_text(CONFIGS[name])
+        found = output_of(scratch, "test", "--config", f"{name}.yaml")
+        report.check(f"test runs on {wanted}", f"testing the mesh of '{name}.yaml': {wanted}" in found
+                     and found.rstrip().endswith("this machine is ready"), found)
 
 
 def main():
@@ -118,7 +148,7 @@ def main():
     with rank_runs.Scratch(binary) as scratch:
         for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
             (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
-        for check in (check_sharded, check_divided, check_reshard, check_killed):
+        for check in (check_sharded, check_divided, check_reshard, check_all_killed, check_test):
             check(scratch, report)
     return 1 if report.failed else 0
 

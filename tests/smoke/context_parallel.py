@@ -21,7 +21,7 @@ optimizer: {type: adamw, lr: 0.002}
 scheduler: {type: cosine, warmup: 4 steps}
 train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
 accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 10 steps, batch: 4}
+eval: {every: 10 steps, batch: 4, metrics: [perplexity, accuracy, exact_match]}
 callbacks: [{type: ema, decay: 0.9}]
 checkpoint: {every: 10 steps}
 """
@@ -44,6 +44,14 @@ MESHES = {
 NEARLY = 1e-6
 
 
+def check_evaluation(scratch, report, wanted, found):
+    """Ranks evaluate their positions; metrics are of whole sequences."""
+    one, other = (records(scratch, name, "eval") for name in (wanted, found))
+    report.check(f"{found}: evaluations are those of {wanted}", len(one) == len(other) == 2 and all(
+        a.keys() == b.keys() and all(abs(a[key] - b[key]) <= 2e-6 * max(1, abs(a[key])) for key in a)
+        for a, b in zip(one, other)), f"{one} {other}")
+
+
 def check_training(scratch, report):
     """Every mesh takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
@@ -51,10 +59,27 @@ def check_training(scratch, report):
         for mesh in [mesh for mesh in MESHES if "p2" in mesh and "cp" in mesh] + ["sp2", "cp4-ring"]:
             train(scratch, report, f"{model}.yaml", f"{model}-{mesh}", *MESHES[mesh])
             check_close(scratch, report, f"{model}-1", f"{model}-{mesh}", NEARLY)
+            check_evaluation(scratch, report, f"{model}-1", f"{model}-{mesh}")
         bf16 = "accelerator.mixed_precision=bf16"
         train(scratch, report, f"{model}.yaml", f"{model}-bf16-1", *MESHES["1"], bf16)
         train(scratch, report, f"{model}.yaml", f"{model}-bf16", *MESHES["cp2-ring"], bf16)
         check_close(scratch, report, f"{model}-bf16-1", f"{model}-bf16", 2e-2)
+
+
+def check_experts(scratch, report):
+    """The load-balancing loss, and the bias instead of it, are of whole sequences."""
+    moe = ["model={type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 32, intermediate_size: 24, "
+           "moe: {num_experts: 4}, router_aux_loss_coef: 0.1}"]
+    tp = ["accelerator.parallelism.tp=2", "accelerator.parallelism.sequence_parallel=true"]
+    for kind, words in (("moe", moe), ("bias", [*moe, "model.router_aux_loss_coef=0", "model.moe.bias_update_rate=0.003"])):
+        train(scratch, report, "gpt.yaml", f"{kind}-1", *MESHES["1"], *words)
+        for mesh, more in {"cp2": MESHES["cp2"], "sp2": MESHES["sp2"], "cp2-fsdp2": MESHES["cp2-fsdp2"],
+                           "cp2-tp2": [rank_runs.on(4), CP, RING, *tp]}.items():
+            train(scratch, report, "gpt.yaml", f"{kind}-{mesh}", *more, *words)
+            check_close(scratch, report, f"{kind}-1", f"{kind}-{mesh}", NEARLY)
+    pipeline = [rank_runs.on(4), CP, "accelerator.parallelism.pp=2"]
+    train(scratch, report, "gpt.yaml", "moe-pp2-cp2", *pipeline, *moe)
+    check_close(scratch, report, "moe-1", "moe-pp2-cp2", NEARLY)
 
 
 def check_packed(scratch, report, recipes):
@@ -95,7 +120,8 @@ def check_refused(scratch, report, recipes):
              ("task", "gpt.yaml", [*MESHES["cp2"], "task=masked_lm"],
               "'cp' does not support the task 'masked_lm', whose loss reads whole sequences"),
              ("task", "gpt.yaml", [*MESHES["sp2"], "task=masked_lm"], "use causal_lm, or leave 'sp' out"),
-             ("tp", "gpt.yaml", [rank_runs.on(4), CP, "accelerator.parallelism.tp=2"], "'cp' does not support 'tp'"),
+             ("sp x tp", "gpt.yaml", [rank_runs.on(8), "accelerator.parallelism.sp=4", "accelerator.parallelism.tp=2"],
+              "'sp' 4 x 'tp' 2 does not divide the model's 'num_heads' 4"),
              ("dropout", "gpt.yaml", [*MESHES["cp2-ring"], "model.dropout=0.1"],
               "'cp' does not support dropout of attention weights with 'cp_comm_strategy: ring'"),
              ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
@@ -116,6 +142,7 @@ def main():
         for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
             (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
         check_training(scratch, report)
+        check_experts(scratch, report)
         check_packed(scratch, report, recipes)
         check_dropout(scratch, report)
         check_reshard(scratch, report)

@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import check_close, check_killed, check_restored, diff, output_of, records, train
+from rank_runs import check_close, check_killed, check_restored, check_texts, diff, output_of, records, train
 
 # Experts of one token each, so that some get none; an average, generated texts, clipping and a short last batch.
 MOE = """
@@ -59,6 +59,9 @@ MESHES = {
     "tp2": on(2, 1, 0, "parallelism.tp=2"),
     "tp2-ep2": on(4, 2, 0, "parallelism.tp=2", "parallelism.sequence_parallel=true"),
     "tp2-ep2-fsdp2": on(4, 2, 3, "parallelism.tp=2"),
+    "pp2-ep2": on(4, 2, 0, "parallelism.pp=2"),
+    "pp2-ep2-fsdp2": on(8, 2, 3, "parallelism.pp=2", "pipeline.schedule=zbh1"),
+    "pp2-ep4-fsdp2": on(8, 4, 3, "parallelism.pp=2", "parallelism.dp_shard=2"),
 }
 
 
@@ -69,9 +72,7 @@ def check_training(scratch, report):
     for mesh in meshes:
         train(scratch, report, "moe.yaml", mesh, *MESHES[mesh])
         check_close(scratch, report, "1", mesh, NEARLY)
-    texts = {name: "".join(p.read_text() for p in sorted((scratch.path / "runs" / name).glob("generated*")))
-             for name in ("1", "ep2")}
-    report.check("generated texts are equal", len(set(texts.values())) == 1, str(texts))
+    check_texts(scratch, report, "1", "ep2", "pp2-ep2")
     for kind, words in (("bf16", ["accelerator.mixed_precision=bf16"]),
                         ("recomputed", ["train.activation_checkpointing=blocks"]),
                         ("lora", ['model.lora={rank: 2, target_modules: ["*.q_proj", "*.gate_proj", "*.down_proj"]}']),

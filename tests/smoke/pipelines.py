@@ -30,6 +30,9 @@ checkpoint: {every: 10 steps}
 """
 SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "zbh1", "zbv")
 EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
+# Experts in some layers, whose load-balancing loss reads those of all stages.
+MOE = ("model={type: llama, num_layers: 8, num_heads: 2, hidden_size: 32, intermediate_size: 24, "
+       "moe: {num_experts: 4}, router_aux_loss_coef: 0.1}")
 NEARLY = 2e-6  # relative, of two losses
 
 
@@ -75,6 +78,13 @@ def check_models(scratch, report):
         train(scratch, report, "gpt.yaml", f"{kind}-1", rank_runs.on(1), *words)
         train(scratch, report, "gpt.yaml", f"{kind}-2", *pipeline(2), *words)
         check_equal(scratch, report, f"{kind}-1", f"{kind}-2", f"{kind} has the bits of one process")
+    for ranks, schedule in [(2, schedule) for schedule in SCHEDULES] + [(4, "zbh1")]:
+        words = [MOE, "train.activation_checkpointing=blocks"] if schedule == "gpipe" else [MOE]
+        if ranks == 2 and schedule == "gpipe":
+            train(scratch, report, "gpt.yaml", "moe-1", rank_runs.on(1), MOE)
+        train(scratch, report, "gpt.yaml", f"moe-{schedule}-{ranks}", *pipeline(ranks, schedule), *words)
+        check_equal(scratch, report, "moe-1", f"moe-{schedule}-{ranks}",
+                    f"the load-balancing loss has the bits of one process with {schedule} on {ranks} ranks")
     train(scratch, report, "gpt.yaml", "data-2", rank_runs.on(2))
     train(scratch, report, "gpt.yaml", "data-2x2", *pipeline(2, "zbh1", replicas=2))
     check_equal(scratch, report, "data-2", "data-2x2", "replicas have the bits of data parallel training")
@@ -85,6 +95,44 @@ def check_models(scratch, report):
         train(scratch, report, "gpt.yaml", f"tied-{schedule}", *pipeline(2, schedule), *words)
         far = apart(losses(scratch, "tied"), losses(scratch, f"tied-{schedule}"))
         report.check(f"tied {schedule}: losses are {far:.1e} from one process", far <= NEARLY)
+
+
+def check_verbs(scratch, report):
+    """evaluate, predict and generate through the stages print what one process prints."""
+    inputs = str(pathlib.Path(sys.argv[2]).resolve() / "tiny/data/rhyme.txt")
+    mesh = [*pipeline(2, "zbv"), "accelerator.parallelism.tp=2", rank_runs.on(4)]
+    for verb, words in {"evaluate": [], "predict": ["--input", inputs],
+                        "generate": ["--prompt", "the", "--prompt", "a", "--max-new-tokens", "12"]}.items():
+        alone = rank_runs.output_of(scratch, verb, "runs/1f1b-2", *words)
+        report.check(f"{verb} runs in one process", not alone.startswith("exit"), alone)
+        for name, overrides in {"its mesh": [], "another mesh": mesh}.items():
+            made = rank_runs.output_of(scratch, verb, "runs/1f1b-2", *overrides, "--mesh", *words)
+            report.check(f"{verb} on {name} prints the same", same_text(alone, made), f"{alone}\n{made}")
+    shutil.copytree(scratch.path / "runs/1f1b-2/checkpoints/checkpoint_20", scratch.path / "alone")
+    for words, wanted in ((["evaluate", "alone", "--mesh"], "'--mesh' needs the recipe of the run, but 'alone' is not in its run folder"),
+                          (["evaluate", "runs/1f1b-2", "train.until=3 steps"], "'train.until=3 steps' has no effect without '--mesh'"),
+                          (["evaluate", "runs/1f1b-2", "--mesh", "--data", "limit=3"], "'--data' has no effect with '--mesh'"),
+                          (["predict", "runs/1f1b-2", "--mesh", "--input", "-"], "'--mesh' does not support standard input")):
+        errors = rank_runs.output_of(scratch, *words)
+        report.check(f"refused: {wanted}", errors.startswith("exit 2") and wanted in errors, errors)
+
+
+def same_text(one, other):
+    """Numbers may differ in their last digits."""
+    words = [re.split(r"([-+]?\d+\.\d+(?:e[-+]\d+)?)", text) for text in (one, other)]
+    return len(words[0]) == len(words[1]) and all(
+        a == b or (i % 2 == 1 and abs(float(a) - float(b)) <= 2e-5 * max(1, abs(float(a))))
+        for i, (a, b) in enumerate(zip(*words)))
+
+
+def check_texts(scratch, report):
+    """The callback `generate` runs through the stages, with a cache for each of a rank's."""
+    names = []
+    for ranks, schedule in ((1, None), (2, "1f1b"), (2, "zbv"), (4, "interleaved_1f1b")):
+        names.append(f"texts-{schedule}")
+        train(scratch, report, "gpt.yaml", names[-1], *(pipeline(ranks, schedule) if schedule else [rank_runs.on(1)]),
+              "callbacks=[{type: generate, prompts: [the, a], max_new_tokens: 24}]", "model.max_seq_len=16")
+    rank_runs.check_texts(scratch, report, *names)
 
 
 def check_dropout(scratch, report):
@@ -167,11 +215,7 @@ def check_refused(scratch, report):
             (["model.num_layers=1"], "2 pipeline stages need as many blocks, but the model 'gpt' has 1"),
             (["accelerator.pipeline.blocks=[5, 2]"], "'blocks' has 7 blocks, at least one in each stage, but the model 'gpt' has 8"),
             (["~train.micro_batch"], "'pp' needs 'train.micro_batch': stages work on different micro-batches"),
-            (["model!={type: llama, num_layers: 4, moe: {num_experts: 2}}"],
-             "'pp' does not support the load-balancing loss of experts, which reads all layers"),
             (["optimizer!={type: adafactor}"], "'pp' does not support the optimizer 'adafactor', which needs whole parameters"),
-            (["callbacks=[{type: generate, prompts: [a]}]"],
-             "'pp' does not support the callback 'generate': no rank has the whole model"),
             (["accelerator.pipeline.schedule=zbh1", "train.activation_checkpointing=blocks"],
              "'activation_checkpointing' does not support the schedules zbh1 and zbv"),
             ([rank_runs.on(3)], "'parallelism' is dp_replicate 1 x dp_shard 1 x pp 2, but there are 3 ranks")):
@@ -185,7 +229,7 @@ def main():
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
         (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
-        for check in (check_refused, check_plan, check_schedules, check_models, check_dropout, check_resume, check_death):
+        for check in (check_refused, check_plan, check_schedules, check_models, check_texts, check_verbs, check_dropout, check_resume, check_death):
             check(scratch, report)
     return 1 if report.failed else 0
 

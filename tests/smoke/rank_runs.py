@@ -156,6 +156,13 @@ def records(scratch, name, key):
     return [json.loads(line)[key] for line in lines if f'"{key}"' in line]
 
 
+def check_texts(scratch, report, *names):
+    """The callback `generate` has written the same texts in these runs."""
+    texts = {name: [line for line in records(scratch, name, "text") if line.startswith("generated/")] for name in names}
+    report.check(f"generated texts of {', '.join(names)} are equal",
+                 len(texts[names[0]]) > 0 and all(found == texts[names[0]] for found in texts.values()), str(texts))
+
+
 def apart(one, other):
     return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
 
@@ -194,17 +201,18 @@ def check_restored(scratch, report, recipe, first, name, *words):
     report.check(f"{name} restores and saves equal bits", found == "", found)
 
 
-def check_killed(scratch, report, recipe, count, *words):
-    """A run of `count` ranks, one of which is killed, continues bit for bit."""
+def check_killed(scratch, report, recipe, count, *words, name="killed", rank=1, says=""):
+    """A run of `count` ranks, one of which is killed, continues bit for bit. `says`: what its report has."""
     words = [*words, "checkpoint.every=5 steps"]
-    train(scratch, report, recipe, "straight", *words)
-    process = scratch.start(recipe, "name=killed", *words)
-    ranks, saved = scratch.wait_for_ranks(process, count), scratch.path / "runs/killed/checkpoints/checkpoint_5"
+    train(scratch, report, recipe, f"{name}-not", *words)
+    process = scratch.start(recipe, f"name={name}", *words)
+    ranks, saved = scratch.wait_for_ranks(process, count), scratch.path / f"runs/{name}/checkpoints/checkpoint_5"
     while process.poll() is None and not saved.exists():
         time.sleep(0.002)
-    send(ranks[1], signal.SIGKILL)
-    process.communicate()
-    train(scratch, report, recipe, "killed", *words)
-    found = last_line_of_diff(scratch, "straight", "killed")
-    report.check("a killed run ends with the bits of the other",
+    send(ranks[rank], signal.SIGKILL)
+    _, errors = process.communicate()
+    report.check(f"{name}: the report names the rank", process.returncode == 5 and says in errors, errors)
+    train(scratch, report, recipe, name, *words)
+    found = last_line_of_diff(scratch, f"{name}-not", name)
+    report.check(f"{name}: a killed run ends with the bits of the other",
                  found == "bit-identical: every step, every evaluation, the checkpoint", found)

@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import NEARLY, check_close, check_killed, check_restored, output_of, records, train
+from rank_runs import NEARLY, check_close, check_killed, check_restored, check_texts, output_of, records, train
 
 # A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
 GPT = """
@@ -55,9 +55,7 @@ def check_training(scratch, report):
                 train(scratch, report, f"{model}.yaml", f"{name}-{mesh}",
                       *MESHES[mesh.removesuffix("-sequence")], *words, *more)
                 check_close(scratch, report, f"{name}-1", f"{name}-{mesh}", bound)
-    texts = {name: "".join(p.read_text() for p in (scratch.path / "runs" / name).glob("generated*"))
-             for name in ("gpt-no-1", "gpt-no-tp2")}
-    report.check("generated texts are equal", len(set(texts.values())) == 1, str(texts))
+    check_texts(scratch, report, "gpt-no-1", "gpt-no-tp2")
 
 
 def check_dropout(scratch, report):

@@ -37,7 +37,8 @@ void divide_sequences(const Job& job) {
                        option, job.recipe.task.type),
                   text("use causal_lm, or leave '{}' out", option));
     }
-    model->divide_sequences(make_context_ranks(job.mesh.context, method_of(section)));
+    model->divide_sequences(make_context_ranks(
+        job.mesh.context, {method_of(section), section.tp, section.sequence_parallel}));
   });
 }
 

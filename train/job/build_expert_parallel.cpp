@@ -83,6 +83,18 @@ std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy>
   return make_expert_parallel(std::move(strategies), trained, job.mesh.expert);
 }
 
+std::unique_ptr<Strategy> build_stage_experts(const Job& job, const std::vector<Parameter>& own,
+                                              const DdpOptions& ddp) {
+  std::vector<Parameter> trained = own, others;
+  std::erase_if(trained, [](const Parameter& item) { return !item.local.requires_grad(); });
+  for (const Parameter& item : trained) {
+    if (!is_of_expert(item)) others.push_back(item);
+  }
+  Communicator& group = *job.mesh.gradients;
+  return with_experts(job, group.world() == 1 ? make_single() : make_ddp({others, {}, &group}, ddp),
+                      trained, ddp, /*reduces=*/false);
+}
+
 std::string expert_summary(const Job& job) {
   const int64_t experts = experts_of(job).num_experts(), copies = job.mesh.expert_data->world();
   std::string out = text("{} of {} experts of a layer per rank",

@@ -30,6 +30,10 @@ std::unique_ptr<Strategy> with_experts(const Job& job, std::unique_ptr<Strategy>
                                        const std::vector<Parameter>& trained, const DdpOptions& ddp,
                                        bool reduces);
 
+/// Data parallel training of the parameters of a rank's pipeline stages, `own`, some of experts.
+std::unique_ptr<Strategy> build_stage_experts(const Job& job, const std::vector<Parameter>& own,
+                                              const DdpOptions& ddp);
+
 /// "4 of 8 experts of a layer per rank, each on 2 ranks; ranks 0 and 1 exchange tokens".
 std::string expert_summary(const Job& job);
 

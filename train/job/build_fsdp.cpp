@@ -167,15 +167,17 @@ std::shared_ptr<const ShardExchange> shard_exchange(const Job& job) {
 std::string sharding_summary(const Job& job) {
   int64_t own = 0;
   for (const Parameter& item : job.parameters) own += static_cast<int64_t>(item.local.nbytes());
-  const int64_t replicas = job.mesh.replicate->world();
+  const int64_t replicas = job.mesh.replicate->world(), context = job.mesh.context->world();
   std::array<char, 32> size;
   std::snprintf(size.data(), size.size(), "%.1f MiB", static_cast<double>(own) / (1 << 20));
   const FsdpSection& fsdp = job.recipe.accelerator.fsdp;
   const bool sharded = fsdp.state_dict == StateDictType::kSharded;
   return "FSDP stage " + std::to_string(fsdp.stage) + ", " +
          (replicas > 1 ? "dp_replicate " + std::to_string(replicas) + " x " : std::string()) +
-         "dp_shard " + std::to_string(job.mesh.shard->world()) + ": rows of " + size.data() +
-         " of parameters per rank; " + (sharded ? "sharded" : "full") + " checkpoints";
+         "dp_shard " + std::to_string(job.mesh.shard->world() / context) +
+         (context > 1 ? " x cp " + std::to_string(context) : std::string()) + ": rows of " +
+         size.data() + " of parameters per rank; " + (sharded ? "sharded" : "full") +
+         " checkpoints";
 }
 
 void check_shards(const Job& job, const Optimizer& optimizer, const std::string& type,

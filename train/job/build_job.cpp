@@ -154,7 +154,7 @@ class ShardedTexts final : public TextGenerator {
 };
 
 std::unique_ptr<TextGenerator> build_texts(const Job& job, const TextGeneratorFactory& texts) {
-  auto built = texts ? texts(*job.model, job.resolved, job.data) : nullptr;
+  auto built = texts ? texts(*job.model, job.resolved, job.data, staged_forward(job)) : nullptr;
   if (!built || !communicates_in_passes(job)) return built;
   return std::make_unique<ShardedTexts>(job, std::move(built));
 }

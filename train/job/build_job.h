@@ -6,12 +6,14 @@
 
 #include "core/api/text_generator.h"
 #include "train/job/job.h"
+#include "train/job/staged_forward.h"
 
 namespace accel {
 
-/// Makes a model's text generator; null for a model or data without texts. Throws DataError.
+/// Makes a model's text generator; null for a model or data without texts. `staged`: null without
+/// pipeline stages. Throws DataError.
 using TextGeneratorFactory = std::function<std::unique_ptr<TextGenerator>(
-    Model& model, const Node& recipe, const DataShape& data)>;
+    Model& model, const Node& recipe, const DataShape& data, const StagedForward& staged)>;
 
 /// Parts of a job from rooms above.
 struct JobHooks {

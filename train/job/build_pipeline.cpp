@@ -5,11 +5,13 @@
 #include <map>
 #include <utility>
 
+#include "core/api/auxiliary_loss.h"
 #include "core/api/block.h"
 #include "core/base/text.h"
 #include "models/layers/module_state.h"
 #include "parallel/pipeline/balance.h"
 #include "parallel/pipeline/simulate.h"
+#include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_tensor_parallel.h"
 
@@ -143,12 +145,6 @@ void check_pipeline(const RecipeOptions& recipe, const Node& resolved) {
            "recompute each block twice",
            "set 'accelerator.pipeline.schedule' to 1f1b, or leave one of the two out");
   }
-  for (const Ref<Callback>& callback : recipe.callbacks) {
-    if (callback.type != "generate") continue;
-    refuse(resolved, "callbacks",
-           "'pp' does not support the callback 'generate': no rank has the whole model",
-           "leave it out, and use 'accel-run generate' with a checkpoint");
-  }
 }
 
 ModelStages divide_into_stages(const Job& job) {
@@ -175,7 +171,8 @@ ModelStages divide_into_stages(const Job& job) {
     const int64_t block = std::clamp<int64_t>(parameters.block[i], 0, blocks - 1);
     StageParameter item{parameters.all[i], stage_of[static_cast<size_t>(block)]};
     if (tied.defined() && item.parameter.local.is_same(tied)) item.also_read_by = stage_of.back();
-    item.is_sharded = divides_rows(job, item.parameter.name, item.parameter.local);
+    item.is_sharded = !is_absent(job, item.parameter) &&
+                      divides_rows(job, item.parameter.name, item.parameter.local);
     out.parameters.push_back(std::move(item));
   }
   return out;
@@ -184,12 +181,21 @@ ModelStages divide_into_stages(const Job& job) {
 std::unique_ptr<Strategy> build_pipeline(const Job& job, uint64_t seed, const DdpOptions& ddp) {
   const PipelineSection& section = job.recipe.accelerator.pipeline;
   ModelStages stages = divide_into_stages(job);
-  StageStrategy sharded;
+  StageStrategy of_stages;
   if (job.recipe.accelerator.fsdp.stage > 0) {
-    sharded = [&job](const std::vector<Parameter>& own) { return build_stage_fsdp(job, own); };
+    of_stages = [&job](const std::vector<Parameter>& own) { return build_stage_fsdp(job, own); };
+  } else if (job.expert_ranks) {
+    of_stages = [&job, ddp](const std::vector<Parameter>& own) {
+      return build_stage_experts(job, own, ddp);
+    };
   }
-  return make_pipeline({std::move(stages.blocks), std::move(stages.blocks_per_stage),
-                        std::move(stages.parameters), job.mesh, job.device, std::move(sharded)},
+  return make_pipeline({.blocks = std::move(stages.blocks),
+                        .blocks_per_stage = std::move(stages.blocks_per_stage),
+                        .parameters = std::move(stages.parameters),
+                        .mesh = job.mesh,
+                        .device = job.device,
+                        .loss = dynamic_cast<AuxiliaryLoss*>(job.model.get()),
+                        .strategy_of_stages = std::move(of_stages)},
                        {section.schedule, section.stages_of_rank(), seed, ddp});
 }
 

@@ -180,6 +180,11 @@ MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks) {
   return mesh_sizes(section, ranks);
 }
 
+std::string rank_name(const Job& job, int64_t rank) {
+  const std::string place = mesh_place(sizes_of_mesh(job.recipe.accelerator, job.num_ranks), rank);
+  return text("rank {}", rank) + (place.empty() ? "" : " (" + place + ")");
+}
+
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world) {
   const int64_t ranks = world->world();
   return make_mesh(std::move(world), mesh_sizes(section, ranks));
@@ -283,9 +288,9 @@ std::unique_ptr<Strategy> build_data_strategy(const Job& job, const NamedModels&
 std::unique_ptr<Strategy> build_strategy(const Job& job, const NamedModels& models, size_t index) {
   std::unique_ptr<Strategy> data = build_data_strategy(job, models, index);
   if (job.expert_ranks) {
-    const bool is_sharded = job.recipe.accelerator.fsdp.stage > 0;
+    const bool reduces = job.recipe.accelerator.fsdp.stage > 0 || job.mesh.pipeline->world() > 1;
     data = with_experts(job, std::move(data), context_of(job, models).parameters,
-                        ddp_options(job.recipe), is_sharded);
+                        ddp_options(job.recipe), reduces);
   }
   if (job.mesh.tensor->world() == 1) return data;
   std::vector<Parameter> partial = context_of(job, models).parameters;

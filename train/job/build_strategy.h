@@ -15,6 +15,9 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
 /// The sizes of the recipe's mesh over `ranks` ranks.
 MeshSizes sizes_of_mesh(const AcceleratorSection& section, int64_t ranks);
 
+/// "rank 3", with its place in a mesh "rank 3 (pp 1, tp 1)".
+std::string rank_name(const Job& job, int64_t rank);
+
 /// The mesh of the recipe over the ranks of `world`, which all call it. check_sharing() has
 /// accepted their number.
 Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator> world);

@@ -105,14 +105,32 @@ void add_global_batch(const Job& job, const GlobalBatch& global_batch,
   for (size_t i = 0; i < all.size(); ++i) total[i % width] += all[i];
 }
 
+/// What a pass of an evaluation needs.
+class EvaluatedWeights {
+ public:
+  explicit EvaluatedWeights(Job& job) : average_(shared(job)), mode_(job), weights_(job) {}
+
+ private:
+  static const Job& shared(const Job& job) {
+    for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
+    return job;
+  }
+
+  c10::NoGradGuard no_grad_;
+  AverageScope average_;
+  EvalMode mode_;
+  UnshardedScope weights_;
+};
+
 }  // namespace
 
+void with_evaluated_weights(Job& job, const std::function<void()>& body) {
+  const EvaluatedWeights weights(job);
+  body();
+}
+
 std::optional<std::map<std::string, double>> evaluate(Job& job, const std::function<bool()>& stop) {
-  const c10::NoGradGuard no_grad;
-  for (const OptimizerBinding& binding : job.optimizers) binding.strategy->broadcast_buffers();
-  const AverageScope average(job);
-  const EvalMode mode(job);
-  const UnshardedScope weights(job);
+  const EvaluatedWeights weights(job);
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();
   std::vector<double> total(width);

@@ -16,4 +16,8 @@ namespace accel {
 std::optional<std::map<std::string, double>> evaluate(Job& job,
                                                       const std::function<bool()>& stop = {});
 
+/// Calls `body` as evaluate() calls passes: without gradients, with the weights of evaluations,
+/// such as the average under `ema`, and models in eval mode. All ranks call it.
+void with_evaluated_weights(Job& job, const std::function<void()>& body);
+
 }  // namespace accel

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/operations.h"
+#include "train/job/build_strategy.h"
 #include "train/loop/rank_errors.h"
 
 namespace accel {
@@ -35,8 +36,8 @@ void ShardedSaver::check_shared_folder() {
   for (size_t rank = 0; rank < seen.size(); ++rank) {
     if (!seen[rank].empty()) continue;
     throw CheckpointError(
-        text("rank {} does not see the run folder of rank 0, into which it is to write its shards",
-             rank),
+        text("{} does not see the run folder of rank 0, into which it is to write its shards",
+             rank_name(job_, static_cast<int64_t>(rank))),
         "put the run folder on a file system that all machines share, or set "
         "'accelerator.fsdp.state_dict' to full");
   }
@@ -95,8 +96,9 @@ std::vector<ShardRecord> ShardedSaver::exchange(const std::string& own) {
       throw_if_error(all[rank]);
     } catch (const Error& error) {
       if (job_.is_main) store_.discard_staged(state_.progress.step);
-      const std::string message = text("cannot save the checkpoint of step {}: rank {}: {}",
-                                       state_.progress.step, rank, error.what());
+      const std::string message =
+          text("cannot save the checkpoint of step {}: {}: {}", state_.progress.step,
+               rank_name(job_, static_cast<int64_t>(rank)), error.what());
       const char* const hint = "older checkpoints are unchanged";
       if (error.code() == ExitCode::kIo) throw IoError(message, hint);
       throw Error(error.code(), message, hint);

@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "data/datasets/fingerprint.h"
 #include "parallel/operations.h"
+#include "train/job/build_strategy.h"
 #include "train/loop/rank_errors.h"
 #include "train/loop/shards.h"
 
@@ -45,11 +46,11 @@ std::string checked_path(const Job& job, const std::string& text_of_rank_0) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     throw CheckpointError(
-        text("rank {} cannot read '{}', from which rank 0 resumes", job.rank, path),
+        text("{} cannot read '{}', from which rank 0 resumes", rank_name(job, job.rank), path),
         "put the run folder on a file system that all machines share");
   }
   if (checkpoint_digest(path) == digest) return path;
-  throw CheckpointError(text("rank {} has another '{}' than rank 0", job.rank, path),
+  throw CheckpointError(text("{} has another '{}' than rank 0", rank_name(job, job.rank), path),
                         "put the run folder on a file system that all machines share, or give "
                         "all machines the same checkpoint");
 }

@@ -99,7 +99,6 @@ void check_expert_parallel(const AcceleratorSection& section, SectionCheck& chec
   const ParallelismSection& parallelism = section.parallelism;
   if (parallelism.ep == 1) return;
   const std::pair<bool, const char*> unsupported[] = {
-      {parallelism.pp > 1, "'pp'"},
       {parallelism.cp > 1, "'cp'"},
       {parallelism.sp > 1, "'sp'"},
       {section.local_sgd.every.has_value(), "'local_sgd'"},
@@ -123,8 +122,6 @@ void check_context_parallel(const AcceleratorSection& section, SectionCheck& che
   if (sizes.cp == 1 && sizes.sp == 1) return;
   const std::pair<bool, const char*> unsupported[] = {
       {sizes.cp > 1 && sizes.sp > 1, "'sp': both divide the sequence"},
-      {sizes.tp > 1, "'tp'"},
-      {sizes.pp > 1, "'pp'"},
       {section.local_sgd.every.has_value(), "'local_sgd'"},
       {section.ddp.comm_hook == CommHook::kPowerSgd, "'ddp.comm_hook' power_sgd"},
       {section.reduction == Reduction::kCanonical,

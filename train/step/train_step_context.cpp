@@ -244,7 +244,7 @@ void TrainStepContext::balance_experts(const OptimizerBinding& binding) {
   auto* model = dynamic_cast<ExpertBalance*>(job_.model.get());
   if (!model || &binding != &job_.optimizers.front()) return;
   const auto sum = [&](const at::Tensor& loads) {
-    job_.mesh.data->all_reduce(loads, ReduceOp::kSum, "loads of experts");
+    job_.mesh.gradients->all_reduce(loads, ReduceOp::kSum, "loads of experts");
   };
   for (const auto& [name, load] : model->balance_experts(sum)) log(name, load);
 }

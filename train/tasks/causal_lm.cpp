@@ -38,10 +38,17 @@ const TensorRanks* tensor_ranks(const Model& model) {
   return divided ? divided->vocabulary().ranks : nullptr;
 }
 
-/// The ranks that divide the sequences of the pass; null: none do.
+/// The ranks that divide sequences; null: none do.
 const ContextRanks* context_ranks(const Model& model) {
   const auto* divided = dynamic_cast<const ContextParallel*>(&model);
-  return divided && c10::GradMode::is_enabled() ? divided->context_ranks() : nullptr;
+  return divided ? divided->context_ranks() : nullptr;
+}
+
+/// The batch with this rank's part of the targets.
+Batch own_part(const ContextRanks* ranks, const Batch& batch) {
+  Batch own = batch;
+  own.targets = own_positions(ranks, batch.targets, 1, kIgnoredTarget);
+  return own;
 }
 
 /// The logits, [tokens, vocab].
@@ -94,16 +101,35 @@ class CausalLm final : public Task {
 
   /// Where ranks divide the sequences, this rank's part of the mean: a sum over its positions.
   at::Tensor loss(Model& model, const Batch& batch) override {
-    const ContextRanks* ranks = context_ranks(model);
+    const ContextRanks* ranks = c10::GradMode::is_enabled() ? context_ranks(model) : nullptr;
     if (!ranks) return mean_loss(model, batch);
-    Batch own = batch;
-    own.targets = own_positions(ranks, batch.targets, 1, kIgnoredTarget);
+    const Batch own = own_part(ranks, batch);
     const double all = weight(batch);
     return mean_loss(model, own).mul(all > 0 ? weight(own) / all : 0);
   }
 
   /// The output is the likeliest token at each position, int64 [batch, context].
   Evaluation evaluate(Model& model, const Batch& batch) override {
+    const ContextRanks* ranks = context_ranks(model);
+    if (!ranks) return scored(model, batch);
+    const DividedEvaluation divided(ranks);
+    const Batch own = own_part(ranks, batch);
+    Evaluation result = scored(model, own);
+    result.output = ranks->gather_positions(result.output, batch.targets.size(1));
+    const double all = weight(batch);
+    result.loss = result.loss.mul(all > 0 ? weight(own) / all : 0);
+    ranks->sum(result.loss);
+    return result;
+  }
+
+  std::vector<std::string> metrics() const override {
+    return {"perplexity", "accuracy", "exact_match"};
+  }
+  std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
+
+ private:
+  /// Of the positions that the model returns, whose targets the batch has.
+  Evaluation scored(Model& model, const Batch& batch) const {
     LanguageModel* language = in_chunks(model);
     const int64_t chunk = chunk_for(language, batch);
     Evaluation result;
@@ -118,12 +144,6 @@ class CausalLm final : public Task {
     return result;
   }
 
-  std::vector<std::string> metrics() const override {
-    return {"perplexity", "accuracy", "exact_match"};
-  }
-  std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
-
- private:
   /// The mean over the targets at the positions that the model returns.
   at::Tensor mean_loss(Model& model, const Batch& batch) const {
     LanguageModel* language = in_chunks(model);

@@ -264,8 +264,11 @@ TEST(SplitTest, EveryRankIsInOneGroup) {
   });
 }
 
-TEST(SplitTest, ALostRankOfAGroupIsNamedByItsNumberInAll) {
-  const auto errors = join_each(requests_of(4), [](Communicator& group) {
+TEST(SplitTest, ALostRankOfAGroupIsNamedByItsNumberInAllAndItsPlaceInTheMesh) {
+  std::vector<JoinRequest> requests = requests_of(4);
+  for (JoinRequest& request : requests)
+    request.places = {"pp 0", "pp 0", "pp 1, tp 0", "pp 1, tp 1"};
+  const auto errors = join_each(requests, [](Communicator& group) {
     const auto half = group.split({{0, 1}, {2, 3}});
     half->barrier("together");
     if (group.rank() == 3) throw std::runtime_error("left");
@@ -273,7 +276,9 @@ TEST(SplitTest, ALostRankOfAGroupIsNamedByItsNumberInAll) {
     if (group.rank() == 2) half->all_reduce(tensor, ReduceOp::kSum, "gradients");
   });
   EXPECT_EQ(errors[2],
-            text("rank 2 lost rank 3 on host '{}' in collective 2 'gradients'", host_name()));
+            text("rank 2 (pp 1, tp 0) lost rank 3 (pp 1, tp 1) on host '{}' in collective 2 "
+                 "'gradients'",
+                 host_name()));
 }
 
 std::vector<std::string> errors_when_checked(const std::function<void(Communicator&)>& body) {

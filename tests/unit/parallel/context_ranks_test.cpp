@@ -83,7 +83,7 @@ void check(ContextMethod method, int64_t ranks, const Sizes& sizes, bool packed)
   const std::vector<at::Tensor> wanted = whole_results(sizes, starts);
   on_ranks(ranks, [&](Communicator& group) {
     const std::shared_ptr<Communicator> shared(std::shared_ptr<Communicator>(), &group);
-    const auto context = make_context_ranks(shared, method);
+    const auto context = make_context_ranks(shared, {method});
     context->check_heads(sizes.heads, sizes.kv_heads);
     const at::Tensor positions = context->own_positions(sizes.length);
     const int64_t more = context->padded_length(sizes.length) - sizes.length;
@@ -118,16 +118,30 @@ TEST(ContextRanksTest, EveryMethodHasTheOutputAndGradientsOfWholeAttention) {
 }
 
 TEST(ContextRanksTest, RanksHaveEqualWorkOfACausalMask) {
-  const auto first = make_context_ranks(std::make_shared<FakeGroup>(2), ContextMethod::kRing);
+  const auto first = make_context_ranks(std::make_shared<FakeGroup>(2), {ContextMethod::kRing});
   EXPECT_TRUE(at::equal(first->own_positions(7), at::tensor({0, 1, 6, 7})));
   EXPECT_EQ(first->padded_length(7), 8);
-  const auto heads = make_context_ranks(std::make_shared<FakeGroup>(2), ContextMethod::kUlysses);
+  const auto heads = make_context_ranks(std::make_shared<FakeGroup>(2), {ContextMethod::kUlysses});
   EXPECT_TRUE(at::equal(heads->own_positions(7), at::tensor({0, 1, 2, 3})));
 }
 
+TEST(ContextRanksTest, PositionsOfARankAreAMultipleOfSequenceParallelRanks) {
+  for (const ContextMethod method : {ContextMethod::kRing, ContextMethod::kUlysses}) {
+    for (const int64_t tensor : {2, 3, 4}) {
+      const auto ranks =
+          make_context_ranks(std::make_shared<FakeGroup>(2),
+                             {.method = method, .tensor_ranks = tensor, .sequence_parallel = true});
+      EXPECT_EQ(ranks->own_positions(9).size(0) % tensor, 0) << tensor;
+      EXPECT_GE(ranks->padded_length(9), 9);
+    }
+  }
+}
+
 TEST(ContextRanksTest, UlyssesRefusesHeadsThatRanksDoNotDivide) {
-  const auto ranks = make_context_ranks(std::make_shared<FakeGroup>(4), ContextMethod::kUlysses);
-  const auto refusal = [&](int64_t heads, int64_t kv_heads) {
+  const auto refusal = [&](int64_t heads, int64_t kv_heads, int64_t tensor = 1) {
+    const auto ranks =
+        make_context_ranks(std::make_shared<FakeGroup>(4),
+                           {.method = ContextMethod::kUlysses, .tensor_ranks = tensor});
     try {
       ranks->check_heads(heads, kv_heads);
     } catch (const Error& error) {
@@ -135,6 +149,8 @@ TEST(ContextRanksTest, UlyssesRefusesHeadsThatRanksDoNotDivide) {
     }
     return std::string();
   };
+  EXPECT_EQ(refusal(8, 1, 2), "");
+  EXPECT_EQ(refusal(12, 2, 2), "'sp' 4 x 'tp' 2 does not divide the model's 'num_heads' 12");
   EXPECT_EQ(refusal(8, 2), "");
   EXPECT_EQ(refusal(6, 2), "'sp' 4 does not divide the model's 'num_heads' 6");
   EXPECT_EQ(refusal(12, 3), "'sp' 4 does not divide the model's 'num_kv_heads' 3");

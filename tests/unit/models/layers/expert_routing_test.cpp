@@ -195,12 +195,43 @@ TEST(LoadBalanceTest, TheLoadIsThatOfTheChoiceAndIsCountedOnce) {
 
 TEST(LoadBalanceTest, AnUnusedLossChangesNoGradient) {
   const std::vector<at::Tensor> layers = {probabilities_of(6, 4)};
-  const LoadBalance balance(0.25, {});
+  const LoadBalance balance(0.25, at::Tensor());
   balance.finish(output_of(balance, layers, 2, false)).output.sum().backward();
   const at::Tensor gradient = layers[0].grad().clone();
   layers[0].mutable_grad().reset();
   output_of({}, layers, 2, false).sum().backward();
   EXPECT_TRUE(gradient.equal(layers[0].grad()));
+}
+
+TEST(LoadBalanceTest, StagesThatPassOnTheirSumsHaveTheBitsOfOnePass) {
+  const at::Tensor mask = at::tensor({1.0F, 1.0F, 0.0F, 1.0F, 0.0F, 1.0F});
+  const std::vector<at::Tensor> first = {probabilities_of(6, 4)},
+                                rest = {probabilities_of(6, 4), probabilities_of(6, 4)};
+  const auto gradients = [&] {
+    std::vector<at::Tensor> out;
+    for (at::Tensor layer : {first[0], rest[0], rest[1]}) {
+      out.push_back(layer.grad().clone());
+      layer.mutable_grad().reset();
+    }
+    return out;
+  };
+  const LoadBalance whole(0.25, mask);
+  const at::Tensor before = output_of(whole, first, 2, false);
+  const auto [all, loss] = whole.finish(before.add(output_of(whole, rest, 2, false)));
+  (all.sum() + loss).backward();
+  const std::vector<at::Tensor> wanted = gradients();
+
+  const LoadBalance one(0.25, mask);
+  const at::Tensor sent = output_of(one, first, 2, false);
+  one.end_stage();
+  const LoadBalance two(0.25, mask, {.sums = one.sums()});
+  const auto [output, loss_of_stages] = two.finish(output_of(two, rest, 2, false));
+  EXPECT_TRUE(loss.equal(loss_of_stages));
+  (output.sum() + loss_of_stages).backward();
+  one.set_gradient(two.gradient());
+  sent.sum().backward();
+  const std::vector<at::Tensor> found = gradients();
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(wanted[i].equal(found[i])) << i;
 }
 
 TEST(LoadBalanceTest, OnlyPaddingHasNoLoss) {
