@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/format_error.h"
 #include "tests/unit/formats/temp_folder.h"
+#include "text/token_model.h"
 #include "text/tokenizer.h"
 
 namespace accel::refusal_test {
@@ -339,6 +341,18 @@ TEST(RefusalTest, TheLastIdOfAPieceThatAUnigramNamesTwiceCounts) {
   const auto tokenizer = load_tokenizer(folder.path());
   EXPECT_EQ(tokenizer->encode("abab"), (std::vector<int32_t>{4, 2, 4, 2}));
   EXPECT_EQ(tokenizer->id_of("a"), 4);
+}
+
+TEST(RefusalTest, OtherModelsGiveATokenOneId) {
+  Vocabulary vocabulary;
+  vocabulary.reserve(2);
+  vocabulary.add("a", 0);
+  try {
+    vocabulary.add("a", 1);
+    FAIL();
+  } catch (const FormatError& error) {
+    EXPECT_STREQ(error.what(), "gives 'a' two ids");
+  }
 }
 
 }  // namespace
