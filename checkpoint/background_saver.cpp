@@ -70,13 +70,14 @@ at::Tensor Snapshot::copy(const at::Tensor& tensor) {
   if (next_ == buffers_.size()) buffers_.emplace_back();
   at::Tensor& buffer = buffers_[next_++];
   const bool fits = buffer.defined() && buffer.sizes() == tensor.sizes() &&
-                    buffer.scalar_type() == tensor.scalar_type() && buffer.is_contiguous() &&
-                    tensor.is_cpu() && tensor.is_contiguous();
-  if (fits) {
+                    buffer.scalar_type() == tensor.scalar_type() && tensor.is_cpu();
+  if (fits && tensor.is_contiguous()) {
     // Unlike copy_(), memcpy() does not use the threads of the training step.
     std::memcpy(buffer.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  } else if (fits) {
+    buffer.copy_(tensor.detach());
   } else {
-    buffer = host_copy(tensor);
+    buffer = host_copy(tensor).contiguous();
   }
   return buffer;
 }

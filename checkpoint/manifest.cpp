@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "checkpoint/stored_layout.h"
 #include "core/base/text.h"
 #include "formats/checksum.h"
 #include "formats/tensors/dcp.h"
@@ -90,6 +91,39 @@ Progress progress_of(const ordered_json& json) {
           json.at("tokens")};
 }
 
+ordered_json layout_json(const StoredLayout& layout) {
+  ordered_json tensors = ordered_json::array();
+  for (const StoredTensor& stored : layout.tensors) {
+    ordered_json item = {{"name", stored.name}, {"shape", stored.shape}, {"parts", stored.parts}};
+    if (stored.transposed) item["transposed"] = true;
+    if (stored.stacked) item["stacked"] = true;
+    tensors.push_back(std::move(item));
+  }
+  return {{"names", layout.names}, {"tensors", std::move(tensors)}};
+}
+
+StoredLayout layout_of(const ordered_json& json) {
+  StoredLayout out;
+  json.at("names").get_to(out.names);
+  for (const ordered_json& item : json.at("tensors")) {
+    StoredTensor& stored = out.tensors.emplace_back();
+    item.at("name").get_to(stored.name);
+    item.at("shape").get_to(stored.shape);
+    item.at("parts").get_to(stored.parts);
+    stored.transposed = item.value("transposed", false);
+    stored.stacked = item.value("stacked", false);
+    const auto is_empty = [](const auto& list) { return list.empty(); };
+    const bool fits =
+        !stored.stacked ||
+        (stored.shape.size() >= 2 && stored.shape[0] == static_cast<int64_t>(stored.parts.size()));
+    if (!fits || stored.parts.empty() ||
+        std::any_of(stored.parts.begin(), stored.parts.end(), is_empty)) {
+      throw FormatError(text("the layout of '{}' is invalid", stored.name));
+    }
+  }
+  return out;
+}
+
 ordered_json body_json(const Manifest& manifest) {
   const TrainState& state = manifest.state;
   const bool sharded =
@@ -109,6 +143,7 @@ ordered_json body_json(const Manifest& manifest) {
   out["model"] = manifest.model;
   out["tied"] = manifest.tied;
   out["optimizer"] = manifest.optimizer;
+  if (state.layout) out["layout"] = layout_json(*state.layout);
   out["files"] = ordered_json::object();
   for (const auto& [name, record] : manifest.files) {
     out["files"][name] = {{"bytes", record.bytes}, {"xxh3", hex_text(record.checksum)}};
@@ -155,6 +190,9 @@ Manifest manifest_of(const ordered_json& json) {
   json.at("model").get_to(out.model);
   json.at("tied").get_to(out.tied);
   json.at("optimizer").get_to(out.optimizer);
+  if (json.contains("layout")) {
+    state.layout = std::make_shared<StoredLayout>(layout_of(json.at("layout")));
+  }
   for (const auto& [name, record] : json.at("files").items()) {
     out.files[plain_name(name)] = {record.at("bytes"),
                                    hex_number(record.at("xxh3").get<std::string>())};

@@ -9,6 +9,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/optimizer_state_dict.h"
 #include "checkpoint/shard_reader.h"
+#include "checkpoint/stored_layout.h"
 #include "checkpoint/tensors.h"
 #include "checkpoint/torch_schedule.h"
 #include "core/base/activity.h"
@@ -118,6 +119,69 @@ std::vector<std::string> drop_frozen(const LoadOptions& options, OptimizerState&
   return out;
 }
 
+/// DDP's and torch.compile()'s names of the model that they wrap.
+constexpr std::string_view kWrappers[] = {"module.", "_orig_mod."};
+
+/// The names that wrappers add in front of all tensors of a model, the outermost first.
+std::string wrapper_prefix(const std::vector<NamedArray>& tensors) {
+  std::string out;
+  for (bool found = !tensors.empty(); found;) {
+    found = false;
+    for (const std::string_view wrapper : kWrappers) {
+      const std::string longer = out + std::string(wrapper);
+      found = std::all_of(tensors.begin(), tensors.end(), [&](const NamedArray& tensor) {
+        return tensor.name.starts_with(longer);
+      });
+      if (!found) continue;
+      out = longer;
+      break;
+    }
+  }
+  return out;
+}
+
+void remove_wrapper(std::vector<NamedArray>& tensors, AccelerateNotes& notes) {
+  const std::string prefix = wrapper_prefix(tensors);
+  if (prefix.empty()) return;
+  notes.wrapper = prefix;
+  for (NamedArray& tensor : tensors) tensor.name.erase(0, prefix.size());
+}
+
+/// Names in the state of a sharded optimizer have the model's prefix.
+void remove_wrapper(const std::string& prefix, OptimizerState& optimizer) {
+  for (OptimizerState::Group& group : optimizer.groups) {
+    for (OptimizerState::ParameterState& item : group.parameters) {
+      if (!prefix.empty() && item.name.starts_with(prefix)) item.name.erase(0, prefix.size());
+    }
+  }
+}
+
+/// LoadOptions::parameters by group.
+std::vector<std::vector<std::string>> groups_of(const LoadOptions& options) {
+  std::vector<std::vector<std::string>> out;
+  size_t first = 0;
+  for (const size_t size : options.group_sizes) {
+    const auto begin = options.parameters.begin() + static_cast<std::ptrdiff_t>(first);
+    out.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(size));
+    first += size;
+  }
+  return out;
+}
+
+/// The options with names of parameters in the layout.
+LoadOptions in_layout(LoadOptions options) {
+  const auto flat = [&](const std::vector<std::vector<std::string>>& groups) {
+    std::vector<std::string> out;
+    for (const auto& group : stored_groups(*options.layout, groups)) {
+      out.insert(out.end(), group.begin(), group.end());
+    }
+    return out;
+  };
+  options.parameters = flat(groups_of(options));
+  options.with_frozen = flat({options.with_frozen});
+  return options;
+}
+
 /// Ids are valid only for the same parameters.
 void check_parameters(const std::string& folder, const Value& optimizer, size_t wanted) {
   const size_t count = count_parameters(optimizer);
@@ -174,6 +238,43 @@ void note_files(Files& files, const std::string& folder, const LoadOptions& opti
   for (const auto& [name, entry] : entries_of(files, folder)) {
     if (!used.contains(name) && !options.without.contains(name)) notes.not_used.push_back(name);
   }
+}
+
+/// Reads the optimizer with ids in the order of `options`.
+void read_ids(const std::string& folder, const AccelerateFolder& content,
+              const LoadOptions& options, TrainState& state, AccelerateNotes& notes) {
+  guarded(folder, kOptimizerFile, [&] {
+    const Value joined = join_optimizers(content.optimizers);
+    std::vector<std::string> names = options.parameters;
+    for (size_t i = 0; options.numbered && i < count_parameters(joined); ++i) {
+      names.push_back(std::to_string(i));
+    }
+    const bool frozen = has_frozen_ids(joined, options);
+    if (frozen) names = options.with_frozen;
+    check_parameters(folder, joined, names.size());
+    read_optimizer(joined, names, state);
+    remove_wrapper(notes.wrapper, state.optimizer);
+    notes.frozen.clear();
+    if (frozen) notes.frozen = drop_frozen(options, state.optimizer);
+    notes.updates = updates_in(state.optimizer);
+  });
+}
+
+/// Reads the optimizer, and converts a state in the layout of `options`.
+void read_accelerate_optimizer(const std::string& folder, const AccelerateFolder& content,
+                               const LoadOptions& options, TrainState& state,
+                               AccelerateNotes& notes) {
+  const bool stored = options.layout && is_stored_as(*options.layout, state.model);
+  const bool reads =
+      !content.optimizers.empty() && (options.numbered || !options.parameters.empty());
+  if (reads) read_ids(folder, content, stored ? in_layout(options) : options, state, notes);
+  if (!stored) return;
+  // A model with the same names whose modules are registered in the built-in order, such as
+  // RoBERTa of transformers 4.
+  const bool built_in =
+      reads && only_reorders(*options.layout) && !fits_moments(*options.layout, state.optimizer);
+  if (built_in) read_ids(folder, content, options, state, notes);
+  from_stored(*options.layout, state);
 }
 
 int64_t total_bytes(const std::map<std::string, FileRecord>& records) {
@@ -281,7 +382,9 @@ TrainState read_checkpoint(Files& files, const std::string& folder, const LoadOp
   } else {
     read_model(folder, manifest, reader, state);
     if (!options.without_optimizer) read_optimizers(reader, manifest, state);
+    if (state.layout) from_stored(*state.layout, state);
   }
+  state.layout.reset();
   read_sections(folder, by_name(reader.tensors(kStateFile)), state);
   reader.value(kRandomStatesFile, [&](const Value& value) { read_random_states(value, 0, state); });
   for (size_t rank = 1; manifest.files.contains(random_states_file(rank)); ++rank) {
@@ -294,28 +397,16 @@ TrainState read_checkpoint(Files& files, const std::string& folder, const LoadOp
 
 TrainState read_accelerate_checkpoint(Files& files, const std::string& folder,
                                       const LoadOptions& options) {
-  const AccelerateFolder content = read_accelerate_folder(files, folder, options.without);
+  AccelerateFolder content = read_accelerate_folder(files, folder, options.without);
   TrainState state;
   AccelerateNotes notes;
+  remove_wrapper(content.model, notes);
+  for (auto& model : content.further_models) remove_wrapper(model, notes);
   add_models(content, options, state);
   if (!content.schedulers.empty()) {
     guarded(folder, kSchedulerFile, [&] { read_schedulers(content.schedulers, state, notes); });
   }
-  if (!content.optimizers.empty() && (options.numbered || !options.parameters.empty())) {
-    guarded(folder, kOptimizerFile, [&] {
-      const Value joined = join_optimizers(content.optimizers);
-      std::vector<std::string> names = options.parameters;
-      for (size_t i = 0; options.numbered && i < count_parameters(joined); ++i) {
-        names.push_back(std::to_string(i));
-      }
-      const bool frozen = has_frozen_ids(joined, options);
-      if (frozen) names = options.with_frozen;
-      check_parameters(folder, joined, names.size());
-      read_optimizer(joined, names, state);
-      if (frozen) notes.frozen = drop_frozen(options, state.optimizer);
-      notes.updates = updates_in(state.optimizer);
-    });
-  }
+  read_accelerate_optimizer(folder, content, options, state, notes);
   if (content.scaler) {
     guarded(folder, kScalerFile, [&] { state.scaler = read_scaler(*content.scaler); });
     // A disabled scaler has an empty state.

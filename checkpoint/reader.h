@@ -24,6 +24,11 @@ struct LoadOptions {
   /// passed all of them to its optimizer, which then has ids for all and state for the trained
   /// ones.
   std::vector<std::string> with_frozen = {};
+  /// Counts of `parameters` in the optimizer's groups.
+  std::vector<size_t> group_sizes = {};
+  /// Of the Python module that a folder of Accelerate may be of, besides the model's own. Null: of
+  /// none.
+  std::shared_ptr<const StoredLayout> layout = nullptr;
   /// Names of further models, in the order of their files.
   std::vector<std::string> models = {};
   /// Use the ids as names, to inspect a folder without a recipe.

@@ -34,6 +34,7 @@ struct AccelerateNotes {
   std::vector<std::string> absent;    ///< missing files
   std::vector<std::string> not_used;  ///< files without effect
   std::vector<std::string> frozen;    ///< frozen parameters with optimizer state
+  std::string wrapper;                ///< what DDP or torch.compile() put in front of all names
 };
 
 /// A box of a tensor.
@@ -61,6 +62,8 @@ struct ShardLayout {
   std::map<std::string, ParameterShard> parameters;
   std::shared_ptr<StateSwapper> swapper = {};  ///< of tensors that are swapped out; may be null
 };
+
+struct StoredLayout;
 
 struct TrainState {
   Progress progress;
@@ -97,6 +100,9 @@ struct TrainState {
   /// `sections` has it.
   std::optional<int64_t> updates;
   std::optional<AccelerateNotes> accelerate;  ///< null with a manifest
+  /// Of model and optimizer, in a state to save and in manifests; null: the model's own. States that
+  /// were read have the model's own.
+  std::shared_ptr<const StoredLayout> layout;
   /// Of a state to save with a file per rank; null: all tensors are whole. Not restored.
   std::shared_ptr<const ShardLayout> shards;
 };

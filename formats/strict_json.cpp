@@ -1,6 +1,8 @@
 #include "formats/strict_json.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/base/text.h"
@@ -86,7 +88,58 @@ class StrictJson final : public nlohmann::json_sax<json> {
   std::vector<json*> open_;
 };
 
+/// The code unit of the escape "\uD83D" at `at`; none for other texts.
+std::optional<unsigned> escaped_unit(std::string_view text, size_t at) {
+  constexpr size_t kEscape = 6;
+  unsigned unit = 0;
+  if (text.substr(at, 2) != "\\u" || at + kEscape > text.size()) return std::nullopt;
+  const char* const end = text.data() + at + kEscape;
+  const auto [read, error] = std::from_chars(text.data() + at + 2, end, unit, 16);
+  return error == std::errc() && read == end ? std::optional(unit) : std::nullopt;
+}
+
+bool is_surrogate(std::optional<unsigned> unit, unsigned first) {
+  return unit && *unit >= first && *unit < first + 0x400;
+}
+
+/// JSON with the values that Python writes beyond it replaced.
+std::string plain_json(std::string_view text) {
+  constexpr std::string_view kNumbers[] = {"NaN", "-Infinity", "Infinity"};
+  constexpr unsigned kHigh = 0xd800, kLow = 0xdc00;
+  std::string out;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    std::string_view piece = text.substr(at, 1);
+    if (in_string && text[at] == '\\') {
+      const std::optional<unsigned> unit = escaped_unit(text, at);
+      const bool pair = is_surrogate(unit, kHigh) && is_surrogate(escaped_unit(text, at + 6), kLow);
+      const bool lone = !pair && (is_surrogate(unit, kHigh) || is_surrogate(unit, kLow));
+      length = pair ? 12 : (unit ? 6 : 2);
+      piece = lone ? "\\ufffd" : text.substr(at, length);
+    } else if (text[at] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      for (const std::string_view number : kNumbers) {
+        if (text.substr(at).starts_with(number)) length = number.size(), piece = "null";
+      }
+    }
+    out += piece;
+    at += length;
+  }
+  return out;
+}
+
 }  // namespace
+
+json parse_python_json(std::string_view text, const std::string& what, int max_depth,
+                       MemoryBudget& budget) {
+  const bool plain = text.find("\\u") == text.npos && text.find("NaN") == text.npos &&
+                     text.find("Infinity") == text.npos;
+  if (plain) return parse_strict_json(text, what, max_depth, budget);
+  const std::string replaced = plain_json(text);
+  return parse_strict_json(replaced, what, max_depth, budget);
+}
 
 json parse_strict_json(std::string_view text, const std::string& what, int max_depth,
                        MemoryBudget& budget) {

@@ -14,4 +14,9 @@ namespace accel {
 nlohmann::json parse_strict_json(std::string_view text, const std::string& what, int max_depth,
                                  MemoryBudget& budget);
 
+/// As parse_strict_json(), for what Python's json.dumps() writes beyond JSON: NaN and infinities
+/// become null, lone surrogates the replacement character U+FFFD.
+nlohmann::json parse_python_json(std::string_view text, const std::string& what, int max_depth,
+                                 MemoryBudget& budget);
+
 }  // namespace accel

@@ -25,6 +25,7 @@
 #include "train/job/model_fit.h"
 #include "train/job/torch_setup.h"
 #include "train/step/device_batches.h"
+#include "train/tasks/multi_label.h"
 
 namespace accel {
 namespace {
@@ -79,7 +80,9 @@ void fix_labels(Node& dataset, const DataShape& trained) {
   Node::Entry* labels = dataset.find("labels");
   const bool open =
       labels && (labels->node.null() || (labels->node.list() && labels->node.list()->empty()));
-  if (open && trained.classes > 0 && !trained.labels.empty()) {
+  const Node::Entry* target = dataset.find("target");
+  const bool is_columns = target && target->node.list() && target->node.list()->size() > 1;
+  if (open && !is_columns && !trained.labels.empty()) {
     labels->node = Codec<std::vector<std::string>>::write(trained.labels);
   }
 }
@@ -131,6 +134,28 @@ void add_tags(const DataShape& data, const at::Tensor& scores, const at::Tensor&
   line["tags"] = std::move(tags);
 }
 
+void add_labels(const TrainedModel& trained, const at::Tensor& logits, bool all, Json& line) {
+  Diagnostics problems;
+  const Registry none;
+  Reading reading{problems, none};
+  const auto options =
+      MultiLabelOptions::schema().read(detail::without_type(trained.recipe.task.resolved), reading);
+  problems.check();
+  const at::Tensor chances = logits.sigmoid();
+  const std::vector<double> thresholds = options.thresholds(chances.size(0));
+  Json labels = Json::array(), each = Json::object();
+  for (int64_t i = 0; i < chances.size(0); ++i) {
+    const double chance = chances[i].item<double>();
+    const bool named = !trained.data.labels.empty();
+    if (chance > thresholds[static_cast<size_t>(i)]) {
+      named ? labels.push_back(class_name(trained.data, i)) : labels.push_back(i);
+    }
+    each[class_name(trained.data, i)] = number_json(chance);
+  }
+  line["labels"] = std::move(labels);
+  if (all) line["probabilities"] = std::move(each);
+}
+
 void add_numbers(const at::Tensor& output, Json& line) {
   const at::Tensor flat = output.flatten();
   Json list = Json::array();
@@ -145,6 +170,8 @@ void add_output(const TrainedModel& trained, const at::Tensor& output, const at:
     add_tags(trained.data, output, targets, line);
   } else if (trained.recipe.task.type == kClassification) {
     add_class(trained.data, output, options.probabilities, line);
+  } else if (trained.recipe.task.type == kMultiLabelTask) {
+    add_labels(trained, output, options.probabilities, line);
   } else {
     add_numbers(output, line);
   }
@@ -258,12 +285,13 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
 
 void check_predicts(const TrainedModel& trained) {
   const std::string& task = trained.recipe.task.type;
-  for (const char* known : {kClassification, kRegression, kCausalLm, kTokenClassification}) {
+  for (const char* known :
+       {kClassification, kMultiLabelTask, kRegression, kCausalLm, kTokenClassification}) {
     if (task == known) return;
   }
-  throw Error(
-      ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
-      "it supports classification, regression, causal_lm and token_classification; use 'evaluate'");
+  throw Error(ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
+              "it supports classification, multi_label_classification, regression, causal_lm and "
+              "token_classification; use 'evaluate'");
 }
 
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,

@@ -39,7 +39,7 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
 Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
   const auto chance = within(0.0, 1.0);
   return with_weights(
-      std::move(schema)
+      with_problem_type(std::move(schema))
           .field("dropout", &BertOptions::dropout,
                  "Dropout of embeddings, attention weights and block outputs.", chance)
           .field("attention_dropout", &BertOptions::attention_dropout,
@@ -81,6 +81,7 @@ BertOptions bert_options_in(HfConfig& config) {
   options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.1)};
   options.head_dropout = {config.number("classifier_dropout", options.dropout)};
   options.num_classes = bert_classes_in(config);
+  options.problem_type = problem_type_in(config);
   return options;
 }
 
@@ -287,7 +288,7 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
       ranks_(context.tensor),
       token_activation_(kind.token_activation.value_or(options.activation)),
       head_dropout_(options.head_dropout.value_or(options.dropout)),
-      numeric_(has_numeric_targets(context.data)) {
+      classifier_task_(classifier_task(options.problem_type, context.data)) {
   const DataShape& data = context.data;
   require_tokens(kind.model, data);
   const int64_t length = data.input.empty() ? 0 : data.input[0];
@@ -333,7 +334,7 @@ void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataSh
 const char* BertModel::default_task() const {
   if (labels_) return "token_classification";
   if (!classifier_) return "masked_lm";
-  return numeric_ ? "regression" : "classification";
+  return classifier_task_;
 }
 
 TextOutput BertModel::text_output() const {

@@ -14,6 +14,7 @@
 #include "core/api/block.h"
 #include "core/api/model.h"
 #include "models/hf/hf_family.h"
+#include "models/hf/problem_type.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/input_spec.h"
@@ -48,6 +49,7 @@ struct BertOptions {
   double dropout = 0.1;
   Auto<double> attention_dropout;
   Auto<double> head_dropout;
+  Auto<ProblemType> problem_type;
   LoraOptions lora;
   FilePath weights;
 };
@@ -193,7 +195,7 @@ class BertModel : public BatchModel, public TensorParallel, public BlockChain, p
   at::Tensor token_bias_;
   HfActivation token_activation_;
   double head_dropout_;
-  bool numeric_;
+  const char* classifier_task_;  ///< of the head for classes
   int64_t longest_;
 };
 

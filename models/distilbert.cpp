@@ -53,7 +53,9 @@ class DistilBert final : public BertModel {
     return {"distilbert.",
             {},
             {"*.position_ids", "vocab_*", "pre_classifier.*", "classifier.*"},
-            {"vocab_*", "pre_classifier.*", "classifier.*"}};
+            {"vocab_*", "pre_classifier.*", "classifier.*"},
+            nullptr,
+            {.later = {{"vocab_projector", "vocab_layer_norm"}}}};
   }
 
   DistilBert(const BertOptions& options, const ModelContext& context)
@@ -72,6 +74,7 @@ BertOptions DistilBert::from_config(HfConfig& config) {
   options.attention_dropout = {config.number("attention_dropout", 0.1)};
   options.head_dropout = {config.number("seq_classif_dropout", 0.2)};
   options.num_classes = bert_classes_in(config);
+  options.problem_type = problem_type_in(config);
   return options;
 }
 

@@ -406,6 +406,7 @@ HfNames Gpt::names(const GptOptions& options) {
   names.base = "transformer.";
   names.transposed = {"*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight"};
   names.unused = {"*.attn.bias", "*.attn.masked_bias"};
+  names.module.from_folders_only = true;  // nanoGPT has these names with nn.Linear
   (options.tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
   return names;
 }

@@ -32,6 +32,19 @@ std::string mixtral_name(const std::string& name) {
   return out;
 }
 
+/// The place of an expert's weight in "mlp.experts.gate_up_proj" and "mlp.experts.down_proj".
+std::optional<HfFusedPlace> fused_expert(const std::string& name) {
+  constexpr std::string_view kList = ".mlp.experts.", kEnd = ".weight";
+  const size_t list = name.find(kList);
+  if (list == name.npos || !name.ends_with(kEnd)) return std::nullopt;
+  const size_t number = list + kList.size(), dot = name.find('.', number);
+  const std::string layer = name.substr(dot + 1, name.size() - kEnd.size() - dot - 1);
+  const std::string fused = layer == "down_proj" ? layer : "gate_up_proj";
+  const size_t column = layer == "up_proj" ? 1 : 0;
+  return HfFusedPlace{name.substr(0, number) + fused, std::stoul(name.substr(number, dot - number)),
+                      column};
+}
+
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
   const NamedSize heads = {"num_heads", options.num_heads};
   const bool whole = options.head_dim ||
@@ -233,7 +246,11 @@ void LlamaOptions::to_config(const WeightShapes& shapes, nlohmann::json& config)
 
 HfNames LlamaOptions::names() const {
   HfNames names{"model.", {}, {"*.rotary_emb.inv_freq"}};
-  if (moe.num_experts > 0 && !qk_norm) names.stored = &mixtral_name;
+  if (moe.num_experts > 0) {
+    if (!qk_norm) names.stored = &mixtral_name;
+    if (qk_norm) names.module.later = {{"gate", "experts"}};
+    names.module.fused = &fused_expert;
+  }
   if (has_score()) names.heads.push_back("score.weight");
   (tie_embeddings || has_score() ? names.unused : names.heads).push_back("lm_head.weight");
   return names;

@@ -182,7 +182,14 @@ class ResNet final : public Model {
     return resnet_python_files(config);
   }
   static HfNames names(const ResNetOptions&) {
-    return {"resnet.", {}, {"classifier.*"}, {"classifier.*"}, &stored_resnet_name};
+    // The built-in names are torchvision's.
+    return {
+        "resnet.",
+        {},
+        {"classifier.*"},
+        {"classifier.*"},
+        &stored_resnet_name,
+        {.name = &stored_resnet_name, .later = {{"layer", "shortcut"}}, .from_folders_only = true}};
   }
 
   ResNet(const ResNetOptions& options, const ModelContext& context) {
@@ -191,14 +198,15 @@ class ResNet final : public Model {
     const int64_t channels = data.input.empty() ? 0 : data.input[0];
     ResNetSizes sizes = {};
     sizes.channels = equal_size({kName, "channels", options.channels, channels});
-    sizes.classes = equal_size({kName, "num_classes", options.num_classes, data.classes});
+    sizes.classes = equal_size({kName, "num_classes", options.num_classes, output_count(data)});
     sizes.cifar_stem = cifar_stem(options.stem, data);
     net_ = std::make_shared<ResNetNet>(sizes, options);
+    task_ = classifier_task(options.problem_type, data);
   }
 
   at::Tensor forward(const at::Tensor& inputs) override { return net_->forward(inputs); }
   torch::nn::Module& module() override { return *net_; }
-  const char* default_task() const override { return "classification"; }
+  const char* default_task() const override { return task_; }
 
  private:
   static bool cifar_stem(ResNetStem stem, const DataShape& data) {
@@ -208,6 +216,7 @@ class ResNet final : public Model {
   }
 
   std::shared_ptr<ResNetNet> net_;
+  const char* task_;
 };
 
 Schema<ResNetOptions> ResNet::schema() {
@@ -231,8 +240,9 @@ Schema<ResNetOptions> ResNet::schema() {
           .field("channels", &ResNetOptions::channels, "Channels of an image.",
                  if_given<Auto>(at_least<int64_t>(1)))
           .on_resume(Change::kImpossible)
-          .field("num_classes", &ResNetOptions::num_classes, "Number of classes.",
-                 if_given<Auto>(at_least<int64_t>(2)))
+          .field("num_classes", &ResNetOptions::num_classes,
+                 "Number of classes, or of values to predict.",
+                 if_given<Auto>(at_least<int64_t>(1)))
           .on_resume(Change::kImpossible)
           .renamed_from("classes")
           .hint_for({"num_labels", "n_classes", "nb_classes"})
@@ -244,7 +254,7 @@ Schema<ResNetOptions> ResNet::schema() {
                  "After the stem and each block; within a block it is ReLU.")
           .on_resume(Change::kImpossible);
   return with_weights(
-      std::move(sizes)
+      with_problem_type(std::move(sizes))
           .field("zero_init_residual", &ResNetOptions::zero_init_residual,
                  "Start every block as the identity.")
           .check([](const ResNetOptions& options, const Node& node, Reading& reading) {

@@ -60,7 +60,9 @@ class Roberta final : public BertModel {
     return {"roberta.",
             {},
             {"*.position_ids", "lm_head.*", "classifier.*", "roberta.pooler.*"},
-            {"lm_head.*", "classifier.*"}};
+            {"lm_head.*", "classifier.*"},
+            nullptr,
+            {.later = {{"position_embeddings", "LayerNorm"}}}};
   }
 
   Roberta(const BertOptions& options, const ModelContext& context)

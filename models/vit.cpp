@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
 #include "models/hf/hf_sizes.h"
+#include "models/hf/problem_type.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
@@ -42,6 +43,7 @@ struct VitOptions {
   bool attention_bias = true;
   double dropout = 0.0;
   Auto<double> attention_dropout;
+  Auto<ProblemType> problem_type;
   LoraOptions lora;
   FilePath weights;
 };
@@ -174,6 +176,24 @@ class VitEncoder final : public torch::nn::Module {
   double dropout_;
 };
 
+/// "vit.layers.0.attention.q_proj.weight" for
+/// "vit.encoder.layer.0.attention.attention.query.weight"
+std::string vit_module_name(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {".encoder.layer.", ".layers."},
+      {".attention.attention.query.", ".attention.q_proj."},
+      {".attention.attention.key.", ".attention.k_proj."},
+      {".attention.attention.value.", ".attention.v_proj."},
+      {".attention.output.dense.", ".attention.o_proj."},
+      {".intermediate.dense.", ".mlp.fc1."},
+      {".output.dense.", ".mlp.fc2."}};
+  std::string out = name;
+  for (const auto& [ours, theirs] : kNames) {
+    if (const size_t at = out.find(ours); at != out.npos) out.replace(at, ours.size(), theirs);
+  }
+  return out;
+}
+
 class Vit final : public Model, public TensorParallel, public BlockChain, public InputSpec {
  public:
   static constexpr auto kName = "vit";
@@ -187,11 +207,16 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   static void to_config(const VitOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config);
   static HfNames names(const VitOptions&) {
-    return {"vit.", {}, {"pooler.*", "vit.pooler.*", "*mask_token"}, {"classifier.*"}};
+    return {"vit.",
+            {},
+            {"pooler.*", "vit.pooler.*", "*mask_token"},
+            {"classifier.*"},
+            nullptr,
+            {.name = &vit_module_name, .later = {{"mlp", "layernorm_after"}}}};
   }
 
   Vit(const VitOptions& options, const ModelContext& context)
-      : num_heads_(options.num_heads), numeric_(has_numeric_targets(context.data)) {
+      : num_heads_(options.num_heads), task_(classifier_task(options.problem_type, context.data)) {
     const DataShape& data = context.data;
     want_images(kName, data);
     const bool known = !data.input.empty();
@@ -232,7 +257,7 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return {}; }
   torch::nn::Module& module() override { return *net_; }
-  const char* default_task() const override { return numeric_ ? "regression" : "classification"; }
+  const char* default_task() const override { return task_; }
   void validate_input(const DataShape& data) const override {
     check_one_shape(kName, image_, data);
   }
@@ -243,7 +268,7 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   AdaptedLinear classifier_{nullptr};
   Shape image_;
   int64_t num_heads_;
-  bool numeric_;
+  const char* task_;
 };
 
 /// Embeddings and the classifier are whole.
@@ -284,7 +309,7 @@ Schema<VitOptions> Vit::schema() {
                           "Whether queries, keys and values have a bias.")
                    .on_resume(Change::kImpossible);
   return with_weights(
-      std::move(kinds)
+      with_problem_type(std::move(kinds))
           .field("dropout", &VitOptions::dropout,
                  "Dropout of embeddings, attention weights and block outputs.", chance)
           .field("attention_dropout", &VitOptions::attention_dropout,
@@ -308,6 +333,7 @@ VitOptions Vit::from_config(HfConfig& config) {
   options.attention_dropout = {config.number("attention_probs_dropout_prob", 0.0)};
   if (config.architecture() == "ViTForImageClassification")
     options.num_classes = {label_count(config)};
+  options.problem_type = problem_type_in(config);
   return options;
 }
 

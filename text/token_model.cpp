@@ -18,6 +18,11 @@ void Vocabulary::reserve(size_t ids) {
 }
 
 void Vocabulary::add(const std::string& token, int32_t id) {
+  if (find(token)) throw FormatError(text("gives '{}' two ids", printable(token)));
+  add_last(token, id);
+}
+
+void Vocabulary::add_last(const std::string& token, int32_t id) {
   const auto at = static_cast<size_t>(id);
   if (at >= tokens_.size()) throw FormatError("has an id out of bounds");
   if (taken_[at]) {
@@ -25,9 +30,7 @@ void Vocabulary::add(const std::string& token, int32_t id) {
         text("gives id {} to '{}' and to '{}'", id, printable(tokens_[at]), printable(token)));
   }
   tokens_[at] = token;
-  if (!ids_.emplace(tokens_[at], id).second) {
-    throw FormatError(text("gives '{}' two ids", printable(token)));
-  }
+  ids_.insert_or_assign(tokens_[at], id);
   taken_[at] = true;
   size_ = std::max(size_, static_cast<int64_t>(id) + 1);
 }

@@ -32,6 +32,9 @@ class Vocabulary {
   /// Throws FormatError for a second token of an id or a second id of a token.
   void add(const std::string& token, int32_t id);
 
+  /// As add(), but a second id of a token replaces the first.
+  void add_last(const std::string& token, int32_t id);
+
   std::optional<int32_t> find(std::string_view token) const {
     const auto found = ids_.find(token);
     if (found == ids_.end()) return std::nullopt;

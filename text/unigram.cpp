@@ -170,8 +170,9 @@ UnigramTokens read_scored_tokens(const JsonNode& node) {
     }
     const double score = JsonNode(entry[1], at.path() + "[1]").number();
     try {
-      tokens.vocabulary.add(entry[0].get<std::string>(),
-                            static_cast<int32_t>(tokens.scores.size()));
+      // The trainer of the tokenizers package writes a piece twice when texts hold special tokens.
+      tokens.vocabulary.add_last(entry[0].get<std::string>(),
+                                 static_cast<int32_t>(tokens.scores.size()));
     } catch (const FormatError& error) {
       at.refuse(error.what());
     }

@@ -302,6 +302,9 @@ std::vector<std::string> import_accelerate_checkpoint(Job& job, const std::strin
   std::vector<std::string> lines = {text("'{}' was written by Accelerate, with {} process{}",
                                          folder, notes.processes,
                                          notes.processes == 1 ? "" : "es")};
+  if (!notes.wrapper.empty()) {
+    lines.push_back(text("'{}' is removed from the names of the model", notes.wrapper));
+  }
   import_schedule(job, point.updates, state);
   if (!has_optimizer) state.optimizer = job.optimizer->state();
   if (has_optimizer || notes.schedule) {

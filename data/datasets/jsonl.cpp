@@ -1,5 +1,8 @@
 // Texts or text pairs in JSON Lines.
 #include "formats/records/jsonl.h"
+
+#include <set>
+
 #include "core/base/mapped_file.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/text/text_records.h"
@@ -10,8 +13,9 @@ namespace {
 /// Releases the pages of the file behind the read position.
 class PassingReader final : public RecordReader {
  public:
-  PassingReader(SharedBytes file, const std::vector<std::string>& wanted, const std::string& path)
-      : file_(std::move(file)), reader_(file_.view, wanted, path) {}
+  PassingReader(SharedBytes file, const std::vector<std::string>& wanted, const std::string& path,
+                const std::set<std::string>& lists)
+      : file_(std::move(file)), reader_(file_.view, wanted, path, lists) {}
 
   bool next(std::vector<std::string_view>& fields) override {
     constexpr size_t kKept = size_t{16} << 20;
@@ -34,14 +38,16 @@ class JsonLines final : public RecordSource {
   explicit JsonLines(const std::string& path) : path_(path), file_(map_file(path)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
-    return std::make_unique<PassingReader>(file_, wanted, path_);
+    return std::make_unique<PassingReader>(file_, wanted, path_, lists_);
   }
+  void allow_list(const std::string& field) override { lists_.insert(field); }
   FileContents contents() const override { return {file_.view}; }
   std::string format() const override { return "jsonl"; }
 
  private:
   std::string path_;
   SharedBytes file_;
+  std::set<std::string> lists_;
 };
 
 struct JsonlOptions : TextRecordOptions {

@@ -6,12 +6,14 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "data/datasets/fingerprint.h"
+#include "data/datasets/label_lists.h"
 #include "data/datasets/rows.h"
 #include "data/datasets/table_check.h"
 #include "data/datasets/table_columns.h"
 #include "data/datasets/table_numbers.h"
 #include "data/datasets/table_text.h"
 #include "data/datasets/text/text_columns.h"
+#include "formats/records/text_encoding.h"
 
 namespace accel {
 namespace {
@@ -21,13 +23,16 @@ using Fields = std::vector<std::string_view>;
 /// The position of the target, and whether rows without one are left out.
 TargetColumn target_of(const TableOptions& options, const DatasetContext& context,
                        const ColumnNames& names) {
-  TargetColumn target{.classes = options.target_type == TargetType::kClasses};
+  TargetColumn target{.type = options.target_type};
   if (!context.targets) return target;
-  target.position = names.find(options.target, "target");
+  for (const std::string& name : options.target.names) {
+    target.positions.push_back(names.find(name, "target"));
+  }
   const auto drops = [](const FillRule& rule) { return rule.kind == FillRule::Kind::kDrop; };
   target.drop = options.fill.all && drops(*options.fill.all);
   for (const auto& [name, rule] : options.fill.columns) {
-    target.drop = target.drop || (names.look_up(name) == target.position && drops(rule));
+    const std::optional<size_t> position = names.look_up(name);
+    target.drop = target.drop || (position && target.has(*position) && drops(rule));
   }
   return target;
 }
@@ -35,9 +40,12 @@ TargetColumn target_of(const TableOptions& options, const DatasetContext& contex
 std::vector<FeatureColumn> columns_of(const TableOptions& options, const DatasetContext& context,
                                       const ColumnNames& names) {
   if (!options.text.empty()) return {};
-  const std::optional<size_t> target =
-      context.targets ? names.find(options.target, "target") : names.look_up(options.target);
-  return feature_columns(options, names, target);
+  std::vector<size_t> targets;
+  for (const std::string& name : options.target.names) {
+    const auto position = context.targets ? names.find(name, "target") : names.look_up(name);
+    if (position) targets.push_back(*position);
+  }
+  return feature_columns(options, names, targets);
 }
 
 }  // namespace
@@ -95,7 +103,7 @@ class TableReading {
       });
       if (!good) return;
       for (size_t i = 0; i < columns.size(); ++i) meet(columns[i], fields, seen[i]);
-      if (target.position) meet(fields[*target.position], labels);
+      meet_target(fields);
       fits.add(fields);
     });
     count_dropped();
@@ -127,6 +135,17 @@ class TableReading {
   void meet(const FeatureColumn& column, const Fields& fields, TextSet& seen) const {
     if (column.kind != ColumnKind::kCategory) return;
     if (!check.is_missing(column, fields[column.position])) meet(fields[column.position], seen);
+  }
+
+  void meet_target(const Fields& fields) {
+    if (target.positions.empty()) return;
+    const std::string_view field = fields[target.positions.front()];
+    if (target.lists_labels()) {
+      const std::vector<std::string> list = labels_in(field).value();
+      for (const std::string& label : list) meet(label, labels);
+    } else if (target.type == TargetType::kClasses) {
+      meet(field, labels);
+    }
   }
 
   /// Rows that a rule leaves out; unreadable ones are counted elsewhere.
@@ -205,8 +224,8 @@ class TextInputs final : public TableInputs {
   static std::string left_out_by(const TableOptions& options) {
     if (!options.on_bad_sample.most) return "";
     std::string out = " skip ";
-    out.append(options.target);
-    out.append(options.target_type == TargetType::kClasses ? " classes" : " number");
+    out.append(options.target.text());
+    out.append(1, ' ').append(EnumNames<TargetType>::kValues[size_t(options.target_type)].second);
     for (const std::string& label : options.labels) out.append(1, '\0').append(label);
     if (options.na_values == default_na_values()) return out;
     out.append(" missing");
@@ -220,10 +239,36 @@ class TextInputs final : public TableInputs {
   TextColumns texts_;
 };
 
+/// Of classes and of lists of labels; those of several columns of 0 and 1 are the columns' names.
+LabelMap labels_of(const TableOptions& options, const TableReading& reading) {
+  if (!options.labels.empty()) return LabelMap::given(options.labels, "labels");
+  const TargetColumn& target = reading.target;
+  if (target.type != TargetType::kLabels || target.lists_labels()) {
+    return LabelMap::found(reading.labels);
+  }
+  std::vector<std::string> names;
+  for (const size_t position : target.positions) names.push_back(reading.names.name(position));
+  return LabelMap::given(names, "target");
+}
+
+/// Zeros: i64 classes [rows], or f32 numbers [rows] or [rows, numbers].
+Array empty_targets(const TargetColumn& target, int64_t labels, int64_t rows) {
+  const bool classes = target.type == TargetType::kClasses;
+  Shape shape = {rows};
+  if (target.lists_labels()) {
+    shape.push_back(labels);
+  } else if (target.positions.size() > 1) {
+    shape.push_back(static_cast<int64_t>(target.positions.size()));
+  }
+  Array out(classes ? DType::kI64 : DType::kF32, shape);
+  std::fill_n(out.mutable_data(), out.bytes(), std::byte{0});
+  return out;
+}
+
 }  // namespace
 
 Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect)
-    : Table(options, context, dialect, map_file(options.path.text)) {}
+    : Table(options, context, dialect, as_utf8(map_file(options.path.text), options.path.text)) {}
 
 Table::Table(const TableOptions& options, const DatasetContext& context, CsvDialect dialect,
              SharedBytes content)
@@ -249,30 +294,18 @@ Table::Table(const TableOptions& options, const DatasetContext& context, CsvDial
     inputs_ = std::make_unique<TextInputs>(options, reading.text, reading.names, bad_);
   }
   const TargetColumn& target = reading.target;
-  const LabelMap labels = options.labels.empty() ? LabelMap::found(reading.labels)
-                                                 : LabelMap::given(options.labels, "labels");
-  targets_ = Array(target.classes ? DType::kI64 : DType::kF32, {reading.rows});
-  std::fill_n(targets_.mutable_data(), targets_.bytes(), std::byte{0});
+  const LabelMap labels = labels_of(options, reading);
+  targets_ = empty_targets(target, labels.count(), reading.rows);
   size_t row = 0;
   reading.each([&](const CsvReader& reader, const Fields& fields) {
     inputs_->add(reader, fields);
-    const size_t at = row++;
-    if (!target.position) return;
-    const std::string_view field = fields[*target.position];
-    if (target.classes) {
-      targets_.mutable_as<int64_t>()[at] = labels.find(field).value();
-    } else {
-      targets_.mutable_as<float>()[at] =
-          static_cast<float>(parse_field_number(field, reading.check.decimal()).value());
-    }
+    set_target(reading, labels, fields, row++);
   });
   inputs_->finish();
   if (numbers_) numbers_->fill(fits, /*partial=*/!reading.train);
   bad_.tell(Table::size());
-  if (target.classes && target.position) {
-    classes_ = labels.count();
-    labels_ = labels.names();
-  }
+  if (!target.positions.empty()) labels_ = labels.names();
+  if (!target.positions.empty() && target.type == TargetType::kClasses) classes_ = labels.count();
   Fingerprint fingerprint;
   fingerprint.add_content(reading.text.bytes());
   if (const std::string identity = inputs_->identity(); !identity.empty())
@@ -282,6 +315,33 @@ Table::Table(const TableOptions& options, const DatasetContext& context, CsvDial
 
 Table::~Table() = default;
 
+void Table::set_target(const TableReading& reading, const LabelMap& labels, const Fields& fields,
+                       size_t row) {
+  const TargetColumn& target = reading.target;
+  if (target.positions.empty()) return;
+  const std::string_view field = fields[target.positions.front()];
+  if (target.type == TargetType::kClasses) {
+    targets_.mutable_as<int64_t>()[row] = labels.find(field).value();
+    return;
+  }
+  const size_t width = targets_.shape().size() > 1 ? static_cast<size_t>(targets_.shape()[1]) : 1;
+  const auto values = targets_.mutable_as<float>().subspan(row * width, width);
+  if (target.lists_labels()) {
+    const std::vector<std::string> list = labels_in(field).value();
+    for (const std::string& label : list) {
+      values[static_cast<size_t>(labels.find(label).value())] = 1;
+    }
+    return;
+  }
+  for (size_t i = 0; i < width; ++i) {
+    const std::string_view value = fields[target.positions[i]];
+    values[i] =
+        target.type == TargetType::kLabels
+            ? label_flag(value).value()
+            : static_cast<float>(parse_field_number(value, reading.check.decimal()).value());
+  }
+}
+
 Sample Table::sample(int64_t index) const {
   Sample sample = inputs_->sample(index);
   sample.target = row_of(targets_, inputs_->row(index));
@@ -289,8 +349,10 @@ Sample Table::sample(int64_t index) const {
 }
 
 DataShape Table::shape() const {
-  return inputs_->described(
-      {.target_type = targets_.type(), .classes = classes_, .labels = labels_});
+  return inputs_->described({.target = {targets_.shape().begin() + 1, targets_.shape().end()},
+                             .target_type = targets_.type(),
+                             .classes = classes_,
+                             .labels = labels_});
 }
 
 int64_t Table::class_of(int64_t index) const {

@@ -77,12 +77,15 @@ class Table : public Dataset,
 
  private:
   void encode();
+  void set_target(const TableReading& reading, const LabelMap& labels,
+                  const std::vector<std::string_view>& fields, size_t row);
 
   BadSamples bad_;
   std::unique_ptr<TableReading> reading_;
   std::unique_ptr<TableInputs> inputs_;
   FeatureTable* numbers_ = nullptr;  ///< of the inputs; null for texts
-  Array targets_;                    ///< [rows], i64 classes or f32 numbers; zeros if not requested
+  /// i64 classes [rows], or f32 [rows] or [rows, numbers]; zeros if not requested.
+  Array targets_;
   int64_t classes_ = 0;
   std::vector<std::string> labels_;
   std::string fingerprint_;

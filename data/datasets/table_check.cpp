@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "data/datasets/label_lists.h"
 
 namespace accel {
 namespace {
@@ -20,6 +21,12 @@ const char* fault_text(FieldFault fault) {
       return "neither true nor false";
     case FieldFault::kNoDate:
       return "not a date such as 2024-01-31";
+    case FieldFault::kNoFlag:
+      return "neither 0 nor 1";
+    case FieldFault::kNoLabels:
+      return "not a list of labels such as a,b or [\"a\", \"b\"]";
+    case FieldFault::kUnlistedLabel:
+      return "with a label that the recipe does not list";
     case FieldFault::kUnlisted:
       break;
   }
@@ -57,9 +64,11 @@ bool RecordCheck::drops(const Fields& fields, const std::function<void(size_t)>&
     const bool rule = column.rule && column.rule->kind == FillRule::Kind::kDrop;
     if (rule && is_missing(column, fields[column.position])) drop(column.position);
   }
-  if (!target_.position || !target_.drop) return found;
-  const std::string_view target = fields[*target_.position];
-  if (is_missing_text(target) && !labels_.find(target)) drop(*target_.position);
+  if (!target_.drop || target_.lists_labels()) return found;
+  for (const size_t position : target_.positions) {
+    const std::string_view target = fields[position];
+    if (is_missing_text(target) && !labels_.find(target)) drop(position);
+  }
   return found;
 }
 
@@ -85,8 +94,20 @@ std::optional<FieldFault> RecordCheck::fault_of(const FeatureColumn& column,
 }
 
 std::optional<FieldFault> RecordCheck::fault_of_target(std::string_view field) const {
+  if (target_.lists_labels()) {
+    const auto labels = labels_in(field);
+    if (!labels) return FieldFault::kNoLabels;
+    const bool listed = labels_.count() == 0 ||
+                        std::all_of(labels->begin(), labels->end(), [&](const std::string& label) {
+                          return labels_.find(label).has_value();
+                        });
+    return listed ? std::nullopt : std::optional(FieldFault::kUnlistedLabel);
+  }
   if (is_missing_text(field) && !labels_.find(field)) return FieldFault::kMissing;
-  if (!target_.classes) {
+  if (target_.type == TargetType::kLabels) {
+    return label_flag(field) ? std::nullopt : std::optional(FieldFault::kNoFlag);
+  }
+  if (target_.type == TargetType::kNumber) {
     return parse_field_number(field, decimal_) ? std::nullopt
                                                : std::optional(FieldFault::kNoNumber);
   }
@@ -98,8 +119,9 @@ void RecordCheck::each_fault(const Fields& fields, const UseFault& use) const {
   for (const FeatureColumn& column : columns_) {
     if (const auto fault = fault_of(column, fields[column.position])) use(column.position, *fault);
   }
-  if (!target_.position) return;
-  if (const auto fault = fault_of_target(fields[*target_.position])) use(*target_.position, *fault);
+  for (const size_t position : target_.positions) {
+    if (const auto fault = fault_of_target(fields[position])) use(position, *fault);
+  }
 }
 
 void RecordCheck::require_good(const CsvReader& reader, const Fields& fields) const {
@@ -109,7 +131,7 @@ void RecordCheck::require_good(const CsvReader& reader, const Fields& fields) co
 }
 
 std::string RecordCheck::missing_hint(size_t column) const {
-  if (column == target_.position) {
+  if (target_.has(column)) {
     return text_ ? "remove the rows without a target, or write 'na_values: []' if it is a label"
                  : text(
                        "'fill: {{}: drop}' leaves out the rows without a target, 'na_values: []' "

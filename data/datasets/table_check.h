@@ -1,6 +1,7 @@
 // Checks of a table's records, and their errors by column.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,12 +19,27 @@ namespace accel {
 
 /// The target of a table.
 struct TargetColumn {
-  std::optional<size_t> position = {};  ///< none: not requested
-  bool classes = true;
+  std::vector<size_t> positions = {};  ///< none: not requested
+  TargetType type = TargetType::kClasses;
   bool drop = false;  ///< rows without a target are left out
+
+  bool has(size_t column) const {
+    return std::find(positions.begin(), positions.end(), column) != positions.end();
+  }
+  /// Whether one column holds lists of labels.
+  bool lists_labels() const { return type == TargetType::kLabels && positions.size() == 1; }
 };
 
-enum class FieldFault { kMissing, kNoNumber, kNoBoolean, kNoDate, kUnlisted };
+enum class FieldFault {
+  kMissing,
+  kNoNumber,
+  kNoBoolean,
+  kNoDate,
+  kUnlisted,
+  kNoFlag,
+  kNoLabels,
+  kUnlistedLabel
+};
 
 /// Decides which records of a table are used.
 class RecordCheck {

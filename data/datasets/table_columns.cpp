@@ -8,7 +8,40 @@
 #include "core/base/text.h"
 
 namespace accel {
+
+std::string TargetColumns::text() const {
+  return joined(names, ",");
+}
+
+std::optional<TargetColumns> Codec<TargetColumns>::read(const Node& node, const std::string& name,
+                                                        Reading& reading) {
+  std::optional<std::vector<std::string>> names = Names::read(node, name, reading);
+  if (!names) return std::nullopt;
+  if (names->size() == 1 && names->front().empty()) names->clear();
+  return TargetColumns{std::move(*names)};
+}
+
+Node Codec<TargetColumns>::write(const TargetColumns& columns) {
+  if (columns.is_list()) return Names::write(columns.names);
+  return Codec<std::string>::write(columns.empty() ? "" : columns.front());
+}
+
+void check_target(const TargetColumns& target, TargetType type, const Node& node,
+                  Reading& reading) {
+  if (!target.is_list() || type != TargetType::kClasses) return;
+  const Node::Entry* entry = node.find("target");
+  reading.problems.error(entry ? entry->node.where : node.where,
+                         accel::text("'target' names {} columns, and 'target_type: classes' takes "
+                                     "one",
+                                     target.names.size()),
+                         "write 'target_type: labels' for columns of 0 and 1, or 'number'");
+}
+
 namespace {
+
+void check_table_target(const TableOptions& options, const Node& node, Reading& reading) {
+  check_target(options.target, options.target_type, node, reading);
+}
 
 /// Adds the file, and how its text is divided into fields.
 Schema<TableOptions> text_format(Schema<TableOptions> schema) {
@@ -63,13 +96,14 @@ Schema<TableOptions> TableOptions::schema() {
                             "or by column. For all columns, categories take the mode in place of "
                             "the mean.")
                      .field("target", &TableOptions::target,
-                            "Column of the target, by name or by number from 0.")
+                            "Column of the target, by name or by number from 0; several for "
+                            "'target_type' number or labels.")
                      .required()
-                     .field("target_type", &TableOptions::target_type,
-                            "classes: class labels. number: for regression.")
+                     .field("target_type", &TableOptions::target_type, kTargetTypeHelp)
                      .field("labels", &TableOptions::labels,
                             "Class labels in the order of their numbers; empty: the labels found, "
-                            "sorted. Labels that are integers from 0 are their own numbers.")))
+                            "sorted. Labels that are integers from 0 are their own numbers.")
+                     .check(&check_table_target)))
       .check([](const TableOptions& options, const Node& node, Reading& reading) {
         const bool numbers = !options.features.empty() || !options.one_hot.empty() ||
                              !options.booleans.empty() || !options.dates.empty() ||
@@ -191,14 +225,18 @@ void check_rule(const FeatureColumn& column, const FillRule& rule) {
               "the rules are mean, median, mode, drop, or a value of the column");
 }
 
+bool has_position(const std::vector<size_t>& positions, size_t position) {
+  return std::find(positions.begin(), positions.end(), position) != positions.end();
+}
+
 void set_rules(std::vector<FeatureColumn>& columns, const ColumnNames& names,
-               const FillRules& rules, std::optional<size_t> target) {
+               const FillRules& rules, const std::vector<size_t>& targets) {
   for (FeatureColumn& column : columns) {
     if (rules.all) column.rule = rule_for_all(*rules.all, column.kind);
   }
   for (const auto& [name, rule] : rules.columns) {
     const size_t position = names.find(name, "fill");
-    if (position == target) {
+    if (has_position(targets, position)) {
       if (rule.kind == FillRule::Kind::kDrop) continue;
       throw Error(ExitCode::kRecipe,
                   accel::text("'fill' gives the target column '{}' a value", name),
@@ -215,13 +253,13 @@ void set_rules(std::vector<FeatureColumn>& columns, const ColumnNames& names,
 }  // namespace
 
 std::vector<FeatureColumn> feature_columns(const TableOptions& options, const ColumnNames& names,
-                                           std::optional<size_t> target) {
+                                           const std::vector<size_t>& targets) {
   std::vector<FeatureColumn> columns;
   for (const std::string& feature : options.features) {
     columns.push_back({.position = names.find(feature, "features")});
   }
   for (size_t i = 0; options.features.empty() && i < names.count(); ++i) {
-    if (i != target) columns.push_back({.position = i});
+    if (!has_position(targets, i)) columns.push_back({.position = i});
   }
   for (FeatureColumn& column : columns) column.name = names.name(column.position);
   for (const auto& [name, categories] : options.one_hot) {
@@ -240,7 +278,7 @@ std::vector<FeatureColumn> feature_columns(const TableOptions& options, const Co
                 "choose among year, month, day, weekday, hour and timestamp");
   }
   if (columns.empty()) throw Error(ExitCode::kRecipe, "the table has no column but its target");
-  set_rules(columns, names, options.fill, target);
+  set_rules(columns, names, options.fill, targets);
   return columns;
 }
 

@@ -21,13 +21,44 @@
 namespace accel {
 
 /// The type of a target column.
-enum class TargetType { kClasses, kNumber };
+enum class TargetType { kClasses, kNumber, kLabels };
 
 template <>
 struct EnumNames<TargetType> {
   static constexpr std::pair<TargetType, const char*> kValues[] = {
-      {TargetType::kClasses, "classes"}, {TargetType::kNumber, "number"}};
+      {TargetType::kClasses, "classes"},
+      {TargetType::kNumber, "number"},
+      {TargetType::kLabels, "labels"}};
 };
+
+/// One column or several, in the order of the target's numbers.
+struct TargetColumns {
+  std::vector<std::string> names;
+
+  bool empty() const { return names.empty(); }
+  bool is_list() const { return names.size() > 1; }
+  const std::string& front() const { return names.front(); }
+  std::string text() const;
+};
+
+template <>
+struct Codec<TargetColumns> {
+  using Names = Codec<std::vector<std::string>>;
+
+  static std::string name() { return "a column or a list of columns"; }
+  static std::string json() { return Names::json(); }
+  static std::optional<TargetColumns> read(const Node& node, const std::string& name,
+                                           Reading& reading);
+  static Node write(const TargetColumns& columns);
+};
+
+constexpr auto kTargetTypeHelp =
+    "classes: a class label. number: for regression, of several columns or of a list several "
+    "numbers. labels: any number of labels, for multi_label_classification: a list, or a column "
+    "of 0 and 1 for each.";
+
+/// Reports several columns of classes.
+void check_target(const TargetColumns& target, TargetType type, const Node& node, Reading& reading);
 
 struct TableOptions : TextColumnOptions {
   InputFile path;
@@ -42,7 +73,7 @@ struct TableOptions : TextColumnOptions {
   std::string decimal = ".";
   std::vector<std::string> na_values = default_na_values();
   FillRules fill;
-  std::string target;
+  TargetColumns target;
   TargetType target_type = TargetType::kClasses;
   std::vector<std::string> labels;
   OnBadSample on_bad_sample;
@@ -92,7 +123,7 @@ struct FeatureColumn {
 /// The feature columns of the options, in order; without options all columns except the target.
 /// Throws Error (recipe) for columns that do not fit together.
 std::vector<FeatureColumn> feature_columns(const TableOptions& options, const ColumnNames& names,
-                                           std::optional<size_t> target);
+                                           const std::vector<size_t>& targets);
 
 /// A field as a finite float, ignoring surrounding spaces; none for other fields.
 std::optional<float> field_number(std::string_view field);

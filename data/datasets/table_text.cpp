@@ -71,7 +71,8 @@ bool TableText::shows_header(const Fields& first, const TableOptions& options) c
   const auto is_named = [&](const auto& entry) { return is_first(entry.first); };
   const bool numbers = std::any_of(first.begin(), first.end(),
                                    [](std::string_view field) { return field_number(field); });
-  const bool named = is_first(options.target) ||
+  const std::vector<std::string>& targets = options.target.names;
+  const bool named = std::any_of(targets.begin(), targets.end(), is_first) ||
                      std::any_of(options.features.begin(), options.features.end(), is_first) ||
                      std::any_of(options.text.begin(), options.text.end(), is_first) ||
                      std::any_of(options.one_hot.begin(), options.one_hot.end(), is_named) ||

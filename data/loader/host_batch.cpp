@@ -33,6 +33,11 @@ bool is_sequence(const Array& value) {
   return value.type() == DType::kI64 && value.shape().size() == 1 && value.count() > 0;
 }
 
+/// Whether a target has a value for each token; numbers are of the whole sample.
+bool is_of_tokens(const Array& target) {
+  return target.type() == DType::kI64;
+}
+
 /// Throws unless input, target and segments of a padded sample have one length.
 void require_sequence(const Sample& sample, int64_t id) {
   if (!is_sequence(sample.input)) {
@@ -45,13 +50,14 @@ void require_sequence(const Sample& sample, int64_t id) {
     throw DataError(text("{} of sample {} is {}, but its input is {}", part, id, describe(value),
                          describe(sample.input)));
   };
-  check("the target", sample.target);
+  if (is_of_tokens(sample.target)) check("the target", sample.target);
   check("the division into texts", sample.segments);
 }
 
 /// `value` padded with `fill` to `length`; unchanged if it is not a sequence.
 Array lengthened(const Array& value, int64_t length, int64_t fill) {
   if (value.empty() || value.shape().empty() || value.count() == length) return value;
+  if (!is_of_tokens(value)) return value;
   Array out(value.type(), {length});
   const auto from = value.as<int64_t>();
   const auto to = out.mutable_as<int64_t>();

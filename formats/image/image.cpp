@@ -302,35 +302,6 @@ ImageSize image_size(std::span<const std::byte> file, const std::string& name) {
   refuse_image(name);
 }
 
-bool is_turned(std::span<const std::byte> file) {
-  constexpr std::string_view kExif("Exif\0\0", 6);
-  constexpr uint16_t kOrientation = 0x112;
-  constexpr size_t kFirstSegments = 64 << 10, kEntry = 12;
-  if (!is_jpeg(file)) return false;
-  const std::string_view head(reinterpret_cast<const char*>(file.data()),
-                              std::min(file.size(), kFirstSegments));
-  const size_t exif = head.find(kExif);
-  if (exif == head.npos) return false;
-  const std::string_view tiff = head.substr(exif + kExif.size());
-  const bool little = tiff.starts_with("II");
-  const auto number = [&](size_t at, size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes && at + i < tiff.size(); ++i) {
-      const auto byte = static_cast<uint64_t>(static_cast<unsigned char>(tiff[at + i]));
-      value |= byte << (8 * (little ? i : bytes - 1 - i));
-    }
-    return value;
-  };
-  const size_t entries = number(4, 4);
-  const uint64_t count = number(entries, 2);
-  for (uint64_t i = 0; i < count; ++i) {
-    const size_t entry = entries + 2 + i * kEntry;
-    if (entry + kEntry > tiff.size()) return false;
-    if (number(entry, 2) == kOrientation) return number(entry + 8, 2) > 1;
-  }
-  return false;
-}
-
 Array decode_image(std::span<const std::byte> file, Channels channels, const std::string& name) {
   if (!is_jpeg(file) && !is_png(file)) refuse_image(name);
   Array pixels = is_jpeg(file) ? decode_jpeg(file, name) : decode_png(file, name);

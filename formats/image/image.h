@@ -24,11 +24,9 @@ enum class Channels { kRgb, kGray };
 /// `name` for other and damaged files, for more than 64 Mpx and for more than its bytes can hold.
 ImageSize image_size(std::span<const std::byte> file, const std::string& name);
 
-/// Whether a JPEG has an EXIF orientation other than upright.
-bool is_turned(std::span<const std::byte> file);
-
 /// Decodes a JPEG or PNG into u8 [height, width, 3] or [height, width, 1]. Throws as image_size,
-/// and for a truncated image. EXIF rotation is not applied.
+/// and for a truncated image. The EXIF orientation is not applied: see
+/// upright().
 Array decode_image(std::span<const std::byte> file, Channels channels, const std::string& name);
 
 /// The bytes of a PNG file. `channels` is 1 (grey) or 3 (red, green, blue); `pixels` are the rows

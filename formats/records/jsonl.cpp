@@ -29,7 +29,8 @@ std::string keys_of(const json& object) {
 }
 
 /// The field as text.
-std::string text_of(json& object, const std::string& field, const std::string& location) {
+std::string text_of(json& object, const std::string& field, const std::string& location,
+                    bool may_be_list) {
   const auto found = object.find(field);
   if (found == object.end()) {
     const std::string keys = keys_of(object);
@@ -37,6 +38,7 @@ std::string text_of(json& object, const std::string& field, const std::string& l
                     keys.empty() ? "it has no fields" : text("it has the fields {}", keys));
   }
   if (found->is_string()) return std::move(found->get_ref<std::string&>());
+  if (may_be_list && found->is_array()) return found->dump();
   if (found->is_number() || found->is_boolean()) return found->dump();
   throw DataError(text("{}: field '{}' has the type '{}', a string, number or boolean wanted",
                        location, field, found->type_name()),
@@ -118,9 +120,10 @@ size_t JsonRows::end_of_element() const {
 }
 
 JsonlReader::JsonlReader(std::span<const std::byte> text, std::vector<std::string> wanted,
-                         std::string name)
+                         std::string name, std::set<std::string> lists)
     : rows_(std::string_view(reinterpret_cast<const char*>(text.data()), text.size())),
       wanted_(std::move(wanted)),
+      lists_(std::move(lists)),
       name_(std::move(name)),
       values_(wanted_.size()) {}
 
@@ -133,7 +136,7 @@ bool JsonlReader::next(std::vector<std::string_view>& fields) {
   json object;
   try {
     MemoryBudget budget(line.size(), location());
-    object = parse_strict_json(line, location(), kMaxDepth, budget);
+    object = parse_python_json(line, location(), kMaxDepth, budget);
   } catch (const FormatError& error) {
     throw DataError(error.what(), "each line must be one object: {\"text\": \"...\"}");
   }
@@ -142,7 +145,8 @@ bool JsonlReader::next(std::vector<std::string_view>& fields) {
     const auto before =
         std::find(wanted_.begin(), wanted_.begin() + static_cast<ptrdiff_t>(i), wanted_[i]);
     const auto same = static_cast<size_t>(before - wanted_.begin());
-    values_[i] = same < i ? values_[same] : text_of(object, wanted_[i], location());
+    values_[i] = same < i ? values_[same]
+                          : text_of(object, wanted_[i], location(), lists_.contains(wanted_[i]));
   }
   fields.assign(values_.begin(), values_.end());
   return true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,7 +48,9 @@ class JsonRows {
 class JsonlReader final : public RecordReader {
  public:
   /// `text` must outlive the reader; `name` is for messages.
-  JsonlReader(std::span<const std::byte> text, std::vector<std::string> wanted, std::string name);
+  /// Fields of `lists` may be lists, whose text is JSON.
+  JsonlReader(std::span<const std::byte> text, std::vector<std::string> wanted, std::string name,
+              std::set<std::string> lists = {});
 
   /// Throws DataError for rows above 16 MiB, rows that are not a JSON object, duplicate keys,
   /// deep nesting, and missing fields or fields of another type.
@@ -62,6 +65,7 @@ class JsonlReader final : public RecordReader {
  private:
   JsonRows rows_;
   std::vector<std::string> wanted_;
+  std::set<std::string> lists_;
   std::string name_;
   std::vector<std::string> values_;
 };

@@ -170,10 +170,7 @@ void report_config(HfConfig& config, const Node& weights, Reading& reading) {
   config.want("is_encoder_decoder", false, kNotBuilt);
   config.want("pruned_heads", nlohmann::json::object(), kNotBuilt);
   config.want("quantization_config", nullptr, kNotBuilt);
-  // The data chooses between the other losses.
-  if (config.text("problem_type", "") == "multi_label_classification") {
-    config.want("problem_type", nullptr, "no task here trains");
-  }
+  config.ignore({"problem_type"});  // of classifiers, which read it
   for (const std::string& problem : config.problems()) {
     reading.problems.error(weights.where, problem);
   }

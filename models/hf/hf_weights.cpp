@@ -170,6 +170,10 @@ HfWeights::HfWeights(const std::string& folder, const std::string& file, const s
   }
 }
 
+void HfWeights::rename(const std::function<std::string(const std::string&)>& new_name) {
+  for (NamedArray& tensor : tensors_) tensor.name = new_name(tensor.name);
+}
+
 std::vector<NamedArray> HfWeights::open(const std::string& name) {
   const std::string path = folder_ + "/" + name;
   const SharedBytes file = map_file(path);

@@ -1,7 +1,10 @@
 // Weights of Hugging Face folders: names, mapping to a model, and loading.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/api/batch.h"
@@ -21,6 +24,8 @@ class HfWeights {
 
   const std::string& folder() const { return folder_; }
   const std::vector<NamedArray>& tensors() const { return tensors_; }
+  /// Replaces all names.
+  void rename(const std::function<std::string(const std::string&)>& new_name);
   /// Releases the pages of these bytes; later access reads them again.
   void forget(ByteSpan bytes) const;
 
@@ -35,6 +40,27 @@ class HfWeights {
 /// Checksum of the files that HfWeights reads. Throws DataError.
 std::string hf_weights_fingerprint(const std::string& folder);
 
+/// A place in a weight of transformers' module that joins weights of the model: row `row` of it,
+/// and there the share `column`.
+struct HfFusedPlace {
+  std::string name;
+  size_t row, column;
+};
+
+/// The parameters of transformers' module (version 5), whose names and order may differ from those
+/// of folders: the state_dict of a script and the ids of its optimizer.
+struct HfModule {
+  /// Converts the model's name; null: equal names.
+  std::string (*name)(const std::string& name) = nullptr;
+  /// The place of a weight that the module joins with others; null: there is none.
+  std::optional<HfFusedPlace> (*fused)(const std::string& name) = nullptr;
+  /// Pairs of a module and a sibling after which transformers registers it, by the module's names.
+  std::vector<std::pair<std::string, std::string>> later = {};
+  /// Whether the built-in names and layouts are those of a module that people write themselves, so
+  /// that only models from folders have transformers'.
+  bool from_folders_only = false;
+};
+
 /// Names and layouts of a model's weights in folders, by default the model's own. A pattern is a
 /// name, or a name with "*" at one end: "*.attn.bias", "cls.*".
 struct HfNames {
@@ -45,6 +71,7 @@ struct HfNames {
   /// Converts the model's name to the folder's; null: equal names. Patterns apply to the folder's
   /// names.
   std::string (*stored)(const std::string& name) = nullptr;
+  HfModule module = {};
 
   std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
 };

@@ -133,6 +133,7 @@ ResNetOptions resnet_options_in(HfConfig& config) {
   if (config.architecture() == (small ? kSmallImageClass : kClass)) {
     options.num_classes = {label_count(config)};
   }
+  options.problem_type = problem_type_in(config);
   return options;
 }
 

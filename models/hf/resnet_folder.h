@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/hf/hf_family.h"
+#include "models/hf/problem_type.h"
 #include "models/layers/activations.h"
 
 namespace accel {
@@ -29,6 +30,7 @@ struct ResNetOptions {
   bool early_stride = false;
   HfActivation activation = HfActivation::kRelu;
   bool zero_init_residual = false;
+  Auto<ProblemType> problem_type;
   FilePath weights;
 };
 

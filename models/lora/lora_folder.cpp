@@ -1,7 +1,10 @@
 #include "models/lora/lora_folder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "core/base/error.h"
@@ -12,6 +15,10 @@ namespace accel {
 namespace {
 
 using nlohmann::json;
+
+constexpr auto kBias = ".bias";
+/// PEFT's bias of a layer with an adapter.
+constexpr auto kBaseBias = ".base_layer.bias";
 
 std::string without_ending(const std::string& name, const std::string& ending) {
   return name.substr(0, name.size() - ending.size());
@@ -36,38 +43,79 @@ void check_same(const char* key, const T& here, const T& there, const Node& node
 }
 
 /// Those that change the base model's weights when PEFT loads the adapter.
-void check_initial_weights(HfConfig& config) {
+LoraInit initial_weights(HfConfig& config) {
   constexpr auto kKey = "init_lora_weights";
-  if (!config.has(kKey) || config.values().at(kKey).is_boolean()) return;
+  if (!config.has(kKey) || config.values().at(kKey).is_boolean()) return LoraInit::kDefault;
   const std::string how = config.text(kKey, "");
-  if (how == "gaussian" || how == "eva" || how == "orthogonal") return;
-  config.want(kKey, nullptr, "changes the weights of the base model, too");
+  if (how == "pissa") return LoraInit::kPissa;
+  if (how == "olora") return LoraInit::kOlora;
+  if (how == "gaussian") return LoraInit::kGaussian;
+  if (how == "eva" || how == "orthogonal") return LoraInit::kDefault;
+  config.want(kKey, nullptr,
+              "changes the weights of the base model in a way that is random or "
+              "depends on data");
+  return LoraInit::kDefault;
 }
 
-LoraOptions options_in(HfConfig& config) {
+LoraBias bias_in(HfConfig& config) {
+  const std::string bias = config.text("bias", "none");
+  for (const auto& [value, name] : EnumNames<LoraBias>::kValues) {
+    if (bias == name) return value;
+  }
+  config.refuse(text("'{}' has '{}' for 'bias', which PEFT lacks", config.path(), bias));
+  return LoraBias::kNone;
+}
+
+/// PEFT's alphas by regular expressions that match the end of a layer's name.
+std::map<std::string, double> alphas_in(HfConfig& config, const std::vector<std::string>& layers) {
+  std::map<std::string, double> out;
+  const auto found = config.values().find("alpha_pattern");
+  config.ignore({"alpha_pattern"});
+  if (found == config.values().end() || !found->is_object()) return out;
+  for (const auto& [pattern, alpha] : found->items()) {
+    if (!alpha.is_number()) {
+      config.refuse(text("'{}' has no number for '{}' in 'alpha_pattern'", config.path(), pattern));
+      continue;
+    }
+    const std::regex wanted("(.*\\.)?(" + pattern + ")");
+    for (const std::string& layer : layers) {
+      if (!std::regex_match(layer, wanted)) continue;
+      const auto [place, fresh] = out.emplace(layer, alpha.get<double>());
+      if (fresh || place->second == alpha.get<double>()) continue;
+      config.refuse(text("'{}' has two alphas for '{}'", config.path(), layer));
+    }
+  }
+  return out;
+}
+
+/// The config's options, and ranks and layers of the weights.
+LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   constexpr auto kNotBuilt = "this program does not do";
   if (const std::string type = config.text("peft_type", ""); type != "LORA") {
     config.refuse(text("'{}' is of a '{}', not of a 'LORA'", config.path(), type));
   }
-  config.want("bias", "none", kNotBuilt);
-  for (const char* key : {"use_dora", "lora_bias", "use_qalora"}) {
-    config.want(key, false, kNotBuilt);
-  }
-  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
-    config.want(key, json::object(), kNotBuilt);
-  }
-  check_initial_weights(config);
+  config.want("use_qalora", false, kNotBuilt);
   // Of which layers the adapter is, its weights say; the others describe the file.
   config.ignore({"auto_mapping", "base_model_name_or_path", "ensure_weight_tying",
                  "exclude_modules", "fan_in_fan_out", "inference_mode", "layers_pattern",
                  "layers_to_transform", "megatron_config", "megatron_core", "modules_to_save",
-                 "peft_version", "qalora_group_size", "revision", "runtime_config",
+                 "peft_version", "qalora_group_size", "rank_pattern", "revision", "runtime_config",
                  "target_modules", "task_type"});
   LoraOptions options;
   options.rank = config.integer("r");
   options.alpha = {config.number("lora_alpha", 8)};
   options.dropout = config.number("lora_dropout", 0);
   options.rslora = config.flag("use_rslora", false);
+  options.dora = config.flag("use_dora", false);
+  options.lora_bias = config.flag("lora_bias", false);
+  options.bias = bias_in(config);
+  options.init = initial_weights(config);
+  options.target_modules = parts.targets;
+  options.alpha_pattern = alphas_in(config, parts.targets);
+  for (const auto& [layer, rank] : parts.ranks) {
+    if (rank != options.rank) options.rank_pattern[layer] = rank;
+  }
+  if (!parts.others.empty()) options.modules_to_save = {parts.others};
   config.refuse_unknown_keys();
   return options;
 }
@@ -75,7 +123,27 @@ LoraOptions options_in(HfConfig& config) {
 }  // namespace
 
 bool is_of_adapter(const std::string& name) {
-  return name.ends_with(kLoraA) || name.ends_with(kLoraB);
+  return name.ends_with(kLoraA) || name.ends_with(kLoraB) || name.ends_with(kLoraBias) ||
+         name.ends_with(kLoraMagnitude);
+}
+
+bool is_trained_bias(const std::string& name, const LoraOptions& lora,
+                     const std::set<std::string>& adapted) {
+  if (lora.bias == LoraBias::kNone || is_of_adapter(name) || !name.ends_with(kBias)) return false;
+  return lora.bias == LoraBias::kAll || adapted.contains(module_of(name));
+}
+
+std::set<std::string> adapted_layers(const std::vector<NamedArray>& weights) {
+  std::set<std::string> out;
+  for (const NamedArray& weight : weights) {
+    if (weight.name.ends_with(kLoraA)) out.insert(without_ending(weight.name, kLoraA));
+  }
+  return out;
+}
+
+std::string peft_name(const std::string& name, const std::set<std::string>& adapted) {
+  const std::string layer = module_of(name);
+  return name == layer + kBias && adapted.contains(layer) ? layer + kBaseBias : name;
 }
 
 HfConfig read_adapter_config(const std::string& folder) {
@@ -84,8 +152,28 @@ HfConfig read_adapter_config(const std::string& folder) {
 }
 
 HfWeights read_adapter_weights(const std::string& folder) {
-  return {folder, kAdapterWeights, kAdapterPrefix};
+  HfWeights out(folder, kAdapterWeights, kAdapterPrefix);
+  out.rename([](const std::string& name) {
+    return name.ends_with(kBaseBias) ? without_ending(name, kBaseBias) + kBias : name;
+  });
+  return out;
 }
+
+namespace {
+
+/// Losses read the weight of a head, and embeddings may be tied to it.
+void refuse_vocabulary(const std::string& folder, const std::string& name) {
+  const bool embedding = name.find(".lora_embedding_") != name.npos;
+  const bool head = name.ends_with(kLoraA) && module_of(module_of(name)).ends_with("lm_head");
+  if (!embedding && !head) return;
+  const std::string layer =
+      embedding ? name.substr(0, name.find(".lora_embedding_")) : module_of(module_of(name));
+  throw DataError(text("'{}' adapts the {} '{}', which this program does not do", folder,
+                       embedding ? "embedding" : "head", layer),
+                  "merge it in Python by merge_and_unload(), or train it as 'modules_to_save'");
+}
+
+}  // namespace
 
 AdapterParts read_adapter_parts(const std::string& folder, const HfNames& names) {
   const HfWeights weights = read_adapter_weights(folder);
@@ -94,9 +182,18 @@ AdapterParts read_adapter_parts(const std::string& folder, const HfNames& names)
     const bool headless =
         !weight.name.starts_with(names.base) && !matches_any(names.heads, weight.name);
     const std::string name = (headless ? names.base : "") + weight.name;
-    if (name.ends_with(kLoraA)) out.targets.push_back(without_ending(name, kLoraA));
+    if (name.ends_with(kLoraA)) {
+      out.targets.push_back(without_ending(name, kLoraA));
+      out.ranks[out.targets.back()] = weight.array.shape().front();
+    }
     if (!is_of_adapter(name)) out.others.push_back(name);
+    refuse_vocabulary(folder, name);
   }
+  // Those without a weight beside them are trained by 'bias'.
+  const std::set<std::string> others(out.others.begin(), out.others.end());
+  std::erase_if(out.others, [&](const std::string& name) {
+    return name.ends_with(kBias) && !others.contains(module_of(name) + ".weight");
+  });
   if (out.targets.empty()) {
     throw DataError(text("'{}/{}' has no 'lora_A' of any layer", folder, kAdapterWeights),
                     "give the folder of an adapter that PEFT or 'accel-run export' wrote");
@@ -113,11 +210,14 @@ LoraOptions with_adapter(const LoraOptions& given, const HfNames& names, const N
   LoraOptions out;
   try {
     HfConfig config = read_adapter_config(folder);
-    out = options_in(config);
-    for (const std::string& problem : config.problems()) reading.problems.error(where, problem);
     const AdapterParts parts = read_adapter_parts(folder, names);
-    out.target_modules = parts.targets;
-    if (!parts.others.empty()) out.modules_to_save = {parts.others};
+    out = options_in(config, parts);
+    const bool adapts_head = std::any_of(
+        parts.targets.begin(), parts.targets.end(),
+        [&](const std::string& layer) { return matches_any(names.heads, layer + ".weight"); });
+    // Then the folder has all that is trained of the head.
+    if (adapts_head) out.modules_to_save = {parts.others};
+    for (const std::string& problem : config.problems()) reading.problems.error(where, problem);
   } catch (const Error& error) {
     reading.problems.error(where, error.what(), error.hint());
     return given;
@@ -138,22 +238,34 @@ std::vector<NamedArray> adapter_weights(const std::vector<NamedArray>& weights,
                                         const LoraOptions& lora) {
   const std::vector<std::string> also = lora.modules_to_save.value_or({});
   std::vector<NamedArray> out;
+  const std::set<std::string> adapted = adapted_layers(weights);
   for (const NamedArray& weight : weights) {
-    if (is_of_adapter(weight.name) || matches_any(also, weight.name)) out.push_back(weight);
+    const bool is_trained = is_of_adapter(weight.name) || matches_any(also, weight.name) ||
+                            is_trained_bias(weight.name, lora, adapted);
+    if (is_trained) out.push_back(weight);
   }
   return out;
 }
 
 json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adapter,
                     const HfNames& names, const std::string& base) {
-  json targets = json::array();
-  std::set<std::string> others;
+  json targets = json::array(), ranks = json::object(), alphas = json::object();
+  std::set<std::string> others, weights;
   bool transposed = false;
+  for (const NamedArray& weight : adapter) weights.insert(weight.name);
   for (const NamedArray& weight : adapter) {
-    if (!is_of_adapter(weight.name)) others.insert(module_of(weight.name));
+    const std::string module = module_of(weight.name);
+    const bool by_bias = lora.bias != LoraBias::kNone && weight.name.ends_with(kBias) &&
+                         !weights.contains(module + ".weight");
+    if (!is_of_adapter(weight.name) && !by_bias) others.insert(module);
     if (!weight.name.ends_with(kLoraA)) continue;
     const std::string layer = without_ending(weight.name, kLoraA);
     targets.push_back(layer);
+    const LoraOptions own = lora.for_layer(layer);
+    if (own.rank != lora.rank) ranks[layer] = own.rank;
+    if (lora.alpha_pattern.size() > 0 && *own.alpha != lora.alpha.value_or(double(lora.rank))) {
+      alphas[layer] = *own.alpha;
+    }
     transposed = transposed || matches_any(names.transposed, layer + ".weight");
   }
   const double alpha = lora.alpha.value_or(static_cast<double>(lora.rank));
@@ -167,8 +279,15 @@ json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adap
                  {"use_rslora", lora.rslora},
                  {"target_modules", targets},
                  {"fan_in_fan_out", transposed},
-                 {"bias", "none"},
+                 {"rank_pattern", ranks},
+                 {"alpha_pattern", alphas},
+                 {"use_dora", lora.dora},
+                 {"lora_bias", lora.lora_bias},
+                 {"bias", Codec<LoraBias>::write(lora.bias).scalar()->text},
                  {"modules_to_save", nullptr}};
+  if (lora.init != LoraInit::kDefault) {
+    config["init_lora_weights"] = Codec<LoraInit>::write(lora.init).scalar()->text;
+  }
   if (alpha == std::floor(alpha)) config["lora_alpha"] = static_cast<int64_t>(alpha);
   if (!base.empty()) config["base_model_name_or_path"] = base;
   if (!others.empty()) config["modules_to_save"] = others;

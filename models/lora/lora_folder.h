@@ -1,7 +1,9 @@
 // PEFT adapter folders: adapter_config.json and adapter_model.safetensors.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,22 @@ inline constexpr auto kAdapterPrefix = "base_model.model.";
 inline constexpr auto kLoraA = ".lora_A.weight";
 inline constexpr auto kLoraB = ".lora_B.weight";
 
+inline constexpr auto kLoraBias = ".lora_B.bias";
+inline constexpr auto kLoraMagnitude = ".lora_magnitude_vector";
+
 /// Whether a parameter belongs to an adapter.
 bool is_of_adapter(const std::string& name);
+
+/// Whether `lora.bias` trains this parameter of the base model. `adapted`: layers with an adapter.
+bool is_trained_bias(const std::string& name, const LoraOptions& lora,
+                     const std::set<std::string>& adapted);
+
+/// The layers with an adapter among a model's weights.
+std::set<std::string> adapted_layers(const std::vector<NamedArray>& weights);
+
+/// PEFT's name of an adapter's weight without kAdapterPrefix: "query.base_layer.bias" of an adapted
+/// layer's bias.
+std::string peft_name(const std::string& name, const std::set<std::string>& adapted);
 
 /// Throws DataError.
 HfConfig read_adapter_config(const std::string& folder);
@@ -29,8 +45,9 @@ HfConfig read_adapter_config(const std::string& folder);
 HfWeights read_adapter_weights(const std::string& folder);
 
 struct AdapterParts {
-  std::vector<std::string> targets;  ///< linear layers with an adapter
-  std::vector<std::string> others;   ///< other weights in the folder
+  std::vector<std::string> targets;      ///< linear layers with an adapter
+  std::vector<std::string> others;       ///< other weights in the folder, without biases by `bias`
+  std::map<std::string, int64_t> ranks;  ///< by layer
 };
 
 /// The layers and weights of an adapter folder, by the model's names. Throws DataError.

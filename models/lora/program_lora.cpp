@@ -113,6 +113,18 @@ class CallsBehind {
   const Pt2Node& call_;
 };
 
+/// Options that change the calls of a layer, or the base weights.
+void refuse_variants(const LoraOptions& lora) {
+  const bool plain = lora.rank_pattern.empty() && lora.alpha_pattern.empty() && !lora.dora &&
+                     !lora.lora_bias && lora.bias == LoraBias::kNone &&
+                     (lora.init == LoraInit::kDefault || lora.init == LoraInit::kGaussian);
+  if (plain) return;
+  throw Error(ExitCode::kRecipe,
+              "an exported program has adapters without 'rank_pattern', 'alpha_pattern', 'dora', "
+              "'bias', 'lora_bias' and 'init' pissa or olora",
+              "export the Python module with PEFT's adapter in it");
+}
+
 struct AdapterSlots {
   Pt2Argument a, b;
 };
@@ -157,10 +169,11 @@ std::vector<Parameter> make_adapters(const std::vector<ProgramLinear>& linears,
   std::vector<std::string> names;
   for (const ProgramLinear& linear : linears) names.push_back(linear.name);
   want_matches(lora.target_modules, "linear layer", names);
+  refuse_variants(lora);
   std::vector<Parameter> out;
   for (const ProgramLinear& linear : linears) {
     if (!fits_any(lora.target_modules, linear.name)) continue;
-    const AdapterPair pair = make_adapter(linear.inputs, linear.outputs, lora.rank);
+    const AdapterPair pair = make_adapter(linear.inputs, linear.outputs, lora);
     out.push_back({linear.name + kLoraA, pair.a->weight});
     out.push_back({linear.name + kLoraB, pair.b->weight});
   }

@@ -12,12 +12,14 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/folder_writer.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/stored_layout.h"
 #include "checkpoint/tensors.h"
 #include "core/base/activity.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "formats/tensors/tensor_source.h"
 #include "models/hf/hf_family.h"
+#include "models/hf/problem_type.h"
 #include "models/lora/lora_folder.h"
 #include "models/lora/lora_options.h"
 #include "runner/cli/checkpoints.h"
@@ -61,6 +63,7 @@ struct ExportSource {
   std::string base;                  ///< the folder of the initial weights; none: ""
   std::set<std::string> tokenizers;  ///< files and folders in the recipe's data
   std::vector<std::string> labels;   ///< names of the classes
+  std::string problem_type;          ///< of the task; "" for tasks that transformers does not name
 };
 
 /// Collects all values of `tokenizer` in the recipe.
@@ -113,6 +116,11 @@ ExportSource source_of(const TrainState& state) {
                      quoted_list(HfFamily::components())));
   }
   out.labels = labels_of(state);
+  const Node::Entry* task = tree.find("task");
+  const Node::Entry* task_type = task ? task->node.find("type") : nullptr;
+  if (task_type && task_type->node.scalar()) {
+    out.problem_type = problem_type_of_task(task_type->node.scalar()->text);
+  }
   const Node::Entry* weights = model.find("weights");
   if (weights && weights->node.scalar()) out.base = weights->node.scalar()->text;
   if (const Node::Entry* data = tree.find("data")) find_tokenizers(data->node, out.tokenizers);
@@ -222,6 +230,11 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   }
   source.family->write_config(source.options, shapes, config);
   name_labels(source.labels, config);
+  const std::string architecture = config["architectures"].front().get<std::string>();
+  if (architecture.ends_with("SequenceClassification") ||
+      architecture.ends_with("ImageClassification")) {
+    if (!source.problem_type.empty()) config["problem_type"] = source.problem_type;
+  }
   FolderWriter writer(files, folder);
   writer.add_text("config.json", config.dump(2) + "\n");
   const auto copies = files_to_copy(source);
@@ -242,28 +255,49 @@ void write_export(Files& files, const std::string& folder, const ExportSource& s
   files.sync_dir(folder);
 }
 
-/// A layer's weight plus the product of its adapter.
-Array merged(const NamedArray& weight, const Array& down, const Array& up, double scale) {
-  const at::Tensor product = tensor_of(up).mm(tensor_of(down)).mul(scale);
-  return array_of(tensor_of(weight.array).add(product), weight.name);
+/// A layer's weight with its adapter: plus its product, and with DoRA of the magnitude's length.
+Array merged(const NamedArray& weight, const std::map<std::string, Array>& weights, double scale) {
+  const std::string layer = weight.name.substr(0, weight.name.rfind('.'));
+  const at::Tensor product =
+      tensor_of(weights.at(layer + kLoraB)).mm(tensor_of(weights.at(layer + kLoraA))).mul(scale);
+  at::Tensor sum = tensor_of(weight.array).add(product);
+  if (const auto magnitude = weights.find(layer + kLoraMagnitude); magnitude != weights.end()) {
+    sum = sum.mul(tensor_of(magnitude->second).div(sum.norm(2, {1})).unsqueeze(1));
+  }
+  return array_of(sum, weight.name);
+}
+
+Array merged_bias(const NamedArray& bias, const Array& more, double scale) {
+  return array_of(tensor_of(bias.array).add(tensor_of(more).mul(scale)), bias.name);
 }
 
 /// The weights of a model with its adapter merged into them, one at a time.
 std::vector<TensorSource> merged_weights(const std::vector<NamedArray>& weights,
                                          const LoraOptions& lora) {
-  std::map<std::string, Array> by_name;
-  for (const NamedArray& weight : weights) by_name[weight.name] = weight.array;
+  const auto by_name = std::make_shared<std::map<std::string, Array>>();
+  for (const NamedArray& weight : weights) (*by_name)[weight.name] = weight.array;
+  for (const std::string& layer : adapted_layers(weights)) {
+    if (!by_name->contains(layer + kLoraBias) || by_name->contains(layer + ".bias")) continue;
+    throw Error(
+        ExitCode::kRecipe,
+        text("'--merge' cannot merge the bias of the adapter of '{}', which has none", layer),
+        "leave '--merge' out: the adapter is exported with its bias");
+  }
   std::vector<TensorSource> out;
   for (const NamedArray& weight : weights) {
-    if (weight.name.ends_with(kLoraA) || weight.name.ends_with(kLoraB)) continue;
+    if (is_of_adapter(weight.name)) continue;
     const std::string layer = weight.name.substr(0, weight.name.rfind('.'));
-    if (!weight.name.ends_with(".weight") || !by_name.contains(layer + kLoraA)) {
-      out.push_back(source_of(weight));
-      continue;
-    }
     TensorSource source = source_of(weight);
-    source.read = [weight, down = by_name.at(layer + kLoraA), up = by_name.at(layer + kLoraB),
-                   scale = lora.scale()] { return merged(weight, down, up, scale); };
+    if (by_name->contains(layer + kLoraA)) {
+      const double scale = lora.for_layer(layer).scale();
+      if (weight.name.ends_with(".weight")) {
+        source.read = [weight, by_name, scale] { return merged(weight, *by_name, scale); };
+      } else if (by_name->contains(layer + kLoraBias)) {
+        source.read = [weight, more = by_name->at(layer + kLoraBias), scale] {
+          return merged_bias(weight, more, scale);
+        };
+      }
+    }
     out.push_back(std::move(source));
   }
   return out;
@@ -281,9 +315,10 @@ std::vector<TensorSource> whole_weights(const std::vector<NamedArray>& weights,
 /// Writes the adapter alone, as PEFT reads it.
 void write_adapter(FolderWriter& writer, const std::vector<NamedArray>& adapter,
                    const nlohmann::json& config) {
+  const std::set<std::string> adapted = adapted_layers(adapter);
   std::vector<NamedArray> stored;
   for (const NamedArray& weight : adapter) {
-    stored.push_back({kAdapterPrefix + weight.name, weight.array});
+    stored.push_back({kAdapterPrefix + peft_name(weight.name, adapted), weight.array});
   }
   writer.add_text(kAdapterConfig, config.dump(2) + "\n");
   writer.add_tensors(kAdapterWeights, stored);
@@ -330,9 +365,11 @@ ExitCode export_verb(const ExportArguments& arguments) {
   const std::string target = new_folder(arguments.target);
   const std::string folder = checkpoint_at(files, arguments.source);
   verify_checkpoint(files, folder);
-  const ExportSource source = source_of(inspect_checkpoint(files, folder).state);
+  const TrainState state = inspect_checkpoint(files, folder).state;
+  const ExportSource source = source_of(state);
   check_export(arguments, source);
-  const std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  if (state.layout) weights = own_arrays(*state.layout, weights);
   publish_folder(files, target, [&](const std::string& staged) {
     const Activity shown("writing " + target);
     if (source.lora && !arguments.merge) {

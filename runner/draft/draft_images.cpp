@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "data/datasets/image/image_files.h"
+#include "formats/image/exif.h"
 #include "formats/image/image.h"
 #include "formats/records/idx.h"
 #include "runner/draft/recipe_draft.h"
@@ -122,7 +123,7 @@ void read_sizes(const ImageFiles& images, SniffedImages& found) {
       if (found.damaged++ == 0) found.first_damaged = error.what();
       if (size == ImageSize{}) continue;
     }
-    found.turned += is_turned(images.read(i).view);
+    found.turned += exif_orientation(images.read(i).view) > 1;
     found.same_size = found.same_size && size == *found.first_size;
     found.side = std::max({found.side, size.height, size.width});
   }
@@ -199,7 +200,7 @@ void add_image_findings(const fs::path& path, const SniffedImages& images, Recip
   if (images.turned > 0) {
     draft.findings.push_back(
         text("{} of {} opened images have an EXIF orientation, which is not applied, as in "
-             "torchvision: turn them with 'mogrify -auto-orient FILES'",
+             "torchvision: 'exif_orientation: true' turns them",
              images.turned, images.opened));
   }
   if (is_resized(images)) {

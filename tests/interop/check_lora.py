@@ -3,6 +3,8 @@
     python tests/interop/check_lora.py ACCEL_RUN
 """
 
+import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +25,18 @@ CASES = {
     "bert": (["query", "value"], ["classifier", "pooler"], {}),
     "roberta": (["query", "value"], ["classifier"], {}),
     "distilbert": (["q_lin", "v_lin"], ["pre_classifier", "classifier"], {}),
+    "llama patterns": (["q_proj", "v_proj", "down_proj"], None, {
+        "rank_pattern": {"down_proj": 2, r"layers\.0\.self_attn\.q_proj": 7}, "alpha_pattern": {"v_proj": 3.5}}),
+    "llama dora": (["q_proj", "down_proj"], None, {"use_dora": True, "rank_pattern": {"q_proj": 6}}),
+    "gpt2 dora": (["c_attn", "c_fc"], None, {"use_dora": True, "use_rslora": True}),
+    "gpt2 all biases": (["c_attn"], None, {"bias": "all"}),
+    "bert biases": (["query", "value"], ["classifier"], {"bias": "lora_only"}),
+    "roberta lora bias": (["query", "dense"], None, {"lora_bias": True}),
+    "bert pooler": (["dense"], ["classifier"], {}),
+    "llama pissa": (["q_proj", "up_proj"], None, {"init_lora_weights": "pissa"}),
+    "gpt2 pissa": (["c_attn", "c_proj"], None, {"init_lora_weights": "pissa", "use_rslora": True}),
+    "bert olora": (["query", "intermediate.dense"], ["classifier"], {"init_lora_weights": "olora"}),
+    "qwen3 gaussian": (["o_proj"], None, {"init_lora_weights": "gaussian"}),
 }
 
 # Of these an exported program resumes from PEFT's adapter, too.
@@ -33,14 +47,15 @@ RECIPE = models.RECIPE.replace("weights: theirs}", "weights: theirs, lora: {adap
 
 def write_adapter(folder, name):
     """PEFT's model, whose adapter is in the folder."""
-    class_name, config_class, options = models.CASES[name]
+    class_name, config_class, options = models.CASES[name.split()[0]]
     model_class = getattr(transformers, class_name)
     targets, others, more = CASES[name]
+    more = {"init_lora_weights": False, **more}
     torch.manual_seed(7)
     model_class(getattr(transformers, config_class)(**options)).save_pretrained(folder / "theirs")
     # Both matrices drawn: with PEFT's own start the first of them would get no gradient at first.
     config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=targets, modules_to_save=others,
-                             init_lora_weights=False, **more)
+                             **more)
     theirs = peft.get_peft_model(model_class.from_pretrained(folder / "theirs"), config)
     theirs.save_pretrained(folder / "adapter")
     return theirs
@@ -48,10 +63,10 @@ def write_adapter(folder, name):
 
 def same_run(binary, folder, name, theirs):
     """Trains both; what is exported then computes what PEFT's model does."""
-    class_name = models.CASES[name][0]
+    class_name = models.CASES[name.split()[0]][0]
     batches = models.write_data(folder, class_name)
     models.accel_run(binary, folder, "job.yaml")
-    worst = models.same_losses(folder, theirs, batches)
+    worst = models.same_losses(folder / "runs/job", theirs, batches)
     models.accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     base = getattr(transformers, class_name).from_pretrained(folder / "theirs")
     ours = peft.PeftModel.from_pretrained(base, folder / "ours")
@@ -64,13 +79,13 @@ def check(binary, folder, name):
     (folder / "job.yaml").write_text(RECIPE)
     worst, probe = same_run(binary, folder, name, theirs)
     models.accel_run(binary, folder, "export", "runs/job", "--to", "merged", "--merge")
-    models.same_logits(models.load(models.CASES[name][0], folder / "merged"), theirs, probe)
+    models.same_logits(models.load(models.CASES[name.split()[0]][0], folder / "merged"), theirs, probe)
     print(f"{name}: {models.STEPS} losses within {worst:.1e}, exported, merged and loaded", flush=True)
 
 
 def check_exported(binary, folder, name):
     theirs = write_adapter(folder, name)
-    module = models.load(models.CASES[name][0], folder / "theirs")
+    module = models.load(models.CASES[name.split()[0]][0], folder / "theirs")
     module.config.use_cache = False
     export_model(module, {"input_ids": torch.ones(models.BATCH, models.LENGTH, dtype=torch.long)}, folder / "model", ())
     (folder / "job.yaml").write_text(RECIPE.replace("type: auto, weights: theirs", "type: exported, file: model"))
@@ -78,12 +93,64 @@ def check_exported(binary, folder, name):
     print(f"{name}, exported program: {models.STEPS} losses within {worst:.1e}, exported and loaded", flush=True)
 
 
+def refusal(binary, folder, *words):
+    done = subprocess.run([binary, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode, words
+    return done.stderr
+
+
+def check_fresh(binary, folder, init):
+    """A new adapter of a decomposition has PEFT's losses from the first step."""
+    class_name, config_class, options = models.CASES["llama"]
+    torch.manual_seed(7)
+    getattr(transformers, class_name)(getattr(transformers, config_class)(**options)).save_pretrained(folder / "theirs")
+    config = peft.LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "down_proj"], init_lora_weights=init)
+    theirs = peft.get_peft_model(getattr(transformers, class_name).from_pretrained(folder / "theirs"), config)
+    lora = f"{{rank: 4, alpha: 6, target_modules: ['*q_proj', '*down_proj'], init: {init}}}"
+    (folder / "job.yaml").write_text(models.RECIPE.replace("weights: theirs}", f"weights: theirs, lora: {lora}}}"))
+    worst, _ = same_run(binary, folder, "llama", theirs)
+    print(f"llama, new adapter, {init}: {models.STEPS} losses within {worst:.1e}, exported and loaded", flush=True)
+
+
+def check_refusals(binary, folder):
+    """What is not done is refused by name."""
+    write_adapter(folder, "llama patterns")
+    (folder / "job.yaml").write_text(RECIPE)
+    models.write_data(folder, models.CASES["llama"][0])
+    path = folder / "adapter/adapter_config.json"
+    config = json.loads(path.read_text())
+    for pattern, message in (({"q_proj": "x"}, "has no number for 'q_proj' in 'alpha_pattern'"),
+                             ({"q_proj": 1, ".*q_proj": 2}, "has two alphas for 'model.layers.0.self_attn.q_proj'"),):
+        path.write_text(json.dumps({**config, "alpha_pattern": pattern}))
+        assert message in refusal(binary, folder, "validate", "job.yaml"), message
+    words = ["validate", "job.yaml", "model.lora={rank: 2, rank_pattern: {'*q_proj': 3, '*layers.0*': 4}}"]
+    assert ("two patterns of 'lora.rank_pattern' give the layer 'model.layers.0.self_attn.q_proj' different values"
+            in refusal(binary, folder, "job.yaml", words[2])), "patterns"
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
+    for target, kind in (("embed_tokens", "embedding 'model.embed_tokens'"), ("lm_head", "head 'lm_head'")):
+        peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj", target])).save_pretrained(
+            folder / "adapter", save_embedding_layers=False)
+        said = refusal(binary, folder, "validate", "job.yaml")
+        assert f"adapts the {kind}, which this program does not do" in said, said
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
+    lora = "model.lora={rank: 2, target_modules: '*q_proj', lora_bias: true}"
+    models.accel_run(binary, folder, "job.yaml", "name=biased", lora, "train.until=1 steps")
+    said = refusal(binary, folder, "export", "runs/biased", "--to", "merged", "--merge")
+    assert "'--merge' cannot merge the bias of the adapter of 'model.layers.0.self_attn.q_proj', which has none" in said
+    print("what is not done is refused", flush=True)
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
-    for name in CASES:
+    for name in sys.argv[2:] or CASES:
         with tempfile.TemporaryDirectory() as folder:
             check(binary, Path(folder), name)
-    for name in EXPORTED:
+    for init in [] if sys.argv[2:] else ("pissa", "olora"):
+        with tempfile.TemporaryDirectory() as folder:
+            check_fresh(binary, Path(folder), init)
+    with tempfile.TemporaryDirectory() as folder:
+        check_refusals(binary, Path(folder))
+    for name in [] if sys.argv[2:] else EXPORTED:
         with tempfile.TemporaryDirectory() as folder:
             check_exported(binary, Path(folder), name)
 

@@ -31,6 +31,8 @@ def steps(build, scratch):
     yield "sharded checkpoints, both ways", [python, HERE / "check_shards.py", build / "accel-run"]
     yield "checkpoints of DeepSpeed", [python, HERE / "check_deepspeed.py", build / "accel-run"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
+    yield "states of transformers' models, both ways", [python, HERE / "check_hf_states.py", build / "accel-run"]
+    yield "losses by problem_type", [python, HERE / "check_problem_types.py", build / "accel-run"]
     yield "words with tags", [python, HERE / "check_tagged_words.py", build / "accel-run"]
     yield "PyTorch still gives the exported programs' numbers", [python, HERE / "make_golden_exported.py", "--check"]
     yield "exported models", [python, HERE / "check_exported.py", build / "accel-run"]

@@ -423,7 +423,7 @@ IMAGES = [
          ["it is UTF-16; convert it: iconv -f utf-16 -t utf-8 'r.jsonl' > utf8.jsonl"], code=3),
     Case("turned photos", {**GREY, **{f"pics/red cats/{i}.jpg": TURNED_JPEG for i in range(60)}}, ["pics"],
          ["15 of 20 opened images have an EXIF orientation, which is not applied, as in torchvision: "
-                   "turn them with 'mogrify -auto-orient FILES'"]),
+                   "'exif_orientation: true' turns them"]),
     Case("several files in a folder", {"d/b.csv": "x,y\n" * 3, "d/a.csv": table(["a", "y"], [[i, i * 1.5] for i in range(60)]),
                                        "d/readme.md": "x"}, ["d"], ["read: a.csv; not read: b.csv, readme.md"]),
     Case("an empty folder", {"d/.keep": ""}, ["d"], ["unknown format of 'd'"], code=3),

@@ -27,6 +27,7 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"token_classification", TextOutput::kLabels},
     TaskDemand{"classification", TextOutput::kWhole},
     TaskDemand{"regression", TextOutput::kWhole},
+    TaskDemand{"multi_label_classification", TextOutput::kWhole},
     TaskDemand{"distill", TextOutput::kWhole},
     TaskDemand{"dpo", TextOutput::kNextToken},
     TaskDemand{"orpo", TextOutput::kNextToken},

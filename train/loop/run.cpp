@@ -1,4 +1,5 @@
 #include "train/loop/run.h"
+#include "train/loop/module_layout.h"
 
 #include <algorithm>
 #include <chrono>
@@ -171,6 +172,10 @@ LoadedCheckpoint read_given(const Job& job, const RunRequest& request, const std
   for (const Parameter& item : job.optimizer->parameters()) {
     options.parameters.push_back(item.name);
   }
+  for (const OptimizerState::Group& group : job.optimizer->state().groups) {
+    options.group_sizes.push_back(group.parameters.size());
+  }
+  options.layout = module_layout(job);
   for (const Parameter& item : job.parameters) options.with_frozen.push_back(item.name);
   std::vector<std::string> names;
   for (const auto* list : {&job.parameters, &job.buffers}) {

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <utility>
 
+#include "checkpoint/stored_layout.h"
 #include "checkpoint/writer.h"
 #include "core/base/text.h"
 #include "train/job/torch_setup.h"
+#include "train/loop/module_layout.h"
 #include "train/loop/rank_states.h"
 #include "train/loop/shards.h"
 
@@ -43,6 +45,9 @@ TrainState gather_train_state(const Job& job, const RunState& run, const Tracker
   for (size_t i = job.parameters.size(); i < state.model.size(); ++i) {
     state.model[i].local = state.model[i].local.detach().clone();
   }
+  if (state.shards) return state;
+  state.layout = written_layout(job);
+  if (state.layout) to_stored(*state.layout, state);
   return state;
 }
 

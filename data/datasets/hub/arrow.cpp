@@ -1,5 +1,10 @@
 // Texts or text pairs in columns of Parquet and Arrow files. libaccel_arrow.so is loaded when a
 // file is opened; a build may lack it.
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/hub/arrow_rows.h"
 #include "data/datasets/text/text_records.h"
@@ -11,12 +16,51 @@ struct ArrowOptions : TextRecordOptions {
   std::string split;
 };
 
+/// Writes lists of integers as JSON.
+class ListTexts final : public RecordReader {
+ public:
+  ListTexts(std::unique_ptr<RecordReader> rows, std::vector<bool> is_list)
+      : rows_(std::move(rows)), is_list_(std::move(is_list)), texts_(is_list_.size()) {}
+
+  bool next(std::vector<std::string_view>& fields) override {
+    if (!rows_->next(fields)) return false;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (!is_list_[i]) continue;
+      std::vector<int64_t> numbers(fields[i].size() / sizeof(int64_t));
+      std::memcpy(numbers.data(), fields[i].data(), numbers.size() * sizeof(int64_t));
+      texts_[i] = "[" + joined(numbers, ",", [](int64_t x) { return std::to_string(x); }) + "]";
+      fields[i] = texts_[i];
+    }
+    return true;
+  }
+  std::string location() const override { return rows_->location(); }
+
+ private:
+  std::unique_ptr<RecordReader> rows_;
+  std::vector<bool> is_list_;
+  std::vector<std::string> texts_;
+};
+
 class ArrowSource final : public RecordSource {
  public:
   ArrowSource(const ArrowFiles& files, ArrowFormat format) : rows_(files, format) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
-    return rows_.open(wanted);
+    if (lists_.empty()) return rows_.open(wanted);
+    std::vector<ArrowField> kinds;
+    std::vector<bool> is_list;
+    for (const std::string& field : wanted) {
+      is_list.push_back(lists_.contains(field));
+      kinds.push_back(is_list.back() ? ArrowField::kNumbers : ArrowField::kText);
+    }
+    return std::make_unique<ListTexts>(rows_.open(wanted, kinds), std::move(is_list));
+  }
+  void allow_list(const std::string& field) override {
+    for (const ArrowColumn& column : rows_.columns()) {
+      if (column.name == field && column.value == ArrowColumn::Value::kIntegers) {
+        lists_.insert(field);
+      }
+    }
   }
   FileContents contents() const override { return rows_.contents(); }
   std::string format() const override {
@@ -29,6 +73,7 @@ class ArrowSource final : public RecordSource {
 
  private:
   ArrowRows rows_;
+  std::set<std::string> lists_;
 };
 
 /// A missing libaccel_arrow.so is reported before other errors.

@@ -24,6 +24,7 @@ struct HubImagesOptions : HubChoiceOptions {
   std::vector<std::string> labels;
   bool grayscale = false;
   std::vector<int64_t> size;
+  bool exif_orientation = true;
 };
 
 /// Concatenated image files in a temporary file: a column may not fit into memory.
@@ -78,30 +79,38 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
             .field("size", &HubImagesOptions::size,
                    "Resize when decoding (bilinear, as Pillow): [height, width], or one value for "
                    "the shorter side. Empty: each image's own size.",
-                   optional_image_size_rule()));
+                   optional_image_size_rule())
+            .field("exif_orientation", &HubImagesOptions::exif_orientation,
+                   "Turn images as their EXIF orientation says, as datasets.Image does."));
   }
 
   HubImages(const HubImagesOptions& options, const DatasetContext& context)
       : path_(options.path.text),
         choice_(choice_of(options, context.train)),
-        size_(options.size),
-        channels_(options.grayscale ? Channels::kGray : Channels::kRgb) {
+        decoding_{.channels = options.grayscale ? Channels::kGray : Channels::kRgb,
+                  .size = options.size,
+                  .exif_orientation = options.exif_orientation} {
     const ArrowRows rows = open_columns(path_, choice_);
     read(rows, options, context.targets);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
-    image_size_ = common_image_size(
-        size(), size_, [this](int64_t i) { return image_size(images_.file(i), name(i)); });
+    image_size_ = common_image_size(size(), decoding_.size, [this](int64_t i) {
+      return own_image_size(images_.file(i), decoding_, name(i));
+    });
     Fingerprint print;
     for (const auto& part : rows.contents()) print.add_content(part);
-    fingerprint_ = print.add(options.image).add(options.target).text();
+    print.add(options.image).add(options.target);
+    if (options.exif_orientation) print.add("exif");
+    fingerprint_ = print.text();
   }
 
   int64_t size() const override { return images_.size(); }
   Sample sample(int64_t index) const override {
-    return {image_sample(images_.file(index), channels_, size_, name(index)),
+    return {image_sample(images_.file(index), decoding_, name(index)),
             Array::label(labels_[static_cast<size_t>(index)])};
   }
-  DataShape shape() const override { return image_shape(channels_, image_size_, classes_); }
+  DataShape shape() const override {
+    return image_shape(decoding_.channels, image_size_, classes_);
+  }
   std::string fingerprint() const override { return fingerprint_; }
   int64_t class_of(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return accel::text("{} row {}", path_, index); }
@@ -144,8 +153,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
 
   std::string path_;
   HubChoice choice_;
-  std::vector<int64_t> size_;
-  Channels channels_;
+  ImageDecoding decoding_;
   ImageStore images_;
   LabelMap classes_;
   std::vector<int64_t> labels_;

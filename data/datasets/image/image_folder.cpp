@@ -29,6 +29,7 @@ struct ImageFolderOptions {
   std::string split;
   bool grayscale = false;
   std::vector<int64_t> size;
+  bool exif_orientation = false;
   std::vector<std::string> labels;
   OnBadSample on_bad_sample;
 };
@@ -54,6 +55,9 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
                 "Resize when decoding (bilinear, as Pillow): [height, width], or one value for the "
                 "shorter side. Empty: each image's own size.",
                 optional_image_size_rule())
+            .field("exif_orientation", &ImageFolderOptions::exif_orientation,
+                   "Turn images as their EXIF orientation says, which cameras write; torchvision's "
+                   "ImageFolder does not, datasets' imagefolder does.")
             .field("labels", &ImageFolderOptions::labels,
                    "Class folders in the order of their numbers; empty: all, sorted."));
   }
@@ -61,14 +65,15 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
   ImageFolder(const ImageFolderOptions& options, const DatasetContext& context)
       : files_(open_image_files(options.path.text, options.split)),
         bad_(options.on_bad_sample, options.path.text),
-        size_(options.size) {
-    channels_ = options.grayscale ? Channels::kGray : Channels::kRgb;
+        decoding_{.channels = options.grayscale ? Channels::kGray : Channels::kRgb,
+                  .size = options.size,
+                  .exif_orientation = options.exif_orientation} {
     if (context.targets) label_files(options);
     labels_.resize(files_->files().size());
     if (bad_.skips()) try_all();
     bad_.tell(size());
-    image_size_ = common_image_size(size(), size_, [this](int64_t i) {
-      return image_size(files_->read(file_of(i)).view, files_->name(file_of(i)));
+    image_size_ = common_image_size(size(), decoding_.size, [this](int64_t i) {
+      return own_image_size(files_->read(file_of(i)).view, decoding_, files_->name(file_of(i)));
     });
     Fingerprint print;
     for (int64_t i = 0; i < size(); ++i) {
@@ -77,6 +82,7 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
     }
     probe(size(), kContentProbes,
           [&](int64_t i) { print.add_content(files_->read(file_of(i)).view); });
+    if (options.exif_orientation) print.add("exif");
     fingerprint_ = print.text();
   }
 
@@ -86,11 +92,13 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
 
   Sample sample(int64_t index) const override {
     const int64_t number = file_of(index);
-    return {image_sample(files_->read(number).view, channels_, size_, files_->name(number)),
+    return {image_sample(files_->read(number).view, decoding_, files_->name(number)),
             Array::label(labels_[static_cast<size_t>(number)])};
   }
 
-  DataShape shape() const override { return image_shape(channels_, image_size_, classes_); }
+  DataShape shape() const override {
+    return image_shape(decoding_.channels, image_size_, classes_);
+  }
 
   std::string fingerprint() const override { return fingerprint_; }
   std::string name(int64_t index) const override {
@@ -142,7 +150,7 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
     parallel_for(count, usable_cores(), [&](size_t i) {
       const auto number = static_cast<int64_t>(i);
       try {
-        decode_image(files_->read(number).view, channels_, files_->name(number));
+        decode_image(files_->read(number).view, decoding_.channels, files_->name(number));
       } catch (...) {
         problems[i] = std::current_exception();
       }
@@ -161,8 +169,7 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
   std::unique_ptr<ImageFiles> files_;
   BadSamples bad_;
   std::vector<int64_t> kept_;  ///< readable files; empty: all
-  std::vector<int64_t> size_;
-  Channels channels_;
+  ImageDecoding decoding_;
   LabelMap classes_;
   std::vector<int64_t> labels_;  ///< per file
   ImageSize image_size_;

@@ -3,6 +3,7 @@
 #include "data/datasets/rows.h"
 #include "data/transforms/image_ops.h"
 #include "data/transforms/resample.h"
+#include "formats/image/exif.h"
 
 namespace accel {
 namespace {
@@ -33,12 +34,19 @@ Rule<std::vector<int64_t>> optional_image_size_rule() {
   return size;
 }
 
-Array image_sample(std::span<const std::byte> file, Channels channels,
-                   const std::vector<int64_t>& size, const std::string& name) {
-  Array pixels = decode_image(file, channels, name);
-  if (!size.empty()) {
+ImageSize own_image_size(std::span<const std::byte> file, const ImageDecoding& decoding,
+                         const std::string& name) {
+  const ImageSize size = image_size(file, name);
+  return decoding.exif_orientation ? upright_size(size, exif_orientation(file)) : size;
+}
+
+Array image_sample(std::span<const std::byte> file, const ImageDecoding& decoding,
+                   const std::string& name) {
+  Array pixels = decode_image(file, decoding.channels, name);
+  if (decoding.exif_orientation) pixels = upright(pixels, exif_orientation(file));
+  if (!decoding.size.empty()) {
     const ImageSize own{pixels.shape()[0], pixels.shape()[1]};
-    pixels = resample_bytes(pixels, resized(own, size), Interpolation::kBilinear);
+    pixels = resample_bytes(pixels, resized(own, decoding.size), Interpolation::kBilinear);
   }
   return planes_of(pixels);
 }

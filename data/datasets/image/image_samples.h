@@ -18,10 +18,20 @@ namespace accel {
 /// As image_size_rule(), but may be empty.
 Rule<std::vector<int64_t>> optional_image_size_rule();
 
-/// Decodes a JPEG or PNG to f32 [channels, height, width] in [0, 1], resized to `size`: [height,
-/// width], one value for the shorter side, or empty. Throws DataError naming `name`.
-Array image_sample(std::span<const std::byte> file, Channels channels,
-                   const std::vector<int64_t>& size, const std::string& name);
+struct ImageDecoding {
+  Channels channels = Channels::kRgb;
+  std::vector<int64_t> size = {};  ///< [height, width], one value for the shorter side, or empty
+  bool exif_orientation = false;   ///< turn images as their EXIF orientation says
+};
+
+/// The size before resizing. Throws DataError naming `name`.
+ImageSize own_image_size(std::span<const std::byte> file, const ImageDecoding& decoding,
+                         const std::string& name);
+
+/// Decodes a JPEG or PNG to f32 [channels, height, width] in [0, 1]. Throws DataError naming
+/// `name`.
+Array image_sample(std::span<const std::byte> file, const ImageDecoding& decoding,
+                   const std::string& name);
 
 /// The common size of `count` images after resizing, judged by up to 256 of them; 0 x 0 if sizes
 /// differ. `size_of` returns the original size.

@@ -34,7 +34,7 @@ Sst2File open_sst2(const Sst2Options& options, SetSplit split) {
   Sst2File out;
   static_cast<TextColumnOptions&>(out.table) = options;
   out.table.header = Auto<bool>{true};
-  out.table.target = "label";
+  out.table.target = {{"label"}};
   std::error_code error;
   if (fs::exists(folder / file, error)) {
     out.table.path.text = folder / file;

@@ -7,8 +7,10 @@
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "data/datasets/fingerprint.h"
+#include "data/datasets/label_lists.h"
 #include "data/datasets/rows.h"
 #include "data/datasets/table_columns.h"
+#include "formats/records/text_encoding.h"
 
 namespace accel {
 namespace {
@@ -17,15 +19,15 @@ namespace {
 std::string reading_of(const TextRecordOptions& options, const std::string& format) {
   std::string out = accel::text("{} {},{}", format, options.text.front(), options.text.back());
   if (!options.on_bad_sample.most) return out;
-  out.append(" skip ").append(options.target);
-  out.append(options.target_type == TargetType::kClasses ? " classes" : " number");
+  out.append(" skip ").append(options.target.text());
+  out.append(1, ' ').append(EnumNames<TargetType>::kValues[size_t(options.target_type)].second);
   for (const std::string& label : options.labels) out.append(1, '\0').append(label);
   return out;
 }
 
 /// Without targets if the context does not request them.
 TextRecordOptions for_context(TextRecordOptions options, const DatasetContext& context) {
-  if (!context.targets) options.target.clear();
+  if (!context.targets) options.target.names.clear();
   return options;
 }
 
@@ -45,6 +47,9 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
       texts_(options_, load_tokenizer(options_.tokenizer.text), source_->contents(),
              reading_of(options_, source_->format())) {
   const bool classes = options_.target_type == TargetType::kClasses;
+  for (const std::string& field : options_.target.names) {
+    if (!classes) source_->allow_list(field);
+  }
   const LabelMap names = labels();
   each_record(
       bad_,
@@ -58,18 +63,15 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
   if (TextRecords::size() == 0) {
     throw DataError(accel::text("'{}' has no {}", options_.path.text, source_->record_name()));
   }
-  if (!options_.target.empty() && classes) {
-    targets_ = Array::of<int64_t>(DType::kI64, {rows()}, classes_);
-  } else if (!options_.target.empty()) {
-    targets_ = Array::of<float>(DType::kF32, {rows()}, numbers_);
-  }
+  make_targets();
   shape_ = texts_.described({.target_type = classes ? DType::kI64 : DType::kF32,
-                             .classes = names.count(),
+                             .classes = classes ? names.count() : 0,
                              .labels = names.names()});
+  if (width_) shape_.target = {static_cast<int64_t>(*width_)};
   if (options_.target.empty()) shape_.target = shape_.input;
   Fingerprint print;
   for (const auto& part : source_->contents()) print.add_content(part);
-  fingerprint_ = print.add(texts_.identity()).add(options_.target).text();
+  fingerprint_ = print.add(texts_.identity()).add(options_.target.text()).text();
 }
 
 Sample TextRecords::sample(int64_t index) const {
@@ -80,13 +82,26 @@ Sample TextRecords::sample(int64_t index) const {
 
 /// Number of records read, including those without tokens.
 int64_t TextRecords::rows() const {
-  return static_cast<int64_t>(std::max(classes_.size(), numbers_.size()));
+  const size_t width = std::max<size_t>(width_.value_or(1), 1);
+  return static_cast<int64_t>(std::max(classes_.size(), numbers_.size() / width));
 }
 
 std::vector<std::string> TextRecords::wanted() const {
   std::vector<std::string> fields = {options_.text.front(), options_.text.back()};
-  if (!options_.target.empty()) fields.push_back(options_.target);
+  const std::vector<std::string>& targets = options_.target.names;
+  fields.insert(fields.end(), targets.begin(), targets.end());
   return fields;
+}
+
+void TextRecords::make_targets() {
+  if (options_.target.empty()) return;
+  if (options_.target_type == TargetType::kClasses) {
+    targets_ = Array::of<int64_t>(DType::kI64, {rows()}, classes_);
+    return;
+  }
+  Shape shape = {rows()};
+  if (width_) shape.push_back(static_cast<int64_t>(*width_));
+  targets_ = Array::of<float>(DType::kF32, shape, numbers_);
 }
 
 /// Calls `check` with the reader and the fields of each record, and `use` also with the record's
@@ -136,14 +151,54 @@ std::vector<uint64_t> TextRecords::row_keys(const std::string& column) const {
 LabelMap TextRecords::labels() const {
   if (options_.target.empty() || options_.target_type == TargetType::kNumber) return {};
   if (!options_.labels.empty()) return LabelMap::given(options_.labels, "labels");
-  const std::vector<std::string> named = source_->class_names(options_.target);
+  if (options_.target.is_list()) return LabelMap::given(options_.target.names, "target");
+  const std::vector<std::string> named = source_->class_names(options_.target.front());
   if (!named.empty()) return LabelMap::given(named, "labels");
   TextSet seen;
   BadSamples counted_later(options_.on_bad_sample, options_.path.text);
   each_record(
       counted_later, [](const RecordReader&, const Fields&) {},
-      [&](const RecordReader&, const Fields& fields, int64_t) { seen.emplace(fields[2]); });
+      [&](const RecordReader&, const Fields& fields, int64_t) {
+        if (!lists_labels()) {
+          seen.emplace(fields[2]);
+        } else if (const auto labels = labels_in(fields[2])) {
+          seen.insert(labels->begin(), labels->end());
+        }
+      });
   return LabelMap::found(seen);
+}
+
+/// 1 for each label of a list, the 0 or 1 of each column, or numbers.
+std::vector<float> TextRecords::target_numbers(const RecordReader& reader, const Fields& fields,
+                                               const LabelMap& labels) const {
+  std::vector<float> out;
+  if (lists_labels()) {
+    const auto list = labels_in(fields[2]);
+    if (!list) refuse(reader, options_.target.front(), fields[2], "which is not a list of labels");
+    out.resize(static_cast<size_t>(labels.count()));
+    for (const std::string& label : *list) {
+      const std::optional<int64_t> number = labels.find(label);
+      if (!number)
+        refuse(reader, options_.target.front(), label, "none of the labels of the recipe");
+      out[static_cast<size_t>(*number)] = 1;
+    }
+    return out;
+  }
+  const bool flags = options_.target_type == TargetType::kLabels;
+  for (size_t i = 0; i < options_.target.names.size(); ++i) {
+    const std::string& field = options_.target.names[i];
+    const std::string_view value = fields[2 + i];
+    if (flags) {
+      const std::optional<float> flag = label_flag(value);
+      if (!flag) refuse(reader, field, value, "neither 0 nor 1");
+      out.push_back(*flag);
+      continue;
+    }
+    const auto numbers = numbers_in(value);
+    if (!numbers) refuse(reader, field, value, "not a number");
+    out.insert(out.end(), numbers->begin(), numbers->end());
+  }
+  return out;
 }
 
 void TextRecords::take_target(const RecordReader& reader, const Fields& fields,
@@ -151,13 +206,20 @@ void TextRecords::take_target(const RecordReader& reader, const Fields& fields,
   if (options_.target.empty()) return;
   if (options_.target_type == TargetType::kClasses) {
     const std::optional<int64_t> label = labels.find(fields[2]);
-    if (!label) refuse(reader, options_.target, fields[2], "none of the labels of the recipe");
+    if (!label) {
+      refuse(reader, options_.target.front(), fields[2], "none of the labels of the recipe");
+    }
     classes_.push_back(*label);
-  } else {
-    const std::optional<float> number = field_number(fields[2]);
-    if (!number) refuse(reader, options_.target, fields[2], "not a number");
-    numbers_.push_back(*number);
+    return;
   }
+  const std::vector<float> numbers = target_numbers(reader, fields, labels);
+  const bool is_list = lists_labels() || options_.target.is_list() || fields[2].starts_with('[');
+  if (numbers_.empty() && is_list) width_ = numbers.size();
+  if (numbers.size() != width_.value_or(1) || numbers.empty()) {
+    refuse(reader, options_.target.front(), fields[2],
+           accel::text("{} numbers, where the first has {}", numbers.size(), width_.value_or(1)));
+  }
+  numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
 }
 
 namespace {
@@ -203,7 +265,7 @@ class DelimitedReader final : public RecordReader {
 class DelimitedSource final : public RecordSource {
  public:
   DelimitedSource(const std::string& path, const CsvDialect& dialect)
-      : path_(path), dialect_(dialect), file_(map_file(path)) {}
+      : path_(path), dialect_(dialect), file_(as_utf8(map_file(path), path)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     return std::make_unique<DelimitedReader>(file_, dialect_, path_, wanted);
@@ -285,6 +347,9 @@ class ChainedSource final : public RecordSource {
       for (const auto& part : source->contents()) all.push_back(part);
     }
     return all;
+  }
+  void allow_list(const std::string& field) override {
+    for (const auto& source : sources_) source->allow_list(field);
   }
   std::string format() const override { return sources_.front()->format(); }
   const char* record_name() const override { return sources_.front()->record_name(); }

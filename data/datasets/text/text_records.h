@@ -26,7 +26,7 @@ struct TextRecordOptions : TextColumnOptions {
   TextRecordOptions() { text = {"text"}; }
 
   InputPath path;
-  std::string target;
+  TargetColumns target;
   TargetType target_type = TargetType::kClasses;
   std::vector<std::string> labels;
   OnBadSample on_bad_sample;
@@ -37,13 +37,17 @@ template <class Options>
 Schema<Options> with_record_columns(Schema<Options> schema) {
   return with_bad_samples(with_text_columns(
       std::move(schema)
-          .field("target", static_cast<std::string Options::*>(&Options::target),
-                 "Field of the target; empty: of each token, the one that follows it.")
+          .field("target", static_cast<TargetColumns Options::*>(&Options::target),
+                 "Field of the target, or several for 'target_type' number or labels; empty: of "
+                 "each token, the one that follows it.")
           .field("target_type", static_cast<TargetType Options::*>(&Options::target_type),
-                 "classes: class labels. number: for regression.")
+                 kTargetTypeHelp)
           .field("labels", static_cast<std::vector<std::string> Options::*>(&Options::labels),
                  "Class labels in the order of their numbers; empty: the labels found, sorted. "
-                 "Labels that are integers from 0 are their own numbers.")));
+                 "Labels that are integers from 0 are their own numbers.")
+          .check([](const Options& options, const Node& node, Reading& reading) {
+            check_target(options.target, options.target_type, node, reading);
+          })));
 }
 
 /// Adds the path too; `path` documents it.
@@ -62,6 +66,8 @@ class RecordSource {
 
   /// Starts at the first record; the source must outlive the reader.
   virtual std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const = 0;
+  /// Lets this field hold a list, which its text is then as JSON. Only sources with lists need it.
+  virtual void allow_list(const std::string& /*field*/) {}
   /// The bytes of all files.
   virtual FileContents contents() const = 0;
   /// The format's name: "jsonl".
@@ -103,15 +109,22 @@ class TextRecords : public Dataset,
   void each_record(BadSamples& bad, const Check& check, const Use& use) const;
   LabelMap labels() const;
   void take_target(const RecordReader& reader, const Fields& fields, const LabelMap& labels);
+  bool lists_labels() const {
+    return options_.target_type == TargetType::kLabels && !options_.target.is_list();
+  }
+  std::vector<float> target_numbers(const RecordReader& reader, const Fields& fields,
+                                    const LabelMap& labels) const;
+  void make_targets();
 
   TextRecordOptions options_;
   std::unique_ptr<RecordSource> source_;
   BadSamples bad_;
   TextColumns texts_;
   std::vector<int64_t> classes_;
-  std::vector<float> numbers_;
+  std::vector<float> numbers_;     ///< `width_` of each row
+  std::optional<size_t> width_;    ///< of a list of numbers or labels; none: one number
   std::vector<int64_t> accepted_;  ///< number of each record among all, if records may be skipped
-  Array targets_;                  ///< [rows()], i64 classes or f32 numbers; empty: next tokens
+  Array targets_;                  ///< i64 [rows()], or f32 [rows()] or [rows(), width_], or empty
   DataShape shape_;
   std::string fingerprint_;
 };

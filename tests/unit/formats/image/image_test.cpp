@@ -129,22 +129,6 @@ TEST(ImageTest, DamageIsNamed) {
             "'a.gif' is neither a JPEG nor a PNG image");
 }
 
-TEST(ImageTest, AnExifOrientationIsFound) {
-  const auto with_orientation = [](const std::string& number) {
-    return "\xff\xd8\xff\xe1" +
-           std::string(
-               "\0\x22"
-               "Exif\0\0",
-               8) +
-           std::string("II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", 18) + number +
-           std::string("\0\0\0", 3);
-  };
-  EXPECT_TRUE(is_turned(bytes_of(with_orientation("\x06"))));
-  EXPECT_FALSE(is_turned(bytes_of(with_orientation("\x01"))));
-  EXPECT_FALSE(is_turned(bytes_of(with_orientation("\x06").substr(0, 24)))) << "truncated";
-  EXPECT_FALSE(is_turned(bytes_of(golden_file("rgb.png"))));
-}
-
 TEST(ImageTest, AJpegOfTwoChannelsIsRefused) {
   constexpr char kHeaders[] =
       "\xff\xd8\xff\xc0\0\x0e\x08\0\x01\0\x01\x02\x01\x11\0\x02\x11\0"  // size 1 x 1

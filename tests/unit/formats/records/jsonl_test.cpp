@@ -85,5 +85,25 @@ TEST(JsonlTest, ErrorsNameTheLine) {
   }
 }
 
+TEST(JsonlTest, WhatPythonWritesBeyondJsonIsRead) {
+  EXPECT_EQ(lines_of("{\"a\": \"x\", \"n\": NaN, \"m\": [-Infinity, Infinity]}\n", {"a"}),
+            Lines{"t.jsonl:1 x"});
+  EXPECT_EQ(lines_of("{\"a\": \"NaN \\ud83d\\ude00 \\ud83d. \\ude00\\\\ud83d\"}\n", {"a"}),
+            Lines{"t.jsonl:1 NaN \xf0\x9f\x98\x80 \xef\xbf\xbd. \xef\xbf\xbd\\ud83d"});
+  EXPECT_EQ(complaint([] { lines_of("{\"a\": NaN}\n", {"a"}); }),
+            "t.jsonl:1: field 'a' has the type 'null', a string, number or boolean wanted\n"
+            "remove such lines from the file");
+  EXPECT_EQ(complaint([] { lines_of("{\"a\": \"x\", \"n\": nan}\n", {"a"}); }),
+            "t.jsonl:1 is not JSON\neach line must be one object: {\"text\": \"...\"}");
+}
+
+TEST(JsonlTest, FieldsThatMayBeListsAreJson) {
+  JsonlReader reader(bytes_of("{\"a\": [\"x\", 1], \"b\": 2}"), {"a", "b"}, "t.jsonl", {"a", "b"});
+  std::vector<std::string_view> fields;
+  ASSERT_TRUE(reader.next(fields));
+  EXPECT_EQ(fields[0], "[\"x\",1]");
+  EXPECT_EQ(fields[1], "2");
+}
+
 }  // namespace
 }  // namespace accel::jsonl_test

@@ -1,0 +1,14 @@
+// Text files in UTF-16, which spreadsheet programs write.
+#pragma once
+
+#include <string>
+
+#include "core/base/mapped_file.h"
+
+namespace accel {
+
+/// A file with a UTF-16 byte order mark as UTF-8 without one; other files as they are. Throws
+/// DataError with `name` for invalid UTF-16.
+SharedBytes as_utf8(SharedBytes file, const std::string& name);
+
+}  // namespace accel
