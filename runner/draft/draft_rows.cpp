@@ -255,9 +255,7 @@ void choose_preference_task(RecipeDraft& draft) {
         "'dpo'");
     return;
   }
-  draft.task =
-      "\n  type: dpo\n  beta: 0.1  # pull to the reference"
-      "\n  reference: {type: auto, weights: \"${vars.weights}\"}  # not needed with lora";
+  draft.task = "{type: dpo, beta: 0.1, reference: {type: auto, weights: \"${vars.weights}\"}}";
   draft.lr = "5e-7";
   draft.others.push_back("adapters with 'lora', without 'reference' and with 'lr: 5e-6'");
   draft.others.push_back("tasks without a reference: orpo, simpo");

@@ -223,7 +223,7 @@ ROWS = [
          {"t.jsonl": jsonl([{"messages": talk(i, user="ann", assistant="bob")} for i in range(60)])}, ["t.jsonl"],
          ["the conversations of 't.jsonl' have no assistant: their roles are 'ann', 'bob'"], code=3),
     Case("preference pairs", {"dpo.jsonl": jsonl(DPO)}, ["dpo.jsonl"],
-         ["'chosen' and 'rejected' are preference pairs of texts", "prompt    text  0        prompt",
+         ["'chosen' and 'rejected' are preference pairs of texts", "prompt    text, 20 values  0        prompt",
           "the task is 'orpo', which also learns the chosen answers; with --model FOLDER it is 'dpo'",
           "also possible: 'texts_as_messages: true' applies the tokenizer's chat template"],
          recipe=["# Learns the preferences of dpo.jsonl.", "type: preference", "task: {type: orpo, beta: 0.1}"], train=True),

@@ -1,5 +1,5 @@
 // Preference pairs in JSON Lines: a prompt with a chosen and a rejected answer.
-#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +11,7 @@
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
+#include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
@@ -131,6 +132,7 @@ class Preference final : public Dataset, public SkipsSamples, public KnowsLength
     }
     const PreferenceEncoder encoder(tokenizer_, std::move(parsed));
     TokenSequencesBuilder builder;
+    std::map<std::string, int64_t> forms;
     int64_t number = -1;
     const std::string_view text = {reinterpret_cast<const char*>(file.view.data()),
                                    file.view.size()};
@@ -138,8 +140,11 @@ class Preference final : public Dataset, public SkipsSamples, public KnowsLength
       ++number;
       const std::string place = options.path.text + ":" + std::to_string(line) + ": ";
       try {
-        add(encoder.encode(preference_row(read_chat_row(row), options)), builder);
+        const nlohmann::ordered_json given = read_chat_row(row);
+        const nlohmann::ordered_json pair = preference_row(given, options);
+        add(encoder.encode(pair), builder);
         kept_.push_back(number);
+        ++forms[preference_form(given, pair, options)];
       } catch (const FormatError& error) {
         bad_.leave_out(DataError(place + error.what()));
       } catch (const DataError& error) {
@@ -147,6 +152,9 @@ class Preference final : public Dataset, public SkipsSamples, public KnowsLength
       }
     });
     sequences_ = std::move(builder).finish();
+    for (const auto& [form, count] : forms) {
+      say(accel::text("{}: {} pairs of {}", options.path.text, count, form));
+    }
   }
 
   void add(const PairTokens& pair, TokenSequencesBuilder& builder) const {

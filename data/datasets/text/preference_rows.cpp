@@ -148,4 +148,13 @@ Row preference_row(const Row& row, const PreferenceFields& fields) {
   return out;
 }
 
+std::string preference_form(const Row& row, const Row& pair, const PreferenceFields& fields) {
+  const bool messages = pair.at("prompt").is_array();
+  const Row& chosen = row.at(fields.chosen);
+  const bool whole = chosen.is_array() && chosen.size() > pair.at("chosen").size();
+  const bool implicit = whole || !value_of(row, fields.prompt_field);
+  return std::string(messages ? "messages" : "texts") +
+         (implicit ? ", whose common beginning is the prompt" : " with a prompt");
+}
+
 }  // namespace accel

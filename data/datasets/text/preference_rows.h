@@ -26,4 +26,8 @@ struct PreferenceFields : ChatFields {
 nlohmann::ordered_json preference_row(const nlohmann::ordered_json& row,
                                       const PreferenceFields& fields);
 
+/// What preference_row() saw in `row`, for the first screen: "messages with a prompt".
+std::string preference_form(const nlohmann::ordered_json& row, const nlohmann::ordered_json& pair,
+                            const PreferenceFields& fields);
+
 }  // namespace accel

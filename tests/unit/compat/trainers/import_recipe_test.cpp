@@ -169,6 +169,16 @@ TEST(ImportRecipeTest, PreferenceMethodsBecomeTasks) {
        "  pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL"});
 }
 
+TEST(ImportRecipeTest, OtherPairsOfAxolotlAreLeftOut) {
+  const std::string rl = "base_model: ./x\nrl: dpo\ndatasets:\n  - {path: ./p.jsonl, type: ";
+  expect_lines(rl + "chat_template.default, field_chosen: good}\n",
+               {"  c.yaml:3: datasets: its 'chosen' is 'good': write it in 'data.train' as type "
+                "preference"});
+  expect_lines(rl + "chatml.intel}\n",
+               {"  c.yaml:3: datasets: './p.jsonl' is of type 'chatml.intel': write its pairs in "
+                "'data.train' as type preference"});
+}
+
 TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
   const std::string axolotl = "base_model: ./x\n",
                     factory = "model_name_or_path: ./x\nstage: sft\n";

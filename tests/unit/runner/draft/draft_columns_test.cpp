@@ -140,8 +140,8 @@ TEST_F(DraftColumnsTest, WhatNoDatasetReadsIsRefusedWithTheCommandThatConvertsIt
             "column 'messages' of 'FILE' has the type 'list<element: struct<role: string, content: "
             "string>>': conversations are read from JSON Lines only");
   EXPECT_EQ(refusal("pairs.parquet", ".jsonl"),
-            "the fields 'prompt', 'completion' are a prompt and its answer in 'FILE': prompts and "
-            "tagged words are read from JSON Lines only");
+            "the fields 'prompt', 'completion' are a prompt and its answer in 'FILE': prompts, "
+            "preferences and tagged words are read from JSON Lines only");
 }
 
 TEST_F(DraftColumnsTest, TokenizersAreTrainedOnColumnsWithoutTheirNulls) {

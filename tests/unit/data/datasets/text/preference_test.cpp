@@ -97,6 +97,16 @@ TEST_F(PreferenceTest, TextsAreCutAtTheFirstCharacterThatDiffers) {
   EXPECT_EQ(numbers_of(implicit.target), numbers_of(named.target));
 }
 
+TEST_F(PreferenceTest, TheFormsOfRowsArePrinted) {
+  testing::internal::CaptureStdout();
+  dataset(std::string(kMessages) + "\n" + kMessages + "\n" +
+          R"({"chosen": "film good film", "rejected": "film bad"})");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            folder_.path("t.jsonl") + ": 2 pairs of messages with a prompt\n" +
+                folder_.path("t.jsonl") +
+                ": 1 pairs of texts, whose common beginning is the prompt\n");
+}
+
 TEST_F(PreferenceTest, TextsBecomeMessagesOnRequest) {
   const Sample texts = sample(R"({"prompt": "film", "chosen": "good film", "rejected": "bad"})",
                               "texts_as_messages: true");
