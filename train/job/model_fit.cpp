@@ -122,6 +122,11 @@ void check_adapter_reference(const Job& job) {
   if (folder && folder->node.scalar() && !folder->node.scalar()->text.empty()) {
     refuse("'lora.adapter' continues an adapter, and without it the model is another one");
   }
+  const Node::Entry* const init = lora ? lora->node.find("init") : nullptr;
+  const std::string drawn = init && init->node.scalar() ? init->node.scalar()->text : "";
+  if (drawn == "pissa" || drawn == "olora") {
+    refuse(text("'init: {}' moves a part of the weights into the adapter", drawn));
+  }
   for (const Parameter& item : parameters) {
     if (item.local.requires_grad() && !in_adapter(item)) {
       refuse(text("'{}' is trained besides the adapter", item.name));

@@ -56,6 +56,18 @@ TEST(PreferenceFitTest, AnAdapterIsNoReferenceIfMoreIsTrained) {
       << found;
 }
 
+TEST(PreferenceFitTest, AnAdapterThatTakesAPartOfTheWeightsIsNoReference) {
+  for (const std::string& init : {std::string("pissa"), std::string("olora")}) {
+    const std::string found = complaint(
+        recipe(", lora: {rank: 2, alpha: 4, target_modules: ['*.q_proj'], init: " + init + "}",
+               "{type: dpo}"));
+    EXPECT_NE(found.find("needs a 'reference': 'init: " + init +
+                         "' moves a part of the weights into the adapter\n"),
+              std::string::npos)
+        << found;
+  }
+}
+
 TEST(PreferenceFitTest, TasksDemandTheirModels) {
   EXPECT_NE(complaint(recipe(", num_classes: 1", "{type: orpo}"))
                 .find("the task 'orpo' needs a model that predicts the next token, but the model "
