@@ -274,6 +274,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->buffers = buffers_of(*job->model);
   job->task = build(job->recipe.task, TaskContext{job->data});
   job->task_models = job->task->models();
+  for (const TaskModel& item : job->task_models) set_training(*item.model, false);
   check_eval_data_fits(*job);
   job->precision = make_precision(job->recipe.accelerator.mixed_precision, at::kCPU,
                                   job->recipe.accelerator.grad_scaler);

@@ -125,7 +125,7 @@ Schema<DpoOptions> Dpo::schema() {
              at_least(0.0))
       .hint_for({"rpo_alpha", "pref_ftx"})
       .field("dropout", &DpoOptions::dropout, kDropoutHelp)
-      .hint_for({"disable_dropout"})
+      .hint_for({"disable_dropout"}, "true>false|false>true|{}")
       .check(&check_options);
 }
 

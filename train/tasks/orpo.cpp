@@ -53,7 +53,7 @@ class Orpo final : public PreferenceTask, public WholeSequences {
                "more, at the cost of the likelihood of chosen ones.",
                at_least(0.0))
         .field("dropout", &OrpoOptions::dropout, kDropoutHelp)
-        .hint_for({"disable_dropout"});
+        .hint_for({"disable_dropout"}, "true>false|false>true|{}");
   }
 
   Orpo(const OrpoOptions& options, const TaskContext& context)

@@ -33,7 +33,7 @@ class Reward final : public PreferenceTask, public WholeSequences {
                "usual.",
                at_least(0.0))
         .field("dropout", &RewardOptions::dropout, kDropoutHelp)
-        .hint_for({"disable_dropout"});
+        .hint_for({"disable_dropout"}, "true>false|false>true|{}");
   }
 
   Reward(const RewardOptions& options, const TaskContext& context)

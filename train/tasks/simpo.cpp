@@ -45,7 +45,7 @@ class Simpo final : public PreferenceTask, public WholeSequences {
                at_least(0.0))
         .hint_for({"cpo_alpha", "pref_ftx"})
         .field("dropout", &SimpoOptions::dropout, kDropoutHelp)
-        .hint_for({"disable_dropout"});
+        .hint_for({"disable_dropout"}, "true>false|false>true|{}");
   }
 
   Simpo(const SimpoOptions& options, const TaskContext& context)
