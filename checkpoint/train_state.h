@@ -100,8 +100,8 @@ struct TrainState {
   /// `sections` has it.
   std::optional<int64_t> updates;
   std::optional<AccelerateNotes> accelerate;  ///< null with a manifest
-  /// Of model and optimizer, in a state to save and in manifests; null: the model's own. States that
-  /// were read have the model's own.
+  /// Of model and optimizer, in a state to save and in manifests; null: the model's own. States
+  /// that were read have the model's own.
   std::shared_ptr<const StoredLayout> layout;
   /// Of a state to save with a file per rank; null: all tensors are whole. Not restored.
   std::shared_ptr<const ShardLayout> shards;
