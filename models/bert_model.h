@@ -54,8 +54,7 @@ struct BertOptions {
   FilePath weights;
 };
 
-/// Differences between the kinds; the defaults are BERT's. Names are dotted paths, relative to a
-/// block up to `outer_norm` and to the model after it.
+/// Differences between the kinds. Names are relative to a block up to `outer_norm`, then to the model.
 struct BertKind {
   const char* model;                     ///< component name
   const char* base;                      ///< the encoder
