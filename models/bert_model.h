@@ -54,8 +54,7 @@ struct BertOptions {
   FilePath weights;
 };
 
-/// Differences between the kinds; the defaults are BERT's. Names are dotted paths, relative to a
-/// block up to `outer_norm` and to the model after it.
+/// Differences of kinds. Names are relative to a block up to `outer_norm`, then to the model.
 struct BertKind {
   const char* model;                     ///< component name
   const char* base;                      ///< the encoder
@@ -148,7 +147,6 @@ class BertEncoder final : public torch::nn::Module {
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
-  /// The input of the first layer.
   at::Tensor embedded(const Batch& batch);
   at::Tensor positions_of(const at::Tensor& tokens) const;
 

@@ -123,18 +123,19 @@ def check_refusals(binary, folder):
                              ({"q_proj": 1, ".*q_proj": 2}, "has two alphas for 'model.layers.0.self_attn.q_proj'"),):
         path.write_text(json.dumps({**config, "alpha_pattern": pattern}))
         assert message in refusal(binary, folder, "validate", "job.yaml"), message
-    words = ["validate", "job.yaml", "model.lora={rank: 2, rank_pattern: {'*q_proj': 3, '*layers.0*': 4}}"]
+    (folder / "plain.yaml").write_text(models.RECIPE)
+    said = refusal(binary, folder, "plain.yaml", "model.lora={rank: 2, rank_pattern: {'*q_proj': 3, '*layers.0*': 4}}")
     assert ("two patterns of 'lora.rank_pattern' give the layer 'model.layers.0.self_attn.q_proj' different values"
-            in refusal(binary, folder, "job.yaml", words[2])), "patterns"
+            in said), said
     model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
-    for target, kind in (("embed_tokens", "embedding 'model.embed_tokens'"), ("lm_head", "head 'lm_head'")):
+    for target, kind in (("embed_tokens", "embedding 'model.embed_tokens'"), ("lm_head", "head 'model.lm_head'")):
         peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj", target])).save_pretrained(
             folder / "adapter", save_embedding_layers=False)
         said = refusal(binary, folder, "validate", "job.yaml")
         assert f"adapts the {kind}, which this program does not do" in said, said
         model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
     lora = "model.lora={rank: 2, target_modules: '*q_proj', lora_bias: true}"
-    models.accel_run(binary, folder, "job.yaml", "name=biased", lora, "train.until=1 steps")
+    models.accel_run(binary, folder, "plain.yaml", "name=biased", lora, "train.until=1 steps")
     said = refusal(binary, folder, "export", "runs/biased", "--to", "merged", "--merge")
     assert "'--merge' cannot merge the bias of the adapter of 'model.layers.0.self_attn.q_proj', which has none" in said
     print("what is not done is refused", flush=True)

@@ -4,12 +4,10 @@
 
 #include <string>
 
-namespace accel {
-namespace {
+#include "tests/unit/formats/test_bytes.h"
 
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
+namespace accel::exif_test {
+namespace {
 
 /// A TIFF structure with one entry, the orientation.
 std::string tiff(bool little, char number) {
@@ -47,7 +45,7 @@ TEST(ExifTest, TheOrientationIsFound) {
 
 TEST(ExifTest, DamagedOrOtherExifIsUpright) {
   EXPECT_EQ(exif_orientation(bytes_of(jpeg(tiff(true, 9)))), 1);
-  EXPECT_EQ(exif_orientation(bytes_of(jpeg(tiff(true, 6)).substr(0, 30)))), 1) << "truncated";
+  EXPECT_EQ(exif_orientation(bytes_of(jpeg(tiff(true, 6)).substr(0, 30))), 1) << "truncated";
   EXPECT_EQ(exif_orientation(bytes_of(jpeg("XX" + tiff(true, 6).substr(2)))), 1);
   EXPECT_EQ(exif_orientation(bytes_of("\xff\xd8\xff\xda" + jpeg(tiff(true, 6)))), 1)
       << "after the pixels";
@@ -94,4 +92,4 @@ TEST(ExifTest, ChannelsStayTogether) {
 }
 
 }  // namespace
-}  // namespace accel
+}  // namespace accel::exif_test

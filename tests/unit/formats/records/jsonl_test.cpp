@@ -98,7 +98,8 @@ TEST(JsonlTest, WhatPythonWritesBeyondJsonIsRead) {
 }
 
 TEST(JsonlTest, FieldsThatMayBeListsAreJson) {
-  JsonlReader reader(bytes_of("{\"a\": [\"x\", 1], \"b\": 2}"), {"a", "b"}, "t.jsonl", {"a", "b"});
+  const std::string text = "{\"a\": [\"x\", 1], \"b\": 2}";
+  JsonlReader reader(bytes_of(text), {"a", "b"}, "t.jsonl", {"a", "b"});
   std::vector<std::string_view> fields;
   ASSERT_TRUE(reader.next(fields));
   EXPECT_EQ(fields[0], "[\"x\",1]");
