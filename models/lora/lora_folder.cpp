@@ -77,7 +77,14 @@ std::map<std::string, double> alphas_in(HfConfig& config, const std::vector<std:
       config.refuse(text("'{}' has no number for '{}' in 'alpha_pattern'", config.path(), pattern));
       continue;
     }
-    const std::regex wanted("(.*\\.)?(" + pattern + ")");
+    std::regex wanted;
+    try {
+      wanted = std::regex("(.*\\.)?(" + pattern + ")");
+    } catch (const std::regex_error&) {
+      config.refuse(text("'{}' has '{}' in 'alpha_pattern', which is no regular expression",
+                         config.path(), pattern));
+      continue;
+    }
     for (const std::string& layer : layers) {
       if (!std::regex_match(layer, wanted)) continue;
       const auto [place, fresh] = out.emplace(layer, alpha.get<double>());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/stored_layout.h"
 #include "formats/checksum.h"
 #include "tests/unit/checkpoint/small_state.h"
 
@@ -116,6 +117,16 @@ TEST(ManifestTest, FileNamesThatLeaveTheFolderAreRefused) {
     EXPECT_EQ(complaint(write_manifest(manifest)),
               "'" + name + "' is not a file name of a checkpoint");
   }
+}
+
+TEST(ManifestTest, ALayoutWithoutPartsIsRefused) {
+  Manifest manifest;
+  StoredLayout layout;
+  layout.names = {"x"};
+  layout.tensors = {{.name = "x", .shape = {1}, .parts = {}}};
+  manifest.state.layout = std::make_shared<StoredLayout>(layout);
+  EXPECT_NE(complaint(write_manifest(manifest)).find("the layout of 'x' is invalid"),
+            std::string::npos);
 }
 
 TEST(ManifestTest, AChecksumThatIsNoNumberIsRefused) {

@@ -75,6 +75,10 @@ TEST(CarryOverTest, TheOptimizersCountIsTheStep) {
   TrainState state = state_of(*job, 7);
   EXPECT_EQ(joined(import_accelerate_checkpoint(*job, "F", {}, state)),
             kWritten + kBlind + assumed("7", "optimizer.bin"));
+  state.accelerate->wrapper = "module.";
+  EXPECT_EQ(joined(import_accelerate_checkpoint(*job, "F", {}, state)),
+            kWritten + "'module.' is removed from the names of the model\n" + kBlind +
+                assumed("7", "optimizer.bin"));
   // 40 samples in steps of 16, 16 and 8: three steps an epoch.
   const Progress wanted = {7, 2, 1, 96, 0};
   EXPECT_EQ(state.progress, wanted);

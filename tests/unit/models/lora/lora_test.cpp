@@ -244,9 +244,21 @@ struct BadAdapter {
 TEST(LoraTest, AnAdapterThatDoesNotFitIsRefused) {
   const BadAdapter cases[] = {
       {{{"peft_type", "IA3"}}, "", "'DIR/adapter_config.json' is of a 'IA3', not of a 'LORA'"},
-      {{{"use_dora", true}},
+      {{{"use_qalora", true}},
        "",
-       "'DIR/adapter_config.json' has true for 'use_dora', which this program does not do"},
+       "'DIR/adapter_config.json' has true for 'use_qalora', which this program does not do"},
+      {{{"use_dora", true}}, "", "'transformer.h.0.attn.c_attn.lora_magnitude_vector'"},
+      {{{"bias", "some"}}, "", "'DIR/adapter_config.json' has 'some' for 'bias', which PEFT lacks"},
+      {{{"alpha_pattern", {{"c_attn", "1"}}}},
+       "",
+       "'DIR/adapter_config.json' has no number for 'c_attn' in 'alpha_pattern'"},
+      {{{"alpha_pattern", {{"c_attn[", 1}}}},
+       "",
+       "'DIR/adapter_config.json' has 'c_attn[' in 'alpha_pattern', which is no regular "
+       "expression"},
+      {{{"alpha_pattern", {{"c_attn", 1}, {"attn.c_attn", 2}}}},
+       "",
+       "'DIR/adapter_config.json' has two alphas for 'transformer.h.0.attn.c_attn'"},
       {{{"init_lora_weights", "pissa_niter_4"}},
        "",
        "'DIR/adapter_config.json' has \"pissa_niter_4\" for 'init_lora_weights', which changes the "
@@ -288,6 +300,20 @@ TEST(LoraTest, WeightsWithoutALayerAreRefused) {
   EXPECT_NE(
       found.find("'" + folder.path() + "/adapter_model.safetensors' has no 'lora_A' of any layer"),
       found.npos)
+      << found;
+}
+
+TEST(LoraTest, AdaptersOfTheVocabularyAreRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"lm_head", "' adapts the head 'lm_head', which this program does not do"},
+      {"transformer.lm_head",
+       "' adapts the head 'transformer.lm_head', which this program does not do"}};
+  const TempFolder folder;
+  write_adapter(folder, kNoChanges, cases[0].first);
+  const std::string found = complaint<Model>(
+      "{" + std::string(kGpt) + ", lora: {adapter: '" + folder.path() + "'}}", tokens());
+  EXPECT_TRUE(found.find(cases[0].second) != found.npos ||
+              found.find(cases[1].second) != found.npos)
       << found;
 }
 

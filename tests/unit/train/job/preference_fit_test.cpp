@@ -57,15 +57,10 @@ TEST(PreferenceFitTest, AnAdapterIsNoReferenceIfMoreIsTrained) {
 }
 
 TEST(PreferenceFitTest, AnAdapterThatTakesAPartOfTheWeightsIsNoReference) {
-  for (const std::string& init : {std::string("pissa"), std::string("olora")}) {
-    const std::string found = complaint(
-        recipe(", lora: {rank: 2, alpha: 4, target_modules: ['*.q_proj'], init: " + init + "}",
-               "{type: dpo}"));
-    EXPECT_NE(found.find("needs a 'reference': 'init: " + init +
-                         "' moves a part of the weights into the adapter\n"),
-              std::string::npos)
-        << found;
-  }
+  const std::string found = complaint(recipe(
+      ", lora: {rank: 2, alpha: 4, target_modules: ['*.q_proj'], init: pissa}", "{type: dpo}"));
+  EXPECT_NE(found.find("'init: pissa' moves a part of the weights into the adapter"), found.npos)
+      << found;
 }
 
 TEST(PreferenceFitTest, TasksDemandTheirModels) {
