@@ -32,7 +32,7 @@ at::Tensor parameter(const AdaptedLinear& layer, const char* name) {
 
 TEST(LoraVariantsTest, TheStartOfPissaAndOloraTakesAPartOfTheWeight) {
   for (const LoraInit init : {LoraInit::kPissa, LoraInit::kOlora}) {
-    const AdaptedLinear layer = layer_of(7, 5);
+    AdaptedLinear layer = layer_of(7, 5);
     const at::Tensor before = layer->weight.detach().clone();
     const at::Tensor x = at::randn({4, 7});
     const at::Tensor wanted = layer->forward(x).detach();
@@ -68,7 +68,7 @@ TEST(LoraVariantsTest, ThePartHasARankThatTheWeightHas) {
 }
 
 TEST(LoraVariantsTest, DoraScalesTheRowsOfTheAdaptedWeight) {
-  const AdaptedLinear layer = layer_of(7, 5);
+  AdaptedLinear layer = layer_of(7, 5);
   const at::Tensor norms = at::linalg_vector_norm(layer->weight.detach(), 2, {1});
   const at::Tensor x = at::randn({4, 7});
   const at::Tensor plain = layer->forward(x).detach();
@@ -89,7 +89,7 @@ TEST(LoraVariantsTest, DoraScalesTheRowsOfTheAdaptedWeight) {
 }
 
 TEST(LoraVariantsTest, TheSecondMatrixMayHaveABias) {
-  const AdaptedLinear layer = layer_of(7, 5);
+  AdaptedLinear layer = layer_of(7, 5);
   const at::Tensor x = at::randn({4, 7});
   const at::Tensor plain = layer->forward(x).detach();
   LoraOptions lora = of_rank(2);
