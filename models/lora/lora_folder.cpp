@@ -66,31 +66,49 @@ LoraBias bias_in(HfConfig& config) {
   return LoraBias::kNone;
 }
 
-/// PEFT's alphas by regular expressions that match the end of a layer's name.
-std::map<std::string, double> alphas_in(HfConfig& config, const std::vector<std::string>& layers) {
+/// The numbers of `key`, by layer; PEFT names layers by regular expressions for the ends of their
+/// names.
+std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key,
+                                               const std::vector<std::string>& layers) {
   std::map<std::string, double> out;
-  const auto found = config.values().find("alpha_pattern");
-  config.ignore({"alpha_pattern"});
+  const auto found = config.values().find(key);
+  config.ignore({key});
   if (found == config.values().end() || !found->is_object()) return out;
-  for (const auto& [pattern, alpha] : found->items()) {
-    if (!alpha.is_number()) {
-      config.refuse(text("'{}' has no number for '{}' in 'alpha_pattern'", config.path(), pattern));
+  for (const auto& [pattern, number] : found->items()) {
+    if (!number.is_number()) {
+      config.refuse(text("'{}' has no number for '{}' in '{}'", config.path(), pattern, key));
       continue;
     }
     std::regex wanted;
     try {
       wanted = std::regex("(.*\\.)?(" + pattern + ")");
     } catch (const std::regex_error&) {
-      config.refuse(text("'{}' has '{}' in 'alpha_pattern', which is no regular expression",
-                         config.path(), pattern));
+      config.refuse(text("'{}' has '{}' in '{}', which is no regular expression", config.path(),
+                         pattern, key));
       continue;
     }
     for (const std::string& layer : layers) {
       if (!std::regex_match(layer, wanted)) continue;
-      const auto [place, fresh] = out.emplace(layer, alpha.get<double>());
-      if (fresh || place->second == alpha.get<double>()) continue;
-      config.refuse(text("'{}' has two alphas for '{}'", config.path(), layer));
+      const auto [place, fresh] = out.emplace(layer, number.get<double>());
+      if (fresh || place->second == number.get<double>()) continue;
+      config.refuse(text("'{}' has two numbers for '{}' in '{}'", config.path(), layer, key));
     }
+  }
+  return out;
+}
+
+/// The ranks of layers that differ from `rank`; those of the config must be those of the weights.
+std::map<std::string, int64_t> ranks_in(HfConfig& config, const AdapterParts& parts, int64_t rank) {
+  const auto given = numbers_by_layer(config, "rank_pattern", parts.targets);
+  std::map<std::string, int64_t> out;
+  for (const auto& [layer, weights_rank] : parts.ranks) {
+    const auto found = given.find(layer);
+    const auto wanted = found == given.end() ? rank : static_cast<int64_t>(found->second);
+    if (weights_rank != wanted) {
+      config.refuse(text("'{}' gives '{}' the rank {}, and its weights have {}", config.path(),
+                         layer, wanted, weights_rank));
+    }
+    if (weights_rank != rank) out[layer] = weights_rank;
   }
   return out;
 }
@@ -106,7 +124,7 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   config.ignore({"auto_mapping", "base_model_name_or_path", "ensure_weight_tying",
                  "exclude_modules", "fan_in_fan_out", "inference_mode", "layers_pattern",
                  "layers_to_transform", "megatron_config", "megatron_core", "modules_to_save",
-                 "peft_version", "qalora_group_size", "rank_pattern", "revision", "runtime_config",
+                 "peft_version", "qalora_group_size", "revision", "runtime_config",
                  "target_modules", "task_type"});
   LoraOptions options;
   options.rank = config.integer("r");
@@ -118,10 +136,8 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   options.bias = bias_in(config);
   options.init = initial_weights(config);
   options.target_modules = parts.targets;
-  options.alpha_pattern = alphas_in(config, parts.targets);
-  for (const auto& [layer, rank] : parts.ranks) {
-    if (rank != options.rank) options.rank_pattern[layer] = rank;
-  }
+  options.alpha_pattern = numbers_by_layer(config, "alpha_pattern", parts.targets);
+  options.rank_pattern = ranks_in(config, parts, options.rank);
   if (!parts.others.empty()) options.modules_to_save = {parts.others};
   config.refuse_unknown_keys();
   return options;

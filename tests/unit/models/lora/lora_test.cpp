@@ -258,11 +258,21 @@ TEST(LoraTest, AnAdapterThatDoesNotFitIsRefused) {
        "expression"},
       {{{"alpha_pattern", {{"c_attn", 1}, {"attn.c_attn", 2}}}},
        "",
-       "'DIR/adapter_config.json' has two alphas for 'transformer.h.0.attn.c_attn'"},
+       "'DIR/adapter_config.json' has two numbers for 'transformer.h.0.attn.c_attn' in "
+       "'alpha_pattern'"},
+      {{{"r", 3}},
+       "",
+       "'DIR/adapter_config.json' gives 'transformer.h.0.attn.c_attn' the rank 3, and its weights "
+       "have 2"},
+      {{{"r", 3}, {"rank_pattern", {{"attn.c_attn", 2}}}}, "", ""},
+      {{{"rank_pattern", {{"c_attn", 4}}}},
+       "",
+       "'DIR/adapter_config.json' gives 'transformer.h.0.attn.c_attn' the rank 4, and its weights "
+       "have 2"},
       {{{"init_lora_weights", "pissa_niter_4"}},
        "",
        "'DIR/adapter_config.json' has \"pissa_niter_4\" for 'init_lora_weights', which changes the "
-       "weights of the base model, too"},
+       "weights of the base model in a way that is random or depends on data"},
       {{{"trainable_token_indices", {1, 2}}},
        "",
        "'DIR/adapter_config.json' has [1,2] for 'trainable_token_indices', a key whose effect on "
@@ -319,11 +329,11 @@ TEST(LoraTest, AdaptersOfTheVocabularyAreRefused) {
 
 TEST(LoraTest, WeightsOfAnotherShapeAreRefused) {
   const TempFolder folder;
-  write_adapter(folder, {{"r", 3}});
+  write_adapter(folder, kNoChanges, "transformer.h.0.mlp.c_proj");
   const std::string found = complaint<Model>(
       "{" + std::string(kGpt) + ", lora: {adapter: '" + folder.path() + "'}}", tokens());
   EXPECT_NE(found.find("do not fit the model 'lora': "
-                       "'transformer.h.0.attn.c_attn.lora_A.weight' is [2, 4] of F32, not [3, 4] "
+                       "'transformer.h.0.mlp.c_proj.lora_A.weight' is [2, 4] of F32, not [2, 16] "
                        "of F32"),
             found.npos)
       << found;
