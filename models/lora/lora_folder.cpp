@@ -113,6 +113,18 @@ std::map<std::string, int64_t> ranks_in(HfConfig& config, const AdapterParts& pa
   return out;
 }
 
+/// The weights of `modules_to_save`: with `bias`, a bias without a weight beside it is none of
+/// them.
+std::vector<std::string> saved_modules(const AdapterParts& parts, LoraBias bias) {
+  std::vector<std::string> out = parts.others;
+  if (bias == LoraBias::kNone) return out;
+  const std::set<std::string> others(out.begin(), out.end());
+  std::erase_if(out, [&](const std::string& name) {
+    return name.ends_with(kBias) && !others.contains(module_of(name) + ".weight");
+  });
+  return out;
+}
+
 /// The config's options, and ranks and layers of the weights.
 LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   constexpr auto kNotBuilt = "this program does not do";
@@ -138,7 +150,8 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   options.target_modules = parts.targets;
   options.alpha_pattern = numbers_by_layer(config, "alpha_pattern", parts.targets);
   options.rank_pattern = ranks_in(config, parts, options.rank);
-  if (!parts.others.empty()) options.modules_to_save = {parts.others};
+  const std::vector<std::string> saved = saved_modules(parts, options.bias);
+  if (!saved.empty()) options.modules_to_save = {saved};
   config.refuse_unknown_keys();
   return options;
 }
@@ -212,11 +225,6 @@ AdapterParts read_adapter_parts(const std::string& folder, const HfNames& names)
     if (!is_of_adapter(name)) out.others.push_back(name);
     refuse_vocabulary(folder, name);
   }
-  // Those without a weight beside them are trained by 'bias'.
-  const std::set<std::string> others(out.others.begin(), out.others.end());
-  std::erase_if(out.others, [&](const std::string& name) {
-    return name.ends_with(kBias) && !others.contains(module_of(name) + ".weight");
-  });
   if (out.targets.empty()) {
     throw DataError(text("'{}/{}' has no 'lora_A' of any layer", folder, kAdapterWeights),
                     "give the folder of an adapter that PEFT or 'accel-run export' wrote");
