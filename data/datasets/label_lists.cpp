@@ -28,6 +28,11 @@ json list_in(std::string_view field) {
   return list.is_array() ? list : json();
 }
 
+bool repeats_one(std::vector<std::string> labels) {
+  std::sort(labels.begin(), labels.end());
+  return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> labels_in(std::string_view field) {
@@ -41,7 +46,7 @@ std::optional<std::vector<std::string>> labels_in(std::string_view field) {
       if (out.back().empty()) return std::nullopt;
       at = end + 1;
     }
-    return out;
+    return repeats_one(out) ? std::nullopt : std::optional(out);
   }
   const json list = list_in(inner);
   if (!list.is_array()) return std::nullopt;
@@ -49,7 +54,7 @@ std::optional<std::vector<std::string>> labels_in(std::string_view field) {
     if (!item.is_string() && !item.is_number_integer()) return std::nullopt;
     out.push_back(item.is_string() ? item.get<std::string>() : item.dump());
   }
-  return out;
+  return repeats_one(out) ? std::nullopt : std::optional(out);
 }
 
 std::optional<std::vector<float>> numbers_in(std::string_view field) {

@@ -24,7 +24,7 @@ const char* fault_text(FieldFault fault) {
     case FieldFault::kNoFlag:
       return "neither 0 nor 1";
     case FieldFault::kNoLabels:
-      return "not a list of labels such as a,b or [\"a\", \"b\"]";
+      return "not a list of labels, each once, such as a,b or [\"a\", \"b\"]";
     case FieldFault::kUnlistedLabel:
       return "with a label that the recipe does not list";
     case FieldFault::kUnlisted:

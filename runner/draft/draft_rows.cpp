@@ -38,8 +38,8 @@ std::string field_type(const RowField& field) {
                 joined(field.keys, ", ", [](const auto& key) { return key.first; }));
   }
   if (!field.type.empty()) return field.type;
-  if (field.is(&RowField::lists_of_texts)) return "list of texts";
-  if (field.is(&RowField::lists_of_integers)) return "list of integers";
+  if (has_lists_of(field, &RowField::lists_of_texts)) return "list of texts";
+  if (has_lists_of(field, &RowField::lists_of_integers)) return "list of integers";
   return field.is(&RowField::objects) ? "object" : "mixed";
 }
 
@@ -184,7 +184,8 @@ bool uses_template(const RowsPlan& plan) {
 std::vector<std::string> label_lines(const RowsPlan& plan) {
   std::vector<std::string> lines = list_lines("text", yaml_texts(plan.texts));
   lines.push_back("target: " + yaml_text(plan.target));
-  if (plan.is_number) lines.push_back("target_type: number");
+  if (plan.is_number || plan.is_flag_list) lines.push_back("target_type: number");
+  if (plan.is_label_list) lines.push_back("target_type: labels");
   return lines;
 }
 
@@ -223,8 +224,17 @@ namespace {
 
 /// The labels that were seen; the dataset finds them anew, in this order.
 void note_labels(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
-  if (!plan.is_number) return note_classes(rows, *rows.find(plan.target), draft);
-  draft.findings.push_back(text("predicts '{}' as a number", plan.target));
+  const RowField& target = *rows.find(plan.target);
+  if (plan.is_number) {
+    draft.findings.push_back(text("predicts '{}' as a number", plan.target));
+  } else if (plan.is_flag_list) {
+    draft.findings.push_back(text("predicts each number of '{}', 0 or 1", plan.target));
+  } else if (plan.is_label_list) {
+    draft.findings.push_back(text("predicts which of the {} labels of '{}' a text has",
+                                  target.items.counts.size(), plan.target));
+  } else {
+    note_classes(rows, target, draft);
+  }
 }
 
 bool has_entity_tags(const RowField& tags) {
@@ -272,6 +282,10 @@ void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& dra
     case RowsKind::kLabel:
       draft.task = plan.is_number ? "regression" : "classification";
       draft.metric = plan.is_number ? "mae" : "accuracy";
+      if (plan.is_label_list || plan.is_flag_list) {
+        draft.task = "multi_label_classification";
+        draft.metric = "label_f1";
+      }
       return;
     case RowsKind::kPreference:
       choose_preference_task(draft);

@@ -274,12 +274,23 @@ bool is_label(const RowField& field) {
          field.values.counts.size() <= kMostLabels && repeats;
 }
 
-void refuse_label_lists(const SniffedRows& rows, const RowField& field) {
-  const int64_t lists = field.lists_of_integers + field.lists_of_texts + field.other_lists;
-  if (lists == 0) return;
-  throw DataError(text("field '{}' of '{}' is a list of labels, and a text has one label here",
-                       field.name, rows.path),
-                  "keep one label per row, or name another field with --target");
+/// Lists of labels; decides whether they are numbers of labels, or 0 and 1 for each label.
+void plan_label_lists(const SniffedRows& rows, const RowField& field, RowsPlan& plan) {
+  const bool texts = has_lists_of(field, &RowField::lists_of_texts);
+  const bool integers = has_lists_of(field, &RowField::lists_of_integers);
+  if (!texts && !integers) {
+    throw DataError(text("field '{}' of '{}' has lists, but not in all rows lists of labels: of "
+                         "texts, of integers, or empty",
+                         field.name, rows.path),
+                    "write the labels of all rows alike, or name another field with --target");
+  }
+  const auto is_flag = [](const auto& item) { return item.first == "0" || item.first == "1"; };
+  plan.is_flag_list = integers && field.items.complete && field.empty_lists == 0 &&
+                      std::all_of(field.items.counts.begin(), field.items.counts.end(), is_flag);
+  plan.is_label_list = !plan.is_flag_list;
+  plan.reason = text(plan.is_flag_list ? "'{}' has a 0 or 1 for each label of {}"
+                                       : "'{}' is a list of labels of {}",
+                     field.name, quoted_list(plan.texts));
 }
 
 /// The label: the wished field, or the first with a usual name.
@@ -307,7 +318,16 @@ std::optional<RowsPlan> label_plan(const SniffedRows& rows, const DraftRequest& 
   if (!label) return std::nullopt;
   const std::vector<std::string> texts = find_texts(rows, label->name);
   if (texts.empty()) return std::nullopt;
-  refuse_label_lists(rows, *label);
+  RowsPlan plan;
+  plan.kind = RowsKind::kLabel;
+  plan.texts = texts;
+  plan.target = label->name;
+  for (const std::string& name : texts) plan.uses[name] = "text";
+  plan.uses[label->name] = "target";
+  if (label->lists_of_integers + label->lists_of_texts + label->other_lists > 0) {
+    plan_label_lists(rows, *label, plan);
+    return plan;
+  }
   if (!is_label(*label)) {
     const int64_t texts_of = label->texts, numbers = label->numbers;
     if (texts_of > 0 && numbers > 0) {
@@ -321,12 +341,6 @@ std::optional<RowsPlan> label_plan(const SniffedRows& rows, const DraftRequest& 
                          label->name, rows.path, kMostLabels),
                     "name another field with --target");
   }
-  RowsPlan plan;
-  plan.kind = RowsKind::kLabel;
-  plan.texts = texts;
-  plan.target = label->name;
-  for (const std::string& name : texts) plan.uses[name] = "text";
-  plan.uses[label->name] = "target";
   const bool many = label->values.counts.size() > kMostLabelNumbers;
   plan.is_number = label->is(&RowField::numbers) && (many || !label->is(&RowField::integers));
   plan.reason = text("'{}' is a label of {}", label->name, quoted_list(texts));

@@ -29,6 +29,8 @@ struct RowsPlan {
   std::string messages, role_key, content_key, system;
   std::map<std::string, std::string> roles;  ///< of the file to those of chat templates
   bool is_number = false;                    ///< the target is a number, not a class
+  bool is_label_list = false;                ///< the target is a list of labels
+  bool is_flag_list = false;                 ///< the target is a list with 0 or 1 for each label
   std::string prompt;                        ///< of preference pairs; empty: within the answers
   bool last_answer = false;                  ///< only the last answer is learnt
 };

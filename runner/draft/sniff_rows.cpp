@@ -56,6 +56,7 @@ void add_list(RowField& field, const RowJson& list) {
     for (const RowJson& item : list) field.items.add(item.dump());
   } else {
     ++field.other_lists;
+    field.empty_lists += list.empty();
   }
 }
 

@@ -26,20 +26,26 @@ struct RowField {
   int64_t empty_texts = 0;
   int64_t objects = 0;
   int64_t lists_of_texts = 0, lists_of_integers = 0, lists_of_objects = 0, other_lists = 0;
-  int64_t words = 0;       ///< in all texts
-  int64_t largest = 0;     ///< of the integers in lists
-  int64_t longest = 0;     ///< bytes of the longest text, or of all messages of a list
-  std::string type;        ///< of a column, as Arrow names it; empty: a field of JSON rows
-  bool is_unread = false;  ///< a column of bytes, or of a type that no dataset reads
-  ValueCounts values;      ///< of texts, numbers and booleans
-  ValueCounts items;       ///< of lists of texts or integers
-  int64_t messages = 0;    ///< objects in lists
+  int64_t empty_lists = 0;  ///< among the other ones
+  int64_t words = 0;        ///< in all texts
+  int64_t largest = 0;      ///< of the integers in lists
+  int64_t longest = 0;      ///< bytes of the longest text, or of all messages of a list
+  std::string type;         ///< of a column, as Arrow names it; empty: a field of JSON rows
+  bool is_unread = false;   ///< a column of bytes, or of a type that no dataset reads
+  ValueCounts values;       ///< of texts, numbers and booleans
+  ValueCounts items;        ///< of lists of texts or integers
+  int64_t messages = 0;     ///< objects in lists
   std::map<std::string, ValueCounts> keys;  ///< of these objects, with their texts
   std::map<std::string, int64_t> key_rows;  ///< objects with a text under a key
   std::map<std::string, int64_t> all_keys;  ///< objects with any value under a key
 
   bool is(int64_t RowField::*kind) const { return rows > 0 && this->*kind == rows; }
 };
+
+/// Whether all values are lists of the kind, or empty ones.
+inline bool has_lists_of(const RowField& field, int64_t RowField::*kind) {
+  return field.*kind > 0 && field.*kind + field.empty_lists == field.rows;
+}
 
 struct SniffedRows {
   std::string path;

@@ -32,9 +32,11 @@ TextRecordOptions for_context(TextRecordOptions options, const DatasetContext& c
 }
 
 [[noreturn]] void refuse(const RecordReader& reader, const std::string& field,
-                         std::string_view value, const std::string& problem) {
+                         std::string_view value, const std::string& problem,
+                         const std::string& hint = "") {
   throw DataError(accel::text("{}: field '{}' holds '{}', {}", reader.location(), field,
-                              value.substr(0, 60), problem));
+                              value.substr(0, 60), problem),
+                  hint);
 }
 
 }  // namespace
@@ -174,7 +176,11 @@ std::vector<float> TextRecords::target_numbers(const RecordReader& reader, const
   std::vector<float> out;
   if (lists_labels()) {
     const auto list = labels_in(fields[2]);
-    if (!list) refuse(reader, options_.target.front(), fields[2], "which is not a list of labels");
+    if (!list) {
+      refuse(reader, options_.target.front(), fields[2], "which is not a list of labels, each once",
+             "lists with a 0 or 1 for each label are 'target_type: number', with 'task: "
+             "multi_label_classification'");
+    }
     out.resize(static_cast<size_t>(labels.count()));
     for (const std::string& label : *list) {
       const std::optional<int64_t> number = labels.find(label);

@@ -22,6 +22,8 @@ TEST(LabelListsTest, OtherListsAreNone) {
   EXPECT_EQ(labels_in("[[1]]"), std::nullopt);
   EXPECT_EQ(labels_in("[a]"), std::nullopt);
   EXPECT_EQ(labels_in("a,,b"), std::nullopt);
+  EXPECT_EQ(labels_in("[1, 0, 0]"), std::nullopt) << "a 0 or 1 for each of three labels";
+  EXPECT_EQ(labels_in("a,b,a"), std::nullopt);
 }
 
 TEST(LabelListsTest, NumbersAloneOrInAList) {

@@ -87,7 +87,7 @@ TEST_F(MultiLabelTest, FaultsOfRecordsAreNamed) {
             file + ":1: field 'y' holds '1', none of the labels of the recipe");
   EXPECT_EQ(complaint<Dataset>(of_records("{\"text\": \"good\", \"y\": [0.5]}\n",
                                           "target: y, target_type: labels")),
-            file + ":1: field 'y' holds '[0.5]', which is not a list of labels");
+            file + ":1: field 'y' holds '[0.5]', which is not a list of labels, each once");
   EXPECT_EQ(complaint<Dataset>(of_records("{\"text\": \"good\", \"a\": 1, \"b\": 2}\n",
                                           "target: [a, b], target_type: labels")),
             file + ":1: field 'b' holds '2', neither 0 nor 1");
@@ -124,7 +124,7 @@ TEST_F(MultiLabelTest, FaultsOfTablesAreNamed) {
   EXPECT_EQ(
       complaint<Dataset>(of_table("u,tags\n0.5,\"x,,q\"\n", "target: tags, target_type: labels")),
       file +
-          ":2: column 'tags' holds 'x,,q', not a list of labels such as a,b or "
+          ":2: column 'tags' holds 'x,,q', not a list of labels, each once, such as a,b or "
           "[\"a\", \"b\"]");
   const std::string classes = complaint<Dataset>(of_table("u,a,b\n0.5,1,0\n", "target: [a, b]"));
   EXPECT_NE(classes.find("'target' names 2 columns, and 'target_type: classes' takes one"),
