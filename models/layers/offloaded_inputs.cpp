@@ -1,6 +1,6 @@
 #include "models/layers/offloaded_inputs.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -74,8 +74,8 @@ std::optional<CheckpointDifference> checkpoint_difference(const std::string& run
 /// "optimizer.lr is 0.1 and 0.2" for each option that differs.
 std::vector<std::string> recipe_differences(const std::string& run_a, const std::string& run_b) {
   std::vector<std::string> out;
-  for (const RecipeChange& change :
-       diff_recipes(recipe_of(run_a), recipe_of(run_b), RecipeOptions::schema().info())) {
+  for (const RecipeChange& change : diff_recipes(recipe_of(run_a), recipe_of(run_b),
+                                                 RecipeOptions::schema().info(), Registry())) {
     const auto shown = [](const std::string& text) { return text.empty() ? "missing" : text; };
     out.push_back(change.key + " is " + shown(change.then) + " and " + shown(change.now));
   }

@@ -92,6 +92,10 @@ def check_offers(binary, report):
 
 def check_impossible(binary, report):
     with runs.Scratch(binary, RECIPE) as scratch:
+        ask(scratch, "job.yaml", "name=sizes")
+        code, _, errors = ask(scratch, "job.yaml", "name=sizes", "model.hidden_sizes=[9]")
+        report.check("other sizes: two commands", code == 4 and "no longer fits the checkpoint" in errors
+                     and [words[-1] for words, _ in offered(errors)] == ["--new", "--fresh"], errors)
         ask(scratch, "job.yaml")
         code, _, errors = ask(scratch, "job.yaml", "model.type=linear")
         expected = [(["job.yaml", "model.type=linear", "--new"], "a new run in runs/job-2"),

@@ -209,7 +209,7 @@ std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& stat
   const Node then =
       with_defaults(parse_saved_recipe("checkpoint.yaml", state.recipe, job.registry), job);
   check_same_plugins(job, state, allowed);
-  auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info());
+  auto changes = diff_recipes(then, job.resolved, RecipeOptions::schema().info(), job.registry);
   check_same_split(changes, allowed);
   check_same_limit(changes, allowed);
   check_changes(changes, allowed, again);

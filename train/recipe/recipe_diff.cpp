@@ -1,6 +1,7 @@
 #include "train/recipe/recipe_diff.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/file_names.h"
@@ -54,8 +55,8 @@ Flat values_of(const Node& recipe) {
   return out;
 }
 
-/// The Change declared by the option or the innermost section around it.
-Change change_of(const std::string& key, const std::vector<FieldInfo>& sections) {
+/// The Change declared by the section's option or the innermost section around it.
+Change change_in_section(const std::string& key, const std::vector<FieldInfo>& sections) {
   const std::vector<FieldInfo>* fields = &sections;
   std::string kind;
   Change change = Change::kConsent;
@@ -75,6 +76,34 @@ Change change_of(const std::string& key, const std::vector<FieldInfo>& sections)
   const bool shapes_state = kind == "model" || kind == "optimizer" || kind == "task";
   return is_type && shapes_state ? Change::kImpossible : change;
 }
+
+/// Decides on the changed values of a recipe.
+struct Declarations {
+  const std::vector<FieldInfo>& sections;
+  const Registry& registry;
+  const Flat& recipe;
+
+  /// Whether a component of this type is at the key, or around it.
+  bool has_component(const std::string& key, const std::string& type) const {
+    for (size_t end = key.find('.'); end != key.npos; end = key.find('.', end + 1)) {
+      const std::string* found = value_of(recipe, key.substr(0, end) + ".type");
+      if (found && *found == type) return true;
+    }
+    return false;
+  }
+
+  /// A section that declares nothing leaves the decision to its component.
+  Change change_of(const std::string& key) const {
+    const Change of_section = change_in_section(key, sections);
+    if (of_section != Change::kConsent) return of_section;
+    std::optional<Change> declared;
+    for (const DeclaredOption& option : find_key(key, sections, registry).options) {
+      if (option.component.empty() || !has_component(key, option.component)) continue;
+      declared = std::max(declared.value_or(Change::kFree), option.field.change);
+    }
+    return declared.value_or(of_section);
+  }
+};
 
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& name) {
@@ -113,17 +142,19 @@ std::string commands_text(const RunAgain& again, const std::string& allow) {
 }  // namespace
 
 std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
-                                       const std::vector<FieldInfo>& sections) {
+                                       const std::vector<FieldInfo>& sections,
+                                       const Registry& registry) {
   const Flat before = values_of(then), after = values_of(now);
+  const Declarations declared = {sections, registry, after};
   std::vector<RecipeChange> changes;
   for (const auto& [key, value] : after) {
     const std::string* old = value_of(before, key);
     if (!old || *old != value) {
-      changes.push_back({key, old ? *old : "", value, change_of(key, sections)});
+      changes.push_back({key, old ? *old : "", value, declared.change_of(key)});
     }
   }
   for (const auto& [key, value] : before) {
-    if (!value_of(after, key)) changes.push_back({key, value, "", change_of(key, sections)});
+    if (!value_of(after, key)) changes.push_back({key, value, "", declared.change_of(key)});
   }
   return changes;
 }

@@ -16,10 +16,11 @@ struct RecipeChange {
   Change change = Change::kConsent;
 };
 
-/// The options that differ between two resolved recipes, in the order of the recipe. `sections`:
-/// the top-level fields, which declare whether a change is allowed.
+/// The options that differ between two resolved recipes, in the order of the recipe. `sections`,
+/// the top-level fields, and the components of `registry` declare whether a change is allowed.
 std::vector<RecipeChange> diff_recipes(const Node& then, const Node& now,
-                                       const std::vector<FieldInfo>& sections);
+                                       const std::vector<FieldInfo>& sections,
+                                       const Registry& registry);
 
 /// Commands for the hint of a refused change. An empty command is not offered.
 struct RunAgain {

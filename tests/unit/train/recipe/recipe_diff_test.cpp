@@ -20,7 +20,7 @@ Node resolved(const std::string& text) {
 
 std::vector<RecipeChange> changes(const std::string& then, const std::string& now) {
   return diff_recipes(resolved(kLeast + then), resolved(kLeast + now),
-                      RecipeOptions::schema().info());
+                      RecipeOptions::schema().info(), all_components());
 }
 
 std::string refusal(const std::vector<RecipeChange>& changes,
@@ -55,6 +55,23 @@ TEST(RecipeDiffTest, AnotherRateNeedsConsent) {
   EXPECT_EQ(refusal(found, {"optimizer.lr"}), "");
   EXPECT_EQ(refusal(found, {"optimizer"}), "");
   EXPECT_NE(refusal(found, {"optimizer.l"}), "");
+}
+
+TEST(RecipeDiffTest, ComponentsDeclareTheChangesOfTheirOptions) {
+  const auto change_of = [](const std::string& then, const std::string& now) {
+    const std::string data = "data: {train: synthetic/glyphs}\n";
+    const auto found = diff_recipes(resolved(then + data), resolved(now + data),
+                                    RecipeOptions::schema().info(), all_components());
+    return found.size() == 1 ? found[0].change : Change::kConsent;
+  };
+  EXPECT_EQ(change_of("model: {type: mlp, hidden_sizes: [8]}\n",
+                      "model: {type: mlp, hidden_sizes: [9]}\n"),
+            Change::kImpossible);
+  EXPECT_EQ(change_of("model: {type: mlp}\n", "model: {type: mlp, dropout: 0.5}\n"),
+            Change::kConsent);
+  const std::string adapted = "model: {type: gpt, num_layers: 1, hidden_size: 8, lora: {rank: ";
+  EXPECT_EQ(change_of(adapted + "2}}\n", adapted + "4}}\n"), Change::kImpossible);
+  EXPECT_EQ(change_of(adapted + "2}}\n", adapted + "2, init: gaussian}}\n"), Change::kFree);
 }
 
 TEST(RecipeDiffTest, TheCommandsThatGoOnAreListed) {
