@@ -33,7 +33,7 @@ def started(scratch, *words):
 
 def ended(process):
     _, errors = process.communicate()
-    return process.returncode, "\n".join(runs.unexpected_lines(errors))
+    return process.returncode, "\n".join(runs.besides_overlap(errors))
 
 
 def check_removed_lock(binary, report):
