@@ -288,9 +288,10 @@ void plan_label_lists(const SniffedRows& rows, const RowField& field, RowsPlan& 
   plan.is_flag_list = integers && field.items.complete && field.empty_lists == 0 &&
                       std::all_of(field.items.counts.begin(), field.items.counts.end(), is_flag);
   plan.is_label_list = !plan.is_flag_list;
-  plan.reason = text(plan.is_flag_list ? "'{}' has a 0 or 1 for each label of {}"
-                                       : "'{}' is a list of labels of {}",
-                     field.name, quoted_list(plan.texts));
+  plan.reason =
+      plan.is_flag_list
+          ? text("'{}' has a 0 or 1 for each label of {}", field.name, quoted_list(plan.texts))
+          : text("'{}' is a list of labels of {}", field.name, quoted_list(plan.texts));
 }
 
 /// The label: the wished field, or the first with a usual name.

@@ -121,7 +121,7 @@ def check_refusals(scratch, report):
     (scratch.path / "sums.yaml").write_text((scratch.recipes / "tiny/llama.yaml").read_text())
     scratch.call("sums.yaml", "train.until=1 step", "~expect")
     refused("tokens that nothing explains", ["runs/sums", "--prompt", "a"], 2,
-            "the training data of 'runs/sums' has no tokenizer")
+            "the training data of 'runs/sums/checkpoints/checkpoint_1' has no tokenizer")
     code, errors = scratch.call("mlp.yaml", "name=x", "callbacks={type: generate, prompts: [a]}")
     report.check("and such a model in training", code == 2 and "'generate' needs a language model" in errors, errors)
 

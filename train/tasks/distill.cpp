@@ -14,6 +14,7 @@
 #include "core/api/task.h"
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/frozen_model.h"
 
 namespace accel {
 namespace {
@@ -42,7 +43,10 @@ class Distill final : public Task {
                more_than(0.0))
         .field("alpha", &DistillOptions::alpha,
                "Weight of the teacher's term in the loss; the rest is the labels'.",
-               between(0.0, 1.0));
+               between(0.0, 1.0))
+        .check([](const DistillOptions& options, const Node& node, Reading& reading) {
+          want_trained_weights(options.teacher, "teacher", node, reading);
+        });
   }
 
   Distill(const DistillOptions& options, const TaskContext& context)

@@ -10,6 +10,7 @@
 #include "models/lora/adapters_off.h"
 #include "train/tasks/completion_scores.h"
 #include "train/tasks/dpo_losses.h"
+#include "train/tasks/frozen_model.h"
 #include "train/tasks/model_needs.h"
 #include "train/tasks/preference_task.h"
 
@@ -49,6 +50,7 @@ void check_options(const DpoOptions& options, const Node& node, Reading& reading
     reading.problems.error(at("loss_type"), "'exo_pair' needs a 'label_smoothing' above 0",
                            "add 'label_smoothing: 1e-3'");
   }
+  if (options.reference) want_trained_weights(*options.reference, "reference", node, reading);
 }
 
 class Dpo final : public PreferenceTask, public AdapterReference, public WholeSequences {

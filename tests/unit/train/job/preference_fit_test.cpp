@@ -47,6 +47,15 @@ TEST(PreferenceFitTest, WithoutAnAdapterAReferenceIsNeeded) {
   EXPECT_EQ(complaint(recipe(kAdapter, "{type: dpo}")), "");
 }
 
+TEST(PreferenceFitTest, AReferenceWithRandomWeightsIsRefused) {
+  const std::string found =
+      complaint(recipe("", "{type: dpo, reference: {type: gpt, num_layers: 1, hidden_size: 8}}"));
+  EXPECT_NE(found.find("'reference' has no 'weights': it would be a model with random weights, and "
+                       "another one at each start"),
+            std::string::npos)
+      << found;
+}
+
 TEST(PreferenceFitTest, AnAdapterIsNoReferenceIfMoreIsTrained) {
   const std::string found = complaint(
       recipe(", lora: {rank: 2, alpha: 4, modules_to_save: [model.norm.*]}", "{type: dpo}"));
