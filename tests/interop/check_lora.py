@@ -120,7 +120,7 @@ def check_refusals(binary, folder):
     path = folder / "adapter/adapter_config.json"
     config = json.loads(path.read_text())
     for pattern, message in (({"q_proj": "x"}, "has no number for 'q_proj' in 'alpha_pattern'"),
-                             ({"q_proj": 1, ".*q_proj": 2}, "has two alphas for 'model.layers.0.self_attn.q_proj'"),):
+                             ({"q_proj": 1, ".*q_proj": 2}, "has two numbers for 'model.layers.0.self_attn.q_proj'"),):
         path.write_text(json.dumps({**config, "alpha_pattern": pattern}))
         assert message in refusal(binary, folder, "validate", "job.yaml"), message
     (folder / "plain.yaml").write_text(models.RECIPE)
