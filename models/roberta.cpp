@@ -1,5 +1,6 @@
 // RoBERTa, XLM-RoBERTa and CamemBERT: BERT with positions that skip padding, and with other heads.
 // Parameter names are Hugging Face's.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
@@ -24,16 +25,25 @@ constexpr BertKind kRobertaKind = {.model = "roberta",
 struct RobertaName {
   const char* model_type;
   const char* prefix;
+  bool encoder_last;  ///< transformers registers the encoder after the head
 };
 
-constexpr RobertaName kRobertaNames[] = {
-    {"roberta", "Roberta"}, {"xlm-roberta", "XLMRoberta"}, {"camembert", "Camembert"}};
+constexpr RobertaName kRobertaNames[] = {{"roberta", "Roberta", false},
+                                         {"xlm-roberta", "XLMRoberta", true},
+                                         {"camembert", "Camembert", true}};
 
 const RobertaName* roberta_name(const std::string& model_type) {
   for (const RobertaName& name : kRobertaNames) {
     if (name.model_type == model_type) return &name;
   }
   return nullptr;
+}
+
+/// The name of the model in `folder`; null without such a folder.
+const RobertaName* name_in_folder(const std::string& folder) {
+  std::error_code error;
+  if (folder.empty() || !std::filesystem::exists(folder + "/config.json", error)) return nullptr;
+  return roberta_name(HfConfig(folder).model_type());
 }
 
 class Roberta final : public BertModel {
@@ -56,18 +66,26 @@ class Roberta final : public BertModel {
   static BertOptions from_config(HfConfig& config);
   static void to_config(const BertOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config);
-  static HfNames names(const BertOptions&) {
-    return {"roberta.",
-            {},
-            {"*.position_ids", "lm_head.*", "classifier.*", "roberta.pooler.*"},
-            {"lm_head.*", "classifier.*"},
-            nullptr,
-            {.later = {{"position_embeddings", "LayerNorm"}}}};
-  }
+  static HfNames names(const BertOptions& options);
 
   Roberta(const BertOptions& options, const ModelContext& context)
       : BertModel(kRobertaKind, options, context) {}
 };
+
+HfNames Roberta::names(const BertOptions& options) {
+  HfNames names = {"roberta.",
+                   {},
+                   {"*.position_ids", "lm_head.*", "classifier.*", "roberta.pooler.*"},
+                   {"lm_head.*", "classifier.*"},
+                   nullptr,
+                   {.later = {{"position_embeddings", "LayerNorm"}}}};
+  const RobertaName* name = name_in_folder(options.weights.text);
+  if (name && name->encoder_last) {
+    names.module.later.emplace_back("roberta", "lm_head");
+    names.module.later.emplace_back("roberta", "classifier");
+  }
+  return names;
+}
 
 BertOptions Roberta::from_config(HfConfig& config) {
   BertOptions options = bert_options_in(config);

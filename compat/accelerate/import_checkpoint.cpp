@@ -18,8 +18,9 @@
 namespace accel {
 namespace {
 
-/// transformers' name of a head that is tied to the token embedding.
-constexpr auto kTiedHead = "lm_head.weight";
+/// transformers' names of a head that is tied to the token embedding.
+constexpr const char* kTiedHeads[] = {"lm_head.weight", "lm_head.decoder.weight",
+                                      "cls.predictions.decoder.weight"};
 
 bool has(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -239,8 +240,11 @@ void name_tied_head(const Job& job, const std::string& folder, TrainState& state
     return std::find_if(state.model.begin(), state.model.end(),
                         [&](const Parameter& item) { return item.name == name; });
   };
-  const auto head = named(kTiedHead);
-  if (ours.empty() || ours == kTiedHead || head == state.model.end()) return;
+  const auto kind = std::find_if(
+      std::begin(kTiedHeads), std::end(kTiedHeads),
+      [&](const char* name) { return ours != name && named(name) != state.model.end(); });
+  if (ours.empty() || kind == std::end(kTiedHeads)) return;
+  const auto head = named(*kind);
   const auto embedding = named(ours);
   if (embedding == state.model.end()) {
     head->name = ours;
@@ -248,7 +252,7 @@ void name_tied_head(const Job& job, const std::string& folder, TrainState& state
     state.model.erase(head);
   } else {
     throw CheckpointError(
-        text("'{}' and '{}' differ in '{}', but are tied in this model", kTiedHead, ours, folder),
+        text("'{}' and '{}' differ in '{}', but are tied in this model", *kind, ours, folder),
         "train a model that does not tie them");
   }
 }

@@ -33,10 +33,8 @@ CASES = {
     "qwen3_tied": ("Qwen3ForCausalLM", "Qwen3Config", {**LLAMA, "head_dim": 20, "tie_word_embeddings": True}),
     "roberta_segments": ("RobertaForSequenceClassification", "RobertaConfig", {
         **ROBERTA, "type_vocab_size": 3, "num_labels": models.CLASSES}),
-    "roberta_labels": ("RobertaForTokenClassification", "RobertaConfig", {**ROBERTA, "num_labels": models.VOCAB}),
     "xlm_roberta_classes": ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", {
         **ROBERTA, "num_labels": models.CLASSES}),
-    "bert_labels": ("BertForTokenClassification", "BertConfig", {**BERT, "num_labels": models.VOCAB}),
     "gpt2_square": ("GPT2LMHeadModel", "GPT2Config", {**models.SMALL, "n_inner": 48}),
     "vit_bare": ("ViTForImageClassification", "ViTConfig", {
         **models.VIT, "num_channels": 1, "qkv_bias": False, "num_labels": models.CLASSES}),

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "checkpoint/tensors.h"
+#include "core/api/block.h"
 #include "core/api/sample_rng.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -158,9 +159,13 @@ std::string callback_section(const std::vector<Ref<Callback>>& callbacks, size_t
 }
 
 std::string tied_head(const Job& job) {
-  auto* model = dynamic_cast<LanguageModel*>(job.model.get());
-  if (!model) return {};
-  const at::Tensor head = model->head_weight();
+  at::Tensor head;
+  if (auto* model = dynamic_cast<LanguageModel*>(job.model.get())) {
+    head = model->head_weight();
+  } else if (auto* chain = dynamic_cast<BlockChain*>(job.model.get())) {
+    head = chain->tied_weight();
+  }
+  if (!head.defined()) return {};
   for (const Parameter& item : job.parameters) {
     if (item.local.is_same(head)) return item.name;
   }

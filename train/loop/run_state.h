@@ -55,7 +55,7 @@ constexpr auto kTaskSection = "custom/0";
 /// "callbacks/ema", and "callbacks/ema.2" for a second one.
 std::string callback_section(const std::vector<Ref<Callback>>& callbacks, size_t index);
 
-/// The parameter tied to a language model's head; empty when there is none.
+/// The parameter tied to the head of a language model or of an encoder; empty when there is none.
 std::string tied_head(const Job& job);
 
 /// The environment that a bit-exact resume depends on.
