@@ -37,7 +37,7 @@ CASES = {
         **ROBERTA, "num_labels": models.CLASSES}),
     "gpt2_square": ("GPT2LMHeadModel", "GPT2Config", {**models.SMALL, "n_inner": 48}),
     "vit_bare": ("ViTForImageClassification", "ViTConfig", {
-        **models.VIT, "num_channels": 1, "qkv_bias": False, "num_labels": models.CLASSES}),
+        **models.VIT, "num_channels": 3, "qkv_bias": False, "num_labels": models.CLASSES}),
 }
 
 
