@@ -9,6 +9,7 @@
 #include "core/api/block.h"
 #include "core/api/model.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
 #include "models/layers/expert_routing.h"
 #include "models/layers/rope.h"

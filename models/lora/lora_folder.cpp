@@ -294,7 +294,7 @@ json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adap
     targets.push_back(layer);
     const LoraOptions own = lora.for_layer(layer);
     if (own.rank != lora.rank) ranks[layer] = own.rank;
-    if (lora.alpha_pattern.size() > 0 && *own.alpha != lora.alpha.value_or(double(lora.rank))) {
+    if (!lora.alpha_pattern.empty() && *own.alpha != lora.alpha.value_or(double(lora.rank))) {
       alphas[layer] = *own.alpha;
     }
     transposed = transposed || matches_any(names.transposed, layer + ".weight");

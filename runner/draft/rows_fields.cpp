@@ -20,13 +20,12 @@ std::string usual_role(const std::string& role) {
   return found == kRoles.end() ? "" : found->second;
 }
 
-/// Messages that call tools, which may have no text.
+}  // namespace
+
 int64_t tool_calls_of(const RowField& field) {
   const auto found = field.all_keys.find("tool_calls");
   return found == field.all_keys.end() ? 0 : found->second;
 }
-
-}  // namespace
 
 const RowField* usable(const SniffedRows& rows, const std::string& name,
                        std::initializer_list<int64_t RowField::*> kinds) {

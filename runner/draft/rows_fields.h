@@ -27,6 +27,9 @@ inline constexpr FieldNames kContentKeys = {"content", "value", "text", "message
 /// The first of `names` that is a text in every message, but for `without`.
 std::string message_key(const RowField& field, FieldNames names, int64_t without = 0);
 
+/// Messages of a list that call tools, which may have no text.
+int64_t tool_calls_of(const RowField& field);
+
 /// The keys of a list of messages.
 struct MessageKeys {
   std::string role_key, content_key;

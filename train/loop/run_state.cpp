@@ -122,7 +122,7 @@ void capture_rates(const Job& job, int64_t updates, TrainState& state) {
 /// Like restore_generator(), for the device's generator.
 void restore_device_generator(const Job& job, const TrainState& saved) {
   const auto rank = static_cast<size_t>(job.data_rank);
-  const auto device = static_cast<int64_t>(job.device.index());
+  const auto device = static_cast<int64_t>(static_cast<uint8_t>(job.device.index()));
   if (rank >= saved.device_rngs.size() || device >= saved.device_rngs[rank].size(0)) {
     SampleRng rng(static_cast<uint64_t>(job.recipe.seed),
                   static_cast<uint64_t>(saved.progress.step), rank);
