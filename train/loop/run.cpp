@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <new>
 
 #include "checkpoint/file_names.h"
 #include "checkpoint/run_lock.h"
@@ -252,6 +253,9 @@ std::string write_report(const RunRequest& request) try {
   if (!request.write_report) return "";
   request.write_report(request.run_dir);
   return request.run_dir + "/report.html";
+} catch (const std::bad_alloc&) {
+  warn("cannot write the report: out of memory");
+  return "";
 } catch (const std::exception& error) {
   warn(text("cannot write the report: {}", error.what()));
   return "";
