@@ -11,7 +11,7 @@
 namespace accel {
 
 /// Copies inputs of an accelerator's blocks to pinned memory of the host while the block computes,
-/// and back while the block that ran after it is recomputed, on a stream of its own. The device
+/// and back while the block that ran after it is recomputed, on a separate stream. The device
 /// holds two inputs at a time. Inputs on the CPU stay where they are. For the passes of one thread
 /// at a time. As `cpu_checkpointing` of DeepSpeed (Rajbhandari et al., "ZeRO", SC 2020, 6.2).
 class OffloadedInputs final : public BlockInputs {

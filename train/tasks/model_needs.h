@@ -9,7 +9,7 @@ namespace accel {
 class AdapterReference {
  public:
   virtual ~AdapterReference() = default;
-  /// False: the task has a reference model of its own, or none.
+  /// False: the task has its own reference model, or none.
   virtual bool uses_adapter_reference() const = 0;
 };
 
