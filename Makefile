@@ -23,7 +23,7 @@ ctest = ctest --output-on-failure --parallel $(JOBS) --test-dir
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test lint tidy asan tsan fuzz torture bench interop docs test-docs vsix install \
-  dist test-dist clean
+  dist test-dist gpu-kit clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -97,6 +97,9 @@ install: build ## copy to PREFIX=~/.local; COMPONENT=runtime, plugin-sdk, librar
 dist: build ## write the packages to DIST=dist: wheel, deb, tar.xz; LEVEL=0..9 of xz
 	@tools/bootstrap.sh dist
 	tools/dist.py $(release) $(DIST) $(if $(LEVEL),--level $(LEVEL))
+
+gpu-kit: build ## write build/gpu-kit, which proves this build on a machine with a GPU and PyTorch 2.11
+	tools/gpu_kit/pack.py $(release) build/gpu-kit
 
 test-dist: build ## build, install and run each package; FULL=1 also beside PyPI's torch and in a new Debian
 	@tools/bootstrap.sh dist

@@ -21,6 +21,7 @@
 #include "parallel/rendezvous/rank_info.h"
 #include "parallel/strategy.h"
 #include "train/job/torch_setup.h"
+#include "train/optim/evaluation_weights.h"
 #include "train/precision/precision.h"
 #include "train/step/update.h"
 
@@ -117,7 +118,9 @@ TrainState Accelerator::Parts::capture() const {
   state.progress.step = updates;
   state.updates = updates;
   for (const Prepared& item : prepared) {
-    state.model.insert(state.model.end(), item.model.begin(), item.model.end());
+    std::vector<Parameter> parameters = item.model;
+    put_evaluation_weights(*item.optimizer, parameters);
+    state.model.insert(state.model.end(), parameters.begin(), parameters.end());
     const std::vector<double> rates = item.optimizer->base_lrs();
     state.base_lrs.insert(state.base_lrs.end(), rates.begin(), rates.end());
     for (OptimizerState::Group& part : item.optimizer->state().groups) {

@@ -22,6 +22,7 @@
 #include "kernels/gelu.h"
 #include "kernels/max_pool.h"
 #include "kernels/norm.h"
+#include "kernels/quantized_weight.h"
 
 namespace accel {
 namespace {
@@ -33,6 +34,13 @@ at::Tensor drawn(at::IntArrayRef shape) {
 }
 at::Tensor leaf(at::IntArrayRef shape) {
   return drawn(shape).set_requires_grad(true);
+}
+
+/// To float32.
+Forward dequantize(WeightCode code, bool is_double) {
+  return [weight = quantize_weight(drawn({2048, 2048}), code, is_double)] {
+    return dequantize_weight(weight, at::kFloat);
+  };
 }
 
 struct KernelCase {
@@ -112,6 +120,9 @@ const std::vector<KernelCase> kCases = {
      [] {
        return [x = leaf({16, 64, 32, 32})] { return max_pool(x, {3, 2, 1}); };
      }},
+    {"dequantize_nf4/2048x2048", [] { return dequantize(WeightCode::kNf4, false); }},
+    {"dequantize_nf4/2048x2048/double", [] { return dequantize(WeightCode::kNf4, true); }},
+    {"dequantize_int8/2048x2048", [] { return dequantize(WeightCode::kInt8, false); }},
     {"norm_of_all/16x1M",
      [] {
        std::vector<at::Tensor> all;

@@ -1,8 +1,13 @@
 #include "checkpoint/bus_guard.h"
 
+#include <unistd.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <mutex>
+#include <string_view>
+
+#include "core/base/error.h"
 
 namespace accel {
 namespace {
@@ -10,10 +15,14 @@ namespace {
 /// The jump target of this thread; null outside survives_bus_error().
 thread_local sigjmp_buf* jump_target = nullptr;
 
-void on_bus_error(int signal) {
+void on_bus_error(int) {
   if (jump_target) siglongjmp(*jump_target, 1);
-  // Raised elsewhere: the default action follows when this returns.
-  std::signal(signal, SIG_DFL);
+  constexpr std::string_view kMessage =
+      "error: SIGBUS: a mapped file has shrunk, its disk failed, or shared memory is full\n"
+      "  hint: look at the disk and at other programs that write to the run's files, and start "
+      "again\n";
+  (void)!::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(static_cast<int>(ExitCode::kIo));
 }
 
 void install_handler() {

@@ -31,37 +31,23 @@ const ParameterShard* shard_of(const TrainState& state, const std::string& param
   return fits ? shard : nullptr;
 }
 
+std::string slot_key(const std::string& parameter, const Parameter& slot) {
+  return parameter + "." + slot.name;
+}
+
 /// The shard of a tensor of the optimizer's state; null where every rank holds all of it.
-std::optional<ParameterShard> slot_shard(const TrainState& state, const std::string& parameter,
-                                         const Parameter& slot) {
-  if (slot.global.empty()) {
-    const ParameterShard* shard = shard_of(state, parameter, slot.local);
-    return shard ? std::optional(*shard) : std::nullopt;
-  }
+const ParameterShard* slot_shard(const TrainState& state, const std::string& parameter,
+                                 const Parameter& slot) {
+  if (slot.global.empty()) return shard_of(state, parameter, slot.local);
+  if (slot.is_replicated()) return nullptr;
   const ParameterShard* shard = shard_named(state, parameter);
-  if (!shard || slot.is_replicated()) return std::nullopt;
-  ParameterShard out = *shard;
-  out.whole = slot.global;
-  out.sizes = slot.local.sizes().vec();
-  out.own.clear();
-  const bool has_rows = std::any_of(slot.placements.begin(), slot.placements.end(),
-                                    [](const Placement& placement) { return placement.dim == 0; });
-  for (const TensorRegion& region : shard->own) {
-    TensorRegion& own =
-        out.own.emplace_back(TensorRegion{Shape(slot.global.size(), 0), slot.global});
-    for (const Placement& placement : slot.placements) {
-      const auto dim = static_cast<size_t>(placement.dim);
-      own.offsets[dim] = region.offsets[dim];
-      own.sizes[dim] = region.sizes[dim];
-    }
-    if (!has_rows) break;  // regions differ in their rows
-  }
-  return out;
+  if (shard && shard->whole == slot.global) return shard;
+  return &state.shards->slots.at(slot_key(parameter, slot));
 }
 
 bool writes_slot(const TrainState& state, const std::string& parameter, const Parameter& slot) {
-  const std::optional<ParameterShard> shard = slot_shard(state, parameter, slot);
-  return shard ? shard->is_written : writes_whole(*state.shards, parameter + "." + slot.name);
+  const ParameterShard* shard = slot_shard(state, parameter, slot);
+  return shard ? shard->is_written : writes_whole(*state.shards, slot_key(parameter, slot));
 }
 
 /// Appends a shard for each region of `tensor`.
@@ -110,9 +96,8 @@ DcpPart optimizer_part(const TrainState& state, const TrainState& optimizer) {
     for (const auto& [name, slots] : group.parameters) {
       for (const Parameter& slot : slots) {
         if (!slot.local.defined()) continue;
-        const std::optional<ParameterShard> shard = slot_shard(state, name, slot);
         add_shards(state, {"optimizer", "state", name, slot.name}, slot.local,
-                   shard ? &*shard : nullptr, out.shards);
+                   slot_shard(state, name, slot), out.shards);
       }
     }
   }

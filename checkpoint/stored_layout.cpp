@@ -38,7 +38,7 @@ void for_each_part(const PartNames& parts, const Visit& visit) {
 
 /// The region of part `column` of list `row` in a stacked tensor.
 at::Tensor part_of(const StoredTensor& stored, const at::Tensor& whole, size_t row, size_t column) {
-  const int64_t rows = stored.shape[1] / static_cast<int64_t>(stored.parts[row].size());
+  const int64_t rows = whole.size(1) / static_cast<int64_t>(stored.parts[row].size());
   return whole.select(0, static_cast<int64_t>(row))
       .narrow(0, static_cast<int64_t>(column) * rows, rows);
 }
@@ -47,7 +47,11 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 at::Tensor joined_parts(const StoredTensor& stored, const Tensors& tensors) {
   const at::Tensor& like = tensors.begin()->second;
-  const at::Tensor out = at::zeros(stored.shape, like.options().requires_grad(false));
+  const auto columns = static_cast<int64_t>(stored.parts.front().size());
+  Shape shape = like.sizes().vec();
+  shape.front() *= columns;
+  shape.insert(shape.begin(), stored.shape.front());
+  const at::Tensor out = at::zeros(shape, like.options().requires_grad(false));
   for (size_t row = 0; row < stored.parts.size(); ++row) {
     for (size_t column = 0; column < stored.parts[row].size(); ++column) {
       const auto found = tensors.find(stored.parts[row][column]);
@@ -135,11 +139,25 @@ std::map<std::string, const StoredTensor*> by_stored_name(const StoredLayout& la
   return out;
 }
 
+/// Whether `whole` is the stack of equal parts: the tensor itself, a moment or a factor of it, or
+/// of a vector of each part, such as the scales of quantized moments.
+bool is_stack(const StoredTensor& stored, const at::Tensor& whole) {
+  if (!stored.stacked || !whole.defined() || whole.dim() < 2) return false;
+  const auto columns = static_cast<int64_t>(stored.parts.front().size());
+  if (whole.dim() == 2) {
+    return whole.size(0) == stored.shape[0] && whole.size(1) % columns == 0;
+  }
+  if (whole.dim() != 3) return false;
+  const bool has_rows = whole.size(1) == stored.shape[1] || whole.size(1) == columns;
+  const bool has_columns = whole.size(2) == stored.shape[2] || whole.size(2) == 1;
+  return whole.size(0) == stored.shape[0] && has_rows && has_columns;
+}
+
 /// A tensor of the module as the model's tensors. One of another shape is left whole, under the
 /// name of the first part, so that loading it names the shapes.
 template <class Add>
 void split(const StoredTensor& stored, const at::Tensor& whole, const Add& add) {
-  if (!stored.stacked || !whole.defined() || whole.sizes() != at::IntArrayRef(stored.shape)) {
+  if (!is_stack(stored, whole)) {
     return add(stored.parts.front().front(), oriented(whole, stored.transposed));
   }
   for (size_t row = 0; row < stored.parts.size(); ++row) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/FunctionRef.h>
 
 #include <algorithm>
 #include <array>
@@ -40,6 +41,49 @@ Array aligned(const Array& array) {
   return copy;
 }
 
+/// The weights of a checkpoint by name.
+class SavedWeights {
+ public:
+  explicit SavedWeights(const std::vector<Parameter>& weights) {
+    for (const Parameter& item : weights) left_[item.name] = item.local;
+  }
+
+  /// Calls use(item, weights in the checkpoint) without gradients. Throws CheckpointError when
+  /// names or shapes differ.
+  void visit(const std::vector<Parameter>& items,
+             c10::function_ref<void(const Parameter&, const at::Tensor&)> use) {
+    const c10::NoGradGuard no_grad;
+    for (const Parameter& item : items) {
+      const auto found = left_.find(item.name);
+      if (found == left_.end()) {
+        throw CheckpointError(text("the checkpoint's model has no '{}'", item.name));
+      }
+      if (found->second.sizes() != item.local.sizes()) {
+        throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
+                                   to_string(item.local.sizes().vec()),
+                                   to_string(found->second.sizes().vec())));
+      }
+      use(item, found->second);
+      left_.erase(found);
+    }
+  }
+
+  /// Throws CheckpointError if weights are left.
+  void check_visited() const {
+    if (left_.empty()) return;
+    throw CheckpointError(
+        text("the checkpoint's model has '{}', which this model lacks", left_.begin()->first));
+  }
+
+ private:
+  std::map<std::string, at::Tensor> left_;
+};
+
+/// Whether no other tensor has elements in the memory of `tensor`.
+bool owns_plain_memory(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_view() && tensor.storage().use_count() == 1;
+}
+
 }  // namespace
 
 Array array_of(const at::Tensor& tensor, const std::string& name) {
@@ -75,34 +119,34 @@ void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Pa
                   const std::vector<Parameter>& from, StateSwapper* swapper) {
   std::optional<size_t> slab;  // swapped in
   std::optional<SwapScope> scope;
-  std::map<std::string, at::Tensor> saved;
-  for (const Parameter& item : from) saved[item.name] = item.local;
-  const c10::NoGradGuard no_grad;
-  for (const auto* list : {&parameters, &buffers}) {
-    for (const Parameter& item : *list) {
-      const auto found = saved.find(item.name);
-      if (found == saved.end()) {
-        throw CheckpointError(text("the checkpoint's model has no '{}'", item.name));
-      }
-      if (found->second.sizes() != item.local.sizes()) {
-        throw CheckpointError(text("'{}' is {} in the model but {} in the checkpoint", item.name,
-                                   to_string(item.local.sizes().vec()),
-                                   to_string(found->second.sizes().vec())));
-      }
-      const auto next = swapper ? swapper->find(item.local) : std::nullopt;
-      if (next != slab) {
-        scope.reset();
-        scope.emplace(swapper, next, SwapAccess::kChange);
-        slab = next;
-      }
-      item.local.copy_(found->second);
-      saved.erase(found);
+  const auto copy = [&](const Parameter& item, const at::Tensor& saved) {
+    const auto next = swapper ? swapper->find(item.local) : std::nullopt;
+    if (next != slab) {
+      scope.reset();
+      scope.emplace(swapper, next, SwapAccess::kChange);
+      slab = next;
     }
-  }
-  if (!saved.empty()) {
-    throw CheckpointError(
-        text("the checkpoint's model has '{}', which this model lacks", saved.begin()->first));
-  }
+    item.local.copy_(saved);
+  };
+  SavedWeights saved(from);
+  saved.visit(parameters, copy);
+  saved.visit(buffers, copy);
+  saved.check_visited();
+}
+
+void adopt_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
+                   const std::vector<Parameter>& from) {
+  SavedWeights weights(from);
+  weights.visit(parameters, [](const Parameter& item, const at::Tensor& saved) {
+    if (owns_plain_memory(item.local) && item.local.options().type_equal(saved.options())) {
+      item.local.set_data(saved);
+    } else {
+      item.local.copy_(saved);
+    }
+  });
+  weights.visit(buffers,
+                [](const Parameter& item, const at::Tensor& saved) { item.local.copy_(saved); });
+  weights.check_visited();
 }
 
 const std::vector<Value>& items_of(const Value* value, const char* what) {

@@ -27,6 +27,12 @@ at::Tensor host_copy(const at::Tensor& tensor);
 void copy_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
                   const std::vector<Parameter>& from, StateSwapper* swapper = nullptr);
 
+/// As copy_weights(), but parameters on the CPU share the checkpoint's memory, which may be a
+/// mapped file, and free their own. Copied are buffers, weights of other types, and those whose
+/// memory is strided or shared with other tensors.
+void adopt_weights(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
+                   const std::vector<Parameter>& from);
+
 /// Upper bound of a step count, exact as a double.
 constexpr double kMostSteps = 0x1p40;
 

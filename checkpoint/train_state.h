@@ -60,6 +60,9 @@ struct ShardLayout {
   int64_t rank = 0;
   int64_t ranks = 1;
   std::map<std::string, ParameterShard> parameters;
+  /// State of the optimizer that is divided otherwise than its parameter, as row_var of adafactor,
+  /// by "PARAMETER.SLOT".
+  std::map<std::string, ParameterShard> slots = {};
   std::shared_ptr<StateSwapper> swapper = {};  ///< of tensors that are swapped out; may be null
 };
 

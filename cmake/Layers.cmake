@@ -103,6 +103,19 @@ function(accel_test name)
     ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_WAIT_POLICY=passive")
 endfunction()
 
+# accel_test_reads_arrow(<name>): lets a test open libaccel_arrow.so, where this configuration builds it.
+function(accel_test_reads_arrow name)
+  if(NOT TARGET accel_arrow)
+    return()
+  endif()
+  add_dependencies(${name} accel_arrow)
+  target_compile_definitions(${name} PRIVATE ACCEL_HAS_ARROW)
+  set_target_properties(${name} PROPERTIES BUILD_RPATH $<TARGET_FILE_DIR:accel_arrow>)
+  # The sanitizers' libraries call dlopen() on behalf of the test: its RUNPATH is not read for them, its
+  # RPATH is.
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+endfunction()
+
 # accel_fuzz(<name> SOURCES ... LAYERS ...): a libFuzzer executable in <build>/fuzzers; its first
 # inputs are the files of tests/fuzz/corpus/<name>.
 function(accel_fuzz name)

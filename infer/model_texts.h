@@ -1,70 +1,40 @@
-// Text generation: token sampling, and a language model with the codec of its training data.
+// Text generation: a language model with the codec of its training data.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "core/api/data_shape.h"
 #include "core/api/model.h"
-#include "core/api/sample_rng.h"
 #include "core/api/text_generator.h"
 #include "core/recipe/node.h"
+#include "infer/generate.h"
+#include "infer/text_codec.h"
 #include "train/job/staged_forward.h"
 
 namespace accel {
 
-struct GenerationRequest {
-  SamplingOptions sampling;
-  uint64_t stream = 0;        ///< random stream of the seed
-  std::set<int64_t> ends;     ///< end tokens
-  int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
-  StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
+/// The config of `options`: temperature 0 is greedy decoding.
+GenerationConfig generation_config_of(const SamplingOptions& options);
+
+/// The continuation of one prompt.
+struct Completion {
+  std::string text;  ///< without the prompt
+  std::vector<int64_t> tokens;
+  GenerationEnd end = GenerationEnd::kLength;
 };
 
-struct GeneratedTokens {
-  std::vector<int64_t> tokens;  ///< generated, without the end token
-  bool ended = false;
+/// Receives texts of prompt i.
+struct TextReceiver {
+  /// Each piece as soon as its tokens are known; null: none. Its pieces are `Completion::text`. In
+  /// beam search there is one piece.
+  std::function<void(size_t i, const std::string& piece)> piece = {};
+  std::function<void(size_t i, Completion&& completion)> done;
 };
-
-/// Completes `prompt`, of one token or more. A prompt longer than the context is truncated at the
-/// start; a text that outgrows the context continues from its second half. Tokens depend on the
-/// weights, the prompt and the request alone. Model and libtorch's generators stay unchanged.
-/// Throws DivergedError.
-GeneratedTokens generate_tokens(LanguageModel& model, std::vector<int64_t> prompt,
-                                const GenerationRequest& request);
-
-/// Samples the index of the next token. Ties go to the lower index. Takes one number of `rng`, none
-/// at temperature 0. Throws DivergedError for a NaN logit or when all are -inf.
-int64_t choose_token(std::span<const float> logits, const SamplingOptions& options, SampleRng& rng);
-
-/// Immutable; several threads may use one.
-class TextCodec {
- public:
-  virtual ~TextCodec() = default;
-
-  /// The ids of a prompt, without end token. Throws Error (kRecipe) when the model has no token for
-  /// a character.
-  virtual std::vector<int64_t> encode(const std::string& text) const = 0;
-  /// Valid UTF-8.
-  virtual std::string decode(std::span<const int64_t> ids) const = 0;
-  /// Tokens that end a text.
-  virtual std::set<int64_t> ends() const { return {}; }
-  /// The tokens of an empty prompt; empty without a start token.
-  virtual std::vector<int64_t> beginning() const { return {}; }
-};
-
-/// The codec of a recipe's training data: its tokenizer, or characters or bytes. Null for data
-/// without text or with tokens of an unknown tokenizer. Throws DataError for an unreadable
-/// tokenizer.
-std::unique_ptr<TextCodec> codec_of_data(const Node& recipe, const DataShape& data);
-
-/// The codec of a tokenizer.json, or of a folder with one; it adds the start tokens if
-/// `with_special`. Throws DataError.
-std::unique_ptr<TextCodec> codec_of_tokenizer(const std::string& path, bool with_special);
 
 class ModelTexts final : public TextGenerator {
  public:
@@ -77,8 +47,23 @@ class ModelTexts final : public TextGenerator {
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
                          uint64_t stream) override;
 
+  /// Continues prompts by `request`, whose window, stages, end tokens and stop strings are set
+  /// here. Throws Error (kRecipe) before the first token for a prompt without tokens, and
+  /// DivergedError.
+  void generate(const std::vector<std::string>& prompts, GenerationRequest request,
+                const TextReceiver& to) const;
+  /// Of prompts in tokens.
+  void generate(const std::vector<std::vector<int64_t>>& prompts, GenerationRequest request,
+                const TextReceiver& to) const;
+  /// Adds the tokenizer's end tokens to a config without any.
+  void add_ends(GenerationConfig& config) const;
+  /// Tokens that the model sees at most; 0: unlimited.
+  int64_t context() const;
+
  private:
   std::vector<int64_t> tokens_of(const std::string& prompt) const;
+  /// Throws Error (kRecipe) for a token beyond the model's vocabulary.
+  void check_tokens(const std::vector<std::vector<int64_t>>& prompts) const;
 
   LanguageModel& model_;
   std::unique_ptr<TextCodec> codec_;
@@ -89,7 +74,7 @@ class ModelTexts final : public TextGenerator {
 
 /// Null for a model that is no language model, or data without text. `staged`: see
 /// GenerationRequest. Throws DataError.
-std::unique_ptr<TextGenerator> texts_of(Model& model, const Node& recipe, const DataShape& data,
-                                        const StagedForward& staged);
+std::unique_ptr<ModelTexts> texts_of(Model& model, const Node& recipe, const DataShape& data,
+                                     const StagedForward& staged);
 
 }  // namespace accel

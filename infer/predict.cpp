@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <nlohmann/json.hpp>
 
@@ -15,8 +16,6 @@
 #include "core/recipe/codec.h"
 #include "core/recipe/deprecated_names.h"
 #include "core/recipe/override.h"
-#include "kernels/cpu_operators.h"
-#include "kernels/memory/caching_allocator.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/module_state.h"
 #include "train/job/build_data.h"
@@ -91,6 +90,7 @@ constexpr auto kClassification = "classification";
 constexpr auto kRegression = "regression";
 constexpr auto kCausalLm = "causal_lm";
 constexpr auto kTokenClassification = "token_classification";
+constexpr auto kQuestionAnswering = "question_answering";
 
 std::string class_name(const DataShape& data, int64_t number) {
   return data.labels.empty() ? std::to_string(number) : data.labels.at(static_cast<size_t>(number));
@@ -168,6 +168,10 @@ void add_output(const TrainedModel& trained, const at::Tensor& output, const at:
                 const PredictOptions& options, Json& line) {
   if (trained.recipe.task.type == kTokenClassification) {
     add_tags(trained.data, output, targets, line);
+  } else if (trained.recipe.task.type == kQuestionAnswering) {
+    const at::Tensor span = output.to(at::kLong).flatten();
+    line["first"] = span[0].item<int64_t>();
+    line["last"] = span[1].item<int64_t>();
   } else if (trained.recipe.task.type == kClassification) {
     add_class(trained.data, output, options.probabilities, line);
   } else if (trained.recipe.task.type == kMultiLabelTask) {
@@ -201,15 +205,17 @@ void check_same_samples(const DataShape& trained, const DataShape& given) {
       "give it data of the same columns, size or tokenizer; --data changes options of the dataset");
 }
 
-LoaderOptions loader_options(const TrainedModel& trained, bool one_by_one) {
+LoaderOptions loader_options(const TrainedModel& trained, bool one_by_one, const DataRanks& ranks) {
   const RecipeOptions& recipe = trained.recipe;
   const BatchPlan plan = plan_batches(shared_train(recipe, trained.world), trained.world);
   LoaderOptions options;
   options.micro_batch = one_by_one ? 1 : recipe.eval.batch.value_or(plan.micro_batch);
-  options.batch = options.micro_batch;
+  options.rank = ranks.rank;
+  options.world = ranks.world;
+  options.batch = options.micro_batch * options.world;
   options.workers = recipe.data.loader.workers;
   options.prefetch = recipe.data.loader.prefetch;
-  options.shuffle = options.repeat = options.even_batches = false;
+  options.shuffle = options.repeat = false;  // even batches: passes may communicate
   options.seed = static_cast<uint64_t>(recipe.seed);
   return options;
 }
@@ -261,10 +267,7 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   job->resolved = std::move(parts.resolved);
   job->watch = World{}.watch;
   job->batches = plan_batches(shared_train(job->recipe, parts.world), parts.world);
-  use_caching_allocator();
-  use_kernels(job->recipe.accelerator.kernels);
-  set_threads(threads_of(job->recipe.accelerator, 1));
-  set_deterministic(job->recipe.train.deterministic);
+  set_up_torch(job->recipe, 1);
   job->data = std::move(parts.data);
   job->fitted_values = std::move(parts.fitted_values);
   job->data_fingerprint = std::move(parts.data_fingerprint);
@@ -284,24 +287,61 @@ std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& regis
   return job;
 }
 
+void replace_eval_data(Job& job, const RecipeOptions& recipe, const Node& resolved) {
+  job.recipe.data = recipe.data;
+  job.resolved = resolved;
+  open_eval_data(job);
+  check_eval_data_fits(job);
+}
+
+namespace {
+
+/// Each line of texts whose lines all end.
+void pass_on(const std::vector<std::string>& texts,
+             const std::function<void(const std::string&)>& line) {
+  for (const std::string& text : texts) {
+    for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+      end = text.find('\n', begin);
+      line(text.substr(begin, end - begin));
+    }
+  }
+}
+
+}  // namespace
+
 void check_predicts(const TrainedModel& trained) {
   const std::string& task = trained.recipe.task.type;
-  for (const char* known :
-       {kClassification, kMultiLabelTask, kRegression, kCausalLm, kTokenClassification}) {
+  for (const char* known : {kClassification, kMultiLabelTask, kRegression, kCausalLm,
+                            kTokenClassification, kQuestionAnswering}) {
     if (task == known) return;
   }
   throw Error(ExitCode::kRecipe, text("'predict' does not support the task '{}'", task),
-              "it supports classification, multi_label_classification, regression, causal_lm and "
-              "token_classification; use 'evaluate'");
+              "it supports classification, multi_label_classification, regression, causal_lm, "
+              "token_classification and question_answering; use 'evaluate'");
 }
+
+namespace {
+
+/// `batch` with targets as the training data has them, which the task checks: rows to be predicted
+/// have none, or those of another task.
+Batch with_blank_targets(const Batch& batch, const DataShape& data) {
+  std::vector<int64_t> shape = {batch.size()};
+  shape.insert(shape.end(), data.target.begin(), data.target.end());
+  Batch out = batch;
+  out.targets = at::zeros(shape, at::TensorOptions(at::kFloat).device(batch.inputs.device()));
+  return out;
+}
+
+}  // namespace
 
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line) {
   const bool texts = trained.recipe.task.type == kCausalLm;
-  const bool evaluated = texts || trained.recipe.task.type == kRegression;
+  const std::string& type = trained.recipe.task.type;
+  const bool evaluated = texts || type == kRegression || type == kQuestionAnswering;
   Loader loader(dataset,
                 build_transforms(trained.recipe.data.transform, dataset->shape(), /*train=*/false),
-                loader_options(trained, texts));
+                loader_options(trained, texts, options.ranks));
   check_same_samples(trained.data, loader.shape());
   validate_input(*trained.model, loader.shape());
   const auto precision =
@@ -311,17 +351,19 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
   while (loader.has_next()) {
     const GlobalBatch global_batch = loader.next();
     const DeviceBatches batches(global_batch, options.device);
-    for (const Batch& batch : batches.list()) {
+    std::string lines;  // of this rank
+    for (size_t k = 0; k < batches.list().size(); ++k) {
+      const Batch& batch = batches.list()[k];
       const AutocastScope casts = precision->autocast();
       // The task standardizes the targets of a regression, so the model's output is not in their
       // units.
       const auto compute = [&](size_t /*stage*/) {
         if (!evaluated) return trained.model->forward_batch(batch);
-        const Evaluation result = task->evaluate(*trained.model, batch);
-        return texts ? result.loss : result.output;
+        if (texts) return task->evaluate(*trained.model, batch).loss;
+        return task->evaluate(*trained.model, with_blank_targets(batch, trained.data)).output;
       };
       const at::Tensor result = options.staged ? options.staged(batch.inputs, compute) : compute(0);
-      for (int64_t i = 0; i < batch.size(); ++i) {
+      for (int64_t i = 0; i < global_batch.micro_batches[k].valid(); ++i) {
         const int64_t row = batch.ids[static_cast<size_t>(i)];
         Json out = {{"row", row}};
         if (const std::string name = dataset->name(row); !name.empty()) out["name"] = name;
@@ -330,9 +372,10 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
         } else {
           add_output(trained, result[i].to(at::kFloat), batch.targets[i], options, out);
         }
-        line(out.dump(-1, ' ', false, Json::error_handler_t::replace));
+        lines += out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
       }
     }
+    pass_on(options.ranks.gather(lines), line);
   }
 }
 

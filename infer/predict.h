@@ -11,6 +11,7 @@
 #include "core/recipe/node.h"
 #include "core/recipe/registry.h"
 #include "infer/trained_model.h"
+#include "train/job/data_ranks.h"
 #include "train/job/job.h"
 #include "train/job/staged_forward.h"
 
@@ -42,19 +43,24 @@ struct EvaluationParts {
 /// DataError.
 std::unique_ptr<Job> evaluation_job(EvaluationParts parts, const Registry& registry);
 
+/// Opens the eval data of this recipe and resolved recipe instead of that of a job with the same
+/// model. All ranks call it. Throws RecipeError and DataError.
+void replace_eval_data(Job& job, const RecipeOptions& recipe, const Node& resolved);
+
 struct PredictOptions {
   bool probabilities = false;  ///< of all classes, not only the likeliest
   at::Device device = at::kCPU;
   StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
+  DataRanks ranks = {};       ///< that divide the samples
 };
 
 /// Throws Error (kRecipe) for a task without predictions per sample.
 void check_predicts(const TrainedModel& trained);
 
-/// Calls `line` for each sample in the dataset's order, with the transforms, batch size and
-/// precision of an evaluation. Classification: the likeliest class and its probability; regression:
-/// the numbers; causal_lm: the text's mean loss. Throws DataError for samples of another schema
-/// than the training data.
+/// Calls `line`, on all ranks, for each sample in the dataset's order, with the transforms, batch
+/// size and precision of an evaluation. Classification: the likeliest class and its probability;
+/// regression: the numbers; causal_lm: the text's mean loss. Throws DataError for samples of
+/// another schema than the training data.
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
              const PredictOptions& options, const std::function<void(const std::string&)>& line);
 

@@ -1,13 +1,17 @@
 #include "infer/trained_model.h"
 
+#include <optional>
+
 #include "checkpoint/reader.h"
 #include "checkpoint/tensors.h"
 #include "core/api/callback.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
 #include "models/layers/module_state.h"
+#include "models/layers/skip_init.h"
 #include "train/job/data_schema.h"
 #include "train/job/job.h"
+#include "train/job/torch_setup.h"
 #include "train/loop/run_state.h"
 #include "train/recipe/saved_recipe.h"
 
@@ -67,6 +71,15 @@ void check_plugins(const TrainState& state, const std::vector<PluginIdentity>& p
   }
 }
 
+/// The model without its trained weights. The models of plugins may keep random numbers of their
+/// initialization, which have the recipe's seed; others are not initialized.
+std::unique_ptr<Model> built_model(const TrainedModel& trained) {
+  seed_generator(static_cast<uint64_t>(trained.recipe.seed));
+  std::optional<SkipInit> skip;
+  if (trained.recipe.plugin_identities.empty()) skip.emplace();
+  return build(trained.recipe.model, ModelContext{trained.data});
+}
+
 }  // namespace
 
 TrainedModel load_trained(Files& files, const std::string& folder, const RegistryOf& registry_of) {
@@ -94,14 +107,15 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   out.recipe = read_recipe(tree, "checkpoint", reading);
   out.recipe.plugin_identities = std::move(plugins);
   out.resolved = resolve_recipe(out.recipe, tree);
-  out.model = build(out.recipe.model, ModelContext{out.data});
+  set_up_torch(out.recipe, 1);
+  out.model = built_model(out);
   const std::vector<Parameter> parameters = parameters_of(*out.model);
   const std::vector<Parameter> buffers = buffers_of(*out.model);
   std::vector<Parameter> weights;
   for (const Parameter& item : state.model) {
     (is_of_task(item) ? out.task_weights : weights).push_back(item);
   }
-  copy_weights(parameters, buffers, weights);
+  adopt_weights(parameters, buffers, weights);
   put_evaluated_weights(state, parameters, buffers, out);
   set_training(*out.model, false);
   return out;

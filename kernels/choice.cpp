@@ -2,10 +2,13 @@
 
 #include <atomic>
 
+#include "core/base/cpu_target.h"
+
 namespace accel {
 namespace {
 
 std::atomic<Kernels> of_process = Kernels::kReference;
+std::atomic<MklInstructions> of_mkl = MklInstructions::kAuto;
 thread_local bool shapes_only = false;
 
 }  // namespace
@@ -20,6 +23,20 @@ void set_kernels_of_process(Kernels kernels) {
 
 Kernels kernels() {
   return shapes_only ? Kernels::kReference : kernels_of_process();
+}
+
+MklInstructions instructions_of_mkl() {
+  return of_mkl.load(std::memory_order_relaxed);
+}
+
+void set_mkl_instructions(MklInstructions instructions) {
+  of_mkl = instructions;
+}
+
+bool enables_avx512_of_mkl() {
+  return kernels_of_process() == Kernels::kFused &&
+         instructions_of_mkl() == MklInstructions::kAuto && cpu_target() == CpuTarget::kAvx512 &&
+         __builtin_cpu_is("intel") == 0;
 }
 
 ShapesOnly::ShapesOnly() : outer_(std::exchange(shapes_only, true)) {}

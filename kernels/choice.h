@@ -22,6 +22,22 @@ void set_kernels_of_process(Kernels kernels);
 /// The kernels of this thread's operators.
 Kernels kernels();
 
+enum class MklInstructions { kAuto, kNative };
+
+template <>
+struct EnumNames<MklInstructions> {
+  static constexpr std::pair<MklInstructions, const char*> kValues[] = {
+      {MklInstructions::kAuto, "auto"}, {MklInstructions::kNative, "native"}};
+};
+
+/// The value of set_mkl_instructions(); initially auto.
+MklInstructions instructions_of_mkl();
+/// Must precede any computation: MKL chooses its kernels once.
+void set_mkl_instructions(MklInstructions instructions);
+/// Whether MKL uses AVX-512 because of this program: with fused kernels and `auto`, on processors
+/// with AVX-512 that are not Intel's.
+bool enables_avx512_of_mkl();
+
 /// While it exists, this thread's tensors have no data (fake tensors) and kernels() is the
 /// reference.
 class ShapesOnly {

@@ -9,6 +9,8 @@
 #include <ATen/ops/convolution_backward_native.h>
 #include <ATen/ops/convolution_native.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sqrt.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -177,6 +179,12 @@ void use_kernels(Kernels kernels) {
     (void)registered;
   }
   set_kernels_of_process(kernels);
+}
+
+void initialize_kernels(Kernels kernels, MklInstructions instructions) {
+  use_kernels(kernels);
+  set_mkl_instructions(instructions);
+  at::sqrt(at::ones({1}, at::kFloat));
 }
 
 bool is_computed_wide(const std::string& name, at::ScalarType type) {

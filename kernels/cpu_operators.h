@@ -20,6 +20,11 @@ namespace accel {
 /// these support, in threads whose kernels() are kFused.
 void use_kernels(Kernels kernels);
 
+/// use_kernels() and set_mkl_instructions(), then MKL's first vector function on one thread: its
+/// detection of the processor is not thread-safe, and a thread that reads it too early computes
+/// with relative errors of 3e-4. Must precede any computation.
+void initialize_kernels(Kernels kernels, MklInstructions instructions);
+
 /// Calls `stub` to register CPU kernels in place of ATen's for the life of the process, without
 /// PyTorch's warning.
 torch::Library& register_cpu_overrides(void (*stub)(torch::Library& aten));

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/bert_model.h"
+#include "models/hf/register_pretrained.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
@@ -38,8 +39,8 @@ class Bert final : public BertModel {
   static HfNames names(const BertOptions&) {
     return {"bert.",
             {},
-            {"*.position_ids", "cls.*", "classifier.*", "bert.pooler.*"},
-            {"cls.*", "classifier.*", "bert.pooler.*"}};
+            {"*.position_ids", "cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"},
+            {"cls.*", "classifier.*", "qa_outputs.*", "bert.pooler.*"}};
   }
 
   Bert(const BertOptions& options, const ModelContext& context)

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "models/hf/hf_options.h"
 #include "models/hf/hf_sizes.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/self_attention.h"
@@ -27,8 +28,8 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
   }
   auto heads = std::move(sizes)  // NOLINT(bugprone-use-after-move): field() adds in place
                    .field("head", &BertOptions::head,
-                          "classes (or numbers) of the text, masked tokens, or labels of tokens; "
-                          "auto: by the targets.")
+                          "classes (or numbers) of the text, masked tokens, labels of tokens, or "
+                          "the span of an answer; auto: by the targets.")
                    .on_resume(Change::kImpossible);
   return with_num_classes(std::move(heads), "Number of classes, or of values to predict.", 1)
       .field("activation", &BertOptions::activation,
@@ -38,8 +39,13 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
 
 Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> schema) {
   const auto chance = within(0.0, 1.0);
+  if (kind.drops_before_span) {
+    std::move(schema).field("span_dropout", &BertOptions::span_dropout,
+                            "Dropout before the head for a span; auto: dropout.",
+                            if_given<Auto>(chance));
+  }
   return with_weights(
-      with_problem_type(std::move(schema))
+      with_problem_type(std::move(schema))  // NOLINT(bugprone-use-after-move): added in place
           .field("dropout", &BertOptions::dropout,
                  "Dropout of embeddings, attention weights and block outputs.", chance)
           .field("attention_dropout", &BertOptions::attention_dropout,
@@ -56,11 +62,9 @@ Schema<BertOptions> with_bert_dropout(const BertKind& kind, Schema<BertOptions> 
 }
 
 Auto<int64_t> bert_classes_in(const HfConfig& config) {
-  const std::string architecture = config.architecture();
-  for (const char* end : {"ForSequenceClassification", "ForTokenClassification"}) {
-    if (architecture.ends_with(end)) return {label_count(config)};
-  }
-  return {};
+  const std::optional<EncoderHead> head = encoder_head_in(config.architecture());
+  const bool named = head == EncoderHead::kClasses || head == EncoderHead::kLabels;
+  return named ? Auto<int64_t>{label_count(config)} : Auto<int64_t>{};
 }
 
 BertOptions bert_options_in(HfConfig& config) {
@@ -102,15 +106,14 @@ void write_bert_head(const BertKind& kind, const std::string& prefix, const Weig
     const auto found = shapes.find(std::string(layer).append(".weight"));
     return found == shapes.end() ? std::nullopt : std::optional(found->second.at(0));
   };
-  if (outputs(kind.pooled)) {
-    config["architectures"] = {prefix + "ForSequenceClassification"};
-    write_labels(*outputs(kind.classifier), config);
-  } else if (const std::optional<int64_t> labels = outputs(kBertLabels)) {
-    config["architectures"] = {prefix + "ForTokenClassification"};
-    write_labels(*labels, config);
-  } else {
-    config["architectures"] = {prefix + "ForMaskedLM"};
-  }
+  const std::optional<int64_t> labels = outputs(kBertLabels);
+  const EncoderHead head = outputs(kind.pooled) ? EncoderHead::kClasses
+                           : labels             ? EncoderHead::kLabels
+                           : outputs(kBertSpan) ? EncoderHead::kSpan
+                                                : EncoderHead::kTokens;
+  config["architectures"] = {prefix + architecture_suffix(head)};
+  if (head == EncoderHead::kClasses) write_labels(*outputs(kind.classifier), config);
+  if (head == EncoderHead::kLabels) write_labels(*labels, config);
 }
 
 namespace {
@@ -175,14 +178,13 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options, const Ten
   outer_->divide_inputs(ranks);
 }
 
-at::Tensor BertLayer::forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
-                              TokenPositions places) {
+at::Tensor BertLayer::forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places) {
   const at::Tensor asking = select_cls_token(x, places);
   const double dropout = is_training() ? attention_dropout_ : 0.0;
   at::Tensor heads;
   {
     const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
-    heads = attend({*query_, *key_, *value_, heads_, dropout}, enter(ranks_, x), mask, places);
+    heads = attend({*query_, *key_, *value_, heads_, dropout}, enter(ranks_, x), keys, places);
   }
   const at::Tensor attended = attended_->forward(heads);
   const at::Tensor seen =
@@ -197,7 +199,7 @@ BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64
   if (kind.skips_pads) pad_ = options.pad;
   const auto embeddings = bert_part(*this, "embeddings");
   const auto table = [&](const char* name, torch::nn::EmbeddingOptions size) {
-    return embeddings->register_module(name, torch::nn::Embedding(size));
+    return embeddings->register_module(name, AdaptedEmbedding(size));
   };
   const auto padded = [&](int64_t rows) {
     return torch::nn::EmbeddingOptions(rows, options.hidden_size).padding_idx(pad_);
@@ -223,29 +225,32 @@ at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
   return counted.cumsum(1).mul(counted).add(*pad_);
 }
 
-at::Tensor BertEncoder::embedded(const Batch& batch) {
-  const at::Tensor& tokens = batch.inputs;
-  at::Tensor x = padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_);
+at::Tensor BertEncoder::embedded(const Batch& batch, const ContextRanks* context) {
+  const at::Tensor tokens = own_positions(context, batch.inputs, 1, 0);
+  at::Tensor x = words_->adapted(
+      padded_vocabulary_embedding(vocabulary(), words_->weight, tokens, pad_), tokens);
   if (segments_) {
     // With a single token type, texts of a pair are separated only by special tokens.
     const bool told_apart = batch.segments.defined() && segments_->options.num_embeddings() > 1;
-    x = x.add(told_apart ? segments_->forward(batch.segments) : segments_->weight.select(0, 0));
+    x = x.add(told_apart ? segments_->forward(own_positions(context, batch.segments, 1, 0))
+              : segments_->is_adapted() ? segments_->forward(at::zeros_like(tokens))
+                                        : segments_->weight.select(0, 0));
   }
-  x = norm_->forward(x.add(positions_->forward(positions_of(tokens))));
+  const at::Tensor all = positions_of(batch.inputs);
+  const at::Tensor places = own_positions(context, all, all.dim() - 1, 0);
+  x = norm_->forward(x.add(positions_->forward(places)));
   return at::dropout(x, dropout_, is_training());
 }
 
-at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read) {
+at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read,
+                                const ContextRanksPtr& context) {
   const at::Tensor& tokens = batch.inputs;
-  at::Tensor x = chain_input(*layers_.front(), [&] { return embedded(batch); });
-  std::optional<at::Tensor> mask;
-  if (batch.lengths.defined()) {
-    const at::Tensor places = at::arange(tokens.size(1), tokens.options());
-    mask = places.unsqueeze(0).lt(batch.lengths.unsqueeze(1)).unsqueeze(1).unsqueeze(1);
-  }
+  at::Tensor x = chain_input(*layers_.front(), [&] { return embedded(batch, context.get()); });
+  const VisibleKeys keys =
+      visible_in_lengths(context, batch.lengths, tokens.size(1), tokens.options());
   for (const auto& layer : layers_) {
-    const bool is_last = layer == layers_.back();
-    x = run_block(*layer, x, mask, is_last ? positions_to_compute(read) : TokenPositions::kAll);
+    const bool is_last = layer == layers_.back() && !context;
+    x = run_block(*layer, x, keys, is_last ? positions_to_compute(read) : TokenPositions::kAll);
   }
   return x;
 }
@@ -274,18 +279,14 @@ void initialise(BertPart& net) {
   }
 }
 
-/// The head for the type of the targets.
-BertHead head_for(const DataShape& data) {
-  if (data.input.empty() || data.target != data.input) return BertHead::kClasses;
-  return data.classes > 0 ? BertHead::kLabels : BertHead::kTokens;
-}
-
 }  // namespace
 
 BertModel::BertModel(const BertKind& kind, const BertOptions& options, const ModelContext& context)
     : kind_(kind),
+      head_for_(options.head.value_or(encoder_head_for(context.data))),
       num_heads_(options.num_heads),
       ranks_(context.tensor),
+      attention_dropout_(options.attention_dropout.value_or(options.dropout)),
       token_activation_(kind.token_activation.value_or(options.activation)),
       head_dropout_(options.head_dropout.value_or(options.dropout)),
       classifier_task_(classifier_task(options.problem_type, context.data)) {
@@ -311,15 +312,19 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
 
 void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataShape& data) {
   const int64_t width = options.hidden_size;
-  const BertHead head = options.head.value_or(head_for(data));
-  if (head == BertHead::kClasses) {
+  if (head_for_ == EncoderHead::kClasses) {
     const int64_t classes =
         equal_size({kind_.model, "num_classes", options.num_classes, output_count(data)});
     pooled_ = bert_linear(*net_, kind_.pooled, width, width);
     classifier_ = bert_linear(*net_, kind_.classifier, width, classes);
     return;
   }
-  if (head == BertHead::kLabels) {
+  if (head_for_ == EncoderHead::kSpan) {
+    span_ = bert_linear(*net_, kBertSpan, width, kSpanOutputs);
+    head_dropout_ = kind_.drops_before_span ? options.span_dropout.value_or(options.dropout) : 0;
+    return;
+  }
+  if (head_for_ == EncoderHead::kLabels) {
     const int64_t labels =
         equal_size({kind_.model, "num_classes", options.num_classes, data.classes});
     labels_ = bert_linear(*net_, kBertLabels, width, labels);
@@ -332,38 +337,65 @@ void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataSh
 }
 
 const char* BertModel::default_task() const {
-  if (labels_) return "token_classification";
-  if (!classifier_) return "masked_lm";
-  return classifier_task_;
+  return task_of(head_for_, classifier_task_);
 }
 
 TextOutput BertModel::text_output() const {
-  if (labels_) return TextOutput::kLabels;
-  return classifier_ ? TextOutput::kWhole : TextOutput::kHiddenToken;
+  return text_output_of(head_for_);
 }
 
 at::Tensor BertModel::tied_weight() {
-  return classifier_ || labels_ ? at::Tensor() : encoder_->word_embedding();
+  return head_for_ == EncoderHead::kTokens ? encoder_->word_embedding() : at::Tensor();
 }
 
 at::Tensor BertModel::dropped(const at::Tensor& x) const {
   return at::dropout(x, head_dropout_, net_->is_training());
 }
 
-at::Tensor BertModel::classes_of(const at::Tensor& hidden) {
-  const at::Tensor first = hidden.select(1, 0);
+at::Tensor BertModel::classes_of(const at::Tensor& first) {
   const at::Tensor pooled = pooled_->forward(kind_.drops_before_pooling ? dropped(first) : first);
   return classifier_->forward(dropped(activate(kind_.pooled_activation, pooled)));
 }
 
-at::Tensor BertModel::forward_batch(const Batch& batch) {
-  if (classifier_) return classes_of(encoder_->forward(batch, TokenPositions::kFirst));
-  const at::Tensor hidden = encoder_->forward(batch, TokenPositions::kAll);
-  if (labels_) return labels_->forward(dropped(hidden));
+at::Tensor BertModel::features_of(const at::Tensor& hidden) {
   const at::Tensor y = activate(token_activation_, transform_->forward(hidden));
-  const at::Tensor scores = at::linear(enter(ranks_, transform_norm_->forward(y)),
-                                       encoder_->word_embedding(), token_bias_);
+  return enter(ranks_, transform_norm_->forward(y));
+}
+
+std::unique_ptr<RandomScope> BertModel::stream_of(const ContextRanksPtr& context,
+                                                  const Batch& batch) const {
+  return net_->is_training() ? own_random_stream(context, batch.inputs.device()) : nullptr;
+}
+
+at::Tensor BertModel::token_features(const Batch& batch) {
+  const ContextRanksPtr context = dividing(context_);
+  const auto stream = stream_of(context, batch);
+  return features_of(encoder_->forward(batch, TokenPositions::kAll, context));
+}
+
+at::Tensor BertModel::forward_batch(const Batch& batch) {
+  const ContextRanksPtr context = dividing(context_);
+  auto stream = stream_of(context, batch);
+  const TokenPositions read = classifier_ ? TokenPositions::kFirst : TokenPositions::kAll;
+  const at::Tensor hidden = encoder_->forward(batch, read, context);
+  if (classifier_) {
+    stream.reset();  // all ranks drop the same
+    return classes_of(context ? context->first_position(hidden) : hidden.select(1, 0));
+  }
+  if (labels_) return labels_->forward(dropped(hidden));
+  if (span_) return span_->forward(dropped(hidden));
+  const at::Tensor scores =
+      at::linear(features_of(hidden), encoder_->word_embedding(), token_bias_);
   return ranks_ ? ranks_->gather_features(scores, vocabulary().size) : scores;
+}
+
+void BertModel::divide_sequences(ContextRanksPtr ranks) {
+  if (span_) {
+    throw Error(ExitCode::kRecipe, "'cp' and 'sp' do not support the head for a span",
+                "leave 'cp' and 'sp' out");
+  }
+  check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
+  context_ = std::move(ranks);
 }
 
 /// As of transformers' plans of decoders: heads and the MLP's inner features, and the rows of the

@@ -1,5 +1,5 @@
 // BERT-style models: options, the differences between BERT, RoBERTa and DistilBERT, encoder, and
-// heads for sequence classification, token classification and masked language modeling.
+// heads for sequence and token classification, question answering and masked language modeling.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -13,46 +13,19 @@
 #include "core/api/batch.h"
 #include "core/api/block.h"
 #include "core/api/model.h"
+#include "core/api/token_head.h"
+#include "models/bert_options.h"
+#include "models/encoder_head.h"
 #include "models/hf/hf_family.h"
-#include "models/hf/problem_type.h"
 #include "models/layers/activations.h"
+#include "models/layers/adapted_embedding.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/layers/token_positions.h"
 
 namespace accel {
-
-enum class BertHead { kClasses, kTokens, kLabels };
-
-template <>
-struct EnumNames<BertHead> {
-  static constexpr std::pair<BertHead, const char*> kValues[] = {{BertHead::kClasses, "classes"},
-                                                                 {BertHead::kTokens, "tokens"},
-                                                                 {BertHead::kLabels, "labels"}};
-};
-
-/// Options of all kinds. Options that a kind does not declare keep these defaults.
-struct BertOptions {
-  Auto<int64_t> vocab_size;
-  Auto<int64_t> max_seq_len;
-  int64_t num_layers = 4;
-  int64_t num_heads = 4;
-  int64_t hidden_size = 128;
-  Auto<int64_t> intermediate_size;
-  int64_t segments = 2;
-  int64_t pad = 1;
-  Auto<BertHead> head;
-  Auto<int64_t> num_classes;
-  HfActivation activation = HfActivation::kGelu;
-  double norm_eps = 1e-12;
-  double dropout = 0.1;
-  Auto<double> attention_dropout;
-  Auto<double> head_dropout;
-  Auto<ProblemType> problem_type;
-  LoraOptions lora;
-  FilePath weights;
-};
 
 /// Differences of kinds. Names are relative to a block up to `outer_norm`, then to the model.
 struct BertKind {
@@ -79,10 +52,13 @@ struct BertKind {
   bool drops_attended = true;  ///< applies dropout to the attention output
   bool drops_before_pooling = false;  ///< applies dropout before the pooler too
   bool labels_drop_alike = true;      ///< `head_dropout` applies to the head for labels too
+  bool drops_before_span = false;     ///< applies `span_dropout` before the head for a span
 };
 
 /// The linear layer of the token classification head, in all kinds.
 inline constexpr auto kBertLabels = "classifier";
+/// That of the head for a span.
+inline constexpr auto kBertSpan = "qa_outputs";
 
 /// Rows of the position table before the first token's.
 inline int64_t first_position(const BertKind& kind, const BertOptions& options) {
@@ -118,9 +94,8 @@ class BertLayer final : public torch::nn::Module, public Block {
  public:
   BertLayer(const BertKind& kind, const BertOptions& options, const TensorRanksPtr& ranks);
 
-  /// `mask` is [batch, 1, 1, length], true for visible tokens. Returns the `places` of the output.
-  at::Tensor forward(const at::Tensor& x, const std::optional<at::Tensor>& mask,
-                     TokenPositions places);
+  /// Returns the `places` of the output.
+  at::Tensor forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places);
 
  private:
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
@@ -140,31 +115,43 @@ class BertEncoder final : public torch::nn::Module {
   BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab, int64_t context,
               const TensorRanksPtr& ranks);
 
-  /// [batch, length, width]; the positions in `read` at least.
-  at::Tensor forward(const Batch& batch, TokenPositions read);
+  /// [batch, length, width]; the positions in `read` at least, or those of this rank of `context`:
+  /// see dividing().
+  at::Tensor forward(const Batch& batch, TokenPositions read, const ContextRanksPtr& context);
   const at::Tensor& word_embedding() const { return words_->weight; }
   DividedVocabulary vocabulary() const { return {ranks_.get(), words_->options.num_embeddings()}; }
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
-  at::Tensor embedded(const Batch& batch);
+  at::Tensor embedded(const Batch& batch, const ContextRanks* context);
   at::Tensor positions_of(const at::Tensor& tokens) const;
 
   TensorRanksPtr ranks_;
   std::optional<int64_t> pad_;  ///< if set, positions skip this token
-  torch::nn::Embedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
+  AdaptedEmbedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
   torch::nn::LayerNorm norm_{nullptr};
   std::vector<std::shared_ptr<BertLayer>> layers_;
   double dropout_;
 };
 
-class BertModel : public BatchModel, public TensorParallel, public BlockChain, public InputSpec {
+class BertModel : public BatchModel,
+                  public TensorParallel,
+                  public ContextParallel,
+                  public TokenHead,
+                  public BlockChain,
+                  public InputSpec {
  public:
   at::Tensor forward_batch(const Batch& batch) override;
   std::vector<Block*> chain() override { return encoder_->chain(); }
   at::Tensor tied_weight() override;
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return encoder_->vocabulary(); }
+  void divide_sequences(ContextRanksPtr ranks) override;
+  const ContextRanks* context_ranks() const override { return context_.get(); }
+  bool has_token_head() const override { return token_bias_.defined(); }
+  at::Tensor token_features(const Batch& batch) override;
+  at::Tensor token_weight() override { return encoder_->word_embedding(); }
+  at::Tensor token_bias() override { return token_bias_; }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override;
   void validate_input(const DataShape& data) const override {
@@ -178,16 +165,24 @@ class BertModel : public BatchModel, public TensorParallel, public BlockChain, p
 
  private:
   void add_head(const BertOptions& options, int64_t vocab, const DataShape& data);
-  at::Tensor classes_of(const at::Tensor& hidden);
+  /// Of the first position, [batch, width].
+  at::Tensor classes_of(const at::Tensor& first);
+  at::Tensor features_of(const at::Tensor& hidden);
   at::Tensor dropped(const at::Tensor& x) const;
+  /// Of dropout at the positions of this rank; null where no rank divides.
+  std::unique_ptr<RandomScope> stream_of(const ContextRanksPtr& context, const Batch& batch) const;
 
   const BertKind& kind_;
+  EncoderHead head_for_;
   int64_t num_heads_;
   std::shared_ptr<BertPart> net_ = std::make_shared<BertPart>();
   std::shared_ptr<BertEncoder> encoder_;
   TensorRanksPtr ranks_;
+  ContextRanksPtr context_;
+  double attention_dropout_;
   AdaptedLinear pooled_{nullptr}, classifier_{nullptr};  ///< classification head
   AdaptedLinear labels_{nullptr};                        ///< token classification head
+  AdaptedLinear span_{nullptr};                          ///< question answering head
   AdaptedLinear transform_{nullptr};                     ///< masked language modeling head
   torch::nn::LayerNorm transform_norm_{nullptr};
   at::Tensor token_bias_;

@@ -3,6 +3,7 @@
 
 #include "models/bert_model.h"
 #include "models/hf/hf_sizes.h"
+#include "models/hf/register_pretrained.h"
 
 namespace accel {
 namespace {
@@ -26,7 +27,8 @@ constexpr BertKind kDistilBertKind = {.model = "distilbert",
                                       .pooled_activation = HfActivation::kRelu,
                                       .has_segments = false,
                                       .drops_attended = false,
-                                      .labels_drop_alike = false};
+                                      .labels_drop_alike = false,
+                                      .drops_before_span = true};
 
 constexpr HfSizeKeys kDistilBertKeys = {.num_layers = "n_layers",
                                         .num_heads = "n_heads",
@@ -52,8 +54,8 @@ class DistilBert final : public BertModel {
   static HfNames names(const BertOptions&) {
     return {"distilbert.",
             {},
-            {"*.position_ids", "vocab_*", "pre_classifier.*", "classifier.*"},
-            {"vocab_*", "pre_classifier.*", "classifier.*"},
+            {"*.position_ids", "vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
+            {"vocab_*", "pre_classifier.*", "classifier.*", "qa_outputs.*"},
             nullptr,
             {.later = {{"vocab_projector", "vocab_layer_norm"}}}};
   }
@@ -65,7 +67,7 @@ class DistilBert final : public BertModel {
 BertOptions DistilBert::from_config(HfConfig& config) {
   config.want("tie_word_embeddings", true, "this model does not do");
   // The position embeddings are weights of the folder in any case.
-  config.ignore({"sinusoidal_pos_embds", "qa_dropout", "tie_weights_"});
+  config.ignore({"sinusoidal_pos_embds", "tie_weights_"});
   BertOptions options;
   options.vocab_size = {config.integer("vocab_size")};
   options.max_seq_len = {config.integer("max_position_embeddings", 512)};
@@ -73,6 +75,7 @@ BertOptions DistilBert::from_config(HfConfig& config) {
   options.dropout = config.number("dropout", 0.1);
   options.attention_dropout = {config.number("attention_dropout", 0.1)};
   options.head_dropout = {config.number("seq_classif_dropout", 0.2)};
+  options.span_dropout = {config.number("qa_dropout", 0.1)};
   options.num_classes = bert_classes_in(config);
   options.problem_type = problem_type_in(config);
   return options;
@@ -86,6 +89,7 @@ void DistilBert::to_config(const BertOptions& options, const WeightShapes& shape
   config["dropout"] = options.dropout;
   config["attention_dropout"] = options.attention_dropout.value_or(options.dropout);
   config["seq_classif_dropout"] = options.head_dropout.value_or(options.dropout);
+  config["qa_dropout"] = options.span_dropout.value_or(options.dropout);
   write_bert_head(kDistilBertKind, "DistilBert", shapes, config);
 }
 

@@ -9,42 +9,28 @@
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/api/block.h"
 #include "core/api/packed_sequences.h"
-#include "models/hf/hf_family.h"
-#include "models/hf/hf_sizes.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "models/decoder_head.h"
+#include "models/gpt_options.h"
+#include "models/hf/register_pretrained.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/activations.h"
+#include "models/layers/adapted_embedding.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
+#include "models/layers/embedding_noise.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
 #include "models/layers/tensor_parallel.h"
-#include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
-
-struct GptOptions {
-  Auto<int64_t> vocab_size;
-  Auto<int64_t> max_seq_len;
-  int64_t num_layers = 4;
-  int64_t num_heads = 4;
-  int64_t hidden_size = 128;
-  Auto<int64_t> intermediate_size;
-  HfActivation activation = HfActivation::kGeluTanh;
-  double norm_eps = 1e-5;
-  bool tie_embeddings = true;
-  double dropout = 0.0;
-  Auto<double> attention_dropout;
-  Auto<double> embedding_dropout;
-  LoraOptions lora;
-  FilePath weights;
-};
 
 constexpr double kGptWeightDeviation = 0.02;
 
@@ -83,7 +69,7 @@ class GptAttention final : public torch::nn::Module {
                        const VisibleKeys& visible) const {
     const double dropout = is_training() ? attention_dropout_ : 0.0;
     const auto stream = own_random_stream(ranks_, query.device(), dropout > 0);
-    return attend(query, key, value, visible, dropout);
+    return attend(query, key, value, visible, {.dropout = dropout});
   }
 
   AdaptedLinear c_attn_, c_proj_;
@@ -122,18 +108,13 @@ torch::nn::LayerNorm gpt_norm(const GptOptions& options) {
       torch::nn::LayerNormOptions({options.hidden_size}).eps(options.norm_eps));
 }
 
-int64_t gpt_hidden(const GptOptions& options) {
-  return options.intermediate_size.value_or(4 * options.hidden_size);
-}
-
 class GptBlock final : public torch::nn::Module, public Block {
  public:
   GptBlock(const GptOptions& options, const TensorRanksPtr& ranks)
       : ln_1_(register_module("ln_1", gpt_norm(options))),
         attn_(register_module("attn", std::make_shared<GptAttention>(options, ranks))),
         ln_2_(register_module("ln_2", gpt_norm(options))),
-        mlp_(register_module("mlp",
-                             std::make_shared<GptMlp>(options, gpt_hidden(options), ranks))) {}
+        mlp_(register_module("mlp", std::make_shared<GptMlp>(options, options.inner(), ranks))) {}
 
   at::Tensor forward(const at::Tensor& inputs, LayerCache* seen, const VisibleKeys& visible) {
     const at::Tensor x = inputs.add(attn_->forward(ln_1_->forward(inputs), seen, visible));
@@ -153,8 +134,8 @@ class GptTransformer final : public torch::nn::Module {
  public:
   GptTransformer(int64_t vocab, int64_t context, const GptOptions& options,
                  const TensorRanksPtr& ranks)
-      : wte_(register_module("wte", torch::nn::Embedding(vocab, options.hidden_size))),
-        wpe_(register_module("wpe", torch::nn::Embedding(context, options.hidden_size))),
+      : wte_(register_module("wte", AdaptedEmbedding(vocab, options.hidden_size))),
+        wpe_(register_module("wpe", AdaptedEmbedding(context, options.hidden_size))),
         is_tied_(options.tie_embeddings),
         dropout_(options.embedding_dropout.value_or(options.dropout)),
         vocab_(vocab),
@@ -171,8 +152,8 @@ class GptTransformer final : public torch::nn::Module {
 
   /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
   at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen) {
-    const int64_t first = seen ? seen->length() : 0;
-    const at::Tensor positions = at::arange(first, first + tokens.size(1), tokens.options());
+    const at::Tensor positions =
+        seen ? seen->positions(tokens) : at::arange(tokens.size(1), tokens.options());
     const ContextRanksPtr context = seen ? nullptr : dividing(context_);
     return context ? run_divided(tokens, positions, {.ranks = context})
                    : run(tokens, padded_sequence(ranks_, positions, 0), seen, {});
@@ -208,8 +189,9 @@ class GptTransformer final : public torch::nn::Module {
   at::Tensor run(const at::Tensor& tokens, const at::Tensor& positions, KeyValueCache* seen,
                  const VisibleKeys& visible) {
     at::Tensor x = chain_input(*blocks_.front(), [&] {
-      const at::Tensor words = vocabulary_embedding(vocabulary(), wte_->weight,
-                                                    padded_sequence(ranks_, tokens, 0), is_tied_);
+      const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
+      const at::Tensor words = with_embedding_noise(wte_->adapted(
+          vocabulary_embedding(vocabulary(), wte_->weight, padded, is_tied_), padded));
       const at::Tensor sum =
           words.add(wpe_->forward(own_part(ranks_, positions, positions.dim() - 1)));
       return residual_dropout(ranks_, sum, is_training() ? dropout_ : 0);
@@ -239,7 +221,7 @@ class GptTransformer final : public torch::nn::Module {
     }
   }
 
-  torch::nn::Embedding wte_, wpe_;
+  AdaptedEmbedding wte_, wpe_;
   std::vector<std::shared_ptr<GptBlock>> blocks_;
   torch::nn::LayerNorm ln_f_{nullptr};
   bool is_tied_;
@@ -263,15 +245,18 @@ class Gpt final : public LanguageModel,
 
   static constexpr bool kGenerates = true;
 
-  static Schema<GptOptions> schema();
+  static Schema<GptOptions> schema() { return GptOptions::schema(); }
   static bool reads(const std::string& model_type) { return model_type == "gpt2"; }
-  static GptOptions from_config(HfConfig& config);
+  static GptOptions from_config(HfConfig& config) { return gpt_options_in(config); }
   static void to_config(const GptOptions& options, const WeightShapes& shapes,
-                        nlohmann::json& config);
-  static HfNames names(const GptOptions& options);
+                        nlohmann::json& config) {
+    write_gpt_options(options, shapes, config);
+  }
+  static HfNames names(const GptOptions& options) { return options.names(); }
 
   Gpt(const GptOptions& options, const ModelContext& context)
       : net_(std::make_shared<torch::nn::Module>()),
+        kind_(DecoderHead::of(kName, options)),
         num_heads_(options.num_heads),
         attention_dropout_(options.attention_dropout.value_or(options.dropout)) {
     const DataShape& data = context.data;
@@ -281,48 +266,93 @@ class Gpt final : public LanguageModel,
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     transformer_ = net_->register_module(
         "transformer", std::make_shared<GptTransformer>(vocab, longest_, options, context.tensor));
-    if (options.tie_embeddings) return;
+    default_task_ = kind_.default_task(data);
+    if (!kind_.is_language_model()) {
+      const auto linear = torch::nn::LinearOptions(options.hidden_size, kind_.outputs(data))
+                              .bias(kind_.kind != EncoderHead::kClasses);
+      head_ = net_->register_module(gpt_head_layer(kind_.kind), AdaptedLinear(linear));
+      torch::nn::init::normal_(head_->weight, 0.0, kGptWeightDeviation);
+      if (head_->bias.defined()) torch::nn::init::zeros_(head_->bias);
+      return;
+    }
+    if (options.tie_embeddings) {
+      tied_head_ = net_->register_module("lm_head", TiedHead(options.hidden_size, vocab));
+      return;
+    }
     const auto no_bias = torch::nn::LinearOptions(options.hidden_size, vocab).bias(false);
-    head_ = net_->register_module("lm_head", torch::nn::Linear(no_bias));
+    head_ = net_->register_module("lm_head", AdaptedLinear(no_bias));
     torch::nn::init::normal_(head_->weight, 0.0, kGptWeightDeviation);
   }
 
+  /// Logits of the next token, or outputs of DecoderHead::forward().
   at::Tensor forward(const at::Tensor& tokens) override {
+    if (!kind_.is_language_model()) return forward_batch({tokens, {}, {}});
     return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
   }
+  at::Tensor forward_batch(const Batch& batch) override {
+    if (kind_.is_language_model()) return forward(batch.inputs);
+    return kind_.forward(*head_, hidden(batch.inputs), batch);
+  }
   at::Tensor hidden(const at::Tensor& tokens) override {
-    return transformer_->forward(tokens, nullptr);
+    return head_adapter().widened_inputs(transformer_->forward(tokens, nullptr));
   }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
-    return transformer_->forward(tokens, &cache);
+    return head_adapter().widened_inputs(transformer_->forward(tokens, &cache));
   }
+  bool supports_ragged_rows() const override { return true; }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return transformer_->forward_packed(tokens, segments);
+    return head_adapter().widened_inputs(transformer_->forward_packed(tokens, segments));
   }
   int64_t longest() const override { return longest_; }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return transformer_->vocabulary(); }
   void divide_sequences(ContextRanksPtr ranks) override {
+    if (!kind_.is_language_model()) refuse_head("'cp' and 'sp'");
     check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
     transformer_->divide_sequences(std::move(ranks));
   }
   const ContextRanks* context_ranks() const override { return transformer_->context_ranks(); }
   at::Tensor head_weight() override {
-    return head_ ? head_->weight : transformer_->token_embedding();
+    if (!kind_.is_language_model()) {
+      throw Error(
+          ExitCode::kRecipe,
+          text("this gpt has the head '{}' and no logits of tokens", gpt_head_layer(kind_.kind)),
+          "name a language model");
+    }
+    return head_adapter().widened_weight(head_ ? head_->weight : transformer_->token_embedding());
   }
-  std::vector<Block*> chain() override { return transformer_->chain(); }
+  std::vector<Block*> chain() override {
+    if (!kind_.is_language_model()) refuse_head("'pp'");
+    return transformer_->chain();
+  }
   at::Tensor tied_weight() override {
     return head_ ? at::Tensor() : transformer_->token_embedding();
   }
   torch::nn::Module& module() override { return *net_; }
-  const char* default_task() const override { return "causal_lm"; }
+  const char* default_task() const override { return default_task_; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
-  TextOutput text_output() const override { return TextOutput::kNextToken; }
+  TextOutput text_output() const override {
+    return kind_.is_language_model() ? TextOutput::kNextToken : text_output_of(kind_.kind);
+  }
 
  private:
+  [[noreturn]] void refuse_head(const char* options) const {
+    throw Error(
+        ExitCode::kRecipe,
+        text("{} does not support the head '{}' of gpt", options, gpt_head_layer(kind_.kind)),
+        text("leave {} out", options));
+  }
+  HeadAdapter head_adapter() const {
+    if (!kind_.is_language_model()) return {};
+    return head_ ? head_->head_adapter() : tied_head_->head_adapter();
+  }
+
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<GptTransformer> transformer_;
-  torch::nn::Linear head_{nullptr};
+  DecoderHead kind_;
+  const char* default_task_ = "";
+  AdaptedLinear head_{nullptr};  ///< lm_head, or gpt_head_layer()
+  TiedHead tied_head_{nullptr};  ///< instead of lm_head
   int64_t num_heads_;
   double attention_dropout_;
   int64_t longest_ = 0;
@@ -330,6 +360,7 @@ class Gpt final : public LanguageModel,
 
 TensorPlan Gpt::tensor_plan(int64_t ranks) const {
   using enum TensorStyle;
+  if (!kind_.is_language_model()) refuse_head("'tp'");
   check_divides("num_heads", num_heads_, ranks);
   TensorPlan plan = {
       {"transformer.wte", kEmbeddingRowwise},       {"transformer.wpe", kSequenceParallel},
@@ -339,76 +370,6 @@ TensorPlan Gpt::tensor_plan(int64_t ranks) const {
       {"transformer.ln_f", kSequenceParallel}};
   if (head_) plan.push_back({"lm_head", kColwise});
   return plan;
-}
-
-Schema<GptOptions> Gpt::schema() {
-  auto sizes = with_sizes(transformer_schema<GptOptions>("Maximum sequence length."),
-                          "Features inside a block's MLP; auto: four times the hidden size.")
-                   .field("activation", &GptOptions::activation, "Between the MLP's two layers.")
-                   .on_resume(Change::kImpossible);
-  sizes = with_tie_embeddings(with_norm_eps(std::move(sizes), "Added to a norm's variance."));
-  const auto chance = within(0.0, 1.0);
-  return with_weights(
-      std::move(sizes)
-          .field("dropout", &GptOptions::dropout,
-                 "Dropout of embeddings, attention weights and block outputs.", chance)
-          .field("attention_dropout", &GptOptions::attention_dropout,
-                 "Dropout of attention weights; auto: dropout.", if_given<Auto>(chance))
-          .field("embedding_dropout", &GptOptions::embedding_dropout,
-                 "Dropout of embeddings; auto: dropout.", if_given<Auto>(chance))
-          .check([](const GptOptions& options, const Node& node, Reading& reading) {
-            check_multiple({"hidden_size", options.hidden_size}, {"num_heads", options.num_heads},
-                           node, reading);
-          }));
-}
-
-constexpr HfSizeKeys kGptKeys = {.num_layers = "n_layer",
-                                 .num_heads = "n_head",
-                                 .hidden_size = "n_embd",
-                                 .intermediate_size = "n_inner",
-                                 .activation = "activation_function",
-                                 .norm_eps = "layer_norm_epsilon",
-                                 .intermediate_factor = 4};
-
-GptOptions Gpt::from_config(HfConfig& config) {
-  constexpr auto kNotBuilt = "this model does not do";
-  config.want("scale_attn_weights", true, kNotBuilt);
-  config.want("scale_attn_by_inverse_layer_idx", false, kNotBuilt);
-  config.want("add_cross_attention", false, kNotBuilt);
-  // Of a head with two outputs, of attention in 16 bits, and old names.
-  config.ignore({"summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn", "n_ctx"});
-  GptOptions options;
-  options.vocab_size = {config.integer("vocab_size")};
-  options.max_seq_len = {config.integer("n_positions")};
-  read_hf_sizes(config, kGptKeys, options);
-  options.tie_embeddings = config.flag("tie_word_embeddings", true);
-  options.dropout = config.number("resid_pdrop", 0.1);
-  options.attention_dropout = {config.number("attn_pdrop", 0.1)};
-  options.embedding_dropout = {config.number("embd_pdrop", 0.1)};
-  return options;
-}
-
-void Gpt::to_config(const GptOptions& options, const WeightShapes& shapes, nlohmann::json& config) {
-  config["model_type"] = "gpt2";
-  config["architectures"] = {"GPT2LMHeadModel"};
-  config["vocab_size"] = shapes.at("transformer.wte.weight").at(0);
-  config["n_positions"] = shapes.at("transformer.wpe.weight").at(0);
-  write_hf_sizes(options, gpt_hidden(options), kGptKeys, config);
-  config["tie_word_embeddings"] = options.tie_embeddings;
-  config["resid_pdrop"] = options.dropout;
-  config["attn_pdrop"] = options.attention_dropout.value_or(options.dropout);
-  config["embd_pdrop"] = options.embedding_dropout.value_or(options.dropout);
-}
-
-HfNames Gpt::names(const GptOptions& options) {
-  HfNames names;
-  names.base = "transformer.";
-  names.transposed = {"*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight"};
-  names.unused = {"*.attn.bias", "*.attn.masked_bias"};
-  names.module.from_folders_only = true;  // nanoGPT has these names with nn.Linear
-  (options.tie_embeddings ? names.unused : names.heads).push_back("lm_head.weight");
-  return names;
 }
 
 const RegisterPretrained<Gpt> gpt;

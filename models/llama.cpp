@@ -1,7 +1,9 @@
-// Llama, Mistral, Mixtral, Qwen2, Qwen3 and Qwen3-MoE: causal transformers with rotary positions,
-// RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
+// Llama, Mistral, Mixtral, Qwen, Phi-3, SmolLM3 and Gemma: causal transformers with rotary
+// positions, RMS norm, gated MLPs and grouped-query attention. Parameter names are Hugging Face's.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
@@ -9,6 +11,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,16 +22,20 @@
 #include "core/api/auxiliary_loss.h"
 #include "core/api/block.h"
 #include "core/api/packed_sequences.h"
-#include "core/api/sequence_pairs.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "models/hf/hf_family.h"
+#include "models/decoder_head.h"
+#include "models/hf/problem_type.h"
+#include "models/hf/register_pretrained.h"
 #include "models/layers/activation_checkpoint.h"
+#include "models/layers/adapted_embedding.h"
 #include "models/layers/adapted_linear.h"
 #include "models/layers/context_parallel.h"
 #include "models/layers/decoding.h"
+#include "models/layers/embedding_noise.h"
 #include "models/layers/expert_routing.h"
 #include "models/layers/input_spec.h"
+#include "models/layers/logit_softcap.h"
 #include "models/layers/rope.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
@@ -44,30 +51,39 @@ constexpr double kLlamaWeightDeviation = 0.02;
 class LlamaBody final : public torch::nn::Module {
  public:
   LlamaBody(int64_t vocab, const LlamaOptions& options, const ModelContext& context)
-      : rope_(options.rope, options.per_head()),
+      : options_(options),
+        rope_(options.rope, options.per_head()),
+        local_rope_(options.local_rope(), options.per_head()),
         ranks_(context.tensor),
         vocab_(vocab),
         embed_tokens_(
-            register_module("embed_tokens", torch::nn::Embedding(vocab, options.hidden_size))),
-        is_tied_(options.tie_embeddings) {
+            register_module("embed_tokens", AdaptedEmbedding(vocab, options.hidden_size))) {
     torch::nn::ModuleList list;
     for (int64_t i = 0; i < options.num_layers; ++i) {
       blocks_.push_back(std::make_shared<LlamaBlock>(options, i, context));
       list->push_back(blocks_.back());
     }
     register_module("layers", list);
-    norm_ =
-        register_module("norm", std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps));
+    norm_ = register_module("norm", std::make_shared<LlamaNorm>(options.hidden_size, options));
   }
 
-  /// `seen`: cache of the preceding tokens, extended by `tokens`; null: no cache.
-  at::Tensor forward(const at::Tensor& tokens, KeyValueCache* seen, const LoadBalance& balance) {
-    const ContextRanksPtr context = seen ? nullptr : dividing(context_);
-    if (context) return run_divided(tokens, {}, {.ranks = context}, balance);
-    const int64_t first = seen ? seen->length() : 0;
-    const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
-    const RopeTurns turns = rope_.turns(first, padded.size(1), tokens.device());
-    return unpadded(run(padded, turns, {}, seen, balance), tokens.size(1));
+  at::Tensor forward(const at::Tensor& tokens, const LoadBalance& balance) {
+    if (const ContextRanksPtr context = dividing(context_)) {
+      return run_divided(tokens, {}, {.ranks = context}, balance);
+    }
+    return run_from(0, tokens, nullptr, balance);
+  }
+  /// `seen`: cache of the preceding tokens, extended by `tokens`.
+  at::Tensor forward_next(const at::Tensor& tokens, KeyValueCache& seen) {
+    if (!rope_.depends_on_length()) return run_from(seen.length(), tokens, &seen, {});
+    const int64_t before = seen.length();
+    seen.tokens = before > 0 ? at::cat({seen.tokens, tokens}, 1) : tokens;
+    if (before == 0 || !rope_.changes_between(before, seen.tokens.size(1))) {
+      return run_from(before, tokens, &seen, {});
+    }
+    // Cached keys have the frequencies of a shorter sequence.
+    seen.clear();
+    return run_from(0, seen.tokens, &seen, {}).narrow(1, before, tokens.size(1));
   }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments,
                             const LoadBalance& balance) {
@@ -77,8 +93,8 @@ class LlamaBody final : public torch::nn::Module {
     }
     const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
     const BlockDiagonalMask apart = block_diagonal_mask(padded_sequence(ranks_, segments, -1));
-    const RopeTurns turns = turns_of(apart.positions, padded.size(1));
-    return unpadded(run(padded, turns, {.mask = apart.mask}, nullptr, balance), tokens.size(1));
+    const LlamaPass pass = pass_at(apart.positions, padded.size(1), {.mask = apart.mask});
+    return unpadded(run(padded, pass, nullptr, balance), tokens.size(1));
   }
 
   DividedVocabulary vocabulary() const { return {ranks_.get(), vocab_}; }
@@ -98,13 +114,45 @@ class LlamaBody final : public torch::nn::Module {
   }
 
  private:
-  /// Of positions [batch, tokens], below `length`: [batch, 1, tokens, width].
-  RopeTurns turns_of(const at::Tensor& positions, int64_t length) const {
-    RopeTurns turns = rope_.turns(0, length, positions.device());
-    for (at::Tensor* part : {&turns.cosines, &turns.sines}) {
-      *part = part->index({positions}).unsqueeze(1);
+  /// `turns` returns the rotary positions of a Rope.
+  template <class Turns>
+  LlamaPass pass_with(const Turns& turns, const VisibleKeys& visible, int64_t length) const {
+    LlamaPass pass{turns(rope_), {}, visible, visible};
+    pass.local_turns = options_.local_rope_theta ? turns(local_rope_) : pass.turns;
+    const int64_t window = options_.sliding_window.value_or(0);
+    if (window == 0 || window >= length || visible.ranks) return pass;
+    const at::Tensor mask = window_mask(length, window, embed_tokens_->weight.device());
+    pass.local_visible.mask = visible.mask.defined() ? visible.mask.logical_and(mask) : mask;
+    return pass;
+  }
+  /// Of positions [batch, tokens] in sequences of `length`: turns are [batch, 1, tokens, width].
+  LlamaPass pass_at(const at::Tensor& positions, int64_t length, const VisibleKeys& visible) const {
+    int64_t longest = length;
+    if (rope_.depends_on_length() && !positions.is_meta()) {
+      longest = positions.max().item<int64_t>() + 1;
     }
-    return turns;
+    const auto turns = [&](const Rope& rope) {
+      RopeTurns all = rope.turns(0, length, longest, positions.device());
+      for (at::Tensor* part : {&all.cosines, &all.sines}) {
+        *part = part->index({positions}).unsqueeze(1);
+      }
+      return all;
+    };
+    return pass_with(turns, visible, length);
+  }
+
+  /// Tokens of one text whose first `first` are in `seen`, or of rows of `seen`.
+  at::Tensor run_from(int64_t first, const at::Tensor& tokens, KeyValueCache* seen,
+                      const LoadBalance& balance) {
+    const at::Tensor padded = padded_sequence(ranks_, tokens, 0);
+    const bool is_ragged = seen && !seen->has_equal_rows(tokens.size(0));
+    const at::Tensor positions = is_ragged ? seen->positions(padded) : at::Tensor();
+    const auto turns = [&](const Rope& rope) {
+      if (is_ragged) return rope.turns_of_rows(positions);
+      return rope.turns(first, padded.size(1), first + tokens.size(1), tokens.device());
+    };
+    const LlamaPass pass = pass_with(turns, {}, seen ? 0 : padded.size(1));
+    return unpadded(run(padded, pass, seen, balance), tokens.size(1));
   }
 
   /// This rank's positions of a sequence, of one text or of texts with these `starts`.
@@ -114,29 +162,58 @@ class LlamaBody final : public torch::nn::Module {
     const auto stream = is_training() ? context->own_random_stream(tokens.device()) : nullptr;
     at::Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
     if (starts.defined()) positions = positions.sub(starts);
-    const RopeTurns turns = turns_of(own_positions(context, positions, 1, 0), tokens.size(1));
-    return run(own_positions(context, tokens, 1, 0), turns, visible, nullptr, balance);
+    const LlamaPass pass =
+        pass_at(own_positions(context, positions, 1, 0), tokens.size(1), visible);
+    return run(own_positions(context, tokens, 1, 0), pass, nullptr, balance);
   }
 
-  at::Tensor run(const at::Tensor& tokens, const RopeTurns& turns, const VisibleKeys& visible,
-                 KeyValueCache* seen, const LoadBalance& balance) {
-    at::Tensor x = chain_input(*blocks_.front(), [&] {
-      return vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, is_tied_);
-    });
+  at::Tensor embedded(const at::Tensor& tokens) const {
+    const at::Tensor x = embed_tokens_->adapted(
+        vocabulary_embedding(vocabulary(), embed_tokens_->weight, tokens, options_.tie_embeddings),
+        tokens);
+    if (!options_.scale_embeddings) return with_embedding_noise(x);
+    // Rounded to the type of the weight, as in transformers, where noise is added after the scale.
+    const double root = std::sqrt(static_cast<double>(options_.hidden_size));
+    return with_embedding_noise(
+        x.mul(at::scalar_tensor(root, at::kDouble).to(embed_tokens_->weight.scalar_type())));
+  }
+
+  at::Tensor run(const at::Tensor& tokens, const LlamaPass& pass, KeyValueCache* seen,
+                 const LoadBalance& balance) {
+    at::Tensor x = chain_input(*blocks_.front(), [&] { return embedded(tokens); });
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      x = run_block(*blocks_[i], x, turns, visible, seen ? &seen->layer(i) : nullptr, balance);
+      const auto layer = static_cast<int64_t>(i);
+      const bool slides = options_.slides(layer);
+      const RopeTurns turns = !options_.has_positions(layer) ? RopeTurns()
+                              : slides                       ? pass.local_turns
+                                                             : pass.turns;
+      x = run_block(*blocks_[i], x, turns, slides ? pass.local_visible : pass.visible,
+                    seen ? &seen->layer(i) : nullptr, balance);
     }
     return enter(ranks_, norm_->forward(x));
   }
 
-  Rope rope_;
+  LlamaOptions options_;
+  Rope rope_, local_rope_;  ///< of layers without and with a window
   TensorRanksPtr ranks_;
   ContextRanksPtr context_;
   int64_t vocab_;
-  torch::nn::Embedding embed_tokens_;
-  bool is_tied_;
+  AdaptedEmbedding embed_tokens_;
   std::vector<std::shared_ptr<LlamaBlock>> blocks_;
   std::shared_ptr<LlamaNorm> norm_;
+};
+
+/// Ends the counting of a pass, also where it ends with a stage of a pipeline: blocks that the
+/// backward pass computes again do not count.
+class EndOfPass {
+ public:
+  explicit EndOfPass(const LoadBalance& balance) : balance_(balance) {}
+  ~EndOfPass() { balance_.end_stage(); }
+  EndOfPass(const EndOfPass&) = delete;
+  EndOfPass& operator=(const EndOfPass&) = delete;
+
+ private:
+  const LoadBalance& balance_;
 };
 
 /// 1 for tokens and 0 for padding, float32 [batch, length].
@@ -147,6 +224,7 @@ at::Tensor token_mask(const Batch& batch) {
 
 class Llama final : public LanguageModel,
                     public CachedDecoder,
+                    public SoftcappedLogits,
                     public PackedSequences,
                     public TensorParallel,
                     public ExpertParallel,
@@ -157,24 +235,33 @@ class Llama final : public LanguageModel,
                     public InputSpec {
  public:
   static constexpr auto kName = "llama";
-  static constexpr const char* kHintFor[] = {"llama2", "llama3",  "mistral",  "qwen2",
-                                             "qwen3",  "mixtral", "qwen3_moe"};
+  static constexpr const char* kHintFor[] = {
+      "llama2",    "llama3", "mistral", "qwen2",   "qwen3", "mixtral", "qwen2_moe",
+      "qwen3_moe", "phi3",   "phi4",    "smollm3", "gemma", "gemma2",  "gemma3_text"};
   static constexpr auto kSummary =
-      "A Llama language model, or with a few options a Mistral, Mixtral, Qwen2, Qwen3 or "
-      "Qwen3-MoE.";
+      "A Llama language model, or with a few options a Mistral, Mixtral, Qwen2, Qwen2-MoE, Qwen3, "
+      "Qwen3-MoE, "
+      "Phi-3, SmolLM3 or Gemma 1 to 3.";
   static constexpr bool kGenerates = true;
 
   static Schema<LlamaOptions> schema() { return LlamaOptions::schema(); }
-  static bool reads(const std::string& type) { return LlamaOptions::reads(type); }
-  static LlamaOptions from_config(HfConfig& config) { return LlamaOptions::from_config(config); }
+  static bool reads(const std::string& type) { return is_llama_type(type); }
+  static LlamaOptions from_config(HfConfig& config) { return llama_options_in(config); }
   static void to_config(const LlamaOptions& options, const WeightShapes& shapes,
                         nlohmann::json& config) {
-    options.to_config(shapes, config);
+    write_llama_options(options, shapes, config);
   }
   static HfNames names(const LlamaOptions& options) { return options.names(); }
+  static GgufModel gguf(const LlamaOptions& options, const nlohmann::json& config,
+                        const std::vector<TensorSource>& weights) {
+    return llama_gguf(options, config, weights);
+  }
 
   Llama(const LlamaOptions& options, const ModelContext& context)
-      : net_(std::make_shared<torch::nn::Module>()), options_(options), tensor_(context.tensor) {
+      : net_(std::make_shared<torch::nn::Module>()),
+        options_(options),
+        kind_(DecoderHead::of(kName, options)),
+        tensor_(context.tensor) {
     const DataShape& data = context.data;
     require_tokens(kName, data);
     const int64_t length = data.input.empty() ? 0 : data.input[0];
@@ -182,14 +269,15 @@ class Llama final : public LanguageModel,
     longest_ = sufficient_size({kName, "max_seq_len", options.max_seq_len, length});
     body_ = net_->register_module("model", std::make_shared<LlamaBody>(vocab, options, context));
     if (options.has_score()) {
-      head_ = llama_linear(*net_, "score", options.hidden_size, *options.num_classes, false);
+      const bool has_bias = kind_.kind != EncoderHead::kClasses;
+      head_ = llama_linear(*net_, options.head_layer(), options.hidden_size, kind_.outputs(data),
+                           has_bias);
     } else if (!options.tie_embeddings) {
       head_ = llama_linear(*net_, "lm_head", options.hidden_size, vocab, false);
+    } else {
+      tied_head_ = net_->register_module("lm_head", TiedHead(options.hidden_size, vocab));
     }
-    default_task_ = !options.has_score()       ? "causal_lm"
-                    : has_sequence_pairs(data) ? "reward"
-                    : data.classes > 0         ? "classification"
-                                               : "regression";
+    default_task_ = kind_.default_task(data);
     for (const auto& module : net_->modules(false)) {
       if (auto* linear = module->as<torch::nn::Linear>()) {
         torch::nn::init::normal_(linear->weight, 0.0, kLlamaWeightDeviation);
@@ -200,29 +288,28 @@ class Llama final : public LanguageModel,
     }
   }
 
-  /// Logits of the next token; with `num_classes`, outputs at the last token, [batch, classes].
+  /// Logits of the next token, or outputs of DecoderHead::forward().
   at::Tensor forward(const at::Tensor& tokens) override {
-    if (options_.has_score()) return head_->forward(hidden(tokens).select(1, tokens.size(1) - 1));
-    return vocabulary_logits(vocabulary(), hidden(tokens), head_weight());
+    if (options_.has_score()) return forward_batch({tokens, {}, {}});
+    return softcapped(vocabulary_logits(vocabulary(), hidden(tokens), head_weight()),
+                      logit_softcap());
   }
   at::Tensor forward_batch(const Batch& batch) override {
-    if (!options_.has_score() || !batch.lengths.defined()) return forward(batch.inputs);
-    const at::Tensor all = hidden(batch.inputs);
-    const at::Tensor last = batch.lengths.sub(1).view({-1, 1, 1}).expand({-1, 1, all.size(2)});
-    return head_->forward(all.gather(1, last).squeeze(1));
+    if (!options_.has_score()) return forward(batch.inputs);
+    return kind_.forward(*head_, hidden(batch.inputs), batch);
   }
   at::Tensor hidden(const at::Tensor& tokens) override {
-    return balanced(tokens, [&](const LoadBalance& balance) {
-      return body_->forward(tokens, nullptr, balance);
-    });
+    return head_adapter().widened_inputs(balanced(
+        tokens, [&](const LoadBalance& balance) { return body_->forward(tokens, balance); }));
   }
   at::Tensor hidden_next(const at::Tensor& tokens, KeyValueCache& cache) override {
-    return body_->forward(tokens, &cache, {});
+    return head_adapter().widened_inputs(body_->forward_next(tokens, cache));
   }
+  bool supports_ragged_rows() const override { return !options_.rope.depends_on_length(); }
   at::Tensor forward_packed(const at::Tensor& tokens, const at::Tensor& segments) override {
-    return balanced(tokens, [&](const LoadBalance& balance) {
+    return head_adapter().widened_inputs(balanced(tokens, [&](const LoadBalance& balance) {
       return body_->forward_packed(tokens, segments, balance);
-    });
+    }));
   }
   void begin_batch(const Batch& batch) override {
     balance_loss_.reset();
@@ -238,7 +325,10 @@ class Llama final : public LanguageModel,
   std::map<std::string, double> balance_experts(
       const std::function<void(const at::Tensor&)>& sum) override;
   int64_t longest() const override { return longest_; }
-  TensorPlan tensor_plan(int64_t ranks) const override;
+  double logit_softcap() const override { return options_.final_logit_softcapping.value_or(0); }
+  TensorPlan tensor_plan(int64_t ranks) const override {
+    return llama_tensor_plan(options_, ranks);
+  }
   DividedVocabulary vocabulary() const override { return body_->vocabulary(); }
   int64_t num_experts() const override { return options_.moe.num_experts; }
   std::optional<int64_t> expert_of(const std::string& parameter) const override;
@@ -247,14 +337,16 @@ class Llama final : public LanguageModel,
   at::Tensor head_weight() override {
     if (options_.has_score()) {
       throw Error(ExitCode::kRecipe,
-                  "this llama has outputs per text ('num_classes') and no logits of tokens",
+                  text("this llama has another head ('{}') and no logits of tokens",
+                       options_.head_option()),
                   "name a language model");
     }
-    return head_ ? head_->weight : body_->token_embedding();
+    return head_adapter().widened_weight(head_ ? head_->weight : body_->token_embedding());
   }
   std::vector<Block*> chain() override {
     if (options_.has_score()) {
-      throw Error(ExitCode::kRecipe, "'pp' does not support 'num_classes' of llama",
+      throw Error(ExitCode::kRecipe,
+                  text("'pp' does not support '{}' of llama", options_.head_option()),
                   "leave 'pp' out");
     }
     return body_->chain();
@@ -264,10 +356,16 @@ class Llama final : public LanguageModel,
   const char* default_task() const override { return default_task_; }
   void validate_input(const DataShape& data) const override { check_length(kName, longest_, data); }
   TextOutput text_output() const override {
-    return options_.has_score() ? TextOutput::kWhole : TextOutput::kNextToken;
+    return options_.has_score() ? text_output_of(options_.head_kind()) : TextOutput::kNextToken;
   }
 
  private:
+  /// Without an adapter for other outputs than logits of tokens.
+  HeadAdapter head_adapter() const {
+    if (options_.has_score()) return {};
+    return head_ ? head_->head_adapter() : tied_head_->head_adapter();
+  }
+
   /// Adds the load-balancing loss of a forward pass in training.
   template <class Pass>
   at::Tensor balanced(const at::Tensor& tokens, const Pass& pass) {
@@ -279,6 +377,7 @@ class Llama final : public LanguageModel,
                               {.tensor = tensor_ ? tensor_->size() : 1,
                                .context = body_->context_ranks(),
                                .sums = std::exchange(preceding_sums_, {})});
+    const EndOfPass end(balance);
     if (options_.balance() > 0) balance_ = balance;
     auto [output, loss] = balance.finish(pass(balance));
     balance_loss_ = balance_loss_.defined() ? balance_loss_.add(loss) : loss;
@@ -305,12 +404,14 @@ class Llama final : public LanguageModel,
   std::shared_ptr<torch::nn::Module> net_;
   std::shared_ptr<LlamaBody> body_;
   LlamaOptions options_;
+  DecoderHead kind_;
   TensorRanksPtr tensor_;
   at::Tensor counted_tokens_;  ///< float32 [batch, length]: 0 for padding; undefined: no padding
   at::Tensor balance_loss_;    ///< of the passes since begin_batch()
   at::Tensor preceding_sums_;  ///< see begin_stage()
   std::optional<LoadBalance> balance_;  ///< of the last pass, with a loss
   AdaptedLinear head_{nullptr};         ///< lm_head, or score
+  TiedHead tied_head_{nullptr};         ///< instead of it
   const char* default_task_;
   int64_t longest_ = 0;
 };
@@ -361,56 +462,16 @@ std::optional<int64_t> Llama::expert_of(const std::string& parameter) const {
                               : std::optional(std::stoll(parameter.substr(at + kList.size())));
 }
 
-/// transformers' plan, with a vocabulary-parallel embedding and loss.
-TensorPlan Llama::tensor_plan(int64_t ranks) const {
-  using enum TensorStyle;
-  if (options_.has_score()) {
-    throw Error(ExitCode::kRecipe, "'tp' does not support 'num_classes' of llama",
-                "leave 'tp' out");
-  }
-  if (options_.moe.num_experts > 0 && options_.mlp_bias) {
-    throw Error(ExitCode::kRecipe, "'tp' does not support 'mlp_bias' with 'moe'",
-                "leave one of the three out");
-  }
-  check_divides("num_heads", options_.num_heads, ranks);
-  const bool repeated = options_.groups() < ranks;  // key and value heads
-  if (!repeated) check_divides("num_kv_heads", options_.groups(), ranks);
-  if (repeated && ranks % options_.groups() != 0) {
-    throw Error(ExitCode::kRecipe,
-                text("'tp' {} is not a multiple of the model's 'num_kv_heads' {}", ranks,
-                     options_.groups()),
-                "use a divisor or a multiple of it");
-  }
-  const TensorStyle keys = repeated ? kReplicatedWithGradAllReduce : kColwise;
-  TensorPlan plan = {{"model.embed_tokens", kEmbeddingRowwise},
-                     {"model.layers.*.self_attn.q_proj", kColwise},
-                     {"model.layers.*.self_attn.k_proj", keys},
-                     {"model.layers.*.self_attn.v_proj", keys},
-                     {"model.layers.*.self_attn.o_proj", kRowwise},
-                     {"model.layers.*.input_layernorm", kSequenceParallel},
-                     {"model.layers.*.post_attention_layernorm", kSequenceParallel},
-                     {"model.norm", kSequenceParallel}};
-  const auto add_mlp = [&](const std::string& mlp) {
-    plan.push_back({mlp + ".gate_proj", kColwise});
-    plan.push_back({mlp + ".up_proj", kColwise});
-    plan.push_back({mlp + ".down_proj", kRowwise});
-  };
-  int64_t with_experts = 0;
-  for (int64_t i = 0; i < options_.num_layers; ++i) with_experts += options_.moe.has_experts(i);
-  if (with_experts < options_.num_layers) add_mlp("model.layers.*.mlp");
-  if (with_experts > 0) {
-    add_mlp("model.layers.*.mlp.experts.*");
-    plan.push_back({"model.layers.*.mlp.gate", kReplicatedWithGradAllReduce});
-  }
-  if (options_.qk_norm) {
-    plan.push_back({"model.layers.*.self_attn.q_norm", kReplicatedWithGradAllReduce});
-    plan.push_back({"model.layers.*.self_attn.k_norm", kReplicatedWithGradAllReduce});
-  }
-  if (!options_.tie_embeddings) plan.push_back({"lm_head", kColwise});
-  return plan;
-}
-
 void Llama::divide_sequences(ContextRanksPtr ranks) {
+  const std::pair<bool, const char*> unsupported[] = {
+      {options_.has_score(), options_.head_option()},
+      {options_.sliding_window.value.has_value(), "sliding_window"},
+      {options_.attn_logit_softcapping.value.has_value(), "attn_logit_softcapping"}};
+  for (const auto& [given, name] : unsupported) {
+    if (!given) continue;
+    throw Error(ExitCode::kRecipe, text("'cp' and 'sp' do not support '{}' of llama", name),
+                "leave 'cp' and 'sp' out");
+  }
   check_divides_sequences(*ranks, options_.num_heads, options_.groups(),
                           options_.attention_dropout);
   body_->divide_sequences(std::move(ranks));

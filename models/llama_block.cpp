@@ -2,77 +2,117 @@
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rms_norm.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
 
 namespace accel {
 
-LlamaNorm::LlamaNorm(int64_t width, double epsilon)
-    : weight_(register_parameter("weight", at::ones({width}))), epsilon_(epsilon) {}
-
-at::Tensor LlamaNorm::forward(const at::Tensor& x) {
-  return at::rms_norm(x, weight_.sizes(), weight_, epsilon_);
+LlamaNorm::LlamaNorm(int64_t width, const LlamaOptions& options)
+    : epsilon_(options.norm_eps), is_zero_centered_(options.zero_centered_gamma) {
+  weight_ =
+      register_parameter("weight", is_zero_centered_ ? at::zeros({width}) : at::ones({width}));
 }
 
-LlamaAttention::LlamaAttention(const LlamaOptions& options, const TensorRanksPtr& ranks)
+at::Tensor LlamaNorm::forward(const at::Tensor& x) {
+  if (!is_zero_centered_) return at::rms_norm(x, weight_.sizes(), weight_, epsilon_);
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor scale = wide.pow(2).mean(-1, /*keepdim=*/true).add(epsilon_).rsqrt();
+  return wide.mul(scale).mul(weight_.to(at::kFloat).add(1.0)).to(x.scalar_type());
+}
+
+LlamaAttention::LlamaAttention(const LlamaOptions& options, int64_t layer,
+                               const TensorRanksPtr& ranks)
     : width_(options.per_head()),
       dropout_(options.attention_dropout),
       groups_(options.groups()),
       ranks_(ranks) {
+  if (options.query_pre_attn_scalar) scores_.scale = 1 / std::sqrt(*options.query_pre_attn_scalar);
+  scores_.softcap = options.attn_logit_softcapping.value_or(0);
+  if (options.slides(layer)) scores_.window = *options.sliding_window;
   const int64_t all = options.num_heads * width_, shared = options.groups() * width_;
   const bool bias = options.attention_bias != LlamaBias::kNone;
-  q_proj_ = llama_linear(*this, "q_proj", options.hidden_size, all, bias);
-  k_proj_ = llama_linear(*this, "k_proj", options.hidden_size, shared, bias);
-  v_proj_ = llama_linear(*this, "v_proj", options.hidden_size, shared, bias);
-  o_proj_ = llama_linear(*this, "o_proj", all, options.hidden_size,
-                         options.attention_bias == LlamaBias::kAll);
+  const bool bias_of_output = options.attention_bias == LlamaBias::kAll;
+  if (options.fused_projections) {
+    o_proj_ = llama_linear(*this, "o_proj", all, options.hidden_size, false);
+    qkv_proj_ = llama_linear(*this, "qkv_proj", options.hidden_size, all + 2 * shared, false);
+  } else {
+    q_proj_ = llama_linear(*this, "q_proj", options.hidden_size, all, bias);
+    k_proj_ = llama_linear(*this, "k_proj", options.hidden_size, shared, bias);
+    v_proj_ = llama_linear(*this, "v_proj", options.hidden_size, shared, bias);
+    o_proj_ = llama_linear(*this, "o_proj", all, options.hidden_size, bias_of_output);
+  }
   o_proj_->divide_inputs(ranks);
   if (!options.qk_norm) return;
-  q_norm_ = register_module("q_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
-  k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options.norm_eps));
+  q_norm_ = register_module("q_norm", std::make_shared<LlamaNorm>(width_, options));
+  k_norm_ = register_module("k_norm", std::make_shared<LlamaNorm>(width_, options));
+}
+
+LlamaAttention::Projections LlamaAttention::project(const at::Tensor& x) {
+  if (!qkv_proj_) {
+    return {q_proj_->forward(x), own_head(ranks_, k_proj_->forward(x), groups_, width_),
+            own_head(ranks_, v_proj_->forward(x), groups_, width_)};
+  }
+  const at::Tensor all = qkv_proj_->forward(x);
+  const int64_t shared = groups_ * width_, own = all.size(2) - 2 * shared;
+  return {all.narrow(2, 0, own), all.narrow(2, own, shared), all.narrow(2, own + shared, shared)};
 }
 
 at::Tensor LlamaAttention::forward(const at::Tensor& inputs, const RopeTurns& turns,
                                    const VisibleKeys& visible, LayerCache* seen) {
-  const at::Tensor x = enter(ranks_, inputs);
-  const at::Tensor query = Rope::turn(by_head(q_proj_->forward(x), q_norm_), turns);
-  const at::Tensor key =
-      Rope::turn(by_head(own_head(ranks_, k_proj_->forward(x), groups_, width_), k_norm_), turns);
-  const at::Tensor value = by_head(own_head(ranks_, v_proj_->forward(x), groups_, width_), nullptr);
-  const double dropout = is_training() ? dropout_ : 0.0;
-  const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
+  const Projections x = project(enter(ranks_, inputs));
+  const at::Tensor query = Rope::turn(by_head(x.query, q_norm_), turns);
+  const at::Tensor key = Rope::turn(by_head(x.key, k_norm_), turns);
+  const at::Tensor value = by_head(x.value, nullptr);
+  AttentionScores scores = scores_;
+  scores.dropout = is_training() ? dropout_ : 0.0;
+  const auto stream = own_random_stream(ranks_, query.device(), scores.dropout > 0);
   const at::Tensor y =
-      seen ? seen->attend(query, key, value) : attend(query, key, value, visible, dropout);
+      seen ? seen->attend(query, key, value, scores_) : attend(query, key, value, visible, scores);
   return o_proj_->forward(y.transpose(1, 2).flatten(2));
 }
 
 at::Tensor LlamaAttention::by_head(const at::Tensor& x,
                                    const std::shared_ptr<LlamaNorm>& norm) const {
-  const at::Tensor heads = x.view({x.size(0), x.size(1), -1, width_});
+  const at::Tensor heads = x.unflatten(2, {-1, width_});
   return (norm ? norm->forward(heads) : heads).transpose(1, 2);
 }
 
-LlamaBlock::LlamaBlock(const LlamaOptions& options, int64_t layer, const ModelContext& context) {
+LlamaBlock::LlamaBlock(const LlamaOptions& options, int64_t layer, const ModelContext& context)
+    : ranks_(context.tensor), dropout_(options.residual_dropout) {
   const TensorRanksPtr& ranks = context.tensor;
-  attention_ = register_module("self_attn", std::make_shared<LlamaAttention>(options, ranks));
+  attention_ =
+      register_module("self_attn", std::make_shared<LlamaAttention>(options, layer, ranks));
   if (options.moe.has_experts(layer)) {
     experts_ = register_module("mlp", std::make_shared<LlamaExperts>(options, context));
   } else {
     mlp_ = register_module("mlp", std::make_shared<LlamaMlp>(options, options.inner(), ranks,
                                                              /*expert=*/false));
   }
-  const auto norm = [&] {
-    return std::make_shared<LlamaNorm>(options.hidden_size, options.norm_eps);
+  const auto norm = [&](const char* name) {
+    return register_module(name, std::make_shared<LlamaNorm>(options.hidden_size, options));
   };
-  before_ = register_module("input_layernorm", norm());
-  between_ = register_module("post_attention_layernorm", norm());
+  before_ = norm("input_layernorm");
+  if (!options.sandwich_norms) {
+    between_ = norm("post_attention_layernorm");
+    return;
+  }
+  after_attention_ = norm("post_attention_layernorm");
+  between_ = norm("pre_feedforward_layernorm");
+  after_mlp_ = norm("post_feedforward_layernorm");
 }
 
 at::Tensor LlamaBlock::forward(const at::Tensor& inputs, const RopeTurns& turns,
                                const VisibleKeys& visible, LayerCache* seen,
                                const LoadBalance& balance) {
-  const at::Tensor x =
-      inputs.add(attention_->forward(before_->forward(inputs), turns, visible, seen));
+  const auto added = [&](const at::Tensor& y, const std::shared_ptr<LlamaNorm>& norm) {
+    return residual_dropout(ranks_, norm ? norm->forward(y) : y, is_training() ? dropout_ : 0.0);
+  };
+  const at::Tensor attended = attention_->forward(before_->forward(inputs), turns, visible, seen);
+  const at::Tensor x = inputs.add(added(attended, after_attention_));
   const at::Tensor y = between_->forward(x);
-  return x.add(experts_ ? experts_->forward(y, balance) : mlp_->forward(y));
+  const at::Tensor mixed = experts_ ? experts_->forward(y, balance) : mlp_->forward(y);
+  return x.add(added(mixed, after_mlp_));
 }
 
 }  // namespace accel

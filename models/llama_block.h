@@ -20,21 +20,22 @@
 
 namespace accel {
 
-/// RMSNorm (Zhang and Sennrich 2019) with a weight.
+/// RMSNorm (Zhang and Sennrich 2019) with a weight, or 1 + weight in float32.
 class LlamaNorm final : public torch::nn::Module {
  public:
-  LlamaNorm(int64_t width, double epsilon);
+  LlamaNorm(int64_t width, const LlamaOptions& options);
   /// [..., width] to the same.
   at::Tensor forward(const at::Tensor& x);
 
  private:
   at::Tensor weight_;
   double epsilon_;
+  bool is_zero_centered_;
 };
 
 class LlamaAttention final : public torch::nn::Module {
  public:
-  LlamaAttention(const LlamaOptions& options, const TensorRanksPtr& ranks);
+  LlamaAttention(const LlamaOptions& options, int64_t layer, const TensorRanksPtr& ranks);
   /// [batch, length, hidden_size] to the same. `seen`: of cached decoding, or null.
   at::Tensor forward(const at::Tensor& inputs, const RopeTurns& turns, const VisibleKeys& visible,
                      LayerCache* seen);
@@ -43,12 +44,25 @@ class LlamaAttention final : public torch::nn::Module {
   /// [batch, length, heads x width] to [batch, heads, length, width], with a norm per head.
   at::Tensor by_head(const at::Tensor& x, const std::shared_ptr<LlamaNorm>& norm) const;
 
+  struct Projections {
+    at::Tensor query, key, value;  ///< [batch, length, heads x width]
+  };
+  Projections project(const at::Tensor& x);
+
   int64_t width_;
   double dropout_;
   int64_t groups_;
+  AttentionScores scores_;
   TensorRanksPtr ranks_;
   AdaptedLinear q_proj_{nullptr}, k_proj_{nullptr}, v_proj_{nullptr}, o_proj_{nullptr};
+  AdaptedLinear qkv_proj_{nullptr};  ///< instead of the first three
   std::shared_ptr<LlamaNorm> q_norm_, k_norm_;
+};
+
+/// Rotary positions and visible keys of layers with and without a window.
+struct LlamaPass {
+  RopeTurns turns, local_turns;
+  VisibleKeys visible, local_visible;
 };
 
 class LlamaBlock final : public torch::nn::Module, public Block {
@@ -62,10 +76,13 @@ class LlamaBlock final : public torch::nn::Module, public Block {
   LlamaExperts* experts() const { return experts_.get(); }
 
  private:
+  TensorRanksPtr ranks_;
   std::shared_ptr<LlamaAttention> attention_;
   std::shared_ptr<LlamaMlp> mlp_;          ///< or
   std::shared_ptr<LlamaExperts> experts_;  ///< instead of it
   std::shared_ptr<LlamaNorm> before_, between_;
+  std::shared_ptr<LlamaNorm> after_attention_, after_mlp_;  ///< of `sandwich_norms`
+  double dropout_;
 };
 
 }  // namespace accel

@@ -18,14 +18,22 @@ LlamaMlp::LlamaMlp(const LlamaOptions& options, int64_t inner, const TensorRanks
                    bool expert)
     : activation_(options.activation), ranks_(expert ? nullptr : ranks) {
   const int64_t width = options.hidden_size;
-  gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
-  up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
+  if (options.fused_projections) {
+    gate_up_proj_ = llama_linear(*this, "gate_up_proj", width, 2 * inner, false);
+  } else {
+    gate_proj_ = llama_linear(*this, "gate_proj", width, inner, options.mlp_bias);
+    up_proj_ = llama_linear(*this, "up_proj", width, inner, options.mlp_bias);
+  }
   down_proj_ = llama_linear(*this, "down_proj", inner, width, options.mlp_bias);
   down_proj_->divide_inputs(ranks, !expert);
 }
 
 at::Tensor LlamaMlp::forward(const at::Tensor& inputs) {
   const at::Tensor x = enter(ranks_, inputs);
+  if (gate_up_proj_) {
+    const std::vector<at::Tensor> halves = gate_up_proj_->forward(x).chunk(2, -1);
+    return down_proj_->forward(activate(activation_, halves[0]).mul(halves[1]));
+  }
   const at::Tensor gate = activate(activation_, gate_proj_->forward(x));
   return down_proj_->forward(gate.mul(up_proj_->forward(x)));
 }
@@ -41,6 +49,15 @@ LlamaExperts::LlamaExperts(const LlamaOptions& options, const ModelContext& cont
     list->push_back(experts_.back());
   }
   register_module("experts", list);
+  if (moe_.shared_expert_intermediate_size > 0) {
+    shared_expert_ = register_module(
+        "shared_expert", std::make_shared<LlamaMlp>(options, moe_.shared_expert_intermediate_size,
+                                                    tensor_, /*expert=*/true));
+    if (moe_.shared_expert_gate) {
+      shared_expert_gate_ =
+          llama_linear(*this, "shared_expert_gate", options.hidden_size, 1, false);
+    }
+  }
   if (moe_.bias_update_rate == 0) return;
   const at::Tensor zeros = at::zeros({moe_.num_experts}, at::kFloat);
   bias_ = gate_->register_buffer("e_score_correction_bias", zeros.clone());
@@ -55,8 +72,15 @@ at::Tensor LlamaExperts::forward(const at::Tensor& inputs, const LoadBalance& ba
   probabilities = balance.add_layer(probabilities, choice);
   const ExpertRouting routing = route_to_experts(probabilities, choice, moe_.norm_topk_prob);
   const auto expert = [&](size_t i, const at::Tensor& rows) { return experts_[i]->forward(rows); };
-  const at::Tensor mixed = mix_experts(tokens, routing, expert, ranks_.get()).view_as(x);
+  at::Tensor mixed = mix_experts(tokens, routing, expert, ranks_.get());
+  if (shared_expert_) mixed = mixed.add(shared_output(tokens));
+  mixed = mixed.view_as(x);
   return tensor_ ? tensor_->leave(mixed) : mixed;
+}
+
+at::Tensor LlamaExperts::shared_output(const at::Tensor& tokens) {
+  const at::Tensor output = shared_expert_->forward(tokens);
+  return shared_expert_gate_ ? shared_expert_gate_->forward(tokens).sigmoid().mul(output) : output;
 }
 
 void LlamaExperts::change_bias(const at::Tensor& load) {

@@ -31,10 +31,12 @@ class LlamaMlp final : public torch::nn::Module {
   HfActivation activation_;
   TensorRanksPtr ranks_;  ///< null in an expert
   AdaptedLinear gate_proj_{nullptr}, up_proj_{nullptr}, down_proj_{nullptr};
+  AdaptedLinear gate_up_proj_{nullptr};  ///< instead of the first two
 };
 
-/// Experts and their router, which computes in float32. Under tensor parallelism all ranks route
-/// all tokens; each computes a part of the sum that is the output, and so of the gradients.
+/// Experts, a shared one of all tokens, and their router, which computes in float32. Under tensor
+/// parallelism all ranks route all tokens; each computes a part of the sum that is the output, and
+/// so of the gradients.
 class LlamaExperts final : public torch::nn::Module {
  public:
   LlamaExperts(const LlamaOptions& options, const ModelContext& context);
@@ -47,11 +49,16 @@ class LlamaExperts final : public torch::nn::Module {
   void change_bias(const at::Tensor& load);
 
  private:
+  /// [tokens, hidden_size] to the same.
+  at::Tensor shared_output(const at::Tensor& tokens);
+
   MoeOptions moe_;
   std::shared_ptr<const ExpertRanks> ranks_;
   TensorRanksPtr tensor_;
   AdaptedLinear gate_{nullptr};
   std::vector<std::shared_ptr<LlamaMlp>> experts_;
+  std::shared_ptr<LlamaMlp> shared_expert_;  ///< null: none
+  AdaptedLinear shared_expert_gate_{nullptr};
   at::Tensor bias_, load_;  ///< buffers; undefined without a bias
 };
 

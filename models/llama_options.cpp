@@ -1,21 +1,14 @@
 #include "models/llama_options.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
-#include "core/base/error.h"
 #include "core/base/text.h"
-#include "models/hf/hf_sizes.h"
+#include "models/hf/hf_options.h"
 #include "models/layers/sizes.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
 namespace {
-
-constexpr HfSizeKeys kLlamaKeys = {.norm_eps = "rms_norm_eps"};
-
-bool has_experts(const std::string& model_type) {
-  return model_type == "mixtral" || model_type == "qwen3_moe";
-}
 
 /// Names of Mixtral's experts and routers in folders.
 std::string mixtral_name(const std::string& name) {
@@ -32,6 +25,14 @@ std::string mixtral_name(const std::string& name) {
   return out;
 }
 
+constexpr std::string_view kAnswersBase = "transformer.";
+
+/// Names of weights beside a head for a span where transformers' class has its own prefix.
+std::string answers_name(const std::string& name) {
+  constexpr std::string_view kBase = "model.";
+  return name.starts_with(kBase) ? std::string(kAnswersBase) + name.substr(kBase.size()) : name;
+}
+
 /// The place of an expert's weight in "mlp.experts.gate_up_proj" and "mlp.experts.down_proj".
 std::optional<HfFusedPlace> fused_expert(const std::string& name) {
   constexpr std::string_view kList = ".mlp.experts.", kEnd = ".weight";
@@ -45,72 +46,122 @@ std::optional<HfFusedPlace> fused_expert(const std::string& name) {
                       column};
 }
 
+void check_windows(const LlamaOptions& options, const Node& node, Reading& reading) {
+  if (!options.sliding_window && !options.layer_types.empty()) {
+    reading.problems.error(node.where, "'layer_types' has no effect without 'sliding_window'",
+                           "set 'sliding_window', or leave it out");
+  }
+  if (!options.sliding_window && options.local_rope_theta) {
+    reading.problems.error(node.where, "'local_rope_theta' has no effect without 'sliding_window'",
+                           "set 'sliding_window', or leave it out");
+  }
+  for (const int64_t layer : options.nope_layers) {
+    if (layer >= 0 && layer < options.num_layers) continue;
+    reading.problems.error(node.where, text("'nope_layers' has {}, the layers are 0 to {}", layer,
+                                            options.num_layers - 1));
+  }
+}
+
+/// Parts of a block that exclude each other.
+void check_parts(const LlamaOptions& options, const Node& node, Reading& reading) {
+  if (!options.fused_projections) return;
+  const std::pair<bool, const char*> others[] = {
+      {options.moe.num_experts > 0, "moe"},
+      {options.attention_bias != LlamaBias::kNone, "attention_bias"},
+      {options.mlp_bias, "mlp_bias"},
+      {options.qk_norm, "qk_norm"}};
+  for (const auto& [given, name] : others) {
+    if (!given) continue;
+    reading.problems.error(node.where,
+                           text("'fused_projections' does not support '{}', as Phi-3", name),
+                           "leave one of the two out");
+  }
+}
+
 void check_llama(const LlamaOptions& options, const Node& node, Reading& reading) {
   const NamedSize heads = {"num_heads", options.num_heads};
   const bool whole = options.head_dim ||
                      check_multiple({"hidden_size", options.hidden_size}, heads, node, reading);
-  if (whole && options.per_head() % 2 != 0) {
-    reading.problems.error(node.where,
-                           text("a head's width must be even, not {}", options.per_head()));
-  }
+  if (whole) options.rope.check(options.per_head(), node, reading);
+  check_windows(options, node, reading);
+  check_parts(options, node, reading);
   check_multiple(heads, {"num_kv_heads", options.groups()}, node, reading);
-  if (options.has_score() && options.lora.rank > 0 && !options.lora.modules_to_save) {
-    reading.problems.error(node.where, "an adapter would leave the head 'score' untrained",
-                           "add 'modules_to_save: [score.*]' to 'lora', as PEFT does");
+  if (options.head_kind() == EncoderHead::kSpan && options.answers_base().empty()) {
+    reading.problems.error(
+        node.where,
+        "the model 'llama' with these options has no head for a span, as in transformers",
+        "use the options of Llama, Mistral, Mixtral, Qwen2, Qwen2-MoE, Qwen3 or SmolLM3");
   }
+  check_decoder_head(options, node, reading);
   if (options.router_aux_loss_coef && options.moe.num_experts == 0) {
     reading.problems.error(node.where, "'router_aux_loss_coef' has no effect without experts",
                            "set 'moe.num_experts', or leave it out");
   }
 }
 
-/// Throws Error (kRecipe) for combinations of options that no model of transformers has.
-void check_transformers_has(const LlamaOptions& options) {
-  const MoeOptions& moe = options.moe;
-  if (moe.bias_update_rate > 0) {
-    throw Error(ExitCode::kRecipe,
-                "transformers' Mixtral and Qwen3-MoE have no bias of experts: "
-                "'moe.bias_update_rate'",
-                "train with 'router_aux_loss_coef' instead");
-  }
-  const LlamaBias bias = options.attention_bias;
-  const bool qwen3 = options.qk_norm && !options.mlp_bias && bias != LlamaBias::kInputs;
-  const bool qwen2 = !options.qk_norm && !options.mlp_bias && bias == LlamaBias::kInputs;
-  const bool llama = !options.qk_norm && bias != LlamaBias::kInputs;
-  const bool mixtral = llama && !options.mlp_bias && bias == LlamaBias::kNone &&
-                       moe.norm_topk_prob && moe.is_everywhere();
-  if (moe.num_experts > 0) {
-    if (qwen3 || mixtral) return;
-    throw Error(ExitCode::kRecipe,
-                "transformers has no model with experts and these options: 'attention_bias', "
-                "'mlp_bias', 'qk_norm', 'moe'",
-                "Mixtral has none of the first three, experts in all layers and "
-                "'moe.norm_topk_prob'; Qwen3-MoE has 'qk_norm' and no 'mlp_bias'");
-  }
-  if (qwen3 || qwen2 || llama) return;
-  throw Error(ExitCode::kRecipe,
-              "transformers has no model with these options: 'attention_bias', 'mlp_bias', "
-              "'qk_norm'",
-              "Qwen3 has 'qk_norm' and no 'mlp_bias', Qwen2 'attention_bias: qkv' alone");
+}  // namespace
+
+namespace {
+
+Schema<LlamaOptions> with_windows(Schema<LlamaOptions> schema) {
+  using Options = LlamaOptions;
+  return std::move(schema)
+      .field("sliding_window", &Options::sliding_window,
+             "The last tokens that a token attends to, itself included: attention then costs the "
+             "same for each token of a long text, and layers pass older tokens on. auto: as the "
+             "folder, else all tokens.",
+             if_given<Auto>(at_least<int64_t>(1)))
+      .on_resume(Change::kImpossible)
+      .hint_for({"window_size", "attention_window"})
+      .field("layer_types", &Options::layer_types,
+             "Which layers have the window: `sliding_attention` or `full_attention` for each, a "
+             "shorter list repeats; without a list all have it.")
+      .on_resume(Change::kImpossible)
+      .field("local_rope_theta", &Options::local_rope_theta,
+             "`rope.theta` of layers with the window, without scaling, as in Gemma 3; auto: as "
+             "`rope`.",
+             if_given<Auto>(more_than(1.0)))
+      .on_resume(Change::kImpossible)
+      .hint_for({"rope_local_base_freq"})
+      .field("nope_layers", &Options::nope_layers,
+             "Numbers of layers without rotary positions, from 0, as in SmolLM3.")
+      .on_resume(Change::kImpossible)
+      .hint_for({"no_rope_layers"});
 }
 
-constexpr std::string_view kScoreSuffix = "ForSequenceClassification";
-
-constexpr auto kNotBuilt = "this model does not do";
-
-/// Attention over fewer tokens than the model's longest sequence.
-void refuse_windows(HfConfig& config, bool is_mistral, int64_t max_seq_len) {
-  bool slides = is_mistral || config.flag("use_sliding_window", false);
-  for (const std::string& layer : config.texts("layer_types")) {
-    slides = slides || layer == "sliding_attention";
-    if (layer == "full_attention" || layer == "sliding_attention") continue;
-    config.refuse(
-        text("'{}' has '{}' in 'layer_types', which {}", config.path(), layer, kNotBuilt));
-  }
-  config.ignore({"sliding_window", "max_window_layers"});
-  if (slides && config.integer("sliding_window", max_seq_len) < max_seq_len) {
-    config.want("sliding_window", nullptr, kNotBuilt);
-  }
+Schema<LlamaOptions> with_norm_kinds(Schema<LlamaOptions> schema) {
+  using Options = LlamaOptions;
+  const auto cap = if_given<Auto>(more_than(0.0));
+  return std::move(schema)
+      .field("zero_centered_gamma", &Options::zero_centered_gamma,
+             "Whether norms multiply by 1 + weight, so that weight decay draws them to 1, as in "
+             "Gemma.")
+      .on_resume(Change::kImpossible)
+      .hint_for({"apply_layernorm_1p"})
+      .field("sandwich_norms", &Options::sandwich_norms,
+             "Whether the outputs of attention and MLP are normalised too, as in Gemma 2.")
+      .on_resume(Change::kImpossible)
+      .field("scale_embeddings", &Options::scale_embeddings,
+             "Whether token embeddings are multiplied by sqrt(hidden_size), as in Gemma.")
+      .on_resume(Change::kImpossible)
+      .field("fused_projections", &Options::fused_projections,
+             "Whether one layer computes queries, keys and values, and one gate and input of the "
+             "MLP, as in Phi-3.")
+      .on_resume(Change::kImpossible)
+      .field("query_pre_attn_scalar", &Options::query_pre_attn_scalar,
+             "Attention scores are divided by its root; auto: head_dim.", cap)
+      .on_resume(Change::kImpossible)
+      .field("attn_logit_softcapping", &Options::attn_logit_softcapping,
+             "Bound of attention scores, by tanh, as in Gemma 2; auto: none. Attention then has "
+             "no fused kernel.",
+             cap)
+      .on_resume(Change::kImpossible)
+      .field("final_logit_softcapping", &Options::final_logit_softcapping,
+             "Bound of the logits of tokens, by tanh; auto: none.", cap)
+      .on_resume(Change::kImpossible)
+      .field("residual_dropout", &Options::residual_dropout,
+             "Dropout of the outputs of attention and MLP.", within(0.0, 1.0))
+      .hint_for({"resid_pdrop"});
 }
 
 }  // namespace
@@ -147,11 +198,8 @@ Schema<LlamaOptions> LlamaOptions::schema() {
                    .on_resume(Change::kImpossible)
                    .renamed_from("query_norm")
                    .hint_for({"use_qk_norm"});
-  kinds = with_num_classes(
-      with_tie_embeddings(std::move(kinds)),
-      "Outputs per text, read from its last token by a linear layer in place of the language "
-      "model's head: classes, or 1 for a reward model. auto: as the folder, else a language model.",
-      1);
+  kinds = with_norm_kinds(with_windows(std::move(kinds)));
+  kinds = with_decoder_head(with_tie_embeddings(std::move(kinds)));
   return with_weights(std::move(kinds)
                           .field("moe", &Options::moe, "Mixture of experts in place of MLPs.")
                           .on_resume(Change::kImpossible)
@@ -167,91 +215,40 @@ Schema<LlamaOptions> LlamaOptions::schema() {
                           .check(&check_llama));
 }
 
-bool LlamaOptions::reads(const std::string& model_type) {
-  return model_type == "llama" || model_type == "mistral" || model_type == "qwen2" ||
-         model_type == "qwen3" || has_experts(model_type);
+bool LlamaOptions::slides(int64_t layer) const {
+  if (!sliding_window) return false;
+  if (layer_types.empty()) return true;
+  return layer_types[static_cast<size_t>(layer) % layer_types.size()] == LlamaLayerType::kSliding;
 }
 
-LlamaOptions LlamaOptions::from_config(HfConfig& config) {
-  const std::string type = config.model_type();
-  LlamaOptions options;
-  options.vocab_size = {config.integer("vocab_size")};
-  options.max_seq_len = {config.integer("max_position_embeddings", 2048)};
-  if (type == "mixtral") options.norm_eps = 1e-5;
-  read_hf_sizes(config, kLlamaKeys, options);
-  options.num_kv_heads = {config.integer("num_key_value_heads", options.num_heads)};
-  const int64_t even = options.num_heads > 0 ? options.hidden_size / options.num_heads : 0;
-  options.head_dim = {config.integer("head_dim", type == "qwen3" ? 128 : even)};
-  options.rope = RopeOptions::from_config(config);
-  const bool usual_rope = !config.has("rope_theta") && !config.has("rope_parameters");
-  if (type == "mixtral" && usual_rope) options.rope.theta = 1e6;
-  const bool mistral = type == "mistral" || type == "mixtral";
-  const bool biased = !mistral && type != "qwen2" && config.flag("attention_bias", false);
-  if (biased) options.attention_bias = LlamaBias::kAll;
-  if (type == "qwen2") options.attention_bias = LlamaBias::kInputs;
-  options.mlp_bias = type == "llama" && config.flag("mlp_bias", false);
-  options.qk_norm = type == "qwen3" || type == "qwen3_moe";
-  if (has_experts(type)) {
-    options.moe = MoeOptions::from_config(config);
-    const double balance = config.number("router_aux_loss_coef", 0.001);
-    // transformers adds the loss only with this.
-    options.router_aux_loss_coef = {config.flag("output_router_logits", false) ? balance : 0.0};
-  }
-  options.tie_embeddings = config.flag("tie_word_embeddings", false);
-  options.attention_dropout = config.number("attention_dropout", 0.0);
-  for (const std::string& name : config.texts("architectures")) {
-    if (name.ends_with(kScoreSuffix)) options.num_classes = {label_count(config)};
-  }
-  refuse_windows(config, mistral, *options.max_seq_len);
-  config.ignore({"is_llama_config", "max_sequence_length"});
-  return options;
+bool LlamaOptions::has_positions(int64_t layer) const {
+  return std::ranges::count(nope_layers, layer) == 0;
 }
 
-void LlamaOptions::to_config(const WeightShapes& shapes, nlohmann::json& config) const {
-  check_transformers_has(*this);
-  const bool plain = attention_bias == LlamaBias::kNone && !mlp_bias;
-  std::string type = "llama", name = "LlamaForCausalLM";
-  if (moe.num_experts > 0) {
-    type = qk_norm ? "qwen3_moe" : "mixtral";
-    name = qk_norm ? "Qwen3MoeForCausalLM" : "MixtralForCausalLM";
-  } else if (qk_norm) {
-    type = "qwen3", name = "Qwen3ForCausalLM";
-  } else if (attention_bias == LlamaBias::kInputs) {
-    type = "qwen2", name = "Qwen2ForCausalLM";
-  } else if (plain && config.value("model_type", "") == "mistral") {
-    type = "mistral", name = "MistralForCausalLM";
-  }
-  if (has_score()) {
-    name.replace(name.find("For"), name.npos, kScoreSuffix);
-    write_labels(*num_classes, config);
-  }
-  config["model_type"] = type;
-  config["architectures"] = {name};
-  config["vocab_size"] = shapes.at("model.embed_tokens.weight").at(0);
-  if (max_seq_len) config["max_position_embeddings"] = *max_seq_len;
-  write_hf_sizes(*this, inner(), kLlamaKeys, config);
-  if (moe.num_experts > 0) {
-    moe.to_config(expert_inner(), config);
-    config["output_router_logits"] = balance() > 0;
-    if (balance() > 0) config["router_aux_loss_coef"] = balance();
-  }
-  config["num_key_value_heads"] = groups();
-  config["head_dim"] = per_head();
-  rope.to_config(config);
-  config["attention_bias"] = attention_bias == LlamaBias::kAll;
-  config["mlp_bias"] = mlp_bias;
-  config["tie_word_embeddings"] = tie_embeddings;
-  config["attention_dropout"] = attention_dropout;
+RopeOptions LlamaOptions::local_rope() const {
+  if (!local_rope_theta) return rope;
+  RopeOptions out;
+  out.theta = *local_rope_theta;
+  return out;
 }
 
 HfNames LlamaOptions::names() const {
   HfNames names{"model.", {}, {"*.rotary_emb.inv_freq"}};
+  if (head_kind() == EncoderHead::kSpan && answers_base() == kAnswersBase) {
+    names.base = std::string(kAnswersBase);
+    names.other_base = "model.";
+    names.stored = names.module.name = &answers_name;
+  } else if (head_kind() == EncoderHead::kSpan) {
+    names.other_base = std::string(kAnswersBase);
+  }
   if (moe.num_experts > 0) {
-    if (!qk_norm) names.stored = &mixtral_name;
+    const bool is_mixtral = !qk_norm && moe.shared_expert_intermediate_size == 0;
+    if (is_mixtral) names.stored = &mixtral_name;
     if (qk_norm) names.module.later = {{"gate", "experts"}};
     names.module.fused = &fused_expert;
   }
-  if (has_score()) names.heads.push_back("score.weight");
+  if (has_score()) names.heads.push_back(std::string(head_layer()) + ".*");
+  if (tie_embeddings && !has_score()) names.tied_table = "model.embed_tokens.weight";
   (tie_embeddings || has_score() ? names.unused : names.heads).push_back("lm_head.weight");
   return names;
 }

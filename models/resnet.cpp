@@ -10,6 +10,7 @@
 #include "core/api/model.h"
 #include "core/base/text.h"
 #include "kernels/max_pool.h"
+#include "models/hf/register_pretrained.h"
 #include "models/hf/resnet_folder.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/batch_norm.h"

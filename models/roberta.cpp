@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "models/bert_model.h"
+#include "models/hf/register_pretrained.h"
 #include "models/layers/transformer_schema.h"
 
 namespace accel {
@@ -73,12 +74,13 @@ class Roberta final : public BertModel {
 };
 
 HfNames Roberta::names(const BertOptions& options) {
-  HfNames names = {"roberta.",
-                   {},
-                   {"*.position_ids", "lm_head.*", "classifier.*", "roberta.pooler.*"},
-                   {"lm_head.*", "classifier.*"},
-                   nullptr,
-                   {.later = {{"position_embeddings", "LayerNorm"}}}};
+  HfNames names = {
+      "roberta.",
+      {},
+      {"*.position_ids", "lm_head.*", "classifier.*", "qa_outputs.*", "roberta.pooler.*"},
+      {"lm_head.*", "classifier.*", "qa_outputs.*"},
+      nullptr,
+      {.later = {{"position_embeddings", "LayerNorm"}}}};
   const RobertaName* name = name_in_folder(options.weights.text);
   if (name && name->encoder_last) {
     names.module.later.emplace_back("roberta", "lm_head");

@@ -13,12 +13,13 @@
 #include "core/api/block.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "models/hf/hf_family.h"
 #include "models/hf/hf_sizes.h"
 #include "models/hf/problem_type.h"
+#include "models/hf/register_pretrained.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/self_attention.h"
 #include "models/layers/sizes.h"
@@ -45,6 +46,7 @@ struct VitOptions {
   Auto<double> attention_dropout;
   Auto<ProblemType> problem_type;
   LoraOptions lora;
+  QuantizationOptions quantization;
   FilePath weights;
 };
 
@@ -101,13 +103,13 @@ class VitLayer final : public torch::nn::Module, public Block {
   }
 
   /// The output has `places` of the inputs.
-  at::Tensor forward(const at::Tensor& inputs, TokenPositions places) {
+  at::Tensor forward(const at::Tensor& inputs, const VisibleKeys& keys, TokenPositions places) {
     const at::Tensor normal = enter(ranks_, before_->forward(inputs));
     const double dropout = is_training() ? attention_dropout_ : 0.0;
     at::Tensor heads;
     {
       const auto stream = own_random_stream(ranks_, inputs.device(), dropout > 0);
-      heads = attend({*query_, *key_, *value_, heads_, dropout}, normal, /*mask=*/{}, places);
+      heads = attend({*query_, *key_, *value_, heads_, dropout}, normal, keys, places);
     }
     const at::Tensor x = dropped(attended_->forward(heads)).add(select_cls_token(inputs, places));
     const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, after_->forward(x)));
@@ -152,23 +154,33 @@ class VitEncoder final : public torch::nn::Module {
     torch::nn::init::zeros_(projection_->bias);
   }
 
-  /// [batch, width] for images.
-  at::Tensor forward(const at::Tensor& images) {
+  /// [batch, width] for images. Where ranks of `context` divide the positions, all compute the
+  /// patches, and each has some of them in the layers.
+  at::Tensor forward(const at::Tensor& images, const ContextRanksPtr& context) {
     at::Tensor x = chain_input(*layers_.front(), [&] {
       const at::Tensor patches = projection_->forward(images).flatten(2).transpose(1, 2);
       const at::Tensor all = at::cat({first_.expand({images.size(0), -1, -1}), patches}, 1);
-      return at::dropout(all.add(positions_), dropout_, is_training());
+      const at::Tensor whole = at::dropout(all.add(positions_), dropout_, is_training());
+      return own_positions(context.get(), whole, 1, 0);
     });
-    for (const auto& layer : layers_) {
-      const bool is_last = layer == layers_.back();
-      x = run_block(*layer, x,
-                    is_last ? positions_to_compute(TokenPositions::kFirst) : TokenPositions::kAll);
-    }
-    return norm_->forward(x).select(1, 0);
+    x = run_layers(x, context);
+    return context ? norm_->forward(context->first_position(x)) : norm_->forward(x).select(1, 0);
   }
   std::vector<Block*> chain() const { return block_chain(layers_); }
 
  private:
+  at::Tensor run_layers(at::Tensor x, const ContextRanksPtr& context) {
+    const auto stream = is_training() ? own_random_stream(context, x.device()) : nullptr;
+    const VisibleKeys keys =
+        visible_in_lengths(context, {}, positions_.size(1), x.options().dtype(at::kLong));
+    for (const auto& layer : layers_) {
+      const bool is_last = layer == layers_.back() && !context;
+      x = run_block(*layer, x, keys,
+                    is_last ? positions_to_compute(TokenPositions::kFirst) : TokenPositions::kAll);
+    }
+    return x;
+  }
+
   at::Tensor first_, positions_;
   torch::nn::Conv2d projection_{nullptr};
   std::vector<std::shared_ptr<VitLayer>> layers_;
@@ -194,7 +206,11 @@ std::string vit_module_name(const std::string& name) {
   return out;
 }
 
-class Vit final : public Model, public TensorParallel, public BlockChain, public InputSpec {
+class Vit final : public Model,
+                  public TensorParallel,
+                  public ContextParallel,
+                  public BlockChain,
+                  public InputSpec {
  public:
   static constexpr auto kName = "vit";
   static constexpr const char* kHintFor[] = {"vision_transformer"};
@@ -216,7 +232,9 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   }
 
   Vit(const VitOptions& options, const ModelContext& context)
-      : num_heads_(options.num_heads), task_(classifier_task(options.problem_type, context.data)) {
+      : num_heads_(options.num_heads),
+        attention_dropout_(options.attention_dropout.value_or(options.dropout)),
+        task_(classifier_task(options.problem_type, context.data)) {
     const DataShape& data = context.data;
     want_images(kName, data);
     const bool known = !data.input.empty();
@@ -251,11 +269,16 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   }
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    return classifier_->forward(vit_->forward(inputs));
+    return classifier_->forward(vit_->forward(inputs, dividing(context_)));
   }
   std::vector<Block*> chain() override { return vit_->chain(); }
   TensorPlan tensor_plan(int64_t ranks) const override;
   DividedVocabulary vocabulary() const override { return {}; }
+  void divide_sequences(ContextRanksPtr ranks) override {
+    check_divides_sequences(*ranks, num_heads_, num_heads_, attention_dropout_);
+    context_ = std::move(ranks);
+  }
+  const ContextRanks* context_ranks() const override { return context_.get(); }
   torch::nn::Module& module() override { return *net_; }
   const char* default_task() const override { return task_; }
   void validate_input(const DataShape& data) const override {
@@ -267,7 +290,9 @@ class Vit final : public Model, public TensorParallel, public BlockChain, public
   std::shared_ptr<VitEncoder> vit_;
   AdaptedLinear classifier_{nullptr};
   Shape image_;
+  ContextRanksPtr context_;
   int64_t num_heads_;
+  double attention_dropout_;
   const char* task_;
 };
 

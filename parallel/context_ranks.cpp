@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ using torch::autograd::variable_list;
 
 constexpr auto kGathered = "keys and values of context parallelism";
 constexpr auto kGatheredPositions = "positions of context parallelism";
+constexpr auto kFirstPosition = "first position of context parallelism";
 constexpr auto kExchanged = "heads of context parallelism";
 
 /// [...] of each rank to [ranks, ...]; gradients are summed over the ranks.
@@ -66,11 +68,38 @@ class Exchange final : public torch::autograd::Function<Exchange> {
   }
 };
 
+/// Of [batch, positions, width] on all ranks; the first rank has the first position.
+class FirstPosition final : public torch::autograd::Function<FirstPosition> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const HeldGroupPtr& held) {
+    hold(context, held);
+    context->saved_data["sizes"] = x.sizes();
+    at::Tensor first = x.select(1, 0).clone(at::MemoryFormat::Contiguous);
+    held->group().broadcast(first, 0, kFirstPosition);
+    return first;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    Communicator& group = group_of(context);
+    const at::Tensor sum = gradients[0].clone(at::MemoryFormat::Contiguous);
+    group.all_reduce(sum, ReduceOp::kSum, kFirstPosition);
+    at::Tensor own = at::zeros(context->saved_data["sizes"].toIntVector(), sum.options());
+    if (group.rank() == 0) own.select(1, 0).copy_(sum);
+    return {own, at::Tensor()};
+  }
+};
+
 /// As autocast casts the inputs of scaled_dot_product_attention.
 at::Tensor cast(const at::Tensor& x) {
   const at::DeviceType device = x.device().type();
   if (!at::autocast::is_autocast_enabled(device)) return x;
   return x.to(at::autocast::get_autocast_dtype(device));
+}
+
+/// [batch or 1, 1, 1, keys] of full attention; none: all keys are visible.
+std::optional<at::Tensor> mask_of_keys(const ContextAttention& call) {
+  if (!call.visible.defined()) return std::nullopt;
+  return call.visible.unsqueeze(1).unsqueeze(1);
 }
 
 int64_t rounded_up(int64_t count, int64_t multiple) {
@@ -102,6 +131,9 @@ class GroupContextRanks : public ContextRanks {
     const at::Tensor by_rank = all.transpose(0, 1).flatten(1);
     return at::empty_like(by_rank).index_copy_(1, order, by_rank).narrow(1, 0, length);
   }
+  at::Tensor first_position(const at::Tensor& x) const override {
+    return FirstPosition::apply(x, group_);
+  }
   std::unique_ptr<RandomScope> own_random_stream(at::Device device) const override {
     return make_own_random_stream(rank(), device);
   }
@@ -123,7 +155,12 @@ class RingRanks final : public GroupContextRanks {
 
   bool supports_dropout() const override { return false; }
   at::Tensor attend(const ContextAttention& call) const override {
-    return ring_attention({cast(call.query), cast(call.key), cast(call.value), call.starts},
+    return ring_attention({.query = cast(call.query),
+                           .key = cast(call.key),
+                           .value = cast(call.value),
+                           .starts = call.starts,
+                           .is_causal = call.is_causal,
+                           .visible = call.visible},
                           group());
   }
 };
@@ -135,6 +172,11 @@ class AllGatherRanks final : public GroupContextRanks {
   at::Tensor attend(const ContextAttention& call) const override {
     const at::Tensor own = at::stack({cast(call.key), cast(call.value)}, 3);
     const at::Tensor all = in_order(GatherRanks::apply(own, group()));
+    if (!call.is_causal) {
+      return at::scaled_dot_product_attention(
+          cast(call.query), all.select(3, 0), all.select(3, 1), mask_of_keys(call), call.dropout,
+          /*is_causal=*/false, /*scale=*/{}, /*enable_gqa=*/call.query.size(1) != all.size(1));
+    }
     const int64_t chunk = call.query.size(2) / 2;
     return at::cat({of_chunk(call, all, 0, (rank() + 1) * chunk),
                     of_chunk(call, all, chunk, (2 * size() - rank()) * chunk)},
@@ -200,8 +242,9 @@ class UlyssesRanks final : public GroupContextRanks {
         all.split_with_sizes({query.size(2), key.size(2), value.size(2)}, 1);
     const bool packed = call.starts.defined();
     const at::Tensor out = at::scaled_dot_product_attention(
-        parts[0], parts[1], parts[2], packed ? std::optional(mask_of(call.starts)) : std::nullopt,
-        call.dropout, /*is_causal=*/!packed, /*scale=*/{},
+        parts[0], parts[1], parts[2],
+        packed ? std::optional(mask_of(call.starts)) : mask_of_keys(call), call.dropout,
+        /*is_causal=*/call.is_causal && !packed, /*scale=*/{},
         /*enable_gqa=*/query.size(2) != key.size(2));
     const at::Tensor sent = out.unflatten(2, {size(), -1}).permute({2, 0, 1, 3, 4});
     return Exchange::apply(sent, group()).transpose(0, 1).flatten(1, 2);

@@ -19,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "core/base/digest.h"
 #include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -32,6 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
+constexpr auto kInterfaceVariable = "GLOO_SOCKET_IFNAME";  // PyTorch's
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kReportEvery = std::chrono::seconds(5);
 /// Key of the error that ends the join.
@@ -271,13 +273,20 @@ JoinRequest join_request(const RankInfo& rank, const std::optional<LauncherChann
   request.world = rank.world;
   request.address = rank.main_address;
   request.port = static_cast<int>(rank.main_port);
+  request.interface = lookup(kInterfaceVariable).value_or("");
+  // A process without the token finds none of the group's keys.
+  std::string secret;
+  if (const auto token = lookup(kJobTokenVariable)) {
+    secret = digest_of(Digest::Kind::kSha256, "group:" + *token);
+  }
+  request.group = secret;
   if (channel) {
     request.listen_fd = channel->store_fd;
     return request;
   }
   // torchrun serves the store itself, to each restart of the ranks in turn.
   request.external_store = lookup("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  request.group = lookup("TORCHELASTIC_RESTART_COUNT").value_or("");
+  request.group = lookup("TORCHELASTIC_RESTART_COUNT").value_or("") + secret;
   if (!request.external_store && request.rank == 0) {
     Rendezvous point = rendezvous_as_main_machine(request.address, request.port);
     request.listen_fd = point.listener.release();
@@ -327,7 +336,8 @@ std::unique_ptr<Communicator> join(const JoinRequest& request) {
   options.timeout = request.timeout;
   options.watch = request.watch;
   options.step = request.step;
-  options.host = own_address(request.address, request.port);
+  options.host = request.interface.empty() ? own_address(request.address, request.port)
+                                           : interface_address(request.interface);
   options.device_backend = request.device_backend;
   const auto lost = std::make_shared<LostRanks>(store("ranks"), request.rank, request.world,
                                                 !request.external_store, request.places);

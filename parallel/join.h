@@ -24,6 +24,7 @@ struct JoinRequest {
   std::optional<int> listen_fd;  ///< rank 0's listening socket, if already open; owned
   bool external_store = false;   ///< served by another process, such as torchrun
   std::string group;             ///< distinguishes successive groups in one store
+  std::string interface;         ///< whose address the other ranks use; empty: the route to rank 0
   double join_timeout = 120;     ///< seconds for all ranks to join
   double timeout = 600;          ///< of a collective, in seconds
   std::string recipe;            ///< must be the same on all ranks

@@ -79,16 +79,16 @@ int64_t stride_of(const MeshSizes& sizes, const MeshAxis& axis) {
   return stride;
 }
 
-/// The groups of expert parallelism. Experts are divided over neighbours of the data parallel
-/// ranks, and each over the next ones of the same copy.
+/// The groups of expert parallelism. Experts are divided over neighbours of the ranks with
+/// different tokens, and each over the next ones of the same copy.
 void split_experts(const MeshSizes& sizes, Mesh& mesh) {
   if (sizes.expert == 1) return;
-  if (sizes.data() % sizes.expert != 0 ||
-      (sizes.shard % sizes.expert != 0 && sizes.expert % sizes.shard != 0)) {
-    throw std::logic_error("the experts of a mesh do not match its data parallel ranks");
+  if (sizes.gradients() % sizes.expert != 0 ||
+      (sizes.all_shard() % sizes.expert != 0 && sizes.expert % sizes.all_shard() != 0)) {
+    throw std::logic_error("the experts of a mesh do not match its ranks with different tokens");
   }
-  const int64_t world = mesh.world->world(), stride = sizes.context * sizes.tensor;
-  const int64_t shard = sizes.expert_shard(), with_same = sizes.data() / sizes.expert;
+  const int64_t world = mesh.world->world(), stride = sizes.tensor;
+  const int64_t shard = sizes.expert_shard(), with_same = sizes.gradients() / sizes.expert;
   // A separate group, though it may have all ranks: tokens do not wait for gradients.
   mesh.expert = mesh.world->split(groups_along(world, stride, sizes.expert));
   const int64_t next = stride * sizes.expert;

@@ -27,8 +27,8 @@ struct Mesh {
   std::shared_ptr<Communicator> data = std::make_shared<SingleProcess>();
   /// Along dp_replicate, dp_shard and cp: the ranks whose gradients are summed.
   std::shared_ptr<Communicator> gradients = std::make_shared<SingleProcess>();
-  /// Expert parallelism divides `data` into ranks that divide the experts, and those with the same
-  /// experts: `expert_data`, of which `expert_replicate` and `expert_shard` are the parts.
+  /// Expert parallelism divides `gradients` into ranks that divide the experts, and those with the
+  /// same experts: `expert_data`, of which `expert_replicate` and `expert_shard` are the parts.
   std::shared_ptr<Communicator> expert = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> expert_data = std::make_shared<SingleProcess>();
   std::shared_ptr<Communicator> expert_replicate = std::make_shared<SingleProcess>();
@@ -47,13 +47,15 @@ struct MeshSizes {
   int64_t shard = 1;
   int64_t context = 1;
   int64_t tensor = 1;
-  int64_t expert = 1;  ///< ranks of `data()` that divide the experts
+  int64_t expert = 1;  ///< ranks of `gradients()` that divide the experts
 
-  /// Ranks along all axes, and those with different samples.
+  /// Ranks along all axes, those with different samples, and those with different tokens.
   int64_t ranks() const { return pipeline * context * tensor * data(); }
   int64_t data() const { return replicate * shard; }
-  /// Ranks that divide the parameters of one expert.
-  int64_t expert_shard() const { return expert < shard ? shard / expert : 1; }
+  int64_t gradients() const { return data() * context; }
+  /// Ranks that divide the parameters of a model without experts, and those of one expert.
+  int64_t all_shard() const { return shard * context; }
+  int64_t expert_shard() const { return expert < all_shard() ? all_shard() / expert : 1; }
 };
 
 /// An axis of the mesh: its name in recipes, its size and its communicator.

@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/choice.h"
 #include "parallel/chunk_attention.h"
 
 namespace accel {
@@ -20,6 +21,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+constexpr auto kIsCausal = "is_causal";
 constexpr auto kPurpose = "keys and values of context parallelism";
 
 /// A tensor on its way to the next rank, and the one from the rank before.
@@ -49,11 +51,33 @@ struct Part {
   Visible visible;
 };
 
+/// Which keys of the sequence are visible: by the starts of texts of causal attention, or by
+/// ContextAttention::visible of full attention. Undefined: all that causality leaves.
+struct RingMask {
+  bool is_causal;
+  at::Tensor by_position;
+};
+
+/// The keys of rank `from` that all queries see. There is a kernel without a mask.
+at::Tensor mask_of_keys(const Communicator& group, int64_t from, int64_t chunk,
+                        const at::Tensor& visible) {
+  const at::Tensor places = zigzag_positions(from, group.world(), chunk).to(visible.device());
+  const at::Tensor own = visible.index_select(1, places);
+  const bool has_values = own.device().is_cpu() && !has_shapes_only();
+  if (has_values && own.all().item<bool>()) return {};
+  return own.unsqueeze(1).unsqueeze(1);
+}
+
 /// Of equal chunks c and 2n - 1 - c on rank c of n: an earlier rank's first chunk precedes both of
 /// ours and its second follows them; both chunks of a later rank precede our second one.
-Part part_of(const Communicator& group, int64_t from, int64_t length, const at::Tensor& starts) {
+Part part_of(const Communicator& group, int64_t from, int64_t length, const RingMask& by) {
   const int64_t own = group.rank(), chunk = length / 2;
-  Part part = {0, length, {.causal = from == own}};
+  const at::Tensor& starts = by.by_position;
+  Part part = {0, length, {.causal = by.is_causal && from == own}};
+  if (!by.is_causal) {
+    if (starts.defined()) part.visible.mask = mask_of_keys(group, from, chunk, starts);
+    return part;
+  }
   if (from < own) part.keys = chunk;
   if (from > own) part.first_query = chunk;
   if (!starts.defined()) return part;
@@ -88,18 +112,16 @@ class Ring final : public torch::autograd::Function<Ring> {
  public:
   /// `own`: keys and values, [2, ...].
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
-                            const at::Tensor& own, const std::optional<at::Tensor>& texts,
-                            const HeldGroupPtr& held) {
+                            const at::Tensor& own, const RingMask& by, const HeldGroupPtr& held) {
     Communicator& group = held->group();
     const int64_t ranks = group.world();
-    const at::Tensor starts = texts.value_or(at::Tensor());
     PartialAttention all = nothing_seen(query);
     at::Tensor visiting = own;
     for (int64_t i = 0; i < ranks; ++i) {
       std::optional<Turn> turn;
       if (i + 1 < ranks) turn.emplace(group, visiting);
       const int64_t from = (group.rank() + ranks - i) % ranks;
-      const Part part = part_of(group, from, query.size(2), starts);
+      const Part part = part_of(group, from, query.size(2), by);
       PartialAttention some = rows(all, part.first_query);
       merge(some, attend_chunk(query.slice(2, part.first_query), keys_of(part, visiting)));
       if (turn) visiting = turn->wait();
@@ -107,8 +129,9 @@ class Ring final : public torch::autograd::Function<Ring> {
     at::Tensor out = all.out.to(query.scalar_type());
     hold(context, held);
     variable_list saved = {query, own, out, all.logs};
-    if (starts.defined()) saved.push_back(starts);
+    if (by.by_position.defined()) saved.push_back(by.by_position);
     context->save_for_backward(saved);
+    context->saved_data[kIsCausal] = by.is_causal;
     return out;
   }
 
@@ -117,7 +140,8 @@ class Ring final : public torch::autograd::Function<Ring> {
     const int64_t ranks = group.world();
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& query = saved[0];
-    const at::Tensor starts = saved.size() > 4 ? saved[4] : at::Tensor();
+    const RingMask by = {context->saved_data[kIsCausal].toBool(),
+                         saved.size() > 4 ? saved[4] : at::Tensor()};
     const PartialAttention all = {saved[2], saved[3]};
     const auto sums = all.logs.options();
     const at::Tensor of_query = at::zeros(query.sizes(), sums);
@@ -126,7 +150,7 @@ class Ring final : public torch::autograd::Function<Ring> {
       std::optional<Turn> turn;
       if (i + 1 < ranks) turn.emplace(group, visiting);
       const int64_t from = (group.rank() + ranks - i) % ranks;
-      const Part part = part_of(group, from, query.size(2), starts);
+      const Part part = part_of(group, from, query.size(2), by);
       const AttentionSlopes slopes = attend_chunk_backward(
           query.slice(2, part.first_query), keys_of(part, visiting), rows(all, part.first_query),
           gradients[0].slice(2, part.first_query));
@@ -144,9 +168,8 @@ class Ring final : public torch::autograd::Function<Ring> {
 }  // namespace
 
 at::Tensor ring_attention(const RingCall& call, const HeldGroupPtr& group) {
-  // Function::apply() reads the device of every tensor it gets.
-  const auto texts = call.starts.defined() ? std::optional(call.starts) : std::nullopt;
-  return Ring::apply(call.query, at::stack({call.key, call.value}), texts, group);
+  const RingMask mask = {call.is_causal, call.is_causal ? call.starts : call.visible};
+  return Ring::apply(call.query, at::stack({call.key, call.value}), mask, group);
 }
 
 at::Tensor zigzag_positions(int64_t rank, int64_t ranks, int64_t chunk) {

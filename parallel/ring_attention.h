@@ -12,10 +12,12 @@ namespace accel {
 /// chunks of a sequence: [batch, heads, 2 chunk, width]. Keys and values may have fewer heads.
 struct RingCall {
   at::Tensor query, key, value;
-  at::Tensor starts;  ///< ContextAttention::starts
+  at::Tensor starts;  ///< see ContextAttention, also for the next two
+  bool is_causal = true;
+  at::Tensor visible = {};
 };
 
-/// Causal attention to the keys of all ranks. Keys and values travel around the ring while a rank
+/// Attention to the keys of all ranks. Keys and values travel around the ring while a rank
 /// computes; in the backward pass their gradients travel with them.
 at::Tensor ring_attention(const RingCall& call, const HeldGroupPtr& group);
 

@@ -38,12 +38,25 @@ constexpr int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// `count` elements at `offset`, in bytes, of a buffer of bytes.
+/// `count` elements at `offset`, in bytes, of each row of a buffer of bytes.
 at::Tensor elements_at(const at::Tensor& bytes, int64_t offset, int64_t count,
                        at::ScalarType dtype) {
   const auto size = static_cast<int64_t>(c10::elementSize(dtype));
-  return bytes.narrow(0, offset, count * size).view(dtype);
+  return bytes.narrow(-1, offset, count * size).view(dtype);
 }
+
+/// Rows of an item in the buffer of all ranks: [ranks, elements of a rank]. Ranks with equal shares
+/// are copied at once, however many there are.
+struct DividedRows {
+  DividedRows(int64_t rows, int64_t ranks)
+      : each(rows_per_rank(rows, ranks)),
+        full(each > 0 ? rows / each : 0),
+        rest(rows - full * each) {}
+
+  int64_t each;  ///< rows of each of the first ranks
+  int64_t full;  ///< how many ranks have that share
+  int64_t rest;  ///< rows of the next rank; the others have none
+};
 
 }  // namespace
 
@@ -226,13 +239,17 @@ void ShardUnit::end_gather() {
 void ShardUnit::copy_out() const {
   for (const Item& item : items_) {
     if (item.values.storage().nbytes() == 0) own_memory(item.values);
+    if (item.whole.numel() == 0) continue;
+    const DividedRows rows(item.rows, ranks());
+    const int64_t share = rows.each * item.row_size, rest = rows.rest * item.row_size;
     const at::Tensor flat = item.values.view({-1});
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      const RowShare share = row_share(item.rows, ranks(), rank);
-      flat.narrow(0, share.first * item.row_size, share.count * item.row_size)
-          .copy_(elements_at(gathered_.select(0, rank), item.sent_offset,
-                             share.count * item.row_size, gathered_dtype(item)));
-    }
+    const at::ScalarType dtype = gathered_dtype(item);
+    flat.narrow(0, 0, rows.full * share)
+        .view({rows.full, share})
+        .copy_(elements_at(gathered_.narrow(0, 0, rows.full), item.sent_offset, share, dtype));
+    if (rest == 0) continue;
+    flat.narrow(0, rows.full * share, rest)
+        .copy_(elements_at(gathered_.select(0, rows.full), item.sent_offset, rest, dtype));
   }
 }
 
@@ -305,6 +322,28 @@ void ShardUnit::start_reduce() {
   reducing_ = true;
 }
 
+void ShardUnit::copy_rows_in(const Item& item, const at::Tensor& gradient, const at::Tensor& to) {
+  if (!gradient.defined() || gradient.numel() == 0) {
+    to.zero_();
+    return;
+  }
+  const DividedRows rows(item.rows, to.size(0));
+  // The buffer takes the shape of the rows, since a gradient need not be contiguous.
+  const auto copy = [&](const at::Tensor& part, const at::Tensor& from) {
+    part.view(from.sizes()).copy_(from);
+  };
+  copy(to.narrow(0, 0, rows.full),
+       gradient.narrow(0, 0, rows.full * rows.each).unflatten(0, {rows.full, rows.each}));
+  int64_t with_rows = rows.full;
+  if (rows.rest > 0) {
+    const at::Tensor last = to.select(0, with_rows++);
+    const int64_t present = rows.rest * item.row_size;
+    copy(last.narrow(0, 0, present), gradient.narrow(0, rows.full * rows.each, rows.rest));
+    last.narrow(0, present, last.size(0) - present).zero_();
+  }
+  if (with_rows < to.size(0)) to.narrow(0, with_rows, to.size(0) - with_rows).zero_();
+}
+
 void ShardUnit::copy_in(Reduction& reduction) {
   const auto flags = static_cast<int64_t>(reduction.items.size());
   reduction.sent = at::empty({ranks(), reduction.elements + flags}, device_.dtype(reduction.dtype));
@@ -313,16 +352,7 @@ void ShardUnit::copy_in(Reduction& reduction) {
     const at::Tensor gradient = gradient_of(item);
     reduction.sent.select(1, reduction.elements + static_cast<int64_t>(i))
         .fill_(gradient.defined() ? 1 : 0);
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      const RowShare share = row_share(item.rows, ranks(), rank);
-      const int64_t present = gradient.defined() ? share.count * item.row_size : 0;
-      const at::Tensor to =
-          reduction.sent.select(0, rank).narrow(0, reduction.offsets[i], padded(item));
-      if (present > 0) {
-        to.narrow(0, 0, present).copy_(gradient.narrow(0, share.first, share.count).reshape({-1}));
-      }
-      if (present < padded(item)) to.narrow(0, present, padded(item) - present).zero_();
-    }
+    copy_rows_in(item, gradient, reduction.sent.narrow(1, reduction.offsets[i], padded(item)));
     item.whole.mutable_grad().reset();
     item.gradient.reset();
   }

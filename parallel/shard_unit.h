@@ -146,6 +146,8 @@ class ShardUnit {
   void copy_out() const;
   /// The gradient of the model's tensor, or undefined.
   at::Tensor gradient_of(const Item& item) const;
+  /// Copies a gradient, or zeros for an undefined one, to a buffer [ranks, padded(item)].
+  static void copy_rows_in(const Item& item, const at::Tensor& gradient, const at::Tensor& to);
   /// Copies the gradients of the model's tensors to the buffer to reduce.
   void copy_in(Reduction& reduction);
   void add_sums(const Reduction& reduction);

@@ -29,39 +29,6 @@ UnitGroup::UnitGroup(const std::vector<Parameter>& parameters,
   add(experts, {mesh.expert_shard.get(), mesh.expert_replicate.get(), Axis::kExpertShard});
 }
 
-void UnitGroup::set_compute_dtype(std::optional<at::ScalarType> dtype) {
-  for (const auto& unit : units_) unit->set_compute_dtype(dtype);
-}
-
-bool UnitGroup::changes_compute_dtype(std::optional<at::ScalarType> dtype) const {
-  return std::ranges::any_of(units_,
-                             [&](const auto& unit) { return unit->changes_compute_dtype(dtype); });
-}
-
-bool UnitGroup::is_unsharded() const {
-  return std::ranges::all_of(units_, [](const auto& unit) { return unit->is_unsharded(); });
-}
-
-void UnitGroup::prefetch() const {
-  for (const auto& unit : units_) unit->prefetch();
-}
-
-void UnitGroup::start_unshard() {
-  for (const auto& unit : units_) unit->start_unshard();
-}
-
-void UnitGroup::unshard() {
-  for (const auto& unit : units_) unit->unshard();
-}
-
-void UnitGroup::reshard() {
-  for (const auto& unit : units_) unit->reshard();
-}
-
-void UnitGroup::invalidate() {
-  for (const auto& unit : units_) unit->invalidate();
-}
-
 void UnitGroup::on_gradient(size_t i) {
   const size_t first = units_.front()->trained().size();
   i < first ? units_.front()->on_gradient(i) : units_.back()->on_gradient(i - first);
@@ -82,18 +49,6 @@ void UnitGroup::put_gradients(const Gradients& gradients) {
     unit->put_gradients({next, end});
     next = end;
   }
-}
-
-void UnitGroup::start_reduce() {
-  for (const auto& unit : units_) unit->start_reduce();
-}
-
-void UnitGroup::finish_reduce() {
-  for (const auto& unit : units_) unit->finish_reduce();
-}
-
-bool UnitGroup::is_reducing() const {
-  return std::ranges::any_of(units_, [](const auto& unit) { return unit->is_reducing(); });
 }
 
 std::vector<at::Tensor> UnitGroup::gradient_squares() const {

@@ -22,24 +22,40 @@ class UnitGroup {
 
   const std::vector<Parameter>& shards() const { return shards_; }
   const std::vector<at::Tensor>& trained() const { return trained_; }
-  void set_compute_dtype(std::optional<at::ScalarType> dtype);
-  bool changes_compute_dtype(std::optional<at::ScalarType> dtype) const;
-  bool is_unsharded() const;
-  void prefetch() const;
-  void start_unshard();
-  void unshard();
-  void reshard();
-  void invalidate();
+  void set_compute_dtype(std::optional<at::ScalarType> dtype) {
+    each(&ShardUnit::set_compute_dtype, dtype);
+  }
+  bool changes_compute_dtype(std::optional<at::ScalarType> dtype) const {
+    return count_of(&ShardUnit::changes_compute_dtype, dtype) > 0;
+  }
+  bool is_unsharded() const { return count_of(&ShardUnit::is_unsharded) == units_.size(); }
+  void prefetch() const { each(&ShardUnit::prefetch); }
+  void start_unshard() { each(&ShardUnit::start_unshard); }
+  void unshard() { each(&ShardUnit::unshard); }
+  void reshard() { each(&ShardUnit::reshard); }
+  void invalidate() { each(&ShardUnit::invalidate); }
   void on_gradient(size_t i);
   Gradients take_gradients();
   void put_gradients(const Gradients& gradients);
-  void start_reduce();
-  void finish_reduce();
-  bool is_reducing() const;
+  void start_reduce() { each(&ShardUnit::start_reduce); }
+  void finish_reduce() { each(&ShardUnit::finish_reduce); }
+  bool is_reducing() const { return count_of(&ShardUnit::is_reducing) > 0; }
   at::Device device() const { return units_.front()->device(); }
   std::vector<at::Tensor> gradient_squares() const;
 
  private:
+  template <class Member, class... Arguments>
+  void each(Member call, const Arguments&... arguments) const {
+    for (const auto& unit : units_) ((*unit).*call)(arguments...);
+  }
+  /// The units for which it holds.
+  template <class Member, class... Arguments>
+  size_t count_of(Member holds, const Arguments&... arguments) const {
+    size_t count = 0;
+    for (const auto& unit : units_) count += ((*unit).*holds)(arguments...) ? 1 : 0;
+    return count;
+  }
+
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::vector<Parameter> shards_;
   std::vector<at::Tensor> trained_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/format_error.h"
@@ -82,6 +83,21 @@ std::optional<PaddingConfig> read_padding(const JsonNode& node) {
   return padding;
 }
 
+/// How the file's tokens are spelled.
+TokenSpelling read_spelling(const JsonNode& file) {
+  TokenSpelling out;
+  for (const char* step : {"normalizer", "pre_tokenizer"}) {
+    const JsonNode node = file.find(step);
+    if (!node.is_null() && node.json().dump().find("\"ByteLevel\"") != std::string::npos) {
+      out.byte_level = true;
+    }
+  }
+  const JsonNode model = file.at("model");
+  out.prefix = model.text_or("continuing_subword_prefix", "");
+  out.suffix = model.text_or("end_of_word_suffix", "");
+  return out;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(const JsonNode& file)
@@ -93,7 +109,8 @@ Pipeline::Pipeline(const JsonNode& file)
       decoder_(read_decoder(file.find("decoder"))),
       truncation_(read_truncation(file.find("truncation"),
                                   static_cast<int64_t>(post_processor_.single({}).size()))),
-      padding_(read_padding(file.find("padding"))) {}
+      padding_(read_padding(file.find("padding"))),
+      spelling_(read_spelling(file)) {}
 
 void Pipeline::set_special_tokens(SpecialTokens special, std::string digest) {
   special_ = special;
@@ -140,6 +157,14 @@ std::vector<int32_t> Pipeline::plain_ids(std::string_view text) const {
   }
 }
 
+std::vector<int32_t> Pipeline::segment_ids(std::string_view text, const TextSpan& span) const {
+  const size_t size = span.end - span.begin;
+  std::vector<int32_t> ids;
+  add_segment({std::string(text.substr(span.begin, size)), span.begin == 0, grown_limit(size)},
+              ids);
+  return ids;
+}
+
 std::vector<int32_t> Pipeline::unchecked_ids(std::string_view text) const {
   std::string repaired;
   if (!is_utf8(text)) text = repaired = lossy_utf8(text);
@@ -148,13 +173,37 @@ std::vector<int32_t> Pipeline::unchecked_ids(std::string_view text) const {
     if (segment.id >= 0) {
       ids.push_back(segment.id);
     } else {
-      const size_t size = segment.span.end - segment.span.begin;
-      add_segment({std::string(text.substr(segment.span.begin, size)), segment.span.begin == 0,
-                   grown_limit(size)},
-                  ids);
+      const std::vector<int32_t> inside = segment_ids(text, segment.span);
+      ids.insert(ids.end(), inside.begin(), inside.end());
     }
   }
   return ids;
+}
+
+SpannedTokens Pipeline::encode_spans(std::string_view text) const {
+  SpannedTokens out;
+  try {
+    for (const AddedSegment& segment : added_.raw().segments(text)) {
+      const auto [begin, end] = segment.span;
+      if (segment.id >= 0) {
+        out.ids.push_back(segment.id);
+        out.spans.push_back({begin, end});
+        continue;
+      }
+      std::vector<std::string> tokens;
+      for (const int32_t id : segment_ids(text, segment.span)) {
+        out.ids.push_back(id);
+        tokens.push_back(token(id));
+      }
+      for (const TokenSpan& span :
+           align_tokens(text.substr(begin, end - begin), tokens, spelling_)) {
+        out.spans.push_back({begin + span.begin, begin + span.end});
+      }
+    }
+  } catch (const FormatError& error) {
+    refuse_text(error);
+  }
+  return out;
 }
 
 std::vector<int32_t> Pipeline::encode(std::string_view text, bool with_special) const {

@@ -12,6 +12,7 @@
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_model.h"
+#include "text/token_spans.h"
 #include "text/tokenizer.h"
 
 namespace accel {
@@ -69,6 +70,7 @@ class Pipeline final : public Tokenizer {
 
   /// Like decode(), throws DataError when a step of the file makes a text too long.
   std::vector<int32_t> encode(std::string_view text, bool with_special) const override;
+  SpannedTokens encode_spans(std::string_view text) const override;
   TokenPair encode_pair(std::string_view first, std::string_view second) const override;
   std::string decode(std::span<const int32_t> ids, bool skip_special) const override;
   int64_t vocab_size() const override;
@@ -85,6 +87,8 @@ class Pipeline final : public Tokenizer {
   void add_segment(NormalizedString text, std::vector<int32_t>& ids) const;
   void add_words(Words words, std::vector<int32_t>& ids) const;
   std::vector<int32_t> unchecked_ids(std::string_view text) const;
+  /// The ids of valid UTF-8 between two raw added tokens.
+  std::vector<int32_t> segment_ids(std::string_view text, const TextSpan& span) const;
   [[noreturn]] void refuse_text(const FormatError& error) const;
 
   std::unique_ptr<TokenModel> model_;
@@ -95,6 +99,7 @@ class Pipeline final : public Tokenizer {
   std::unique_ptr<TokenDecoder> decoder_;
   std::optional<TruncationConfig> truncation_;
   std::optional<PaddingConfig> padding_;
+  TokenSpelling spelling_;
   SpecialTokens special_;
   std::string digest_;
   std::string file_;

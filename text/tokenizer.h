@@ -18,6 +18,18 @@ struct TokenPair {
   std::vector<int32_t> types;  ///< token_type_ids: usually 0 in the first text and 1 in the second
 };
 
+/// Bytes [begin, end) of a text.
+struct TokenSpan {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+/// The tokens of a text with their positions; both lists have the same length.
+struct SpannedTokens {
+  std::vector<int32_t> ids;
+  std::vector<TokenSpan> spans;
+};
+
 /// Ids of the special tokens; none for a token that the tokenizer lacks.
 struct SpecialTokens {
   std::optional<int32_t> pad;
@@ -59,6 +71,10 @@ class Tokenizer {
   /// instance. Invalid UTF-8 is read as U+FFFD. Throws DataError for an unknown word without an
   /// unknown token, and when a pattern exceeds its match limit.
   virtual std::vector<int32_t> encode(std::string_view text, bool with_special = true) const = 0;
+
+  /// encode() of valid UTF-8 without special tokens, and the position of each token:
+  /// align_tokens().
+  virtual SpannedTokens encode_spans(std::string_view text) const;
 
   /// Two texts in one sequence, post-processed. Throws as encode() does.
   virtual TokenPair encode_pair(std::string_view first, std::string_view second) const = 0;

@@ -269,6 +269,45 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
+bool is_printable(uint32_t code) {
+  if (code < 0x80) return code >= 0x20 && code != 0x7f;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
+  }
+}
+
+std::optional<std::string> upper_case(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const auto [code, bytes] = character_at(text, at);
+    at += bytes;
+    // SpecialCasing.txt: capitals of several characters.
+    const bool several = code == 0x149 || code == 0x1f0 || code == 0x390 || code == 0x3b0 ||
+                         code == 0x587 || within(code, 0x1e96, 0x1e9a) ||
+                         within(code, 0x1f50, 0x1f56) || within(code, 0x1f80, 0x1ffc) ||
+                         within(code, 0xfb00, 0xfb17);
+    if (several) return std::nullopt;
+    if (code == 0xdf) {
+      out += "SS";
+    } else {
+      append_character(
+          out, static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code))));
+    }
+  }
+  return out;
+}
+
 std::string normal_form(std::string_view text, NormalForm form) {
   if (form == NormalForm::kC || form == NormalForm::kD) return mapped_form(text, form);
   std::string out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,7 +35,13 @@ bool is_word_character(uint32_t code);
 bool is_nonspacing_mark(uint32_t code);
 bool is_mark(uint32_t code);
 
+/// Python's str.isprintable() of one character.
+bool is_printable(uint32_t code);
+
 std::string lower_case(std::string_view text);
+/// str.upper(); none if it has a letter whose capital is several characters, but for the German
+/// sharp s.
+std::optional<std::string> upper_case(std::string_view text);
 
 enum class NormalForm { kC, kD, kKC, kKD };
 std::string normal_form(std::string_view text, NormalForm form);

@@ -71,6 +71,19 @@ def talks(count, draw):
     return "\n".join(lines) + "\n"
 
 
+def answers(count, length, draw):
+    """Sequences of tokens whose answer stands between the tokens 1 and 2, and its first and last place."""
+    sequences, spans = [], []
+    for _ in range(count):
+        row = [3 + next(draw) % 17 for _ in range(length)]
+        first = 2 + next(draw) % (length - 6)
+        last = first + next(draw) % 3
+        row[first - 1], row[last + 1] = 1, 2
+        sequences += row
+        spans += [first, last]
+    return sequences, spans
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,6 +102,9 @@ def main():
     # talks/tokenizer.json is what `accel-run tokenizer train talks.jsonl --vocab-size 300` makes.
     (folder / "talks.jsonl").write_text(talks(80, draw))
     (folder / "talks_eval.jsonl").write_text(talks(20, draw))
+    sequences, spans = answers(160, 14, draw)
+    (folder / "answers.npy").write_bytes(npy("<i2", (160, 14), sequences, "h"))
+    (folder / "answer_spans.npy").write_bytes(npy("<i2", (160, 1, 2), spans, "h"))
 
 
 if __name__ == "__main__":

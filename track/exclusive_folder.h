@@ -14,10 +14,14 @@ class ExclusiveFolder {
  public:
   /// Creates the folder: make_tracker_folder(). Throws IoError.
   ExclusiveFolder(const TrackerContext& context, const std::string& folder);
+  /// An existing folder. Throws IoError, also for one that is locked.
+  explicit ExclusiveFolder(const std::string& folder);
 
   const std::string& path() const { return path_; }
 
  private:
+  bool lock();
+
   std::string path_;
   OwnedFd lock_;
 };

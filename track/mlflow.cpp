@@ -62,6 +62,7 @@ class MlflowFiles final : public MlflowSink {
   MlflowFiles(std::string folder, MlflowRun run, const TrackerContext& context)
       : folder_(std::move(folder)),
         run_(std::move(run)),
+        draft_(folder_ + "/.trash/" + random_name(16, "0123456789abcdef")),
         files_(folder_),
         first_step_(context.first_step) {
     make_tracker_folder(context, folder_);
@@ -73,7 +74,7 @@ class MlflowFiles final : public MlflowSink {
     }
     remove_drafts(run_folder());  // MLflow takes every file for a metric, parameter or tag
     for (const auto& entry : fs::recursive_directory_iterator(run_folder() + "/metrics")) {
-      rewind_lines(entry.path().string(), context.first_step, &step_of_metric_line);
+      rewind_lines(entry.path().string(), context.first_step, &step_of_metric_line, draft_);
       std::error_code error;  // MLflow rejects a run with an empty metric file
       if (fs::file_size(entry.path(), error) == 0 && !error) fs::remove(entry.path(), error);
     }
@@ -118,8 +119,12 @@ class MlflowFiles final : public MlflowSink {
   RemoteTracker* remote() override { return nullptr; }
 
  private:
+  /// The draft is outside the run, because MLflow's client reads every file there as a metric,
+  /// parameter or tag, and fails for one that disappears.
   void write_file(const std::string& path, std::string_view content) const {
-    write_file_within(folder_, path, content);
+    make_folder_within(folder_, folder_of(path));
+    write_file_atomically(draft_, content);
+    publish_file(draft_, path);
   }
   std::string run_folder() const { return folder_ + '/' + experiment_ + '/' + run_id_; }
 
@@ -175,6 +180,7 @@ class MlflowFiles final : public MlflowSink {
   MlflowRun run_;
   std::string experiment_;
   std::string run_id_;
+  std::string draft_;  ///< of the file that is being written
   MetricFiles files_;
   int64_t first_step_;  ///< evaluated again by each process that resumes there
 };
@@ -208,14 +214,6 @@ Rule<std::string> server_address() {
                     uri.find_first_of(" \t\r\n") == std::string::npos);
           },
           "the http:// or https:// address of a server, without a password", ""};
-}
-
-/// From the environment variables of MLflow's client.
-std::string authorization() {
-  const std::string user = environment("MLFLOW_TRACKING_USERNAME");
-  const std::string token = environment("MLFLOW_TRACKING_TOKEN");
-  if (!user.empty()) return "Basic " + base64(user + ':' + environment("MLFLOW_TRACKING_PASSWORD"));
-  return token.empty() ? "" : "Bearer " + token;
 }
 
 /// The default destination, from MLFLOW_TRACKING_URI.
@@ -262,7 +260,7 @@ std::unique_ptr<MlflowSink> sink_for(const MlflowOptions& options, const Tracker
         options.dir.text.empty() ? context.run_dir + "/mlruns" : options.dir.text;
     return make_mlflow_files(std::filesystem::absolute(folder).string(), run, context);
   }
-  MlflowServerAddress address{options.uri, authorization()};
+  MlflowServerAddress address{options.uri, mlflow_authorization()};
   while (address.url.ends_with('/')) address.url.pop_back();
   return make_mlflow_server(address, context.run_dir + "/mlflow", run, context);
 }
@@ -361,6 +359,13 @@ std::unique_ptr<MlflowSink> make_mlflow_files(const std::string& folder, const M
   } catch (const fs::filesystem_error& error) {
     throw IoError(text("cannot use the folder '{}': {}", folder, error.code().message()));
   }
+}
+
+std::string mlflow_authorization() {
+  const std::string user = environment("MLFLOW_TRACKING_USERNAME");
+  const std::string token = environment("MLFLOW_TRACKING_TOKEN");
+  if (!user.empty()) return "Basic " + base64(user + ':' + environment("MLFLOW_TRACKING_PASSWORD"));
+  return token.empty() ? "" : "Bearer " + token;
 }
 
 std::string mlflow_key(std::string_view name) {

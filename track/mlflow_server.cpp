@@ -1,6 +1,4 @@
 // A run on an MLflow server: entries go to an outbox, and from there in batches to the server.
-#include <array>
-#include <charconv>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -17,6 +15,7 @@
 #include "core/base/json_text.h"
 #include "core/base/text.h"
 #include "track/exclusive_folder.h"
+#include "track/mlflow_lines.h"
 #include "track/mlflow_sink.h"
 #include "track/outbox.h"
 #include "track/remote_tracker.h"
@@ -27,14 +26,11 @@
 namespace accel {
 namespace {
 
-/// Kinds of outbox lines; a request has lines of one kind.
-enum class MlflowEntry { kMetric, kParam, kTag, kArtifact, kEnd, kUnknown };
-constexpr std::array<std::string_view, 5> kEntries = {"\"metric\"", "\"param\"", "\"tag\"",
-                                                      "\"artifact\"", "\"end\""};
-
 using Json = nlohmann::json;
 
-constexpr std::string_view kEntryStart = "{\"step\":";
+constexpr auto kOutboxFile = "/outbox.jsonl";
+/// The run of the outbox, for a process that sends it later.
+constexpr auto kIdentityFile = "/run.json";
 constexpr auto kUidTag = "accel_run.uid";
 constexpr auto kApi = "/api/2.0/mlflow/";
 
@@ -55,79 +51,12 @@ std::string url_encoded(std::string_view text, std::string_view also_plain = "")
   return out;
 }
 
-std::string start_of_line(int64_t step, const char* kind, const std::string& key) {
-  return std::string(kEntryStart) + std::to_string(step) + ",\"" + kind + "\":" + json_text(key);
-}
-
-/// Discarded for invalid JSON; never throws.
-Json parsed(std::string_view text) {
-  return Json::parse(text, nullptr, false);
-}
-
-/// The string or number at `path` as text; "" when absent.
-std::string text_at(const Json& json, const char* path) {
-  const Json::json_pointer pointer(path);
-  if (!json.is_structured() || !json.contains(pointer)) return "";
-  const Json& value = json.at(pointer);
-  return value.is_string() ? value.get<std::string>() : value.is_number() ? value.dump() : "";
-}
-
 Json tag_json(const std::string& key, const std::string& value) {
   return {{"key", valid_utf8(key)}, {"value", valid_utf8(value)}};
 }
 
 std::string or_else(const std::string& value, const std::string& fallback) {
   return value.empty() ? fallback : value;
-}
-
-/// An outbox line: {"step":1,"metric":"loss","value":0.5,"time":1700000000000}
-std::string mlflow_metric_line(int64_t step, int64_t time_ms, const Measurement& value) {
-  return start_of_line(step, "metric", value.first) +
-         ",\"value\":" + quoted_python_json(value.second) + ",\"time\":" + std::to_string(time_ms) +
-         '}';
-}
-
-/// `kind` is "param", "tag" or "artifact"; the value of an artifact is the path of its file.
-std::string mlflow_text_line(int64_t step, const char* kind, const std::string& key,
-                             const std::string& value) {
-  return start_of_line(step, kind, key) + ",\"value\":" + json_text(value) + '}';
-}
-
-std::string mlflow_end_line(int64_t step, const std::string& status, int64_t time_ms) {
-  return start_of_line(step, "end", status) + ",\"time\":" + std::to_string(time_ms) + '}';
-}
-
-MlflowEntry mlflow_entry(std::string_view line) {
-  const size_t comma = line.find(',');
-  if (!line.starts_with(kEntryStart) || comma == std::string_view::npos) {
-    return MlflowEntry::kUnknown;
-  }
-  size_t entry = 0;
-  while (entry < kEntries.size() && !line.substr(comma + 1).starts_with(kEntries[entry])) ++entry;
-  return static_cast<MlflowEntry>(entry);
-}
-
-/// Null for an unknown line.
-std::optional<int64_t> mlflow_step(std::string_view line) {
-  if (mlflow_entry(line) == MlflowEntry::kUnknown || !line.ends_with('}')) return std::nullopt;
-  int64_t step = 0;
-  const char* digits = line.data() + kEntryStart.size();
-  const auto [end, error] = std::from_chars(digits, line.data() + line.size(), step);
-  if (error != std::errc() || *end != ',') return std::nullopt;
-  return step;
-}
-
-/// The line without its time: equal for the same entry before and after a resume.
-std::string mlflow_identity(std::string_view line) {
-  return std::string(line.substr(0, line.rfind(",\"time\":")));
-}
-
-/// Key and value of a text line.
-std::pair<std::string, std::string> mlflow_text(const std::string& line) {
-  const Json json = parsed(line);
-  std::string key;
-  for (const char* kind : {"/param", "/tag", "/artifact"}) key = or_else(key, text_at(json, kind));
-  return {key, text_at(json, "/value")};
 }
 
 /// Requests to the server at `address`, with their headers.
@@ -167,7 +96,7 @@ class MlflowRequests {
                   const std::vector<std::string>& lines) const {
     Json items = Json::array();
     for (const std::string& line : lines) {
-      const Json json = parsed(line);
+      const Json json = parsed_json(line);
       if (!json.is_object()) continue;
       if (entry == MlflowEntry::kMetric) {
         items.push_back({{"key", json.value("metric", "")},
@@ -189,7 +118,7 @@ class MlflowRequests {
   HttpRequest update(const std::string& run_id, const std::string* line) const {
     Json body = {{"run_id", run_id}, {"status", "RUNNING"}};
     if (line) {
-      const Json json = parsed(*line);
+      const Json json = parsed_json(*line);
       body["status"] = text_at(json, "/end");
       if (json.contains("time")) body["end_time"] = json["time"];
     }
@@ -224,7 +153,7 @@ class MlflowRequests {
 /// Fields of a response; "" when absent.
 struct MlflowResponse {
   explicit MlflowResponse(const std::string& body) {
-    const Json json = parsed(body);
+    const Json json = parsed_json(body);
     experiment_id =
         or_else(text_at(json, "/experiment/experiment_id"), text_at(json, "/experiment_id"));
     run_id = or_else(text_at(json, "/run/info/run_id"), text_at(json, "/runs/0/info/run_id"));
@@ -257,8 +186,9 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
         folder_(context, folder),
         run_(std::move(run)),
         tracked_(tracked_run(context, "uid")),
-        outbox_(folder_.path() + "/outbox.jsonl", last_step(tracked_, context), &step_of_line) {
+        outbox_(folder_.path() + kOutboxFile, last_step(tracked_, context), &step_of_line) {
     run_.start_ms = tracked_.start_ms;
+    write_file_atomically(folder_.path() + kIdentityFile, identity_text());
     const int64_t last = last_step(tracked_, context).value_or(0);
     outbox_.each([&](const std::string& line) {
       const MlflowEntry entry = mlflow_entry(line);
@@ -268,6 +198,16 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
       }
     });
   }
+
+  /// Sends the entries of an earlier process, whose run is `identity`.
+  MlflowServer(MlflowServerAddress address, const std::string& folder, const Json& identity)
+      : url_(address.url),
+        requests_(std::move(address)),
+        folder_(folder),
+        run_{identity.at("experiment"), identity.at("name"), identity.at("user"),
+             identity.at("start_ms"), identity.at("tags")},
+        tracked_{identity.at("uid"), identity.at("start_ms")},
+        outbox_(folder_.path() + kOutboxFile, std::numeric_limits<int64_t>::max(), &step_of_line) {}
 
   void param(int64_t step, const std::string& key, const std::string& value) override {
     const auto [known, added] = params_.emplace(key, value);
@@ -337,14 +277,25 @@ class MlflowServer final : public MlflowSink, public RemoteTracker {
   std::string unsent_summary() const override {
     std::vector<std::string> counts;
     if (outbox_.unsent() > 0) {
-      counts.push_back(text("{} entries; they are kept in '{}' and sent when the run is resumed",
-                            outbox_.unsent(), outbox_.path()));
+      counts.push_back(
+          text("{} entries; they are kept in '{}' and sent when the run is resumed, or by "
+               "'accel-run track flush RUN'",
+               outbox_.unsent(), outbox_.path()));
     }
     if (rejected_ > 0) counts.push_back(text("{} rejected entries", rejected_));
     return joined(counts, "; ");
   }
 
  private:
+  /// The address is without credentials.
+  std::string identity_text() const {
+    const Json identity = {{"url", url_},       {"uid", tracked_.id},
+                           {"name", run_.name}, {"experiment", run_.experiment},
+                           {"user", run_.user}, {"start_ms", run_.start_ms},
+                           {"tags", run_.tags}};
+    return identity.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  }
+
   /// The last step whose entries are kept; none where the outbox starts empty.
   static std::optional<int64_t> last_step(const TrackedRun& run, const TrackerContext& context) {
     constexpr int64_t kBeforeAll = -1;
@@ -471,6 +422,21 @@ std::unique_ptr<MlflowSink> make_mlflow_server(const MlflowServerAddress& addres
                                                const std::string& folder, const MlflowRun& run,
                                                const TrackerContext& context) {
   return std::make_unique<MlflowServer>(address, folder, run, context);
+}
+
+std::unique_ptr<RemoteTracker> open_mlflow_outbox(const std::string& folder) {
+  const std::string path = folder + kIdentityFile;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return nullptr;
+  const std::string content(std::istreambuf_iterator<char>(in), {});
+  try {
+    const Json identity = Json::parse(content);
+    const MlflowServerAddress address{identity.at("url"), mlflow_authorization()};
+    return std::make_unique<MlflowServer>(address, folder, identity);
+  } catch (const Json::exception& error) {
+    throw DataError(text("'{}' is damaged: {}", path, error.what()),
+                    "resume the run: it sends the entries, too");
+  }
 }
 
 }  // namespace accel

@@ -57,4 +57,11 @@ std::unique_ptr<MlflowSink> make_mlflow_server(const MlflowServerAddress& addres
                                                const std::string& folder, const MlflowRun& run,
                                                const TrackerContext& context);
 
+/// Sends the entries that a process of a run has left in `folder`. Null for a folder without them.
+/// Throws DataError for a damaged one, IoError while a run uses it.
+std::unique_ptr<RemoteTracker> open_mlflow_outbox(const std::string& folder);
+
+/// The `Authorization` header by the environment variables of MLflow's client; none: "".
+std::string mlflow_authorization();
+
 }  // namespace accel

@@ -210,7 +210,7 @@ void Sender::handle(Queue& queue, const HttpReply& reply) {
     const std::string reason =
         reply.status == 0 ? reply.error : text("HTTP status {}", reply.status);
     warn(queue,
-         text("cannot send to {}: {}; retrying until the run ends", server_of(url_), reason));
+         text("cannot send to {}: {}; retrying until {}", server_of(url_), reason, times_.end));
     return;
   }
   queue.delay = {};

@@ -78,6 +78,7 @@ std::string server_of(const std::string& url);
 struct RetryTimes {
   std::chrono::milliseconds first{1000};
   std::chrono::milliseconds most{60000};
+  const char* end = "the run ends";  ///< of the retries, for messages
 };
 
 /// Used by one thread, except wake(). Warns of an outage once and retries with backoff.

@@ -37,16 +37,18 @@ constexpr size_t kMostOpen = 500;  // the usual limit of a process is 1024
 
 }  // namespace
 
-void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& step_of) {
+void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& step_of,
+                  const std::string& draft) {
   std::error_code unreadable;  // reported by the next open
   if (!std::filesystem::is_regular_file(path, unreadable)) return;
   if (each_kept_line(path, last_step, step_of, [](std::string_view) {})) return;
-  write_file_atomically(path, [&](const ByteSink& write) {
+  write_file_atomically(draft.empty() ? path : draft, [&](const ByteSink& write) {
     each_kept_line(path, last_step, step_of, [&](std::string_view line) {
       write(as_bytes(line));
       write(as_bytes("\n"));
     });
   });
+  if (!draft.empty()) publish_file(draft, path);
 }
 
 bool ends_with_step(const std::string& path, int64_t step, const StepOfLine& step_of) {

@@ -20,7 +20,9 @@ using StepOfLine = std::function<std::optional<int64_t>(std::string_view line)>;
 
 /// Drops lines of steps after `last_step`, invalid lines and a truncated last line. Replaces the
 /// file atomically; ignores pipes and missing files. Throws IoError.
-void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& step_of);
+/// With a `draft`, the new file is written there: for folders whose files are all read.
+void rewind_lines(const std::string& path, int64_t last_step, const StepOfLine& step_of,
+                  const std::string& draft = {});
 
 /// Whether the file ends with a line of `step`; false for a missing file.
 bool ends_with_step(const std::string& path, int64_t step, const StepOfLine& step_of);

@@ -41,7 +41,7 @@ namespace reasons {
 constexpr std::string_view kDevice = "accel-run supports CPUs and NVIDIA GPUs";
 constexpr std::string_view kFp8 = "this build has no fp8";
 constexpr std::string_view kAffinity = "accel-run does not bind processes to the cores of a GPU";
-constexpr std::string_view kSageMaker = "accel-run does not support Amazon SageMaker";
+constexpr std::string_view kSageMaker = "it is of a job on Amazon SageMaker";
 constexpr std::string_view kMpi = "accel-run does not start mpirun";
 constexpr std::string_view kMpiHint = "start accel-run with it: mpirun -n 2 accel-run RECIPE";
 constexpr std::string_view kRendezvous =

@@ -17,7 +17,9 @@ using Effect = CompatKey::Effect;
 
 constexpr CompatKey kConfigKeys[] = {
     {"compute_environment", Effect::kRefused, reasons::kSageMaker, "local_machine",
-     "in the container of a SageMaker job, use the config of a local machine: accel-run config"},
+     "submit it with: accel-run submit RECIPE --config FILE; in the container of its job, leave "
+     "the "
+     "config out"},
     {"distributed_type", Effect::kPlain},
     {"num_processes", Effect::kPlain},
     {"mixed_precision", Effect::kPrecision, "accelerator.mixed_precision"},
@@ -80,7 +82,8 @@ constexpr CompatKey kMpirunKeys[] = {
 };
 
 const std::vector<std::string>& piece_keys() {
-  static const std::vector<std::string> keys = {"accelerator", "checkpoint", "log", "vars"};
+  static const std::vector<std::string> keys = {"accelerator", "checkpoint", "log", "submit",
+                                                "vars"};
   return keys;
 }
 
@@ -108,8 +111,8 @@ ConfigLayer read_piece(Node tree, Diagnostics& problems) {
       layer.tree.map()->push_back(std::move(entry));
     } else if (contains(recipe_keys(), entry.key)) {
       problems.error(entry.where, text("'{}' does not belong in a config", entry.key),
-                     "write it into the recipe; a config has 'accelerator', 'checkpoint', 'log' "
-                     "and 'vars'");
+                     "write it into the recipe; a config has 'accelerator', 'checkpoint', 'log', "
+                     "'submit' and 'vars'");
     } else {
       problems.error(entry.where, text("unknown option '{}'", entry.key),
                      did_you_mean(entry.key, piece_keys()));

@@ -41,10 +41,10 @@ std::string find_default_config(const EnvironmentLookup& environment);
 /// Whether the tree has sections of a recipe, not keys of Accelerate.
 bool is_recipe_piece(const Node& tree);
 
-/// Converts a config. As a recipe it may have the sections `accelerator`, `checkpoint`, `log` and
-/// `vars`. Each key of Accelerate is converted, a warning, or an error. With `on_cpu` a config for
-/// GPUs sets the number of ranks on the CPU. Throws RecipeError as parse_config(); other errors go
-/// to `problems`.
+/// Converts a config. As a recipe it may have the sections `accelerator`, `checkpoint`, `log`,
+/// `submit` and `vars`. Each key of Accelerate is converted, a warning, or an error. With `on_cpu`
+/// a config for GPUs sets the number of ranks on the CPU. Throws RecipeError as parse_config();
+/// other errors go to `problems`.
 ConfigLayer read_config(const std::string& path, bool on_cpu, Diagnostics& problems);
 
 }  // namespace accel

@@ -22,7 +22,6 @@ constexpr std::string_view kLogHint = "the run's folder has the logs";
 constexpr std::string_view kNoRoles = "all ranks have the same role";
 constexpr std::string_view kNoRendezvousConf = "the rendezvous has no further options";
 constexpr std::string_view kJoin = "set 'accelerator.join_timeout' or 'accelerator.timeout'";
-constexpr std::string_view kNoPolling = "the launcher does not poll";
 
 constexpr LaunchFlag kFlags[] = {
     {{"help", Effect::kPlain}, kSwitch},
@@ -38,6 +37,8 @@ constexpr LaunchFlag kFlags[] = {
     {{"main_process_port", Effect::kSets, "accelerator.main_process_port", "0"}},
     {{"num_cpu_threads_per_process", Effect::kSets, "accelerator.num_cpu_threads_per_process"}},
     {{"max_restarts", Effect::kSets, "accelerator.max_restarts"}},
+    {{"monitor_interval", Effect::kSets, "accelerator.monitor_interval"}},
+    {{"nnodes", Effect::kSets, "accelerator.num_machines"}},  // torchrun's
     {{"gradient_accumulation_steps", Effect::kSets, "train.gradient_accumulation_steps", "auto"}},
     {{"gradient_clipping", Effect::kSets, "train.max_grad_norm", "auto none"}},
     {{"debug", Effect::kTurnsOn, "accelerator.debug=collectives"}, kSwitch},
@@ -59,7 +60,6 @@ constexpr LaunchFlag kFlags[] = {
     {{"role", Effect::kRefused, kNoRoles, "default"}},
     {{"rdzv_backend", Effect::kRefused, reasons::kRendezvous, "static"}},
     {{"rdzv_conf", Effect::kRefused, kNoRendezvousConf, "", kJoin}},
-    {{"monitor_interval", Effect::kRefused, kNoPolling, "0.1"}},
     {{"main_training_function", Effect::kRefused, reasons::kNoScript, "main"}},
     {{"mpirun_hostfile", Effect::kRefused, reasons::kMpi, "", reasons::kMpiHint}},
     {{"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff}},
@@ -254,10 +254,29 @@ class LaunchReader {
       line_.help = true;
     } else if (flag.family) {
       take_sharding(flag, value, text);
+    } else if (name == "monitor_interval") {
+      Node seconds = value;
+      seconds.scalar()->text += " s";
+      layer_.apply(flag.word, seconds, text);
+    } else if (name == "nnodes") {
+      take_machines(flag, value, text);
     } else {
       if (name == "cpu") line_.on_cpu = true;
       layer_.apply(flag.word, value, text);
     }
+  }
+
+  /// "4", or "2:4" of an elastic run.
+  void take_machines(const LaunchFlag& flag, const Node& value, const std::string& text) {
+    Node most = value;
+    const size_t colon = value.scalar()->text.find(':');
+    if (colon != std::string::npos) {
+      Node least = value;
+      least.scalar()->text.resize(colon);
+      most.scalar()->text.erase(0, colon + 1);
+      layer_.set("accelerator.min_machines", least);
+    }
+    layer_.apply(flag.word, most, text);
   }
 
   void take_sharding(const LaunchFlag& flag, const Node& value, const std::string& text) {

@@ -24,6 +24,9 @@ constexpr auto kAxolotlTemplate =
 constexpr auto kSeveralSizes = "write it in 'data.eval'";
 constexpr auto kStreamed = "write a local file in 'data.train'";
 
+constexpr auto kNoAdapter = "quantized weights are frozen, and there is no adapter";
+constexpr auto kAddAdapter = "write 'adapter: qlora', or leave it out";
+
 constexpr TrainerKey kAxolotlKeys[] = {
     {"base_model", Use::kRead},
     {"base_model_config", Use::kNot, "the model's folder has its config"},
@@ -38,12 +41,12 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"trust_remote_code", Use::kNot, import_reasons::kRemoteCode, "false"},
     {"revision_of_model", Use::kNot, "download this revision of the model"},
     {"load_in_8bit", Use::kOther, "quantization", "false"},
-    {"load_in_4bit", Use::kOther, "quantization", "false"},
+    {"load_in_4bit", Use::kRead, "", "false"},
     {"gptq", Use::kOther, "quantization", "false"},
     {"gptq_groupsize", Use::kIdle},
     {"gptq_model_v1", Use::kIdle},
     {"gptq_disable_exllama", Use::kIdle},
-    {"bnb_config_kwargs", Use::kIdle},
+    {"bnb_config_kwargs", Use::kNot, "write its values in 'model.quantization'"},
     {"model_quantization_config", Use::kOther, "quantization"},
     {"model_quantization_config_kwargs", Use::kIdle},
     {"use_onebitllms", Use::kOther, "quantization", "false"},
@@ -189,6 +192,8 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"plugins", Use::kRead},
     {"rl", Use::kRead},
     {"rl_beta", Use::kIdle},
+    {"kto_desirable_weight", Use::kRead},
+    {"kto_undesirable_weight", Use::kRead},
     {"orpo_alpha", Use::kIdle},
     {"rpo_alpha", Use::kIdle},
     {"cpo_alpha", Use::kIdle},
@@ -250,7 +255,9 @@ void read_axolotl_preference(TrainerConfig& config, const PreferenceMethod& meth
                        {.beta = orpo ? "orpo_alpha" : "rl_beta",
                         .label_smoothing = "dpo_label_smoothing",
                         .sft_weight = method.task == "simpo" ? "cpo_alpha" : "rpo_alpha",
-                        .default_simpo_sft_weight = 1},
+                        .default_simpo_sft_weight = 1,
+                        .desirable_weight = "kto_desirable_weight",
+                        .undesirable_weight = "kto_undesirable_weight"},
                        "rl");
 }
 
@@ -295,10 +302,26 @@ void check_axolotl_method(TrainerConfig& config) {
 
 void read_axolotl_adapter(TrainerConfig& config, const std::string& type) {
   const std::string adapter = config.text("adapter").value_or("");
-  if (adapter.empty()) return;
-  if (adapter == "qlora") return config.refuse_lacking("adapter", "quantization");
-  if (adapter != "lora") return config.refuse_lacking("adapter", "adapter");
+  const bool in_4bit = config.flag("load_in_4bit");
+  if (adapter.empty()) {
+    if (in_4bit) config.refuse("load_in_4bit", kNoAdapter, kAddAdapter);
+    return;
+  }
+  if (adapter != "lora" && adapter != "qlora") return config.refuse_lacking("adapter", "adapter");
+  if (adapter == "qlora" && !in_4bit) {
+    return config.refuse("adapter", "qlora is an adapter of 4-bit weights",
+                         "write 'load_in_4bit: true', or 'adapter: lora'");
+  }
+  if (adapter == "lora" && in_4bit) {
+    // Its types and scales are those of transformers' defaults, which are not axolotl's of qlora.
+    return config.refuse("load_in_4bit", "'adapter: lora' has no settings of 4-bit weights",
+                         "write 'adapter: qlora', whose weights are nf4 with double quantization");
+  }
   config.take("adapter");
+  if (in_4bit) {
+    config.take("load_in_4bit");
+    set_quantization(config, {.type = "nf4", .double_quant = true, .key = "load_in_4bit"});
+  }
   const bool linear = config.flag("lora_target_linear");
   read_lora(config,
             {.rank = "lora_r",

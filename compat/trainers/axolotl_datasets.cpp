@@ -95,10 +95,30 @@ std::string read_axolotl_pairs(TrainerConfig& config, const AxolotlDataset& data
               type.empty() ? "a section" : type);
 }
 
+/// Of labelled answers, axolotl's types read texts of `prompt` and `completion`, which they put
+/// into a template of their name. Why a dataset has no counterpart, or "".
+std::string read_axolotl_unpaired(TrainerConfig& config, const AxolotlDataset& dataset,
+                                  DataFile& file) {
+  const std::string type = dataset.word("type");
+  file.kind = DataFile::Kind::kUnpaired;
+  file.path = dataset.word("path");
+  file.split = dataset.word("split");
+  file.max_length = config.text("sequence_len").value_or("512");
+  file.texts_as_messages = true;
+  for (const char* templated : {"chatml.ultra", "llama3.ultra"}) {
+    if (type != templated) continue;
+    config.remark(text("datasets: the template of '{}' is the tokenizer's chat template", type));
+    return {};
+  }
+  return text("'{}' is of type '{}': write its answers in 'data.train' as type unpaired", file.path,
+              type.empty() ? "a section" : type);
+}
+
 /// Why a dataset has no counterpart, or "".
 std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& dataset,
                                  DataFile& file) {
-  if (preference_method(ascii_lower(config.text("rl").value_or("")))) {
+  if (const auto method = preference_method(ascii_lower(config.text("rl").value_or("")))) {
+    if (method->is_unpaired()) return read_axolotl_unpaired(config, dataset, file);
     return read_axolotl_pairs(config, dataset, file);
   }
   const std::string type = dataset.word("type");

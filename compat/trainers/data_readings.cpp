@@ -40,7 +40,10 @@ void read_lora_targets(TrainerConfig& config, const LoraKeys& keys, const std::s
       return config.refuse(keys.targets, "it is a regular expression of layers",
                            "list the layers' names, which become 'model.lora.target_modules'");
     }
-    const Node::List patterns = name_patterns(targets->node, "*.", "");
+    Node::List patterns = name_patterns(targets->node, "*.", "");
+    for (Node& pattern : patterns) {  // a head has no module around it
+      if (pattern.scalar()->text == "*.lm_head") pattern.scalar()->text = "lm_head";
+    }
     if (patterns.empty()) return config.ignore(keys.targets);
     return config.set("model.lora.target_modules", {patterns, {}}, keys.targets);
   }
@@ -99,9 +102,13 @@ void add_message_keys(const DataFile& file, Node::Map& map) {
   map.push_back(entry_of("roles", {std::move(roles), {}}));
 }
 
+bool is_unpaired(const DataFile& file) {
+  return file.kind == DataFile::Kind::kUnpaired;
+}
+
 Node preference_section(TrainerConfig& config, const DataFile& file) {
-  const std::string path = path_of(config, file, "chosen");
-  Node::Map map = {entry_of("type", scalar_node("preference")),
+  const std::string path = path_of(config, file, is_unpaired(file) ? "label" : "chosen");
+  Node::Map map = {entry_of("type", scalar_node(is_unpaired(file) ? "unpaired" : "preference")),
                    entry_of("path", escape_references(scalar_node(path, true))),
                    entry_of("tokenizer", scalar_node("${vars.model}"))};
   if (!file.field.empty() && file.field != "prompt") {
@@ -109,7 +116,13 @@ Node preference_section(TrainerConfig& config, const DataFile& file) {
   }
   add_message_keys(file, map);
   map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
-  if (file.keep_end) map.push_back(entry_of("truncation_mode", scalar_node("keep_end")));
+  if (file.keep_end && !is_unpaired(file)) {
+    map.push_back(entry_of("truncation_mode", scalar_node("keep_end")));
+  }
+  if (file.texts_as_messages) map.push_back(entry_of("texts_as_messages", scalar_node("true")));
+  if (!file.label.empty()) {
+    map.push_back(entry_of("label", escape_references(scalar_node(file.label, true))));
+  }
   return {std::move(map), {}};
 }
 
@@ -167,11 +180,15 @@ bool has_windows(const DataFile& file) {
          (file.kind == DataFile::Kind::kDocuments && file.path.ends_with(".txt"));
 }
 
+bool is_preference(const DataFile& file) {
+  return file.kind == DataFile::Kind::kPreference || is_unpaired(file);
+}
+
 Node section_of(TrainerConfig& config, const DataFile& file) {
-  Node section = file.kind == DataFile::Kind::kChat         ? chat_section(config, file)
-                 : file.kind == DataFile::Kind::kPreference ? preference_section(config, file)
-                 : has_windows(file)                        ? windows_section(config, file)
-                                                            : documents_section(config, file);
+  Node section = file.kind == DataFile::Kind::kChat ? chat_section(config, file)
+                 : is_preference(file)              ? preference_section(config, file)
+                 : has_windows(file)                ? windows_section(config, file)
+                                                    : documents_section(config, file);
   if (!file.first.empty()) {
     const char* key = config.program().has_key("data.train.head") ? "head" : "limit";
     section.map()->push_back(entry_of(key, escape_references(scalar_node(file.first))));
@@ -239,13 +256,28 @@ void read_lora(TrainerConfig& config, const LoraKeys& keys, const std::string& m
   }
 }
 
+void set_quantization(TrainerConfig& config, const QuantizationValues& values) {
+  if (values.type != "nf4" && values.type != "fp4") {
+    return config.refuse(values.type_key, text("'{}' is no type of 4-bit weights", values.type),
+                         "write nf4 or fp4");
+  }
+  config.set_text("model.quantization.type", values.type, values.key);
+  if (values.double_quant) {
+    config.set_text("model.quantization.double_quant", "true", values.key);
+  }
+}
+
 void set_datasets(TrainerConfig& config, const std::string& target,
                   const std::vector<DataFile>& files, const std::string& key) {
   if (files.empty()) return;
   Node::List list;
   for (const DataFile& file : files) list.push_back(section_of(config, file));
   config.set(target, list.size() == 1 ? list.front() : Node{std::move(list), {}}, key);
-  if (files.front().kind != DataFile::Kind::kPreference) config.put("task", "causal_lm");
+  if (is_preference(files.front()) || target != "data.train") return;
+  constexpr auto kNoise = "neftune_noise_alpha";
+  if (config.number(kNoise).value_or(0) <= 0) return config.put("task", "causal_lm");
+  config.put("task.type", "causal_lm");
+  config.set_text(std::string("task.") + kNoise, *config.text(kNoise), kNoise);
 }
 
 std::string length_key(const DataFile& file) {

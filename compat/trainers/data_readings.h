@@ -35,13 +35,24 @@ struct LoraKeys {
 /// Reads them into `model.lora`.
 void read_lora(TrainerConfig& config, const LoraKeys& keys, const std::string& model_type);
 
+/// 4-bit weights of bitsandbytes below an adapter.
+struct QuantizationValues {
+  std::string type;           ///< nf4 or fp4; others are refused at `type_key`
+  bool double_quant;          ///< quantizes the scales of blocks
+  const char* key;            ///< that asks for 4 bits
+  const char* type_key = "";  ///< of `type`; "": it is fixed
+};
+/// Writes them into `model.quantization`. The compute type stays that of mixed precision.
+void set_quantization(TrainerConfig& config, const QuantizationValues& values);
+
 /// A dataset of another trainer.
 struct DataFile {
-  enum class Kind { kChat, kDocuments, kWindows, kPreference };
+  enum class Kind { kChat, kDocuments, kWindows, kPreference, kUnpaired };
   Kind kind = Kind::kChat;
   std::string path;         ///< of a file, or a name on the hub
   std::string split;        ///< as the config gives it
   std::string field;        ///< of the messages, texts or prompts; "": the usual one
+  std::string label;        ///< of labelled answers, the field of the label; "": label
   std::string role_key;     ///< of a message; "": role
   std::string content_key;  ///< of a message; "": content
   std::map<std::string, std::string> roles;  ///< the template's role of each role of the file
@@ -50,10 +61,12 @@ struct DataFile {
   bool pack = false;
   bool answers_only = true;
   bool last_answer = false;
-  bool keep_end = false;  ///< of preferences: the beginning of long prompts is cut
+  bool keep_end = false;           ///< of preferences: the beginning of long prompts is cut
+  bool texts_as_messages = false;  ///< of preferences
 };
 
-/// Datasets as `data.train` or `data.eval`, of task causal_lm unless they are preferences. A
+/// Datasets as `data.train` or `data.eval`, of task causal_lm unless they are preferences,
+/// in pairs or not. A
 /// dataset of the hub becomes a file that the recipe misses.
 void set_datasets(TrainerConfig& config, const std::string& target,
                   const std::vector<DataFile>& files, const std::string& key);

@@ -41,7 +41,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"kt_cpu_activation", Use::kIdle},
     {"kt_weight_path", Use::kOther, "quantization"},
     {"kt_non_expert_weight_path", Use::kIdle},
-    {"quantization_bit", Use::kOther, "quantization"},
+    {"quantization_bit", Use::kRead},
     {"quantization_method", Use::kIdle},
     {"quantization_type", Use::kIdle},
     {"double_quantization", Use::kIdle},
@@ -84,13 +84,17 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"pref_loss", Use::kIdle},
     {"pref_ftx", Use::kIdle},
     {"simpo_gamma", Use::kIdle},
+    {"kto_chosen_weight", Use::kIdle},
+    {"kto_rejected_weight", Use::kIdle},
     {"dpo_label_smoothing", Use::kIdle},
     {"ref_model", Use::kOther, "preference"},
     {"ref_model_adapters", Use::kOther, "preference"},
     {"pref_bco_weight", Use::kOther, "preference", "0"},
     {"ld_alpha", Use::kOther, "preference"},
     {"reward_model", Use::kOther, "preference"},
-    {"use_galore", Use::kOther, "gradient projection", "false"},
+    {"use_galore", Use::kRead, "", "false"},
+    {"galore_update_interval", Use::kIdle},
+    {"galore_proj_type", Use::kIdle},
     {"galore_layerwise", Use::kIdle},
     {"galore_rank", Use::kIdle},
     {"galore_scale", Use::kIdle},
@@ -184,20 +188,54 @@ std::string llama_factory_shown_by(const Node& tree) {
   return {};
 }
 
-/// The method of the stage dpo; none for its other losses.
+/// The method of the stages dpo, kto and rm; none for other losses of the first.
 std::optional<PreferenceMethod> llama_factory_preference(const TrainerConfig& config) {
-  if (config.text("stage") != "dpo") return std::nullopt;
+  const std::string stage = config.text("stage").value_or("");
+  if (stage == "kto") return preference_method("kto");
+  if (stage == "rm") return preference_method("reward");
+  if (stage != "dpo") return std::nullopt;
   return preference_method(config.text("pref_loss").value_or("sigmoid"));
 }
 
 void read_llama_factory_preference(TrainerConfig& config, const PreferenceMethod& method) {
-  read_preference_task(
-      config, method,
-      {.beta = "pref_beta", .label_smoothing = "dpo_label_smoothing", .sft_weight = "pref_ftx"},
-      "pref_loss");
+  read_preference_task(config, method,
+                       {.beta = "pref_beta",
+                        .label_smoothing = "dpo_label_smoothing",
+                        .sft_weight = "pref_ftx",
+                        .desirable_weight = "kto_chosen_weight",
+                        .undesirable_weight = "kto_rejected_weight"},
+                       "pref_loss");
+  if (method.task == "kto" && config.number("pref_ftx").value_or(0) > 0) {
+    config.skip("pref_ftx", "the task 'kto' has no cross-entropy on desirable answers");
+  }
+  if (method.task == "reward") {
+    config.remark(
+        "stage: the value head of LLaMA-Factory has a bias and dropout; the head of the "
+        "recipe is a linear layer 'score' without, as transformers'");
+  }
   if (method.task == "orpo") {
     config.remark("pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL");
   }
+}
+
+/// bitsandbytes' 4 bits; in 8 it quantizes the layers' inputs too, which accel-run does not.
+void read_llama_factory_quantization(TrainerConfig& config, bool has_adapter) {
+  constexpr auto kBits = "quantization_bit";
+  if (!config.find(kBits)) return;
+  if (!has_adapter) {
+    return config.refuse(kBits, "quantized weights are frozen, and there is no adapter",
+                         "write 'finetuning_type: lora', or leave it out");
+  }
+  const std::string method = config.text("quantization_method").value_or("bnb");
+  if (config.text(kBits) != "4" || (method != "bnb" && method != "bitsandbytes")) {
+    return config.refuse_lacking(kBits, "quantization");
+  }
+  config.take(kBits);
+  const bool is_double = !config.find("double_quantization") || config.flag("double_quantization");
+  set_quantization(config, {.type = config.text("quantization_type").value_or("nf4"),
+                            .double_quant = is_double,
+                            .key = kBits,
+                            .type_key = "quantization_type"});
 }
 
 void read_stage(TrainerConfig& config, const std::string& model_type) {
@@ -216,6 +254,7 @@ void read_stage(TrainerConfig& config, const std::string& model_type) {
     return config.refuse_lacking("finetuning_type", "adapter");
   }
   config.take("finetuning_type");
+  read_llama_factory_quantization(config, type == "lora");
   if (type == "full") return;
   read_lora(config,
             {.rank = "lora_rank",
@@ -266,14 +305,17 @@ void read_llama_factory_data(TrainerConfig& config) {
   const std::vector<std::string> names = names_in(config.find("dataset"));
   if (names.empty()) return config.skip("dataset", "it names no data: the recipe has none");
   const bool pretrains = config.text("stage") == "pt";
-  const bool prefers = config.text("stage") == "dpo";
+  const auto method = llama_factory_preference(config);
+  const bool prefers = method || config.text("stage") == "dpo";
   std::vector<DataFile> files;
   for (const std::string& name : names) {
     DataFile file;
     file.kind = pretrains ? DataFile::Kind::kWindows
+                : method  ? kind_of_data(*method)
                 : prefers ? DataFile::Kind::kPreference
                           : DataFile::Kind::kChat;
     file.path = name;
+    if (method && method->is_unpaired()) file.label = "kto_tag";
     file.max_length = config.text("cutoff_len").value_or("2048");
     file.first = pretrains ? "" : config.text("max_samples").value_or("");
     file.pack = config.flag("packing") || config.flag("neat_packing");
@@ -314,6 +356,24 @@ void read_llama_factory_muon(TrainerConfig& config) {
   config.put("optimizer.adamw.weight_decay", config.text("weight_decay").value_or("0"));
 }
 
+/// Its GaLore projects the linear layers that `galore_target` names, by default those of blocks.
+void read_llama_factory_galore(TrainerConfig& config) {
+  config.set_text("optimizer.type", "galore_adamw", "use_galore");
+  for (const auto& [option, key, usual] :
+       {std::tuple("rank", "galore_rank", "16"), std::tuple("scale", "galore_scale", "2.0"),
+        std::tuple("update_proj_gap", "galore_update_interval", "200"),
+        std::tuple("proj_type", "galore_proj_type", "std")}) {
+    config.set_text(std::string("optimizer.") + option, config.text(key).value_or(usual), key);
+  }
+  if (config.flag("galore_layerwise")) {
+    config.skip("galore_layerwise", "gradients of all layers are kept until the update");
+  }
+  const std::string target = config.text("galore_target").value_or("all");
+  if (target != "all") {
+    config.skip("galore_target", "write patterns of the other matrices in 'optimizer.exclude'");
+  }
+}
+
 /// Of Megatron's adapter.
 constexpr RenamedOption kMegatronOptions[] = {{"tensor_model_parallel_size", "tp_degree"},
                                               {"pipeline_model_parallel_size", "pp_degree"},
@@ -337,6 +397,7 @@ void read_llama_factory(const Node& tree, Imported& out, const ProgramIndex& pro
   read_training_arguments(
       config, {}, {.activation_checkpointing = !config.flag("disable_gradient_checkpointing")});
   if (config.flag("use_muon")) read_llama_factory_muon(config);
+  if (config.flag("use_galore")) read_llama_factory_galore(config);
   config.take("disable_gradient_checkpointing");
   read_trainer_options(config);
   if (config.flag("disable_shuffling")) {

@@ -25,27 +25,53 @@ void read_smoothing(TrainerConfig& config, const PreferenceMethod& method,
   set_option(config, "label_smoothing", keys.label_smoothing, 0);
 }
 
+void read_label_weights(TrainerConfig& config, const PreferenceKeys& keys) {
+  for (const auto& [option, key] : {std::pair("desirable_weight", keys.desirable_weight),
+                                    std::pair("undesirable_weight", keys.undesirable_weight)}) {
+    if (config.find(key)) set_option(config, option, key, 1);
+  }
+}
+
+/// A head of one output, which an adapter leaves to be trained in full.
+void read_reward(TrainerConfig& config) {
+  config.put("model.num_classes", "1");
+  if (config.has("model.lora") && !config.has("model.lora.modules_to_save")) {
+    config.set("model.lora.modules_to_save", {Node::List{scalar_node("score.*", true)}, {}},
+               "task.type");
+  }
+  constexpr auto kCenter = "center_rewards_coefficient";
+  if (config.find(kCenter)) set_option(config, kCenter, kCenter, 0);
+}
+
 }  // namespace
 
 std::optional<PreferenceMethod> preference_method(const std::string& word) {
   if (word == "dpo") return PreferenceMethod{"dpo", "sigmoid"};
   if (word == "orpo" || word == "simpo") return PreferenceMethod{word, ""};
+  if (word == "kto") return PreferenceMethod{"kto", "kto"};
+  if (word == "apo_zero_unpaired") return PreferenceMethod{"kto", word};
+  if (word == "reward") return PreferenceMethod{"reward", ""};
   if (!word.empty() && has_word(kDpoLosses, word)) return PreferenceMethod{"dpo", word};
   return std::nullopt;
+}
+
+DataFile::Kind kind_of_data(const PreferenceMethod& method) {
+  return method.is_unpaired() ? DataFile::Kind::kUnpaired : DataFile::Kind::kPreference;
 }
 
 void read_preference_task(TrainerConfig& config, const PreferenceMethod& method,
                           const PreferenceKeys& keys, const char* key) {
   config.put("task.type", method.task);
   if (config.find(key)) config.take(key);
+  if (method.task == "reward") return read_reward(config);
   set_option(config, "beta", keys.beta, keys.default_beta);
-  if (method.task == "dpo") {
-    if (method.loss_type != "sigmoid") config.put("task.loss_type", method.loss_type);
-    if (!config.has("model.lora")) {
-      config.put("task.reference.type", "auto");
-      config.put("task.reference.weights", "${vars.model}");
-    }
+  const bool usual = method.loss_type == "sigmoid" || method.loss_type == "kto";
+  if (method.has_reference() && !usual) config.put("task.loss_type", method.loss_type);
+  if (method.has_reference() && !config.has("model.lora")) {
+    config.put("task.reference.type", "auto");
+    config.put("task.reference.weights", "${vars.model}");
   }
+  if (method.is_unpaired()) return read_label_weights(config, keys);
   if (method.task == "simpo") set_option(config, "gamma", keys.gamma, keys.default_gamma);
   if (method.task != "orpo") {
     const double usual = method.task == "simpo" ? keys.default_simpo_sft_weight : 0;

@@ -1,4 +1,5 @@
-// Methods of preference training that several formats have: DPO and its losses, ORPO, SimPO.
+// Methods of preference training that several formats have: DPO and its losses, ORPO, SimPO, KTO,
+// reward models.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,10 @@ namespace accel {
 
 struct PreferenceMethod {
   std::string task;       ///< "dpo"
-  std::string loss_type;  ///< of the task dpo; else ""
+  std::string loss_type;  ///< of the tasks dpo and kto; else ""
+
+  bool is_unpaired() const { return task == "kto"; }
+  bool has_reference() const { return task == "dpo" || task == "kto"; }
 };
 
 /// The method of a word such as "ipo" or "simpo"; none for methods that accel-run lacks.
@@ -27,7 +31,12 @@ struct PreferenceKeys {
   double default_gamma = 0.5;
   const char* sft_weight = "";  ///< of the tasks dpo and simpo
   double default_simpo_sft_weight = 0;
+  const char* desirable_weight = "desirable_weight";
+  const char* undesirable_weight = "undesirable_weight";
 };
+
+/// The kind of a dataset of the method.
+DataFile::Kind kind_of_data(const PreferenceMethod& method);
 
 /// Writes the task, with the recipe's model as reference unless it has an adapter. Takes `key`,
 /// which named the method, if the config has it. After the model and the adapter are read.

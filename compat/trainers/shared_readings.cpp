@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "compat/accelerate/accelerate_keys.h"
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
 #include "core/recipe/number_text.h"
@@ -33,26 +34,40 @@ constexpr Translation kOptimizers[] = {
     {"paged_lion_32bit", "lion"},
     {"rmsprop_bnb", "rmsprop"},
     {"rmsprop_bnb_32bit", "rmsprop"},
+    {"adamw_bnb_8bit", "adamw_8bit"},
+    {"adamw_8bit", "adamw_8bit"},
+    {"paged_adamw_8bit", "adamw_8bit"},
+    {"schedule_free_adamw", "schedule_free_adamw"},
+    {"galore_adamw", "galore_adamw"},
 };
 
 /// The same update with its state in fewer bits.
 constexpr Translation kShortStates[] = {
-    {"adamw_bnb_8bit", "adamw"},   {"adamw_8bit", "adamw"},         {"paged_adamw_8bit", "adamw"},
     {"adamw_torch_8bit", "adamw"}, {"adamw_torch_4bit", "adamw"},   {"lion_8bit", "lion"},
     {"paged_lion_8bit", "lion"},   {"rmsprop_bnb_8bit", "rmsprop"},
 };
 
 /// Classes of torch.optim and bitsandbytes.
 constexpr Translation kOptimizerClasses[] = {
-    {"AdamW", "adamw"},          {"Adam", "adam"},       {"SGD", "sgd"},
-    {"Adagrad", "adagrad"},      {"RMSprop", "rmsprop"}, {"PagedAdamW", "adamw"},
-    {"PagedAdamW8bit", "adamw"}, {"AdamW8bit", "adamw"}, {"Adafactor", "adafactor"},
+    {"AdamW", "adamw"},
+    {"Adam", "adam"},
+    {"SGD", "sgd"},
+    {"Adagrad", "adagrad"},
+    {"RMSprop", "rmsprop"},
+    {"PagedAdamW", "adamw"},
+    {"PagedAdamW8bit", "adamw_8bit"},
+    {"AdamW8bit", "adamw_8bit"},
+    {"Adafactor", "adafactor"},
+    {"AdamWScheduleFree", "schedule_free_adamw"},
+    {"GaLoreAdamW", "galore_adamw"},
+    {"Lamb", "lamb"},
 };
 
 constexpr Translation kSchedules[] = {
     {"linear", "linear"},
     {"cosine", "cosine"},
     {"cosine_with_min_lr", "cosine"},
+    {"cosine_with_restarts", "cosine"},
     {"constant", "constant"},
     {"constant_with_warmup", "constant"},
     {"polynomial", "polynomial"},
@@ -111,16 +126,25 @@ constexpr TrainerKey kOptimizerClassKeys[] = {
 /// Trainer passes the betas of Adam to Lion as well.
 void read_betas(TrainerConfig& config, const std::string& type) {
   const auto first = config.text("adam_beta1"), second = config.text("adam_beta2");
-  if ((type == "adamw" || type == "lion") && (first || second)) {
+  constexpr std::string_view kAdams = "adamw adamw_8bit schedule_free_adamw galore_adamw";
+  const bool is_adam = has_word(kAdams, type);
+  if ((is_adam || type == "lion") && (first || second)) {
     const Node::List betas = {scalar_node(first.value_or("0.9")),
                               scalar_node(second.value_or("0.999"))};
     config.set("optimizer.betas", {betas, {}}, first ? "adam_beta1" : "adam_beta2");
     if (first && second) config.set("optimizer.betas", {betas, {}}, "adam_beta2");
   }
-  if (const auto epsilon = config.text("adam_epsilon"); epsilon && type == "adamw") {
+  if (const auto epsilon = config.text("adam_epsilon"); epsilon && is_adam) {
     config.set_text("optimizer.eps", *epsilon, "adam_epsilon");
   }
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) config.ignore(key);
+}
+
+void remark_paging(TrainerConfig& config, const std::string& key, const std::string& name) {
+  config.remark(
+      text("{}: the state of '{}' stays on the device, where CUDA would page it to the "
+           "host; 'accelerator.fsdp.offload' moves it",
+           key, name));
 }
 
 /// The type in the recipe; "" if the optimizer is refused.
@@ -128,6 +152,7 @@ std::string read_optimizer_name(TrainerConfig& config, const char* key, const ch
   const std::string name = config.text(key).value_or(fallback);
   if (const char* ours = translation(kOptimizers, name)) {
     config.set_text("optimizer.type", ours, key);
+    if (name.starts_with("paged_")) remark_paging(config, key, name);
     return ours;
   }
   if (const char* ours = translation(kShortStates, name)) {
@@ -141,6 +166,28 @@ std::string read_optimizer_name(TrainerConfig& config, const char* key, const ch
   return {};
 }
 
+/// The options that Trainer reads from other keys: `optim_args`, "rank=64, scale=0.5", of GaLore,
+/// and the warm-up of schedule-free optimizers.
+void read_optimizer_arguments(TrainerConfig& config, const std::string& type) {
+  if (type == "schedule_free_adamw" && config.number("warmup_steps").value_or(0) >= 1) {
+    config.put("optimizer.warmup_steps", *config.text("warmup_steps"));
+  }
+  if (type != "galore_adamw") return;
+  if (config.find("optim_target_modules")) {
+    config.skip("optim_target_modules",
+                "all matrices but embeddings and the head are projected: 'optimizer.exclude' names "
+                "others");
+  }
+  std::string rest = config.text("optim_args").value_or("") + ',';
+  for (size_t end = 0; (end = rest.find(',')) != rest.npos; rest.erase(0, end + 1)) {
+    const std::string item = trimmed(rest.substr(0, end));
+    const size_t equals = item.find('=');
+    const std::string name = trimmed(item.substr(0, equals));
+    if (equals == item.npos || !has_word("rank update_proj_gap scale proj_type", name)) continue;
+    config.set_text("optimizer." + name, trimmed(item.substr(equals + 1)), "optim_args");
+  }
+}
+
 void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaults& defaults) {
   const std::string type = read_optimizer_name(config, key, defaults.optimizer);
   if (type.empty()) return;
@@ -151,7 +198,7 @@ void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaul
     config.set_text("optimizer.lr", rate, "learning_rate");
   }
   const auto decay = config.text("weight_decay");
-  if (decay || type == "adamw" || type == "muon") {
+  if (decay || type == "adamw" || type == "adamw_8bit" || type == "muon") {
     config.set_text("optimizer.weight_decay", decay.value_or("0"), "weight_decay");
   }
   if (config.number("weight_decay").value_or(0) > 0) {
@@ -164,10 +211,11 @@ void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaul
         "'optimizer.adjust_lr_fn'");
   }
   read_betas(config, type);
+  read_optimizer_arguments(config, type);
 }
 
 /// lr_scheduler_kwargs, a section or JSON text of one.
-void read_schedule_options(TrainerConfig& config, const std::string& type) {
+void read_schedule_options(TrainerConfig& config, const std::string& type, bool restarts) {
   constexpr auto kKey = "lr_scheduler_kwargs";
   const Node::Entry* options = config.find(kKey);
   if (!options) return;
@@ -176,6 +224,7 @@ void read_schedule_options(TrainerConfig& config, const std::string& type) {
   TrainerConfig inner(options->node, config.out(), config.program(), std::string(kKey) + '.');
   for (const Node::Entry& entry : *options->node.map()) {
     const char* ours = translation(kScheduleOptions, type + '.' + entry.key);
+    if (restarts && entry.key == "num_cycles") ours = "restarts";
     const bool steps = type == "wsd" && entry.key == "num_decay_steps" && entry.node.scalar();
     if (ours && entry.node.scalar()) {
       inner.set_text(std::string("scheduler.") + ours, entry.node.scalar()->text, entry.key);
@@ -206,7 +255,9 @@ void read_schedule(TrainerConfig& config, const char* key, const ArgumentDefault
     config.set_text("scheduler.warmup", length, warmup);
   }
   if (!warms && *defaults.warmup) config.set_text("scheduler.warmup", defaults.warmup, "warmup");
-  read_schedule_options(config, ours);
+  const bool restarts = name == "cosine_with_restarts";
+  read_schedule_options(config, ours, restarts);
+  if (restarts && !config.has("scheduler.restarts")) config.put("scheduler.restarts", "1");
   if (ours == std::string("polynomial") && !config.has("scheduler.min_lr")) {
     config.set_text("scheduler.min_lr", "1e-07", "lr_scheduler_kwargs.lr_end");
   }
@@ -379,18 +430,17 @@ void read_optimizer_class(TrainerConfig& config, const std::string& key, const s
                          "'accel-run list' shows the optimizers");
   }
   config.set_text("optimizer.type", ours, key);
-  if (name.ends_with("8bit")) {
-    config.remark(
-        text("{}: '{}' stores its state in another precision, '{}' in 32 bits", key, name, ours));
-  }
+  if (name.starts_with("Paged")) remark_paging(config, key, name);
   if (const Node::Entry* betas = config.find("betas"); betas && betas->node.list()) {
     config.set("optimizer.betas", betas->node, "betas");
   }
 }
 
 void set_class_decay(TrainerConfig& config, const std::string& name) {
-  // bitsandbytes has torch's AdamW default; that of every other class is 0, as here.
-  if (name.find("AdamW") != name.npos && !config.has("optimizer.weight_decay")) {
+  // bitsandbytes has torch's AdamW default; that of every other class is the recipe's.
+  const bool is_adamw =
+      name.find("AdamW") != name.npos && name != "AdamWScheduleFree" && name != "GaLoreAdamW";
+  if (is_adamw && !config.has("optimizer.weight_decay")) {
     config.set_text("optimizer.weight_decay", "0.01", "weight_decay");
   }
 }

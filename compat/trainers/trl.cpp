@@ -34,7 +34,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"use_rslora", Use::kIdle},
     {"use_dora", Use::kOther, "dora", "false"},
     {"load_in_8bit", Use::kOther, "quantization", "false"},
-    {"load_in_4bit", Use::kOther, "quantization", "false"},
+    {"load_in_4bit", Use::kRead, "", "false"},
     {"bnb_4bit_quant_type", Use::kIdle},
     {"use_bnb_nested_quant", Use::kIdle},
     {"spectrum_config_path", Use::kRead},
@@ -75,8 +75,10 @@ constexpr TrainerKey kTrlKeys[] = {
     {"ld_alpha", Use::kOther, "preference"},
     {"loss_weights", Use::kOther, "preference"},
     {"f_divergence_type", Use::kOther, "preference", "reverse_kl"},
-    {"desirable_weight", Use::kOther, "preference"},
-    {"undesirable_weight", Use::kOther, "preference"},
+    {"desirable_weight", Use::kRead, "", "1.0 1"},
+    {"undesirable_weight", Use::kRead, "", "1.0 1"},
+    {"center_rewards_coefficient", Use::kRead},
+    {"train_sampling_strategy", Use::kNot, "data.loader.shuffle decides", "random"},
     {"packing", Use::kRead, "", "false"},
     {"packing_strategy", Use::kIdle},
     {"eval_packing", Use::kIdle},
@@ -126,12 +128,13 @@ bool names_method(const TrainerConfig& config, const char* word) {
 std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
   const std::string loss = config.text("loss_type").value_or("");
   if (auto method = preference_method(loss)) return method;
+  for (const char* key : {"desirable_weight", "undesirable_weight"}) {
+    if (config.find(key)) return preference_method("kto");
+  }
+  if (config.find("center_rewards_coefficient")) return preference_method("reward");
   for (const char* key : {"beta", "max_prompt_length", "precompute_ref_log_probs", "rpo_alpha"}) {
     if (!config.find(key) || !loss.empty()) continue;
-    for (const char* other : {"kto", "reward"}) {
-      if (names_method(config, other)) return std::nullopt;
-    }
-    for (const char* task : {"orpo", "simpo"}) {
+    for (const char* task : {"kto", "reward", "orpo", "simpo"}) {
       if (names_method(config, task)) return preference_method(task);
     }
     config.remark(text("{}: a config of 'trl dpo', as it names no other method", key));
@@ -158,7 +161,7 @@ void check_trl_method(TrainerConfig& config) {
 }
 
 void check_trl_loss(TrainerConfig& config) {
-  for (const char* key : {"beta", "max_prompt_length", "desirable_weight"}) {
+  for (const char* key : {"beta", "max_prompt_length"}) {
     if (config.find(key)) return config.refuse_lacking(key, "preference");
   }
   const std::string loss = config.text("loss_type").value_or("nll");
@@ -182,12 +185,13 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
   if (!name) {
     for (const char* list : {"dataset_mixture", "dataset_mixer", "datasets"}) {
       if (!config.find(list)) continue;
-      config.skip(list, "write each dataset in the list 'data.train', as type preference");
+      config.skip(list, text("write each dataset in the list 'data.train', as type {}",
+                             method.is_unpaired() ? "unpaired" : "preference"));
     }
     return config.miss("'data': the recipe has none");
   }
   DataFile file;
-  file.kind = DataFile::Kind::kPreference;
+  file.kind = kind_of_data(method);
   file.path = *name;
   file.split = config.text("dataset_train_split").value_or("");
   file.max_length = config.text("max_length").value_or("1024");
@@ -243,6 +247,20 @@ void read_trl_data(TrainerConfig& config) {
   }
 }
 
+void read_trl_quantization(TrainerConfig& config) {
+  constexpr auto kKey = "load_in_4bit";
+  if (!config.flag(kKey)) return;
+  if (!config.flag("use_peft")) {
+    return config.refuse(kKey, "quantized weights are frozen, and there is no adapter",
+                         "write 'use_peft: true', or leave it out");
+  }
+  config.take(kKey);
+  set_quantization(config, {.type = config.text("bnb_4bit_quant_type").value_or("nf4"),
+                            .double_quant = config.flag("use_bnb_nested_quant"),
+                            .key = kKey,
+                            .type_key = "bnb_4bit_quant_type"});
+}
+
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
@@ -250,6 +268,7 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   const auto preference = learns_by_rewards ? std::nullopt : trl_preference(config);
   if (!preference && !learns_by_rewards) check_trl_loss(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
+  read_trl_quantization(config);
   if (config.flag("use_peft")) {
     config.take("use_peft");
     read_lora(config,
@@ -271,7 +290,9 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
     read_trl_data(config);
   }
   read_training_arguments(config, {},
-                          {.lr = preference ? "1e-06" : "2e-05",
+                          {.lr = !preference                    ? "2e-05"
+                                 : preference->task == "reward" ? "1e-04"
+                                                                : "1e-06",
                            .log = "10 steps",
                            .bf16 = true,
                            .activation_checkpointing = !config.find("gradient_checkpointing")});

@@ -53,8 +53,9 @@ class ExpertBalance {
  public:
   virtual ~ExpertBalance() = default;
   /// Changes the bias by the load since the last call: after each update, on all ranks. `sum` adds
-  /// a tensor of this rank over all ranks with different samples, in place. Returns what is logged,
-  /// by name.
+  /// a tensor of this rank, in place, over all ranks with different tokens and over the stages of a
+  /// pipeline: the load of layers of other stages is 0. Buffers of such a model are those that this
+  /// keeps equal on all ranks. Returns what is logged, by name.
   virtual std::map<std::string, double> balance_experts(
       const std::function<void(const at::Tensor&)>& sum) = 0;
 };

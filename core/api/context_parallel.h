@@ -19,6 +19,10 @@ struct ContextAttention {
   /// undefined: one text.
   const at::Tensor& starts;
   double dropout = 0;  ///< of attention weights; 0 unless supports_dropout()
+  bool is_causal = true;
+  /// Not causal: the keys that all queries see, bool [batch or 1, padded length], the same on all
+  /// ranks; undefined: all keys.
+  at::Tensor visible = {};
 };
 
 /// The ranks that divide sequences, as a model's forward pass uses them. All ranks call the same,
@@ -38,9 +42,12 @@ class ContextRanks {
   /// The positions of this rank in a sequence of `length`, which is padded so that all ranks have
   /// the same number: int64, ascending, on the CPU.
   virtual at::Tensor own_positions(int64_t length) const = 0;
-  /// Causal attention of this rank's queries to the keys of all ranks, [batch, heads, positions,
-  /// width]: within 1e-6 of attention in one process. With gradients.
+  /// Attention of this rank's queries to the keys of all ranks, [batch, heads, positions, width]:
+  /// within 1e-6 of attention in one process. With gradients.
   virtual at::Tensor attend(const ContextAttention& call) const = 0;
+  /// The first position of the sequence of `x`, [batch, positions, width], on all ranks: [batch,
+  /// width]. Gradients are summed over the ranks.
+  virtual at::Tensor first_position(const at::Tensor& x) const = 0;
   /// Sums over all ranks, in place and without gradients.
   virtual void sum(const at::Tensor& values) const = 0;
   /// Values of this rank's positions, [batch, positions], to those of a whole sequence, [batch,
@@ -81,7 +88,7 @@ class DividedEvaluation {
 
 /// A model that supports context parallelism. While gradients are enabled or DividedEvaluation
 /// lives, LanguageModel::hidden() and Model::forward() return the positions of this rank alone;
-/// else all of them.
+/// else all of them. Outputs per text, without positions, are the same on all ranks.
 class ContextParallel {
  public:
   virtual ~ContextParallel() = default;

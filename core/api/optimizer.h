@@ -80,9 +80,6 @@ class Optimizer {
   /// Whether step() supports sharded parameters: the update of an element depends on that element
   /// of weight, gradient and state alone, or on what step() exchanges by OptimizerContext::shards.
   virtual bool supports_shards() const { return false; }
-  /// Whether step() also supports parameters that are divided along other dimensions than rows, or
-  /// of which one rank has all, if it supports shards.
-  virtual bool supports_column_shards() const { return true; }
   /// Whether step() swaps in what OptimizerContext::swapper has of parameters and gradients, and
   /// keeps its state there.
   virtual bool supports_swapping() const { return false; }

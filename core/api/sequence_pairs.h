@@ -1,4 +1,5 @@
-// Samples of two token sequences, such as a preferred and a rejected answer to one prompt.
+// Samples of answers with a preference: two token sequences, such as a preferred and a rejected
+// answer to one prompt, or one sequence with a label.
 #pragma once
 
 #include "core/api/data_shape.h"
@@ -24,6 +25,22 @@ enum PairColumn : int64_t {
   kChosenLogProb,
   kRejectedLogProb,
   kPairColumns,
+};
+
+/// Whether each sample is one sequence with a label: `segments` is 1 on all tokens of a desirable
+/// answer with its prompt, else 0. Targets are the next tokens of the answer. The shape's `target`
+/// is {1, longest sequence}, so that other tasks refuse it.
+inline bool has_labelled_sequences(const DataShape& data) {
+  return data.padding && data.input.size() == 1 && data.target == Shape{1, data.input[0]};
+}
+
+/// Columns of the output of tasks on labelled sequences, float32 [samples, columns].
+enum LabelledColumn : int64_t {
+  kAnswerReward,
+  kAnswerLogProb,
+  kAnswerLabel,  ///< 1 for desirable answers, else 0
+  kAnswerKl,     ///< the estimate that applied to the sample
+  kLabelledColumns,
 };
 
 }  // namespace accel

@@ -117,7 +117,6 @@ Node Codec<Secret>::write(const Secret& value) {
 std::optional<Durations> Codec<Durations>::read(const Node& node, const std::string& name,
                                                 Reading& reading) {
   if (node.scalar() && node.scalar()->text == "never") return Durations{};
-  if (node.null()) return Durations{};
   Durations out;
   const Node::List one = {node};
   const size_t before = reading.problems.size();

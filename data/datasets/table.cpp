@@ -174,9 +174,9 @@ namespace {
 
 class NumberInputs final : public TableInputs {
  public:
-  NumberInputs(std::vector<FeatureColumn> columns, const RecordCheck& check, int64_t rows)
-      : table_(std::move(columns), check) {
-    table_.begin(rows);
+  NumberInputs(const TableReading& reading, bool implicit)
+      : table_(reading.columns, reading.check, implicit) {
+    table_.begin(reading.rows);
   }
 
   void add(const CsvReader& reader, const Fields& fields) override { table_.add(reader, fields); }
@@ -287,7 +287,7 @@ Table::Table(const TableOptions& options, const DatasetContext& context, CsvDial
                     "if its line is a row, write 'header: false'");
   }
   if (options.text.empty()) {
-    auto inputs = std::make_unique<NumberInputs>(reading.columns, reading.check, reading.rows);
+    auto inputs = std::make_unique<NumberInputs>(reading, options.features.empty());
     numbers_ = &inputs->table();
     inputs_ = std::move(inputs);
   } else {

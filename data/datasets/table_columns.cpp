@@ -75,7 +75,7 @@ Schema<TableOptions> TableOptions::schema() {
                      .field(
                          "features", &TableOptions::features,
                          "Columns that are inputs, by name or by number from 0; empty: all but the "
-                         "target.")
+                         "target, in the order of the training data.")
                      .field("one_hot", &TableOptions::one_hot,
                             "Categorical features, each with its values in order, or [] for the "
                             "values found, sorted.")

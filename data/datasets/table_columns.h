@@ -88,6 +88,8 @@ class ColumnNames {
   ColumnNames(std::vector<std::string> names, size_t count, std::string path);
 
   size_t count() const { return count_; }
+  bool has_header() const { return !names_.empty(); }
+  const std::string& path() const { return path_; }
   /// Position of a column given by name or by number from 0. Throws Error (recipe) naming `option`
   /// for a missing column.
   size_t find(const std::string& column, const std::string& option) const;

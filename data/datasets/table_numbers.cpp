@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,7 @@ using FitJson = nlohmann::ordered_json;
 
 constexpr auto kFill = "fill";
 constexpr auto kCategories = "categories";
+constexpr auto kFeatures = "features";
 
 bool is_category(const FeatureColumn& column) {
   return column.kind == ColumnKind::kCategory;
@@ -87,8 +89,12 @@ std::optional<std::string> ColumnFits::category(size_t column) const {
   return constant ? std::optional(of.rule->constant) : std::nullopt;
 }
 
-FeatureTable::FeatureTable(std::vector<FeatureColumn> columns, const RecordCheck& check)
-    : columns_(std::move(columns)), check_(check), values_(columns_.size()) {
+FeatureTable::FeatureTable(std::vector<FeatureColumn> columns, const RecordCheck& check,
+                           bool implicit)
+    : columns_(std::move(columns)),
+      check_(check),
+      implicit_(implicit && check.names().has_header()),
+      values_(columns_.size()) {
   place_columns();
 }
 
@@ -186,15 +192,50 @@ std::string FeatureTable::fitted() const {
     if (is_category(column) && !column.listed) {
       out[kCategories][column.name] = column.categories.names();
     }
+    if (implicit_) out[kFeatures].push_back(column.name);
   }
   return out.empty() ? "" : out.dump(-1, ' ', false, FitJson::error_handler_t::replace);
+}
+
+/// Puts the columns into the order of `names`, which must be theirs. Returns whether it differs.
+bool FeatureTable::reorder(const std::vector<std::string>& names) {
+  constexpr auto kHint = "list the columns that are features in the recipe: 'features: [...]'";
+  std::vector<size_t> left(columns_.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  std::vector<size_t> order;
+  for (const std::string& name : names) {
+    const auto column =
+        std::find_if(left.begin(), left.end(), [&](size_t i) { return columns_[i].name == name; });
+    if (column == left.end()) {
+      throw DataError(text("'{}' lacks the column {} of the training data", check_.names().path(),
+                           single_quoted(name)),
+                      kHint);
+    }
+    order.push_back(*column);
+    left.erase(column);
+  }
+  if (!left.empty()) {
+    throw DataError(text("'{}' has the column {}, which is no feature of the training data",
+                         check_.names().path(), single_quoted(columns_[left.front()].name)),
+                    kHint);
+  }
+  std::vector<FeatureColumn> columns;
+  std::vector<Value> fitted;
+  for (const size_t i : order) {
+    columns.push_back(columns_[i]);
+    fitted.push_back(values_[i]);
+  }
+  columns_ = std::move(columns);
+  values_ = std::move(fitted);
+  return !std::is_sorted(order.begin(), order.end());
 }
 
 bool FeatureTable::take_fitted(const std::string& values) try {
   const FitJson in = FitJson::parse(values);
   const FitJson fill = in.value(kFill, FitJson::object());
   const FitJson categories = in.value(kCategories, FitJson::object());
-  bool changed = false;
+  bool changed =
+      implicit_ && in.contains(kFeatures) && reorder(in[kFeatures].get<std::vector<std::string>>());
   for (size_t i = 0; i < columns_.size(); ++i) {
     FeatureColumn& column = columns_[i];
     const auto value = fill.find(column.name);

@@ -45,8 +45,10 @@ class FeatureTable {
  public:
   using Fields = std::vector<std::string_view>;
 
-  /// The categories of all columns are known. `check` must outlive the table.
-  FeatureTable(std::vector<FeatureColumn> columns, const RecordCheck& check);
+  /// The categories of all columns are known. `check` must outlive the table. `implicit`: the
+  /// recipe does not list the features, so that names and order of the training data's columns are
+  /// fitted.
+  FeatureTable(std::vector<FeatureColumn> columns, const RecordCheck& check, bool implicit);
 
   /// Starts anew for this number of rows.
   void begin(int64_t rows);
@@ -56,8 +58,9 @@ class FeatureTable {
   /// Takes the fitted values and fills with them; a column without a value stays unknown if
   /// `partial`. Throws DataError otherwise.
   void fill(const ColumnFits& fits, bool partial);
-  /// Takes the values of fitted(); columns that it lacks keep theirs. Returns whether categories
-  /// have changed, after which all rows must be added again.
+  /// Takes the values of fitted(); columns that it lacks keep theirs. Returns whether categories or
+  /// the order of columns have changed, after which all rows must be added again. Throws DataError
+  /// if the features are implicit and are not those of the training data.
   bool take_fitted(const std::string& values);
   /// As JSON; empty without fitted values.
   std::string fitted() const;
@@ -85,9 +88,11 @@ class FeatureTable {
   void put(size_t column, double number, float* out) const;
   void put(size_t column, std::string_view category, float* out) const;
   void place_columns();
+  bool reorder(const std::vector<std::string>& names);
 
   std::vector<FeatureColumn> columns_;
   const RecordCheck& check_;
+  bool implicit_;
   std::vector<Value> values_;
   std::vector<size_t> offsets_;  // of each column in a row
   int64_t width_ = 0;

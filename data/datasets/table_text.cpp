@@ -120,7 +120,8 @@ void TableText::check_delimiter(const TableOptions& options) const {
     if (fields < 2) continue;
     const std::string_view text(reinterpret_cast<const char*>(file_.view.data()),
                                 std::min<size_t>(file_.view.size(), 4096));
-    throw DataError(
+    throw Error(
+        ExitCode::kRecipe,
         accel::text("'{}' is not delimited by {}: its first lines have {} fields each "
                     "with {}",
                     path_, delimiter_name(dialect_.delimiter), fields, delimiter_name(other)),

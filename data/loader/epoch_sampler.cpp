@@ -46,7 +46,8 @@ std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
   if (ordered) return ordered->draws(seed_, epoch, shuffle_);
   const int64_t size = dataset_->size();
   try {
-    return epoch_permutation(size, seed_, epoch);
+    return sampler_seed_ ? permutation(size, *sampler_seed_)
+                         : epoch_permutation(size, seed_, epoch);
   } catch (const std::bad_alloc&) {
     refuse_order(size);
   } catch (const std::length_error&) {
@@ -59,6 +60,15 @@ SampleOrder EpochSampler::make(int64_t epoch) const {
   if (!ordered && !shuffle_) return SampleOrder();
   if (group_by_length_ == 0) return SampleOrder(order(epoch));
   return SampleOrder(grouped_by_length(order(epoch), lengths_, group_by_length_));
+}
+
+void EpochSampler::set_sampler_seed(uint64_t seed) {
+  if (!shuffle_ || dynamic_cast<const EpochOrder*>(dataset_.get())) {
+    throw std::logic_error("a sampler's seed is set for an order that no RandomSampler gives");
+  }
+  const std::lock_guard lock(mutex_);
+  sampler_seed_ = seed;
+  kept_.clear();
 }
 
 SampleOrder EpochSampler::of(int64_t epoch) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/api/dataset.h"
@@ -39,6 +40,9 @@ class EpochSampler {
   /// Draws per epoch.
   int64_t size() const;
   SampleOrder of(int64_t epoch);
+  /// permutation(size(), `seed`) becomes the order of all epochs. For a shuffled dataset without an
+  /// EpochOrder.
+  void set_sampler_seed(uint64_t seed);
 
  private:
   SampleOrder make(int64_t epoch) const;
@@ -49,6 +53,7 @@ class EpochSampler {
   const bool shuffle_;
   const int64_t group_by_length_;
   std::vector<int64_t> lengths_;  // of samples, with group_by_length
+  std::optional<uint64_t> sampler_seed_;
   std::mutex mutex_;
   std::map<int64_t, std::shared_future<SampleOrder>> kept_;
 };

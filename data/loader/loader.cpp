@@ -191,6 +191,12 @@ void Loader::set_micro_batch(int64_t samples) {
   share_out();
 }
 
+void Loader::set_sampler_seed(uint64_t seed) {
+  prefetcher_.reset();
+  draws_.set_sampler_seed(seed);
+  accounted_epoch_ = -1;
+}
+
 DataShape Loader::shape() const {
   return transforms_.empty() ? dataset_->shape() : transforms_.back()->shape();
 }

@@ -76,6 +76,10 @@ class Loader {
   /// samples; call seek() afterwards.
   void set_micro_batch(int64_t samples);
 
+  /// Replaces the orders of the epochs by permutation(samples, `seed`), RandomSampler's with a
+  /// generator of that seed. For a dataset without an EpochOrder; call seek() afterwards.
+  void set_sampler_seed(uint64_t seed);
+
   /// False at the end of the epoch without `repeat`.
   bool has_next() const;
   /// The next global batch, across epochs. Reuses the memory of `done`. Throws DataError naming the

@@ -4,6 +4,7 @@
 #include "core/base/text.h"
 #include "formats/checksum.h"
 #include "formats/tensors/pickle_nodes.h"
+#include "formats/tensors/pickle_stream.h"
 
 namespace accel {
 namespace {
@@ -18,9 +19,10 @@ class PickleReader {
   PickleReader(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget)
       : in_(bytes, "the pickle"), rules_(rules), budget_(budget) {}
 
-  Value read() {
+  /// Reads one pickle; `after` is the number of bytes that follow it.
+  Value read(size_t& after) {
     while (!done_) step(in_.little<uint8_t>());
-    if (in_.left() != 0) throw FormatError("the pickle has bytes after its end");
+    after = in_.left();
     if (stack_.size() != 1 || !marks_.empty()) {
       throw FormatError("the pickle ends with unused values");
     }
@@ -361,7 +363,17 @@ class PickleReader {
 }  // namespace
 
 Value read_pickle(ByteSpan bytes, const PickleRules& rules, MemoryBudget& budget) {
-  return PickleReader(bytes, rules, budget).read();
+  size_t after = 0;
+  Value value = PickleReader(bytes, rules, budget).read(after);
+  if (after != 0) throw FormatError("the pickle has bytes after its end");
+  return value;
+}
+
+Value take_pickle(ByteSpan& bytes, const PickleRules& rules, MemoryBudget& budget) {
+  size_t after = 0;
+  Value value = PickleReader(bytes, rules, budget).read(after);
+  bytes = bytes.last(after);
+  return value;
 }
 
 Value read_pickle(ByteSpan bytes, const PickleRules& rules) {

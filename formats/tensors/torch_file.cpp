@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "formats/archive/zip.h"
+#include "formats/tensors/torch_storages.h"
 #include "formats/tensors/torch_types.h"
 #include "formats/untrusted.h"
 
@@ -175,14 +176,10 @@ Array gather(DType type, const View& view, ByteSpan storage) {
 /// Replaces the calls that rebuild tensors by arrays.
 class TensorReader {
  public:
-  TensorReader(const ZipReader& zip, std::string folder, const SharedBytes& file,
-               MemoryBudget& budget, bool unaligned)
-      : zip_(zip),
-        folder_(std::move(folder)),
-        file_(file),
-        budget_(budget),
-        unaligned_(unaligned),
-        may_copy_(file.view.size()) {}
+  /// `file_bytes` is the size of the file.
+  TensorReader(const TorchStorages& storages, size_t file_bytes, MemoryBudget& budget,
+               bool unaligned)
+      : storages_(storages), budget_(budget), unaligned_(unaligned), may_copy_(file_bytes) {}
 
   Value replace(Value value) {
     if (auto* list = std::get_if<Value::List>(&value.data)) {
@@ -228,7 +225,7 @@ class TensorReader {
   }
 
   /// The element type and the bytes of the storage with a persistent id.
-  std::pair<DType, ByteSpan> storage(const Value& id, const Value::Global* dtype) const {
+  std::pair<DType, const TorchStorage*> storage(const Value& id, const Value::Global* dtype) const {
     const auto* persistent = id.as<Value::Persistent>();
     if (!persistent || persistent->id.size() != 5 ||
         text_of(persistent->id[0], "a storage's kind") != "storage") {
@@ -236,8 +233,8 @@ class TensorReader {
     }
     const auto* kind = persistent->id[1].as<Value::Global>();
     const std::string& key = text_of(persistent->id[2], "a storage's key");
-    const auto found = zip_.entries().find(folder_ + "/data/" + key);
-    if (found == zip_.entries().end()) {
+    const auto found = storages_.find(key);
+    if (found == storages_.end()) {
       throw FormatError(text("storage '{}' is missing", key));
     }
     const bool untyped = kind && full_name(*kind) == full_name(kUntyped);
@@ -250,15 +247,17 @@ class TensorReader {
     }
     const int64_t claimed = size_in(persistent->id[4]);
     const auto bytes = claimed_bytes(untyped ? DType::kU8 : type->type, {claimed});
-    if (bytes != found->second.size()) {
+    const TorchStorage& storage = found->second;
+    if (bytes != storage.bytes.size()) {
       throw FormatError(
-          text("storage '{}' claims {} elements in {} bytes", key, claimed, found->second.size()));
+          text("storage '{}' claims {} elements in {} bytes", key, claimed, storage.bytes.size()));
     }
-    return {type->type, found->second};
+    return {type->type, &storage};
   }
 
   Array tensor(const std::vector<Value>& arguments, const Value::Global* dtype) {
-    const auto [type, data] = storage(arguments[0], dtype);
+    const auto [type, whole] = storage(arguments[0], dtype);
+    const ByteSpan data = whole->bytes;
     View view = {size_in(arguments[1]), sizes_in(arguments[2]), sizes_in(arguments[3])};
     if (view.sizes.size() != view.strides.size()) throw FormatError("a tensor lacks strides");
     const auto elements = static_cast<int64_t>(data.size() / size_of(type));
@@ -271,7 +270,7 @@ class TensorReader {
     const std::byte* first = data.data() + static_cast<size_t>(view.offset) * size_of(type);
     const bool aligned = unaligned_ || reinterpret_cast<uintptr_t>(first) % size_of(type) == 0;
     if (aligned && view.contiguous()) {
-      return {type, std::move(view.sizes), first, file_.owner};
+      return {type, std::move(view.sizes), first, whole->owner};
     }
     if (*bytes > may_copy_) throw FormatError("the tensors take more memory than the file");
     may_copy_ -= *bytes;
@@ -279,9 +278,7 @@ class TensorReader {
     return gather(type, view, data);
   }
 
-  const ZipReader& zip_;
-  std::string folder_;
-  const SharedBytes& file_;
+  const TorchStorages& storages_;
   MemoryBudget& budget_;
   bool unaligned_;
   size_t may_copy_;  ///< bytes; bounds the copies of overlapping views
@@ -328,7 +325,12 @@ Value read_archive(const SharedBytes& file, MemoryBudget& budget, bool unaligned
     throw FormatError("the archive is not little-endian");
   }
   Value value = read_pickle(pickle, {allowed}, budget);
-  return TensorReader(zip, folder, file, budget, unaligned).replace(std::move(value));
+  TorchStorages storages;
+  const std::string data = folder + "/data/";
+  for (const auto& [name, bytes] : zip.entries()) {
+    if (name.starts_with(data)) storages[name.substr(data.size())] = {bytes, file.owner};
+  }
+  return TensorReader(storages, file.view.size(), budget, unaligned).replace(std::move(value));
 }
 
 }  // namespace
@@ -338,14 +340,19 @@ Value read_embedded_torch_file(const SharedBytes& file, MemoryBudget& budget, bo
 }
 
 void check_torch_file(const SharedBytes& file) {
+  if (is_legacy_torch_file(file.view)) return;  // it has no checksums
   ZipReader(file.view).check_data();
 }
 
 Value read_torch_file(const SharedBytes& file, const GlobalFilter& also) {
   MemoryBudget budget(file.view.size(), "the pickle");
-  return read_archive(file, budget, false, [&](const Value::Global& global) {
+  const auto allowed = [&](const Value::Global& global) {
     return known_global(global) || (also && also(global));
-  });
+  };
+  if (!is_legacy_torch_file(file.view)) return read_archive(file, budget, false, allowed);
+  LegacyTorchFile legacy = read_legacy_torch_file(file.view, allowed, budget);
+  return TensorReader(legacy.storages, file.view.size(), budget, false)
+      .replace(std::move(legacy.value));
 }
 
 }  // namespace accel

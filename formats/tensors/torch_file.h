@@ -1,4 +1,5 @@
-// PyTorch files (.pt, .bin, .pkl): a zip archive with a pickle and tensor storages.
+// PyTorch files (.pt, .bin, .pkl): a zip archive with a pickle and tensor storages. Files of torch
+// before 1.6 are read too.
 #pragma once
 
 #include <string>

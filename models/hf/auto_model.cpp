@@ -2,6 +2,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/hf/hf_family.h"
+#include "models/hf/hf_options.h"
 
 namespace accel {
 namespace {
@@ -35,7 +36,9 @@ Ref<Model> prepare_auto(const Node& node, Reading& reading) {
         weights->node.where,
         accel::text("'{}' has the model type '{}', which is not supported", config.path(),
                     config.model_type()),
-        accel::text("supported models are {}", quoted_list(HfFamily::components())));
+        accel::text("supported models are {}; for others tools/export_model.py writes the "
+                    "model, by torch.export in Python, as a file for 'type: exported'",
+                    quoted_list(HfFamily::components())));
   } catch (const Error& error) {
     reading.problems.error(weights->node.where, error.what(), error.hint());
   }

@@ -33,6 +33,13 @@ void widen(FieldInfo& field, const FieldInfo& other) {
   if (field.type.size() < other.type.size()) field.type = other.type;  // the one with 'auto'
 }
 
+/// Whether it is the `quantization` of a folder with unquantized weights.
+bool is_switched_off(const Node::Entry& option) {
+  if (option.key != "quantization") return false;
+  const Node::Entry* type = option.node.find("type");
+  return type && type->node.scalar() && type->node.scalar()->text == "none";
+}
+
 /// The node at which problems of the folder are reported.
 const Node& weights_of(const Node& given) {
   return given.find("weights")->node;
@@ -60,6 +67,12 @@ std::vector<std::string> HfFamily::components() {
     names.insert(family->table_.component);
   }
   return {names.begin(), names.end()};
+}
+
+std::vector<std::string> HfFamily::gguf_components() {
+  std::vector<std::string> names = components();
+  std::erase_if(names, [](const std::string& name) { return !of_component(name)->gguf; });
+  return names;
 }
 
 std::vector<FieldInfo> HfFamily::options() {
@@ -90,6 +103,7 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
   Node out = given;
   for (const Node::Entry& theirs : *folder.map()) {
     if (theirs.key == "weights" || theirs.key == "lora" || is_auto(theirs.node)) continue;
+    if (is_switched_off(theirs)) continue;
     const Node::Entry* mine = given.find(theirs.key);
     const Node& value = own.find(theirs.key)->node;
     if (!mine || is_auto(value)) {
@@ -166,10 +180,10 @@ std::string weights_fingerprint(const Node& resolved) {
   return out;
 }
 
-void report_config(HfConfig& config, const Node& weights, Reading& reading) {
+void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading) {
   config.want("is_encoder_decoder", false, kNotBuilt);
   config.want("pruned_heads", nlohmann::json::object(), kNotBuilt);
-  config.want("quantization_config", nullptr, kNotBuilt);
+  if (!reads_quantized) config.want("quantization_config", nullptr, kNotBuilt);
   config.ignore({"problem_type"});  // of classifiers, which read it
   for (const std::string& problem : config.problems()) {
     reading.problems.error(weights.where, problem);

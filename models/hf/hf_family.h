@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "core/api/model.h"
-#include "core/recipe/deprecated_names.h"
 #include "core/recipe/registry.h"
+#include "models/hf/gguf_model.h"
 #include "models/hf/hf_config.h"
 #include "models/hf/hf_weights.h"
-#include "models/lora/lora.h"
-#include "models/lora/lora_folder.h"
 
 namespace accel {
 
@@ -38,6 +36,10 @@ class HfFamily {
     bool generates;  ///< a language model with a generation_config.json
     PythonFiles (*python_files)(const nlohmann::json& config);
     std::vector<FieldInfo> (*options)();
+    /// The model for llama.cpp, from `weights` in the folder's names and layouts; null: llama.cpp
+    /// has no such model.
+    GgufModel (*gguf)(const Node& options, const nlohmann::json& config,
+                      const std::vector<TensorSource>& weights);
   };
 
   explicit HfFamily(const Table& table) : table_(table), next_(chain_) { chain_ = this; }
@@ -47,6 +49,8 @@ class HfFamily {
   static const Table* of_component(const std::string& component);
   /// Of all families, for messages.
   static std::vector<std::string> components();
+  /// Of those that llama.cpp has.
+  static std::vector<std::string> gguf_components();
   /// The union of the families' options without `weights`, by name; differing declarations are
   /// combined. No defaults: the folder provides them.
   static std::vector<FieldInfo> options();
@@ -67,7 +71,8 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
 /// be read or its type does not belong to `family`.
 std::optional<HfConfig> config_for(const Node& weights, const std::string& folder,
                                    const HfFamily::Table& family, Reading& reading);
-void report_config(HfConfig& config, const Node& weights, Reading& reading);
+/// `reads_quantized`: `quantization_config` has been read.
+void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading);
 
 /// Number of classes in the config's `id2label`; without it 2, as in transformers.
 int64_t label_count(const HfConfig& config);
@@ -77,123 +82,5 @@ void write_labels(int64_t classes, nlohmann::json& config);
 /// Checksum of the weights or the file that a prepared component, or a model among its options, is
 /// initialized from; "" without any. Throws DataError.
 std::string weights_fingerprint(const Node& resolved);
-
-/// Options of a model that supports adapters.
-template <class Options>
-concept HasLora = requires(Options options) {
-  {options.lora};
-};
-
-/// Declares the FilePath option `weights` of a model, and `lora` if the model has it.
-template <class Options>
-Schema<Options> with_weights(Schema<Options> schema) {
-  if constexpr (HasLora<Options>) {
-    std::move(schema)
-        .field("lora", &Options::lora, "Train low-rank adapters and freeze the weights.")
-        .hint_for({"peft", "peft_config", "lora_config"}, "true>{rank: 8}|{}");
-  }
-  return std::move(schema)  // NOLINT(bugprone-use-after-move): field() adds in place
-      .field("weights", &Options::weights,
-             "A Hugging Face folder to start from: its sizes and its weights.")
-      .on_resume(Change::kFree)
-      .hint_for({"model_name_or_path", "pretrained_model_name_or_path", "base_model"});
-}
-
-/// Registers a model as Register<T> does, and its family. T provides, in addition to a component,
-///   static bool reads(const std::string& model_type);
-///   static Options from_config(HfConfig&);       collects problems in the config
-///   static void to_config(const Options&, const WeightShapes&, nlohmann::json&);
-///   static HfNames names(const Options&);
-///   static constexpr bool kGenerates;
-/// and optionally, for a written config that names classes of these files in `auto_map`,
-///   static PythonFiles python_files(const nlohmann::json& config);
-template <class T>
-class RegisterPretrained : Registration {
- public:
-  RegisterPretrained() : Registration(&enter), family_(kTable) {}
-
- private:
-  using Options = typename decltype(T::schema())::Options;
-
-  static void enter(Registry& registry) {
-    registry.of<Model>().add(detail::info_of<T>(), &prepare);
-  }
-
-  static Options read_options(const Node& options) {
-    Diagnostics problems;
-    const Registry none;
-    Reading reading{problems, none};
-    Options out = T::schema().read(options, reading);
-    problems.check();
-    return out;
-  }
-
-  static Ref<Model> prepare(const Node& node, Reading& reading) {
-    const auto schema = T::schema();
-    const size_t before = reading.problems.size();
-    Node given = detail::without_type(node);
-    // `type: auto` cannot resolve deprecated names, because several models may have had them.
-    DeprecatedNames(schema.info(), reading.registry).replace(given, reading.problems);
-    Options options = schema.read(given, reading);
-    if (reading.problems.size() != before) return {};
-    const std::string folder = options.weights.text;
-    if (!folder.empty()) {
-      const Node& weights = given.find("weights")->node;
-      std::optional<HfConfig> config = config_for(weights, folder, kTable, reading);
-      if (!config) return {};
-      const Options theirs = T::from_config(*config);
-      report_config(*config, weights, reading);
-      if (reading.problems.size() != before) return {};
-      given = with_folder_options(given, schema.write(theirs), schema.write(options, &given),
-                                  schema.info(), reading);
-      if (reading.problems.size() == before) options = schema.read(given, reading);
-      if (reading.problems.size() != before) return {};
-    }
-    Node section{Node::Map{}, given.where};
-    if constexpr (HasLora<Options>) {
-      static const Node kNothing{Node::Map{}, {}};
-      const Node::Entry* lora = given.find("lora");
-      if (lora) section = {lora->node.value, lora->where};
-      options.lora =
-          with_adapter(options.lora, T::names(options), lora ? lora->node : kNothing, reading);
-      if (reading.problems.size() != before) return {};
-    }
-    return {T::kName, detail::with_type(T::kName, schema.write(options, &given), node),
-            [options, section](const ModelContext& context) {
-              return make(options, section, context);
-            }};
-  }
-
-  static std::unique_ptr<Model> make(const Options& options, const Node& section,
-                                     const ModelContext& context) {
-    auto model = std::make_unique<T>(options, context);
-    const HfNames names = T::names(options);
-    if (!options.weights.text.empty()) {
-      load_hf_weights(*model, options.weights.text, names, T::kName);
-    }
-    if constexpr (HasLora<Options>) {
-      if (options.lora.rank > 0) {
-        add_lora(*model, options.lora, {names, T::kGenerates, section});
-      }
-    }
-    return model;
-  }
-
-  static void write_config(const Node& options, const WeightShapes& shapes,
-                           nlohmann::json& config) {
-    T::to_config(read_options(options), shapes, config);
-  }
-  static HfNames names_of(const Node& options) { return T::names(read_options(options)); }
-  static std::vector<FieldInfo> options_of() { return T::schema().info(); }
-  static PythonFiles python_files_of([[maybe_unused]] const nlohmann::json& config) {
-    if constexpr (requires { T::python_files(config); }) return T::python_files(config);
-    return {};
-  }
-
-  static constexpr HfFamily::Table kTable = {T::kName,         &T::reads,  &prepare,
-                                             &write_config,    &names_of,  T::kGenerates,
-                                             &python_files_of, &options_of};
-  HfFamily family_;
-};
 
 }  // namespace accel

@@ -25,6 +25,7 @@
 #include "formats/tensors/weight_shards.h"
 #include "kernels/memory/deferred_init.h"
 #include "models/layers/module_state.h"
+#include "models/layers/skip_init.h"
 
 namespace accel {
 namespace {
@@ -220,6 +221,9 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
   std::set<size_t> had;
   for (const auto& [stored, array] : weights.tensors()) {
     std::string name = todays_name(stored);
+    if (!names.other_base.empty() && name.starts_with(names.other_base)) {
+      name.replace(0, names.other_base.size(), names.base);
+    }
     if (!places.contains(name) && places.contains(names.base + name)) name.insert(0, names.base);
     const auto place = places.find(name);
     if (place == places.end()) {
@@ -227,8 +231,10 @@ WeightPlan plan_weights(const std::vector<WantedWeight>& wanted, const HfWeights
       continue;
     }
     const WantedWeight& want = wanted[place->second];
-    const bool transposed = matches_any(name, names.transposed);
     Shape shape = array.shape();
+    // Quantized weights are flat, or as the model has them.
+    const bool transposed =
+        shape.size() == 2 && array.type() != DType::kI8 && matches_any(name, names.transposed);
     if (transposed) std::reverse(shape.begin(), shape.end());
     if (!had.insert(place->second).second) problems.twice.push_back(name);
     const bool fits = array.type() == want.type || (is_float(array.type()) && is_float(want.type));
@@ -276,7 +282,7 @@ namespace {
 /// Pages of the file are released after each piece of this size.
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
-constexpr std::array<std::pair<at::ScalarType, DType>, 8> kWeightTypes = {{
+constexpr std::array<std::pair<at::ScalarType, DType>, 9> kWeightTypes = {{
     {at::ScalarType::Float, DType::kF32},
     {at::ScalarType::Half, DType::kF16},
     {at::ScalarType::BFloat16, DType::kBF16},
@@ -285,6 +291,7 @@ constexpr std::array<std::pair<at::ScalarType, DType>, 8> kWeightTypes = {{
     {at::ScalarType::Int, DType::kI32},
     {at::ScalarType::Bool, DType::kBool},
     {at::ScalarType::Byte, DType::kU8},
+    {at::ScalarType::Char, DType::kI8},
 }};
 
 DType type_of(const at::Tensor& tensor) {
@@ -366,10 +373,21 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
 
 void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
                      const std::string& name) {
+  load_hf_weights(model, HfWeights(folder), names, name);
+}
+
+void load_hf_weights(Model& model, const HfWeights& weights, const HfNames& names,
+                     const std::string& name) {
   std::vector<Parameter> own = parameters_of(model);
   for (Parameter& buffer : buffers_of(model)) own.push_back(std::move(buffer));
-  const std::vector<std::string> fresh = load_weights(own, HfWeights(folder), names, name);
-  if (!fresh.empty()) warn(accel::text("not in '{}' and new: {}", folder, quoted_list(fresh)));
+  const std::vector<std::string> fresh = load_weights(own, weights, names, name);
+  if (fresh.empty()) return;
+  if (SkipInit::is_active()) {
+    throw DataError(accel::text("'{}' is a model without a head: it has no {}", weights.folder(),
+                                quoted_list(fresh)),
+                    "name the folder of a model with this head, or train it first");
+  }
+  warn(accel::text("not in '{}' and new: {}", weights.folder(), quoted_list(fresh)));
 }
 
 }  // namespace accel

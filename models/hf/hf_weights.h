@@ -26,6 +26,8 @@ class HfWeights {
   const std::vector<NamedArray>& tensors() const { return tensors_; }
   /// Replaces all names.
   void rename(const std::function<std::string(const std::string&)>& new_name);
+  /// Replaces all tensors, by others whose bytes are in the same files or owned.
+  void replace(std::vector<NamedArray> tensors) { tensors_ = std::move(tensors); }
   /// Releases the pages of these bytes; later access reads them again.
   void forget(ByteSpan bytes) const;
 
@@ -72,6 +74,11 @@ struct HfNames {
   /// names.
   std::string (*stored)(const std::string& name) = nullptr;
   HfModule module = {};
+  /// Another prefix in folders, read as `base`: that of a model with another head. None: "".
+  std::string other_base = {};
+  /// The embedding whose weight is also the head of a language model: "model.embed_tokens.weight";
+  /// none: "".
+  std::string tied_table = {};
 
   std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
 };
@@ -112,8 +119,10 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
                                       const HfNames& names, const std::string& model);
 
 /// Loads the folder's weights into the model, in place and converted to its types. Throws DataError
-/// for mismatches.
+/// for mismatches, and for a missing head under a SkipInit.
 void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
+                     const std::string& name);
+void load_hf_weights(Model& model, const HfWeights& weights, const HfNames& names,
                      const std::string& name);
 
 }  // namespace accel

@@ -4,9 +4,11 @@
 #include <torch/nn/modules/linear.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/api/tensor_parallel.h"
+#include "kernels/quantized_weight.h"
 #include "models/lora/lora_options.h"
 
 namespace accel {
@@ -20,9 +22,41 @@ struct AdapterPair {
 /// not initialized. `lora` has the rank of the layer.
 AdapterPair make_adapter(int64_t inputs, int64_t outputs, const LoraOptions& lora);
 
+/// A layer that supports an adapter.
+class Adaptable {
+ public:
+  virtual ~Adaptable() = default;
+  /// At most once, after the weight is loaded: its principal part may go into the adapter. Throws
+  /// Error (kRecipe) for options that the layer does not support.
+  virtual void adapt(const LoraOptions& lora) = 0;
+  virtual bool is_adapted() const = 0;
+};
+
+/// The adapter of a head whose output is computed by others from its inputs and its weight: both
+/// get further columns, by which the product of the two has the adapter's output. Without an
+/// adapter, and while AdaptersOff lives, both are unchanged.
+class HeadAdapter {
+ public:
+  HeadAdapter() = default;
+  HeadAdapter(AdapterPair pair, double scale, double dropout)
+      : pair_(std::move(pair)), scale_(scale), dropout_(dropout) {}
+
+  /// [..., inputs] to [..., inputs + rank]. `dropout` is that of training.
+  at::Tensor widened_inputs(const at::Tensor& x) const;
+  /// [outputs, inputs] to [outputs, inputs + rank], a copy.
+  at::Tensor widened_weight(const at::Tensor& weight) const;
+
+ private:
+  bool is_on() const;
+
+  AdapterPair pair_{nullptr, nullptr};
+  double scale_ = 0;
+  double dropout_ = 0;
+};
+
 /// torch::nn::Linear plus scale * B(A(dropout(x))) of its adapter, with DoRA's magnitude if it has
 /// one. All have PEFT's parameter names.
-class AdaptedLinearImpl : public torch::nn::LinearImpl {
+class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
  public:
   using torch::nn::LinearImpl::LinearImpl;
 
@@ -37,12 +71,18 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   /// forward() computes in float32, and autocast does not change it: for routers.
   void compute_in_fp32() { in_fp32_ = true; }
   bool is_in_fp32() const { return in_fp32_; }
-  /// At most once, after the weight is loaded: its principal part may go into the adapter. Throws
-  /// Error (kRecipe) for options that a divided layer does not support.
-  void adapt(const LoraOptions& lora);
+  void adapt(const LoraOptions& lora) override;
+  /// Replaces the weight by a quantized one of its sizes, which is not trained: `weight` has the
+  /// codes. `compute_type` is that of quantized_linear().
+  void hold(const QuantizedWeight& quantized, std::optional<at::ScalarType> compute_type);
+  bool is_quantized() const { return quantized_.has_value(); }
+  /// [out_features, in_features], dequantized to float32 if it is quantized.
+  at::Tensor base_weight() const;
   /// Sets DoRA's magnitude to the norm of the weight's rows; nothing without DoRA.
   void set_magnitude();
-  bool is_adapted() const { return !lora_a_.is_empty(); }
+  bool is_adapted() const override { return !lora_a_.is_empty(); }
+  /// For layers without a bias and DoRA.
+  HeadAdapter head_adapter() const;
 
  private:
   torch::nn::Linear lora_a_{nullptr}, lora_b_{nullptr};
@@ -52,8 +92,11 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl {
   std::shared_ptr<const TensorRanks> ranks_;
   bool sums_ = true;
   bool in_fp32_ = false;
+  std::optional<QuantizedWeight> quantized_;  ///< shares the tensors of the parameters
+  std::optional<at::ScalarType> compute_type_;
 
   at::Tensor compute(const at::Tensor& x);
+  at::Tensor base_product(const at::Tensor& x);
   at::Tensor directed(const at::Tensor& x, const at::Tensor& y);
   at::Tensor adapted_weight() const;
   void take_part(LoraInit init);

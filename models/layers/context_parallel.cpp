@@ -1,11 +1,12 @@
 #include "models/layers/context_parallel.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/GradMode.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
-#include "models/layers/self_attention.h"
 
 namespace accel {
 namespace {
@@ -23,13 +24,15 @@ at::Tensor padded(const ContextRanks& ranks, const at::Tensor& x, int64_t dim, i
 }  // namespace
 
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const VisibleKeys& visible, double dropout) {
-  if (visible.ranks) {
-    return visible.ranks->attend({query, key, value, visible.starts, dropout});
+                  const VisibleKeys& visible, const AttentionScores& scores) {
+  if (!visible.ranks) {
+    const bool causal = visible.is_causal && !visible.mask.defined();
+    return scored_attention({query, key, value, visible.mask, causal}, scores);
   }
-  return at::scaled_dot_product_attention(query, key, value, given(visible.mask), dropout,
-                                          /*is_causal=*/!visible.mask.defined(), /*scale=*/{},
-                                          /*enable_gqa=*/query.size(1) != key.size(1));
+  const double width = static_cast<double>(query.size(3));
+  const at::Tensor scaled = scores.scale ? query.mul(*scores.scale * std::sqrt(width)) : query;
+  return visible.ranks->attend(
+      {scaled, key, value, visible.starts, scores.dropout, visible.is_causal, visible.visible});
 }
 
 ContextRanksPtr dividing(const ContextRanksPtr& ranks) {
@@ -46,6 +49,25 @@ at::Tensor own_positions(const ContextRanks* ranks, const at::Tensor& x, int64_t
 
 VisibleKeys visible_in_texts(const ContextRanksPtr& ranks, const at::Tensor& starts) {
   return {.ranks = ranks, .starts = padded(*ranks, starts, 1, kNoText)};
+}
+
+VisibleKeys visible_in_lengths(const ContextRanksPtr& ranks, const at::Tensor& lengths,
+                               int64_t length, const at::TensorOptions& places) {
+  VisibleKeys keys = {.ranks = ranks, .is_causal = false};
+  const int64_t padded_length = ranks ? ranks->padded_length(length) : length;
+  if (!lengths.defined() && padded_length == length) return keys;
+  const at::Tensor all = at::arange(padded_length, places).unsqueeze(0);
+  const at::Tensor visible = lengths.defined() ? all.lt(lengths.unsqueeze(1)) : all.lt(length);
+  if (ranks) {
+    keys.visible = visible;
+  } else {
+    keys.mask = visible.unsqueeze(1).unsqueeze(1);
+  }
+  return keys;
+}
+
+std::unique_ptr<RandomScope> own_random_stream(const ContextRanksPtr& ranks, at::Device device) {
+  return ranks ? ranks->own_random_stream(device) : nullptr;
 }
 
 void check_divides_sequences(const ContextRanks& ranks, int64_t heads, int64_t kv_heads,

@@ -1,9 +1,13 @@
 // What layers do under context parallelism; in one process they have whole sequences.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <memory>
 
 #include "core/api/context_parallel.h"
+#include "models/layers/attention_scores.h"
 
 namespace accel {
 
@@ -16,14 +20,21 @@ struct VisibleKeys {
   at::Tensor mask = {};
   /// The ranks that divide the sequence; null: none do.
   ContextRanksPtr ranks = nullptr;
-  /// ContextAttention::starts.
+  /// See ContextAttention.
   at::Tensor starts = {};
+  bool is_causal = true;
+  at::Tensor visible = {};
 };
 
-/// Attention of [batch, heads, positions, width]; keys and values may have fewer heads. `dropout`
-/// of attention weights.
+/// Of full attention, where texts have these lengths, int64 [batch]; undefined: all have `length`,
+/// of which `places` is an integer tensor on the device. `ranks`: as of dividing().
+VisibleKeys visible_in_lengths(const ContextRanksPtr& ranks, const at::Tensor& lengths,
+                               int64_t length, const at::TensorOptions& places);
+
+/// Attention of [batch, heads, positions, width]; keys and values may have fewer heads. The
+/// mask of `visible` has the window of `scores`, which ranks that divide sequences do not support.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                  const VisibleKeys& visible, double dropout);
+                  const VisibleKeys& visible, const AttentionScores& scores);
 
 /// The model's ranks where a pass divides sequences: see ContextParallel.
 ContextRanksPtr dividing(const ContextRanksPtr& ranks);
@@ -35,6 +46,9 @@ at::Tensor own_positions(const ContextRanks* ranks, const at::Tensor& x, int64_t
 
 /// VisibleKeys of a sequence of texts, int64 [batch, length], whose first positions these are.
 VisibleKeys visible_in_texts(const ContextRanksPtr& ranks, const at::Tensor& starts);
+
+/// A stream of this rank for the dropout of its positions; null where no rank divides.
+std::unique_ptr<RandomScope> own_random_stream(const ContextRanksPtr& ranks, at::Device device);
 
 /// Checks a model's heads and the dropout of its attention weights.
 void check_divides_sequences(const ContextRanks& ranks, int64_t heads, int64_t kv_heads,

@@ -13,6 +13,7 @@ enum class TextOutput {
   kNextToken,    ///< next token at each position, causal
   kHiddenToken,  ///< masked tokens, bidirectional
   kLabels,       ///< a label of each token
+  kSpan,         ///< logits of the first and the last token of an answer
   kWhole,        ///< classes or numbers of the whole text
 };
 

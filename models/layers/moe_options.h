@@ -20,13 +20,15 @@ struct MoeOptions {
   int64_t decoder_sparse_step = 1;
   std::vector<int64_t> mlp_only_layers;
   double bias_update_rate = 0;
+  int64_t shared_expert_intermediate_size = 0;  ///< 0: none
+  bool shared_expert_gate = true;
 
   bool has_experts(int64_t layer) const;
   /// Whether all layers have experts.
   bool is_everywhere() const { return decoder_sparse_step == 1 && mlp_only_layers.empty(); }
 
   static Schema<MoeOptions> schema();
-  /// Of a Mixtral or Qwen3-MoE.
+  /// Of a Mixtral, Qwen2-MoE or Qwen3-MoE.
   static MoeOptions from_config(HfConfig& config);
   /// `inner`: the resolved intermediate_size. Writes the keys of `model_type` in the config.
   void to_config(int64_t inner, nlohmann::json& config) const;

@@ -5,129 +5,148 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/outer.h>
 
+#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-
-#include "core/base/text.h"
-#include "models/hf/hf_config.h"
 
 namespace accel {
 namespace {
 
 constexpr double kTurn = 2 * 3.14159265358979323846;
 
-/// In single precision throughout, as in transformers.
-float scaled_speed(const RopeOptions& options, float speed) {
-  const auto factor = static_cast<float>(options.factor);
-  if (options.scaling == RopeScaling::kNone) return speed;
-  if (options.scaling == RopeScaling::kLinear) return speed / factor;
-  const double trained = static_cast<double>(options.original_max_position_embeddings);
-  const double length = kTurn / static_cast<double>(speed);  // wavelength in positions
-  if (length > trained / options.low_factor) return speed / factor;
-  if (length < trained / options.high_factor) return speed;
-  const double smooth =
-      (trained / length - options.low_factor) / (options.high_factor - options.low_factor);
-  return static_cast<float>((1 - smooth) * speed / options.factor + smooth * speed);
-}
+/// Share of the unscaled speed of each pair, by the turns of a pair in the original context (YaRN,
+/// Peng et al. 2023, arXiv:2309.00071, section 3.2).
+class YarnRamp {
+ public:
+  YarnRamp(const RopeOptions& options, int64_t rotated) {
+    const auto width = static_cast<double>(rotated);
+    const auto pair_with = [&](double turns) {
+      const double original = static_cast<double>(options.original_max_position_embeddings);
+      return width * std::log(original / (turns * kTurn)) / (2 * std::log(options.theta));
+    };
+    low_ = pair_with(options.beta_fast), high_ = pair_with(options.beta_slow);
+    if (options.truncate) low_ = std::floor(low_), high_ = std::ceil(high_);
+    low_ = std::max(low_, 0.0), high_ = std::min(high_, width - 1);
+    if (low_ == high_) high_ += 0.001;
+  }
 
-RopeScaling scaling_named(HfConfig& config, const std::string& name) {
-  if (name == "default") return RopeScaling::kNone;
-  if (name == "linear") return RopeScaling::kLinear;
-  if (name == "llama3") return RopeScaling::kLlama3;
-  config.refuse(text("'{}' has the rope type '{}', only default, linear and llama3 are supported",
-                     config.path(), name));
-  return RopeScaling::kNone;
+  float operator()(int64_t pair) const {
+    const auto at = static_cast<float>(pair), low = static_cast<float>(low_);
+    return 1 - std::clamp((at - low) / static_cast<float>(high_ - low_), 0.0F, 1.0F);
+  }
+
+ private:
+  double low_, high_;
+};
+
+/// NTK-aware scaling of theta by the length of a sequence.
+float dynamic_theta(const RopeOptions& options, int64_t rotated, int64_t length) {
+  const auto theta = static_cast<float>(options.theta);
+  const auto factor = static_cast<float>(options.factor);
+  const auto original = static_cast<float>(options.original_max_position_embeddings);
+  const float longer = std::max(static_cast<float>(length), original);
+  const auto width = static_cast<double>(rotated);
+  return theta * std::pow(factor * longer / original - (factor - 1),
+                          static_cast<float>(width / (width - 2)));
 }
 
 }  // namespace
 
-Schema<RopeOptions> RopeOptions::schema() {
-  return Schema<RopeOptions>()
-      .field("theta", &RopeOptions::theta, "The longest wavelength in tokens, approximately.",
-             more_than(1.0))
-      .on_resume(Change::kImpossible)
-      .hint_for({"rope_theta", "base"})
-      .field("scaling", &RopeOptions::scaling,
-             "How to see longer texts: all pairs slower, or, as Llama 3 does, the slow ones.")
-      .on_resume(Change::kImpossible)
-      .hint_for({"rope_type", "rope_scaling"})
-      .field("factor", &RopeOptions::factor, "So much slower.", at_least(1.0))
-      .on_resume(Change::kImpossible)
-      .field("low_factor", &RopeOptions::low_factor,
-             "Pairs with fewer turns in the trained context are slowed (llama3).", more_than(0.0))
-      .on_resume(Change::kImpossible)
-      .hint_for({"low_freq_factor"})
-      .field("high_factor", &RopeOptions::high_factor,
-             "Pairs with more turns in the trained context are left alone (llama3).",
-             more_than(0.0))
-      .on_resume(Change::kImpossible)
-      .hint_for({"high_freq_factor"})
-      .field("original_max_position_embeddings", &RopeOptions::original_max_position_embeddings,
-             "Tokens of the texts before it was scaled (llama3).", at_least<int64_t>(1))
-      .on_resume(Change::kImpossible)
-      .renamed_from("trained_context");
+float llama3_speed(const RopeOptions& options, float speed) {
+  const double original = static_cast<double>(options.original_max_position_embeddings);
+  const double length = kTurn / static_cast<double>(speed);  // wavelength in positions
+  if (length > original / options.low_factor) return speed / static_cast<float>(options.factor);
+  if (length < original / options.high_factor) return speed;
+  const double smooth =
+      (original / length - options.low_factor) / (options.high_factor - options.low_factor);
+  return static_cast<float>((1 - smooth) * speed / options.factor + smooth * speed);
 }
 
-RopeOptions RopeOptions::from_config(HfConfig& config) {
-  HfConfig rope =
-      config.section(config.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  RopeOptions options;
-  options.theta = rope.number("rope_theta", config.number("rope_theta", options.theta));
-  const std::string old_name = rope.text("type", "default");
-  options.scaling = scaling_named(rope, rope.text("rope_type", old_name));
-  rope.want("partial_rotary_factor", 1.0, "this model does not do");
-  if (options.scaling != RopeScaling::kNone) options.factor = rope.number("factor", 1.0);
-  if (options.scaling == RopeScaling::kLlama3) {
-    options.low_factor = rope.number("low_freq_factor", options.low_factor);
-    options.high_factor = rope.number("high_freq_factor", options.high_factor);
-    options.original_max_position_embeddings =
-        rope.integer("original_max_position_embeddings", options.original_max_position_embeddings);
-  }
-  // Other types than llama3 do not read them.
-  rope.ignore(
-      {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
-  if (rope.problems().empty()) rope.refuse_unknown_keys();
-  for (const std::string& problem : rope.problems()) config.refuse(problem);
-  return options;
+double attention_factor_of(const RopeOptions& options) {
+  if (options.attention_factor) return *options.attention_factor;
+  if (options.factor <= 1) return 1;
+  if (options.scaling == RopeScaling::kYarn) return 0.1 * std::log(options.factor) + 1;
+  if (options.scaling != RopeScaling::kLongRope) return 1;
+  const double original = static_cast<double>(options.original_max_position_embeddings);
+  return std::sqrt(1 + std::log(options.factor) / std::log(original));
 }
 
-void RopeOptions::to_config(nlohmann::json& config) const {
-  nlohmann::json rope = {{"rope_type", "default"}, {"rope_theta", theta}};
-  if (scaling != RopeScaling::kNone) {
-    rope["rope_type"] = scaling == RopeScaling::kLinear ? "linear" : "llama3";
-    rope["factor"] = factor;
-  }
-  if (scaling == RopeScaling::kLlama3) {
-    rope["low_freq_factor"] = low_factor;
-    rope["high_freq_factor"] = high_factor;
-    rope["original_max_position_embeddings"] = original_max_position_embeddings;
-  }
-  config["rope_parameters"] = rope;
-  config.erase("rope_scaling");
-  config.erase("rope_theta");
-}
+namespace {
 
-Rope::Rope(const RopeOptions& options, int64_t width) {
+/// Radians per position of each pair of `rotated` elements, in single precision throughout, as in
+/// transformers. `divisors`: of longrope, one for each pair.
+at::Tensor speeds_of(const RopeOptions& options, int64_t rotated, float theta,
+                     const std::vector<double>& divisors = {}) {
   std::vector<float> speeds;
-  for (int64_t i = 0; i < width / 2; ++i) {
-    const float share = static_cast<float>(2 * i) / static_cast<float>(width);
-    const float speed = 1.0F / std::pow(static_cast<float>(options.theta), share);
-    speeds.push_back(scaled_speed(options, speed));
+  const YarnRamp ramp(options, rotated);
+  const auto factor = static_cast<float>(options.factor);
+  for (int64_t i = 0; i < rotated / 2; ++i) {
+    const float share = static_cast<float>(2 * i) / static_cast<float>(rotated);
+    const float period = std::pow(theta, share);
+    float speed = 1.0F / period;
+    if (options.scaling == RopeScaling::kLinear) speed /= factor;
+    if (options.scaling == RopeScaling::kLlama3) speed = llama3_speed(options, speed);
+    if (options.scaling == RopeScaling::kYarn) {
+      speed = 1.0F / (factor * period) * (1 - ramp(i)) + speed * ramp(i);
+    }
+    if (!divisors.empty()) {
+      speed = 1.0F / (static_cast<float>(divisors[static_cast<size_t>(i)]) * period);
+    }
+    speeds.push_back(speed);
   }
-  speeds_ = at::from_blob(speeds.data(), {width / 2}, at::dtype(at::kFloat)).clone();
+  return at::from_blob(speeds.data(), {rotated / 2}, at::dtype(at::kFloat)).clone();
 }
 
-RopeTurns Rope::turns(int64_t first, int64_t length, at::Device device) const {
-  const at::Tensor speeds = speeds_.to(device);
-  const at::Tensor half = at::outer(at::arange(first, first + length, speeds.options()), speeds);
-  const at::Tensor angles = at::cat({half, half}, 1);
-  return {angles.cos(), angles.sin()};
+}  // namespace
+
+Rope::Rope(const RopeOptions& options, int64_t width)
+    : options_(options),
+      rotated_(static_cast<int64_t>(static_cast<double>(width) * options.partial_rotary_factor)),
+      attention_factor_(attention_factor_of(options)) {
+  const auto theta = static_cast<float>(options.theta);
+  const bool is_long_rope = options.scaling == RopeScaling::kLongRope;
+  speeds_ = is_long_rope ? speeds_of(options, rotated_, theta, options.short_factor)
+                         : speeds_of(options, rotated_, theta);
+  if (is_long_rope) long_speeds_ = speeds_of(options, rotated_, theta, options.long_factor);
+}
+
+bool Rope::changes_between(int64_t length, int64_t other) const {
+  const int64_t original = options_.original_max_position_embeddings;
+  if (options_.scaling == RopeScaling::kLongRope) return (length > original) != (other > original);
+  return options_.scaling == RopeScaling::kDynamic && length != other &&
+         std::max(length, other) > original;
+}
+
+RopeTurns Rope::turns(int64_t first, int64_t length, int64_t longest, at::Device device) const {
+  at::Tensor speeds = speeds_;
+  if (changes_between(0, longest)) {
+    speeds = long_speeds_.defined()
+                 ? long_speeds_
+                 : speeds_of(options_, rotated_, dynamic_theta(options_, rotated_, longest));
+  }
+  speeds = speeds.to(device);
+  return turns_of(at::outer(at::arange(first, first + length, speeds.options()), speeds));
+}
+
+RopeTurns Rope::turns_of_rows(const at::Tensor& positions) const {
+  const at::Tensor speeds = speeds_.to(positions.device());
+  return turns_of(positions.to(at::kFloat).unsqueeze(1).unsqueeze(3).mul(speeds));
+}
+
+RopeTurns Rope::turns_of(const at::Tensor& angles_of_pairs) const {
+  const at::Tensor angles = at::cat({angles_of_pairs, angles_of_pairs}, -1);
+  if (attention_factor_ == 1) return {angles.cos(), angles.sin()};
+  return {angles.cos().mul(attention_factor_), angles.sin().mul(attention_factor_)};
 }
 
 at::Tensor Rope::turn(const at::Tensor& x, const RopeTurns& turns) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  const at::Tensor turned = at::cat({halves[1].neg(), halves[0]}, -1);
-  return x.mul(turns.cosines.to(x.scalar_type())).add(turned.mul(turns.sines.to(x.scalar_type())));
+  if (!turns.cosines.defined()) return x;
+  const int64_t rotated = turns.cosines.size(-1), width = x.size(-1);
+  const at::Tensor part = rotated < width ? x.narrow(-1, 0, rotated) : x;
+  const std::vector<at::Tensor> halves = part.chunk(2, -1);
+  const at::Tensor swapped = at::cat({halves[1].neg(), halves[0]}, -1);
+  const at::Tensor turned =
+      part.mul(turns.cosines.to(x.scalar_type())).add(swapped.mul(turns.sines.to(x.scalar_type())));
+  return rotated < width ? at::cat({turned, x.narrow(-1, rotated, width - rotated)}, -1) : turned;
 }
 
 }  // namespace accel

@@ -4,7 +4,6 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 
@@ -47,22 +46,21 @@ at::Tensor bias_by_head(const torch::nn::LinearImpl& linear, int64_t heads) {
 
 /// Attention weights [batch, heads, length]; `query` is [heads, batch, head width].
 at::Tensor attention_weights(const SelfAttention& by, const at::Tensor& query, const at::Tensor& x,
-                             const std::optional<at::Tensor>& mask) {
+                             const at::Tensor& mask) {
   const at::Tensor asked = at::bmm(query, weight_by_head(by.key, by.heads)).transpose(0, 1);
   at::Tensor scores = at::bmm(asked, x.transpose(1, 2));
   if (by.key.bias.defined()) {
     const at::Tensor shift = query.mul(bias_by_head(by.key, by.heads)).sum(-1);
     scores = scores.add(shift.t().unsqueeze(-1));
   }
-  if (mask) {
-    const at::Tensor hidden = mask->squeeze(1).logical_not();
+  if (mask.defined()) {
+    const at::Tensor hidden = mask.squeeze(1).logical_not();
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
   return at::dropout(scores.softmax(-1), by.dropout, /*train=*/true);
 }
 
-at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x,
-                       const std::optional<at::Tensor>& mask) {
+at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x, const at::Tensor& mask) {
   const at::Tensor all = by.query.forward(select_cls_token(x, TokenPositions::kFirst));
   const int64_t batch = x.size(0), width = all.size(2), head_width = width / by.heads;
   const double scale = 1 / std::sqrt(static_cast<double>(head_width));
@@ -77,17 +75,21 @@ at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x,
   return out.transpose(0, 1).reshape({batch, 1, width});
 }
 
+bool has_plain_weight(const AdaptedLinearImpl& linear) {
+  return !linear.is_adapted() && !linear.is_quantized();
+}
+
 }  // namespace
 
-at::Tensor attend(const SelfAttention& by, const at::Tensor& x,
-                  const std::optional<at::Tensor>& mask, TokenPositions places) {
-  if (places == TokenPositions::kFirst && !by.key.is_adapted() && !by.value.is_adapted()) {
-    return attend_once(by, x, mask);
+at::Tensor attend(const SelfAttention& by, const at::Tensor& x, const VisibleKeys& keys,
+                  TokenPositions places) {
+  if (places == TokenPositions::kFirst && has_plain_weight(by.key) && has_plain_weight(by.value)) {
+    return attend_once(by, x, keys.mask);
   }
   const at::Tensor query = by.query.forward(select_cls_token(x, places));
-  const at::Tensor y = at::scaled_dot_product_attention(
-      by_head(query, by.heads), by_head(by.key.forward(x), by.heads),
-      by_head(by.value.forward(x), by.heads), mask, by.dropout);
+  const at::Tensor y =
+      attend(by_head(query, by.heads), by_head(by.key.forward(x), by.heads),
+             by_head(by.value.forward(x), by.heads), keys, {.dropout = by.dropout});
   return y.transpose(1, 2).reshape_as(query);
 }
 

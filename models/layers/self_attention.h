@@ -1,10 +1,9 @@
 // Self-attention of encoders, and block-diagonal masks of packed sequences.
 #pragma once
 
-#include <optional>
-
 #include "core/api/batch.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/context_parallel.h"
 #include "models/layers/token_positions.h"
 
 namespace accel {
@@ -21,11 +20,6 @@ at::Tensor text_starts(const at::Tensor& segments);
 /// By text_starts().
 BlockDiagonalMask block_diagonal_mask(const at::Tensor& segments);
 
-/// An optional mask: none if undefined.
-inline std::optional<at::Tensor> given(const at::Tensor& mask) {
-  return mask.defined() ? std::optional(mask) : std::nullopt;
-}
-
 /// Scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762, section 3.2); holds
 /// references to its layers.
 struct SelfAttention {
@@ -35,11 +29,12 @@ struct SelfAttention {
 };
 
 /// Attention of the positions `places` to all of x [batch, length, width]: returns [batch, places,
-/// width]. `mask` is [batch, 1, 1, length], true for visible tokens. For a single position keys and
+/// width]; where ranks divide the sequence, of all positions of this rank. `keys` are not causal.
+/// For a single position keys and
 /// values are not computed: for a head's rows K, k of `key` and V, v of `value`, q . (K x + k) = (q
 /// K) . x + q . k, and sum of p (V x + v) = V (sum of p x) + (sum of p) v: two products with K and
 /// V per text instead of two per position.
-at::Tensor attend(const SelfAttention& by, const at::Tensor& x,
-                  const std::optional<at::Tensor>& mask, TokenPositions places);
+at::Tensor attend(const SelfAttention& by, const at::Tensor& x, const VisibleKeys& keys,
+                  TokenPositions places);
 
 }  // namespace accel

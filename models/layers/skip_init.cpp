@@ -49,4 +49,8 @@ SkipInit::~SkipInit() {
   --undrawn;
 }
 
+bool SkipInit::is_active() {
+  return undrawn > 0;
+}
+
 }  // namespace accel

@@ -9,6 +9,7 @@ class SkipInit {
  public:
   SkipInit();
   ~SkipInit();
+  static bool is_active();
   SkipInit(const SkipInit&) = delete;
   SkipInit& operator=(const SkipInit&) = delete;
 };

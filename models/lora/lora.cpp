@@ -1,6 +1,5 @@
 #include "models/lora/lora.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -13,84 +12,66 @@
 
 #include "core/api/model.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
+#include "kernels/choice.h"
+#include "kernels/without_autocast.h"
 #include "models/hf/hf_weights.h"
-#include "models/layers/adapted_linear.h"
+#include "models/layers/adapted_embedding.h"
 #include "models/layers/module_state.h"
 #include "models/layers/tensor_parallel.h"
 #include "models/lora/adapters_off.h"
 #include "models/lora/lora_folder.h"
+#include "models/lora/pattern_check.h"
 
 namespace accel {
 namespace {
 
-class WithoutAutocast {
- public:
-  explicit WithoutAutocast(at::DeviceType device)
-      : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, was_enabled_); }
-  WithoutAutocast(const WithoutAutocast&) = delete;
-  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
-
- private:
-  at::DeviceType device_;
-  bool was_enabled_;
-};
-
 struct NamedLayer {
   std::string name;
-  AdaptedLinearImpl* layer;  ///< owned by the model
+  Adaptable* layer;    ///< owned by the model
+  bool is_vocabulary;  ///< an embedding, or the head of a language model
+  bool is_head;        ///< another head
 };
 
-/// All layers that support an adapter. Heads are trained as a whole by default, so that only their
-/// full names among `targets` adapt them.
-std::vector<NamedLayer> adaptable_layers(Model& model, const std::vector<std::string>& heads,
-                                         const std::vector<std::string>& targets) {
+/// All layers that support an adapter.
+std::vector<NamedLayer> adaptable_layers(Model& model, const std::vector<std::string>& heads) {
   std::vector<NamedLayer> out;
   for (const auto& item : model.module().named_modules("", false)) {
-    auto* layer = dynamic_cast<AdaptedLinearImpl*>(item.value().get());
+    auto* const module = item.value().get();
+    auto* const layer = dynamic_cast<Adaptable*>(module);
     if (!layer) continue;
-    const bool named = std::find(targets.begin(), targets.end(), item.key()) != targets.end();
-    if (named || !matches_any(heads, item.key() + ".weight")) out.push_back({item.key(), layer});
+    const bool is_vocabulary =
+        item.key() == kLanguageHead || !dynamic_cast<AdaptedLinearImpl*>(module);
+    const bool is_head = !is_vocabulary && matches_any(heads, item.key() + ".weight");
+    out.push_back({item.key(), layer, is_vocabulary, is_head});
   }
   return out;
 }
 
-template <class Named>
-std::vector<std::string> names_of(const std::vector<Named>& items) {
-  std::vector<std::string> names;
-  for (const Named& item : items) names.push_back(item.name);
-  return names;
+/// Whether one of the patterns adapts the layer. Heads are trained as a whole by default, so that
+/// only their full names adapt them. Patterns of parts of names, such as "*", leave embeddings and
+/// the head of a language model out.
+bool is_target(const NamedLayer& layer, const std::string& pattern) {
+  if (pattern == layer.name) return true;
+  if (layer.is_head || !name_matches(pattern, layer.name)) return false;
+  return !layer.is_vocabulary || pattern.ends_with(layer.name.substr(layer.name.rfind('.') + 1));
 }
 
-void check_patterns(const std::vector<std::string>& patterns, const char* kind,
-                    const std::vector<std::string>& names, const Span& where) {
-  Diagnostics problems;
-  for (const std::string& pattern : patterns) {
-    const auto fits = [&](const std::string& name) { return name_matches(pattern, name); };
-    if (std::any_of(names.begin(), names.end(), fits)) continue;
-    const UnmatchedPattern unmatched = {pattern, kind, names};
-    problems.error(where, unmatched.message(), unmatched.hint());
-  }
-  problems.check();
-}
-
-Span place_of(const Node& section, const char* key) {
-  const Node::Entry* entry = section.find(key);
-  return entry ? entry->node.where : section.where;
+bool has_name(const Parameter& item, const std::string& pattern) {
+  return name_matches(pattern, item.name);
 }
 
 /// Patterns that match no layer with an adapter have no effect.
 void check_layer_patterns(const LoraOptions& lora, const std::set<std::string>& adapted,
                           const Node& section) {
-  const std::vector<std::string> names(adapted.begin(), adapted.end());
+  std::vector<Parameter> layers;
+  for (const std::string& name : adapted) layers.push_back({name, {}});
   const auto check = [&](const char* option, const auto& patterns) {
     std::vector<std::string> keys;
     for (const auto& [pattern, value] : patterns) keys.push_back(pattern);
-    check_patterns(keys, "layer with an adapter", names, place_of(section, option));
+    check_patterns(keys, "layer with an adapter", layers, place_of(section, option), has_name);
   };
   check("rank_pattern", lora.rank_pattern);
   check("alpha_pattern", lora.alpha_pattern);
@@ -98,8 +79,7 @@ void check_layer_patterns(const LoraOptions& lora, const std::set<std::string>& 
 
 void load_adapter(const std::vector<Parameter>& trained, const LoraOptions& lora,
                   const LoraPlace& place) {
-  const HfNames names = {
-      place.names.base, {}, {}, also_trained(lora, place.names, place.generates)};
+  const HfNames names = {place.names.base, {}, place.names.unused, also_trained(lora, place.names)};
   load_weights(trained, read_adapter_weights(lora.adapter.text), names, "lora");
 }
 
@@ -111,8 +91,13 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
   return compute(x.to(at::kFloat));
 }
 
+at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
+  if (quantized_) return quantized_linear(x, *quantized_, bias, compute_type_);
+  return ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
+}
+
 at::Tensor AdaptedLinearImpl::compute(const at::Tensor& x) {
-  at::Tensor y = ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
+  at::Tensor y = base_product(x);
   const bool is_adapted = lora_a_ && !AdaptersOff::is_active();
   if (is_adapted && magnitude_.defined()) return directed(x, y);
   if (is_adapted) {
@@ -133,7 +118,8 @@ at::Tensor AdaptedLinearImpl::directed(const at::Tensor& x, const at::Tensor& y)
   const at::Tensor dropped = own_dropout(ranks_, x, dropout);
   at::Tensor base = y;
   if (dropout > 0) {
-    base = at::linear(dropped, weight);
+    base = quantized_ ? quantized_linear(dropped, *quantized_, {}, compute_type_)
+                      : at::linear(dropped, weight);
   } else if (bias.defined()) {
     base = y.sub(bias);
   }
@@ -142,7 +128,7 @@ at::Tensor AdaptedLinearImpl::directed(const at::Tensor& x, const at::Tensor& y)
 }
 
 at::Tensor AdaptedLinearImpl::adapted_weight() const {
-  return weight.add(lora_b_->weight.mm(lora_a_->weight).mul(scale_));
+  return base_weight().add(lora_b_->weight.mm(lora_a_->weight).mul(scale_));
 }
 
 AdapterPair make_adapter(int64_t inputs, int64_t outputs, const LoraOptions& lora) {
@@ -216,36 +202,97 @@ void AdaptedLinearImpl::take_part(LoraInit init) {
   weight.sub_(lora_b_->weight.mm(lora_a_->weight).mul(scale_));
 }
 
-std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& names,
-                                      bool generates) {
-  return lora.modules_to_save.value_or(generates ? std::vector<std::string>() : names.heads);
+std::vector<std::string> also_trained(const LoraOptions& lora, const HfNames& names) {
+  if (lora.modules_to_save) return *lora.modules_to_save;
+  std::vector<std::string> heads = names.heads;
+  std::erase(heads, std::string(kLanguageHead) + ".weight");
+  return heads;
 }
 
-void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
-  const std::vector<NamedLayer> layers =
-      adaptable_layers(model, place.names.heads, lora.target_modules);
-  check_patterns(lora.target_modules, "linear layer", names_of(layers),
-                 place_of(place.section, "target_modules"));
-  const std::vector<Parameter> base = parameters_of(model);
-  if (lora.modules_to_save) {
-    check_patterns(*lora.modules_to_save, "parameter", names_of(base),
-                   place_of(place.section, "modules_to_save"));
+namespace {
+
+/// Throws Error (kRecipe) for an adapter that an embedding or a language model's head lacks.
+void check_vocabulary(const NamedLayer& layer, const LoraOptions& lora, const LoraPlace& place) {
+  if (!layer.is_vocabulary) return;
+  if (place.is_divided) {
+    throw Error(ExitCode::kRecipe,
+                text("the adapter of '{}' does not support tensor parallelism", layer.name),
+                "set 'accelerator.parallelism.tp: 1', or take the layer out of 'target_modules'");
   }
-  const std::vector<std::string> also = also_trained(lora, place.names, place.generates);
+  if (!lora.dora && !lora.lora_bias) return;
+  throw Error(ExitCode::kRecipe,
+              text("'lora.{}' does not support {}", lora.dora ? "dora" : "lora_bias",
+                   layer.name == kLanguageHead ? "the head of a language model" : "embeddings"),
+              "leave it out, or take the layer out of 'target_modules'");
+}
+
+/// As PEFT, whose adapters of tied layers are independent, too.
+void warn_of_tied(const std::vector<NamedLayer>& layers, const std::set<std::string>& adapted,
+                  const std::string& table) {
+  const bool has_tied = std::any_of(layers.begin(), layers.end(), [](const NamedLayer& item) {
+    return dynamic_cast<const TiedHeadImpl*>(item.layer) != nullptr;
+  });
+  const std::string embedding = table.substr(0, table.rfind('.'));
+  if (!has_tied || (!adapted.contains(embedding) && !adapted.contains(kLanguageHead))) return;
+  if (has_shapes_only()) return;  // the model of a plan
+  warn(
+      text("'{}' is tied to '{}', and an adapter changes one of them alone: 'export --merge' "
+           "writes them as two weights",
+           kLanguageHead, embedding));
+}
+
+/// The folder's copies of the base weights of embeddings and heads with an adapter, which PEFT
+/// loads over those of the model.
+void add_base_weights(std::vector<Parameter>& loaded, const std::vector<Parameter>& base,
+                      const std::set<std::string>& stored) {
   for (const Parameter& item : base) {
-    item.local.set_requires_grad(matches_any(also, item.name));
+    if (stored.contains(item.name)) loaded.push_back(item);
   }
+}
+
+/// Throws RecipeError for a quantized weight among the weights that are trained as a whole.
+void check_saved(const Parameter& item, const LoraPlace& place) {
+  if (at::isFloatingType(item.local.scalar_type())) return;
+  throw RecipeError({{place_of(place.section, "modules_to_save"),
+                      text("'{}' is quantized and cannot be trained", item.name),
+                      "add its layer to 'quantization.skip_modules', or narrow the patterns"}});
+}
+
+/// Adds the adapters. Returns the names of their layers.
+std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora,
+                                   const LoraPlace& place) {
   std::set<std::string> adapted;
   for (const NamedLayer& item : layers) {
-    if (!matches_any(lora.target_modules, item.name)) continue;
+    const auto fits = [&](const std::string& pattern) { return is_target(item, pattern); };
+    if (std::none_of(lora.target_modules.begin(), lora.target_modules.end(), fits)) continue;
+    check_vocabulary(item, lora, place);
     item.layer->adapt(lora.for_layer(item.name));
-    item.layer->weight.set_requires_grad(false);
-    if (item.layer->bias.defined()) item.layer->bias.set_requires_grad(false);
     adapted.insert(item.name);
   }
+  return adapted;
+}
+
+}  // namespace
+
+void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
+  const std::vector<NamedLayer> layers = adaptable_layers(model, place.names.heads);
+  check_patterns(lora.target_modules, "linear layer", layers,
+                 place_of(place.section, "target_modules"), is_target);
+  const std::vector<Parameter> base = parameters_of(model);
+  if (lora.modules_to_save) {
+    check_patterns(*lora.modules_to_save, "parameter", base,
+                   place_of(place.section, "modules_to_save"), has_name);
+  }
+  const std::vector<std::string> also = also_trained(lora, place.names);
+  for (const Parameter& item : base) item.local.set_requires_grad(false);
+  const std::set<std::string> adapted = adapt_layers(layers, lora, place);
   check_layer_patterns(lora, adapted, place.section);
+  warn_of_tied(layers, adapted, place.names.tied_table);
   for (const Parameter& item : base) {
-    if (is_trained_bias(item.name, lora, adapted)) item.local.set_requires_grad(true);
+    const std::string layer = item.name.substr(0, item.name.rfind('.'));
+    const bool is_saved = matches_any(also, item.name) && !adapted.contains(layer);
+    if (is_saved) check_saved(item, place);
+    item.local.set_requires_grad(is_saved || is_trained_bias(item.name, lora, adapted));
   }
   if (lora.adapter.text.empty()) return;
   std::vector<Parameter> trained;
@@ -254,13 +301,14 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
                             is_trained_bias(item.name, lora, adapted);
     if (is_trained) trained.push_back(item);
   }
+  add_base_weights(trained, base, stored_base_weights(lora.adapter.text, place.names));
   load_adapter(trained, lora, place);
 }
 
 bool has_adapter_switch(Model& model) {
   const auto modules = model.module().modules(false);
   return std::any_of(modules.begin(), modules.end(), [](const auto& module) {
-    const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get());
+    const auto* layer = dynamic_cast<const Adaptable*>(module.get());
     return layer && layer->is_adapted();
   });
 }

@@ -19,6 +19,8 @@ using nlohmann::json;
 constexpr auto kBias = ".bias";
 /// PEFT's bias of a layer with an adapter.
 constexpr auto kBaseBias = ".base_layer.bias";
+/// In PEFT's names of the parameters of a layer with an adapter.
+constexpr std::string_view kBaseLayer = ".base_layer";
 
 std::string without_ending(const std::string& name, const std::string& ending) {
   return name.substr(0, name.size() - ending.size());
@@ -125,6 +127,12 @@ std::vector<std::string> saved_modules(const AdapterParts& parts, LoraBias bias)
   return out;
 }
 
+bool adapts_vocabulary(const AdapterParts& parts) {
+  return std::any_of(parts.targets.begin(), parts.targets.end(), [](const std::string& layer) {
+    return layer == kLanguageHead || layer.ends_with("embed_tokens") || layer.ends_with(".wte");
+  });
+}
+
 /// The config's options, and ranks and layers of the weights.
 LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   constexpr auto kNotBuilt = "this program does not do";
@@ -133,6 +141,9 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   }
   config.want("use_qalora", false, kNotBuilt);
   // Of which layers the adapter is, its weights say; the others describe the file.
+  if (adapts_vocabulary(parts)) {
+    config.want("ensure_weight_tying", false, "shares one adapter between embedding and head");
+  }
   config.ignore({"auto_mapping", "base_model_name_or_path", "ensure_weight_tying",
                  "exclude_modules", "fan_in_fan_out", "inference_mode", "layers_pattern",
                  "layers_to_transform", "megatron_config", "megatron_core", "modules_to_save",
@@ -160,7 +171,8 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
 
 bool is_of_adapter(const std::string& name) {
   return name.ends_with(kLoraA) || name.ends_with(kLoraB) || name.ends_with(kLoraBias) ||
-         name.ends_with(kLoraMagnitude);
+         name.ends_with(kLoraMagnitude) || name.ends_with(kLoraEmbeddingA) ||
+         name.ends_with(kLoraEmbeddingB);
 }
 
 bool is_trained_bias(const std::string& name, const LoraOptions& lora,
@@ -172,7 +184,9 @@ bool is_trained_bias(const std::string& name, const LoraOptions& lora,
 std::set<std::string> adapted_layers(const std::vector<NamedArray>& weights) {
   std::set<std::string> out;
   for (const NamedArray& weight : weights) {
-    if (weight.name.ends_with(kLoraA)) out.insert(without_ending(weight.name, kLoraA));
+    for (const char* ending : {kLoraA, kLoraEmbeddingA}) {
+      if (weight.name.ends_with(ending)) out.insert(without_ending(weight.name, ending));
+    }
   }
   return out;
 }
@@ -190,23 +204,19 @@ HfConfig read_adapter_config(const std::string& folder) {
 HfWeights read_adapter_weights(const std::string& folder) {
   HfWeights out(folder, kAdapterWeights, kAdapterPrefix);
   out.rename([](const std::string& name) {
-    return name.ends_with(kBaseBias) ? without_ending(name, kBaseBias) + kBias : name;
+    const size_t base = name.rfind(kBaseLayer);
+    return base == name.npos ? name : std::string(name).erase(base, kBaseLayer.size());
   });
   return out;
 }
 
 namespace {
 
-/// Losses read the weight of a head, and embeddings may be tied to it.
-void refuse_vocabulary(const std::string& folder, const std::string& name) {
-  const bool embedding = name.find(".lora_embedding_") != name.npos;
-  const bool head = name.ends_with(kLoraA) && module_of(module_of(name)).ends_with("lm_head");
-  if (!embedding && !head) return;
-  const std::string layer =
-      embedding ? name.substr(0, name.find(".lora_embedding_")) : module_of(module_of(name));
-  throw DataError(text("'{}' adapts the {} '{}', which this program does not do", folder,
-                       embedding ? "embedding" : "head", layer),
-                  "merge it in Python by merge_and_unload(), or train it as 'modules_to_save'");
+/// The model's name of a weight of the folder, which may be that of the model without its head.
+std::string name_in_model(const std::string& name, const HfNames& names) {
+  const bool is_head = matches_any(names.heads, name) || module_of(name) == kLanguageHead ||
+                       module_of(module_of(name)) == kLanguageHead;
+  return name.starts_with(names.base) || is_head ? name : names.base + name;
 }
 
 }  // namespace
@@ -215,19 +225,34 @@ AdapterParts read_adapter_parts(const std::string& folder, const HfNames& names)
   const HfWeights weights = read_adapter_weights(folder);
   AdapterParts out;
   for (const NamedArray& weight : weights.tensors()) {
-    const bool headless =
-        !weight.name.starts_with(names.base) && !matches_any(names.heads, weight.name);
-    const std::string name = (headless ? names.base : "") + weight.name;
-    if (name.ends_with(kLoraA)) {
-      out.targets.push_back(without_ending(name, kLoraA));
+    const std::string name = name_in_model(weight.name, names);
+    for (const char* ending : {kLoraA, kLoraEmbeddingA}) {
+      if (!name.ends_with(ending)) continue;
+      out.targets.push_back(without_ending(name, ending));
       out.ranks[out.targets.back()] = weight.array.shape().front();
     }
     if (!is_of_adapter(name)) out.others.push_back(name);
-    refuse_vocabulary(folder, name);
   }
+  std::erase_if(out.others, [&](const std::string& name) {
+    return name.ends_with(".weight") && out.ranks.contains(module_of(name));
+  });
   if (out.targets.empty()) {
     throw DataError(text("'{}/{}' has no 'lora_A' of any layer", folder, kAdapterWeights),
                     "give the folder of an adapter that PEFT or 'accel-run export' wrote");
+  }
+  return out;
+}
+
+std::set<std::string> stored_base_weights(const std::string& folder, const HfNames& names) {
+  const HfWeights weights = read_adapter_weights(folder);
+  std::set<std::string> adapted;
+  for (const std::string& layer : adapted_layers(weights.tensors())) {
+    adapted.insert(name_in_model(layer + ".weight", names));
+  }
+  std::set<std::string> out;
+  for (const NamedArray& weight : weights.tensors()) {
+    const std::string name = name_in_model(weight.name, names);
+    if (adapted.contains(name)) out.insert(name);
   }
   return out;
 }
@@ -289,8 +314,9 @@ json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adap
     const bool by_bias = lora.bias != LoraBias::kNone && weight.name.ends_with(kBias) &&
                          !weights.contains(module + ".weight");
     if (!is_of_adapter(weight.name) && !by_bias) others.insert(module);
-    if (!weight.name.ends_with(kLoraA)) continue;
-    const std::string layer = without_ending(weight.name, kLoraA);
+    const bool is_embedding = weight.name.ends_with(kLoraEmbeddingA);
+    if (!is_embedding && !weight.name.ends_with(kLoraA)) continue;
+    const std::string layer = without_ending(weight.name, is_embedding ? kLoraEmbeddingA : kLoraA);
     targets.push_back(layer);
     const LoraOptions own = lora.for_layer(layer);
     if (own.rank != lora.rank) ranks[layer] = own.rank;

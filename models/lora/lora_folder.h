@@ -21,6 +21,12 @@ inline constexpr auto kAdapterPrefix = "base_model.model.";
 inline constexpr auto kLoraA = ".lora_A.weight";
 inline constexpr auto kLoraB = ".lora_B.weight";
 
+/// Those of an embedding.
+inline constexpr auto kLoraEmbeddingA = ".lora_embedding_A";
+inline constexpr auto kLoraEmbeddingB = ".lora_embedding_B";
+/// The layer of a language model's head.
+inline constexpr auto kLanguageHead = "lm_head";
+
 inline constexpr auto kLoraBias = ".lora_B.bias";
 inline constexpr auto kLoraMagnitude = ".lora_magnitude_vector";
 
@@ -44,8 +50,12 @@ HfConfig read_adapter_config(const std::string& folder);
 /// The weights by the model's names. Throws DataError.
 HfWeights read_adapter_weights(const std::string& folder);
 
+/// Names of the weights of the base model that PEFT stored beside the adapters of embeddings and
+/// heads. Throws DataError.
+std::set<std::string> stored_base_weights(const std::string& folder, const HfNames& names);
+
 struct AdapterParts {
-  std::vector<std::string> targets;      ///< linear layers with an adapter
+  std::vector<std::string> targets;      ///< layers with an adapter
   std::vector<std::string> others;       ///< other weights in the folder, without biases by `bias`
   std::map<std::string, int64_t> ranks;  ///< by layer
 };

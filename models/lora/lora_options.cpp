@@ -64,12 +64,14 @@ Schema<LoraOptions> LoraOptions::schema() {
       .field("rslora", &LoraOptions::rslora, "Scale by alpha / sqrt(rank) instead.")
       .hint_for({"use_rslora"})
       .field("target_modules", &LoraOptions::target_modules,
-             "Patterns of linear layers with an adapter, such as '*attn*'; never the head.")
+             "Patterns of layers with an adapter, such as '*attn*': linear layers, and embeddings "
+             "and the head of a language model where a pattern ends with their names: "
+             "'*embed_tokens', 'lm_head'. A classifier's head only by its full name.")
       .on_resume(Change::kImpossible)
       .renamed_from("targets")
       .hint_for({"lora_target_modules", "lora_target"})
       .field("modules_to_save", &LoraOptions::modules_to_save,
-             "Patterns of other trained parameters; auto: a classifier's head.")
+             "Patterns of other trained parameters; auto: the head, unless of a language model.")
       .on_resume(Change::kImpossible)
       .renamed_from("also")
       .hint_for({"lora_modules_to_save", "additional_target"})

@@ -16,6 +16,8 @@ constexpr auto kStoreVariable = "ACCEL_RUN_STORE_FD";
 constexpr auto kLifelineVariable = "ACCEL_RUN_LIFELINE_FD";
 constexpr auto kGenerationVariable = "ACCEL_RUN_GENERATION";
 constexpr auto kTokenVariable = "ACCEL_RUN_TOKEN";
+/// A secret that all machines of a job share, set by the user or by `accel-run submit`.
+constexpr auto kJobTokenVariable = "ACCEL_RUN_JOB_TOKEN";
 
 struct LauncherChannel {
   std::optional<int> store_fd;     ///< rank 0 on one machine: a listening socket at the main port

@@ -2,65 +2,18 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <initializer_list>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/rendezvous/launcher_channel.h"
+#include "parallel/rendezvous/launcher_variables.h"
+#include "parallel/rendezvous/machine_info.h"
 
 namespace accel {
 namespace {
 
 constexpr auto kLoopback = "127.0.0.1";
-constexpr int64_t kLargestPort = 65535;
-constexpr int64_t kMostRanks = 1 << 24;
-
-[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
-  throw Error(ExitCode::kRecipe, message, hint);
-}
-
-/// Environment variables of one launcher.
-class Variables {
- public:
-  Variables(const EnvironmentLookup& lookup, std::string launcher)
-      : lookup_(lookup), launcher_(std::move(launcher)) {}
-
-  std::optional<std::string> value(const std::string& name) const { return lookup_(name); }
-  bool has(const std::string& name) const { return lookup_(name).has_value(); }
-
-  /// The first variable that is set.
-  std::optional<std::string> first(std::initializer_list<const char*> names) const {
-    for (const char* name : names) {
-      if (auto found = value(name)) return found;
-    }
-    return std::nullopt;
-  }
-
-  /// `because` is the variable that requires this one.
-  std::string need(const std::string& name, const std::string& because) const {
-    if (auto found = value(name)) return *found;
-    refuse(text("environment variable '{}' is set, but not '{}'", because, name),
-           text("set both, as {} does, or unset '{}'", launcher_, because));
-  }
-
-  int64_t number(const std::string& name, const std::string& because, int64_t least = 0,
-                 int64_t most = kMostRanks) const {
-    const std::string digits = need(name, because);
-    int64_t number = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, number);
-    if (error == std::errc() && stop == end && number >= least && number <= most) return number;
-    refuse(text("environment variable '{}' is '{}', not a whole number from {} to {}", name, digits,
-                least, most),
-           text("it must have the value that {} sets", launcher_));
-  }
-
-  const std::string& launcher() const { return launcher_; }
-
- private:
-  const EnvironmentLookup& lookup_;
-  std::string launcher_;
-};
 
 /// A launcher's names of the four numbers of a rank.
 struct Names {
@@ -72,21 +25,22 @@ struct Names {
 
 void check_below(int64_t value, const char* name, int64_t limit, const char* limit_name) {
   if (value < limit) return;
-  refuse(text("environment variable '{}' is {}, but '{}' is {}", name, value, limit_name, limit),
-         "ranks are counted from 0");
+  refuse_variables(
+      text("environment variable '{}' is {}, but '{}' is {}", name, value, limit_name, limit),
+      "ranks are counted from 0");
 }
 
 void check_info(const RankInfo& info, const Names& names) {
   check_below(info.rank, names.rank, info.world, names.world);
   check_below(info.local_rank, names.local_rank, info.local_world, names.local_world);
   if (info.local_world > info.world) {
-    refuse(text("environment variable '{}' is {}, but '{}' is {}", names.local_world,
-                info.local_world, names.world, info.world),
-           "no machine has more ranks than there are");
+    refuse_variables(text("environment variable '{}' is {}, but '{}' is {}", names.local_world,
+                          info.local_world, names.world, info.world),
+                     "no machine has more ranks than there are");
   }
 }
 
-RankInfo read_info(const Variables& from, const Names& names) {
+RankInfo read_info(const LauncherVariables& from, const Names& names) {
   RankInfo info;
   info.launcher = from.launcher();
   info.rank = from.number(names.rank, names.world);
@@ -97,15 +51,8 @@ RankInfo read_info(const Variables& from, const Names& names) {
   return info;
 }
 
-/// A port from a hash of the job: equal on all its ranks, and below Linux's ephemeral ports.
-int64_t port_of_job(const std::string& job) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char letter : job) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
-  return 20000 + static_cast<int64_t>(hash % 10000);
-}
-
 /// MASTER_ADDR and MASTER_PORT, or defaults.
-void find_main(const Variables& from, RankInfo& info, const std::string& address,
+void find_main(const LauncherVariables& from, RankInfo& info, const std::string& address,
                const std::string& job) {
   info.main_address = from.value("MASTER_ADDR").value_or(address);
   info.main_port = from.has("MASTER_PORT")
@@ -114,7 +61,7 @@ void find_main(const Variables& from, RankInfo& info, const std::string& address
 }
 
 std::optional<RankInfo> torchrun_rank(const EnvironmentLookup& lookup) {
-  const Variables from(lookup, "torchrun");
+  const LauncherVariables from(lookup, "torchrun");
   if (!from.has("RANK") && !from.has("WORLD_SIZE")) return std::nullopt;
   const Names names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
   RankInfo info;
@@ -133,10 +80,10 @@ std::optional<RankInfo> torchrun_rank(const EnvironmentLookup& lookup) {
   return info;
 }
 
-RankInfo mpi_rank(const Variables& from, const Names& names) {
+RankInfo mpi_rank(const LauncherVariables& from, const Names& names) {
   RankInfo info = read_info(from, names);
   if (info.local_world != info.world && !(from.has("MASTER_ADDR") && from.has("MASTER_PORT"))) {
-    refuse(
+    refuse_variables(
         "environment variables 'MASTER_ADDR' and 'MASTER_PORT' must say where rank 0 is found "
         "when mpirun uses several machines",
         "give mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or with MPICH and Intel MPI "
@@ -151,7 +98,7 @@ RankInfo mpi_rank(const Variables& from, const Names& names) {
 }
 
 std::optional<RankInfo> open_mpi_rank(const EnvironmentLookup& lookup) {
-  const Variables from(lookup, "mpirun");
+  const LauncherVariables from(lookup, "mpirun");
   const Names names = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                        "OMPI_COMM_WORLD_LOCAL_SIZE"};
   if (!from.has(names.rank) && !from.has(names.world)) return std::nullopt;
@@ -159,7 +106,7 @@ std::optional<RankInfo> open_mpi_rank(const EnvironmentLookup& lookup) {
 }
 
 std::optional<RankInfo> hydra_rank(const EnvironmentLookup& lookup) {
-  const Variables from(lookup, "mpirun");
+  const LauncherVariables from(lookup, "mpirun");
   const Names names = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
   // srun --mpi=pmi2 sets the first two as well; its own variables have the local rank.
   const bool by_srun = from.has("SLURM_STEP_ID") && !from.has(names.local_rank);
@@ -188,19 +135,19 @@ std::optional<int64_t> tasks_of_node(const std::string& list, int64_t index) {
   return std::nullopt;
 }
 
-int64_t local_tasks(const Variables& from) {
+int64_t local_tasks(const LauncherVariables& from) {
   const auto list = from.first({"SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"});
   if (!list) from.need("SLURM_STEP_TASKS_PER_NODE", "SLURM_PROCID");
   const bool by_node = list->find_first_of("(,") != std::string::npos;
   const int64_t node = by_node ? from.number("SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE") : 0;
   if (const auto tasks = tasks_of_node(*list, node)) return *tasks;
-  refuse(text("environment variable 'SLURM_STEP_TASKS_PER_NODE' is '{}', without node {}", *list,
-              node),
-         "it must have the value that srun sets, such as '4(x2),3'");
+  refuse_variables(text("environment variable 'SLURM_STEP_TASKS_PER_NODE' is '{}', without node {}",
+                        *list, node),
+                   "it must have the value that srun sets, such as '4(x2),3'");
 }
 
 std::optional<RankInfo> srun_rank(const EnvironmentLookup& lookup) {
-  const Variables from(lookup, "srun");
+  const LauncherVariables from(lookup, "srun");
   // A batch script has the variables of its allocation; a shell in it is a step of one task.
   if (!from.has("SLURM_STEP_ID") || !from.has("SLURM_PROCID")) return std::nullopt;
   const char* world = from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
@@ -243,13 +190,16 @@ std::string first_host(const std::string& node_list) {
     at = close;
   }
   if (!host.empty()) return host;
-  refuse(text("'{}' is not a list of Slurm's hosts", node_list),
-         "'SLURM_STEP_NODELIST' must have the value that srun sets, such as 'n[01-03,7],gpu5', or "
-         "else set "
-         "'MASTER_ADDR'");
+  refuse_variables(
+      text("'{}' is not a list of Slurm's hosts", node_list),
+      "'SLURM_STEP_NODELIST' must have the value that srun sets, such as 'n[01-03,7],gpu5', or "
+      "else set "
+      "'MASTER_ADDR'");
 }
 
 std::optional<RankInfo> find_rank(const EnvironmentLookup& lookup) {
+  // One process per machine, whose launcher starts the ranks.
+  if (!lookup(kTokenVariable) && find_machine(lookup)) return std::nullopt;
   for (const auto find : {&torchrun_rank, &open_mpi_rank, &hydra_rank, &srun_rank}) {
     if (auto info = find(lookup)) return info;
   }

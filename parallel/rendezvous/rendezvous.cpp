@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -63,10 +64,10 @@ OwnedFd listen_on_loopback(int64_t port) {
 }
 
 int64_t port_of(const OwnedFd& listener) {
-  sockaddr_in address = {};
+  sockaddr_in6 address = {};  // the port of an IPv4 address is at the same place
   socklen_t size = sizeof address;
   ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
+  return ntohs(address.sin6_port);
 }
 
 /// " by process 1 ('a')"; empty if the process is unknown.
@@ -99,8 +100,8 @@ void warn_of_port(int64_t port, int error, int64_t used) {
 }
 
 /// 0 after a successful connection within a second, else the errno.
-int connect_error(const addrinfo& address) {
-  const OwnedFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+int connect_error(const addrinfo& address, OwnedFd& socket) {
+  socket.reset(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno;
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -112,10 +113,10 @@ int connect_error(const addrinfo& address) {
   return error;
 }
 
-int connect_error(const Addresses& addresses) {
+int connect_error(const Addresses& addresses, OwnedFd& socket) {
   int error = 0;
   for (const addrinfo* address = addresses.get(); address; address = address->ai_next) {
-    error = connect_error(*address);
+    error = connect_error(*address, socket);
     if (error == 0) return 0;
   }
   return error;
@@ -144,7 +145,10 @@ Rendezvous rendezvous_as_main_machine(const std::string& address, int64_t port) 
     rendezvous.listener = listen_at(*at);
   }
   const int error = errno;
-  if (rendezvous.listener) return rendezvous;
+  if (rendezvous.listener) {
+    rendezvous.port = port_of(rendezvous.listener);
+    return rendezvous;
+  }
   if (error == EADDRNOTAVAIL) {
     throw Error(
         ExitCode::kRecipe,
@@ -165,7 +169,8 @@ bool wait_for_main_machine(const Rendezvous& main, int64_t seconds, int stop_fd)
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   auto next_log = Clock::now() + kLogInterval;
   for (;;) {
-    const int error = connect_error(addresses);
+    OwnedFd probe;
+    const int error = connect_error(addresses, probe);
     if (error == 0) return true;
     const auto now = Clock::now();
     if (now >= end) {
@@ -183,6 +188,12 @@ bool wait_for_main_machine(const Rendezvous& main, int64_t seconds, int stop_fd)
     pollfd stop = {stop_fd, POLLIN, 0};
     if (::poll(&stop, 1, kRetryMilliseconds) > 0) return false;
   }
+}
+
+OwnedFd connect_to_main_machine(const Rendezvous& main) {
+  OwnedFd socket;
+  const int error = connect_error(resolve(main.address, main.port), socket);
+  return error == 0 ? std::move(socket) : OwnedFd();
 }
 
 }  // namespace accel

@@ -75,6 +75,15 @@ class StandardInput {
 
   std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
+  /// The message with "standard input" in place of the path.
+  std::string named_in(std::string message) const {
+    for (const std::string& name : {"'" + path() + "'", path()}) {
+      const size_t at = message.find(name);
+      if (at != message.npos) message.replace(at, name.size(), "standard input");
+    }
+    return message;
+  }
+
  private:
   int descriptor_;
 };
@@ -177,11 +186,11 @@ void print_results(const EvaluateArguments& arguments, const TrainedModel& train
 }
 
 ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& session) {
+  MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   if (!arguments.data.empty()) {
-    throw Error(ExitCode::kRecipe, "'--data' has no effect with '--mesh'",
-                "override the recipe instead, such as data.eval.path=test.csv");
+    change_data(loaded.trained, arguments.data);
+    replace_eval_data(*loaded.job, loaded.trained.recipe, loaded.trained.resolved);
   }
-  const MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   if (!loaded.job->eval_loader) refuse_without_data(arguments.source);
   const auto results = evaluate(*loaded.job);
   if (loaded.job->is_main) {
@@ -245,8 +254,9 @@ ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session
   check_predicts(loaded.trained);
   loaded.trained.model = std::move(job.model);
   with_evaluated_weights(job, [&] {
-    predict_input(loaded.trained, arguments.input, arguments,
-                  {{arguments.probabilities, job.device, staged_forward(job)}, job.is_main});
+    predict_input(
+        loaded.trained, arguments.input, arguments,
+        {{arguments.probabilities, job.device, staged_forward(job), data_ranks(job)}, job.is_main});
   });
   job.model = std::move(loaded.trained.model);
   return ExitCode::kDone;
@@ -265,15 +275,12 @@ ExitCode predict_verb(const PredictArguments& arguments) {
   const StandardInput standard;
   try {
     predict_input(trained, standard.path(), arguments, application);
-  } catch (const RecipeError&) {
-    throw;
+  } catch (const RecipeError& error) {
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    for (Diagnostic& item : diagnostics) item.message = standard.named_in(std::move(item.message));
+    throw RecipeError(std::move(diagnostics));
   } catch (const Error& error) {
-    std::string message = error.what();
-    for (const std::string& name : {"'" + standard.path() + "'", standard.path()}) {
-      const size_t at = message.find(name);
-      if (at != message.npos) message.replace(at, name.size(), "standard input");
-    }
-    throw Error(error.code(), message, error.hint());
+    throw Error(error.code(), standard.named_in(error.what()), error.hint());
   }
   return ExitCode::kDone;
 }

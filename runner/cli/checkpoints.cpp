@@ -222,19 +222,32 @@ std::string checkpoint_at(DiskFiles& files, const std::string& path) {
   return entries.back().path;
 }
 
-std::string new_folder(const std::string& path) {
+namespace {
+
+/// A path to be created, of a "folder" or a "file".
+std::string new_path(const std::string& path, const char* kind) {
   fs::path target = fs::path(path).lexically_normal();
   if (target.filename().empty()) target = target.parent_path();
   if (target.empty()) {
     throw Error(ExitCode::kRecipe, "the target has no name",
-                "name a folder that does not exist yet");
+                text("name a {} that does not exist yet", kind));
   }
   std::error_code error;
   if (fs::exists(fs::symlink_status(target, error))) {
     throw Error(ExitCode::kRecipe, text("'{}' already exists", path),
-                "name a folder that does not exist: nothing is overwritten");
+                text("name a {} that does not exist: nothing is overwritten", kind));
   }
   return target.string();
+}
+
+}  // namespace
+
+std::string new_folder(const std::string& path) {
+  return new_path(path, "folder");
+}
+
+std::string new_file(const std::string& path) {
+  return new_path(path, "file");
 }
 
 uint64_t shard_bytes(const std::string& value) {

@@ -19,6 +19,8 @@ std::string checkpoint_at(DiskFiles& files, const std::string& path);
 
 /// The path without its last slash. Throws Error (kRecipe) when it exists.
 std::string new_folder(const std::string& path);
+/// The same for a file.
+std::string new_file(const std::string& path);
 
 /// Bytes in "5 GB". Throws Error (kRecipe).
 uint64_t shard_bytes(const std::string& text);

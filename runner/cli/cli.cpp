@@ -62,7 +62,6 @@ constexpr std::pair<const char*, const char*> kOtherVerbs[] = {
     {"score", "evaluate"},
     {"prediction", "predict"},
     {"classify", "predict"},
-    {"chat", "generate"},
     {"sample", "generate"},
     {"convert", "checkpoint convert"},
     {"merge", "checkpoint merge"},
@@ -106,9 +105,12 @@ constexpr std::pair<const char*, const char*> kVerbGroups[] = {
     {"smoke", "Train"},
     {"sweep", "Train"},
     {"verify-resume", "Train"},
+    {"submit", "Train"},
+    {"jobs", "Train"},
     {"diff", "Look at runs"},
     {"report", "Look at runs"},
     {"top", "Look at runs"},
+    {"track", "Look at runs"},
     {"ctl", "Look at runs"},
     {"validate", "Write recipes"},
     {"show", "Write recipes"},
@@ -128,6 +130,7 @@ constexpr std::pair<const char*, const char*> kVerbGroups[] = {
     {"evaluate", "Use trained models"},
     {"predict", "Use trained models"},
     {"generate", "Use trained models"},
+    {"chat", "Use trained models"},
     {"download", "Prepare data and this machine"},
     {"tokenizer", "Prepare data and this machine"},
     {"plugin", "Prepare data and this machine"},
@@ -371,8 +374,10 @@ int run_cli(std::vector<std::string> argv) {
   add_run_verbs(verbs);
   add_sweep_verb(verbs);
   add_verify_verbs(verbs);
+  add_submit_verbs(verbs);
   add_view_verbs(verbs);
   add_ctl_verb(verbs);
+  add_track_verbs(verbs);
   add_recipe_verbs(verbs);
   add_plan_verb(verbs);
   add_estimate_verb(verbs);
@@ -383,6 +388,7 @@ int run_cli(std::vector<std::string> argv) {
   add_export_verb(verbs);
   add_apply_verbs(verbs);
   add_generate_verb(verbs);
+  add_chat_verb(verbs);
   add_download_verb(verbs);
   add_tokenizer_verbs(verbs);
   add_plugin_verbs(verbs);

@@ -81,6 +81,7 @@ void add_repeated(CLI::App& verb, const char* name, std::vector<std::string>& to
 // One function for each file of verbs.
 void add_run_verbs(VerbTable& verbs);
 void add_sweep_verb(VerbTable& verbs);
+void add_submit_verbs(VerbTable& verbs);
 void add_test_verb(VerbTable& verbs);
 void add_verify_verbs(VerbTable& verbs);
 void add_recipe_verbs(VerbTable& verbs);
@@ -96,9 +97,11 @@ void add_config_verbs(VerbTable& verbs);
 void add_tokenizer_verbs(VerbTable& verbs);
 void add_plugin_verbs(VerbTable& verbs);
 void add_generate_verb(VerbTable& verbs);
+void add_chat_verb(VerbTable& verbs);
 void add_apply_verbs(VerbTable& verbs);
 void add_view_verbs(VerbTable& verbs);
 void add_ctl_verb(VerbTable& verbs);
+void add_track_verbs(VerbTable& verbs);
 void add_completion_verb(VerbTable& verbs);
 
 /// Runs the command line `argv`, the program's name first, and returns the exit code.

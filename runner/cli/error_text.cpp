@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/recipe/diagnostic.h"
 #include "core/recipe/located_error.h"
+#include "runner/launch/outward_signs.h"
 
 namespace accel {
 namespace {
@@ -64,6 +65,7 @@ std::string error_text(const std::exception& error, bool json) {
 void print_error(const std::string& text) {
   const bool colored = !text.starts_with('{') && is_colored(STDERR_FILENO);
   std::cerr << (colored ? colored_report(text) : text);
+  write_termination_message(text);
 }
 
 std::string whole_lines(const std::string& json, size_t bytes) {

@@ -1,13 +1,16 @@
 #include "runner/cli/load_recipe.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/accelerate/config_file.h"
+#include "compat/accelerate/sagemaker_config.h"
 #include "core/base/log.h"
 #include "core/recipe/deprecated_names.h"
 #include "core/recipe/run_name.h"
 #include "parallel/rendezvous/rank_info.h"
+#include "runner/cli/machine_layer.h"
 #include "runner/plugin/described.h"
 #include "runner/plugin/plugin_set.h"
 #include "runner/startup/lazy_torch.h"
@@ -59,6 +62,8 @@ ComposeRequest request_of(const RecipeArguments& arguments, RunReferences& refer
   request.texts = arguments.texts;
   request.references.environment = &environment_variable;
   request.references.secret = &environment_variable;
+  // A job reads its secrets itself.
+  if (arguments.for_submit) request.references.secret = [](const auto&) { return "unread"; };
   request.references.fact = [&references, path = arguments.path](const std::string& name) {
     return references.answer(name, path);
   };
@@ -78,7 +83,9 @@ LowLayers low_layers(const RecipeArguments& arguments, Diagnostics& problems) {
   low.trees.push_back(std::move(variables.tree));
   low.warnings = std::move(variables.warnings);
   if (arguments.config.empty()) return low;
-  ConfigLayer config = read_config(arguments.config, arguments.on_cpu, problems);
+  ConfigLayer config = arguments.for_submit
+                           ? read_submit_config(arguments.config, problems)
+                           : read_config(arguments.config, arguments.on_cpu, problems);
   low.trees.push_back(std::move(config.tree));
   low.warnings.insert(low.warnings.end(), config.warnings.begin(), config.warnings.end());
   low.processes_wanted = config.processes_wanted;
@@ -105,6 +112,25 @@ void warn_of_lone_process(LowLayers& low, const Composition& composition) {
       "'accelerate launch' set MASTER_ADDR for several ranks, but started one process: this run "
       "has "
       "one rank; set 'accelerator.num_processes', or start with 'accel-run launch'");
+}
+
+/// Removes the section `submit`, which is the config's, and returns it; null: none.
+Node take_submit(Composition& composition, const RecipeArguments& arguments,
+                 Diagnostics& problems) {
+  Node::Map& sections = *composition.recipe.map();
+  const auto found = std::find_if(sections.begin(), sections.end(),
+                                  [](const auto& entry) { return entry.key == "submit"; });
+  if (found == sections.end()) return {};
+  const Source* source = found->where.source.get();
+  const bool in_file = source && source->kind == Source::Kind::kFile;
+  if (in_file && source->path != arguments.config) {
+    problems.error(found->where, "'submit' does not belong in a recipe",
+                   "write it into a config: accel-run submit RECIPE --config FILE");
+  }
+  Node section = std::move(found->node);
+  if (section.where.source == nullptr) section.where = found->where;
+  sections.erase(found);
+  return section;
 }
 
 /// Adds a plugin; its errors are reported at its position in the recipe.
@@ -195,6 +221,11 @@ LoadedRecipe load(const RecipeArguments& arguments, const std::string& run_dir, 
     references.run_name = name->node.scalar()->text;
     problems = of_layers;
     loaded.composition = compose(request, problems);
+  }
+  loaded.submit = take_submit(loaded.composition, arguments, problems);
+  if (!arguments.for_submit) {
+    add_machines(loaded.composition.recipe, &environment_variable, problems);
+    fit_to_ranks(loaded.composition.recipe, &environment_variable);
   }
   check_count(low, loaded.composition, problems);
   warn_of_lone_process(low, loaded.composition);

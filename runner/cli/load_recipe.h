@@ -44,6 +44,7 @@ struct RecipeArguments {
   bool smoke = false;                 ///< lay the recipe's `smoke` section over it
   std::string run_dir;                ///< empty: runs/<name>
   bool json = false;                  ///< ranks report errors as JSON
+  bool for_submit = false;            ///< for a job on a cluster, not for this machine
   std::optional<int64_t> stop_after;  ///< save and stop after this many steps
   /// Texts used instead of the files on disk, by canonical path.
   std::map<std::string, std::string> texts;
@@ -53,6 +54,7 @@ struct LoadedRecipe {
   Composition composition;
   RecipeOptions options;
   Node resolved;
+  Node submit;                               ///< the config's section `submit`; null: none
   std::shared_ptr<const Registry> registry;  ///< of this binary and the recipe's plugins
   std::vector<std::string> warnings;         ///< keys of a config or the environment without effect
   std::vector<Diagnostic> deprecations;      ///< deprecated names in the recipe

@@ -66,22 +66,33 @@ struct PlanArguments {
   bool names = false;
 };
 
-/// Estimates for the meshes of these ranks.
-ExitCode print_meshes(const PlanArguments& plan_arguments, const Hardware& hardware,
-                      int64_t ranks) {
+bool has_options(const PipelineSection& pipeline) {
+  return pipeline.schedule != PipelineSection().schedule || pipeline.stages_per_rank ||
+         !pipeline.blocks.empty();
+}
+
+/// Estimates for the meshes of these ranks. `pipeline`: of the recipe.
+ExitCode print_meshes(const PlanArguments& plan_arguments, const PipelineSection& pipeline,
+                      const Hardware& hardware, int64_t ranks) {
   const RecipeArguments& arguments = plan_arguments.recipe;
   const auto load_with = [&](const std::vector<std::string>& overrides) {
     RecipeArguments changed = arguments;
     changed.overrides.insert(changed.overrides.end(), overrides.begin(), overrides.end());
     return load_recipe(changed);
   };
-  const LoadedRecipe alone = load_with(MeshChoice().overrides());
+  const LoadedRecipe alone =
+      load_with(MeshChoice{.sizes = {}, .drops_pipeline = has_options(pipeline)}.overrides());
   const DataSchema data = open_data(alone.options, alone.resolved, components());
-  const MeshRequest request = {ranks, hardware, compute_mode(alone.options),
-                               plan_state(alone.options, alone.resolved, components(), data, 1)};
+  const MeshRequest request = {ranks,
+                               hardware,
+                               compute_mode(alone.options),
+                               plan_state(alone.options, alone.resolved, components(), data, 1),
+                               plan_arguments.top,
+                               has_options(pipeline)};
   const auto plan_with = [&](const std::vector<std::string>& overrides) {
     const LoadedRecipe other = load_with(overrides);
-    return make_plan(other.options, other.resolved, components(), data, ranks);
+    return make_plan(other.options, other.resolved, components(), data,
+                     {ranks, PlanDetail::kExtrapolated});
   };
   const MeshSearch search = search_meshes(request, plan_with);
   for (const std::string& line : mesh_lines(search, arguments.path, plan_arguments.top)) say(line);
@@ -111,7 +122,8 @@ ExitCode plan_verb(const PlanArguments& plan_arguments) {
     const Hardware hardware = hardware_of(plan_arguments.hardware);
     ExitCode code = ExitCode::kDone;
     for (const int64_t world : worlds) {
-      const ExitCode one = print_meshes(plan_arguments, hardware, world);
+      const ExitCode one =
+          print_meshes(plan_arguments, loaded.options.accelerator.pipeline, hardware, world);
       if (one != ExitCode::kDone) code = one;
     }
     return code;

@@ -21,6 +21,7 @@
 #include "runner/launch/memory_limits.h"
 #include "runner/plan/memory_check.h"
 #include "runner/startup/lazy_torch.h"
+#include "runner/submit/submit_section.h"
 #include "runner/sweep/sweep_file.h"
 #include "train/recipe/model_size.h"
 
@@ -57,6 +58,14 @@ const char* effect_text(Assignment::Effect effect) {
                                                    : "drops, by changing the type,";
 }
 
+/// Throws RecipeError for a section `submit` of the config that is no job.
+void check_submit(const LoadedRecipe& recipe) {
+  if (recipe.submit.null()) return;
+  Diagnostics problems;
+  read_submit(recipe.submit, problems);
+  problems.check();
+}
+
 /// This machine's memory and the ranks that the recipe starts on it.
 MachineMemory machine_for(const AcceleratorSection& section) {
   const int64_t machines = std::max<int64_t>(1, section.num_machines);
@@ -67,6 +76,7 @@ MachineMemory machine_for(const AcceleratorSection& section) {
 
 ExitCode validate_verb(const RecipeArguments& arguments, const std::vector<std::string>& argv) {
   const LoadedRecipe recipe = load_runnable(arguments);
+  check_submit(recipe);
   check_ranks(recipe.options, recipe.resolved);
   check_model_size(recipe.resolved, recipe.options.model.type);
   const MachineMemory machine = machine_for(recipe.options.accelerator);
@@ -159,7 +169,8 @@ ExitCode reference_verb(const std::string& folder) {
   return ExitCode::kDone;
 }
 
-ExitCode new_verb(const DraftRequest& request) {
+ExitCode new_verb(const DraftRequest& given) {
+  const DraftRequest request = named_recipe(given);
   check_new_file(request.recipe);
   const NewRecipe made = new_recipe(request);
   write_new_file(request.recipe, made.text);
@@ -230,7 +241,8 @@ namespace {
 void add_new_verb(VerbTable& verbs) {
   const auto to = std::make_shared<DraftRequest>();
   CLI::App& make = verbs.add("new", "write a recipe for a dataset", [to] { return new_verb(*to); });
-  make.add_option("file", to->recipe, "the recipe to write")->required();
+  make.add_option("recipe", to->recipe,
+                  "the recipe to write; default: NAME.yaml for the data NAME");
   make.add_option("--data,data", to->data, "a file or folder of data; default: a built-in dataset");
   make.add_option(
           "--as", to->as,

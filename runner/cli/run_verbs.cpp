@@ -19,6 +19,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/trial.h"
 #include "runner/cli/world.h"
+#include "runner/submit/shell_word.h"
 #include "track/record.h"
 #include "train/job/job.h"
 #include "train/loop/run.h"
@@ -58,18 +59,6 @@ void allow(const std::vector<std::string>& keys, RunOrder& order) {
   for (const std::string& key : keys) {
     order.request.allowed.push_back(current_key(key, order.recipe));
   }
-}
-
-/// `word` as a shell reads it back.
-std::string shell_word(const std::string& word) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_./=:,+-@%^").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
 }
 
 /// "accel-run digits.yaml optimizer.lr=1e-3": the words of a command line after the program.
@@ -209,7 +198,8 @@ std::optional<ExitCode> launched(const RunOrder& order, const RecipeArguments& a
   if (!wants_ranks(section)) return std::nullopt;
   check_ranks(order.recipe.options, order.recipe.resolved);
   report_layers(arguments, order.recipe);
-  check_run_folder(order.request.run_dir);
+  // Another machine may join a run whose rank 0 holds the folder.
+  if (section.machine_rank == 0) check_run_folder(order.request.run_dir);
   return launch_ranks(
       section, {argv_of_ranks(argv, arguments, order), order.request.run_dir, arguments.json});
 }

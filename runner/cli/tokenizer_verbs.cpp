@@ -38,6 +38,7 @@ struct TokenizerArguments {
   std::string file;  ///< instead of the text
   std::vector<int32_t> ids;
   std::string chat_template;  ///< instead of the tokenizer's
+  std::string date;           ///< of strftime_now
   bool has_text = false;
   bool plain = false;       ///< without special tokens
   bool tokens = false;      ///< print tokens instead of ids
@@ -176,7 +177,10 @@ ExitCode chat_verb(const TokenizerArguments& arguments) {
   std::string_view rest = as_text(file.view);
   size_t number = 0;
   try {
-    const ChatEncoder encoder(load_tokenizer(arguments.tokenizer), source, ChatAnswers::kAll);
+    const std::optional<ChatDate> date =
+        arguments.date.empty() ? std::optional<ChatDate>() : ChatDate(arguments.date);
+    const ChatEncoder encoder(load_tokenizer(arguments.tokenizer), ChatTemplate(source, date),
+                              ChatAnswers::kAll);
     while (!rest.empty()) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -290,6 +294,9 @@ void add_tokenizer_verbs(VerbTable& verbs) {
   chat.add_option("file", to->file, "lines of JSON, each with 'messages'")->required();
   chat.add_option("--template", to->chat_template,
                   "a chat template instead of the tokenizer's own");
+  chat.add_option("--date", to->date,
+                  "date that the template's strftime_now writes, such as 2026-11-26; default: "
+                  "strftime_now is not defined");
   add_folder(add("inspect", "print size, special tokens, truncation and padding", inspect_verb));
 }
 

@@ -141,6 +141,7 @@ namespace {
 /// The recipe that all ranks must share, without the keys that differ between machines.
 std::string shared_text(RecipeOptions recipe, const Node& resolved) {
   recipe.accelerator.machine_rank = 0;
+  recipe.accelerator.main_process_ip.clear();  // AWS Batch: its own name on machine 0
   return to_yaml(resolve_recipe(recipe, resolved));
 }
 
@@ -194,6 +195,10 @@ ExitCode launch_ranks(const AcceleratorSection& section, const RanksRequest& ran
   request.main_process_ip = section.main_process_ip;
   request.main_process_port = section.main_process_port.value;
   request.max_restarts = section.max_restarts;
+  request.min_machines = section.min_machines.value_or(section.num_machines);
+  request.monitor_interval_ms =
+      std::max<int64_t>(1, std::llround(section.monitor_interval.value * 1e3));
+  request.job_token = environment_variable(kJobTokenVariable).value_or("");
   request.timeout_seconds = whole_seconds(section.timeout);
   request.join_timeout_seconds = whole_seconds(section.join_timeout);
   if (!ranks.run_dir.empty()) {

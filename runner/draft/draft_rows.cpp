@@ -165,6 +165,10 @@ std::vector<std::string> preference_lines(const SniffedRows& rows, const RowsPla
   return lines;
 }
 
+bool is_preference(const RowsPlan& plan) {
+  return plan.kind == RowsKind::kPreference || plan.kind == RowsKind::kUnpaired;
+}
+
 /// The keys whose texts train a tokenizer.
 std::vector<std::string> tokenizer_fields(const RowsPlan& plan) {
   std::vector<std::string> fields = plan.texts;
@@ -177,7 +181,7 @@ std::vector<std::string> tokenizer_fields(const RowsPlan& plan) {
 
 /// Whether texts are rendered by a chat template.
 bool uses_template(const RowsPlan& plan) {
-  if (plan.kind == RowsKind::kPreference) return !plan.content_key.empty();
+  if (is_preference(plan)) return !plan.content_key.empty();
   return plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
 }
 
@@ -271,6 +275,13 @@ void choose_preference_task(RecipeDraft& draft) {
   draft.others.push_back("tasks without a reference: orpo, simpo");
 }
 
+void choose_unpaired_task(RecipeDraft& draft) {
+  draft.metric = "unpaired_rewards";
+  draft.task = "{type: kto, beta: 0.1, reference: {type: auto, weights: \"${vars.weights}\"}}";
+  draft.lr = "5e-7";
+  draft.others.push_back("adapters with 'lora', without 'reference' and with 'lr: 5e-6'");
+}
+
 void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& draft) {
   switch (plan.kind) {
     case RowsKind::kChat:
@@ -290,6 +301,9 @@ void choose_task(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft& dra
     case RowsKind::kPreference:
       choose_preference_task(draft);
       return;
+    case RowsKind::kUnpaired:
+      choose_unpaired_task(draft);
+      return;
     case RowsKind::kTagged:
       draft.task = "token_classification";
       draft.metric = has_entity_tags(*rows.find(plan.target)) ? "entity_f1, accuracy" : "accuracy";
@@ -308,6 +322,8 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
       return text("Predicts '{}' from the texts of {}.", plan.target, name);
     case RowsKind::kPreference:
       return text("Learns the preferences of {}.", name);
+    case RowsKind::kUnpaired:
+      return text("Learns which answers of {} are desirable.", name);
     case RowsKind::kTagged:
       return text("Tags the words of {}.", name);
   }
@@ -317,7 +333,7 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
 /// Lines of the dataset beside type, path and tokenizer.
 std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& plan) {
   if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair) return chat_lines(rows, plan);
-  if (plan.kind == RowsKind::kPreference) return preference_lines(rows, plan);
+  if (is_preference(plan)) return preference_lines(rows, plan);
   std::vector<std::string> lines;
   if (plan.kind == RowsKind::kLabel) {
     lines = label_lines(plan);
@@ -350,6 +366,7 @@ void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSour
   const bool chat = plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair;
   const char* const type = chat                                 ? "chat"
                            : plan.kind == RowsKind::kPreference ? "preference"
+                           : plan.kind == RowsKind::kUnpaired   ? "unpaired"
                            : plan.kind == RowsKind::kTagged     ? "token_classification"
                                                                 : "jsonl";
   const bool windows = plan.kind == RowsKind::kText && !rows.columns;
@@ -381,7 +398,7 @@ void add_alternatives(const SniffedRows& rows, const RowsPlan& plan, RecipeDraft
     draft.others.push_back("'answers_only: false' trains on the prompts too");
     draft.others.push_back("'pack: true' puts several conversations into one sample");
   }
-  if (plan.kind == RowsKind::kPreference && !uses_template(plan)) {
+  if (is_preference(plan) && !uses_template(plan)) {
     draft.others.push_back("'texts_as_messages: true' applies the tokenizer's chat template");
   }
   if (plan.kind == RowsKind::kLabel) {
@@ -407,8 +424,8 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                           const DraftRequest& request) {
   const RowsPlan plan = plan_rows(rows, request);
   const fs::path path = rows.path;
-  const bool json_only = plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged ||
-                         plan.kind == RowsKind::kPreference;
+  const bool json_only =
+      plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged || is_preference(plan);
   if (rows.columns && json_only) {
     throw DataError(
         text("{} in '{}': prompts, preferences and tagged words are read from "

@@ -1,6 +1,7 @@
 #include "runner/draft/new_recipe.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -57,6 +58,20 @@ size_t count_delimiters(const std::string& line, char delimiter) {
   return count;
 }
 
+/// Whether the line begins with two numbers between spaces, and has no word among its first three
+/// fields: a row of a table such as the .data files of the UCI repository.
+bool is_spaced_row(const std::string& line) {
+  std::istringstream fields(line);
+  std::string field;
+  size_t count = 0;
+  for (; count < 3 && fields >> field; ++count) {
+    char* end = nullptr;
+    std::strtod(field.c_str(), &end);
+    if (end == field.c_str() || *end != '\0') return false;
+  }
+  return count >= 2;
+}
+
 /// The kind of a text whose lines are JSON objects or rows of a table; kText for others.
 DataKind kind_of_text(const fs::path& path) {
   constexpr size_t kLook = 64 << 10, kLeastLines = 10;
@@ -67,12 +82,13 @@ DataKind kind_of_text(const fs::path& path) {
   head.resize(static_cast<size_t>(in.gcount()));
   std::istringstream lines(head.substr(0, head.rfind('\n') + 1));
   std::string line;
-  size_t count = 0, objects = 0;
+  size_t count = 0, objects = 0, spaced = 0;
   std::vector<size_t> first(kDelimiters.size()), same(kDelimiters.size());
   while (std::getline(lines, line)) {
     line = trimmed(line);
     if (line.empty()) continue;
     objects += is_json_line(line);
+    spaced += is_spaced_row(line);
     for (size_t i = 0; i < kDelimiters.size(); ++i) {
       const size_t found = count_delimiters(line, kDelimiters[i]);
       if (count == 0) first[i] = found;
@@ -81,6 +97,14 @@ DataKind kind_of_text(const fs::path& path) {
     ++count;
   }
   if (objects > 0 && objects == count) return DataKind::kRows;
+  if (count >= kLeastLines && spaced == count) {
+    const fs::path csv = fs::path(path).replace_extension(".csv");
+    throw DataError(
+        text("'{}' is not plain text: it has numbers between spaces in each line", path.string()),
+        text("write commas: sed 's/^ *//; s/[[:space:]]*$//; s/[[:space:]][[:space:]]*/,/g' "
+             "'{}' > '{}'",
+             path.string(), csv.string()));
+  }
   const bool table = std::find(same.begin(), same.end(), count) != same.end();
   return count >= kLeastLines && table ? DataKind::kTable : DataKind::kText;
 }
@@ -239,6 +263,31 @@ void write_new_file(const std::filesystem::path& path, const std::string& conten
   if (!out) throw IoError(text("cannot write '{}'", path.string()));
 }
 
+DraftRequest named_recipe(DraftRequest request) {
+  const auto is_recipe = [](const fs::path& path) {
+    const std::string extension = ascii_lower(path.extension().string());
+    return extension == ".yaml" || extension == ".yml";
+  };
+  if (!is_recipe(request.recipe) && (request.data.empty() || is_recipe(request.data))) {
+    std::swap(request.recipe, request.data);
+  }
+  if (request.recipe.empty() && request.data.empty()) {
+    throw Error(ExitCode::kRecipe, "neither data nor a recipe is named",
+                "give the data: accel-run new FILE_OR_FOLDER, or only a name: new first.yaml");
+  }
+  if (request.recipe.empty()) {
+    fs::path data = fs::absolute(request.data).lexically_normal();
+    if (!data.has_filename()) data = data.parent_path();  // a slash at the end
+    const bool folder = fs::is_directory(data);
+    request.recipe = (folder ? data.filename() : data.stem()).string() + ".yaml";
+  } else if (!is_recipe(request.recipe)) {
+    const std::string& name = fs::exists(request.recipe) ? request.data : request.recipe;
+    throw Error(ExitCode::kRecipe, text("the recipe '{}' does not end with .yaml", name),
+                text("call it '{}.yaml'", name));
+  }
+  return request;
+}
+
 NewRecipe new_recipe(const DraftRequest& request) {
   RecipeDraft draft;
   if (request.data.empty()) {
@@ -247,7 +296,10 @@ NewRecipe new_recipe(const DraftRequest& request) {
   } else {
     fs::path path = fs::path(request.data).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // a slash at the end
-    if (!fs::exists(path)) throw DataError(text("'{}' does not exist", request.data));
+    if (!fs::exists(path)) {
+      throw DataError(text("'{}' does not exist", request.data),
+                      "give a file or folder of data; the name of a recipe ends with .yaml");
+    }
     draft = fs::is_directory(path) ? draft_folder(path, request) : draft_file(path, request);
   }
   NewRecipe out{recipe_text(draft, request), draft.findings, draft.first_command};

@@ -14,6 +14,11 @@ void check_new_file(const std::filesystem::path& path);
 /// Writes a new file. Throws as check_new_file(), and IoError.
 void write_new_file(const std::filesystem::path& path, const std::string& text);
 
+/// Tells data from the recipe, which ends with .yaml or .yml: the two may be given in any order,
+/// and without a recipe's name it is the data's with .yaml, in the working folder. Throws
+/// Error(kRecipe) when neither is given, and for a recipe with another ending.
+DraftRequest named_recipe(DraftRequest request);
+
 struct NewRecipe {
   std::string text;                ///< YAML, with the findings as comments
   std::vector<std::string> lines;  ///< the findings, for the terminal

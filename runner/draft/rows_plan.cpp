@@ -213,14 +213,28 @@ std::optional<RowsPlan> preference_plan(const SniffedRows& rows) {
   return plan;
 }
 
-void refuse_verdicts(const SniffedRows& rows) {
+/// Answers with a label, true or false: a prompt and a completion, as messages or texts.
+std::optional<RowsPlan> unpaired_plan(const SniffedRows& rows, const DraftRequest& request) {
   const RowField* label = usable(rows, "label", {&RowField::booleans});
-  if (!label || !rows.find("prompt") || !rows.find("completion")) return;
-  throw DataError(
-      text("the rows of '{}' are answers with a verdict, true or false (KTO), and there is no "
-           "training on verdicts",
-           rows.path),
-      "nearest: '--as chat' trains on all answers, also those judged false");
+  const RowField *prompt = rows.find("prompt"), *answer = rows.find("completion");
+  if (!label || !prompt || !answer) return std::nullopt;
+  if (request.model.empty()) {
+    throw DataError(
+        text("the rows of '{}' are answers with a label, true or false (KTO), from which only a "
+             "trained model learns",
+             rows.path),
+        "give '--model FOLDER'; '--as chat' trains on all answers, also those labelled false");
+  }
+  RowsPlan plan;
+  plan.kind = RowsKind::kUnpaired;
+  plan.texts = {answer->name};
+  plan.prompt = prompt->name;
+  const bool messages = read_messages(*answer, plan);
+  plan.uses = {
+      {prompt->name, "prompt"}, {answer->name, "answer"}, {label->name, "whether it is desirable"}};
+  plan.reason = text("'prompt', 'completion' and 'label' are labelled answers of {}",
+                     messages ? "messages" : "texts");
+  return plan;
 }
 
 // --- words, token ids, texts and labels
@@ -427,6 +441,7 @@ RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
     plan = label_plan(rows, request);
   } else if (request.as == "preference") {
     plan = preference_plan(rows);
+    if (!plan) plan = unpaired_plan(rows, request);
   } else if (request.as == "tags") {
     plan = tagged_plan(rows);
   }
@@ -441,7 +456,7 @@ RowsPlan wished_plan(const SniffedRows& rows, const DraftRequest& request) {
 RowsPlan plan_rows(const SniffedRows& rows, const DraftRequest& request) {
   if (!request.as.empty()) return wished_plan(rows, request);
   if (std::optional<RowsPlan> plan = preference_plan(rows)) return *plan;
-  refuse_verdicts(rows);
+  if (std::optional<RowsPlan> plan = unpaired_plan(rows, request)) return *plan;
   if (!request.target.empty()) {
     if (std::optional<RowsPlan> plan = label_plan(rows, request)) return *plan;
   }

@@ -17,6 +17,7 @@ enum class RowsKind {
   kText,        ///< documents
   kTagged,      ///< words with tags
   kPreference,  ///< chosen and rejected answers
+  kUnpaired,    ///< answers that are desirable or not
 };
 
 /// The kind of rows, and the fields it uses.

@@ -238,6 +238,11 @@ std::string warning_json(const std::string& message) {
   return "{\"severity\": \"warning\", \"message\": " + json_text(message) + "}\n";
 }
 
+std::string error_json(const std::string& message, const std::string& hint) {
+  return "{\"severity\": \"error\", \"message\": " + json_text(message) +
+         json_field("hint", json_text(hint)) + "}\n";
+}
+
 std::string report_json(const FailureContext& context, const char* severity) {
   const bool ended = context.cause.kind == CauseKind::kEnded;
   const std::string given = ended ? given_text(context) : "";

@@ -39,8 +39,9 @@ std::string report_text(const FailureContext& context);
 /// `ranks` and `last_lines`. These are added to an error that a rank reported as JSON.
 std::string report_json(const FailureContext& context, const char* severity);
 
-/// A warning as a line of JSON.
+/// A warning, or an error with a hint, as a line of JSON.
 std::string warning_json(const std::string& message);
+std::string error_json(const std::string& message, const std::string& hint);
 
 /// The text (not JSON) that `rank`, or every rank for -1, gave to BoardWriter::fail(), with
 /// "error: " at its start or after its position.

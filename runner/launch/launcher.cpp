@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -22,17 +20,16 @@
 #include "parallel/rendezvous/launcher_channel.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "runner/launch/failure_report.h"
+#include "runner/launch/machine_link.h"
 #include "runner/launch/memory_limits.h"
+#include "runner/launch/outward_signs.h"
+#include "runner/launch/rank_environment.h"
 #include "runner/launch/rank_process.h"
 #include "runner/launch/status_board.h"
 #include "runner/launch/supervisor.h"
 
-extern char** environ;
-
 namespace accel {
 namespace {
-
-constexpr int kTickMs = 200;
 
 int64_t now_ms() {
   return steady_now_ns() / 1'000'000;
@@ -51,19 +48,6 @@ void open_standard_streams() {
   }
 }
 
-std::string random_token() {
-  std::array<unsigned char, 16> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    system_error("get random numbers");
-  }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
-
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -72,30 +56,6 @@ struct Pipe {
     write.reset(ends[1]);
   }
   OwnedFd read, write;
-};
-
-/// This process's environment with some variables replaced; an empty value removes one.
-class RankEnvironment {
- public:
-  void set(const std::string& name, const std::string& value) { set_.emplace_back(name, value); }
-  void set(const std::string& name, int64_t value) { set(name, std::to_string(value)); }
-
-  std::vector<std::string> all() const {
-    std::vector<std::string> lines;
-    for (char** line = environ; *line; ++line) {
-      const std::string_view text(*line);
-      const std::string_view name = text.substr(0, text.find('='));
-      const auto same = [name](const auto& one) { return one.first == name; };
-      if (std::none_of(set_.begin(), set_.end(), same)) lines.emplace_back(text);
-    }
-    for (const auto& [name, value] : set_) {
-      if (!value.empty()) lines.push_back(name + "=" + value);
-    }
-    return lines;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> set_;
 };
 
 /// The ranks of one generation: processes, pipes and board.
@@ -116,6 +76,11 @@ class Launch {
 
  private:
   Rendezvous meet();
+  Rendezvous meet_of_group();
+  void connect_machines();
+  void follow_machines();
+  void finish_generation(int code);
+  void report_end();
   void start(int64_t generation);
   void start_rank(Generation& to, int64_t local_rank);
   RankEnvironment environment_of(const Generation& generation, int64_t local_rank) const;
@@ -141,6 +106,10 @@ class Launch {
   Supervisor supervisor_;
   std::unique_ptr<Generation> generation_;
   std::vector<RankSnapshot> captured_;
+  std::unique_ptr<Machines> machines_;  ///< several with restarts; else null
+  ReadyFile ready_;
+  SlurmComment comment_;
+  MachineOrder place_;  ///< of this machine in the generation
   int64_t next_tick_ms_ = 0;
   std::optional<int> exit_code_;
 };
@@ -149,7 +118,12 @@ SupervisorRules rules_of(const LaunchRequest& request) {
   return {.ranks = request.local_ranks,
           .timeout_ms = request.timeout_seconds * 1000,
           .join_timeout_ms = request.join_timeout_seconds * 1000,
-          .max_restarts = request.max_restarts};
+          .max_restarts = request.max_restarts,
+          .generation = 0};
+}
+
+bool is_grouped(const LaunchRequest& request) {
+  return request.num_machines > 1 && request.max_restarts > 0;
 }
 
 Launch::Launch(const LaunchRequest& request)
@@ -158,10 +132,14 @@ Launch::Launch(const LaunchRequest& request)
       program_(request.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
                                        : request.program),
       token_(random_token()),
-      supervisor_(rules_of(request)) {}
+      supervisor_(rules_of(request)) {
+  place_.machines = request.num_machines;
+  place_.rank = request.machine_rank;
+}
 
 /// Ends the launch with exit_code_ when a signal arrives during the wait for machine 0.
 Rendezvous Launch::meet() {
+  if (machines_) return meet_of_group();
   if (request_.num_machines == 1) return rendezvous_on_this_machine(request_.main_process_port);
   const int64_t port = request_.main_process_port.value_or(0);
   if (request_.machine_rank == 0) return rendezvous_as_main_machine(request_.main_process_ip, port);
@@ -172,14 +150,89 @@ Rendezvous Launch::meet() {
   return main;
 }
 
+/// A store for each generation: ranks of an old one never meet those of the next.
+Rendezvous Launch::meet_of_group() {
+  if (place_.rank != 0) return {request_.main_process_ip, machines_->store_port(), OwnedFd()};
+  Rendezvous point = rendezvous_as_main_machine(request_.main_process_ip, 0);
+  machines_->announce_port(point.port);
+  return point;
+}
+
+void Launch::connect_machines() {
+  machines_ = std::make_unique<Machines>(
+      MachinesRequest{.rules = {.most = request_.num_machines,
+                                .least = request_.min_machines,
+                                .max_restarts = request_.max_restarts,
+                                .join_timeout_ms = request_.join_timeout_seconds * 1000,
+                                .regroup_timeout_ms = 30'000},
+                      .machine_rank = request_.machine_rank,
+                      .address = request_.main_process_ip,
+                      .port = request_.main_process_port.value_or(0),
+                      .token = request_.job_token,
+                      .beat_ms = request_.monitor_interval_ms,
+                      .join_timeout_seconds = request_.join_timeout_seconds},
+      signals_.user_fd());
+  if (!machines_->connected()) exit_code_ = 128 + signals_.next_of_user().value_or(SIGTERM);
+}
+
+/// The ranks of this machine have ended, in a run on several.
+void Launch::finish_generation(int code) {
+  if (code >= 128) {  // the user's second signal
+    machines_->quit(code, now_ms());
+    exit_code_ = code;
+    return;
+  }
+  const Cause& cause = supervisor_.cause();
+  const bool killed = cause.kind == CauseKind::kEnded && cause.end.by_signal;
+  const bool is_loss = code == static_cast<int>(ExitCode::kRank) && !killed;
+  machines_->ended(
+      {.generation = place_.generation,
+       .code = code,
+       .primary = code != 0 && code != static_cast<int>(ExitCode::kInterrupted) && !is_loss,
+       .first_step = supervisor_.first_step()},
+      now_ms());
+  generation_.reset();
+}
+
+void Launch::follow_machines() {
+  const std::vector<MachineOrder> orders = machines_->step(now_ms());
+  for (const std::string& note : machines_->take_notes()) {
+    request_.json ? to_stderr_.add(warning_json(note)) : warn(note);
+  }
+  for (const MachineOrder& order : orders) {
+    if (exit_code_) return;
+    switch (order.kind) {
+      case OrderKind::kStart: {
+        place_ = order;
+        SupervisorRules rules = rules_of(request_);
+        rules.max_restarts = 0;
+        rules.generation = order.generation;
+        supervisor_ = Supervisor(rules);
+        obey(supervisor_.start(now_ms()));
+        break;
+      }
+      case OrderKind::kStop:
+        if (generation_) obey(supervisor_.stop());
+        break;
+      case OrderKind::kSave:
+        if (!generation_) break;
+        for (const RankProcess& rank : generation_->processes) rank.send(SIGUSR1);
+        break;
+      case OrderKind::kFinish:
+        exit_code_ = order.code;
+        break;
+    }
+  }
+}
+
 RankEnvironment Launch::environment_of(const Generation& generation, int64_t local_rank) const {
   RankEnvironment to;
   const int64_t ranks = request_.local_ranks;
-  to.set("RANK", request_.machine_rank * ranks + local_rank);
-  to.set("WORLD_SIZE", request_.num_machines * ranks);
+  to.set("RANK", place_.rank * ranks + local_rank);
+  to.set("WORLD_SIZE", place_.machines * ranks);
   to.set("LOCAL_RANK", local_rank);
   to.set("LOCAL_WORLD_SIZE", ranks);
-  to.set("GROUP_RANK", request_.machine_rank);
+  to.set("GROUP_RANK", place_.rank);
   to.set("MASTER_ADDR", generation.meeting.address);
   to.set("MASTER_PORT", generation.meeting.port);
   const bool has_store = local_rank == 0 && generation.meeting.listener;
@@ -188,20 +241,20 @@ RankEnvironment Launch::environment_of(const Generation& generation, int64_t loc
   to.set(kLifelineVariable, lifeline_.read.get());
   to.set(kGenerationVariable, supervisor_.generation());
   to.set(kTokenVariable, token_);
-  const bool is_main = request_.machine_rank == 0 && local_rank == 0;
+  const bool is_main = place_.rank == 0 && local_rank == 0;
   to.set(kColorVariable, std::string(is_main && is_colored(STDERR_FILENO) ? "1" : ""));
   return to;
 }
 
 std::string Launch::log_path(int64_t local_rank) const {
-  const int64_t rank = request_.machine_rank * request_.local_ranks + local_rank;
+  const int64_t rank = place_.rank * request_.local_ranks + local_rank;
   if (request_.log_dir.empty() || rank == 0) return {};
   return request_.log_dir + "/rank-" + std::to_string(rank) + ".out";
 }
 
 void Launch::start_rank(Generation& to, int64_t local_rank) {
   Pipe pipe;
-  const bool is_main = request_.machine_rank == 0 && local_rank == 0;
+  const bool is_main = place_.rank == 0 && local_rank == 0;
   RankStart start = {.program = program_,
                      .argv = request_.argv,
                      .environment = environment_of(to, local_rank).all(),
@@ -215,12 +268,13 @@ void Launch::start_rank(Generation& to, int64_t local_rank) {
 }
 
 void Launch::start(int64_t generation) {
-  if (generation > 0) {
+  if (generation > 0 && !machines_) {
     const std::string text = accel::text("restarting all ranks ({} of at most {} restarts)",
-                                         generation, request_.max_restarts);
+                                         supervisor_.restarts(), request_.max_restarts);
     request_.json ? to_stderr_.add(warning_json(text)) : warn(text);
   }
   generation_.reset();  // its socket may hold the port
+  ready_.set(false);
   auto fresh = std::make_unique<Generation>(request_.local_ranks);
   fresh->meeting = meet();
   if (exit_code_) return;
@@ -233,15 +287,20 @@ void Launch::start(int64_t generation) {
 void Launch::wait_for_events() {
   std::vector<pollfd> watched = {{signals_.user_fd(), POLLIN, 0}, {signals_.child_fd(), POLLIN, 0}};
   if (to_stderr_.pending()) watched.push_back({to_stderr_.fd(), POLLOUT, 0});
-  for (const RankOutput& output : generation_->outputs) {
-    if (output.fd() >= 0) watched.push_back({output.fd(), POLLIN, 0});
+  if (machines_) machines_->watch(watched);
+  if (generation_) {
+    for (const RankOutput& output : generation_->outputs) {
+      if (output.fd() >= 0) watched.push_back({output.fd(), POLLIN, 0});
+    }
   }
-  const int64_t wait = std::clamp<int64_t>(next_tick_ms_ - now_ms(), 0, kTickMs);
+  const int64_t wait =
+      std::clamp<int64_t>(next_tick_ms_ - now_ms(), 0, request_.monitor_interval_ms);
   ::poll(watched.data(), watched.size(), static_cast<int>(wait));
 }
 
 void Launch::take_output() {
   to_stderr_.flush();
+  if (!generation_) return;
   for (RankOutput& output : generation_->outputs) output.read();
 }
 
@@ -249,6 +308,9 @@ void Launch::take_signals() {
   while (const auto signal = signals_.next_of_user()) {
     if (*signal == SIGTSTP) {
       suspend();
+    } else if (machines_ && !generation_) {  // between two generations: nothing to save
+      machines_->quit(128 + *signal, now_ms());
+      exit_code_ = 128 + *signal;
     } else {
       obey(supervisor_.signaled(*signal));
     }
@@ -257,6 +319,10 @@ void Launch::take_signals() {
 
 /// Ctrl-Z in a terminal reaches only this process.
 void Launch::suspend() {
+  if (!generation_) {
+    ::raise(SIGSTOP);
+    return;
+  }
   for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGSTOP);
   ::raise(SIGSTOP);
   for (const RankProcess& rank : generation_->processes) rank.send_to_group(SIGCONT);
@@ -264,29 +330,36 @@ void Launch::suspend() {
 
 void Launch::reap() {
   signals_.forget_children();
+  if (!generation_) return;
   const int64_t generation = supervisor_.generation();
   for (size_t i = 0; i < generation_->processes.size(); ++i) {
     const auto end = generation_->processes[i].reap();
     if (!end) continue;
     generation_->ends[i] = *end;
     obey(supervisor_.exited(generation, static_cast<int64_t>(i), *end, now_ms()));
-    if (exit_code_ || supervisor_.generation() != generation) return;
+    if (exit_code_ || !generation_ || supervisor_.generation() != generation) return;
   }
 }
 
 void Launch::tick() {
   const int64_t now = now_ms();
   if (now < next_tick_ms_) return;
-  next_tick_ms_ = now + kTickMs;
+  next_tick_ms_ = now + request_.monitor_interval_ms;
+  if (!generation_) return;
   std::vector<RankView> views;
+  bool all_train = true;
   for (size_t i = 0; i < generation_->processes.size(); ++i) {
     const RankStatus status = generation_->board.read(static_cast<int64_t>(i));
     const RankProcess& process = generation_->processes[i];
+    all_train = all_train && process.alive() && status.first_step >= 0;
+    if (i == 0 && place_.rank == 0) comment_.update(status.step, now);
     const char state = process.alive() ? process_state(process.pid()) : '\0';
     views.push_back({.sequence = status.sequence,
                      .inside = status.inside,
-                     .stopped = state == 'T' || state == 't'});
+                     .stopped = state == 'T' || state == 't',
+                     .first_step = status.first_step});
   }
+  ready_.set(all_train);
   obey(supervisor_.tick(views, now));
 }
 
@@ -321,7 +394,7 @@ void Launch::report(bool restarts) {
   take_last_output();
   FailureContext context;
   context.cause = supervisor_.cause();
-  context.first_rank = request_.machine_rank * request_.local_ranks;
+  context.first_rank = place_.rank * request_.local_ranks;
   context.host = host_name();
   context.places = request_.places;
   const bool ended = context.cause.kind == CauseKind::kEnded;
@@ -336,6 +409,7 @@ void Launch::report(bool restarts) {
   constexpr std::string_view kError = "error: ";
   std::string text =
       request_.json ? report_json(context, restarts ? "warning" : "error") : report_text(context);
+  write_termination_message(text);
   if (restarts && text.starts_with(kError)) text.replace(0, kError.size(), "warning: ");
   to_stderr_.add(!request_.json && is_colored(STDERR_FILENO) ? colored_report(text) : text);
   to_stderr_.finish(2000);
@@ -359,9 +433,10 @@ void Launch::obey(const Actions& actions) {
         captured_ = sights();
         break;
       case SupervisorActionKind::kReport:
-        report(action.value != 0);
+        report(action.value != 0 || machines_);
         break;
       case SupervisorActionKind::kFinish:
+        if (machines_) return finish_generation(static_cast<int>(action.value));
         exit_code_ = static_cast<int>(action.value);
         break;
     }
@@ -369,16 +444,41 @@ void Launch::obey(const Actions& actions) {
 }
 
 int Launch::run() {
-  obey(supervisor_.start(now_ms()));
+  if (is_grouped(request_)) {
+    connect_machines();
+  } else {
+    obey(supervisor_.start(now_ms()));
+  }
   while (!exit_code_) {
     wait_for_events();
     take_signals();
     take_output();
     reap();
     if (!exit_code_) tick();
+    if (!exit_code_ && machines_) follow_machines();
   }
   if (generation_) take_last_output();
+  if (machines_) report_end();
   return *exit_code_;
+}
+
+/// On several machines the failures were warnings, as restarts followed.
+void Launch::report_end() {
+  const int code = *exit_code_;
+  if (request_.machine_rank != 0 || code == 0 || code >= 128 ||
+      code == static_cast<int>(ExitCode::kInterrupted)) {
+    return;
+  }
+  const std::string text = accel::text("the run has ended on all machines with exit code {}", code);
+  if (request_.json) {
+    to_stderr_.add(error_json(text, request_.resume_command));
+  } else {
+    to_stderr_.add("error: " + text + "\n" +
+                   (request_.resume_command.empty()
+                        ? ""
+                        : "  hint: resume with: " + request_.resume_command + "\n"));
+  }
+  to_stderr_.finish(2000);
 }
 
 }  // namespace

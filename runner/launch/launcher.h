@@ -17,6 +17,9 @@ struct LaunchRequest {
   std::string main_process_ip;               ///< unused on one machine
   std::optional<int64_t> main_process_port;  ///< none: a free port, on one machine
   int64_t max_restarts = 0;
+  int64_t min_machines = 1;  ///< with which a run of `num_machines` may continue
+  int64_t monitor_interval_ms = 200;
+  std::string job_token;  ///< of all machines; empty: none
   int64_t timeout_seconds = 600;
   int64_t join_timeout_seconds = 120;
   std::string log_dir;  ///< for rank-<r>.out of ranks with output, once the folder exists
@@ -35,6 +38,9 @@ struct LaunchRequest {
 /// A rank calls find_rank(), BoardWriter::open() and find_launcher_channel(). It leads a process
 /// group, reads /dev/null, and starts with those four signals blocked. Rank 0 prints to this
 /// process's standard output.
+///
+/// On several machines with restarts, the launchers are connected: a failure on one machine stops
+/// and restarts the ranks of all, see MachineGroup.
 ///
 /// Throws Error before any rank is started, or when none can be. Call it from the main thread:
 /// ranks die with the thread that started them.

@@ -91,7 +91,7 @@ enum FailState : uint32_t { kNoFailure, kFailing, kFailed };
 /// Zeros are an empty slot, so fresh memory needs no set-up: numbers that may be -1 are one higher.
 struct BoardSlot {
   std::atomic<uint64_t> mark;
-  std::atomic<int64_t> pid, step_after, heartbeat_ns;
+  std::atomic<int64_t> pid, step_after, first_after, heartbeat_ns;
 
   Version collective_version;
   std::atomic<uint32_t> inside;
@@ -188,6 +188,8 @@ BoardWriter BoardWriter::open(const EnvironmentLookup& lookup) {
 
 void BoardWriter::step(int64_t step) noexcept {
   slot_->step_after.store(step + 1, std::memory_order_relaxed);
+  int64_t none = 0;
+  slot_->first_after.compare_exchange_strong(none, step + 1, std::memory_order_relaxed);
   slot_->beat();
 }
 
@@ -235,6 +237,7 @@ RankStatus Board::read(int64_t slot) const {
   RankStatus status;
   status.pid = from.pid.load();
   status.step = from.step_after.load() - 1;
+  status.first_step = from.first_after.load() - 1;
   status.heartbeat_ns = from.heartbeat_ns.load();
   from.collective_version.read([&] {
     status.sequence = from.sequence_after.load(std::memory_order_acquire) - 1;

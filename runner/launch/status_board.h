@@ -14,9 +14,10 @@ struct BoardSlot;
 
 /// The last status of a rank.
 struct RankStatus {
-  int64_t pid = 0;        ///< 0: the rank has not opened the board yet
-  int64_t step = -1;      ///< -1: none yet
-  int64_t sequence = -1;  ///< of the current or last collective; -1: none yet
+  int64_t pid = 0;          ///< 0: the rank has not opened the board yet
+  int64_t step = -1;        ///< -1: none yet
+  int64_t first_step = -1;  ///< the first since the rank's start; -1: none yet
+  int64_t sequence = -1;    ///< of the current or last collective; -1: none yet
   bool inside = false;
   std::string collective;    ///< its name
   std::string phase;         ///< such as "data" or "forward"

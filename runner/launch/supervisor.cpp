@@ -11,6 +11,7 @@ constexpr int64_t kGraceMs = 1000;
 constexpr int64_t kPeerGraceMs = 5000;
 constexpr int64_t kKillAgainMs = 200;
 constexpr int64_t kLongestTickMs = 1000;
+constexpr int64_t kBackOffMs = 1000, kLongestBackOffMs = 30'000;
 
 bool is_code(RankEnd end, ExitCode code) {
   return !end.by_signal && end.number == static_cast<int>(code);
@@ -25,11 +26,16 @@ bool maybe_secondary(RankEnd end) {
   return is_code(end, ExitCode::kRank) || is_code(end, ExitCode::kTimeout);
 }
 
+}  // namespace
+
 bool worth_a_restart(ExitCode code) {
   return code == ExitCode::kRank || code == ExitCode::kTimeout || code == ExitCode::kMemory;
 }
 
-}  // namespace
+int64_t back_off_ms(int64_t restarts) {
+  if (restarts <= 1) return 0;
+  return std::min(kLongestBackOffMs, kBackOffMs << std::min<int64_t>(restarts - 2, 5));
+}
 
 ExitCode Cause::code() const {
   if (kind != CauseKind::kEnded) return ExitCode::kTimeout;
@@ -40,7 +46,7 @@ ExitCode Cause::code() const {
 }
 
 Supervisor::Supervisor(const SupervisorRules& rules)
-    : rules_(rules), ranks_(static_cast<size_t>(rules.ranks)) {}
+    : rules_(rules), ranks_(static_cast<size_t>(rules.ranks)), generation_(rules.generation) {}
 
 void Supervisor::pass_time(int64_t now_ms) {
   clock_ms_ += std::clamp<int64_t>(now_ms - last_now_ms_, 0, kLongestTickMs);
@@ -50,8 +56,8 @@ void Supervisor::pass_time(int64_t now_ms) {
 void Supervisor::begin_generation() {
   state_ = State::kRunning;
   cause_ = {};
-  secondary_ = false;
-  ended_well_ms_ = -1;
+  secondary_ = stopped_ = false;
+  ended_well_ms_ = first_step_ = -1;
   living_ = rules_.ranks;
   for (Rank& rank : ranks_) {
     rank = {};
@@ -121,27 +127,50 @@ Actions Supervisor::exited(int64_t generation, int64_t rank, RankEnd end, int64_
 
 void Supervisor::all_gone(Actions& actions) {
   const bool failed = cause_.kind != CauseKind::kNone;
+  if (first_step_ > last_first_step_ && last_first_step_ >= 0) restarts_ = 0;
+  last_first_step_ = std::max(first_step_, last_first_step_);
   const bool again = failed && worth_a_restart(cause_.code()) && first_signal_ == 0 &&
-                     generation_ < rules_.max_restarts;
+                     restarts_ < rules_.max_restarts;
   if (failed) actions.add(SupervisorActionKind::kReport, again);
   reported_ = std::move(cause_);
-  if (again) {
-    ++generation_;
-    begin_generation();
-    actions.add(SupervisorActionKind::kStart, generation_);
-    return;
-  }
+  if (again) return restart(actions);
   state_ = State::kFinished;
   int64_t code = static_cast<int64_t>(failed ? reported_.code() : ExitCode::kDone);
   for (const Rank& rank : ranks_) {
     if (!failed && rank.end.number != 0) code = rank.end.number;
   }
+  if (!failed && stopped_) code = static_cast<int64_t>(ExitCode::kRank);
   actions.add(SupervisorActionKind::kFinish, last_signal_ != 0 ? 128 + last_signal_ : code);
+}
+
+/// At once, or after back-off.
+void Supervisor::restart(Actions& actions) {
+  ++generation_;
+  ++restarts_;
+  if (restarts_ == 1) {
+    begin_generation();
+    actions.add(SupervisorActionKind::kStart, generation_);
+    return;
+  }
+  state_ = State::kWaiting;
+  act_at_ms_ = clock_ms_ + back_off_ms(restarts_);
+}
+
+Actions Supervisor::stop() {
+  Actions actions;
+  stopped_ = true;
+  if (state_ == State::kRunning || state_ == State::kGrace) kill(actions);
+  return actions;
 }
 
 Actions Supervisor::signaled(int signal) {
   Actions actions;
   if (state_ == State::kFinished) return actions;
+  if (state_ == State::kWaiting) {  // nothing runs: the failure counts
+    state_ = State::kFinished;
+    actions.add(SupervisorActionKind::kFinish, static_cast<int64_t>(reported_.code()));
+    return actions;
+  }
   if (first_signal_ == 0) {
     first_signal_ = signal;
     if (state_ == State::kRunning) actions.add(SupervisorActionKind::kForward, signal);
@@ -163,6 +192,13 @@ Actions Supervisor::tick(std::span<const RankView> views, int64_t now_ms) {
     }
     if (!now.stopped || !rank.view.stopped) rank.stopped_since_ms = clock_ms_;
     rank.view = now;
+    first_step_ = std::max(first_step_, now.first_step);
+  }
+  if (state_ == State::kWaiting) {
+    if (clock_ms_ < act_at_ms_) return actions;
+    begin_generation();
+    actions.add(SupervisorActionKind::kStart, generation_);
+    return actions;
   }
   if (state_ == State::kRunning) look_for_hang(actions);
   const bool due = clock_ms_ >= act_at_ms_;

@@ -11,11 +11,18 @@
 
 namespace accel {
 
+/// Whether a failure with this exit code may not come again: ranks lost, timeout, memory.
+bool worth_a_restart(ExitCode code);
+
+/// The pause before restart number `restarts` since the last progress: 0, 1, 2, 4, ... 30 seconds.
+int64_t back_off_ms(int64_t restarts);
+
 struct SupervisorRules {
   int64_t ranks = 1;
   int64_t timeout_ms = 600'000;       ///< limit of the wait for a missing rank
   int64_t join_timeout_ms = 120'000;  ///< the same for a rank without any collective, if longer
   int64_t max_restarts = 0;
+  int64_t generation = 0;  ///< the first one
 };
 
 /// How a process ended: by a signal, or with an exit code.
@@ -29,6 +36,7 @@ struct RankView {
   int64_t sequence = -1;  ///< of the current or last collective
   bool inside = false;
   bool stopped = false;
+  int64_t first_step = -1;  ///< of this generation; -1: none yet
 };
 
 enum class CauseKind {
@@ -84,7 +92,8 @@ class Actions {
 /// - A second after a failure, five after one that may be replaced, or at once after a hang, all
 ///   ranks are killed.
 /// - After exit codes 5, 6 and 8 all ranks are restarted, at most `max_restarts` times, unless the
-///   user sent a signal.
+///   user sent a signal. A generation that resumed from a newer checkpoint than the one before
+///   resets the count. Restarts without one wait 0, 1, 2, 4, ... 30 seconds.
 /// - The user's first signal is forwarded; the second kills all ranks.
 ///
 /// Events may arrive late, twice or not at all, and the clock may jump: each tick advances the time
@@ -97,15 +106,19 @@ class Supervisor {
   /// A rank of `generation` has ended.
   Actions exited(int64_t generation, int64_t rank, RankEnd end, int64_t now_ms);
   Actions signaled(int signal);
+  /// Another machine has failed: kills all ranks. Without a cause on this one, the exit code is 5.
+  Actions stop();
   /// Call at least four times a second, with a view of every rank.
   Actions tick(std::span<const RankView> views, int64_t now_ms);
 
   int64_t generation() const { return generation_; }
+  int64_t restarts() const { return restarts_; }
+  int64_t first_step() const { return first_step_; }
   /// The cause of the last kReport.
   const Cause& cause() const { return reported_; }
 
  private:
-  enum class State { kRunning, kGrace, kKilling, kFinished };
+  enum class State { kRunning, kGrace, kKilling, kWaiting, kFinished };
   struct Rank {
     bool alive = true;
     RankEnd end;
@@ -119,6 +132,7 @@ class Supervisor {
   void blame(Cause cause, bool secondary, Actions& actions);
   void kill(Actions& actions);
   void all_gone(Actions& actions);
+  void restart(Actions& actions);
   void look_for_hang(Actions& actions);
   bool look_for_missing(int64_t waiting, Actions& actions);
   Cause cause_of_missing(int64_t waiting) const;
@@ -127,8 +141,9 @@ class Supervisor {
   State state_ = State::kRunning;
   std::vector<Rank> ranks_;
   Cause cause_, reported_;
-  bool secondary_ = false;
-  int64_t living_ = 0, generation_ = 0;
+  bool secondary_ = false, stopped_ = false;
+  int64_t living_ = 0, generation_ = 0, restarts_ = 0;
+  int64_t first_step_ = -1, last_first_step_ = -1;
   int64_t last_now_ms_ = 0, clock_ms_ = 0;
   int64_t act_at_ms_ = 0;       ///< time of the next kill
   int64_t ended_well_ms_ = -1;  ///< end of the first rank that succeeded

@@ -302,6 +302,7 @@ const std::map<std::string, Shapes>& known() {
       {"aten::embedding_dense_backward", &embedding_backward},
       {"aten::index_select", &index_select},
       {"aten::relu", &like_first},
+      {"aten::flip", &like_first},
       {"aten::where", &where},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", &attention},
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", &attention_backward},

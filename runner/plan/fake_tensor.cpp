@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 
@@ -22,6 +24,10 @@ AddressSpaceError::AddressSpaceError(size_t bytes)
                  bytes),
             "raise the limits of 'ulimit -v' and 'ulimit -d', or plan on another machine"),
       bytes_(bytes) {}
+
+MemoryLimitError::MemoryLimitError(int64_t bytes)
+    : Error(ExitCode::kMemory, text("the tensors of a rank take more than {} bytes", bytes),
+            "divide the model over more ranks, or make 'train.micro_batch' smaller") {}
 
 int64_t WorkMeter::packing_bytes() const {
   return std::accumulate(packing_.begin(), packing_.end(), int64_t{0});
@@ -47,6 +53,7 @@ void WorkMeter::multiply(int64_t m, int64_t k, int64_t n, int64_t bytes) {
 FreeList::Block WorkMeter::take(int64_t bytes) {
   live_ += bytes;
   peak_ = std::max(peak_, live_);
+  recent_peak_ = std::max(recent_peak_, live_);
   return *heap_of(bytes).take(bytes);
 }
 
@@ -62,12 +69,16 @@ std::shared_ptr<WorkMeter>& meter_of_thread() {
 
 namespace {
 
-/// Untouched pages of this mapping take no memory.
+/// Zeros. Untouched pages of a mapping take no memory; numbers and short lists, which are most
+/// tensors of an optimizer step, are not worth one.
 class DryMemory {
  public:
   DryMemory(size_t bytes, std::shared_ptr<WorkMeter> meter)
       : bytes_(bytes), meter_(std::move(meter)) {
-    if (bytes_ > 0) {
+    if (is_small()) {
+      data_ = std::calloc(bytes_, 1);
+      if (!data_) throw std::bad_alloc();
+    } else if (bytes_ > 0) {
       data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
@@ -76,7 +87,11 @@ class DryMemory {
   }
   ~DryMemory() {
     meter_->give_back(block_, static_cast<int64_t>(bytes_));
-    if (data_) munmap(data_, bytes_);
+    if (is_small()) {
+      std::free(data_);
+    } else if (data_) {
+      munmap(data_, bytes_);
+    }
   }
   DryMemory(const DryMemory&) = delete;
   DryMemory& operator=(const DryMemory&) = delete;
@@ -84,6 +99,11 @@ class DryMemory {
   void* data() const { return data_; }
 
  private:
+  bool is_small() const {
+    constexpr size_t kPage = 4096;
+    return bytes_ > 0 && bytes_ < kPage;
+  }
+
   size_t bytes_;
   void* data_ = nullptr;
   FreeList::Block block_ = 0;

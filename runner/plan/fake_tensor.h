@@ -25,12 +25,21 @@ class AddressSpaceError : public Error {
   size_t bytes_;
 };
 
+/// Tensors that exceed a FakeMemoryLimit.
+class MemoryLimitError : public Error {
+ public:
+  explicit MemoryLimitError(int64_t bytes);
+};
+
 /// Memory and FLOPs of the operators in a FakeTensorMode.
 class WorkMeter {
  public:
   /// Current and peak bytes of the mode's storages.
   int64_t live_bytes() const { return live_; }
   int64_t peak_bytes() const { return peak_; }
+  /// The peak since the last begin_peak().
+  int64_t recent_peak() const { return recent_peak_; }
+  void begin_peak() { recent_peak_ = live_; }
   /// Peak memory that the process holds for them, including fragmentation.
   int64_t peak_resident() const { return small_.extent() + large_.extent(); }
 
@@ -59,6 +68,7 @@ class WorkMeter {
   std::vector<int64_t> packing_;
   int64_t live_ = 0;
   int64_t peak_ = 0;
+  int64_t recent_peak_ = 0;
   double flops_ = 0;
   double moved_ = 0;
 };

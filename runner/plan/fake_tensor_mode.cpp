@@ -31,12 +31,18 @@ thread_local c10::Storage found_inf_of_thread;
 /// Deadline of the thread's modes, and its length in seconds.
 thread_local std::optional<std::chrono::steady_clock::time_point> end_of_thread;
 thread_local double limit_of_thread = 0;
+thread_local std::optional<int64_t> most_bytes_of_thread;
 
 void check_time() {
   if (!end_of_thread || std::chrono::steady_clock::now() < *end_of_thread) return;
   throw Error(ExitCode::kOther,
               text("planning takes longer than {} s", show_number(limit_of_thread)),
               "'accel-run plan' has no time limit");
+}
+
+void check_memory() {
+  if (!most_bytes_of_thread || meter_of_thread()->peak_bytes() <= *most_bytes_of_thread) return;
+  throw MemoryLimitError(*most_bytes_of_thread);
 }
 
 /// Calls `change` with each tensor in a value.
@@ -290,6 +296,7 @@ void fake_dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* st
   const c10::FunctionSchema& schema = op.schema();
   const std::string& name = schema.name();
   check_time();
+  check_memory();
   if (name == "aten::_local_scalar_dense") return give_one(*stack);
   if (name == "aten::_amp_foreach_non_finite_check_and_unscale_") {
     found_inf_of_thread =
@@ -338,6 +345,14 @@ FakeTimeLimit::FakeTimeLimit(double seconds) {
 
 FakeTimeLimit::~FakeTimeLimit() {
   end_of_thread.reset();
+}
+
+FakeMemoryLimit::FakeMemoryLimit(int64_t bytes) {
+  most_bytes_of_thread = bytes;
+}
+
+FakeMemoryLimit::~FakeMemoryLimit() {
+  most_bytes_of_thread.reset();
 }
 
 }  // namespace accel

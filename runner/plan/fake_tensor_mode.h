@@ -40,4 +40,14 @@ class FakeTimeLimit {
   FakeTimeLimit& operator=(const FakeTimeLimit&) = delete;
 };
 
+/// While it lives, operators in a FakeTensorMode of this thread throw MemoryLimitError once the
+/// peak of its tensors exceeds `bytes`.
+class FakeMemoryLimit {
+ public:
+  explicit FakeMemoryLimit(int64_t bytes);
+  ~FakeMemoryLimit();
+  FakeMemoryLimit(const FakeMemoryLimit&) = delete;
+  FakeMemoryLimit& operator=(const FakeMemoryLimit&) = delete;
+};
+
 }  // namespace accel

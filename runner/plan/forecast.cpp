@@ -113,7 +113,7 @@ std::optional<Forecast> forecast(const Job& job, const std::string& run_dir) {
   if (resident && job.device.is_cpu()) {
     // The job's tensors are already part of the process and also of the plan.
     const auto process = static_cast<int64_t>(*resident * kMebibyte) - plan.built_bytes;
-    out.memory = std::max<int64_t>(0, process) + kTorchRuntimeBytes + plan.memory.total();
+    out.memory = std::max<int64_t>(0, process) + kTorchRuntimeBytes + plan.rank_0_memory.total();
   }
   return out;
 }

@@ -1,12 +1,18 @@
 #include "runner/plan/mesh_search.h"
 
 #include <algorithm>
+#include <array>
+#include <compare>
+#include <iterator>
+#include <limits>
+#include <set>
 #include <string_view>
 
 #include "core/base/activity.h"
 #include "core/base/error.h"
 #include "core/base/formatted.h"
 #include "core/base/text.h"
+#include "runner/plan/fake_tensor_mode.h"
 #include "runner/plan/number_text.h"
 
 namespace accel {
@@ -49,6 +55,13 @@ double least_bytes(const PlannedMemory& whole, const MeshChoice& choice) {
   return choice.stage == 3 ? (weights + trained) / shards : weights + trained / shards;
 }
 
+/// The order of the table: by time, then as mesh_choices() lists them.
+struct Ranked {
+  double seconds;
+  size_t choice;
+  friend auto operator<=>(const Ranked&, const Ranked&) = default;
+};
+
 MeshEstimate estimate(const MeshChoice& choice, const MeshRequest& request, const Plan& plan) {
   MeshEstimate out;
   out.choice = choice;
@@ -68,6 +81,92 @@ std::string reason_of(const Error& error) {
   const size_t mark = line.find(kMark);
   return mark == line.npos ? line : line.substr(mark + kMark.size());
 }
+
+/// Of search_meshes().
+class Searcher {
+ public:
+  Searcher(const MeshRequest& request, const PlanWith& plan_with)
+      : request_(request),
+        plan_with_(plan_with),
+        memory_(device_memory(request.hardware)),
+        choices_(mesh_choices(request.ranks, request.hardware.ranks_per_machine)) {
+    search_.ranks = request.ranks;
+    search_.hardware = request.hardware;
+    for (MeshChoice& choice : choices_) {
+      choice.drops_pipeline = request.has_pipeline_options && choice.sizes.pipeline == 1;
+    }
+  }
+
+  MeshSearch run() {
+    std::vector<size_t> others;
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (least_bytes(request_.whole, choices_[i]) > memory_) {
+        ++search_.too_large;
+        ++seen_;
+      } else if (bounds_.contains(compute_axes(choices_[i]))) {
+        others.push_back(i);
+      } else {
+        plan(i);
+      }
+    }
+    const auto bound = [&](size_t i) { return bounds_.at(compute_axes(choices_[i])); };
+    std::stable_sort(others.begin(), others.end(),
+                     [&](size_t a, size_t b) { return bound(a) < bound(b); });
+    for (size_t i = 0; i < others.size(); ++i) {
+      if (bound(others[i]) > longest_of_top()) {
+        search_.slower = static_cast<int64_t>(others.size() - i);
+        break;
+      }
+      plan(others[i]);
+    }
+    for (const Ranked& item : ranked_) search_.fitting.push_back(estimates_.at(item.choice));
+    return std::move(search_);
+  }
+
+ private:
+  /// What determines the computation of a rank.
+  using ComputeAxes = std::array<int64_t, 3>;
+  static ComputeAxes compute_axes(const MeshChoice& choice) {
+    return {choice.sizes.tensor, choice.sizes.pipeline, choice.sizes.context};
+  }
+
+  double longest_of_top() const {
+    if (ranked_.size() < request_.top) return std::numeric_limits<double>::infinity();
+    return std::next(ranked_.begin(), static_cast<ptrdiff_t>(request_.top) - 1)->seconds;
+  }
+
+  void plan(size_t i) {
+    shown_.progress(++seen_, static_cast<int64_t>(choices_.size()));
+    try {
+      const FakeMemoryLimit limit(static_cast<int64_t>(memory_));
+      const Plan made = plan_with_(choices_[i].overrides());
+      bounds_.try_emplace(compute_axes(choices_[i]),
+                          least_step_seconds(made, request_.hardware, request_.mode));
+      const MeshEstimate item = estimate(choices_[i], request_, made);
+      if (item.memory > memory_) {
+        ++search_.too_large;
+        return;
+      }
+      ranked_.insert({item.time.total(), i});
+      estimates_.emplace(i, item);
+    } catch (const MemoryLimitError&) {
+      ++search_.too_large;
+    } catch (const Error& error) {
+      ++search_.refused[reason_of(error)];
+    }
+  }
+
+  const MeshRequest& request_;
+  const PlanWith& plan_with_;
+  const double memory_;
+  std::vector<MeshChoice> choices_;
+  std::map<ComputeAxes, double> bounds_;  ///< seconds
+  std::set<Ranked> ranked_;
+  std::map<size_t, MeshEstimate> estimates_;
+  MeshSearch search_;
+  Activity shown_{"planning meshes", "meshes"};
+  int64_t seen_ = 0;
+};
 
 std::string row_text(const MeshEstimate& item, size_t width) {
   const StepTime& time = item.time;
@@ -89,9 +188,11 @@ std::vector<std::string> MeshChoice::overrides() const {
     axes.push_back(text("{}: {}", axis.name, sizes.*axis.size));
   }
   if (sizes.tensor > 1) axes.emplace_back("sequence_parallel: true");
-  return {text("accelerator.num_processes={}", sizes.ranks()),
-          text("accelerator.fsdp.stage={}", stage),
-          text("accelerator.parallelism!={{}}", joined(axes))};
+  std::vector<std::string> out = {text("accelerator.num_processes={}", sizes.ranks()),
+                                  text("accelerator.fsdp.stage={}", stage),
+                                  text("accelerator.parallelism!={{}}", joined(axes))};
+  if (drops_pipeline) out.emplace_back("accelerator.pipeline!={}");
+  return out;
 }
 
 std::vector<MeshChoice> mesh_choices(int64_t ranks, int64_t ranks_per_machine) {
@@ -111,34 +212,7 @@ std::vector<MeshChoice> mesh_choices(int64_t ranks, int64_t ranks_per_machine) {
 }
 
 MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with) {
-  MeshSearch search;
-  search.ranks = request.ranks;
-  search.hardware = request.hardware;
-  const double memory = device_memory(request.hardware);
-  const std::vector<MeshChoice> choices =
-      mesh_choices(request.ranks, request.hardware.ranks_per_machine);
-  Activity shown("planning meshes", "meshes");
-  for (size_t i = 0; i < choices.size(); ++i) {
-    shown.progress(static_cast<int64_t>(i), static_cast<int64_t>(choices.size()));
-    if (least_bytes(request.whole, choices[i]) > memory) {
-      ++search.too_large;
-      continue;
-    }
-    try {
-      const MeshEstimate made = estimate(choices[i], request, plan_with(choices[i].overrides()));
-      if (made.memory > memory) {
-        ++search.too_large;
-      } else {
-        search.fitting.push_back(made);
-      }
-    } catch (const Error& error) {
-      ++search.refused[reason_of(error)];
-    }
-  }
-  std::stable_sort(
-      search.fitting.begin(), search.fitting.end(),
-      [](const MeshEstimate& a, const MeshEstimate& b) { return a.time.total() < b.time.total(); });
-  return search;
+  return Searcher(request, plan_with).run();
 }
 
 std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe,
@@ -164,6 +238,12 @@ std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string&
   if (search.fitting.size() > shown) {
     const size_t more = search.fitting.size() - shown;
     lines.push_back(text("  and {} slower {}", more, more == 1 ? "one" : "ones"));
+  }
+  if (search.slower > 0) {
+    const bool one = search.slower == 1;
+    lines.push_back(text(
+        "  and {} that {} not planned: {} computation alone takes longer than the last of these",
+        search.slower, one ? "was" : "were", one ? "its" : "their"));
   }
   if (search.too_large > 0) {
     lines.push_back(text("{} {} more than the {} of a rank", search.too_large,

@@ -16,6 +16,7 @@
 #include "runner/plan/fake_tensor_mode.h"
 #include "train/job/build_expert_parallel.h"
 #include "train/job/build_job.h"
+#include "train/job/build_pipeline.h"
 #include "train/job/build_strategy.h"
 #include "train/loop/run_state.h"
 #include "train/loop/shards.h"
@@ -169,6 +170,7 @@ struct MeasuredStep {
   StepResult result;
   double flops;
   double moved_bytes;
+  int64_t peak_bytes;
   Traffic traffic;
 };
 
@@ -185,13 +187,29 @@ Traffic without_micro_batches(const Traffic& traffic) {
 }
 
 /// `meter` and `traffic` count what the job does.
-MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, const WorkMeter& meter,
+MeasuredStep measure_step(Job& job, int64_t step, int64_t micro_batches, WorkMeter& meter,
                           Traffic& traffic) {
   const double flops = meter.flops(), moved = meter.moved_bytes();
   traffic.clear();
+  meter.begin_peak();
   StepResult result = run_step(job, step, micro_batches);
   return {std::move(result), meter.flops() - flops, meter.moved_bytes() - moved,
-          without_micro_batches(std::exchange(traffic, {}))};
+          meter.recent_peak(), without_micro_batches(std::exchange(traffic, {}))};
+}
+
+/// Activations of the micro-batches that are under way in a step of all, beside those of a step of
+/// `measured` ones.
+int64_t further_activations(const Job& job, const MeasuredStep& one, const MeasuredStep& some,
+                            int64_t measured) {
+  const AcceleratorSection& section = job.recipe.accelerator;
+  if (section.parallelism.pp == 1 || measured >= job.batches.accumulation) return 0;
+  const auto alive = [&](int64_t micro_batches) {
+    return most_alive(section.pipeline.schedule, pipeline_schedule(section, 1).layout,
+                      micro_batches, 0);
+  };
+  const int64_t apart = std::max<int64_t>(1, alive(measured) - alive(1));
+  const int64_t each = (some.peak_bytes - one.peak_bytes) / apart;
+  return std::max<int64_t>(0, each * (alive(job.batches.accumulation) - alive(measured)));
 }
 
 /// What a step of as many micro-batches as the recipe's takes, by one of one micro-batch and one of
@@ -275,6 +293,38 @@ void plan_memory(Job& job, const WorkMeter& meter, Plan& plan) {
   if (saves_asynchronously(job)) memory.copy = held;
 }
 
+/// What rank 0 would hold if it had the stages of that rank.
+PlannedMemory memory_of_rank(const Plan& plan, const PlannedStage& rank) {
+  const PlannedStage& first = plan.pipeline->ranks.front();
+  PlannedMemory memory = plan.memory;
+  memory.weights += rank.weights - first.weights;
+  memory.gradients += rank.gradients - first.gradients;
+  memory.optimizer += rank.optimizer - first.optimizer;
+  if (memory.copy > 0) memory.copy += rank.bytes() - first.bytes();
+  const double share = rank.relative_activations * static_cast<double>(rank.alive) /
+                       static_cast<double>(std::max<int64_t>(first.alive, 1));
+  memory.activations = static_cast<int64_t>(static_cast<double>(memory.activations) * share);
+  return memory;
+}
+
+/// Stages differ in their blocks and in the micro-batches that are under way; the embedding is on
+/// the first one, the head on the last one. Ranks of the other axes have equal shares, or rank 0
+/// has the largest.
+void take_largest_rank(Plan& plan) {
+  plan.rank_0_memory = plan.memory;
+  if (!plan.pipeline) return;
+  const int64_t stride = plan.ranks() / plan.mesh.pipeline;
+  PlannedMemory largest = plan.memory;
+  const std::vector<PlannedStage>& ranks = plan.pipeline->ranks;
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    const PlannedMemory memory = memory_of_rank(plan, ranks[i]);
+    if (memory.total() <= largest.total()) continue;
+    largest = memory;
+    plan.largest_rank = static_cast<int64_t>(i) * stride;
+  }
+  plan.memory = largest;
+}
+
 }  // namespace
 
 DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry) {
@@ -289,7 +339,8 @@ DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Re
 }
 
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
-               const DataSchema& data, int64_t world) {
+               const DataSchema& data, PlanRanks ranks) {
+  const int64_t world = ranks.world;
   const auto meter = std::make_shared<WorkMeter>();
   const FakeTensorMode scope(meter);
   Traffic traffic;
@@ -304,8 +355,11 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();
-  const int64_t micro_batches = measured_micro_batches(*job);
-  run_step(*job, 1, micro_batches);  // sharding learns the order of blocks
+  const bool measures_all = ranks.detail == PlanDetail::kMeasured;
+  const int64_t micro_batches =
+      measures_all ? measured_micro_batches(*job) : std::min<int64_t>(2, job->batches.accumulation);
+  // Sharding learns the order of blocks.
+  run_step(*job, 1, measures_all ? micro_batches : 1);
   const MeasuredStep one = measure_step(*job, 2, 1, *meter, traffic);
   // By now the fragmentation of the heap is stable.
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);
@@ -318,6 +372,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
                        accelerator.parallelism.ep > 1;
   if (divided && meter->peak_bytes() == built_peak) plan.start_peak = built_peak;
   plan_memory(*job, *meter, plan);
+  plan.memory.activations += further_activations(*job, one, some, micro_batches);
   if (job->swapper) plan.scratch_bytes = job->swapper->disk_bytes();
   const TrainState state = capture(*job, {}, {});
   const int64_t other_shards = bytes_of_other_shards(*job, state);
@@ -326,6 +381,7 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
     // Rank 0 gathers the whole state for a full checkpoint, and copies that.
     plan.memory.copy = saves_shards(*job) ? checkpoint_bytes(state) : 2 * plan.checkpoint_bytes;
   }
+  take_largest_rank(plan);
   const KeepSection& keep = job->recipe.checkpoint.keep;
   plan.checkpoints_kept = keep.last + keep.best + 1;
   plan.dataset_bytes = data.train_samples * sample_bytes(data.shape);

@@ -21,8 +21,8 @@ struct DataSchema {
   int64_t eval_samples = 0;
 };
 
-/// Peak memory of rank 0 in bytes, without the memory of the process before the model is built,
-/// such as libtorch and in-memory datasets.
+/// Peak memory of the rank with the most, in bytes, without the memory of the process before the
+/// model is built, such as libtorch and in-memory datasets.
 struct PlannedMemory {
   int64_t weights = 0;        ///< parameters and buffers
   int64_t gradients = 0;      ///< of the trainable parameters
@@ -69,6 +69,8 @@ struct Plan {
   /// Peak of the tensors while a sharded job is built; 0 unless it exceeds that of the steps.
   int64_t start_peak = 0;
   PlannedMemory memory;
+  int64_t largest_rank = 0;     ///< that of `memory`
+  PlannedMemory rank_0_memory;  ///< of rank 0, which a run compares with its own
   int64_t checkpoint_bytes = 0;
   int64_t checkpoints_kept = 0;  ///< at once, including the one being written
   int64_t scratch_bytes = 0;     ///< of a rank's training state on the disk
@@ -85,10 +87,25 @@ struct Plan {
 /// Opens only the data of a recipe. Throws as build_job() does.
 DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry);
 
-/// Builds the job of `recipe` with fake tensors and runs three steps, as rank 0 of `world` ranks.
+/// How many micro-batches a plan runs of a step.
+enum class PlanDetail {
+  kMeasured,  ///< as many as reach the peak of memory
+  /// One and two: activations of further ones that are under way in a pipeline take as much each.
+  kExtrapolated,
+};
+
+/// The ranks of a plan.
+struct PlanRanks {
+  PlanRanks(int64_t count, PlanDetail of_steps = PlanDetail::kMeasured)  // NOLINT: as its count
+      : world(count), detail(of_steps) {}
+  int64_t world;
+  PlanDetail detail;
+};
+
+/// Builds the job of `recipe` with fake tensors and runs three steps, as rank 0 of these ranks.
 /// Leaves the process unchanged. Throws the errors of build_job() and of the model.
 Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry& registry,
-               const DataSchema& data, int64_t world);
+               const DataSchema& data, PlanRanks ranks);
 
 /// Only weights, gradients and optimizer state of that plan: the job makes no step.
 PlannedMemory plan_state(const RecipeOptions& recipe, const Node& resolved,

@@ -16,12 +16,15 @@ std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? begin : begin + "-" + std::to_string(first + count - 1);
 }
 
-/// Bytes of a share's weight, gradient and optimizer state on the rank of its stage.
-int64_t state_bytes(const Parameter& item, const Mesh& mesh, double optimizer_bytes_per_element) {
+/// Adds a share's weight, gradient and optimizer state on the rank of its stage.
+void add_state(const Parameter& item, const Mesh& mesh, double optimizer_bytes_per_element,
+               PlannedStage& rank) {
   const int64_t count = count_of(share_on_stage(item, mesh));
   const int64_t bytes = count * static_cast<int64_t>(item.local.element_size());
-  if (!item.local.requires_grad()) return bytes;
-  return 2 * bytes + static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(count));
+  rank.weights += bytes;
+  if (!item.local.requires_grad()) return;
+  rank.gradients += bytes;
+  rank.optimizer += static_cast<int64_t>(optimizer_bytes_per_element * static_cast<double>(count));
 }
 
 }  // namespace
@@ -35,21 +38,23 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   const PipelineLayout& layout = out.schedule.layout;
   out.summary = pipeline_summary(job);
   out.ranks.resize(static_cast<size_t>(layout.ranks));
+  std::vector<double> blocks_of_rank(out.ranks.size());
   int64_t first = 0;
-  double all = 0, own = 0;
+  double all = 0, own_cost = 0;
   for (int64_t stage = 0; stage < layout.stages(); ++stage) {
     const int64_t rank = layout.rank_of(stage);
     const int64_t count = stages.blocks_per_stage[static_cast<size_t>(stage)];
     std::string& blocks = out.ranks[static_cast<size_t>(rank)].blocks;
     blocks += (blocks.empty() ? "blocks " : ", ") + range_text(first, count);
     first += count;
+    blocks_of_rank[static_cast<size_t>(rank)] += static_cast<double>(count);
     const double cost = stages.costs[static_cast<size_t>(stage)];
     all += cost;
-    own += rank == 0 ? cost : 0;
+    own_cost += rank == 0 ? cost : 0;
   }
-  if (own == 0) all = own = 1;
-  out.relative_cost = all / own;
-  for (const double cost : stages.costs) out.relative_costs.push_back(cost / own);
+  if (own_cost == 0) all = own_cost = 1;
+  out.relative_cost = all / own_cost;
+  for (const double cost : stages.costs) out.relative_costs.push_back(cost / own_cost);
   int64_t trained = 0;  // on this rank
   for (const Parameter& item : job.parameters) {
     if (item.local.requires_grad()) trained += item.local.numel();
@@ -59,16 +64,16 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   for (size_t i = 0; i < stages.parameters.size(); ++i) {
     const StageParameter& item = stages.parameters[i];
     const int64_t owner = layout.rank_of(item.stage);
-    out.ranks[static_cast<size_t>(owner)].bytes +=
-        state_bytes(job.parameters[i], job.mesh, per_element);
+    add_state(job.parameters[i], job.mesh, per_element, out.ranks[static_cast<size_t>(owner)]);
     const int64_t reader = item.also_read_by ? layout.rank_of(*item.also_read_by) : owner;
     if (reader != owner) {  // its weight and gradient
-      out.ranks[static_cast<size_t>(reader)].bytes += state_bytes(job.parameters[i], job.mesh, 0);
+      add_state(job.parameters[i], job.mesh, 0, out.ranks[static_cast<size_t>(reader)]);
     }
   }
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
-    out.ranks[static_cast<size_t>(rank)].alive =
-        most_alive(section.pipeline.schedule, layout, out.schedule.micro_batches, rank);
+    PlannedStage& own = out.ranks[static_cast<size_t>(rank)];
+    own.alive = most_alive(section.pipeline.schedule, layout, out.schedule.micro_batches, rank);
+    own.relative_activations = blocks_of_rank[static_cast<size_t>(rank)] / blocks_of_rank.front();
   }
   const int64_t drawn = std::min(out.schedule.micro_batches, 2 * layout.ranks);
   out.drawing = draw_pipeline(pipeline_schedule(section, drawn), kDrawingWidth);

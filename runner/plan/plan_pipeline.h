@@ -14,8 +14,12 @@ namespace accel {
 /// A rank of the pipeline.
 struct PlannedStage {
   std::string blocks;  ///< "blocks 0-3", of several stages "blocks 0-1, 4-5"
-  int64_t bytes = 0;   ///< weights, gradients and optimizer state
-  int64_t alive = 0;   ///< most micro-batches with activations, counted for each of its stages
+  int64_t weights = 0, gradients = 0, optimizer = 0;  ///< bytes
+  int64_t alive = 0;  ///< most micro-batches with activations, counted for each of its stages
+  /// Activations of one of those, as a share of that of rank 0: by the number of blocks.
+  double relative_activations = 1;
+
+  int64_t bytes() const { return weights + gradients + optimizer; }
 };
 
 struct PlannedPipeline {

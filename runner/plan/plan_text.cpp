@@ -132,6 +132,12 @@ std::vector<TableRow> traffic_rows(const PlanPage& page) {
   return rows;
 }
 
+/// Of memory, in a mesh whose ranks differ: "rank 3 (pp 1)".
+std::string largest_rank_text(const Plan& plan) {
+  if (plan.largest_rank == 0) return "";
+  return text("rank {} ({})", plan.largest_rank, mesh_place(plan.mesh, plan.largest_rank));
+}
+
 std::vector<TableRow> table_rows(const PlanPage& page) {
   const auto memory = [](const char* label, int64_t PlannedMemory::*part) {
     return TableRow{label, [part](const Plan& plan) { return bytes_text(plan.memory.*part); }};
@@ -150,7 +156,7 @@ std::vector<TableRow> table_rows(const PlanPage& page) {
                     [](const Plan& plan) { return bytes_text(plan.scratch_bytes); }});
   }
   const std::vector<TableRow> of_memory = {
-      {"memory per rank", [](const Plan&) { return std::string(); }},
+      {"memory per rank", &largest_rank_text},
       memory("  weights", &PlannedMemory::weights),
       memory("  gradients", &PlannedMemory::gradients),
       memory("  optimizer state", &PlannedMemory::optimizer),
@@ -206,7 +212,7 @@ std::vector<std::string> pipeline_lines(const Plan& plan) {
   const std::vector<PlannedStage>& ranks = plan.pipeline->ranks;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     lines.push_back("  rank " + std::to_string(rank) + "  " + ranks[rank].blocks + ": " +
-                    bytes_text(ranks[rank].bytes) +
+                    bytes_text(ranks[rank].bytes()) +
                     " of weights, gradients and optimizer state, activations of up to " +
                     std::to_string(ranks[rank].alive) + " micro-batches");
   }

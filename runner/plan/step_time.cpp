@@ -1,6 +1,8 @@
 #include "runner/plan/step_time.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "parallel/pipeline/simulate.h"
 
@@ -31,12 +33,19 @@ double seconds_of(const Sent& sent, const GroupShape& group, const Hardware& har
 
 enum class Use { kLayers, kPipeline, kData };
 
-/// By the axes along which the group's ranks differ: data parallel axes lie outside tensor and
-/// context parallel ones.
-Use use_of(const MeshSizes& mesh, const GroupShape& group) {
-  const int64_t in_layers = mesh.context * mesh.tensor;
-  if (group.stride < in_layers) return group.ranks <= in_layers ? Use::kLayers : Use::kData;
-  return group.stride >= in_layers * mesh.data() && mesh.pipeline > 1 ? Use::kPipeline : Use::kData;
+/// Computation waits for activations. Their purposes say so, because gradients may be summed over
+/// the same ranks: those of cp and ep are data parallel too.
+bool is_of_layers(const std::string& purpose) {
+  static constexpr std::string_view kEnds[] = {" of tensor parallelism", " of context parallelism",
+                                               " of experts", "counts of tokens"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return purpose.ends_with(end); });
+}
+
+Use use_of(const MeshSizes& mesh, const TrafficKey& key) {
+  const GroupShape& group = key.group;
+  if (is_of_layers(key.purpose) || group.stride * group.ranks <= mesh.tensor) return Use::kLayers;
+  const int64_t in_stage = mesh.tensor * mesh.gradients();
+  return group.stride >= in_stage && mesh.pipeline > 1 ? Use::kPipeline : Use::kData;
 }
 
 struct Communication {
@@ -50,7 +59,7 @@ Communication communication_of(const Plan& plan, const Hardware& hardware) {
   Communication out;
   const auto batches = plan.batches.accumulation;
   for (const auto& [key, sent] : plan.traffic) {
-    const Use use = use_of(plan.mesh, key.group);
+    const Use use = use_of(plan.mesh, key);
     if (use == Use::kLayers) {
       out.layers += seconds_of(sent, key.group, hardware);
     } else if (use == Use::kPipeline) {
@@ -70,6 +79,32 @@ Communication communication_of(const Plan& plan, const Hardware& hardware) {
   return out;
 }
 
+/// Of matrix products, convolutions and attention.
+double product_seconds(const Plan& plan, const Hardware& hardware, const ComputeMode& mode) {
+  const double peak = mode.is_16bit ? hardware.flops_16bit : hardware.flops_fp32;
+  return plan.rank_flops / (peak * kMatrixShare);
+}
+
+/// A backward pass takes twice the time of a forward one; recomputation adds a forward pass.
+double forward_share(const ComputeMode& mode) {
+  return mode.recomputes ? 1.0 / 4 : 1.0 / 3;
+}
+
+/// Idle seconds beside the computation and the layers' communication of `time`.
+double bubble_of(const Plan& plan, const StepTime& time, double message, const ComputeMode& mode) {
+  if (!plan.pipeline) return 0;
+  const double forward = forward_share(mode);
+  const double pass = (time.compute + time.layers) /
+                      static_cast<double>(plan.batches.accumulation);  // of rank 0's stages
+  std::vector<PassCosts> costs;
+  for (const double share : plan.pipeline->relative_costs) {
+    costs.push_back({.forward = share * pass * forward,
+                     .backward_input = share * pass * (1 - 2 * forward),
+                     .backward_weight = share * pass * forward});
+  }
+  return simulate(plan.pipeline->schedule, costs, message).makespan() - time.compute - time.layers;
+}
+
 }  // namespace
 
 ComputeMode compute_mode(const RecipeOptions& recipe) {
@@ -78,28 +113,14 @@ ComputeMode compute_mode(const RecipeOptions& recipe) {
 }
 
 StepTime estimate_step(const Plan& plan, const Hardware& hardware, const ComputeMode& mode) {
-  const double peak = mode.is_16bit ? hardware.flops_16bit : hardware.flops_fp32;
   const double bandwidth = hardware.memory_bandwidth * kMemoryShare;
   const Communication sends = communication_of(plan, hardware);
-  const auto batches = static_cast<double>(plan.batches.accumulation);
   StepTime time;
-  time.compute = plan.rank_flops / (peak * kMatrixShare) + plan.moved_bytes / bandwidth;
+  time.compute = product_seconds(plan, hardware, mode) + plan.moved_bytes / bandwidth;
   time.layers = sends.layers;
-  // A backward pass takes twice the time of a forward one; recomputation adds a forward pass.
-  const double forward = mode.recomputes ? 1.0 / 4 : 1.0 / 3;
-  const double backward =
-      (1 - forward) * (time.compute + time.layers) / batches;  // of a micro-batch
-  if (plan.pipeline) {
-    const double pass = (time.compute + time.layers) / batches;  // of rank 0's stages
-    std::vector<PassCosts> costs;
-    for (const double share : plan.pipeline->relative_costs) {
-      costs.push_back({.forward = share * pass * forward,
-                       .backward_input = share * pass * (1 - 2 * forward),
-                       .backward_weight = share * pass * forward});
-    }
-    const double makespan = simulate(plan.pipeline->schedule, costs, sends.message).makespan();
-    time.bubble = makespan - time.compute - time.layers;
-  }
+  time.bubble = bubble_of(plan, time, sends.message, mode);
+  const double backward = (1 - forward_share(mode)) * (time.compute + time.layers) /
+                          static_cast<double>(plan.batches.accumulation);  // of a micro-batch
   time.data_parallel = std::max(0.0, sends.repeated - time.compute - time.layers) +
                        std::max(0.0, sends.once - backward);
   const PlannedMemory& memory = plan.memory;
@@ -108,10 +129,22 @@ StepTime estimate_step(const Plan& plan, const Hardware& hardware, const Compute
   return time;
 }
 
+double least_step_seconds(const Plan& plan, const Hardware& hardware, const ComputeMode& mode) {
+  StepTime time;
+  time.compute = product_seconds(plan, hardware, mode);
+  for (const auto& [key, sent] : plan.traffic) {
+    if (is_of_layers(key.purpose)) time.layers += seconds_of(sent, key.group, hardware);
+  }
+  time.bubble = bubble_of(plan, time, communication_of(plan, hardware).message, mode);
+  return time.total();
+}
+
 double device_bytes(const Plan& plan) {
-  const PlannedMemory& memory = plan.memory;
-  return static_cast<double>(memory.state() + memory.activations + memory.fragmentation +
-                             memory.others);
+  const auto bytes = [](const PlannedMemory& memory) {
+    return memory.state() + memory.activations + memory.fragmentation + memory.others;
+  };
+  // The rank with the most may have it in its host's memory.
+  return static_cast<double>(std::max(bytes(plan.memory), bytes(plan.rank_0_memory)));
 }
 
 double device_memory(const Hardware& hardware) {

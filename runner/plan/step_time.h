@@ -29,7 +29,13 @@ struct StepTime {
 
 StepTime estimate_step(const Plan& plan, const Hardware& hardware, const ComputeMode& mode);
 
-/// Bytes of a rank on the processor: without what stays in the host's memory.
+/// A lower bound of the estimates of all plans with this one's tp, pp and cp, whatever divides the
+/// data parallel ranks: seconds of matrix products, of activations that layers exchange, and of the
+/// pipeline's bubble.
+double least_step_seconds(const Plan& plan, const Hardware& hardware, const ComputeMode& mode);
+
+/// Bytes of the rank with the most on the processor: without what stays in the host's memory. Not
+/// less than the peak of the tensors of rank 0.
 double device_bytes(const Plan& plan);
 
 /// Bytes that a plan may use on the processor, without those of its driver and libraries.

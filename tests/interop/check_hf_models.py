@@ -1,6 +1,6 @@
 """Compares models that accel-run reads, trains and exports with transformers' own.
 
-    python tests/interop/check_hf_models.py ACCEL_RUN
+    python tests/interop/check_hf_models.py ACCEL_RUN [CASE...]
 """
 
 import json
@@ -31,6 +31,11 @@ LLAMA = {"vocab_size": VOCAB, "max_position_embeddings": 64, "hidden_size": 48, 
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
+LONG_ROPE = {"rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
+             "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 2.5], "long_factor": [1.5, 2.0, 2.5, 3.0, 4.0, 6.0]}
+GEMMA = {**LLAMA, "head_dim": 20, "pad_token_id": 0}
+
 BERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 3,
         "num_attention_heads": 4, "intermediate_size": 80, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0}
@@ -39,6 +44,10 @@ ROBERTA = {**BERT, "type_vocab_size": 1, "max_position_embeddings": 34}
 
 DISTILBERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "dim": 48, "n_layers": 3, "n_heads": 4,
               "hidden_dim": 80, "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0}
+
+MODERNBERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 4,
+              "num_attention_heads": 4, "intermediate_size": 56, "local_attention": 6, "pad_token_id": None,
+              "bos_token_id": None, "eos_token_id": None, "cls_token_id": None, "sep_token_id": None}
 
 VIT = {"image_size": 12, "patch_size": 4, "num_channels": 3, "hidden_size": 48, "num_hidden_layers": 3,
        "num_attention_heads": 4, "intermediate_size": 80}
@@ -60,19 +69,87 @@ CASES = {
     "camembert": ("CamembertForSequenceClassification", "CamembertConfig", {**ROBERTA, "num_labels": CLASSES}),
     "distilbert": ("DistilBertForSequenceClassification", "DistilBertConfig", {**DISTILBERT, "num_labels": CLASSES}),
     "distilbert_tokens": ("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT),
+    "bert_answers": ("BertForQuestionAnswering", "BertConfig", BERT),
+    "roberta_answers": ("RobertaForQuestionAnswering", "RobertaConfig", ROBERTA),
+    "distilbert_answers": ("DistilBertForQuestionAnswering", "DistilBertConfig", {**DISTILBERT, "qa_dropout": 0.0}),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**MODERNBERT, "pad_token_id": 0}),
+    "modernbert_classes": ("ModernBertForSequenceClassification", "ModernBertConfig", {
+        **MODERNBERT, "num_labels": CLASSES, "classifier_pooling": "mean", "norm_bias": True, "mlp_bias": True,
+        "classifier_bias": True, "classifier_activation": "relu", "hidden_activation": "gelu_pytorch_tanh"}),
+    "modernbert_answers": ("ModernBertForQuestionAnswering", "ModernBertConfig", {
+        **MODERNBERT, "attention_bias": True, "decoder_bias": False, "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0, "original_max_position_embeddings": 8},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}}),
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": LLAMA3}),
     "mistral": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": None}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**LLAMA, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**LLAMA, "head_dim": 16}),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", {
         **LLAMA, "num_local_experts": 5, "output_router_logits": True, "router_aux_loss_coef": 0.05}),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", {
+        **LLAMA, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "mlp_only_layers": [1],
+        "shared_expert_intermediate_size": 40, "output_router_logits": True, "router_aux_loss_coef": 0.05,
+        "use_sliding_window": True, "sliding_window": 4}),
     "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {
         **LLAMA, "head_dim": 16, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
         "mlp_only_layers": [1]}),
-    "gpt2": ("GPT2LMHeadModel", "GPT2Config", SMALL),
+    "llama_answers": ("LlamaForQuestionAnswering", "LlamaConfig", {
+        **LLAMA, "head_dim": 20, "mlp_bias": True, "rope_parameters": LLAMA3}),
+    "mistral_answers": ("MistralForQuestionAnswering", "MistralConfig", {**LLAMA, "sliding_window": 5}),
+    "qwen2_answers": ("Qwen2ForQuestionAnswering", "Qwen2Config", {
+        **LLAMA, "tie_word_embeddings": True, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
+    "qwen3_answers": ("Qwen3ForQuestionAnswering", "Qwen3Config", {**LLAMA, "head_dim": 20, "attention_bias": True}),
+    "mixtral_answers": ("MixtralForQuestionAnswering", "MixtralConfig", {**LLAMA, "num_local_experts": 3}),
+    "llama_yarn": ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "head_dim": 20, "rope_parameters": YARN}),
+    "llama_yarn_mscale": ("LlamaForCausalLM", "LlamaConfig", {
+        **LLAMA, "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 1.3, "beta_fast": 8, "beta_slow": 2,
+                                     "truncate": False}}),
+    "llama_dynamic": ("LlamaForCausalLM", "LlamaConfig", {
+        **LLAMA, "max_position_embeddings": 10, "head_dim": 12,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}}),
+    "mistral_window": ("MistralForCausalLM", "MistralConfig", {**LLAMA, "sliding_window": 5}),
+    "mixtral_window": ("MixtralForCausalLM", "MixtralConfig", {**LLAMA, "sliding_window": 6, "num_local_experts": 3}),
+    "qwen2_windows": ("Qwen2ForCausalLM", "Qwen2Config", {
+        **LLAMA, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
+    "qwen3_windows": ("Qwen3ForCausalLM", "Qwen3Config", {
+        **LLAMA, "head_dim": 20, "use_sliding_window": True, "sliding_window": 3, "tie_word_embeddings": True,
+        "attention_bias": True, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "phi3": ("Phi3ForCausalLM", "Phi3Config", {**LLAMA, "sliding_window": 7, "pad_token_id": 0}),
+    "phi3_long": ("Phi3ForCausalLM", "Phi3Config", {
+        **LLAMA, "hidden_size": 64, "original_max_position_embeddings": 12, "rope_parameters": LONG_ROPE,
+        "tie_word_embeddings": True, "pad_token_id": 0}),
+    "phi3_short": ("Phi3ForCausalLM", "Phi3Config", {
+        **LLAMA, "hidden_size": 64, "original_max_position_embeddings": 32, "rope_parameters": LONG_ROPE,
+        "pad_token_id": 0}),
+    "smollm3": ("SmolLM3ForCausalLM", "SmolLM3Config", {
+        **LLAMA, "no_rope_layers": [1, 0, 1], "mlp_bias": True, "pad_token_id": 0}),
+    "smollm3_windows": ("SmolLM3ForCausalLM", "SmolLM3Config", {
+        **LLAMA, "num_hidden_layers": 5, "attention_bias": True, "use_sliding_window": True, "sliding_window": 4,
+        "tie_word_embeddings": False, "pad_token_id": 0}),
+    "gemma": ("GemmaForCausalLM", "GemmaConfig", {**GEMMA, "num_key_value_heads": 1}),
+    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {
+        **GEMMA, "sliding_window": 5, "query_pre_attn_scalar": 30, "attn_logit_softcapping": 0.5,
+        "final_logit_softcapping": 0.7}),
+    "gemma2_plain": ("Gemma2ForCausalLM", "Gemma2Config", {
+        **GEMMA, "attn_logit_softcapping": None, "final_logit_softcapping": None, "tie_word_embeddings": False,
+        "attention_bias": True}),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {
+        **GEMMA, "num_hidden_layers": 4, "sliding_window": 5, "sliding_window_pattern": 3, "query_pre_attn_scalar": 24,
+        "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e5},
+                            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}}),
+    "gemma3_capped": ("Gemma3ForCausalLM", "Gemma3TextConfig", {
+        **GEMMA, "sliding_window": 4, "final_logit_softcapping": 0.6, "num_key_value_heads": 4}),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", {**SMALL, "activation_function": "gelu_pytorch_tanh"}),
+    "gpt2_classes": ("GPT2ForSequenceClassification", "GPT2Config", {
+        **SMALL, "num_labels": CLASSES, "pad_token_id": 5, "n_inner": 72}),
+    "gpt2_answers": ("GPT2ForQuestionAnswering", "GPT2Config", {**SMALL, "n_head": 3, "n_inner": 80}),
     "gpt2_wide": ("GPT2LMHeadModel", "GPT2Config", {**SMALL, "n_inner": 64, "activation_function": "gelu",
                                                     "tie_word_embeddings": False}),
 }
+
+
+# Folders in shards of bfloat16.
+BF16 = {"mistral_window", "gemma3", "phi3_long"}
 
 
 def accel_run(binary, folder, *words):
@@ -101,8 +178,12 @@ def write_data(folder, class_name):
         inputs = random.standard_normal((STEPS * BATCH, 3, side, side), dtype=np.float32)
     else:
         inputs = random.integers(1, VOCAB, (STEPS * BATCH, LENGTH))  # 0 is BERT's fill, which transformers never trains
-    of_classes = "Classification" in class_name
-    targets = random.integers(0, *((CLASSES, STEPS * BATCH) if of_classes else (VOCAB, inputs.shape)))
+    if "QuestionAnswering" in class_name:
+        targets = np.sort(random.integers(0, LENGTH, (STEPS * BATCH, 1, 2)), axis=2)
+    elif "Classification" in class_name:
+        targets = random.integers(0, CLASSES, STEPS * BATCH)
+    else:
+        targets = random.integers(0, VOCAB, inputs.shape)
     np.save(folder / "inputs.npy", inputs)
     np.save(folder / "targets.npy", targets)
     return list(zip(torch.tensor(inputs).split(BATCH), torch.tensor(targets).split(BATCH)))
@@ -113,10 +194,17 @@ def output_of(model, inputs):
 
 
 def logits_of(model, inputs):
-    return output_of(model, inputs).logits
+    output = output_of(model, inputs)
+    if "start_logits" not in output:
+        return output.logits
+    # The bias has no gradient but rounding, which AdamW makes steps of; probabilities do not depend on it.
+    return torch.stack([output.start_logits, output.end_logits], -1).log_softmax(1)
 
 
 def loss_of(model, inputs, targets):
+    if "QuestionAnswering" in type(model).__name__:
+        first, last = targets.flatten(0, 1).unbind(1)
+        return model(input_ids=inputs, start_positions=first, end_positions=last).loss
     output = output_of(model, inputs)
     loss = F.cross_entropy(output.logits.flatten(0, -2), targets.flatten())
     balance = getattr(output, "aux_loss", None)
@@ -191,11 +279,64 @@ def same_losses(run, theirs, batches):
     return worst
 
 
+def without_idle(config):
+    """The config without what has no effect beside its other keys."""
+    rope = config.get("rope_parameters")
+    if not isinstance(rope, dict):
+        return config
+    # mscale and mscale_all_dim come out as the attention_factor that they give.
+    idle = {"mscale", "mscale_all_dim"} if {"mscale", "mscale_all_dim"} <= rope.keys() else set()
+    idle |= {"partial_rotary_factor"} if rope.get("partial_rotary_factor") == 1.0 else set()
+    rope = {key: value for key, value in rope.items() if key not in idle}
+    idle = {"original_max_position_embeddings"} if rope.get("rope_type") == "default" else set()
+    return {key: rope if key == "rope_parameters" else value for key, value in config.items() if key not in idle}
+
+
+def kept(value, found):
+    """Whether a value came out; a section may have more keys."""
+    if isinstance(value, dict) and isinstance(found, dict):
+        return all(kept(inner, found.get(key, "absent")) for key, inner in value.items())
+    return value == found
+
+
+def same_config(theirs, ours):
+    """The values of a config come out as they went in, but for the type of the weights."""
+    before, after = (without_idle(json.loads((folder / "config.json").read_text())) for folder in (theirs, ours))
+    free = {"dtype", "torch_dtype", "transformers_version", "bos_token_id", "eos_token_id"}
+    if "layer_types" in before:  # they say the same
+        free |= {"sliding_window_pattern", "_sliding_window_pattern"}
+    changed = {key: (value, after.get(key, "absent")) for key, value in before.items()
+               if key not in free and not kept(value, after.get(key, "absent"))}
+    assert not changed, changed
+
+
+def check_old_file(binary, folder):
+    """Weights as torch saved them before 1.6."""
+    losses = []
+    torch.manual_seed(7)
+    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL))
+    theirs.save_pretrained(folder / "theirs")
+    write_data(folder, "GPT2LMHeadModel")
+    (folder / "job.yaml").write_text(RECIPE)
+    for name in ("new", "old"):
+        accel_run(binary, folder, "job.yaml", f"name={name}", "train.until=3 steps")
+        losses.append(losses_of(folder / "runs" / name))
+        (folder / "theirs/model.safetensors").unlink(missing_ok=True)
+        torch.save(theirs.state_dict(), folder / "theirs/pytorch_model.bin", _use_new_zipfile_serialization=False)
+    assert losses[0] == losses[1], losses
+    print("gpt2 from a file of torch before 1.6: the same losses")
+
+
 def check(binary, folder, name):
     class_name, config_class, options = CASES[name]
     torch.manual_seed(7)
     theirs = getattr(transformers, class_name)(getattr(transformers, config_class)(**options))
-    theirs.save_pretrained(folder / "theirs")
+    if name in BF16:
+        theirs.to(torch.bfloat16).save_pretrained(folder / "theirs", max_shard_size="20KB")
+        assert len(list((folder / "theirs").glob("model-*.safetensors"))) > 1
+        theirs = getattr(transformers, class_name).from_pretrained(folder / "theirs", dtype=torch.float32)
+    else:
+        theirs.save_pretrained(folder / "theirs")
     batches = write_data(folder, class_name)
     (folder / "job.yaml").write_text(RECIPE)
     accel_run(binary, folder, "job.yaml", f"optimizer.lr={rate_of(class_name)}")
@@ -203,6 +344,7 @@ def check(binary, folder, name):
 
     accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     probe = batches[0][0]
+    same_config(folder / "theirs", folder / "ours")
     same_logits(load(class_name, folder / "ours"), theirs.eval(), probe)
     accel_run(binary, folder, "export", "runs/job", "--to", "shards", "--max-shard-size", "20 KB")
     assert len(list((folder / "shards").glob("model-*.safetensors"))) > 1
@@ -213,9 +355,13 @@ def check(binary, folder, name):
 def main():
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)  # as the recipe: sums of another order grow in a network with batch norms
-    for name in CASES:
+    for name in sys.argv[2:] or CASES:
         with tempfile.TemporaryDirectory() as folder:
             check(binary, Path(folder), name)
+    if sys.argv[2:]:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        check_old_file(binary, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         check_small_images(binary, Path(folder))
 

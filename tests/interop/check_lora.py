@@ -36,6 +36,14 @@ CASES = {
     "llama pissa": (["q_proj", "up_proj"], None, {"init_lora_weights": "pissa"}),
     "gpt2 pissa": (["c_attn", "c_proj"], None, {"init_lora_weights": "pissa", "use_rslora": True}),
     "bert olora": (["query", "intermediate.dense"], ["classifier"], {"init_lora_weights": "olora"}),
+    "llama vocabulary": (["q_proj", "embed_tokens", "lm_head"], None, {"rank_pattern": {"lm_head": 3}}),
+    "qwen2 tied": (["v_proj", "embed_tokens", "lm_head"], None, {"use_rslora": True}),
+    "qwen2 tied head": (["lm_head"], None, {}),
+    "gemma2 scaled": (["embed_tokens", "o_proj"], None, {}),
+    "gpt2 vocabulary": (["c_attn", "wte", "wpe", "lm_head"], None, {}),
+    "gpt2_classes head": (["c_attn", "wte"], None, {"task_type": "SEQ_CLS"}),
+    "bert embeddings": (["query", "word_embeddings", "token_type_embeddings"], ["classifier"], {}),
+    "roberta positions": (["position_embeddings", "value"], ["classifier"], {}),
     "qwen3 gaussian": (["o_proj"], None, {"init_lora_weights": "gaussian"}),
 }
 
@@ -127,13 +135,6 @@ def check_refusals(binary, folder):
     said = refusal(binary, folder, "plain.yaml", "model.lora={rank: 2, rank_pattern: {'*q_proj': 3, '*layers.0*': 4}}")
     assert ("two patterns of 'lora.rank_pattern' give the layer 'model.layers.0.self_attn.q_proj' different values"
             in said), said
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
-    for target, kind in (("embed_tokens", "embedding 'model.embed_tokens'"), ("lm_head", "head 'model.lm_head'")):
-        peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj", target])).save_pretrained(
-            folder / "adapter", save_embedding_layers=False)
-        said = refusal(binary, folder, "validate", "job.yaml")
-        assert f"adapts the {kind}, which this program does not do" in said, said
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder / "theirs")
     lora = "model.lora={rank: 2, target_modules: '*q_proj', lora_bias: true}"
     models.accel_run(binary, folder, "plain.yaml", "name=biased", lora, "train.until=1 steps")
     said = refusal(binary, folder, "export", "runs/biased", "--to", "merged", "--merge")

@@ -89,6 +89,18 @@ def implicit_texts(draw):
     return {key: "é " + row["prompt"] + row[key] for key in ("chosen", "rejected")}
 
 
+def labelled_messages(draw):
+    question, chosen, rejected = pair(draw)
+    label = draw.random() < 0.8  # more desirable ones raise the divergence above 0
+    return {"prompt": [say("user", question)], "completion": [say("assistant", chosen if label else rejected)], "label": label}
+
+
+def labelled_texts(draw):
+    question, chosen, rejected = pair(draw)
+    label = draw.random() < 0.8  # more desirable ones raise the divergence above 0
+    return {"prompt": question, "completion": " " + (chosen if label else rejected), "label": label}
+
+
 def write_rows(folder, form):
     draw = random.Random(5)
     rows = [form(draw) for _ in range(STEPS * BATCH)]
@@ -192,6 +204,24 @@ def check_adapter(binary, folder, dropout):
 
 
 @in_folder
+def check_kto(binary, folder, form, options, adapter):
+    """The reference is the folder's model, or the model without the adapter that PEFT draws."""
+    rows, model = write_rows(folder, form), small_model(folder)
+    recipe = RECIPE.replace("preference", "unpaired")
+    reference = "{type: auto, weights: theirs}"
+    if adapter:
+        torch.manual_seed(11)
+        config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+        model = peft.get_peft_model(model, config)
+        model.save_pretrained(folder / "adapter")
+        recipe = recipe.replace("weights: theirs}\ntask", "weights: theirs, lora: {adapter: adapter}}\ntask")
+    (folder / "job.yaml").write_text(recipe.replace("{type: dpo}", f"{{type: kto, reference: {reference}}}"))
+    expected = trl_losses(folder, trl.KTOTrainer, trl.KTOConfig, rows, model,
+                          {"train_sampling_strategy": "sequential", **options})
+    compare(f"kto {options}, {form.__name__}, {'adapter' if adapter else 'model'}", binary, folder, expected, *option_words(options))
+
+
+@in_folder
 def check_orpo(binary, folder, form):
     rows, model = write_rows(folder, form), small_model(folder)
     (folder / "job.yaml").write_text(RECIPE)
@@ -240,6 +270,10 @@ def main():
     check_dpo_with_sft(binary)
     for dropout in (0.0, 0.3):
         check_adapter(binary, dropout)
+    check_kto(binary, labelled_messages, {"beta": 0.1}, False)
+    check_kto(binary, labelled_texts, {"beta": 0.5, "desirable_weight": 1.5, "undesirable_weight": 0.7}, False)
+    check_kto(binary, labelled_messages, {"loss_type": "apo_zero_unpaired", "beta": 0.3}, False)
+    check_kto(binary, labelled_messages, {"beta": 0.5}, True)
     check_orpo(binary, texts_with_begin)
     check_simpo(binary, {"beta": 2, "gamma": 1}, {"beta": 2.0, "simpo_gamma": 1.0})
     check_simpo(binary, {"beta": 1.5, "gamma": 0.3, "label_smoothing": 0.1, "sft_weight": 0.6},

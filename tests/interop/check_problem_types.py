@@ -23,6 +23,7 @@ CASES = {
     "camembert": (None, "number", "regression"),
     "vit": ("multi_label_classification", "flags", "multi_label_classification"),
     "resnet": (None, "flags", "multi_label_classification"),
+    "gpt2_classes": (None, "flags", "multi_label_classification"),
     "bert ints": (None, "classes", "single_label_classification"),
 }
 

@@ -39,11 +39,21 @@ def byte_pairs():
                                                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
 
 
-BERT = {**hf.BERT, "pad_token_id": 1, "num_labels": len(LABELS), "id2label": dict(enumerate(LABELS))}
+LABELLED = {"pad_token_id": 1, "num_labels": len(LABELS), "id2label": dict(enumerate(LABELS)), "classifier_dropout": 0.0}
+BERT = {**hf.BERT, **LABELLED}
 
 CASES = {
     "bert": ("BertForTokenClassification", "BertConfig", word_pieces, BERT),
     "roberta": ("RobertaForTokenClassification", "RobertaConfig", byte_pairs, {**BERT, "max_position_embeddings": 34}),
+    "modernbert": ("ModernBertForTokenClassification", "ModernBertConfig", word_pieces, {
+        **hf.MODERNBERT, **LABELLED, "global_attn_every_n_layers": 2}),
+    "gpt2": ("GPT2ForTokenClassification", "GPT2Config", byte_pairs, {
+        **hf.SMALL, **LABELLED, "n_inner": 72, "activation_function": "gelu_pytorch_tanh"}),
+    "llama": ("LlamaForTokenClassification", "LlamaConfig", byte_pairs, {
+        **hf.LLAMA, **LABELLED, "attention_bias": True, "rope_parameters": hf.YARN}),
+    "qwen3": ("Qwen3ForTokenClassification", "Qwen3Config", byte_pairs, {
+        **hf.LLAMA, **LABELLED, "head_dim": 20, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}),
+    "phi3": ("Phi3ForTokenClassification", "Phi3Config", byte_pairs, {**hf.LLAMA, **LABELLED, "sliding_window": 4}),
 }
 
 
@@ -113,7 +123,7 @@ def check(binary, folder, name):
                  f"labels: [{', '.join(LABELS)}]}}"
     (folder / "job.yaml").write_text(hf.RECIPE.replace("{type: npy, inputs: inputs.npy, targets: targets.npy}", train_data))
     hf.accel_run(binary, folder, "job.yaml")
-    losses, expected = hf.losses_of(folder), train(theirs, batches)
+    losses, expected = hf.losses_of(folder / "runs/job"), train(theirs, batches)
     worst = max(abs(a - b) / b for a, b in zip(losses, expected, strict=True))
     assert worst < 1e-5, (worst, losses, expected)
     hf.accel_run(binary, folder, "export", "runs/job", "--to", "ours")
@@ -126,7 +136,7 @@ def check(binary, folder, name):
 def main():
     binary = Path(sys.argv[1]).resolve()
     torch.set_num_threads(1)
-    for name in CASES:
+    for name in sys.argv[2:] or CASES:
         with tempfile.TemporaryDirectory() as folder:
             check(binary, Path(folder), name)
 

@@ -287,6 +287,12 @@ def drops(places, gamma, first):
     )
 
 
+def transformers_curve(name, warmup, options):
+    from transformers import get_scheduler
+
+    return torch_curve(lambda o: get_scheduler(name, o, warmup, TOTAL, options), TOTAL)
+
+
 def schedule_cases():
     lr = torch.optim.lr_scheduler
     yield {"type": "constant"}, formula_curve(lambda s: 1, TOTAL)
@@ -310,6 +316,9 @@ def schedule_cases():
     )
     yield {"type": "cosine", "to": 0.1}, formula_curve(
         lambda s: 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * s / TOTAL)), TOTAL
+    )
+    yield {"type": "cosine", "warmup": "10%", "restarts": 3}, transformers_curve(
+        "cosine_with_restarts", 4, {"num_cycles": 3}
     )
     yield {"type": "polynomial", "power": 2}, torch_curve(
         lambda o: lr.PolynomialLR(o, total_iters=TOTAL, power=2), TOTAL

@@ -68,6 +68,9 @@ CASES = {
     "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {
         **LLAMA, "num_hidden_layers": 4, "num_experts": 4, "num_experts_per_tok": 3, "moe_intermediate_size": 8,
         "decoder_sparse_step": 2, "attention_bias": True}),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", {
+        **LLAMA, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True,
+        "shared_expert_intermediate_size": 12}),
 }
 
 # What folders call a part of ViT and transformers' modules call otherwise.

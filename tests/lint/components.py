@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every component has a test that names it and a line in a recipe.   components.py ACCEL_RUN"""
+"""Every component has a test that names it and a line in a recipe; README's counts of them are right.
+
+    components.py ACCEL_RUN
+"""
 
 import re
 import subprocess
@@ -34,12 +37,20 @@ def joined(folder, *endings):
                      if name.startswith(folder))
 
 
+def wrong_counts(text, counts):
+    """Counts of components in `text`, such as "12 optimizers", which differ from `counts`."""
+    found = re.findall(r"\b(\d+) (" + "|".join(counts) + r")s\b", text)
+    return [f"README.md says '{number} {kind}s', but there are {counts[kind]}"
+            for number, kind in found if int(number) != counts[kind]]
+
+
 def main(binary):
     recipes = joined("recipes/", ".yaml", ".toml")
     tests = joined("tests/", ".cpp", ".py", ".yaml", ".toml")
-    problems = []
-    for kind in kinds(binary):
-        for name in ask(binary, "list", kind, "--names"):
+    components = {kind: ask(binary, "list", kind, "--names") for kind in kinds(binary)}
+    problems = wrong_counts(checkout.read("README.md"), {kind: len(names) for kind, names in components.items()})
+    for kind, names in components.items():
+        for name in names:
             if not named_as_value(name).search(recipes):
                 problems.append(f"no file of recipes/ uses the {kind} '{name}'")
             if not named_in_test(name).search(tests):

@@ -18,7 +18,7 @@ USES = {
     "models": ("core", "formats", "kernels"),
     "data": ("core", "formats", "text"),
     "train": ("core", "kernels", "parallel", "checkpoint", "track", "models", "data"),
-    "infer": ("core", "kernels", "text", "checkpoint", "models", "train"),
+    "infer": ("core", "kernels", "text", "checkpoint", "models", "data", "train"),
     "compat": ("core", "checkpoint", "train"),
     "accel": ("core", "parallel", "checkpoint", "train"),
     "runner": ("core", "formats", "kernels", "text", "parallel", "checkpoint", "track", "models", "data",

@@ -291,6 +291,8 @@ class WordsTest(unittest.TestCase):
 
 class ComponentsTest(unittest.TestCase):
     def test_a_recipe_names_a_component_as_a_value_only(self):
+        self.assertEqual(components.wrong_counts("12 optimizers, 3 schedulers, 2 ranks", {"optimizer": 12, "scheduler": 2}),
+                         ["README.md says '3 schedulers', but there are 2"])
         used = components.named_as_value("sgd")
         for recipe in ("optimizer: sgd", "optimizer: {type: sgd, lr: 1}", "- sgd", "[adam, sgd]"):
             self.assertTrue(used.search(recipe), recipe)

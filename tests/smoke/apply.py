@@ -83,6 +83,8 @@ def check_table(scratch, report):
     same = [(json.loads(line)["class"], json.loads(line)["probability"]) for line in out.splitlines()]
     report.check("without targets, from standard input", same == [(line["class"], line["probability"]) for line in found],
                  errors)
+    code, _, errors = ask(scratch, "predict", "runs/table", "--input", "-", given="petal,colour\n1,red\n")
+    report.check("a refusal names standard input", code == 3 and "standard input lacks the column 'sepal' of the training data" in errors, errors)
     scratch.call("table.yaml", "name=open", "train.until=2 steps", "data.train.one_hot={colour: []}",
                  "data.eval.one_hot={colour: []}")
     code, out, errors = ask(scratch, "predict", "runs/open", "--input", "data/flowers.csv")
@@ -109,12 +111,12 @@ def check_export(scratch, report):
     (scratch.path / "own.yaml").write_text(OWN_LLAMA)
     code, out, errors = ask(scratch, "own.yaml")
     report.check("what transformers has no model for: stated at the start", code == 0 and
-                 "\n  export     not possible: transformers has no model with these options: 'attention_bias', 'mlp_bias', "
-                 "'qk_norm'; Qwen3 has 'qk_norm' and no 'mlp_bias', Qwen2 'attention_bias: qkv' alone\n" in out, out + errors)
+                 "\n  export     not possible: transformers has no model with these options together: 'qk_norm', "
+                 "'mlp_bias'; docs/models.md has a table of the options of each family\n" in out, out + errors)
     code, out, errors = ask(scratch, "own.yaml", "name=experts", "model={type: llama, moe: {num_experts: 2, norm_topk_prob: false}}")
     report.check("also with experts", code == 0 and
-                 "\n  export     not possible: transformers has no model with experts and these options: 'attention_bias', "
-                 "'mlp_bias', 'qk_norm', 'moe'; " in out, out + errors)
+                 "\n  export     not possible: transformers has no model with these options together: 'moe', "
+                 "'qk_norm', 'mlp_bias'; " in out, out + errors)
     small = ("model={type: resnet, embedding_size: 4}", "train.until=2 steps", "log.plan=false", "~eval")
     code, out, errors = ask(scratch, "job.yaml", "name=small", *small)
     report.check("a ResNet of small images: its code is announced at the start", code == 0 and

@@ -8,23 +8,20 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import check_close, check_killed, check_restored, last_line_of_diff, output_of, train
-import tensor_parallel
+from rank_runs import check_close, check_killed, output_of, train
+import mesh_jobs
+from mesh_jobs import check_equal
 
-# A tied head of 27 rows, fused projections, an average, sequences of odd length.
-GPT = tensor_parallel.GPT.replace("num_layers: 2", "num_layers: 4").replace(
-    ", {type: generate, prompts: [\"the\"], max_new_tokens: 8}", "")
-LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
-SEQUENCE, ONE_SUM = tensor_parallel.SEQUENCE, "accelerator.fsdp.sync_each_batch=false"
+MODEL = mesh_jobs.GPT.replace("num_layers: 2", "num_layers: 4")
+GPT = mesh_jobs.job(MODEL)
+LLAMA = mesh_jobs.job(MODEL.replace(
+    "type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,"))
+SEQUENCE, ONE_SUM = "accelerator.parallelism.sequence_parallel=true", "accelerator.fsdp.sync_each_batch=false"
 RING, STAGES = "accelerator.parallelism.cp_comm_strategy=ring", "accelerator.pipeline.stages_per_rank=2"
-EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
 
 
 def mesh(ranks, schedule=None, stage=0, **sizes):
-    """Overrides for a mesh of these axes."""
-    words = [rank_runs.on(ranks), *(f"accelerator.parallelism.{axis}={size}" for axis, size in sizes.items())]
-    words += [f"accelerator.pipeline.schedule={schedule}"] if schedule else []
-    return words + ([f"accelerator.fsdp.stage={stage}"] if stage else [])
+    return mesh_jobs.mesh(ranks, stage, schedule, **sizes)
 
 
 MESHES = {
@@ -45,11 +42,6 @@ MESHES = {
     "pp2-cp2-tp2": [*mesh(8, "interleaved_1f1b", pp=2, cp=2, tp=2), STAGES, SEQUENCE, RING],
     "pp2-cp2-tp2-fsdp": [*mesh(8, stage=3, pp=2, cp=2, tp=2), SEQUENCE],
 }
-
-
-def check_equal(scratch, report, one, other, what):
-    found = last_line_of_diff(scratch, one, other)
-    report.check(what, found == EQUAL, found)
 
 
 def check_sharded(scratch, report):
@@ -101,12 +93,7 @@ def check_reshard(scratch, report):
     cut = ["cp2-tp2", "pp2-cp2", "pp2-cp2-fsdp", "pp2-cp2-tp2", "pp2-cp2-tp2-fsdp"]
     pairs += list(zip(cut, ["1", "cp2-tp2", "pp2-cp2-tp2", "fsdp4", "pp2-tp2"]))
     pairs += list(zip(["1", "fsdp4", "tp4", "pp2-tp2", "pp2-fsdp2"], cut))
-    ends = ["train.until=4 steps", "checkpoint.every=4 steps"]
-    for source in sorted({pair[0] for pair in pairs}):
-        train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], *ends)
-    for source, target in pairs:
-        first, name = f"from-{source}", f"{source}-on-{target}"
-        check_restored(scratch, report, "gpt.yaml", first, name, *MESHES[target])
+    mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, pairs)
 
 
 def check_all_killed(scratch, report):
@@ -146,8 +133,7 @@ def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
-        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
-            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        mesh_jobs.write(scratch, recipes, gpt=GPT, llama=LLAMA)
         for check in (check_sharded, check_divided, check_reshard, check_all_killed, check_test):
             check(scratch, report)
     return 1 if report.failed else 0

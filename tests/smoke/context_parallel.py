@@ -8,24 +8,12 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import check_close, check_killed, check_restored, output_of, records, train
+import mesh_jobs
+from rank_runs import check_close, check_killed, output_of, records, train
 
-# Samples of odd length, a tied head of 27 rows, an average.
-GPT = """
-model: {type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 31}
-data:
-  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 80}
-  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 21}
-  loader: {workers: 0}
-optimizer: {type: adamw, lr: 0.002}
-scheduler: {type: cosine, warmup: 4 steps}
-train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
-accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 10 steps, batch: 4, metrics: [perplexity, accuracy, exact_match]}
-callbacks: [{type: ema, decay: 0.9}]
-checkpoint: {every: 10 steps}
-"""
-LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, qk_norm: true,")
+# Evaluations have all metrics.
+METRICS = "eval.metrics=[perplexity, accuracy, exact_match]"
+GPT, LLAMA = mesh_jobs.job(), mesh_jobs.job(mesh_jobs.llama("num_kv_heads: 1, qk_norm: true"))
 CP, RING = "accelerator.parallelism.cp=2", "accelerator.parallelism.cp_comm_strategy=ring"
 FSDP = "accelerator.fsdp.stage=3"
 MESHES = {
@@ -55,9 +43,9 @@ def check_evaluation(scratch, report, wanted, found):
 def check_training(scratch, report):
     """Every mesh takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
-        train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"])
+        train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"], METRICS)
         for mesh in [mesh for mesh in MESHES if "p2" in mesh and "cp" in mesh] + ["sp2", "cp4-ring"]:
-            train(scratch, report, f"{model}.yaml", f"{model}-{mesh}", *MESHES[mesh])
+            train(scratch, report, f"{model}.yaml", f"{model}-{mesh}", *MESHES[mesh], METRICS)
             check_close(scratch, report, f"{model}-1", f"{model}-{mesh}", NEARLY)
             check_evaluation(scratch, report, f"{model}-1", f"{model}-{mesh}")
         bf16 = "accelerator.mixed_precision=bf16"
@@ -99,31 +87,55 @@ def check_dropout(scratch, report):
     report.check("recomputed blocks draw the same numbers", found == again, f"{found} {again}")
 
 
-def check_reshard(scratch, report):
-    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
-    pairs = [("cp2", mesh) for mesh in ("1", "dp2", "tp2", "cp2-fsdp2")]
-    pairs += [("cp2-fsdp", mesh) for mesh in ("1", "dp2", "tp2", "cp2-dp2-fsdp")]
-    pairs += [("tp2", "cp2-fsdp"), ("dp2", "cp2-ring"), ("1", "cp2-fsdp2"), ("cp2-dp2-fsdp", "sp2")]
-    for source in sorted({pair[0] for pair in pairs}):
-        train(scratch, report, "gpt.yaml", f"from-{source}", *MESHES[source], "train.until=4 steps",
-              "checkpoint.every=4 steps")
-    for source, mesh in pairs:
-        first, name = f"from-{source}", f"{source}-on-{mesh}"
-        check_restored(scratch, report, "gpt.yaml", first, name, *MESHES[mesh])
+def check_encoders(scratch, report, recipes):
+    """Full attention: padding masks, heads for classes, labels and hidden tokens, and a class token before patches."""
+    words = ["~expect", "train.until=6 steps", "eval.every=3 steps", "model.dropout=0", "model.num_layers=2",
+             "accelerator.reduction=bucketed", "accelerator.num_cpu_threads_per_process=1"]
+    pipeline = [rank_runs.on(4), CP, RING, "accelerator.parallelism.pp=2"]
+    tensor = [rank_runs.on(4), CP, "accelerator.parallelism.tp=2"]
+    for name, (recipe, more, meshes) in {
+            "bert": ("reviews_bert", [], ["cp2", "cp2-ring", "pp2-cp2"]), "labels": ("names", [], ["sp2", "cp2-fsdp2"]),
+            "roberta": ("reviews_masked", ["train.micro_batch=5"], ["cp2-ring", "cp2-tp2"]),
+            "distilbert": ("reviews_distilbert", [], ["sp2"]), "vit": ("patches", [], ["cp2", "cp2-ring", "sp2"])}.items():
+        path = recipes / f"tiny/{recipe}.yaml"
+        train(scratch, report, path, f"{name}-1", *MESHES["1"], *words, *more)
+        for mesh in meshes:
+            train(scratch, report, path, f"{name}-{mesh}", *{"pp2-cp2": pipeline, "cp2-tp2": tensor}.get(mesh, MESHES.get(mesh)),
+                  *words, *more)
+            check_close(scratch, report, f"{name}-1", f"{name}-{mesh}", NEARLY)
+            check_evaluation(scratch, report, f"{name}-1", f"{name}-{mesh}")
+    drops = [recipes / "tiny/reviews_bert.yaml", *[word for word in words if "dropout" not in word], "model.dropout=0.3"]
+    for name, more in (("encoder-dropout", []), ("encoder-dropout-again", ["train.activation_checkpointing=blocks"])):
+        train(scratch, report, drops[0], name, *MESHES["sp2"], *drops[1:], *more)
+    found, again = (records(scratch, name, "loss") for name in ("encoder-dropout", "encoder-dropout-again"))
+    report.check("recomputed blocks of encoders draw the same numbers", found == again, f"{found} {again}")
 
 
 def check_refused(scratch, report, recipes):
-    cases = [("bert", recipes / "tiny/reviews_bert.yaml", [*MESHES["cp2"], "accelerator.reduction=bucketed"],
-              "'cp' does not support the model 'bert', whose attention reads whole sequences"),
-             ("bert", recipes / "tiny/reviews_bert.yaml", [*MESHES["sp2"], "accelerator.reduction=bucketed"],
-              "use gpt or llama, or leave 'sp' out"),
-             ("task", "gpt.yaml", [*MESHES["cp2"], "task=masked_lm"],
-              "'cp' does not support the task 'masked_lm', whose loss reads whole sequences"),
-             ("task", "gpt.yaml", [*MESHES["sp2"], "task=masked_lm"], "use causal_lm, or leave 'sp' out"),
+    mlp = ["model!={type: mlp}", "data!={train: {type: synthetic/glyphs, length: 32}}", "~callbacks", "~eval"]
+    cases = [("a model on whole samples", "gpt.yaml", [*MESHES["cp2"], *mlp],
+              "'cp' does not support the model 'mlp', which needs whole samples"),
+             ("an MLP with sp", "gpt.yaml", [*MESHES["sp2"], *mlp],
+              "use gpt, llama, vit or a BERT-style model, or leave 'sp' out"),
+             ("a task on whole sequences", recipes / "tiny/dpo_lora.yaml", MESHES["cp2"],
+              "'cp' does not support the task 'dpo', whose loss reads whole sequences"),
+             ("a task of pairs with sp", recipes / "tiny/dpo_lora.yaml", MESHES["sp2"],
+              "use a task of language modeling or classification, or leave 'sp' out"),
+             ("a llama with classes", recipes / "tiny/reviews_bert.yaml",
+              [*MESHES["cp2"], "accelerator.reduction=bucketed", "model!={type: llama, num_layers: 1, num_classes: 2}"],
+              "'cp' and 'sp' do not support 'num_classes' of llama"),
+             ("heads of vit", recipes / "tiny/patches.yaml", [rank_runs.on(4), "accelerator.parallelism.sp=4"],
+              "'sp' 4 does not divide the model's 'num_heads' 2"),
              ("sp x tp", "gpt.yaml", [rank_runs.on(8), "accelerator.parallelism.sp=4", "accelerator.parallelism.tp=2"],
               "'sp' 4 x 'tp' 2 does not divide the model's 'num_heads' 4"),
              ("dropout", "gpt.yaml", [*MESHES["cp2-ring"], "model.dropout=0.1"],
               "'cp' does not support dropout of attention weights with 'cp_comm_strategy: ring'"),
+             ("noise on embeddings", recipes / "tiny/chat.yaml", [*MESHES["cp2"], "task={type: causal_lm, neftune_noise_alpha: 5}"],
+              "'cp' does not support 'neftune_noise_alpha' of the task 'causal_lm'"),
+             ("noise on embeddings with sp", recipes / "tiny/chat.yaml", [*MESHES["sp2"], "task={type: causal_lm, neftune_noise_alpha: 5}"],
+              "hint: leave one of them out, or divide the weights with 'fsdp'"),
+             ("a window", recipes / "tiny/llama.yaml", [*MESHES["cp2"], "model.sliding_window=4"],
+              "'cp' and 'sp' do not support 'sliding_window' of llama"),
              ("heads", "gpt.yaml", [rank_runs.on(3), "accelerator.parallelism.sp=3", "train.batch=16"],
               "'sp' 3 does not divide the model's 'num_heads' 4")]
     for name, recipe, words, message in cases:
@@ -139,13 +151,15 @@ def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
-        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
-            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        mesh_jobs.write(scratch, recipes, gpt=GPT, llama=LLAMA)
         check_training(scratch, report)
         check_experts(scratch, report)
         check_packed(scratch, report, recipes)
+        check_encoders(scratch, report, recipes)
         check_dropout(scratch, report)
-        check_reshard(scratch, report)
+        pairs = [("cp2", "1"), ("cp2-fsdp", "dp2"), ("tp2", "cp2-fsdp"), ("dp2", "cp2-ring"), ("1", "cp2-fsdp2"),
+                 ("cp2-fsdp2", "tp2"), ("cp2-dp2-fsdp", "sp2"), ("sp2", "cp2-dp2-fsdp"), ("cp2-ring", "cp2-dp2")]
+        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, pairs)
         check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", "model.attention_dropout=0",
                      *MESHES["cp2-fsdp2"])
         check_refused(scratch, report, recipes)

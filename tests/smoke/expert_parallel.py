@@ -8,38 +8,19 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import check_close, check_killed, check_restored, check_texts, diff, output_of, records, train
+import mesh_jobs
+from rank_runs import check_close, check_killed, check_texts, diff, output_of, records, train
 
 # Experts of one token each, so that some get none; an average, generated texts, clipping and a short last batch.
-MOE = """
-model:
-  type: llama
-  num_layers: 2
-  num_heads: 4
-  num_kv_heads: 2
-  hidden_size: 32
-  intermediate_size: 24
-  moe: {num_experts: 8, num_experts_per_tok: 1, norm_topk_prob: false}
-  router_aux_loss_coef: 0.02
-data:
-  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 74}
-  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 21}
-  loader: {workers: 0}
-optimizer: {type: adamw, lr: 0.002}
-scheduler: {type: cosine, warmup: 4 steps}
-train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
-accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 10 steps, batch: 4}
-callbacks: [{type: ema, decay: 0.9}, {type: generate, prompts: ["the"], max_new_tokens: 8}]
-checkpoint: {every: 10 steps}
-"""
+MODEL = mesh_jobs.llama("num_kv_heads: 2, intermediate_size: 24, router_aux_loss_coef: 0.02, "
+                        "moe: {num_experts: 8, num_experts_per_tok: 1, norm_topk_prob: false, shared_expert_intermediate_size: 12}")
+MOE = mesh_jobs.job(MODEL, samples=74, callbacks=(mesh_jobs.AVERAGE, mesh_jobs.TEXTS))
 NEARLY = 1e-6  # relative, of two losses
 
 
 def on(ranks, experts=1, stage=0, *more):
     """The overrides of a mesh."""
-    return [rank_runs.on(ranks), f"accelerator.parallelism.ep={experts}", f"accelerator.fsdp.stage={stage}",
-            *(f"accelerator.{word}" for word in more)]
+    return mesh_jobs.mesh(ranks, stage, ep=experts, more=more)
 
 
 # Overrides by the name of a mesh.
@@ -62,6 +43,9 @@ MESHES = {
     "pp2-ep2": on(4, 2, 0, "parallelism.pp=2"),
     "pp2-ep2-fsdp2": on(8, 2, 3, "parallelism.pp=2", "pipeline.schedule=zbh1"),
     "pp2-ep4-fsdp2": on(8, 4, 3, "parallelism.pp=2", "parallelism.dp_shard=2"),
+    "cp2-ep2": on(2, 2, 0, "parallelism.cp=2", "parallelism.cp_comm_strategy=ring"),
+    "cp2-ep2-fsdp2": on(4, 2, 3, "parallelism.cp=2"),
+    "sp2-ep4": on(4, 4, 0, "parallelism.sp=2"),
 }
 
 
@@ -89,16 +73,18 @@ def check_balance(scratch, report):
     words = ["model.moe.bias_update_rate=0.003", "model.router_aux_loss_coef=0", "log.every=1 step"]
     train(scratch, report, "moe.yaml", "load-1", *MESHES["1"], *words)
     train(scratch, report, "moe.yaml", "load-ep2-dp2", *MESHES["ep2-dp2"], *words)
+    train(scratch, report, "moe.yaml", "load-pp2-ep2", *MESHES["pp2-ep2"], *words, "train.activation_checkpointing=blocks")
     train(scratch, report, "moe.yaml", "load-free", *MESHES["1"], *words, "model.moe.bias_update_rate=1e-9")
-    metrics = {name: records(scratch, name, "log") for name in ("load-1", "load-ep2-dp2", "load-free")}
+    metrics = {name: records(scratch, name, "log") for name in ("load-1", "load-ep2-dp2", "load-pp2-ep2", "load-free")}
     loads = {name: [[of[f"train/expert_load/{expert}"] for expert in range(8)]
                     for of in all_of if "train/expert_load/0" in of] for name, all_of in metrics.items()}
     report.check("loads of each step are those of one process",
-                 loads["load-1"] == loads["load-ep2-dp2"] and len(loads["load-1"]) == 20, str(loads))
+                 loads["load-1"] == loads["load-ep2-dp2"] == loads["load-pp2-ep2"] and len(loads["load-1"]) == 20, str(loads))
     highest = {name: sum(max(of) for of in all_of[10:]) for name, all_of in loads.items()}
     report.check("the bias evens them", highest["load-1"] < 0.9 * highest["load-free"], str(highest))
-    found = diff(scratch, *(f"runs/{name}/checkpoints/checkpoint_20" for name in ("load-1", "load-ep2-dp2")))
-    report.check("so is the bias", "e_score_correction_bias" not in found, found)
+    for other in ("load-ep2-dp2", "load-pp2-ep2"):
+        found = diff(scratch, *(f"runs/{name}/checkpoints/checkpoint_20" for name in ("load-1", other)))
+        report.check(f"so is the bias of {other}", "e_score_correction_bias" not in found, found)
 
 
 def check_unused(scratch, report):
@@ -109,18 +95,6 @@ def check_unused(scratch, report):
         train(scratch, report, "moe.yaml", f"short-{mesh}", *MESHES[mesh], *words)
     for mesh in ("ep4", "ep2-fsdp2"):
         check_close(scratch, report, "short-1", f"short-{mesh}", NEARLY)
-
-
-def check_reshard(scratch, report):
-    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
-    pairs = [("ep2", mesh) for mesh in MESHES] + [("ep2-fsdp2", mesh) for mesh in MESHES]
-    pairs += [(mesh, other) for mesh in ("1", "fsdp2", "ep4", "ep2-full", "ep2-fsdp2-full", "ep4-fsdp2", "tp2-ep2",
-                                         "tp2-ep2-fsdp2") for other in ("ep2", "ep2-fsdp2")]
-    for source in sorted({pair[0] for pair in pairs}):
-        train(scratch, report, "moe.yaml", f"from-{source}", *MESHES[source], "train.until=4 steps",
-              "checkpoint.every=4 steps")
-    for source, mesh in pairs:
-        check_restored(scratch, report, "moe.yaml", f"from-{source}", f"{source}-on-{mesh}", *MESHES[mesh])
 
 
 def check_tools(scratch, report, recipes):
@@ -135,12 +109,15 @@ def check_tools(scratch, report, recipes):
                  and "tokens of experts" in table, table)
     for words, wanted in (
             ([*on(2, 3)], "'ep' 3 does not divide the 2 data parallel ranks"),
+            ([*on(4, 3, 0, "parallelism.cp=2")], "'ep' 3 does not divide the 4 data parallel and context parallel ranks"),
+            ([*on(4, 3, 0, "parallelism.cp=2")], "hint: use a divisor of dp_replicate x dp_shard x cp x sp"),
+            ([*on(6, 2, 0, "parallelism.cp=3")], "'ep' 2 is neither a divisor nor a multiple of dp_shard x cp x sp, 3"),
             ([*on(3, 3)], "'ep' 3 does not divide the model's 'num_experts' 8"),
             ([*on(6, 2, 3, "parallelism.dp_shard=3")], "'ep' 2 is neither a divisor nor a multiple of 'dp_shard' 3"),
             ([*on(2, 2), "model!={type: gpt, num_layers: 1, num_heads: 2, hidden_size: 32}"],
              "'ep' has no effect: the model 'gpt' has no experts"),
-            ([*on(2, 2), "optimizer!={type: adafactor}"],
-             "'ep' does not support the optimizer 'adafactor', which needs whole parameters"),
+            ([*on(2, 2), "optimizer!={type: galore_adamw}"],
+             "'ep' does not support the optimizer 'galore_adamw', which needs whole parameters"),
             ([*on(2, 2, 3), 'accelerator.fsdp.ignored=["*.experts.1.*"]'],
              "'ignored' does not support parameters of experts with 'ep', such as "
              "'model.layers.0.mlp.experts.1.gate_proj.weight'"),
@@ -155,12 +132,16 @@ def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
-        (scratch.path / "moe.yaml").write_text(MOE.replace("FOLDER", str(recipes)))
+        mesh_jobs.write(scratch, recipes, moe=MOE)
         check_training(scratch, report)
         check_balance(scratch, report)
         check_unused(scratch, report)
-        check_reshard(scratch, report)
+        mesh_jobs.check_reshard(scratch, report, "moe.yaml", MESHES, [*mesh_jobs.cycle(MESHES), ("ep2", "1"), ("1", "ep2")])
+        mesh_jobs.check_factored(scratch, report, "moe.yaml", MESHES, [
+            ("1", "ep2-fsdp2"), ("ep2-fsdp2", "pp2-ep2"), ("pp2-ep2", "tp2-ep2-fsdp2"), ("tp2-ep2-fsdp2", "1")])
         check_killed(scratch, report, "moe.yaml", 4, "model.attention_dropout=0.2", *MESHES["ep2-fsdp2"])
+        check_killed(scratch, report, "moe.yaml", 4, "model.attention_dropout=0.2", *MESHES["pp2-ep2"], name="killed-stages",
+                     rank=2, says="rank 2 (pp 1, dp_replicate 0) was killed")
         check_tools(scratch, report, recipes)
     return 1 if report.failed else 0
 

@@ -6,6 +6,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,8 @@ def check_run(scratch, report, samples):
     report.check("or from standard input", say(scratch, "runs/job", "--prompt-file", "-", "--max-new-tokens", "40",
                                                given="the\na\n")[1] == out)
     line = json.loads(say(scratch, *words, "--json")[1].splitlines()[0])
-    report.check("as JSON", line == {"prompt": "the", "text": samples[0][3:], "tokens": 40, "end": "length"}, line)
+    report.check("as JSON", line == {"prompt": "the", "text": samples[0][3:], "tokens": 40, "end": "length",
+                                          "token_ids": line["token_ids"]} and len(line["token_ids"]) == 40, line)
     (scratch.path / "data").rename(scratch.path / "elsewhere")
     report.check("the data need not be there", say(scratch, *words)[:2] == (0, out))
     (scratch.path / "elsewhere").rename(scratch.path / "data")
@@ -100,6 +102,50 @@ def check_tokens(scratch, report):
                  say(scratch, "runs/plain", *words)[1] != "", errors)
 
 
+def check_config(scratch, report):
+    """Generation configs by file and by flag, and batches."""
+    words = ["runs/job", "--prompt", "the", "--prompt", "a cat", "--prompt", "o", "--max-new-tokens", "20"]
+    alone = say(scratch, *words, "--batch-size", "1")[1]
+    report.check("a batch has the texts of its prompts alone",
+                 alone.count("\n") >= 3 and say(scratch, *words, "--batch-size", "2", "--prefill-chunk", "2")[1] == alone)
+    (scratch.path / "own.json").write_text('{"do_sample": true, "top_k": 3, "max_new_tokens": 6, "stop_strings": "q!"}')
+    code, out, errors = say(scratch, "runs/job", "--prompt", "the", "--generation-config", "own.json", "--json")
+    report.check("a config of a file is used and printed", code == 0 and json.loads(out)["tokens"] == 6 and
+                 "generation config of own.json: do_sample: true, top_k: 3" in errors, out + errors)
+    plain = json.loads(say(scratch, "runs/job", "--prompt", "the", "--temperature", "0", "--json")[1])
+    stop = plain["text"][4:6]
+    line = json.loads(say(scratch, "runs/job", "--prompt", "the", "--temperature", "0", "--json", "--stop", stop)[1])
+    report.check("a stop string ends a text", line["end"] == "stop" and line["text"].endswith(stop) and
+                 plain["text"].startswith(line["text"]), line)
+    beams = say(scratch, "runs/job", "--prompt", "the", "--num-beams", "3", "--max-new-tokens", "8")
+    report.check("beam search needs no other flag", beams[0] == 0 and len(beams[1]) == len("the") + 8 + 1, beams)
+
+
+def talk(scratch, *words, given=""):
+    done = subprocess.run([scratch.binary, "chat", *words], cwd=scratch.path, text=True, input=given,
+                          env=runs.ENVIRONMENT, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check_chat(scratch, report):
+    """A conversation on pipes."""
+    (scratch.path / "chat.yaml").write_text((scratch.recipes / "tiny/chat.yaml").read_text())
+    scratch.call("chat.yaml", "train.until=2 steps", "~expect", "~callbacks")
+    words = ["runs/chat", "--temperature", "0", "--max-new-tokens", "4"]
+    code, out, errors = talk(scratch, *words, given="one more than 3?\n/nope\n/reset\none more than 3?\n")
+    lines = out.splitlines()
+    report.check("chat answers each message, a new conversation the same",
+                 code == 0 and len(lines) == 2 and lines[0] == lines[1], out + errors)
+    report.check("and names its commands", "there is no command '/nope'" in errors, errors)
+    report.check("/exit ends it", talk(scratch, *words, given="/exit\none more than 3?\n")[:2] == (0, ""))
+    code, out, errors = talk(scratch, *words, given="one more than 3? " * 30 + "\n")
+    report.check("a long conversation is read from its end", code == 0 and
+                 re.search(r"warning: the conversation has \d+ tokens; the model reads the last 96", errors), errors)
+    code, out, errors = talk(scratch, "runs/job")
+    report.check("a model without a tokenizer has no template", code == 2 and
+                 "the model of 'runs/job' has no tokenizer, and so no chat template" in errors, errors)
+
+
 def check_refusals(scratch, report):
     def refused(name, words, code, *wanted):
         found, _, errors = say(scratch, *words)
@@ -110,10 +156,19 @@ def check_refusals(scratch, report):
             "the prompt is empty, and the model has no start token")
     refused("a character that was never seen", ["runs/job", "--prompt", "the \u20ac"], 2,
             'the model has no token for the character "\u20ac"', "characters of its training text")
+    refused("the tokenizer of another model", ["runs/job", "--prompt", "the", "--tokenizer",
+                                               scratch.recipes.parent / "tests/unit/text/golden/llama3"], 2,
+            "the tokenizer encodes the prompt with token 700, and the model has 22 tokens", "name the tokenizer of this model")
     refused("a file that is not there", ["runs/job", "--prompt-file", "none.txt"], 3, "cannot read the prompts of 'none.txt'")
     refused("no run at all", ["nothing", "--prompt", "a"], 2, "'nothing' is not a folder")
     refused("a folder without a tokenizer", [scratch.recipes / "tiny/data/gpt2", "--prompt", "a"], 3,
             "has no tokenizer.json", "name one with --tokenizer")
+    refused("a config that is not there", ["runs/job", "--prompt", "a", "--generation-config", "none.json"], 3,
+            "cannot read the generation config 'none.json'")
+    refused("a bias that is not JSON", ["runs/job", "--prompt", "a", "--sequence-bias", "[["], 2,
+            "--sequence-bias is not JSON: [[")
+    refused("a bias of another form", ["runs/job", "--prompt", "a", "--sequence-bias", "[[1, 2]]"], 2,
+            "--sequence-bias: 'sequence_bias' is [[1,2]]", "give a list of [[token ids], bias]")
     refused("a temperature below 0", ["runs/job", "--prompt", "a", "--temperature", "-1"], 2, "--temperature")
     (scratch.path / "mlp.yaml").write_text(runs.JOB)
     scratch.call("mlp.yaml", "train.until=1 step")
@@ -133,6 +188,8 @@ def main():
         shutil.copytree(scratch.recipes / "tiny/data", scratch.path / "data", ignore=shutil.ignore_patterns("gpt2"))
         samples = check_sampled_texts(scratch, report)
         check_run(scratch, report, samples)
+        check_config(scratch, report)
+        check_chat(scratch, report)
         check_tokens(scratch, report)
         check_refusals(scratch, report)
     return 1 if report.failed else 0

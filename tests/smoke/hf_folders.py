@@ -130,6 +130,46 @@ def check_refusals(scratch, report):
     report.check("before anything is written", not (scratch.path / "runs/x").exists())
 
 
+def check_gguf(scratch, recipes, report):
+    """A file for llama.cpp, or a refusal that leaves none; tests/interop/check_gguf.py reads such files."""
+    (scratch.path / "llama.yaml").write_text((recipes / "tiny/llama.yaml").read_text())
+    short = ("train.until=1 step", "data.train.length=64", "data.eval.length=8", "~expect", "~eval")
+    scratch.call("llama.yaml", *short)
+    result = scratch.call("export", "runs/llama", "--to", "model.gguf", "--gguf-type", "q8_0")
+    report.check("a GGUF file is written", result == (
+        0, "warning: the model has no tokenizer: llama.cpp takes its token ids, and no texts\n"), result)
+    content = (scratch.path / "model.gguf").read_bytes()
+    report.check("with its architecture", content.startswith(b"GGUF\3\0\0\0") and b"llama.block_count" in content
+                 and b"blk.1.ffn_down.weight" in content)
+    scratch.call("llama.yaml", *short, "name=big", "optimizer.lr=1000000", "model.intermediate_size=40")
+    code, errors = scratch.call("export", "runs/big", "--to", "big.gguf", "--gguf-type", "q8_0")
+    report.check("short rows are in F16", code == 2 and "warning: tensors in F16, because the length of their rows is not a"
+                 " multiple of Q8_0's block of 32: 'blk.0.ffn_down.weight', 'blk.1.ffn_down.weight'\n" in errors, errors)
+    shutil.copyfile(scratch.path / "data/reviews_tokenizer.json", scratch.path / "data/same.json")
+    scratch.call("texts.yaml", "train.until=1 step", "~expect", "name=two", "data.eval.tokenizer=data/same.json",
+                 "model.type=llama")
+    cases = {
+        "nothing is written over": (("runs/llama", "--to", "model.gguf"), "'model.gguf' already exists\n"
+                                    "  hint: name a file that does not exist: nothing is overwritten"),
+        "a target without a name": (("runs/llama", "--to", "", "--format", "gguf"), "the target has no name\n"
+                                    "  hint: name a file that does not exist yet"),
+        "a type of folders": (("runs/llama", "--to", "no", "--gguf-type", "q8_0"),
+                              "'--gguf-type' has no effect on a folder for transformers\n"
+                              "  hint: leave it out, or add '--format gguf'"),
+        "two tokenizers": (("runs/two", "--to", "no.gguf"), "a GGUF file has one tokenizer, and the recipe names 2: '"),
+        "shards of a file": (("runs/llama", "--to", "no", "--format", "gguf", "--max-shard-size", "1 MB"),
+                             "'--max-shard-size' splits a folder, and a GGUF file is one"),
+        "another model": (("runs/job", "--to", "no.gguf"), "GGUF files are supported for models of type 'llama' only\n"
+                          "  hint: export a folder: '--format transformers'"),
+        "a value beyond float16": (("runs/big", "--to", "no.gguf"), "beyond float16's 65504"),
+    }
+    for name, (words, message) in cases.items():
+        code, errors = scratch.call("export", *words)
+        report.check(f"refused: {name}", code == 2 and message in errors, f"exit {code}\n{errors}")
+    left = [path.name for path in scratch.path.iterdir() if path.name.startswith((".no", "no")) or "gguf" in path.name]
+    report.check("and nothing is left of them", left == ["model.gguf"], left)
+
+
 def check_resume(scratch, report):
     """The checkpoint has the weights, but a run that started elsewhere is another one."""
     scratch.call("job.yaml", "name=more", "train.until=3 steps")
@@ -175,6 +215,7 @@ def main():
         check_sentencepiece(scratch, recipes, report)
         check_labels(scratch, recipes, report)
         check_refusals(scratch, report)
+        check_gguf(scratch, recipes, report)
         check_resume(scratch, report)
         check_exported(scratch, recipes, report)
     return 1 if report.failed else 0

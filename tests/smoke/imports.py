@@ -27,8 +27,8 @@ learning_rate: 0.001
 adapter: lora
 """
 
-QLORA = AXOLOTL.replace("adapter: lora", "adapter: qlora\nload_in_4bit: true")
-GEMMA = AXOLOTL.replace("./gpt2", "google/gemma-0-270m")
+QLORA = AXOLOTL.replace("adapter: lora", "adapter: qlora\nload_in_8bit: true")
+BLOOM = AXOLOTL.replace("./gpt2", "bigscience/bloom-560m")
 
 TRL = """model_name_or_path: ./gpt2
 dataset_name: reviews.jsonl
@@ -92,12 +92,13 @@ def main():
         text = (scratch.path / "a.yaml").read_text()
         report.check("its adapter is in the recipe", "  lora:\n    rank: 8 " in text and "'*.c_attn'" in text, text)
         (scratch.path / "qlora.yaml").write_text(QLORA)
-        (scratch.path / "gemma.yaml").write_text(GEMMA)
+        (scratch.path / "bloom.yaml").write_text(BLOOM)
         (scratch.path / "trl.yaml").write_text(TRL)
-        for name, words in {"qlora.yaml": ("qlora.yaml:12:1: error: adapter: weights are not quantized",
-                                           "qlora.yaml:13:1: error: load_in_4bit: weights are not quantized"),
-                            "gemma.yaml": ("gemma.yaml:1:1: error: base_model: the name 'google/gemma-0-270m' is that of "
-                                           "a model of type 'gemma', which is not available",)}.items():
+        for name, words in {"qlora.yaml": ("qlora.yaml:12:1: error: adapter: qlora is an adapter of 4-bit weights",
+                                           "qlora.yaml:13:1: error: load_in_8bit: this kind of quantized weights is not "
+                                           "available"),
+                            "bloom.yaml": ("bloom.yaml:1:1: error: base_model: the name 'bigscience/bloom-560m' is that of "
+                                           "a model of type 'bloom', which is not available",)}.items():
             code, errors = scratch.call("import", name, "--to", "refused.yaml")
             report.check(f"{name} is refused", code == 2 and all(word in errors for word in words), f"exit {code}\n{errors}")
             report.check(f"{name}: nothing is written", not (scratch.path / "refused.yaml").exists())

@@ -246,8 +246,8 @@ ROWS = [
     Case("chosen texts as text", {"dpo.jsonl": jsonl([{"chosen": sentence(i), "rejected": sentence(i + 1)} for i in range(60)])},
          ["dpo.jsonl", "--as", "text"], ["'--as text': the texts that were chosen"]),
     Case("verdicts", {"kto.jsonl": jsonl([{"prompt": "a b c", "completion": "d e f", "label": True}] * 20)}, ["kto.jsonl"],
-         ["the rows of 'kto.jsonl' are answers with a verdict, true or false (KTO), and there is no training on verdicts",
-          "nearest: '--as chat' trains on all answers, also those judged false"], code=3),
+         ["the rows of 'kto.jsonl' are answers with a label, true or false (KTO), from which only a trained model learns",
+          "give '--model FOLDER'; '--as chat' trains on all answers, also those labelled false"], code=3),
     Case("labelled texts", {"reviews.jsonl": jsonl(REVIEWS)}, ["reviews.jsonl"],
          ["label  text, 2 values  0        target", "id     integer         0        not used",
           "'label' is a label of 'text'", "predicts 'label' as one of 2 classes: 'neg' 40, 'pos' 40",
@@ -406,6 +406,9 @@ IMAGES = [
          "decompress it first: gunzip --keep 't.csv.gz'"], code=3),
     Case("a table in a .txt", {"t.txt": table(["a", "b", "label"], [[i, i * i, "xy"[i % 2]] for i in range(60)], "\t")}, ["t.txt"],
          ["'t.txt' is not plain text: it has the fields of a table in each line", "rename it: mv 't.txt' 't.csv'"], code=3),
+    Case("numbers between spaces", {"t.data": "".join(f"  {i / 7:.3f}   {i * i}\t{i % 3}\n" for i in range(60))}, ["t.data"],
+         ["'t.data' is not plain text: it has numbers between spaces in each line", "write commas: sed 's/^ *//; "
+          "s/[[:space:]]*$//; s/[[:space:]][[:space:]]*/,/g' 't.data' > 't.csv'"], code=3),
     Case("a broken image", {**GREY, "pics/blue dogs/0.png": b"\x89PNG\r\n\x1a\n"}, ["pics"],
          ["0.png' is a damaged PNG", "1 of 20 opened images are damaged"], recipe=["on_bad_sample: skip(6)"], train=True),
     Case("a carriage return alone", {"t.csv": CUSTOMERS.replace("\n", "\r")}, ["t.csv"],
@@ -541,7 +544,9 @@ def check_folders(binary, report):
         folder = scratch.path
         write_files(folder, {"talks.jsonl": jsonl(MESSAGES), "reviews.jsonl": jsonl(REVIEWS), "empty/x": "",
                              "bad/config.json": "{}", "bert/config.json": '{"model_type": "bert"}',
-                             "gpt/config.json": '{"model_type": "gpt2"}'})
+                             "gpt/config.json": '{"model_type": "gpt2"}',
+                             "kto.jsonl": jsonl([{"prompt": "a b c", "completion": " d", "label": i % 2 == 0} for i in range(40)])})
+        talker = RECIPES / "tiny/data/talker"
         gpt2, talks = RECIPES / "tiny/data/gpt2", RECIPES / "tiny/data/talks"
         for words, code, line in (
                 (["talks.jsonl", "--tokenizer", talks], 0, "eval: 10% of the samples"),
@@ -552,7 +557,9 @@ def check_folders(binary, report):
                 (["reviews.jsonl", "--model", gpt2], 2, "' is a gpt2 model, which does not classify"),
                 (["reviews.jsonl", "--model", "gpt"], 2, "'gpt' is a gpt2 model, which does not classify"),
                 (["reviews.jsonl", "--model", "gpt"], 2,
-                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert"),
+                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert, modernbert"),
+                (["kto.jsonl", "--model", talker, "--tokenizer", talks], 0,
+                 "'prompt', 'completion' and 'label' are labelled answers of texts"),
                 (["reviews.jsonl", "--as", "text", "--model", gpt2, "--tokenizer", talks], 0, "'--as text'"),
                 (["talks.jsonl", "--tokenizer", RECIPES / "tiny/data/reviews_tokenizer.json"], 2, "tokenizer.json' has no chat template")):
             made = folder / "made.yaml"
@@ -565,6 +572,8 @@ def check_folders(binary, report):
             if code == 0:
                 got, printed = call(scratch.binary, folder, "validate", "made.yaml")
                 report.check(f"{name}: valid", got == 0, printed + made.read_text())
+            if code == 0 and words[0] == "kto.jsonl":
+                report.check("labelled answers: title", "# Learns which answers of kto.jsonl are desirable." in made.read_text())
         (folder / "sub").mkdir()
         write_files(folder, {"sub/data/t.csv": CUSTOMERS})
         call(scratch.binary, folder, "new", "sub/t.yaml", "--data", "sub/data/t.csv")
@@ -573,6 +582,31 @@ def check_folders(binary, report):
         report.check("a recipe is moved with its data", got == 0, printed)
         got, printed = call(scratch.binary, folder, "new", "moved/t.yaml", "moved/data/t.csv")
         report.check("nothing is overwritten", got == 2 and "already exists" in printed, printed)
+
+
+def check_names(binary, report):
+    """Data and recipe in any order; without a recipe's name it is the data's."""
+    with runs.Scratch(binary) as scratch:
+        folder = scratch.path
+        write_files(folder, {"in/people.csv": CUSTOMERS, "in/class.v2/a/1.png": png(16, 9), "in/class.v2/b/1.png": png(16, 90),
+                             "in/class.v2/a/2.png": png(16, 19), "in/class.v2/b/2.png": png(16, 99)})
+        for words, code, made in (
+                (["in/people.csv"], 0, "people.yaml"),
+                (["in/class.v2/"], 0, "class.v2.yaml"),
+                (["in/people.csv", "swapped.yml"], 0, "swapped.yml"),
+                (["--data", "in/people.csv"], 2, "error: 'people.yaml' already exists"),
+                (["in/people.csv", "people"], 2, "error: the recipe 'people' does not end with .yaml\n  hint: call it 'people.yaml'"),
+                ([], 2, "error: neither data nor a recipe is named\n  hint: give the data: accel-run new FILE_OR_FOLDER, or only "
+                 "a name: new first.yaml"),
+                (["none.csv"], 3, "error: 'none.csv' does not exist\n  hint: give a file or folder of data; the name of a recipe "
+                 "ends with .yaml")):
+            got, printed = call(scratch.binary, folder, "new", *words)
+            name = "new " + " ".join(words)
+            report.check(f"{name}: exit {code}", got == code, printed)
+            if code:
+                report.check(f"{name}: says why", made in printed, printed)
+            else:
+                report.check(f"{name}: writes {made}", (folder / made).exists() and f"wrote {made}; run it with" in printed, printed)
 
 
 def check_tokenizers(binary, report):
@@ -604,6 +638,16 @@ def check_prices(binary, report):
         got, printed = call(scratch.binary, scratch.path, "predict", "runs/homes", "--input", "one.csv")
         found = re.search(r'"prediction":([0-9.]+)', printed)
         report.check("prices are predicted", bool(found) and abs(float(found[1]) - 300000) < 30000, printed)
+        # Texts, of which those to be predicted have no price.
+        write_files(scratch.path, {"ads.jsonl": jsonl([{"text": sentence(i), "price": 90000 + 100 * i} for i in range(60)]),
+                                   "one.jsonl": jsonl([{"text": sentence(3)}])})
+        call(scratch.binary, scratch.path, "new", "ads.jsonl", "--target", "price")
+        call(scratch.binary, scratch.path, "tokenizer", "train", "ads.jsonl", "--fields", "text", "--out", "ads-tokenizer")
+        got, printed = call(scratch.binary, scratch.path, "ads.yaml", "train.until=2 steps", "~trackers")
+        report.check("prices of texts are trained on", got == 0, printed)
+        got, printed = call(scratch.binary, scratch.path, "predict", "runs/ads", "--input", "one.jsonl")
+        found = re.search(r'"prediction":([0-9.]+)', printed)
+        report.check("prices of texts are predicted", bool(found) and 80000 < float(found[1]) < 110000, printed)
 
 
 def main():
@@ -613,6 +657,7 @@ def main():
         if not wanted or case.name in wanted:
             check_case(case, sys.argv[1], report)
     if not wanted:
+        check_names(sys.argv[1], report)
         check_folders(sys.argv[1], report)
         check_tokenizers(sys.argv[1], report)
         check_prices(sys.argv[1], report)

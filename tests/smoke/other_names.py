@@ -329,7 +329,7 @@ training job.yaml | there is no verb 'training' | did you mean 'run'?
 sft job.yaml | there is no verb 'sft' | did you mean 'run'?
 evalute runs/a | there is no verb 'evalute' | did you mean 'evaluate'?
 infer runs/a | there is no verb 'infer' | did you mean 'predict'?
-chat runs/a | there is no verb 'chat' | did you mean 'generate'?
+sample runs/a | there is no verb 'sample' | did you mean 'generate'?
 convert runs/a | there is no verb 'convert' | did you mean 'checkpoint convert'?
 inspect runs/a | there is no verb 'inspect' | did you mean 'checkpoint inspect'?
 status runs/a | there is no verb 'status' | did you mean 'top'?

@@ -353,6 +353,8 @@ class Generator:
         if base["accelerator"].get("num_processes", 1) > 1 and draw.random() < 0.3:
             loader[draw.choice(["even_batches", "dispatch_batches"])] = True
             loader["split_batches"] = draw.random() < 0.5
+        if base["accelerator"].get("num_processes", 1) == 1 and draw.random() < 0.3:
+            base["compat"] = compat(draw, base["data"])
 
 
 FAMILIES = [name[1:] for name in vars(Generator) if name[0] == "_" and name[1] != "_"] + ["language", "encoder", "glyphs"]
@@ -414,6 +416,15 @@ def train(draw, base):
         found["freeze"] = ["*bias"]
     if isinstance(base["model"], dict) and "num_layers" in base["model"] and draw.random() < 0.4:
         found["activation_checkpointing"] = "blocks"
+    return found
+
+
+def compat(draw, data):
+    parts = data["train"] if isinstance(data["train"], list) else [data["train"]]
+    weighted = any(isinstance(part, dict) and "weight" in part for part in parts)
+    found = {"dataloader_generator": "shared"}
+    if data["loader"]["shuffle"] and not weighted and not data["loader"].get("group_by_length"):
+        found["use_seedable_sampler"] = draw.random() < 0.5
     return found
 
 

@@ -36,6 +36,9 @@ TASKS = {
                   "expect.eval/rewards/accuracies='>= 0'"],
         "files": [],
     },
+    # The estimate of the divergence is of a micro-batch: ranks have the same ones.
+    "kto": {"words": ["train.until=6 steps", "expect.eval/rewards/margins='>= -9'"], "canonical": ["train.micro_batch=4"],
+            "files": []},
     "orpo": {"words": ["train.until=6 steps", "expect.eval/rewards/accuracies='>= 0'"], "files": []},
     "multi": {"words": ["train.until=6 steps", "expect.eval/loss='>= 0'"], "files": []},
 }

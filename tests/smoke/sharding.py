@@ -14,23 +14,14 @@ import subprocess
 import sys
 import time
 
+import mesh_jobs
 import rank_runs
+from mesh_jobs import check_equal
+from rank_runs import check_close, diff, last_line_of_diff, output_of, train
 
 # Tied head, dropout, an average, generated texts, and a last batch that leaves a rank with less.
-GPT = """
-model: {type: gpt, num_layers: 3, num_heads: 2, hidden_size: 32, dropout: 0.1}
-data:
-  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 74}
-  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 16, limit: 21}
-  loader: {workers: 0}
-optimizer: {type: adamw, lr: 0.002}
-scheduler: {type: cosine, warmup: 4 steps}
-train: {until: 12 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
-accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 6 steps, batch: 4}
-callbacks: [{type: ema, decay: 0.9}, {type: generate, prompts: ["the"], max_new_tokens: 8}]
-checkpoint: {every: 6 steps}
-"""
+GPT = mesh_jobs.job("{type: gpt, num_layers: 3, num_heads: 2, hidden_size: 32, dropout: 0.1}", length=16, samples=74, steps=12,
+                    callbacks=(mesh_jobs.AVERAGE, mesh_jobs.TEXTS))
 # Without blocks: its parameters are gathered together.
 MLP = """
 model: {type: mlp, hidden_sizes: [24, 5], dropout: 0.3}
@@ -56,23 +47,11 @@ accelerator: {num_cpu_threads_per_process: 1, num_processes: 2, fsdp: {stage: 3}
 checkpoint: {every: 9 steps, at_end: false}
 """
 LAST_ONLY = "accelerator.fsdp.sync_each_batch=false"
-NEARLY = 2e-6  # relative, of two losses
 
 
 def stage_words(stage):
     words = [f"accelerator.fsdp.stage={stage}"]
     return words + [LAST_ONLY] if stage > 1 else words
-
-
-def train(scratch, report, recipe, name, *words):
-    code, errors = scratch.call(recipe, f"name={name}", *words)
-    report.check(f"{name} trains", code == 0, f"exit {code}: {errors}")
-
-
-def last_line_of_diff(scratch, one, other):
-    output = subprocess.run([scratch.binary, "diff", f"runs/{one}", f"runs/{other}"], cwd=scratch.path,
-                            capture_output=True, text=True, check=False)
-    return (output.stdout.splitlines() or [output.stderr])[-1]
 
 
 def check_stages(scratch, report, recipe, what, *words):
@@ -81,27 +60,14 @@ def check_stages(scratch, report, recipe, what, *words):
     for stage in (1, 2, 3):
         name = f"{what}-{stage}"
         train(scratch, report, recipe, name, rank_runs.on(2), *stage_words(stage), *words)
-        found = last_line_of_diff(scratch, f"{what}-0", name)
-        report.check(f"{what}: stage {stage} gives the bits of data parallel training",
-                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
-
-
-def losses(scratch, name):
-    lines = (scratch.path / "runs" / name / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)["loss"] for line in lines if '"loss_bits"' in line]
-
-
-def apart(one, other):
-    return max((abs(a - b) / abs(a) for a, b in zip(one, other)), default=1) if len(one) == len(other) else 1
+        check_equal(scratch, report, f"{what}-0", name, f"{what}: stage {stage} gives the bits of data parallel training")
 
 
 def check_small_blocks(scratch, report):
     """Blocks of 12,704 parameters join those of no block."""
     train(scratch, report, "gpt.yaml", "joined", rank_runs.on(2), *stage_words(3),
           "accelerator.fsdp.min_num_params=12705")
-    found = last_line_of_diff(scratch, "gpt-0", "joined")
-    report.check("joined blocks give the bits of data parallel training",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+    check_equal(scratch, report, "gpt-0", "joined", "joined blocks give the bits of data parallel training")
 
 
 def check_recipes(scratch, report, recipes):
@@ -111,9 +77,7 @@ def check_recipes(scratch, report, recipes):
         recipe, words = recipes / "tiny" / f"{what}.yaml", [rank_runs.on(2), "train.until=4 steps", "~expect"]
         train(scratch, report, recipe, f"{what}-0", *words)
         train(scratch, report, recipe, f"{what}-3", *words, *stage_words(3))
-        found = last_line_of_diff(scratch, f"{what}-0", f"{what}-3")
-        report.check(f"{what}: stage 3 gives the bits of data parallel training",
-                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
+        check_equal(scratch, report, f"{what}-0", f"{what}-3", f"{what}: stage 3 gives the bits of data parallel training")
 
 
 def check_canonical(scratch, report):
@@ -125,9 +89,7 @@ def check_canonical(scratch, report):
         more = [f"accelerator.fsdp.stage={stage}"] * (stage > 0)
         more += [f"accelerator.parallelism.dp_replicate={replicas}"] * (replicas > 1)
         train(scratch, report, "gpt.yaml", name, rank_runs.on(ranks), *words, *more)
-        found = last_line_of_diff(scratch, "canonical-1", name)
-        report.check(f"{name} has the bits of one rank",
-                     found == "bit-identical: every step, every evaluation, the checkpoint", found)
+        check_equal(scratch, report, "canonical-1", name, f"{name} has the bits of one rank")
 
 
 def mebibytes(table, row):
@@ -155,8 +117,7 @@ def check_mesh(scratch, report):
     train(scratch, report, "gpt.yaml", "whole", *words)
     for name, more in (("hybrid", ["accelerator.parallelism.dp_replicate=2"]), ("four", [])):
         train(scratch, report, "gpt.yaml", name, *words, *more, "accelerator.fsdp.stage=3")
-        far = apart(losses(scratch, "whole"), losses(scratch, name))
-        report.check(f"{name}: losses are {far:.1e} from data parallel training", far <= NEARLY)
+        check_close(scratch, report, "whole", name)
 
 
 def check_resume(scratch, report):
@@ -170,12 +131,8 @@ def check_resume(scratch, report):
         name = f"resumed-{ranks}-{stage}"
         words = stage_words(stage) if stage else []
         train(scratch, report, "gpt.yaml", name, rank_runs.on(ranks), *words)
-    found = last_line_of_diff(scratch, "gpt-0", "resumed-2-3")
-    report.check("a resume on the same mesh has the same bits",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
-    found = last_line_of_diff(scratch, "gpt-0", "resumed-2-1")
-    report.check("a resume at another stage has the same bits",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+    check_equal(scratch, report, "gpt-0", "resumed-2-3", "a resume on the same mesh has the same bits")
+    check_equal(scratch, report, "gpt-0", "resumed-2-1", "a resume at another stage has the same bits")
 
 
 # Odd sizes: rows that 2, 3 and 4 ranks divide unevenly, ranks without rows, and a bias of one value.
@@ -195,13 +152,6 @@ DCP_FILES = ["pytorch_model_fsdp_0/.metadata", "optimizer_0/.metadata", "accel_r
              "optimizer_0/__3_0.distcp"]
 
 
-def checkpoint_diff(scratch, one, other):
-    """What differs between two checkpoints; "" when nothing does."""
-    done = subprocess.run([scratch.binary, "checkpoint", "diff", one, other], cwd=scratch.path, capture_output=True,
-                          text=True, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
 def check_reshard(scratch, report):
     """A checkpoint of four ranks is resumed on other meshes, which save what they have restored."""
     stage_3, full = "accelerator.fsdp.stage=3", "accelerator.fsdp.state_dict=full"
@@ -210,7 +160,7 @@ def check_reshard(scratch, report):
     first = "runs/four-shards/checkpoints/checkpoint_5"
     missing = [name for name in DCP_FILES if not (scratch.path / first / name).exists()]
     report.check("each rank writes a file, in Accelerate's folders", not missing, str(missing))
-    found = checkpoint_diff(scratch, first, "runs/four-full/checkpoints/checkpoint_5")
+    found = diff(scratch, first, "runs/four-full/checkpoints/checkpoint_5")
     report.check("a sharded and a full checkpoint have the same content", found == "", found)
     hybrid = ["accelerator.parallelism.dp_replicate=2"]
     meshes = {"1-0": [], "1-3": [stage_3], "2-1": ["accelerator.fsdp.stage=1", full], "2-3": [stage_3],
@@ -224,7 +174,7 @@ def check_reshard(scratch, report):
             # Another end of the run changes the recipe, so that the state is saved again.
             train(scratch, report, "reshard.yaml", name, rank_runs.on(mesh[0]), *words,
                   "train.until=[5 steps, 9 epochs]", "--allow", "train.until")
-            found = checkpoint_diff(scratch, first, f"runs/{name}/checkpoints/checkpoint_5")
+            found = diff(scratch, first, f"runs/{name}/checkpoints/checkpoint_5")
             report.check(f"{name} restores and saves equal bits", found == "", found)
             sharded = (scratch.path / "runs" / name / "checkpoints/checkpoint_5/optimizer_0").exists()
             report.check(f"{name} writes the kind that it is to", sharded == (words != [] and full not in words))
@@ -242,7 +192,7 @@ def check_factored(scratch, report):
         shutil.copytree(scratch.path / "runs" / "factored", scratch.path / "runs" / name)
         train(scratch, report, "reshard.yaml", name, rank_runs.on(mesh[0]), *words, other,
               "train.until=[5 steps, 9 epochs]", "--allow", "train.until")
-        found = checkpoint_diff(scratch, "runs/factored/checkpoints/checkpoint_5",
+        found = diff(scratch, "runs/factored/checkpoints/checkpoint_5",
                                 f"runs/{name}/checkpoints/checkpoint_5")
         report.check(f"{name} restores and saves equal bits", found == "", found)
 
@@ -254,9 +204,7 @@ def check_continued(scratch, report):
         train(scratch, report, "reshard.yaml", f"{source}-on", rank_runs.on(2), "accelerator.fsdp.stage=2",
               "train.until=9 steps", "checkpoint.every=1 steps", "checkpoint.async=false", "checkpoint.keep.last=2",
               "--allow", "train.until")
-    found = last_line_of_diff(scratch, "four-shards-on", "four-full-on")
-    report.check("both kinds continue with equal bits",
-                 found == "bit-identical: every step, every evaluation, the checkpoint", found)
+    check_equal(scratch, report, "four-shards-on", "four-full-on", "both kinds continue with equal bits")
     kept = sorted(path.name for path in (scratch.path / "runs/four-shards-on/checkpoints").iterdir())
     report.check("sharded checkpoints are rotated", kept == ["checkpoint_8", "checkpoint_9"], str(kept))
 
@@ -271,11 +219,6 @@ def check_accelerate_folder(scratch, report):
         found = last_line_of_diff(scratch, "theirs-0", f"theirs-{stage}")
         report.check(f"it is resumed at stage {stage} with equal bits",
                      found.startswith("bit-identical: every step, every evaluation, the checkpoint"), found)
-
-
-def output_of(scratch, *words):
-    done = subprocess.run([scratch.binary, *words], cwd=scratch.path, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
 
 
 def check_tools(scratch, report):
@@ -363,9 +306,8 @@ def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
-        (scratch.path / "gpt.yaml").write_text(GPT.replace("FOLDER", str(recipes)))
+        mesh_jobs.write(scratch, recipes, gpt=GPT, wide=WIDE)
         (scratch.path / "mlp.yaml").write_text(MLP)
-        (scratch.path / "wide.yaml").write_text(WIDE.replace("FOLDER", str(recipes)))
         check_stages(scratch, report, "mlp.yaml", "mlp")
         check_stages(scratch, report, "mlp.yaml", "mlp-bf16", "accelerator.mixed_precision=bf16",
                      "optimizer!={type: lion, lr: 0.001}")

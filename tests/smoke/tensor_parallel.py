@@ -8,25 +8,14 @@ import pathlib
 import sys
 
 import rank_runs
-from rank_runs import NEARLY, check_close, check_killed, check_restored, check_texts, output_of, records, train
+import mesh_jobs
+from rank_runs import check_close, check_killed, check_restored, check_texts, output_of, records, train
 
-# A tied head of 27 rows, fused projections, an average, generated texts, packed sequences of odd length.
-GPT = """
-model: {type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 31}
-data:
-  train: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 80}
-  eval: {type: text, path: "FOLDER/tiny/data/rhyme.txt", max_seq_len: 15, limit: 21}
-  loader: {workers: 0}
-optimizer: {type: adamw, lr: 0.002}
-scheduler: {type: cosine, warmup: 4 steps}
-train: {until: 20 steps, batch: 16, micro_batch: 4, max_grad_norm: 0.5}
-accelerator: {num_cpu_threads_per_process: 1}
-eval: {every: 10 steps, batch: 4}
-callbacks: [{type: ema, decay: 0.9}, {type: generate, prompts: ["the"], max_new_tokens: 8}]
-checkpoint: {every: 10 steps}
-"""
+# Fused projections, an average, generated texts, packed sequences of odd length.
+GPT = mesh_jobs.job(callbacks=(mesh_jobs.AVERAGE, mesh_jobs.TEXTS))
 # Fewer key heads than queries, an inner size that two ranks divide unevenly, an untied head.
-LLAMA = GPT.replace("type: gpt,", "type: llama, num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true,")
+LLAMA = mesh_jobs.job(mesh_jobs.llama("num_kv_heads: 1, intermediate_size: 35, qk_norm: true, mlp_bias: true"),
+                      callbacks=(mesh_jobs.AVERAGE, mesh_jobs.TEXTS))
 TP, SEQUENCE = "accelerator.parallelism.tp=2", "accelerator.parallelism.sequence_parallel=true"
 # Overrides by the name of a mesh.
 MESHES = {
@@ -93,24 +82,18 @@ def check_encoders(scratch, report, recipes):
                  code == 2 and "'sequence_parallel' does not support the model 'vit'" in errors, errors)
 
 
-def check_reshard(scratch, report):
-    """Checkpoints of each mesh are resumed on others, which save what they have restored."""
-    pairs = [("tp2", mesh) for mesh in MESHES] + [("tp2-fsdp2", mesh) for mesh in MESHES]
-    pairs += [(mesh, "tp2") for mesh in ("1", "dp2", "fsdp2", "tp4", "tp2-full")]
-    for model in ("gpt", "llama"):
-        for source in sorted({pair[0] for pair in pairs}):
-            train(scratch, report, f"{model}.yaml", f"{model}-from-{source}", *MESHES[source], "train.until=4 steps",
-                  "checkpoint.every=4 steps")
-        for source, mesh in pairs if model == "gpt" else pairs[:9]:
-            first, name = f"{model}-from-{source}", f"{model}-{source}-on-{mesh}"
-            check_restored(scratch, report, f"{model}.yaml", first, name, *MESHES[mesh])
+def check_llama_restored(scratch, report):
+    """Shares of other layers: repeated key heads, rows that ranks divide unevenly."""
+    train(scratch, report, "llama.yaml", "llama-tp4", *MESHES["tp4"], "train.until=4 steps", "checkpoint.every=4 steps")
+    check_restored(scratch, report, "llama.yaml", "llama-tp4", "llama-tp4-on-tp2", *MESHES["tp2"])
+    check_restored(scratch, report, "llama.yaml", "llama-tp4-on-tp2", "llama-tp2-on-tp2-fsdp2", *MESHES["tp2-fsdp2"])
 
 
 def check_tools(scratch, report, recipes):
     """Other verbs on a checkpoint of two ranks, LoRA, and what is refused."""
-    found = output_of(scratch, "evaluate", "runs/gpt-from-tp2")
+    found = output_of(scratch, "evaluate", "runs/from-tp2")
     report.check("evaluate takes it in one process", "loss" in found, found)
-    found = output_of(scratch, "generate", "runs/gpt-from-tp2", "--prompt", "the", "--max-new-tokens", "4")
+    found = output_of(scratch, "generate", "runs/from-tp2", "--prompt", "the", "--max-new-tokens", "4")
     report.check("so does generate", not found.startswith("exit"), found)
     table = output_of(scratch, "plan", "gpt.yaml", *MESHES["tp2-dp2"])
     report.check("plan prints the mesh and its traffic", "dp_replicate 2 x tp 2: tp communicates most" in table
@@ -128,9 +111,9 @@ def check_tools(scratch, report, recipes):
     code, errors = scratch.call(recipes / "tiny/glyphs.yaml", "name=refused", *MESHES["tp2"], "model!={type: mlp}")
     report.check("a model without a plan is refused",
                  code == 2 and "'tp' does not support the model 'mlp', which has no plan for it" in errors, errors)
-    code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"], "optimizer!={type: adafactor}")
+    code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"], "optimizer!={type: galore_adamw}")
     report.check("so is an optimizer that needs whole parameters", code == 2 and
-                 "'tp' does not support the optimizer 'adafactor', which needs whole parameters" in errors, errors)
+                 "'tp' does not support the optimizer 'galore_adamw', which needs whole parameters" in errors, errors)
     code, errors = scratch.call("gpt.yaml", "name=refused", *MESHES["tp2"],
                                 "model!={type: llama, mlp_bias: true, moe: {num_experts: 2}}")
     report.check("so are biases of experts", code == 2
@@ -146,13 +129,16 @@ def main():
     binary, recipes = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     report = rank_runs.runs.Report()
     with rank_runs.Scratch(binary) as scratch:
-        for name, recipe in (("gpt", GPT), ("llama", LLAMA)):
-            (scratch.path / f"{name}.yaml").write_text(recipe.replace("FOLDER", str(recipes)))
+        mesh_jobs.write(scratch, recipes, gpt=GPT, llama=LLAMA)
         check_training(scratch, report)
         check_dropout(scratch, report)
         check_encoders(scratch, report, recipes)
-        check_reshard(scratch, report)
+        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, [*mesh_jobs.cycle(MESHES), ("tp2", "1"), ("1", "tp2")])
+        mesh_jobs.check_factored(scratch, report, "llama.yaml", MESHES, [
+            ("1", "tp2"), ("tp2", "tp2-fsdp2"), ("tp2-fsdp2", "tp4"), ("tp4", "tp2-full"), ("tp2-full", "1")])
+        check_llama_restored(scratch, report)
         check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", *MESHES["tp2-fsdp2"], SEQUENCE)
+        check_killed(scratch, report, "gpt.yaml", 4, *MESHES["tp2-fsdp2"], "optimizer!={type: adafactor}", name="factored-killed")
         check_tools(scratch, report, recipes)
     return 1 if report.failed else 0
 

@@ -8,18 +8,29 @@
 #include <string>
 #include <string_view>
 
+#include "text/chat/chat_date.h"
+#include "text/chat/rendered_chat.h"
+
 namespace accel {
 
 /// A template in the subset of Jinja that models use. Immutable and thread-safe.
 class ChatTemplate {
  public:
-  /// Throws FormatError with the line for syntax that is not supported or not Jinja.
-  explicit ChatTemplate(std::string_view source);
+  /// Throws FormatError with the line for syntax that is not supported or not Jinja. Without a
+  /// date, strftime_now is not defined.
+  explicit ChatTemplate(std::string_view source, const std::optional<ChatDate>& date = {});
 
   /// Renders with `variables`, such as {"messages": [...], "add_generation_prompt": false,
-  /// "bos_token": "<s>"}. The current time is not available. Throws FormatError with the line, also
-  /// for raise_exception().
-  std::string render(const nlohmann::ordered_json& variables) const;
+  /// "bos_token": "<s>"}. Throws FormatError with the line, also for raise_exception().
+  RenderedChat render_spans(const nlohmann::ordered_json& variables) const;
+  std::string render(const nlohmann::ordered_json& variables) const {
+    return render_spans(variables).text;
+  }
+
+  /// Whether it has {% generation %} blocks.
+  bool marks_generation() const;
+  /// Whether it names strftime_now.
+  bool reads_date() const;
 
  private:
   struct Tree;

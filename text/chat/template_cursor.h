@@ -95,7 +95,11 @@ class TemplateCursor {
 
 /// Parses an expression up to the first token that is not part of it.
 TemplateExpression parse_expression(TemplateCursor& cursor);
+/// The same, or several separated by commas, which are a list.
+TemplateExpression parse_tuple(TemplateCursor& cursor);
 /// The same without a conditional, whose 'if' would be the loop's.
 TemplateExpression parse_iterable(TemplateCursor& cursor);
+/// Parses "name(arguments) | name ..." to filters of the variable kBlockOutput.
+TemplateExpression parse_block_filters(TemplateCursor& cursor);
 
 }  // namespace accel

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <initializer_list>
 
@@ -81,17 +82,24 @@ class ExpressionParser {
 
   TemplateExpression comparison() {
     TemplateExpression left = operation(0);
-    const std::string name = comparison_operator();
+    std::string name = comparison_operator();
     if (name.empty()) return left;
-    left = make(Kind::kBinary, {std::move(left), operation(0)}, name);
-    if (!comparison_operator().empty()) cursor_.refuse("chained comparisons are not supported");
-    return left;
+    TemplateExpression right = operation(0);
+    TemplateExpression all = make(Kind::kBinary, {std::move(left), right}, name);
+    // a < b < c is a < b and b < c.
+    for (name = comparison_operator(); !name.empty(); name = comparison_operator()) {
+      TemplateExpression next = operation(0);
+      TemplateExpression pair = make(Kind::kBinary, {std::move(right), next}, name);
+      all = make(Kind::kAnd, {std::move(all), std::move(pair)});
+      right = std::move(next);
+    }
+    return all;
   }
 
   /// Sums, concatenations and products, in order of precedence.
   TemplateExpression operation(size_t level) {
     static const std::vector<std::vector<const char*>> kLevels = {
-        {"+", "-"}, {"~"}, {"*", "//", "/", "%"}};
+        {"+", "-"}, {"~"}, {"*", "//", "/", "%"}, {"**"}};
     if (level == kLevels.size()) return unary();
     TemplateExpression left = operation(level + 1);
     while (true) {
@@ -106,8 +114,15 @@ class ExpressionParser {
 
   TemplateExpression unary() {
     const TemplateCursor::Deeper deeper(cursor_);
-    if (cursor_.skip_operator("-")) return make(Kind::kNegate, {unary()});
-    return filtered(postfix(primary()));
+    return filtered(signed_value());
+  }
+
+  /// A sign binds tighter than a filter: -1 | abs is 1.
+  TemplateExpression signed_value() {
+    const TemplateCursor::Deeper deeper(cursor_);
+    if (cursor_.skip_operator("-")) return make(Kind::kNegate, {signed_value()});
+    if (cursor_.skip_operator("+")) return signed_value();
+    return postfix(primary());
   }
 
   TemplateExpression primary() {
@@ -118,7 +133,7 @@ class ExpressionParser {
       case TokenKind::kInteger:
         return literal(integer(token.text));
       case TokenKind::kFloat:
-        return literal(std::stod(token.text));
+        return literal(number(token.text));
       case TokenKind::kName:
         return named(token.text);
       default:
@@ -126,14 +141,26 @@ class ExpressionParser {
     }
     cursor_.back();
     if (cursor_.skip_operator("(")) {
-      TemplateExpression inner = expression();
-      if (cursor_.is_operator(",")) cursor_.refuse("tuples are not supported: use a list");
+      if (cursor_.skip_operator(")")) return make(Kind::kList, {});
+      TemplateExpression inner = tuple(")");
       cursor_.want_operator(")");
       return inner;
     }
     if (cursor_.skip_operator("[")) return make(Kind::kList, items("]"));
     if (cursor_.skip_operator("{")) return make(Kind::kDict, entries());
     cursor_.refuse(text("expected a value, found {}", cursor_.found()));
+  }
+
+  /// An expression, or a list of those that commas separate.
+  TemplateExpression tuple(const char* end) {
+    TemplateExpression first = expression();
+    if (!cursor_.is_operator(",")) return first;
+    std::vector<TemplateExpression> parts = {std::move(first)};
+    while (cursor_.skip_operator(",")) {
+      if (cursor_.is_operator(end) || cursor_.peek().kind == TokenKind::kClose) break;
+      parts.push_back(expression());
+    }
+    return make(Kind::kList, std::move(parts));
   }
 
   /// Adjacent strings are concatenated.
@@ -144,6 +171,13 @@ class ExpressionParser {
 
   int64_t integer(const std::string& digits) const {
     int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc()) cursor_.refuse("has a number that is too large");
+    return value;
+  }
+
+  double number(const std::string& digits) const {
+    double value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc()) cursor_.refuse("has a number that is too large");
     return value;
@@ -211,6 +245,10 @@ class ExpressionParser {
   TemplateExpression postfix(TemplateExpression value) {
     while (true) {
       if (cursor_.skip_operator(".")) {
+        if (cursor_.peek().kind == TokenKind::kInteger) {
+          value = make(Kind::kIndex, {std::move(value), literal(integer(cursor_.take().text))});
+          continue;
+        }
         value = make(Kind::kAttribute, {std::move(value)}, cursor_.want_name());
       } else if (cursor_.skip_operator("[")) {
         value = subscript(std::move(value));
@@ -244,19 +282,60 @@ class ExpressionParser {
   TemplateExpression filtered(TemplateExpression value) {
     while (true) {
       if (cursor_.skip_operator("|")) {
-        const std::string name = cursor_.want_name();
-        value = make(Kind::kFilter, {std::move(value)}, name);
-        if (cursor_.skip_operator("(")) arguments(value);
+        value = filter(std::move(value));
       } else if (cursor_.skip_word("is")) {
-        const bool negated = cursor_.skip_word("not");
-        const std::string name = cursor_.want_name();
-        value = make(Kind::kTest, {std::move(value)}, name);
-        if (cursor_.skip_operator("(")) arguments(value);
-        if (negated) value = make(Kind::kNot, {std::move(value)});
+        value = test(std::move(value));
+      } else if (cursor_.is_operator("(")) {
+        cursor_.take();
+        value = make(Kind::kCall, {std::move(value)});
+        arguments(value);
       } else {
         return value;
       }
     }
+  }
+
+  /// After "|".
+  TemplateExpression filter(TemplateExpression value) {
+    const std::string name = cursor_.want_name();
+    value = make(Kind::kFilter, {std::move(value)}, name);
+    if (cursor_.skip_operator("(")) arguments(value);
+    return value;
+  }
+
+  /// After "is". One argument needs no brackets.
+  TemplateExpression test(TemplateExpression value) {
+    const bool negated = cursor_.skip_word("not");
+    const std::string name = cursor_.want_name();
+    value = make(Kind::kTest, {std::move(value)}, name);
+    if (cursor_.skip_operator("(")) {
+      arguments(value);
+    } else if (argument_follows()) {
+      value.parts.push_back(postfix(primary()));
+      value.depth = std::max(value.depth, value.parts.back().depth + 1);
+      if (value.depth > kMaxTreeDepth) cursor_.refuse("is nested too deeply");
+    }
+    return negated ? make(Kind::kNot, {std::move(value)}) : value;
+  }
+
+  bool argument_follows() const {
+    const TemplateToken& next = cursor_.peek();
+    if (cursor_.is_word("is")) cursor_.refuse("tests cannot be chained");
+    switch (next.kind) {
+      case TokenKind::kString:
+      case TokenKind::kInteger:
+      case TokenKind::kFloat:
+        return true;
+      case TokenKind::kOperator:
+        return next.text == "[" || next.text == "{";
+      case TokenKind::kName:
+        break;
+      default:
+        return false;
+    }
+    static constexpr std::array<std::string_view, 7> kWords = {"and", "or",  "else",     "if",
+                                                               "in",  "not", "recursive"};
+    return std::find(kWords.begin(), kWords.end(), next.text) == kWords.end();
   }
 
   TemplateCursor& cursor_;
@@ -268,8 +347,20 @@ TemplateExpression parse_expression(TemplateCursor& cursor) {
   return ExpressionParser(cursor).expression();
 }
 
+TemplateExpression parse_tuple(TemplateCursor& cursor) {
+  return ExpressionParser(cursor).tuple("");
+}
+
 TemplateExpression parse_iterable(TemplateCursor& cursor) {
   return ExpressionParser(cursor).or_expression();
+}
+
+TemplateExpression parse_block_filters(TemplateCursor& cursor) {
+  ExpressionParser parser(cursor);
+  TemplateExpression value = parser.make(TemplateExpression::Kind::kName, {}, kBlockOutput);
+  do value = parser.filter(std::move(value));
+  while (cursor.skip_operator("|"));
+  return value;
 }
 
 }  // namespace accel

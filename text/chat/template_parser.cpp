@@ -48,11 +48,22 @@ class StatementParser {
       cursor_.want_close();
       return out;
     }
-    const std::string word = cursor_.want_name();
+    return named_statement(cursor_.want_name(), std::move(out));
+  }
+
+  Statement named_statement(const std::string& word, Statement out) {
     if (word == "if") return if_statement(std::move(out));
     if (word == "for") return for_statement(std::move(out));
     if (word == "set") return set_statement(std::move(out));
-    if (word == "generation") return group(std::move(out));
+    if (word == "macro") return macro(std::move(out));
+    if (word == "call") return call_block(std::move(out));
+    if (word == "filter") return filter_block(std::move(out));
+    if (word == "with") return with_block(std::move(out));
+    if (word == "generation") {
+      out.kind = Statement::Kind::kGeneration;
+      cursor_.want_close();
+      return with_body(std::move(out), "endgeneration");
+    }
     if (word == "break" || word == "continue") {
       out.kind = word == "break" ? Statement::Kind::kBreak : Statement::Kind::kContinue;
       cursor_.want_close();
@@ -68,12 +79,71 @@ class StatementParser {
     cursor_.want_close();
   }
 
-  Statement group(Statement out) {
-    cursor_.want_close();
-    out.kind = Statement::Kind::kGroup;
-    out.body = statements({"endgeneration"});
-    end_statement("endgeneration", out.line);
+  /// Takes the body and the statement that ends it.
+  Statement with_body(Statement out, const char* end) {
+    out.body = statements({end});
+    end_statement(end, out.line);
     return out;
+  }
+
+  /// After "(": parameters, of which the last may have defaults.
+  void parameters(Statement& out) {
+    for (bool first = true; !cursor_.skip_operator(")"); first = false) {
+      if (!first) cursor_.want_operator(",");
+      if (cursor_.skip_operator(")")) return;
+      out.names.push_back(cursor_.want_name());
+      if (cursor_.skip_operator("=")) {
+        out.parts.push_back(parse_expression(cursor_));
+      } else if (!out.parts.empty()) {
+        cursor_.refuse("has a parameter without a default after one with a default");
+      }
+    }
+  }
+
+  Statement macro(Statement out) {
+    out.kind = Statement::Kind::kMacro;
+    out.names.push_back(cursor_.want_name());
+    cursor_.want_operator("(");
+    parameters(out);
+    cursor_.want_close();
+    return with_body(std::move(out), "endmacro");
+  }
+
+  Statement call_block(Statement out) {
+    out.kind = Statement::Kind::kCallBlock;
+    Statement caller;
+    caller.names.emplace_back("caller");
+    if (cursor_.skip_operator("(")) parameters(caller);
+    out.parts.push_back(parse_expression(cursor_));
+    if (out.parts[0].kind != TemplateExpression::Kind::kCall) {
+      cursor_.refuse("'call' requires a call");
+    }
+    cursor_.want_close();
+    caller.kind = Statement::Kind::kMacro;
+    caller.line = out.line;
+    caller.body = statements({"endcall"});
+    end_statement("endcall", out.line);
+    out.body.push_back(std::move(caller));
+    return out;
+  }
+
+  Statement filter_block(Statement out) {
+    out.kind = Statement::Kind::kFilterBlock;
+    out.parts.push_back(parse_block_filters(cursor_));
+    cursor_.want_close();
+    return with_body(std::move(out), "endfilter");
+  }
+
+  Statement with_block(Statement out) {
+    out.kind = Statement::Kind::kWith;
+    while (cursor_.peek().kind != TokenKind::kClose) {
+      if (!out.names.empty()) cursor_.want_operator(",");
+      out.names.push_back(cursor_.want_name());
+      cursor_.want_operator("=");
+      out.parts.push_back(parse_expression(cursor_));
+    }
+    cursor_.want_close();
+    return with_body(std::move(out), "endwith");
   }
 
   /// After 'if' or 'elif'; takes the 'endif'.
@@ -102,14 +172,25 @@ class StatementParser {
     out.otherwise = statements({});
   }
 
+  /// "a" or "a, b", which may be in brackets.
+  std::vector<std::string> targets() {
+    const bool brackets = cursor_.skip_operator("(");
+    std::vector<std::string> names = {cursor_.want_name()};
+    while (cursor_.skip_operator(",")) {
+      if (cursor_.is_operator("(")) cursor_.refuse("nested targets are not supported");
+      names.push_back(cursor_.want_name());
+    }
+    if (brackets) cursor_.want_operator(")");
+    return names;
+  }
+
   Statement for_statement(Statement out) {
     out.kind = Statement::Kind::kFor;
-    out.names.push_back(cursor_.want_name());
-    if (cursor_.skip_operator(",")) out.names.push_back(cursor_.want_name());
+    out.names = targets();
     cursor_.want_word("in");
     out.parts.push_back(parse_iterable(cursor_));
     if (cursor_.skip_word("if")) out.parts.push_back(parse_expression(cursor_));
-    if (cursor_.is_word("recursive")) cursor_.refuse("recursive loops are not supported");
+    if (cursor_.skip_word("recursive")) out.text = "recursive";
     cursor_.want_close();
     out.body = statements({"else", "endfor"});
     take_else(out);
@@ -118,19 +199,18 @@ class StatementParser {
   }
 
   Statement set_statement(Statement out) {
-    out.names.push_back(cursor_.want_name());
-    if (cursor_.skip_operator(".")) out.names.push_back(cursor_.want_name());
-    if (cursor_.is_operator(",")) cursor_.refuse("setting several names is not supported");
-    if (out.names.size() == 1 && cursor_.peek().kind == TokenKind::kClose) {
-      cursor_.take();
+    out.names = targets();
+    const bool one = out.names.size() == 1;
+    if (one && cursor_.skip_operator(".")) out.names.push_back(cursor_.want_name());
+    if (one && (cursor_.peek().kind == TokenKind::kClose || cursor_.is_operator("|"))) {
       out.kind = Statement::Kind::kSetBlock;
-      out.body = statements({"endset"});
-      end_statement("endset", out.line);
-      return out;
+      if (cursor_.skip_operator("|")) out.parts.push_back(parse_block_filters(cursor_));
+      cursor_.want_close();
+      return with_body(std::move(out), "endset");
     }
     cursor_.want_operator("=");
-    out.kind = Statement::Kind::kSet;
-    out.parts.push_back(parse_expression(cursor_));
+    out.kind = one ? Statement::Kind::kSet : Statement::Kind::kUnpack;
+    out.parts.push_back(parse_tuple(cursor_));
     cursor_.want_close();
     return out;
   }
@@ -140,8 +220,8 @@ class StatementParser {
 
 }  // namespace
 
-std::vector<TemplateStatement> parse_template(std::string_view source) {
-  return StatementParser(template_tokens(source)).run();
+std::vector<TemplateStatement> parse_template(std::vector<TemplateToken> tokens) {
+  return StatementParser(std::move(tokens)).run();
 }
 
 }  // namespace accel

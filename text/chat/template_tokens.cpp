@@ -76,6 +76,10 @@ class TemplateLexer {
     at_ = tag + 2;
     if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
     if (kind == '#') return skip_comment();
+    if (kind == '%') {
+      const size_t end = end_of_statement(at_, "raw");
+      if (end != std::string::npos) return read_raw(end);
+    }
     add(kind == '{' ? TemplateTokenKind::kPrint : TemplateTokenKind::kStatement, "");
     const char* end = kind == '{' ? "}}" : "%}";
     std::string open_brackets;
@@ -94,6 +98,40 @@ class TemplateLexer {
     const char sign = end > at_ ? source_[end - 1] : '\0';
     at_ = end + 2;
     skip_after_tag(sign, /*print=*/false);
+  }
+
+  /// The end of a statement that consists of one word, whose text begins at `at`; npos elsewhere.
+  size_t end_of_statement(size_t at, std::string_view word) const {
+    const auto skip = [&](size_t from) {
+      return std::min(source_.find_first_not_of(kSpace, from), source_.size());
+    };
+    if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
+    at = skip(at);
+    if (source_.compare(at, word.size(), word) != 0) return std::string::npos;
+    at = skip(at + word.size());
+    if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
+    return source_.compare(at, 2, "%}") == 0 ? at + 2 : std::string::npos;
+  }
+
+  void skip_statement(size_t end) {
+    count_lines(at_, end);
+    at_ = end;
+    const char sign = source_[end - 3];
+    skip_after_tag(sign == '-' || sign == '+' ? sign : '\0', /*print=*/false);
+  }
+
+  /// Takes {% raw %}, whose end is given, and the text up to {% endraw %}.
+  void read_raw(size_t begin) {
+    const int line = line_;
+    skip_statement(begin);
+    for (size_t tag = source_.find("{%", at_); tag != std::string::npos;
+         tag = source_.find("{%", tag + 2)) {
+      const size_t end = end_of_statement(tag + 2, "endraw");
+      if (end == std::string::npos) continue;
+      add_text(tag);
+      return skip_statement(end);
+    }
+    refuse_template(line, "a statement has no 'endraw'");
   }
 
   /// Takes the end of a tag and the white space after it; false elsewhere.
@@ -129,8 +167,7 @@ class TemplateLexer {
     if (is_name_start(c)) return read_name();
     if (is_digit(c)) return read_number();
     if (c == '\'' || c == '"') return read_string(c);
-    static constexpr std::array<const char*, 8> kDouble = {
-        "==", "!=", "<=", ">=", "//", "**", "&&", "||"};
+    static constexpr std::array<const char*, 6> kDouble = {"==", "!=", "<=", ">=", "//", "**"};
     for (const char* two : kDouble) {
       if (source_.compare(at_, 2, two) == 0) return take_operator(2);
     }
@@ -160,20 +197,33 @@ class TemplateLexer {
     add(TemplateTokenKind::kName, source_.substr(begin, at_ - begin));
   }
 
+  /// Integers and floats of Python, with "_" between digits.
   void read_number() {
-    const size_t begin = at_;
+    std::string number;
     const auto digits = [&] {
-      while (at_ < source_.size() && is_digit(source_[at_])) ++at_;
+      for (; at_ < source_.size(); ++at_) {
+        const bool between = source_[at_] == '_' && at_ + 1 < source_.size() &&
+                             is_digit(source_[at_ + 1]) && !number.empty();
+        if (!is_digit(source_[at_]) && !between) return;
+        if (!between) number += source_[at_];
+      }
     };
     digits();
     bool whole = true;
     if (at_ + 1 < source_.size() && source_[at_] == '.' && is_digit(source_[at_ + 1])) {
       whole = false;
-      ++at_;
+      number += source_[at_++];
       digits();
     }
-    add(whole ? TemplateTokenKind::kInteger : TemplateTokenKind::kFloat,
-        source_.substr(begin, at_ - begin));
+    const size_t sign = at_ + 1 < source_.size() && std::strchr("+-", source_[at_ + 1]) ? 1 : 0;
+    if (at_ + sign + 1 < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E') &&
+        is_digit(source_[at_ + sign + 1])) {
+      whole = false;
+      number.append(source_, at_, sign + 1);
+      at_ += sign + 1;
+      digits();
+    }
+    add(whole ? TemplateTokenKind::kInteger : TemplateTokenKind::kFloat, std::move(number));
   }
 
   void read_string(char quote) {
@@ -192,26 +242,35 @@ class TemplateLexer {
     tokens_.push_back({TemplateTokenKind::kString, std::move(text), line});
   }
 
-  /// At a backslash; ends at the escape's last character.
+  /// At a backslash; ends at the escape's last character. An escape that Python does not have is
+  /// its own text.
   void read_escape(std::string& text) {
     static constexpr std::string_view kNamed = "nrtbfav\\'\"", kMeant = "\n\r\t\b\f\a\v\\'\"";
     const char c = ++at_ < source_.size() ? source_[at_] : '\0';
     const size_t named = kNamed.find(c);
     if (c != '\0' && named != std::string_view::npos) {
       text += kMeant[named];
-    } else if (c == 'x' || c == 'u') {
-      const size_t digits = c == 'x' ? 2 : 4;
-      const std::string hex = source_.substr(at_ + 1, digits);
-      if (hex.size() != digits || hex.find_first_not_of("0123456789abcdefABCDEF") != hex.npos) {
-        refuse_template(line_, "has an incomplete escape");
-      }
-      const auto code = static_cast<uint32_t>(std::stoul(hex, nullptr, 16));
-      if (code >= 0xd800 && code < 0xe000) refuse_template(line_, "has a surrogate in an escape");
-      append_character(text, code);
-      at_ += digits;
-    } else {
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      append_code(c == 'x' ? 2 : c == 'u' ? 4 : 8, text);
+    } else if (c == '\n') {
+      ++line_;  // a line that continues
+    } else if (c == 'N' || is_digit(c)) {
       refuse_template(line_, "has an unsupported escape");
+    } else {
+      text.append(1, '\\').append(1, c);
     }
+  }
+
+  void append_code(size_t digits, std::string& text) {
+    const std::string hex = source_.substr(std::min(at_ + 1, source_.size()), digits);
+    if (hex.size() != digits || hex.find_first_not_of("0123456789abcdefABCDEF") != hex.npos) {
+      refuse_template(line_, "has an incomplete escape");
+    }
+    const auto code = static_cast<uint32_t>(std::stoul(hex, nullptr, 16));
+    if (code >= 0xd800 && code < 0xe000) refuse_template(line_, "has a surrogate in an escape");
+    if (code > 0x10ffff) refuse_template(line_, "has an escape beyond Unicode");
+    append_character(text, code);
+    at_ += digits;
   }
 
   void add(TemplateTokenKind kind, std::string text) {

@@ -71,10 +71,15 @@ struct TemplateStatement {
     kText,
     kPrint,     ///< parts[0]
     kIf,        ///< parts[0], body, otherwise
-    kFor,       ///< names in parts[0] if parts[1], body, otherwise
+    kFor,       ///< names in parts[0] if parts[1], body, otherwise; text: "recursive" or ""
     kSet,       ///< names[0] or names[0].names[1] = parts[0]
-    kSetBlock,  ///< names[0] = the output of body
-    kGroup,     ///< body
+    kUnpack,    ///< names = the items of parts[0]
+    kSetBlock,  ///< names as of kSet = the output of body, through the filters of parts[0] if given
+    kMacro,     ///< names[0](the other names, of which the last have defaults in parts): body
+    kCallBlock,    ///< parts[0] is called with the caller(names): body
+    kFilterBlock,  ///< the output of body through the filters of parts[0]
+    kWith,         ///< names = parts, in a scope of its own: body
+    kGeneration,   ///< body, which the assistant writes
     kBreak,
     kContinue
   };
@@ -88,8 +93,12 @@ struct TemplateStatement {
   std::vector<TemplateStatement> otherwise = {};
 };
 
+/// The name that stands for the output of the body in the filters of kSetBlock and kFilterBlock. No
+/// template can write it.
+constexpr const char* kBlockOutput = "block output";
+
 /// Throws FormatError with the line for syntax that is not supported or not Jinja.
-std::vector<TemplateStatement> parse_template(std::string_view source);
+std::vector<TemplateStatement> parse_template(std::vector<TemplateToken> tokens);
 
 /// Throws FormatError "line 3: ...".
 [[noreturn]] void refuse_template(int line, const std::string& what);

@@ -48,7 +48,10 @@ class Ema final : public Callback {
         every_(static_cast<int64_t>(options.every.value)),
         swapper_(context.swapper) {
     const c10::NoGradGuard no_grad;
-    for (const Parameter& parameter : context.parameters) add(parameter);
+    for (const Parameter& parameter : context.parameters) {
+      const bool is_code = !at::isFloatingType(parameter.local.scalar_type());
+      if (!is_code) add(parameter);  // those of quantized weights do not change
+    }
     for (Unit& unit : units_) make_average(unit);
   }
 

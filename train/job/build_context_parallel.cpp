@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "parallel/context_ranks.h"
+#include "train/tasks/divided_sequences.h"
 
 namespace accel {
 namespace {
@@ -25,17 +26,17 @@ void divide_sequences(const Job& job) {
   at_place(recipe_place(job.resolved, path), [&] {
     auto* model = dynamic_cast<ContextParallel*>(job.model.get());
     if (!model) {
+      throw Error(ExitCode::kRecipe,
+                  text("'{}' does not support the model '{}', which needs whole samples", option,
+                       job.recipe.model.type),
+                  text("use gpt, llama, vit or a BERT-style model, or leave '{}' out", option));
+    }
+    if (!dynamic_cast<DividedSequences*>(job.task.get())) {
       throw Error(
           ExitCode::kRecipe,
-          text("'{}' does not support the model '{}', whose attention reads whole sequences",
-               option, job.recipe.model.type),
-          text("use gpt or llama, or leave '{}' out", option));
-    }
-    if (job.recipe.task.type != "causal_lm") {
-      throw Error(ExitCode::kRecipe,
-                  text("'{}' does not support the task '{}', whose loss reads whole sequences",
-                       option, job.recipe.task.type),
-                  text("use causal_lm, or leave '{}' out", option));
+          text("'{}' does not support the task '{}', whose loss reads whole sequences", option,
+               job.recipe.task.type),
+          text("use a task of language modeling or classification, or leave '{}' out", option));
     }
     model->divide_sequences(make_context_ranks(
         job.mesh.context, {method_of(section), section.tp, section.sequence_parallel}));

@@ -15,6 +15,7 @@ LoaderOptions train_options(const Job& job) {
   options.shuffle = job.recipe.data.loader.shuffle;
   options.group_by_length = job.recipe.data.loader.group_by_length;
   options.drop_last = job.recipe.data.loader.drop_last;
+  options.repeat = job.recipe.compat.use_seedable_sampler;  // else the next order is not known yet
   options.seed = static_cast<uint64_t>(job.recipe.seed);
   options.rank = job.mesh.data->rank();
   options.world = job.mesh.data->world();
@@ -46,6 +47,18 @@ void check_drop_last(const Job& job, int64_t samples) {
         text("'drop_last' leaves no batch: the training data has {} samples for batches of {}",
              samples, batch),
         "lower 'train.batch', or leave 'drop_last' out"}});
+}
+
+/// Ranks have separate dropout generators.
+void check_one_rank(const Job& job) {
+  const bool shared = job.recipe.compat.dataloader_generator == DataloaderGenerator::kShared;
+  if (!shared || job.num_ranks == 1) return;
+  throw RecipeError(
+      {{recipe_place(job.resolved, "compat.dataloader_generator"),
+        text("'dataloader_generator' shared requires one process, but there are {}: ranks have "
+             "separate dropout generators, unlike a script's",
+             job.num_ranks),
+        "leave it out, or train in one process"}});
 }
 
 std::unique_ptr<Loader> open_loader(const Job& job, std::shared_ptr<const Dataset> dataset,
@@ -114,6 +127,7 @@ std::vector<std::unique_ptr<Transform>> build_transforms(const std::vector<Ref<T
 }
 
 void build_data(Job& job) {
+  check_one_rank(job);
   OpenedData opened = open_training_data(job);
   job.train_samples = opened.train->size();
   job.data_fingerprint = opened.train->fingerprint();

@@ -25,13 +25,17 @@ void check_expert_mesh(const Node& resolved, const MeshSizes& sizes) {
   const auto refuse = [&](const std::string& message, const std::string& hint) {
     throw RecipeError({{recipe_place(resolved, kExpertRanksOption), message, hint}});
   };
-  if (sizes.data() % sizes.expert != 0) {
-    refuse(text("'ep' {} does not divide the {} data parallel ranks", sizes.expert, sizes.data()),
-           "use a divisor of dp_replicate x dp_shard");
+  const bool has_context = sizes.context > 1;
+  if (sizes.gradients() % sizes.expert != 0) {
+    const std::string ranks = text("{} data parallel{} ranks", sizes.gradients(),
+                                   has_context ? " and context parallel" : "");
+    refuse(text("'ep' {} does not divide the {}", sizes.expert, ranks),
+           text("use a divisor of dp_replicate x dp_shard{}", has_context ? " x cp x sp" : ""));
   }
-  if (sizes.shard % sizes.expert != 0 && sizes.expert % sizes.shard != 0) {
-    refuse(text("'ep' {} is neither a divisor nor a multiple of 'dp_shard' {}", sizes.expert,
-                sizes.shard),
+  if (sizes.all_shard() % sizes.expert != 0 && sizes.expert % sizes.all_shard() != 0) {
+    const std::string shards = has_context ? text("dp_shard x cp x sp, {}", sizes.all_shard())
+                                           : text("'dp_shard' {}", sizes.all_shard());
+    refuse(text("'ep' {} is neither a divisor nor a multiple of {}", sizes.expert, shards),
            "use a divisor or a multiple of it");
   }
 }
@@ -100,7 +104,7 @@ std::string expert_summary(const Job& job) {
   std::string out = text("{} of {} experts of a layer per rank",
                          job.expert_ranks->experts_per_rank(experts), experts);
   if (copies > 1) out += text(", each on {} ranks", copies);
-  const int64_t stride = job.mesh.context->world() * job.mesh.tensor->world();
+  const int64_t stride = job.mesh.tensor->world();
   const int64_t last = stride * (job.expert_ranks->size() - 1);
   out += text("; ranks 0 and {}", stride);
   if (last > stride) out += text(" to {}", last);

@@ -186,8 +186,7 @@ void check_shards(const Job& job, const Optimizer& optimizer, const std::string&
   const ParallelismSection& parallelism = section.parallelism;
   const bool divides_otherwise = parallelism.tp > 1 || parallelism.pp > 1 || parallelism.ep > 1;
   if (section.fsdp.stage == 0 && !divides_otherwise) return;
-  const bool supports = !divides_otherwise || optimizer.supports_column_shards();
-  if (optimizer.supports_shards() && supports) return;
+  if (optimizer.supports_shards()) return;
   const char* const by = parallelism.tp > 1   ? "tp"
                          : parallelism.pp > 1 ? "pp"
                          : parallelism.ep > 1 ? "ep"
@@ -196,8 +195,7 @@ void check_shards(const Job& job, const Optimizer& optimizer, const std::string&
                       text("'{}' does not support the optimizer '{}', which needs whole "
                            "parameters",
                            by, type),
-                      std::string("use adamw, adam, sgd, lion, adagrad, rmsprop") +
-                          (divides_otherwise ? " or muon" : ", muon or adafactor")}});
+                      "use adamw, adam, sgd, lion, adagrad, rmsprop, muon or adafactor"}});
 }
 
 std::shared_ptr<DiskSwapper> build_swapper(const Job& job, bool is_estimate) {

@@ -5,8 +5,6 @@
 #include "core/api/plugin_identity.h"
 #include "core/base/activity.h"
 #include "core/base/text.h"
-#include "kernels/cpu_operators.h"
-#include "kernels/memory/caching_allocator.h"
 #include "models/layers/activation_checkpoint.h"
 #include "models/layers/module_state.h"
 #include "models/layers/offloaded_inputs.h"
@@ -224,10 +222,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   const int64_t data_ranks = world.mesh.data->world();
   check_sharing(job->recipe, job->resolved, job->num_ranks);
   job->batches = plan_batches(shared_train(job->recipe, data_ranks), data_ranks);
-  use_caching_allocator();
-  use_kernels(job->recipe.accelerator.kernels);
-  set_threads(threads_of(job->recipe.accelerator, world.local_world));
-  set_deterministic(job->recipe.train.deterministic);
+  set_up_torch(job->recipe, world.local_world);
   const auto read = [&] {
     build_data(*job);
     plan_length(*job);

@@ -16,8 +16,10 @@
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
 #include "train/job/build_tensor_parallel.h"
+#include "train/job/check_quantization.h"
 #include "train/job/library_errors.h"
 #include "train/job/torch_setup.h"
+#include "train/optim/evaluation_weights.h"
 #include "train/optim/joined_optimizer.h"
 
 namespace accel {
@@ -168,6 +170,25 @@ std::unique_ptr<Model> built_model(const Job& job) {
   }
 }
 
+/// Other averages of weights cannot be combined with those of an optimizer.
+void check_evaluation_weights(const Job& job, const Optimizer& optimizer,
+                              const Ref<Optimizer>& component) {
+  if (!dynamic_cast<const EvaluationWeights*>(&optimizer)) return;
+  const auto& callbacks = job.recipe.callbacks;
+  const bool has_ema =
+      std::any_of(callbacks.begin(), callbacks.end(),
+                  [](const Ref<Callback>& callback) { return callback.type == "ema"; });
+  const char* const other = has_ema                                  ? "the callback 'ema'"
+                            : job.recipe.accelerator.local_sgd.every ? "'local_sgd'"
+                                                                     : nullptr;
+  if (!other) return;
+  throw RecipeError({{component.resolved.where,
+                      text("the optimizer '{}' averages weights for evaluations, and {} would "
+                           "average others",
+                           component.type, other),
+                      text("leave {} out, or use adamw", other)}});
+}
+
 void make_models(Job& job, const Registry& registry) {
   std::optional<DeferredInit> deferred;
   if (can_defer_init(job)) deferred.emplace();
@@ -222,6 +243,7 @@ void build_models(Job& job, const Registry& registry) {
 }
 
 void build_trained(Job& job) {
+  check_trains_adapter(job);
   job.precision = make_precision(job.recipe.accelerator.mixed_precision, job.device,
                                  job.recipe.accelerator.grad_scaler);
   prepare_sharing(job);
@@ -236,6 +258,7 @@ void build_trained(Job& job) {
     binding.optimizer = optimizers.back().get();
     check_shards(job, *binding.optimizer, component.type, component.resolved.where);
     check_swapping(job, *binding.optimizer, component.type, component.resolved.where);
+    check_evaluation_weights(job, *binding.optimizer, component);
     // Before anything is written: the disk may be full.
     if (job.swapper) binding.optimizer->preallocate_state();
     job.parameters = binding.strategy->shards_of(std::move(job.parameters));

@@ -113,7 +113,9 @@ BlockChain& chain_of(const Job& job) {
            text("'pp' does not support the further models of the task '{}'", job.recipe.task.type),
            "leave 'pp' out with this task");
   }
-  if (!job.buffers.empty()) {
+  // Each stage counts the load of its layers; their sums are those of all.
+  const bool is_balanced = dynamic_cast<const ExpertBalance*>(job.model.get()) != nullptr;
+  if (!job.buffers.empty() && !is_balanced) {
     refuse(job.resolved, kKey,
            text("'pp' does not support buffers, such as '{}' of the model '{}'",
                 job.buffers.front().name, job.recipe.model.type),

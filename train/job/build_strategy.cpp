@@ -17,6 +17,7 @@
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
 #include "train/job/build_tensor_parallel.h"
+#include "train/job/check_quantization.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -211,22 +212,12 @@ void check_sharing(const RecipeOptions& recipe, const Node& resolved, int64_t wo
   }
   check_mesh(recipe, resolved, world);
   check_pipeline(recipe, resolved);
-  const int64_t data = mesh_sizes(section, world).data();
+  const MeshSizes sizes = mesh_sizes(section, world);
+  check_quantization(recipe, sizes);
+  const int64_t data = sizes.data();
   if (section.reduction == Reduction::kCanonical) check_canonical(recipe, resolved, data);
   at_place(place_in(resolved, "train", "batch"),
            [&] { return plan_batches(shared_train(recipe, data), data); });
-}
-
-bool takes_environment_threads(const AcceleratorSection& section) {
-  const bool of_recipe =
-      section.num_cpu_threads_per_process || section.reduction == Reduction::kCanonical;
-  return !of_recipe && openmp_threads(&environment_variable) > 0;
-}
-
-int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
-  if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
-  if (section.reduction == Reduction::kCanonical) return 1;
-  return default_threads(local_world, &environment_variable);
 }
 
 void seed_rank(const Job& job, int64_t step) {

@@ -26,12 +26,6 @@ Mesh build_mesh(const AcceleratorSection& section, std::shared_ptr<Communicator>
 /// batch is per rank.
 TrainSection shared_train(const RecipeOptions& recipe, int64_t world);
 
-/// Threads of each of `local_world` ranks on this machine. One for a canonical reduction: sums over
-/// several threads depend on their number.
-int64_t threads_of(const AcceleratorSection& section, int64_t local_world);
-/// Whether they are those of OMP_NUM_THREADS, which torchrun sets to 1.
-bool takes_environment_threads(const AcceleratorSection& section);
-
 /// Seeds the random stream of this rank, for dropout, from seed, rank and `step`. Rank 0 continues
 /// the stream that initialized the weights.
 void seed_rank(const Job& job, int64_t step);

@@ -5,7 +5,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/shared_library.h"
@@ -59,6 +62,21 @@ std::string gpu_name(int index) {
   return name;
 }
 
+/// The device of a test's library, in place of CUDA's.
+at::Device load_host_device(const std::string& path, int64_t local_rank) {
+  SharedLibrary library(path, SharedLibrary::Symbols::kGlobal);
+  int (*device_type)() = nullptr;
+  if (!library || !library.find("accel_host_device_type", device_type)) {
+    refuse_device(text("ACCEL_HOST_DEVICE is '{}', which has no device: {}", path, library.error()),
+                  "unset ACCEL_HOST_DEVICE to compute on a GPU");
+  }
+  const auto type = static_cast<at::DeviceType>(device_type());
+  const at::Device device(type, static_cast<at::DeviceIndex>(local_rank));
+  c10::impl::VirtualGuardImpl(type).setDevice(device);
+  warn("ACCEL_HOST_DEVICE: the device is a test's, in the memory of the host");
+  return device;
+}
+
 }  // namespace
 
 void require_gpu(int64_t local_rank, int64_t gpus) {
@@ -77,6 +95,8 @@ at::Device choose_device(DeviceChoice choice, const std::string& gpu_ids, int64_
   if (choice == DeviceChoice::kCpu) return at::kCPU;
   if (gpu_ids != "all") setenv("CUDA_VISIBLE_DEVICES", gpu_ids.c_str(), 1);
   const bool required = choice == DeviceChoice::kCuda;
+  const std::optional<std::string> library = environment_variable("ACCEL_HOST_DEVICE");
+  if (required && library) return load_host_device(*library, local_rank);
   if (!required && !has_nvidia_driver()) return at::kCPU;
   const std::string missing = load_cuda();
   if (!missing.empty()) return device_without_cuda(required, missing);

@@ -12,8 +12,9 @@ namespace accel {
 
 /// Loads libtorch's CUDA library if `choice` and the machine call for it, and makes GPU
 /// `local_rank` current. Call once, before any other use of devices. `gpu_ids`: the visible GPUs,
-/// "all" or "0,1". auto is the CPU when there is no GPU or no CUDA library. Throws Error (kRecipe)
-/// when cuda is unavailable or this machine has fewer GPUs than ranks.
+/// "all" or "0,1". auto is the CPU when there is no GPU or no CUDA library. With ACCEL_HOST_DEVICE,
+/// the path of tests/host_device's library, cuda is its device. Throws Error (kRecipe) when cuda is
+/// unavailable or this machine has fewer GPUs than ranks.
 at::Device choose_device(DeviceChoice choice, const std::string& gpu_ids, int64_t local_rank);
 
 /// Throws Error (kRecipe) unless a machine of `gpus` GPUs has one for the rank.

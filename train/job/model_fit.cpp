@@ -25,6 +25,7 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"causal_lm", TextOutput::kNextToken},
     TaskDemand{"masked_lm", TextOutput::kHiddenToken},
     TaskDemand{"token_classification", TextOutput::kLabels},
+    TaskDemand{"question_answering", TextOutput::kSpan},
     TaskDemand{"classification", TextOutput::kWhole},
     TaskDemand{"regression", TextOutput::kWhole},
     TaskDemand{"multi_label_classification", TextOutput::kWhole},
@@ -32,6 +33,7 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"dpo", TextOutput::kNextToken},
     TaskDemand{"orpo", TextOutput::kNextToken},
     TaskDemand{"simpo", TextOutput::kNextToken},
+    TaskDemand{"kto", TextOutput::kNextToken},
     TaskDemand{"reward", TextOutput::kWhole},
 };
 
@@ -43,6 +45,8 @@ const char* prediction_text(TextOutput output) {
       return "predicts masked tokens";
     case TextOutput::kLabels:
       return "labels each token";
+    case TextOutput::kSpan:
+      return "predicts a span of tokens";
     case TextOutput::kWhole:
       return "predicts one output per text";
     case TextOutput::kUnknown:
@@ -103,6 +107,31 @@ void check_whole_sequences(const Job& job) {
   }
 }
 
+/// Noise on embeddings is drawn for whole sequences, where ranks have all of them.
+void check_embedding_noise(const Job& job) {
+  const auto* task = dynamic_cast<const AddsEmbeddingNoise*>(job.task.get());
+  if (!task || !task->adds_embedding_noise()) return;
+  const ParallelismSection& axes = job.recipe.accelerator.parallelism;
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"tp", axes.tp}, {"cp", axes.cp}, {"sp", axes.sp}, {"pp", axes.pp}};
+  for (const auto& [option, size] : sizes) {
+    if (size == 1) continue;
+    refuse_at(job, text("accelerator.parallelism.{}", option),
+              text("'{}' does not support 'neftune_noise_alpha' of the task '{}'", option,
+                   job.recipe.task.type),
+              text("leave one of them out, or divide the weights with 'fsdp'"));
+  }
+}
+
+void check_compared_samples(const Job& job) {
+  const auto* task = dynamic_cast<const ComparesSamples*>(job.task.get());
+  if (!task || !task->compares_samples() || job.batches.micro_batch != 1) return;
+  refuse_at(job, "train",
+            text("the task '{}' compares the samples of a micro-batch, which has only one",
+                 job.recipe.task.type),
+            "set 'train.micro_batch' to 2 or more");
+}
+
 /// The reference of an adapter is the model without it: then nothing else may be trained.
 void check_adapter_reference(const Job& job) {
   const auto* task = dynamic_cast<const AdapterReference*>(job.task.get());
@@ -138,6 +167,8 @@ void check_adapter_reference(const Job& job) {
 
 void check_task_fits(const Job& job) {
   check_whole_sequences(job);
+  check_embedding_noise(job);
+  check_compared_samples(job);
   check_adapter_reference(job);
   const std::string& task = job.recipe.task.type;
   const auto demand = std::find_if(kTaskDemands.begin(), kTaskDemands.end(),

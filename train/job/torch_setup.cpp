@@ -9,11 +9,15 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "core/base/parallel.h"
 #include "core/recipe/scalar.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/memory/caching_allocator.h"
+#include "train/recipe/recipe.h"
 
 namespace accel {
 namespace {
@@ -34,7 +38,21 @@ std::string processor() {
   return maker + " " + std::to_string(family == kExtended ? family + (a >> 20U & 255U) : family);
 }
 
+/// One for a canonical reduction: sums over several threads depend on their number.
+int64_t threads_of(const AcceleratorSection& section, int64_t local_world) {
+  if (section.num_cpu_threads_per_process) return *section.num_cpu_threads_per_process;
+  if (section.reduction == Reduction::kCanonical) return 1;
+  return default_threads(local_world, &environment_variable);
+}
+
 }  // namespace
+
+void set_up_torch(const RecipeOptions& recipe, int64_t local_world) {
+  use_caching_allocator();
+  initialize_kernels(recipe.accelerator.kernels, recipe.accelerator.mkl_instructions);
+  set_threads(threads_of(recipe.accelerator, local_world));
+  set_deterministic(recipe.train.deterministic);
+}
 
 void set_threads(int64_t threads) {
   at::set_num_threads(threads > 0 ? static_cast<int>(threads) : static_cast<int>(usable_cores()));
@@ -57,6 +75,12 @@ int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup) {
   return wanted > 0 ? wanted : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_world));
 }
 
+bool takes_environment_threads(const AcceleratorSection& section) {
+  const bool of_recipe =
+      section.num_cpu_threads_per_process || section.reduction == Reduction::kCanonical;
+  return !of_recipe && openmp_threads(&environment_variable) > 0;
+}
+
 void set_deterministic(bool on) {
   at::globalContext().setDeterministicAlgorithms(on, false);
 }
@@ -75,6 +99,13 @@ void set_generator_state(const at::Tensor& state) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state);
+}
+
+uint64_t draw_seed() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  const uint64_t drawn = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+  return drawn & static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 }
 
 std::vector<at::Tensor> gather_generator_states(Communicator& world) {

@@ -12,6 +12,13 @@
 
 namespace accel {
 
+struct AcceleratorSection;
+struct RecipeOptions;
+
+/// Sets the process's allocator, kernels, threads and determinism to the options `accelerator` and
+/// `train` of a recipe, for a rank beside `local_world` - 1 others. Must precede any computation.
+void set_up_torch(const RecipeOptions& recipe, int64_t local_world);
+
 /// Threads of operators; 0 (auto): the number of usable cores.
 void set_threads(int64_t threads);
 int64_t threads();
@@ -22,6 +29,9 @@ int64_t openmp_threads(const EnvironmentLookup& lookup);
 /// usable cores.
 int64_t default_threads(int64_t local_world, const EnvironmentLookup& lookup);
 
+/// Whether set_up_torch() takes the threads of OMP_NUM_THREADS, which torchrun sets to 1.
+bool takes_environment_threads(const AcceleratorSection& section);
+
 /// Refuses operators without a deterministic implementation.
 void set_deterministic(bool on);
 
@@ -30,6 +40,8 @@ void seed_generator(uint64_t seed);
 /// The state of the CPU's generator, uint8 [5056], as torch.get_rng_state.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
+/// Draws a seed from the CPU's generator as `torch.empty((), dtype=torch.int64).random_()` does.
+uint64_t draw_seed();
 /// generator_state() of each rank. All ranks call it.
 std::vector<at::Tensor> gather_generator_states(Communicator& world);
 /// The states of the generators of all devices of `type`, uint8 [devices, bytes]; undefined for the

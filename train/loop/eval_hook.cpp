@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "train/loop/data_use.h"
 #include "train/loop/evaluate.h"
+#include "train/loop/loader_seeds.h"
 #include "train/loop/report.h"
 
 namespace accel {
@@ -24,6 +25,7 @@ void EvalHook::on_start() {
   const bool first = job.recipe.eval.at_start && state_.progress.step == 0;
   if (!job.eval_loader) state_.eval_pending = false;  // the eval data was removed from the recipe
   const bool pending = state_.eval_pending;
+  if (job.eval_loader && first && !pending) draw_evaluation_seed(job);
   if (job.eval_loader && (first || pending)) run();
   // A process that is killed before its first checkpoint must not leave the evaluation to the next.
   if (!pending || state_.eval_pending) return;
@@ -34,6 +36,7 @@ void EvalHook::on_start() {
 
 void EvalHook::after_step(double seconds, bool last) {
   const bool due = due_.due(state_.progress.step, seconds);
+  if (context_.job.eval_loader && due) draw_evaluation_seed(context_.job);
   if (context_.job.eval_loader && (due || last)) run();
   if (state_.eval_pending) return;  // the next process logs it, after the evaluation
   const bool evaluated = state_.evaluated_step == state_.progress.step;

@@ -7,6 +7,7 @@
 #include "core/base/activity.h"
 #include "models/layers/module_state.h"
 #include "parallel/operations.h"
+#include "train/optim/evaluation_weights.h"
 #include "train/step/device_batches.h"
 
 namespace accel {
@@ -16,6 +17,7 @@ namespace {
 class EvalMode {
  public:
   explicit EvalMode(Job& job) : job_(job) {
+    each_averaged([](EvaluationWeights& weights) { weights.swap_in_evaluation_weights(); });
     for (const auto& callback : job_.callbacks) callback->before_eval();
     refresh_weights();
     for (Model* model : job_.trainable_models) set_training(*model, false);
@@ -24,19 +26,30 @@ class EvalMode {
     for (Model* model : job_.trainable_models) set_training(*model, true);
     std::for_each(job_.callbacks.rbegin(), job_.callbacks.rend(),
                   [](const auto& callback) { callback->after_eval(); });
+    each_averaged([](EvaluationWeights& weights) { weights.restore_training_weights(); });
     refresh_weights();
   }
   EvalMode(const EvalMode&) = delete;
   EvalMode& operator=(const EvalMode&) = delete;
 
  private:
-  /// Callbacks may have changed them.
+  template <class Visit>
+  void each_averaged(const Visit& visit) {
+    for (const OptimizerBinding& binding : job_.optimizers) {
+      auto* averaged = dynamic_cast<EvaluationWeights*>(binding.optimizer);
+      if (averaged) visit(*averaged);
+      averages_ = averages_ || averaged;
+    }
+  }
+
+  /// Callbacks and optimizers may have changed them.
   void refresh_weights() {
-    if (job_.callbacks.empty()) return;
+    if (job_.callbacks.empty() && !averages_) return;
     for (const OptimizerBinding& binding : job_.optimizers) binding.strategy->refresh_weights();
   }
 
   Job& job_;
+  bool averages_ = false;  ///< an optimizer has weights for evaluations
 };
 
 /// Swaps the average of the ranks' weights into the models.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "parallel/operations.h"
+#include "train/optim/evaluation_weights.h"
 
 namespace accel {
 namespace {
@@ -113,6 +114,9 @@ bool restore_rank_state(Job& job, const TrainState& state) {
 
 std::vector<Parameter> model_of_all_ranks(const Job& job) {
   std::vector<Parameter> model = job.parameters;
+  for (const OptimizerBinding& binding : job.optimizers) {
+    put_evaluation_weights(*binding.optimizer, model);
+  }
   model.insert(model.end(), job.buffers.begin(), job.buffers.end());
   if (syncs_gradients(job)) return model;
   for (const OptimizerBinding& binding : job.optimizers) binding.strategy->swap_in_average();

@@ -23,8 +23,8 @@ void add_own_state_for_all(const Job& job, TrainState& state);
 /// per-rank state is of another number of ranks and is not used.
 bool restore_rank_state(Job& job, const TrainState& state);
 
-/// The model averaged over ranks: copies where ranks' weights differ, else the job's tensors. All
-/// ranks call it.
+/// The model averaged over ranks: copies where ranks' weights differ, else the job's tensors, or
+/// the evaluation weights of optimizers that have them. All ranks call it.
 std::vector<Parameter> model_of_all_ranks(const Job& job);
 
 }  // namespace accel

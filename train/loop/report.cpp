@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
+#include "kernels/choice.h"
 #include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
@@ -110,7 +111,8 @@ ConfigValues job_summary(const Job& job) {
   const bool environment = takes_environment_threads(job.recipe.accelerator);
   const std::string origin = environment ? " (OMP_NUM_THREADS)" : "";
   const std::string device = device_text(job.device) + ", " + plural(threads(), "thread") + origin +
-                             ", " + precision_text(job.recipe.accelerator.mixed_precision);
+                             ", " + precision_text(job.recipe.accelerator.mixed_precision) +
+                             (enables_avx512_of_mkl() ? ", AVX-512 in MKL" : "");
   const std::string lr = show_number(job.optimizer->base_lrs().front());
   ConfigValues rows = {
       {"device", device},

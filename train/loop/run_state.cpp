@@ -35,6 +35,7 @@ bool is_empty(const StateDict& state) {
   return state.numbers.empty() && state.texts.empty() && state.tensors.empty();
 }
 
+constexpr auto kSamplerSeed = "sampler_seed";        // a text: a double has 53 bits
 constexpr std::string_view kInterval = "interval/";  // sums since the last log line
 constexpr std::string_view kLoggedSum = "interval/sum/", kLoggedSteps = "interval/steps/";
 
@@ -71,6 +72,7 @@ StateDict to_state_dict(const RunState& run) {
                      {"eval_pending", run.eval_pending ? 1.0 : 0.0},
                      {"best_step", static_cast<double>(run.best_step)}};
   if (run.best) section.numbers["best"] = *run.best;
+  if (run.sampler_seed) section.texts[kSamplerSeed] = std::to_string(*run.sampler_seed);
   for (const auto& [name, value] : run.evaluation) section.numbers["evaluation/" + name] = value;
   save_interval(run.interval, section.numbers);
   return section;
@@ -79,7 +81,10 @@ StateDict to_state_dict(const RunState& run) {
 RunState run_of(const TrainState& state) {
   RunState run;
   run.progress = state.progress;
-  for (const auto& [name, value] : section_of(state, kRunSection).numbers) {
+  const StateDict& section = section_of(state, kRunSection);
+  const auto seed = section.texts.find(kSamplerSeed);
+  if (seed != section.texts.end()) run.sampler_seed = std::stoull(seed->second);
+  for (const auto& [name, value] : section.numbers) {
     if (name == "updates") run.updates = static_cast<int64_t>(value);
     if (name == "seconds") run.seconds = value;
     if (name == "last_loss") run.last_loss = value;
@@ -146,6 +151,20 @@ void restore_generator(const Job& job, const TrainState& saved) {
     set_generator_state(state);
   } catch (const std::exception&) {
     throw CheckpointError("the checkpoint's random state does not fit PyTorch's CPU generator");
+  }
+}
+
+/// Sets the order of the epoch in which the run continues.
+void restore_sampler(const Job& job, const RunState& state) {
+  if (job.recipe.compat.use_seedable_sampler) return;
+  if (state.sampler_seed) {
+    job.train_loader->set_sampler_seed(*state.sampler_seed);
+  } else if (state.progress.step_in_epoch > 0) {
+    throw CheckpointError(
+        "the checkpoint is from the middle of an epoch, and has no seed of the epoch's order, "
+        "which "
+        "'compat.use_seedable_sampler' false needs",
+        "resume from a checkpoint at the start of an epoch, or set the option to true");
   }
 }
 
@@ -245,13 +264,15 @@ RunState restore(Job& job, const TrainState& whole) {
   if (state.sections.contains(kTaskSection) || !is_empty(job.task->state())) {
     job.task->load(section_of(state, kTaskSection));
   }
+  RunState run = run_of(state);
+  restore_sampler(job, run);
   job.train_loader->seek(state.progress.epoch, state.progress.step_in_epoch);
   if (!restore_rank_state(job, state)) {
     say("the checkpoint's per-rank state is not used: the number of ranks has changed");
   }
   restore_generator(job, state);
   if (!job.device.is_cpu()) restore_device_generator(job, state);
-  return run_of(state);
+  return run;
 }
 
 void save_record_mark(const RecordMark& mark, TrainState& state) {

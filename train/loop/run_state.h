@@ -1,6 +1,7 @@
 // The loop's own state, and the conversion of a job's state to and from a checkpoint.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct RunState {
   bool eval_pending = false;   ///< interrupted before this step's evaluation
   std::optional<double> best;  ///< of checkpoint.keep.metric
   int64_t best_step = -1;
+  /// Of the epoch's RandomSampler, without `compat.use_seedable_sampler`.
+  std::optional<uint64_t> sampler_seed;
 };
 
 /// The checkpoint section of the loop's state.

@@ -35,7 +35,7 @@ TrainState gather_train_state(const Job& job, const RunState& run, const Tracker
   TrainState state = capture(job, run, trackers);
   state.model = model_of_all_ranks(job);
   if (saves_shards(job)) {
-    state.shards = shard_layout(job);
+    state.shards = shard_layout(job, state.optimizer);
   } else {
     gather_shards(job, state);
   }

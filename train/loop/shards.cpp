@@ -100,6 +100,24 @@ bool writes_share(const Parameter& parameter, const Mesh& mesh) {
          !repeats_empty_share(parameter, mesh);
 }
 
+ParameterShard shard_of(const Parameter& parameter, const Shape& sizes, const Mesh& mesh) {
+  return {parameter.shape(), own_regions(parameter, mesh), sizes, !parameter.is_replicated(),
+          writes_share(parameter, mesh)};
+}
+
+/// Adds the state of the optimizer that lacks a divided dimension of its parameter.
+void add_slots(const Job& job, const OptimizerState& state, ShardLayout& layout) {
+  for (const OptimizerState::Group& group : state.groups) {
+    for (const auto& [name, slots] : group.parameters) {
+      for (const Parameter& slot : slots) {
+        if (slot.is_replicated() || layout.parameters.at(name).whole == slot.global) continue;
+        const Parameter named = {name + "." + slot.name, {}, slot.global, slot.placements};
+        layout.slots.emplace(named.name, shard_of(named, slot.local.sizes().vec(), job.mesh));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void gather_shards(const Job& job, TrainState& state) {
@@ -125,18 +143,17 @@ bool saves_shards(const Job& job) {
          section.fsdp.state_dict == StateDictType::kSharded;
 }
 
-std::shared_ptr<const ShardLayout> shard_layout(const Job& job) {
+std::shared_ptr<const ShardLayout> shard_layout(const Job& job, const OptimizerState& optimizer) {
   auto layout = std::make_shared<ShardLayout>();
   layout->rank = job.rank;
   layout->ranks = job.num_ranks;
   layout->swapper = job.swapper;
   for (const Parameter& item : job.parameters) {
-    ParameterShard shard = {item.shape(), own_regions(item, job.mesh), item.local.sizes().vec(),
-                            !item.is_replicated()};
-    shard.is_written =
-        item.is_replicated() ? writes_whole(*layout, item.name) : writes_share(item, job.mesh);
+    ParameterShard shard = shard_of(item, item.local.sizes().vec(), job.mesh);
+    if (item.is_replicated()) shard.is_written = writes_whole(*layout, item.name);
     layout->parameters.emplace(item.name, std::move(shard));
   }
+  add_slots(job, optimizer, *layout);
   return layout;
 }
 

@@ -16,8 +16,8 @@ void gather_shards(const Job& job, TrainState& state);
 /// Whether each rank writes its shards into checkpoints.
 bool saves_shards(const Job& job);
 
-/// The shards of this rank, and which of them it writes.
-std::shared_ptr<const ShardLayout> shard_layout(const Job& job);
+/// The shards of this rank, and which of them it writes. `optimizer` is this rank's state.
+std::shared_ptr<const ShardLayout> shard_layout(const Job& job, const OptimizerState& optimizer);
 
 /// The regions of parameters that this rank holds. `job` outlives it.
 RegionOf region_of(const Job& job);

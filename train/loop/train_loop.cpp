@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "kernels/memory/caching_allocator.h"
 #include "train/job/library_errors.h"
+#include "train/loop/loader_seeds.h"
 #include "train/loop/shards.h"
 #include "train/step/pass_snapshot.h"
 
@@ -103,6 +104,7 @@ void TrainLoop::step() {
   job.watch->phase("data");
   profile_.before(state_.progress.step + 1);
   set_lrs();
+  if (state_.progress.step_in_epoch == 0) draw_epoch_seeds(job, state_);
   GlobalBatch global_batch = job.train_loader->next(std::move(recycled_batch_));
   if (state_.progress.step == 0) log_.log_images(global_batch);
   watch_.lap(Phase::kData);

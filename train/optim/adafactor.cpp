@@ -1,8 +1,10 @@
 // Adafactor as torch.optim.Adafactor: second moments factored by row and column. Its sums have the
 // same bits for any number of ranks and threads.
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <iterator>
 
 #include "train/optim/grouped_optimizer.h"
 #include "train/optim/hyper_rules.h"
@@ -73,24 +75,47 @@ struct AdafactorItem {
   at::Tensor column;    ///< the same
   at::Tensor variance;  ///< moment of vectors and scalars
   double step;
-  size_t weights_sum = 0;    ///< indices of sums of squares
-  size_t direction_sum = 0;  ///< the same
-  size_t column_sum = 0;
-  size_t row_sum = 0;
+  size_t slices = 0;  ///< indices of sums of squares: of slices along dimension 0, and of them
+  size_t all = 0;
+  size_t gradient_rows = 0;  ///< indices of sums of a matrix
+  size_t gradient_columns = 0;
+  size_t row_moments = 0;
   at::Tensor direction = {};
 
-  bool is_matrix() const { return origin->shape().size() > 1; }
-  /// Whether ranks hold rows of one matrix. Of tensors with more dimensions they hold matrices.
-  bool has_shared_columns() const { return origin->shape().size() == 2; }
+  int64_t dims() const { return static_cast<int64_t>(origin->shape().size()); }
+  bool is_matrix() const { return dims() > 1; }
+  /// Sizes of the whole tensor.
   int64_t rows() const { return *(origin->shape().end() - 2); }
   int64_t columns() const { return origin->shape().back(); }
-  /// [matrices, rows, columns] of this rank.
-  at::Tensor matrices(const at::Tensor& tensor) const {
-    const int64_t own = tensor.size(-2);
-    const int64_t count = own * columns() == 0 ? 1 : tensor.numel() / (own * columns());
-    return tensor.reshape({count, own, columns()});
+  int64_t num_slices() const { return dims() == 0 ? 1 : origin->shape().front(); }
+
+  /// The axes that divide the dimensions for which `picks(dim)` is true.
+  template <class Picks>
+  SumAxes axes_where(const Picks& picks) const {
+    SumAxes out;
+    for (const Placement& placement : origin->placements) {
+      if (!placement.owner && picks(placement.dim)) out.push_back(placement.axis);
+    }
+    std::ranges::sort(out);
+    return out;
   }
+  SumAxes axes_of(int64_t dim) const {
+    return axes_where([dim](int64_t other) { return other == dim; });
+  }
+  SumAxes axes_of_slices() const { return axes_of(0); }
+  SumAxes axes_inside_slices() const {
+    return axes_where([](int64_t dim) { return dim != 0; });
+  }
+  SumAxes axes_of_rows() const { return axes_of(dims() - 2); }
+  SumAxes axes_of_columns() const { return axes_of(dims() - 1); }
 };
+
+/// This rank's part of a tensor of matrices: [matrices, rows, columns].
+at::Tensor matrices_of(const at::Tensor& tensor) {
+  int64_t count = 1;
+  for (int64_t dim = 0; dim < tensor.dim() - 2; ++dim) count *= tensor.size(dim);
+  return tensor.reshape({count, tensor.size(-2), tensor.size(-1)});
+}
 
 /// tensor += weight * (target - tensor), in operations that round each element alike everywhere.
 void move_towards(const at::Tensor& tensor, const at::Tensor& target, double weight) {
@@ -98,16 +123,31 @@ void move_towards(const at::Tensor& tensor, const at::Tensor& target, double wei
   tensor.add_(target.to(tensor.scalar_type()).view(tensor.sizes()).sub(tensor).mul_(weight));
 }
 
-/// The sums of squares of the slices along dimension 0: float64 [size(0)], [1] for a scalar.
-at::Tensor sums_of_slices(const at::Tensor& tensor) {
-  const int64_t slices = tensor.dim() == 0 ? 1 : tensor.size(0);
-  const int64_t size = slices == 0 ? 1 : tensor.numel() / slices;
-  return row_sums_of_squares(tensor.reshape({slices, size}));
+/// Adds the sum of squares of each row of [rows, columns], which has `columns` columns over all
+/// ranks.
+size_t add_rows(SharedSums& sums, const SumAxes& over, const at::Tensor& matrix, int64_t columns) {
+  if (over.empty()) return sums.add_known(row_sums_of_squares(matrix));
+  return sums.add(over, largest_row_squares(matrix), [matrix, columns](const at::Tensor& largest) {
+    return row_sums_of_squares(matrix, largest, columns);
+  });
 }
 
-int64_t slices_of(const Parameter& parameter) {
-  const Shape shape = parameter.shape();
-  return shape.empty() ? 1 : shape.front();
+/// Adds the sums of squares of the slices along dimension 0 of a tensor like the item's parameter:
+/// [slices], [1] for a scalar.
+size_t add_slices(SharedSums& sums, const AdafactorItem& item, const at::Tensor& tensor) {
+  const int64_t slices = tensor.dim() == 0 ? 1 : tensor.size(0);
+  const int64_t size = slices == 0 ? 1 : tensor.numel() / slices;
+  return add_rows(sums, item.axes_inside_slices(), tensor.reshape({slices, size}),
+                  item.origin->numel() / std::max<int64_t>(item.num_slices(), 1));
+}
+
+/// Whether this rank has none of the parameter, since another one owns it.
+bool is_elsewhere(const Parameter& parameter, const ShardExchange* exchange) {
+  Parameter owned = {parameter.name, {}, Shape(parameter.shape().size(), 1)};
+  std::ranges::copy_if(parameter.placements, std::back_inserter(owned.placements),
+                       [](const Placement& placement) { return placement.owner.has_value(); });
+  if (owned.is_replicated() || parameter.local.numel() > 0) return false;
+  return exchange->part_of(at::empty(owned.global, at::kMeta), owned).numel() == 0;
 }
 
 double root_mean_square(const at::Tensor& sum_of_squares, const Parameter& parameter) {
@@ -123,10 +163,9 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
   static Schema<AdafactorOptions> schema() { return with_groups(AdafactorOptions::hyper_schema()); }
 
   Adafactor(const AdafactorOptions& options, const OptimizerContext& context)
-      : OptimizerOf(options, context), shards_(context.shards) {}
+      : OptimizerOf(options, context) {}
 
   bool supports_shards() const override { return true; }
-  bool supports_column_shards() const override { return false; }
 
  private:
   Shape slot_shape(const std::string& slot, const Parameter& parameter) const override {
@@ -151,41 +190,54 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     }
   }
 
-  /// The end of the parameters from `begin` on that are divided alike and exchanged together.
+  /// The end of the parameters from `begin` on that are exchanged together.
   static size_t end_of_batch(const GroupUpdate& work, size_t begin) {
     int64_t elements = work.origins[begin]->numel();
     size_t end = begin + 1;
     for (; end < work.origins.size(); ++end) {
-      const Parameter& next = *work.origins[end];
-      elements += next.numel();
+      elements += work.origins[end]->numel();
       if (elements > kBatchElements) break;
-      if (next.placements != work.origins[begin]->placements) break;
     }
     return end;
   }
 
   void update_batch(const AdafactorOptions& options, GroupUpdate& work, size_t begin, size_t end) {
-    const Parameter& divided_as = *work.origins[begin];
-    const ShardExchange* exchange = divided_as.is_replicated() ? nullptr : shards_.get();
     std::vector<AdafactorItem> items;
-    SharedSums sums, directions;
-    for (size_t i = begin; i < end; ++i) items.push_back(item_of(options, work, i));
-    for (AdafactorItem& item : items) add_sums(options, item, sums);
-    sums.run(exchange, divided_as);
+    for (size_t i = begin; i < end; ++i) {
+      AdafactorItem item = item_of(options, work, i);
+      if (!is_elsewhere(*item.origin, shards())) items.push_back(std::move(item));
+    }
+    SharedSums of_slices, sums, of_directions, direction_sums;
+    for (AdafactorItem& item : items) add_first_sums(item, of_slices);
+    of_slices.run(shards());
+    for (AdafactorItem& item : items) add_sums(options, item, of_slices, sums);
+    sums.run(shards());
+    std::vector<double> rates;
     for (AdafactorItem& item : items) {
+      rates.push_back(rate_of(options, work.lr, item, sums));
       item.direction = direction_of(options, item, sums);
-      item.direction_sum =
-          directions.add_vector(sums_of_slices(item.direction), slices_of(*item.origin));
+      item.slices = add_slices(of_directions, item, item.direction);
     }
-    directions.run(exchange, divided_as);
-    for (AdafactorItem& item : items) {
-      const double rate =
-          std::min(work.lr, 1 / std::sqrt(item.step)) *
-          std::max(options.eps[1], root_mean_square(sums[item.weights_sum], *item.origin));
-      const double rms = root_mean_square(directions[item.direction_sum], *item.origin);
+    of_directions.run(shards());
+    for (AdafactorItem& item : items) add_all(item, of_directions, direction_sums);
+    direction_sums.run(shards());
+    for (size_t i = 0; i < items.size(); ++i) {
+      AdafactorItem& item = items[i];
+      const double rms = root_mean_square(direction_sums[item.all], *item.origin);
       if (options.weight_decay != 0) item.parameter.mul_(1 - work.lr * options.weight_decay);
-      item.parameter.add_(item.direction.mul_(-rate / std::max(1.0, rms / options.d)));
+      item.parameter.add_(item.direction.mul_(-rates[i] / std::max(1.0, rms / options.d)));
     }
+  }
+
+  /// Adds the sum of squares of all elements, given those of slices.
+  static void add_all(AdafactorItem& item, const SharedSums& of_slices, SharedSums& sums) {
+    item.all = sums.add_vector(item.axes_of_slices(), of_slices[item.slices], item.num_slices());
+  }
+
+  static double rate_of(const AdafactorOptions& options, double lr, const AdafactorItem& item,
+                        const SharedSums& sums) {
+    return std::min(lr, 1 / std::sqrt(item.step)) *
+           std::max(options.eps[1], root_mean_square(sums[item.all], *item.origin));
   }
 
   static AdafactorItem item_of(const AdafactorOptions& options, const GroupUpdate& work, size_t i) {
@@ -202,23 +254,37 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
     return std::pow(item.step, options.beta2_decay);
   }
 
-  /// Updates the moments that this rank has all gradients of, and adds the sums of the others.
-  static void add_sums(const AdafactorOptions& options, AdafactorItem& item, SharedSums& sums) {
-    item.weights_sum = sums.add_vector(sums_of_slices(item.parameter), slices_of(*item.origin));
+  /// Sums along columns, and of slices of the parameter.
+  static void add_first_sums(AdafactorItem& item, SharedSums& sums) {
+    item.slices = add_slices(sums, item, item.parameter);
+    if (!item.is_matrix()) return;
+    item.gradient_rows = add_rows(sums, item.axes_of_columns(),
+                                  matrices_of(item.gradient).flatten(0, 1), item.columns());
+  }
+
+  /// Updates the moments of vectors and of rows, and adds the sums along rows.
+  static void add_sums(const AdafactorOptions& options, AdafactorItem& item,
+                       const SharedSums& of_slices, SharedSums& sums) {
+    add_all(item, of_slices, sums);
     const double weight = weight_of(options, item);
     if (!item.is_matrix()) {
       move_towards(item.variance, item.gradient.mul(item.gradient), weight);
       return;
     }
-    const at::Tensor matrices = item.matrices(item.gradient);
     const auto columns = static_cast<double>(item.columns());
-    move_towards(item.row, row_sums_of_squares(matrices.flatten(0, 1)).div_(columns), weight);
-    if (!item.has_shared_columns()) return;
-    item.row_sum = sums.add_vector(item.row.to(at::kDouble).view({-1}), item.rows());
-    item.column_sum = sums.add(largest_column_squares(matrices),
-                               [matrices, rows = item.rows()](const at::Tensor& largest) {
-                                 return column_sums_of_squares(matrices, largest, rows);
-                               });
+    move_towards(item.row, of_slices[item.gradient_rows].div(columns), weight);
+    const SumAxes over = item.axes_of_rows();
+    const int64_t rows = item.rows();
+    const at::Tensor moments = matrices_of(item.row).to(at::kDouble);
+    const at::Tensor largest = moments.size(1) == 0 ? moments.sum(1, true) : moments.amax(1, true);
+    item.row_moments = sums.add(over, largest, [moments, rows](const at::Tensor& most) {
+      return reproducible_sum(moments, 1, most, rows);
+    });
+    const at::Tensor gradients = matrices_of(item.gradient);
+    item.gradient_columns = sums.add(over, largest_column_squares(gradients),
+                                     [gradients, rows](const at::Tensor& most) {
+                                       return column_sums_of_squares(gradients, most, rows);
+                                     });
   }
 
   /// The gradient over the root of its second moment, before clipping.
@@ -233,23 +299,12 @@ class Adafactor final : public OptimizerOf<AdafactorOptions> {
   static at::Tensor moment_of_matrices(const AdafactorOptions& options, const AdafactorItem& item,
                                        const SharedSums& sums) {
     const auto rows = static_cast<double>(item.rows());
-    at::Tensor column_sums, row_sums;
-    if (item.has_shared_columns()) {
-      column_sums = sums[item.column_sum];
-      row_sums = sums[item.row_sum].view({1, 1});
-    } else {
-      const at::Tensor matrices = item.matrices(item.gradient);
-      column_sums = column_sums_of_squares(matrices, largest_column_squares(matrices), item.rows());
-      const at::Tensor row = item.row.to(at::kDouble);
-      row_sums = row.numel() == 0 ? row.sum(-2, true)
-                                  : reproducible_sum(row, -2, row.amax(-2, true), item.rows());
-    }
-    move_towards(item.column, column_sums.div(rows), weight_of(options, item));
-    const at::Tensor scale = row_sums.div(rows).to(item.row.scalar_type());
-    return item.row.mul(item.column).div_(scale.clamp_min_(options.eps[0]));
+    move_towards(item.column, sums[item.gradient_columns].div(rows), weight_of(options, item));
+    std::vector<int64_t> of_matrices = item.row.sizes().vec();
+    of_matrices.at(of_matrices.size() - 2) = 1;
+    const at::Tensor scale = sums[item.row_moments].div(rows).to(item.row.scalar_type());
+    return item.row.mul(item.column).div_(scale.view(of_matrices).clamp_min_(options.eps[0]));
   }
-
-  std::shared_ptr<const ShardExchange> shards_;
 };
 
 const Register<Adafactor> adafactor;

@@ -95,9 +95,7 @@ class Adam final : public AdamFamily<false> {
 class AdamW final : public AdamFamily<true> {
  public:
   static constexpr auto kName = "adamw";
-  static constexpr const char* kHintFor[] = {"adamw_torch",    "adamw_torch_fused",
-                                             "adamw_hf",       "adamw_8bit",
-                                             "adamw_bnb_8bit", "paged_adamw_8bit"};
+  static constexpr const char* kHintFor[] = {"adamw_torch", "adamw_torch_fused", "adamw_hf"};
   static constexpr auto kSummary = "Adam with decoupled weight decay.";
   static Schema<AdamWOptions> schema() { return AdamWOptions::schema(); }
   using AdamFamily::AdamFamily;

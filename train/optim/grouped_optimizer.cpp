@@ -1,6 +1,7 @@
 #include "train/optim/grouped_optimizer.h"
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -28,14 +29,6 @@ Parameter without_data(const Parameter& parameter) {
   Parameter out = parameter;
   out.local = at::empty_like(parameter.local, parameter.local.options().device(at::kMeta));
   return out;
-}
-
-/// The shape of this rank's part of a slot.
-Shape share_of_slot(Shape whole, const Parameter& parameter) {
-  for (const Placement& placement : state_placements(whole, parameter)) {
-    whole[static_cast<size_t>(placement.dim)] = parameter.local.size(placement.dim);
-  }
-  return whole;
 }
 
 [[noreturn]] void refuse_state(const std::string& what) {
@@ -85,10 +78,20 @@ Shape GroupedOptimizer::slot_shape(const std::string& slot, const Parameter& par
   return slot == "step" ? Shape() : parameter.shape();
 }
 
+Shape GroupedOptimizer::share_of_slot(const std::string& slot, const Parameter& parameter) const {
+  Shape whole = slot_shape(slot, parameter);
+  if (parameter.is_replicated()) return whole;
+  if (whole == parameter.shape()) return parameter.local.sizes().vec();
+  const std::vector<Placement> placements = state_placements(whole, parameter);
+  if (placements.empty()) return whole;
+  const at::Tensor form = at::empty(whole, at::kMeta);
+  return shards_->part_of(form, {slot, {}, whole, placements}).sizes().vec();
+}
+
 at::Tensor GroupedOptimizer::fresh_slot(size_t /*group*/, const std::string& slot,
                                         const Parameter& parameter) const {
   const at::Tensor& local = parameter.local;
-  const Shape shape = share_of_slot(slot_shape(slot, parameter), parameter);
+  const Shape shape = share_of_slot(slot, parameter);
   if (slot == "step") return at::zeros(shape, local.options().dtype(at::kFloat));
   if (local.sizes() == at::IntArrayRef(shape)) return at::zeros_like(local);
   return at::zeros(shape, local.options().requires_grad(false));
@@ -227,6 +230,7 @@ void GroupedOptimizer::gather(size_t index, size_t unit) {
 void GroupedOptimizer::step() {
   const c10::NoGradGuard no_grad;
   lay_out_state();
+  begin_step();
   for (size_t unit = 0; unit < units_.size(); ++unit) step_unit(unit);
   drop_reserved();
 }
@@ -351,6 +355,7 @@ void GroupedOptimizer::load(const OptimizerState& state) {
     }
     units_[unit].has_state = true;
   }
+  for (size_t g = 0; g < groups_.size(); ++g) load_hyper(g, state.groups[g].hyper);
 }
 
 void GroupedOptimizer::load_item(size_t group, Item& item,

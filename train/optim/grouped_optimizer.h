@@ -51,17 +51,18 @@ class GroupedOptimizer : public Optimizer {
   std::vector<double> base_lrs() const final;
   void set_lrs(std::span<const double> lrs) final;
   std::vector<Parameter> parameters() const final;
-  OptimizerState state() const final;
+  OptimizerState state() const override;
   int64_t pending_state_bytes() const final;
-  /// Loads the slots. Hyperparameters stay the recipe's.
-  void load(const OptimizerState& state) final;
+  /// Loads the slots. Hyperparameters stay the recipe's, but for those of load_hyper().
+  void load(const OptimizerState& state) override;
   void preallocate_state() final;
-  bool supports_swapping() const final { return true; }
+  bool supports_swapping() const override { return true; }
 
  protected:
-  /// `swapper` null: all parameters and state are in memory.
-  explicit GroupedOptimizer(std::shared_ptr<StateSwapper> swapper = {})
-      : swapper_(std::move(swapper)) {}
+  /// `swapper` null: all parameters and state are in memory. `shards` null: all are whole.
+  explicit GroupedOptimizer(std::shared_ptr<StateSwapper> swapper = {},
+                            std::shared_ptr<const ShardExchange> shards = {})
+      : swapper_(std::move(swapper)), shards_(std::move(shards)) {}
 
   /// A parameter and its state; undefined slots are unused (so far).
   struct Item {
@@ -91,6 +92,15 @@ class GroupedOptimizer : public Optimizer {
                                 const Parameter& parameter) const;
   virtual void update_group(size_t group, GroupUpdate& work) = 0;
   virtual Hyper group_hyper(size_t group, double lr) const = 0;
+  /// Null: all parameters are whole.
+  const ShardExchange* shards() const { return shards_.get(); }
+  /// Of the next step().
+  double lr_of(size_t group) const { return groups_[group].lr; }
+  /// Called once at the beginning of step(), before update_group() of any group, which a step may
+  /// call several times.
+  virtual void begin_step() {}
+  /// Takes the entries of a saved group that are state.
+  virtual void load_hyper(size_t /*group*/, const Hyper& /*saved*/) {}
 
  private:
   static constexpr int64_t kInMemory = -1;
@@ -105,6 +115,8 @@ class GroupedOptimizer : public Optimizer {
     bool laid_out = false;
   };
 
+  /// The shape of this rank's part of a slot.
+  Shape share_of_slot(const std::string& slot, const Parameter& parameter) const;
   size_t unit_of(const at::Tensor& parameter);
   /// Reserves the state of units whose parameters are swapped.
   void lay_out_state();
@@ -127,6 +139,7 @@ class GroupedOptimizer : public Optimizer {
   void load_item(size_t group, Item& item, const OptimizerState::ParameterState& saved);
 
   std::shared_ptr<StateSwapper> swapper_;
+  std::shared_ptr<const ShardExchange> shards_;
   std::vector<Group> groups_;
   std::vector<Unit> units_;
 };
@@ -137,7 +150,7 @@ template <class Options>
 class OptimizerOf : public GroupedOptimizer {
  protected:
   OptimizerOf(const Options& options, const OptimizerContext& context)
-      : GroupedOptimizer(context.swapper) {
+      : GroupedOptimizer(context.swapper, context.shards) {
     const auto split = detail::split_parameters(context.parameters, options.groups.list);
     const LayerRates rates(context.parameters, options.layer_decay);
     for (size_t i = 0; i < split.size(); ++i) {
@@ -152,10 +165,11 @@ class OptimizerOf : public GroupedOptimizer {
 
   virtual void update(const Options& options, GroupUpdate& work) = 0;
   const Options& options(size_t group) const { return options_[group]; }
+  size_t num_groups() const { return options_.size(); }
 
  private:
-  void update_group(size_t group, GroupUpdate& work) final { update(options_[group], work); }
-  Hyper group_hyper(size_t group, double lr) const final { return options_[group].hyper(lr); }
+  void update_group(size_t group, GroupUpdate& work) override { update(options_[group], work); }
+  Hyper group_hyper(size_t group, double lr) const override { return options_[group].hyper(lr); }
 
   std::vector<Options> options_;
 };

@@ -106,7 +106,7 @@ at::Tensor orthogonalize(const at::Tensor& matrix, const MuonOptions& options) {
 class MuonMatrices final : public OptimizerOf<MuonOptions> {
  public:
   MuonMatrices(const MuonOptions& options, const OptimizerContext& context)
-      : OptimizerOf(options, context), shards_(context.shards) {}
+      : OptimizerOf(options, context) {}
 
  private:
   void update(const MuonOptions& options, GroupUpdate& work) override {
@@ -128,11 +128,9 @@ class MuonMatrices final : public OptimizerOf<MuonOptions> {
   at::Tensor direction_of(const at::Tensor& moved, const Parameter& origin,
                           const MuonOptions& options) const {
     if (origin.is_replicated()) return orthogonalize(moved, options);
-    const at::Tensor whole = shards_->gather(moved, origin);
-    return shards_->part_of(orthogonalize(whole, options), origin);
+    const at::Tensor whole = shards()->gather(moved, origin);
+    return shards()->part_of(orthogonalize(whole, options), origin);
   }
-
-  std::shared_ptr<const ShardExchange> shards_;
 };
 
 /// Two optimizers as one: the matrices' groups, then AdamW's.

@@ -38,18 +38,19 @@ void for_each_block(int64_t rows, int64_t row_size, const Visit& visit) {
   for (int64_t first = 0; first < rows; first += step) visit(first, std::min(step, rows - first));
 }
 
-/// The tensors as one vector, and back.
-at::Tensor joined(const std::vector<at::Tensor>& tensors) {
+/// Reduces tensors over the axes in one collective.
+void reduce_all(const ShardExchange& exchange, Reduce how, const SumAxes& over,
+                const std::vector<at::Tensor*>& tensors) {
+  Parameter divided;
+  for (const Axis axis : over) divided.placements.push_back({axis, 0});
   std::vector<at::Tensor> flat;
-  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
-  return at::cat(flat);
-}
-
-void split(const at::Tensor& all, std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor* tensor : tensors) flat.push_back(tensor->reshape({-1}));
+  const at::Tensor all = at::cat(flat);
+  exchange.all_reduce(all, how, divided);
   int64_t first = 0;
-  for (at::Tensor& tensor : tensors) {
-    const int64_t count = tensor.numel();
-    tensor = all.narrow(0, first, count).view(tensor.sizes());
+  for (at::Tensor* tensor : tensors) {
+    const int64_t count = tensor->numel();
+    *tensor = all.narrow(0, first, count).view(tensor->sizes());
     first += count;
   }
 }
@@ -77,6 +78,20 @@ at::Tensor row_sums_of_squares(const at::Tensor& matrix) {
   return sums;
 }
 
+at::Tensor row_sums_of_squares(const at::Tensor& matrix, const at::Tensor& largest, int64_t count) {
+  at::Tensor sums = at::zeros_like(largest);
+  for_each_block(matrix.size(0), matrix.size(1), [&](int64_t first, int64_t rows) {
+    const at::Tensor squares = squares_of(matrix.narrow(0, first, rows));
+    const at::Tensor most = largest.narrow(0, first, rows).unsqueeze(1);
+    sums.narrow(0, first, rows).copy_(reproducible_sum(squares, 1, most, count).squeeze(1));
+  });
+  return sums;
+}
+
+at::Tensor largest_row_squares(const at::Tensor& matrix) {
+  return largest_column_squares(matrix.t().unsqueeze(0)).view({-1});
+}
+
 at::Tensor largest_column_squares(const at::Tensor& matrices) {
   if (matrices.numel() == 0) {
     return at::zeros({matrices.size(0), 1, matrices.size(2)},
@@ -97,33 +112,37 @@ at::Tensor column_sums_of_squares(const at::Tensor& matrices, const at::Tensor& 
   return sums;
 }
 
-size_t SharedSums::add(const at::Tensor& largest, Sum sum) {
-  largest_.push_back(largest);
-  sums_.push_back(std::move(sum));
-  return sums_.size() - 1;
+size_t SharedSums::add(const SumAxes& over, const at::Tensor& largest, Sum sum) {
+  left_[over].push_back({results_.size(), largest, std::move(sum)});
+  results_.emplace_back();
+  return results_.size() - 1;
 }
 
-size_t SharedSums::add_vector(const at::Tensor& addends, int64_t count) {
+size_t SharedSums::add_vector(const SumAxes& over, const at::Tensor& addends, int64_t count) {
   const at::Tensor largest =
       addends.numel() == 0 ? at::zeros({}, addends.options()) : addends.amax();
-  return add(largest, [addends, count](const at::Tensor& most) {
+  return add(over, largest, [addends, count](const at::Tensor& most) {
     return reproducible_sum(addends, 0, most, count).squeeze(0);
   });
 }
 
-void SharedSums::run(const ShardExchange* exchange, const Parameter& divided_as) {
-  if (sums_.empty()) return;
-  if (exchange) {
-    const at::Tensor all = joined(largest_);
-    exchange->all_reduce(all, Reduce::kMax, divided_as);
-    split(all, largest_);
+size_t SharedSums::add_known(const at::Tensor& sum) {
+  results_.push_back(sum);
+  return results_.size() - 1;
+}
+
+void SharedSums::run(const ShardExchange* exchange) {
+  for (auto& [over, list] : left_) {
+    std::vector<at::Tensor*> largest, sums;
+    for (Addends& item : list) largest.push_back(&item.largest);
+    if (!over.empty()) reduce_all(*exchange, Reduce::kMax, over, largest);
+    for (Addends& item : list) {
+      results_[item.index] = item.sum(item.largest);
+      sums.push_back(&results_[item.index]);
+    }
+    if (!over.empty()) reduce_all(*exchange, Reduce::kSum, over, sums);
   }
-  for (size_t i = 0; i < sums_.size(); ++i) results_.push_back(sums_[i](largest_[i]));
-  sums_.clear();
-  if (!exchange) return;
-  const at::Tensor all = joined(results_);
-  exchange->all_reduce(all, Reduce::kSum, divided_as);
-  split(all, results_);
+  left_.clear();
 }
 
 }  // namespace accel

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "core/api/optimizer.h"
@@ -22,6 +23,13 @@ at::Tensor reproducible_sum(const at::Tensor& addends, int64_t dim, const at::Te
 /// The sum of squares of each row of `matrix` [rows, columns]: float64 [rows].
 at::Tensor row_sums_of_squares(const at::Tensor& matrix);
 
+/// The same as reproducible_sum() of `count` columns, of which `matrix` has a part. `largest`
+/// [rows] is the largest square of each whole row.
+at::Tensor row_sums_of_squares(const at::Tensor& matrix, const at::Tensor& largest, int64_t count);
+
+/// The largest square of each row: float64 [rows]; 0 without columns.
+at::Tensor largest_row_squares(const at::Tensor& matrix);
+
 /// The largest square of each column of `matrices` [count, rows, columns]: float64 [count, 1,
 /// columns]; 0 without rows.
 at::Tensor largest_column_squares(const at::Tensor& matrices);
@@ -31,24 +39,33 @@ at::Tensor largest_column_squares(const at::Tensor& matrices);
 at::Tensor column_sums_of_squares(const at::Tensor& matrices, const at::Tensor& largest,
                                   int64_t count);
 
-/// Reproducible sums of which the ranks that hold a parameter's parts have addends each: two
-/// collectives for all of them.
+/// Axes of the mesh over which the addends of a sum are divided; empty: this rank has all.
+using SumAxes = std::vector<Axis>;
+
+/// Reproducible sums of which ranks have addends each: two collectives for all over the same axes.
 class SharedSums {
  public:
   /// This rank's part of a sum, given the largest addend of all ranks.
   using Sum = std::function<at::Tensor(const at::Tensor& largest)>;
 
   /// `largest` of this rank's addends, float64. Returns the index of the sum, which has its shape.
-  size_t add(const at::Tensor& largest, Sum sum);
+  size_t add(const SumAxes& over, const at::Tensor& largest, Sum sum);
   /// The sum of a float64 vector, 0-d; all ranks together have `count` numbers.
-  size_t add_vector(const at::Tensor& addends, int64_t count);
-  /// Computes all sums. `exchange` is null where this rank has all addends.
-  void run(const ShardExchange* exchange, const Parameter& divided_as);
+  size_t add_vector(const SumAxes& over, const at::Tensor& addends, int64_t count);
+  /// A sum that this rank has.
+  size_t add_known(const at::Tensor& sum);
+  /// Computes all sums. `exchange` may be null where this rank has all addends. Ranks along an axis
+  /// add the same sums over it.
+  void run(const ShardExchange* exchange);
   const at::Tensor& operator[](size_t index) const { return results_[index]; }
 
  private:
-  std::vector<at::Tensor> largest_;
-  std::vector<Sum> sums_;
+  struct Addends {
+    size_t index;  ///< in results_
+    at::Tensor largest;
+    Sum sum;
+  };
+  std::map<SumAxes, std::vector<Addends>> left_;  ///< in one order on all ranks
   std::vector<at::Tensor> results_;
 };
 

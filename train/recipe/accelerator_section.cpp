@@ -66,6 +66,16 @@ void check_machines(const AcceleratorSection& section, SectionCheck& check) {
     check.error("num_machines", "'main_process_port' is missing",
                 "give a free port of machine 0, the same on all machines, such as 29500");
   }
+  if (section.min_machines && *section.min_machines > machines) {
+    check.error(
+        "min_machines",
+        text("'min_machines' is {}, but 'num_machines' is {}", *section.min_machines, machines),
+        "'num_machines' is the most of an elastic run");
+  } else if (section.min_machines && *section.min_machines < machines &&
+             section.max_restarts == 0) {
+    check.error("min_machines", "'min_machines' has no effect without restarts",
+                "set 'max_restarts'");
+  }
   if (machines == 1 && !section.main_process_ip.empty()) {
     check.error("main_process_ip", "'main_process_ip' has no effect on one machine",
                 "leave it out, or set 'num_machines'");
@@ -179,7 +189,12 @@ Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
       .hint_for({"num_threads", "omp_num_threads"})
       .field("kernels", &AcceleratorSection::kernels,
              "fused: faster kernels of accel-run, whose results differ from PyTorch's in the last "
-             "digits. reference: PyTorch's operators only.");
+             "digits. reference: PyTorch's operators only.")
+      .field("mkl_instructions", &AcceleratorSection::mkl_instructions,
+             "Instructions of MKL's matrix products. auto: AVX-512 on all processors that have it; "
+             "native: MKL's own choice, which is AVX-512 on Intel processors only, as in PyTorch. "
+             "native is slower on AMD processors, but gives the last digits of PyTorch there; "
+             "`kernels: reference` implies it.");
 }
 
 /// Sizes of the mesh, and what is sharded over it.
@@ -233,6 +248,29 @@ Schema<LocalSgdSection> LocalSgdSection::schema() {
                                          if_given<std::optional>(whole_steps(1)));
 }
 
+/// Restarts after the failure of a rank or machine.
+Schema<AcceleratorSection> with_restarts(Schema<AcceleratorSection> schema) {
+  return std::move(schema)
+      .field("min_machines", &AcceleratorSection::min_machines,
+             "Machines with which an elastic run may train after others were lost; auto: all. "
+             "The batch stays, each rank's share grows. Requires `max_restarts`.",
+             if_given<Auto>(between<int64_t>(1, kMostProcesses)))
+      .on_resume(Change::kFree)
+      .field("max_restarts", &AcceleratorSection::max_restarts,
+             "Restarts of all ranks from the last checkpoint after the failure of a rank or "
+             "machine. Counted anew after each new checkpoint.",
+             between<int64_t>(0, 1'000'000))
+      .on_resume(Change::kFree)
+      .field("monitor_interval", &AcceleratorSection::monitor_interval,
+             "Interval at which the launchers check their ranks and each other. Shorter: "
+             "failures are noticed earlier, for more messages between machines.",
+             {[](const Duration& v) {
+                return v.unit == Duration::Unit::kSeconds && v.value >= 0.05 && v.value <= 60;
+              },
+              "a time from 0.05 s to 60 s", ""})
+      .on_resume(Change::kFree);
+}
+
 Schema<AcceleratorSection> AcceleratorSection::schema() {
   auto sharing =
       Schema<AcceleratorSection>()
@@ -265,10 +303,6 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
                  if_given<Auto>(between<int64_t>(1, 65535)))
           .on_resume(Change::kFree)
           .hint_for({"master_port"})
-          .field("max_restarts", &AcceleratorSection::max_restarts,
-                 "Restarts from the last checkpoint after the failure of a rank.",
-                 between<int64_t>(0, 1'000'000))
-          .on_resume(Change::kFree)
           .field("timeout", &AcceleratorSection::timeout,
                  "Timeout of a collective, after which the run ends with exit code 6.", time_span())
           .on_resume(Change::kFree)
@@ -289,7 +323,7 @@ Schema<AcceleratorSection> AcceleratorSection::schema() {
                  "collectives: verify before each collective that all ranks call the same one; "
                  "slower.")
           .on_resume(Change::kFree);
-  return with_computing(with_mesh(std::move(sharing))).check(&check_accelerator);
+  return with_computing(with_mesh(with_restarts(std::move(sharing)))).check(&check_accelerator);
 }
 
 DeviceChoice AcceleratorSection::wanted_device() const {

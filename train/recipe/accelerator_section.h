@@ -160,7 +160,9 @@ struct AcceleratorSection {
   int64_t machine_rank = 0;
   std::string main_process_ip;
   Auto<int64_t> main_process_port;
+  Auto<int64_t> min_machines;
   int64_t max_restarts = 0;
+  Duration monitor_interval = {0.2, Duration::Unit::kSeconds};
   Duration timeout = {600, Duration::Unit::kSeconds};
   Duration join_timeout = {120, Duration::Unit::kSeconds};
   Reduction reduction = Reduction::kBucketed;
@@ -177,6 +179,7 @@ struct AcceleratorSection {
   std::string gpu_ids = "all";
   Auto<int64_t> num_cpu_threads_per_process;
   Kernels kernels = Kernels::kFused;
+  MklInstructions mkl_instructions = MklInstructions::kAuto;
   static Schema<AcceleratorSection> schema();
 
   /// The device by `device` and `distributed_type`.

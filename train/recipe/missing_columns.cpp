@@ -110,8 +110,11 @@ void look_at_dataset(const Node& dataset, const Node* split, Reading& reading) {
     if (type == "csv" || type == "tsv") look_at_table(dataset, type == "csv", split, reading);
     const bool rows = type == "jsonl" || type == "chat" || type == "token_classification";
     if (rows) look_at_lines(dataset, split, reading);
-  } catch (const Error&) {
-    // Reported with its own exit code when the data is opened.
+  } catch (const Error& error) {
+    // Faults of the data are reported with their own exit code when it is opened.
+    if (error.code() != ExitCode::kRecipe) return;
+    const Node::Entry* path = dataset.find("path");
+    reading.problems.error(path ? path->node.where : entry->node.where, error.what(), error.hint());
   }
 }
 

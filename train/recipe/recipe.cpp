@@ -34,6 +34,7 @@ void check_trackers(const std::vector<Ref<Tracker>>& trackers, Reading& reading)
 
 void check_recipe(const RecipeOptions& recipe, const Node& node, Reading& reading) {
   check_trackers(recipe.trackers, reading);
+  check_compat(recipe, node, reading);
   if (recipe.recipe != 1) {
     reading.problems.error(node.find("recipe")->node.where,
                            text("unknown recipe version {}", recipe.recipe),
@@ -94,6 +95,8 @@ Schema<RecipeOptions> RecipeOptions::schema() {
   return learning_options()
       .field("train", &RecipeOptions::train, "Length, batch size, clipping.")
       .field("accelerator", &RecipeOptions::accelerator, "Processes, device, precision.")
+      .field("compat", &RecipeOptions::compat,
+             "Which form of an Accelerate script the run equals, by the draws of its DataLoaders.")
       .field("eval", &RecipeOptions::eval, "Evaluation: period and metrics.")
       .field("checkpoint", &RecipeOptions::checkpoint, "Checkpoints: period, retention, resume.")
       .field("callbacks", &RecipeOptions::callbacks, "Callbacks, such as early stopping and EMA.")

@@ -9,6 +9,7 @@
 #include "core/api/plugin_identity.h"
 #include "core/recipe/registry.h"
 #include "train/recipe/accelerator_section.h"
+#include "train/recipe/compat_section.h"
 #include "train/recipe/recipe_values.h"
 
 namespace accel {
@@ -114,6 +115,7 @@ struct RecipeOptions {
   SchedulePhases scheduler;
   TrainSection train;
   AcceleratorSection accelerator;
+  CompatSection compat;
   EvalSection eval;
   CheckpointSection checkpoint;
   std::vector<Ref<Callback>> callbacks;

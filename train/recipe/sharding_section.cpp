@@ -99,8 +99,6 @@ void check_expert_parallel(const AcceleratorSection& section, SectionCheck& chec
   const ParallelismSection& parallelism = section.parallelism;
   if (parallelism.ep == 1) return;
   const std::pair<bool, const char*> unsupported[] = {
-      {parallelism.cp > 1, "'cp'"},
-      {parallelism.sp > 1, "'sp'"},
       {section.local_sgd.every.has_value(), "'local_sgd'"},
       {section.ddp.comm_hook == CommHook::kPowerSgd, "'ddp.comm_hook' power_sgd"},
       {section.reduction == Reduction::kCanonical,
@@ -178,8 +176,9 @@ namespace {
 Schema<ParallelismSection> with_other_axes(Schema<ParallelismSection> schema) {
   return std::move(schema)
       .field("cp", &ParallelismSection::cp,
-             "Context parallelism: ranks that divide each sequence of `gpt` and `llama` and get "
-             "the same samples. Divides activations and computation (`fsdp` divides parameters "
+             "Context parallelism: ranks that divide each sequence of `gpt`, `llama`, `vit` or a "
+             "BERT-style model and get the same samples. Divides activations and computation "
+             "(`fsdp` divides parameters "
              "over `cp` too) and communicates in every layer: for long sequences.",
              between<int64_t>(1, kMostProcesses))
       .on_resume(Change::kFree)
@@ -209,11 +208,11 @@ Schema<ParallelismSection> with_other_axes(Schema<ParallelismSection> schema) {
       .hint_for({"pp_size", "pp_degree", "pipeline_parallel_size", "pipeline_parallel_degree",
                  "pipeline_model_parallel_size"})
       .field("ep", &ParallelismSection::ep,
-             "Expert parallelism: data parallel ranks that divide the experts of each layer of "
-             "`llama` with `moe`. Divides the experts' parameters and their state; tokens are sent "
-             "to their experts and back, in each layer and pass. A divisor of the number of "
-             "experts and of `dp_replicate` x `dp_shard`: use the fewest ranks whose memory the "
-             "experts fit into, on a fast link.",
+             "Expert parallelism: data and context parallel ranks that divide the experts of each "
+             "layer of `llama` with `moe`. Divides the experts' parameters and their state; tokens "
+             "are sent to their experts and back, in each layer and pass. A divisor of the number "
+             "of experts and of `dp_replicate` x `dp_shard` x `cp` x `sp`: use the fewest ranks "
+             "whose memory the experts fit into, on a fast link.",
              between<int64_t>(1, kMostProcesses))
       .on_resume(Change::kFree)
       .hint_for({"ep_size", "expert_parallel_size", "expert_parallel_degree",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -47,6 +48,24 @@ class RequiresGradScope {
 
   const Job& job_;
   const OptimizerBinding& binding_;
+};
+
+/// A rank without samples runs a forward pass for its collectives only: buffers and random state
+/// stay. Also where the pass ends, by an exception, with a stage of a pipeline.
+class IdlePass {
+ public:
+  IdlePass(const Job& job, bool is_idle) : job_(job) {
+    if (is_idle) before_.emplace(job);
+  }
+  ~IdlePass() {
+    if (before_) before_->restore(job_);
+  }
+  IdlePass(const IdlePass&) = delete;
+  IdlePass& operator=(const IdlePass&) = delete;
+
+ private:
+  const Job& job_;
+  std::optional<PassSnapshot> before_;
 };
 
 /// Charges the time of a scope to a phase.
@@ -141,18 +160,17 @@ class TrainStepContext::Passes final : public MicroBatchPasses {
       const at::Tensor scaled = forward(i);
       backward([&] { scaled.backward(); });
     };
-    // A rank without samples runs the pass for its collectives only.
-    const auto idle_pass = [&] {
-      const PassSnapshot before(step_.job_);
-      pass();
-      before.restore(step_.job_);
-    };
-    const bool idle = step_.is_idle(step_.inputs_.global_batch.micro_batches[i]);
-    memory.run([&] { idle ? idle_pass() : pass(); });
+    // Blocks may be computed again in the backward pass.
+    const IdlePass idle(step_.job_, step_.is_idle(step_.inputs_.global_batch.micro_batches[i]));
+    memory.run(pass);
   }
 
   at::Tensor forward(size_t i) override {
     step_.inputs_.watch.lap(Phase::kSync);
+    // Elsewhere run() has it: the backward pass needs the buffers of the forward pass.
+    const bool has_stages = step_.job_.recipe.accelerator.parallelism.pp > 1;
+    const IdlePass idle(step_.job_,
+                        has_stages && step_.is_idle(step_.inputs_.global_batch.micro_batches[i]));
     const LapAtEnd lap(step_.inputs_.watch, Phase::kForward);
     at::Tensor mean;
     {
@@ -245,6 +263,7 @@ void TrainStepContext::balance_experts(const OptimizerBinding& binding) {
   if (!model || &binding != &job_.optimizers.front()) return;
   const auto sum = [&](const at::Tensor& loads) {
     job_.mesh.gradients->all_reduce(loads, ReduceOp::kSum, "loads of experts");
+    job_.mesh.pipeline->all_reduce(loads, ReduceOp::kSum, "loads of experts");
   };
   for (const auto& [name, load] : model->balance_experts(sum)) log(name, load);
 }

@@ -1,11 +1,9 @@
 // Causal language modeling: cross-entropy on the next token.
 #include <ATen/ops/linear.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <string>
 
-#include "core/api/context_parallel.h"
 #include "core/api/model.h"
 #include "core/api/packed_sequences.h"
 #include "core/api/targets.h"
@@ -13,14 +11,18 @@
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
 #include "kernels/cross_entropy.h"
-#include "models/layers/context_parallel.h"
+#include "models/layers/embedding_noise.h"
+#include "models/layers/logit_softcap.h"
 #include "train/tasks/chunked_cross_entropy.h"
+#include "train/tasks/divided_sequences.h"
+#include "train/tasks/model_needs.h"
 
 namespace accel {
 namespace {
 
 struct CausalLmOptions {
   Auto<int64_t> chunk;
+  double neftune_noise_alpha = 0;
 };
 
 /// LanguageModel::hidden() of the batch, with a block-diagonal mask where `packed`.
@@ -38,19 +40,6 @@ const TensorRanks* tensor_ranks(const Model& model) {
   return divided ? divided->vocabulary().ranks : nullptr;
 }
 
-/// The ranks that divide sequences; null: none do.
-const ContextRanks* context_ranks(const Model& model) {
-  const auto* divided = dynamic_cast<const ContextParallel*>(&model);
-  return divided ? divided->context_ranks() : nullptr;
-}
-
-/// The batch with this rank's part of the targets.
-Batch own_part(const ContextRanks* ranks, const Batch& batch) {
-  Batch own = batch;
-  own.targets = own_positions(ranks, batch.targets, 1, kIgnoredTarget);
-  return own;
-}
-
 /// The logits, [tokens, vocab].
 at::Tensor token_scores(Model& model, const Batch& batch) {
   const at::Tensor scores = model.forward_batch(batch);
@@ -65,17 +54,23 @@ at::Tensor token_scores(Model& model, const Batch& batch) {
   return scores.to(at::kFloat).flatten(0, -2);
 }
 
-class CausalLm final : public Task {
+class CausalLm final : public Task, public DividedSequences, public AddsEmbeddingNoise {
  public:
   static constexpr auto kName = "causal_lm";
   static constexpr const char* kHintFor[] = {"clm", "language_modeling", "text-generation"};
   static constexpr auto kSummary = "Cross-entropy on the next token.";
 
   static Schema<CausalLmOptions> schema() {
-    return Schema<CausalLmOptions>().field("chunk", &CausalLmOptions::chunk,
-                                           "Tokens whose logits are in memory at a time; auto: as "
-                                           "many as fit in 64 MiB. Fewer tokens take less memory.",
-                                           if_given<Auto>(at_least<int64_t>(1)));
+    return Schema<CausalLmOptions>()
+        .field("chunk", &CausalLmOptions::chunk,
+               "Tokens whose logits are in memory at a time; auto: as many as fit in 64 MiB. Fewer "
+               "tokens take less memory.",
+               if_given<Auto>(at_least<int64_t>(1)))
+        .field("neftune_noise_alpha", &CausalLmOptions::neftune_noise_alpha,
+               "Scale of uniform noise on the embeddings of tokens in updates (NEFTune), which "
+               "helps fine-tuning on few conversations. 5 is usual; 0: none.",
+               at_least(0.0))
+        .hint_for({"neftune", "neftune_alpha", "noisy_embedding_alpha"});
   }
 
   CausalLm(const CausalLmOptions& options, const TaskContext& context)
@@ -99,27 +94,27 @@ class CausalLm final : public Task {
     return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
   }
 
-  /// Where ranks divide the sequences, this rank's part of the mean: a sum over its positions.
   at::Tensor loss(Model& model, const Batch& batch) override {
-    const ContextRanks* ranks = c10::GradMode::is_enabled() ? context_ranks(model) : nullptr;
-    if (!ranks) return mean_loss(model, batch);
-    const Batch own = own_part(ranks, batch);
-    const double all = weight(batch);
-    return mean_loss(model, own).mul(all > 0 ? weight(own) / all : 0);
+    return divided_loss(model, batch, of_positions(model));
   }
+
+  double step(StepContext& context) override {
+    return context.update(kRecipeOptimizer, [&](const Batch& batch) {
+      if (!adds_embedding_noise()) return loss(context.model(), batch);
+      const EmbeddingNoise noise(options_.neftune_noise_alpha, context.step(), batch.ids);
+      at::Tensor mean = loss(context.model(), batch);
+      if (noise.is_applied()) return mean;
+      throw Error(ExitCode::kRecipe,
+                  "'neftune_noise_alpha' of the task 'causal_lm' is not supported by this model, "
+                  "whose embeddings it does not reach",
+                  "leave it out, or use a model such as 'gpt' or 'llama'");
+    });
+  }
+  bool adds_embedding_noise() const override { return options_.neftune_noise_alpha > 0; }
 
   /// The output is the likeliest token at each position, int64 [batch, context].
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    const ContextRanks* ranks = context_ranks(model);
-    if (!ranks) return scored(model, batch);
-    const DividedEvaluation divided(ranks);
-    const Batch own = own_part(ranks, batch);
-    Evaluation result = scored(model, own);
-    result.output = ranks->gather_positions(result.output, batch.targets.size(1));
-    const double all = weight(batch);
-    result.loss = result.loss.mul(all > 0 ? weight(own) / all : 0);
-    ranks->sum(result.loss);
-    return result;
+    return divided_evaluation(model, batch, of_positions(model));
   }
 
   std::vector<std::string> metrics() const override {
@@ -128,6 +123,12 @@ class CausalLm final : public Task {
   std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
 
  private:
+  PositionLoss of_positions(Model& model) const {
+    return {[this](const Batch& own) { return weight(own); },
+            [this, &model](const Batch& own) { return mean_loss(model, own); },
+            [this, &model](const Batch& own) { return scored(model, own); }};
+  }
+
   /// Of the positions that the model returns, whose targets the batch has.
   Evaluation scored(Model& model, const Batch& batch) const {
     LanguageModel* language = in_chunks(model);
@@ -184,17 +185,20 @@ class CausalLm final : public Task {
   VocabularyHead head_of(LanguageModel& model, const Batch& batch) const {
     const auto* divided = dynamic_cast<const TensorParallel*>(&model);
     return {hidden_of(model, batch, packed_).flatten(0, 1), model.head_weight(),
-            batch.targets.flatten(), divided ? divided->vocabulary() : DividedVocabulary()};
+            batch.targets.flatten(), divided ? divided->vocabulary() : DividedVocabulary(),
+            logit_softcap(model)};
   }
 
   /// The loss and the logits [tokens, vocab].
   Evaluation whole(Model& model, const Batch& batch) const {
     auto* language = packed_ ? dynamic_cast<LanguageModel*>(&model) : nullptr;
     const at::Tensor logits =
-        language ? at::linear(hidden_of(*language, batch, packed_), language->head_weight())
-                       .to(at::kFloat)
-                       .flatten(0, -2)
-                 : token_scores(model, batch);
+        language
+            ? softcapped(at::linear(hidden_of(*language, batch, packed_), language->head_weight()),
+                         logit_softcap(*language))
+                  .to(at::kFloat)
+                  .flatten(0, -2)
+            : token_scores(model, batch);
     return {cross_entropy(logits, batch.targets.flatten(), kIgnoredTarget), logits};
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/api/targets.h"
 
@@ -89,9 +90,11 @@ class VocabularyChunks {
       : type_(type),
         hidden_(head.hidden.to(type_)),
         weight_(head.weight.to(type_)),
+        bias_(head.bias.defined() ? head.bias.to(type_) : at::Tensor()),
         targets_(head.targets),
         count_(head.targets.ne(kIgnoredTarget).sum().to(at::kFloat)),
         rows_(head.vocabulary, head.weight.size(0)),
+        softcap_(head.softcap),
         chunk_(chunk) {}
 
   /// Calls visit(start, hidden, targets, log_probabilities) for each chunk; the visitor may
@@ -103,7 +106,9 @@ class VocabularyChunks {
       const int64_t length = std::min(chunk_, targets_.size(0) - start);
       const at::Tensor hidden = hidden_.narrow(0, start, length);
       const at::Tensor targets = targets_.narrow(0, start, length);
-      at::Tensor scores = rows_.log_softmax(at::linear(hidden, weight_).to(at::kFloat));
+      const auto bias = bias_.defined() ? std::optional(bias_) : std::nullopt;
+      at::Tensor scores =
+          rows_.log_softmax(capped(at::linear(hidden, weight_, bias).to(at::kFloat)));
       total.add_(rows_.negative_log_likelihood(scores, targets));
       visit(start, hidden, targets, scores);
     }
@@ -115,7 +120,7 @@ class VocabularyChunks {
   at::Tensor logit_gradient(const at::Tensor& targets, at::Tensor& scores) const {
     rows_.subtract_targets(targets, scores.exp_());
     const at::Tensor counts = targets.ne(kIgnoredTarget);
-    return scores.mul_(counts.to(at::kFloat).div(count_).unsqueeze(1)).to(type_);
+    return uncapped(scores.mul_(counts.to(at::kFloat).div(count_).unsqueeze(1))).to(type_);
   }
 
   /// Converts log-probabilities to the gradient with respect to the logits, in place, for
@@ -123,7 +128,7 @@ class VocabularyChunks {
   at::Tensor logit_gradient_of(const at::Tensor& by_target, const at::Tensor& targets,
                                at::Tensor& scores) const {
     rows_.subtract_targets(targets, scores.exp_());
-    return scores.mul_(by_target.neg().unsqueeze(1)).to(type_);
+    return uncapped(scores.mul_(by_target.neg().unsqueeze(1))).to(type_);
   }
 
   at::Tensor argmax(const at::Tensor& scores) const { return rows_.argmax(scores); }
@@ -131,17 +136,33 @@ class VocabularyChunks {
   at::ScalarType type() const { return type_; }
 
  private:
+  /// Keeps the derivative, 1 - tanh^2, for uncapped().
+  at::Tensor capped(const at::Tensor& logits) const {
+    if (softcap_ == 0) return logits;
+    const at::Tensor bounded = logits.div(softcap_).tanh();
+    slope_ = bounded.square().neg_().add_(1);
+    return bounded.mul(softcap_);
+  }
+  /// The gradient of the chunk's logits before capped() from that after it, in place.
+  at::Tensor uncapped(at::Tensor gradient) const {
+    return softcap_ == 0 ? gradient : gradient.mul_(slope_);
+  }
+
   at::ScalarType type_;  // read before autocast is turned off
   c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
-  at::Tensor hidden_, weight_, targets_;
+  at::Tensor hidden_, weight_, bias_, targets_;
   at::Tensor count_;
   VocabularyRows rows_;
+  double softcap_;
+  mutable at::Tensor slope_;  ///< [chunk, rows], of the chunk that each() visits
   int64_t chunk_;
 };
 
 struct VocabularyChunking {
+  at::Tensor targets;
   DividedVocabulary vocabulary;
   int64_t chunk;
+  double softcap;
 };
 
 /// Adds by_logits^T hidden to the gradient of the weight.
@@ -157,40 +178,49 @@ void add_weight_gradient(at::Tensor& by_weight, const at::Tensor& by_logits,
 class ChunkedCrossEntropy final : public torch::autograd::Function<ChunkedCrossEntropy> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& targets,
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const VocabularyChunking& by) {
-    const VocabularyChunks chunks({hidden, weight, targets, by.vocabulary}, by.chunk);
+    const VocabularyChunks chunks(
+        {hidden, weight, by.targets, by.vocabulary, by.softcap, bias.value_or(at::Tensor())},
+        by.chunk);
     at::Tensor by_hidden = at::empty_like(hidden);
     at::Tensor by_weight = at::zeros_like(weight);
+    at::Tensor by_bias = bias ? at::zeros_like(*bias) : at::Tensor();
     at::Tensor loss = chunks.each(
         [&](int64_t start, const at::Tensor& part, const at::Tensor& wanted, at::Tensor& scores) {
           const at::Tensor by_logits = chunks.logit_gradient(wanted, scores);
           by_hidden.narrow(0, start, part.size(0)).copy_(by_logits.mm(chunks.weight()));
           add_weight_gradient(by_weight, by_logits, part);
+          if (by_bias.defined()) by_bias.add_(by_logits.sum(0));
         });
-    context->save_for_backward({by_hidden, by_weight});
+    torch::autograd::variable_list saved = {by_hidden, by_weight};
+    if (by_bias.defined()) saved.push_back(by_bias);
+    context->save_for_backward(saved);
     return loss;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& by_loss) {
     const auto saved = context->get_saved_variables();
-    return {saved[0].mul(by_loss[0]), saved[1].mul(by_loss[0]), {}, {}};
+    const at::Tensor by_bias = saved.size() > 2 ? saved[2].mul(by_loss[0]) : at::Tensor();
+    return {saved[0].mul(by_loss[0]), saved[1].mul(by_loss[0]), by_bias, {}};
   }
 };
 
 class ChunkedLogProbs final : public torch::autograd::Function<ChunkedLogProbs> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& targets, int64_t chunk) {
-    const VocabularyChunks chunks({hidden, weight, targets}, chunk);
+                            const at::Tensor& weight, const at::Tensor& targets,
+                            const VocabularyChunking& by) {
+    const VocabularyChunks chunks({hidden, weight, targets, {}, by.softcap}, by.chunk);
     at::Tensor out = at::empty(targets.sizes(), hidden.options().dtype(at::kFloat));
     chunks.each([&](int64_t start, const at::Tensor& part, const at::Tensor& wanted,
                     const at::Tensor& scores) {
       out.narrow(0, start, part.size(0)).copy_(scores.gather(1, wanted.unsqueeze(1)).squeeze(1));
     });
     context->save_for_backward({hidden, weight, targets});
-    context->saved_data["chunk"] = chunk;
+    context->saved_data["chunk"] = by.chunk;
+    context->saved_data["softcap"] = by.softcap;
     context->saved_data["type"] = static_cast<int64_t>(chunks.type());
     return out;
   }
@@ -199,7 +229,9 @@ class ChunkedLogProbs final : public torch::autograd::Function<ChunkedLogProbs> 
                                                  const torch::autograd::variable_list& by_out) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &hidden = saved[0], &weight = saved[1];
-    const VocabularyChunks chunks({hidden, weight, saved[2]}, context->saved_data["chunk"].toInt(),
+    const double softcap = context->saved_data["softcap"].toDouble();
+    const VocabularyChunks chunks({hidden, weight, saved[2], {}, softcap},
+                                  context->saved_data["chunk"].toInt(),
                                   static_cast<at::ScalarType>(context->saved_data["type"].toInt()));
     at::Tensor by_hidden = at::empty_like(hidden);
     at::Tensor by_weight = context->needs_input_grad(1) ? at::zeros_like(weight) : at::Tensor();
@@ -222,12 +254,14 @@ int64_t tokens_per_chunk(int64_t vocab) {
 }
 
 at::Tensor chunked_log_probs(const VocabularyHead& head, int64_t chunk) {
-  return ChunkedLogProbs::apply(head.hidden, head.weight, head.targets, chunk);
+  return ChunkedLogProbs::apply(head.hidden, head.weight, head.targets,
+                                VocabularyChunking{{}, {}, chunk, head.softcap});
 }
 
 at::Tensor chunked_cross_entropy(const VocabularyHead& head, int64_t chunk) {
-  return ChunkedCrossEntropy::apply(head.hidden, head.weight, head.targets,
-                                    VocabularyChunking{head.vocabulary, chunk});
+  return ChunkedCrossEntropy::apply(
+      head.hidden, head.weight, head.bias.defined() ? std::optional(head.bias) : std::nullopt,
+      VocabularyChunking{head.targets, head.vocabulary, chunk, head.softcap});
 }
 
 ScoredTokens score_by_chunks(const VocabularyHead& head, int64_t chunk) {

@@ -18,6 +18,8 @@ struct VocabularyHead {
   at::Tensor weight;   ///< [vocab, hidden_size]; this rank's rows where ranks divide them
   at::Tensor targets;  ///< [tokens] int64, kIgnoredTarget: masked
   DividedVocabulary vocabulary = {};  ///< its size counts only with ranks
+  double softcap = 0;                 ///< see SoftcappedLogits
+  at::Tensor bias = {};               ///< [vocab] or this rank's part of it; undefined: none
 };
 
 /// The mean cross-entropy over unmasked targets, 0-d F32, ready for backward(). Logits of at most

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/divided_sequences.h"
 
 namespace accel {
 namespace {
@@ -21,7 +22,7 @@ struct ClassificationOptions {
   std::vector<double> class_weights;
 };
 
-class Classification final : public Task {
+class Classification final : public Task, public DividedSequences {
  public:
   static constexpr auto kName = "classification";
   static constexpr const char* kHintFor[] = {"cross_entropy", "image_classification",
@@ -62,9 +63,12 @@ class Classification final : public Task {
     return weights_on(batch.targets).index_select(0, batch.targets).sum().item<double>();
   }
 
-  at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
+  at::Tensor loss(Model& model, const Batch& batch) override {
+    return equal_part(model, evaluate(model, batch).loss);
+  }
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
+    const DividedEvaluation divided(context_ranks(model));
     const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
     check_output(logits, batch);
     std::optional<at::Tensor> weights;

@@ -14,6 +14,7 @@
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "kernels/choice.h"
+#include "models/layers/logit_softcap.h"
 #include "train/tasks/chunked_cross_entropy.h"
 
 namespace accel {
@@ -81,7 +82,8 @@ at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows) {
   if (auto* language = dynamic_cast<LanguageModel*>(&model)) {
     const at::Tensor hidden = language->hidden(rows.inputs).flatten(0, 1).index_select(0, index);
     const at::Tensor weight = language->head_weight();
-    scores = chunked_log_probs({hidden, weight, targets}, tokens_per_chunk(weight.size(0)));
+    scores = chunked_log_probs({hidden, weight, targets, {}, logit_softcap(*language)},
+                               tokens_per_chunk(weight.size(0)));
   } else {
     scores = log_probs_of_output(task, model, rows, index, targets);
   }

@@ -1,18 +1,16 @@
 // Direct preference optimization (Rafailov et al., 2023) and its variants.
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
 
-#include <memory>
 #include <string>
 
 #include "core/api/targets.h"
 #include "core/recipe/registry.h"
-#include "models/lora/adapters_off.h"
 #include "train/tasks/completion_scores.h"
 #include "train/tasks/dpo_losses.h"
 #include "train/tasks/frozen_model.h"
 #include "train/tasks/model_needs.h"
 #include "train/tasks/preference_task.h"
+#include "train/tasks/reference_model.h"
 
 namespace accel {
 
@@ -64,20 +62,17 @@ class Dpo final : public PreferenceTask, public AdapterReference, public WholeSe
   static Schema<DpoOptions> schema();
 
   Dpo(const DpoOptions& options, const TaskContext& context)
-      : PreferenceTask(kName, context, options.dropout), options_(options) {
-    if (options.reference) reference_ = (*options.reference).make({context.data});
-  }
+      : PreferenceTask(kName, context, options.dropout),
+        options_(options),
+        reference_(options.reference, context) {}
 
-  std::vector<TaskModel> models() override {
-    if (!reference_) return {};
-    return {{.name = "reference", .model = reference_.get(), .in_checkpoints = false}};
-  }
-  bool uses_adapter_reference() const override { return !reference_; }
+  std::vector<TaskModel> models() override { return reference_.models(); }
+  bool uses_adapter_reference() const override { return reference_.is_adapter_off(); }
 
  protected:
   ScoredPairs score(Model& model, const Batch& batch) override {
     const Batch rows = pair_rows(batch);
-    const at::Tensor before = reference_scores(model, rows);
+    const at::Tensor before = reference_.log_probs(kName, model, rows);
     const CompletionScores now = score_completions(kName, model, rows);
     const auto policy = now.log_probs.chunk(2), ratio = now.log_probs.sub(before).chunk(2);
     const auto tokens = now.tokens.chunk(2);
@@ -93,22 +88,13 @@ class Dpo final : public PreferenceTask, public AdapterReference, public WholeSe
   }
 
  private:
-  at::Tensor reference_scores(Model& model, const Batch& rows) {
-    const at::NoGradGuard no_grad;
-    if (reference_) return score_completions(kName, *reference_, rows).log_probs;
-    const AdaptersOff base;
-    return score_completions(kName, model, rows).log_probs;
-  }
-
   DpoOptions options_;
-  std::unique_ptr<Model> reference_;
+  ReferenceModel reference_;
 };
 
 Schema<DpoOptions> Dpo::schema() {
   return Schema<DpoOptions>()
-      .field("reference", &DpoOptions::reference,
-             "The frozen model that the trained one is compared with, usually the same section as "
-             "'model'. auto: with LoRA, the model without its adapter, which costs no memory.")
+      .field("reference", &DpoOptions::reference, kReferenceHelp)
       .hint_for({"ref_model", "reference_model"})
       .field("loss_type", static_cast<DpoLoss DpoOptions::*>(&DpoOptions::type),
              "sigmoid is DPO's own. ipo is less prone to overfitting of clear preferences, robust "

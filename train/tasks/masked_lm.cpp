@@ -2,8 +2,11 @@
 #include <string>
 
 #include "core/api/task.h"
+#include "core/api/token_head.h"
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/chunked_cross_entropy.h"
+#include "train/tasks/divided_sequences.h"
 #include "train/tasks/token_scores.h"
 
 namespace accel {
@@ -11,7 +14,7 @@ namespace {
 
 struct MaskedLmOptions {};
 
-class MaskedLm final : public Task {
+class MaskedLm final : public Task, public DividedSequences {
  public:
   static constexpr auto kName = "masked_lm";
   static constexpr const char* kHintFor[] = {"mlm", "fill-mask"};
@@ -35,21 +38,52 @@ class MaskedLm final : public Task {
   double weight(const Batch& batch) const override { return counted_targets(batch); }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
-    return mean_token_loss(scores(model, batch), batch);
+    return divided_loss(model, batch, of_positions(model));
   }
 
   /// The output is the likeliest token at each position, int64 [batch, length].
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    const at::Tensor logits = scores(model, batch);
-    return {mean_token_loss(logits, batch), logits.argmax(-1)};
+    return divided_evaluation(model, batch, of_positions(model));
   }
 
   std::vector<std::string> metrics() const override { return {"perplexity", "accuracy"}; }
   std::vector<std::string> default_metrics() const override { return {"perplexity"}; }
 
  private:
-  static at::Tensor scores(Model& model, const Batch& batch) {
-    return token_scores(kName, model, batch, "choose a model with a head for masked tokens");
+  static DividedVocabulary divided_vocabulary(const Model& model) {
+    const auto* divided = dynamic_cast<const TensorParallel*>(&model);
+    return divided ? divided->vocabulary() : DividedVocabulary();
+  }
+
+  /// Ranks that divide the vocabulary have no whole logits.
+  static PositionLoss by_rows(TokenHead& model, const DividedVocabulary& vocabulary) {
+    const auto head = [&model, vocabulary](const Batch& batch) {
+      return VocabularyHead{.hidden = model.token_features(batch).flatten(0, 1),
+                            .weight = model.token_weight(),
+                            .targets = batch.targets.flatten(),
+                            .vocabulary = vocabulary,
+                            .bias = model.token_bias()};
+    };
+    const auto chunk = [](const VocabularyHead& of) { return tokens_per_chunk(of.weight.size(0)); };
+    return {&counted_targets,
+            [head, chunk](const Batch& batch) {
+              const VocabularyHead all = head(batch);
+              if (counted_targets(batch) == 0) return all.hidden.to(at::kFloat).sum().mul(0);
+              return chunked_cross_entropy(all, chunk(all));
+            },
+            [head, chunk](const Batch& batch) {
+              const VocabularyHead all = head(batch);
+              const ScoredTokens scored = score_by_chunks(all, chunk(all));
+              if (counted_targets(batch) == 0) scored.loss.zero_();
+              return Evaluation{scored.loss, scored.predicted.view_as(batch.targets)};
+            }};
+  }
+
+  static PositionLoss of_positions(Model& model) {
+    auto* head = dynamic_cast<TokenHead*>(&model);
+    const DividedVocabulary vocabulary = divided_vocabulary(model);
+    if (head && head->has_token_head() && vocabulary.ranks) return by_rows(*head, vocabulary);
+    return token_loss(kName, model, "choose a model with a head for masked tokens");
   }
 };
 

@@ -19,4 +19,18 @@ class WholeSequences {
   virtual ~WholeSequences() = default;
 };
 
+/// Implemented by tasks that may compare the samples of a micro-batch with each other.
+class ComparesSamples {
+ public:
+  virtual ~ComparesSamples() = default;
+  virtual bool compares_samples() const = 0;
+};
+
+/// Implemented by tasks that may add noise to the embeddings of whole sequences.
+class AddsEmbeddingNoise {
+ public:
+  virtual ~AddsEmbeddingNoise() = default;
+  virtual bool adds_embedding_noise() const = 0;
+};
+
 }  // namespace accel

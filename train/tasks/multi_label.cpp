@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/divided_sequences.h"
 
 namespace accel {
 namespace {
@@ -29,7 +30,7 @@ int64_t labels_in(const DataShape& data) {
   return data.target.size() == 1 ? data.target.front() : 0;
 }
 
-class MultiLabelClassification final : public Task {
+class MultiLabelClassification final : public Task, public DividedSequences {
  public:
   static constexpr auto kName = kMultiLabelTask;
   static constexpr const char* kHintFor[] = {"multi_label", "multilabel", "bce",
@@ -61,10 +62,13 @@ class MultiLabelClassification final : public Task {
 
   double weight(const Batch& batch) const override { return static_cast<double>(batch.size()); }
 
-  at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
+  at::Tensor loss(Model& model, const Batch& batch) override {
+    return equal_part(model, evaluate(model, batch).loss);
+  }
 
   /// The output is positive where the label is predicted.
   Evaluation evaluate(Model& model, const Batch& batch) override {
+    const DividedEvaluation divided(context_ranks(model));
     const at::Tensor logits = model.forward_batch(batch).to(at::kFloat);
     check_batch(logits, batch.targets);
     std::optional<at::Tensor> weight;

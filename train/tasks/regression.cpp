@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/divided_sequences.h"
 
 namespace accel {
 namespace {
@@ -43,7 +44,7 @@ at::Tensor shaped_like(const at::Tensor& output, const at::Tensor& targets) {
   return output.reshape_as(targets);
 }
 
-class Regression final : public Task {
+class Regression final : public Task, public DividedSequences {
  public:
   static constexpr auto kName = "regression";
   static constexpr auto kSummary = "Regression of one or more numbers per sample.";
@@ -80,9 +81,12 @@ class Regression final : public Task {
     return static_cast<double>(batch.targets.size(0));
   }
 
-  at::Tensor loss(Model& model, const Batch& batch) override { return evaluate(model, batch).loss; }
+  at::Tensor loss(Model& model, const Batch& batch) override {
+    return equal_part(model, evaluate(model, batch).loss);
+  }
 
   Evaluation evaluate(Model& model, const Batch& batch) override {
+    const DividedEvaluation divided(context_ranks(model));
     const at::Tensor output = shaped_like(model.forward_batch(batch).to(at::kFloat), batch.targets);
     if (!is_standardized()) return {distance(output, batch.targets), output};
     return {distance(output, batch.targets.sub(options_.target_mean).div(options_.target_std)),

@@ -6,6 +6,7 @@
 #include "core/api/task.h"
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
+#include "train/tasks/divided_sequences.h"
 #include "train/tasks/token_scores.h"
 
 namespace accel {
@@ -13,7 +14,7 @@ namespace {
 
 struct TokenClassificationOptions {};
 
-class TokenClassification final : public Task {
+class TokenClassification final : public Task, public DividedSequences {
  public:
   static constexpr auto kName = "token_classification";
   static constexpr const char* kHintFor[] = {"ner", "token-classification"};
@@ -40,13 +41,12 @@ class TokenClassification final : public Task {
   double weight(const Batch& batch) const override { return counted_targets(batch); }
 
   at::Tensor loss(Model& model, const Batch& batch) override {
-    return mean_token_loss(scores(model, batch), batch);
+    return divided_loss(model, batch, of_positions(model));
   }
 
   /// The output is the likeliest label at each position, int64 [batch, length].
   Evaluation evaluate(Model& model, const Batch& batch) override {
-    const at::Tensor all = scores(model, batch);
-    return {mean_token_loss(all, batch), all.argmax(-1)};
+    return divided_evaluation(model, batch, of_positions(model));
   }
 
   std::vector<std::string> metrics() const override { return {"entity_f1", "accuracy", "f1"}; }
@@ -61,9 +61,8 @@ class TokenClassification final : public Task {
                        [](const std::string& label) { return label.starts_with("B-"); });
   }
 
-  static at::Tensor scores(Model& model, const Batch& batch) {
-    return token_scores(kName, model, batch,
-                        "a model such as 'bert' labels each token with 'head: labels'");
+  static PositionLoss of_positions(Model& model) {
+    return token_loss(kName, model, "a model such as 'bert' labels each token with 'head: labels'");
   }
 
   bool has_entities_;

@@ -10,6 +10,9 @@ double counted_targets(const Batch& batch) {
   return static_cast<double>(batch.targets.ne(kIgnoredTarget).sum().item<int64_t>());
 }
 
+namespace {
+
+/// F32 [batch, positions, choices].
 at::Tensor token_scores(const char* task, Model& model, const Batch& batch,
                         const std::string& hint) {
   const at::Tensor scores = model.forward_batch(batch).to(at::kFloat);
@@ -25,6 +28,20 @@ at::Tensor mean_token_loss(const at::Tensor& scores, const Batch& batch) {
   // The mean over no tokens is NaN, which must not reach the weights.
   if (counted_targets(batch) == 0) return scores.sum().mul(0);
   return cross_entropy(scores.flatten(0, 1), batch.targets.flatten(), kIgnoredTarget);
+}
+
+}  // namespace
+
+PositionLoss token_loss(const char* task, Model& model, const std::string& hint) {
+  const auto scores = [task, &model, hint](const Batch& batch) {
+    return token_scores(task, model, batch, hint);
+  };
+  return {&counted_targets,
+          [scores](const Batch& batch) { return mean_token_loss(scores(batch), batch); },
+          [scores](const Batch& batch) {
+            const at::Tensor all = scores(batch);
+            return Evaluation{mean_token_loss(all, batch), all.argmax(-1)};
+          }};
 }
 
 }  // namespace accel

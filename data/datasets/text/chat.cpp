@@ -1,29 +1,21 @@
 // Conversations, or prompts with completions, in JSON Lines; the loss covers the answers only.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
-#include "core/api/dataset.h"
-#include "core/api/input_path.h"
 #include "core/api/packed_sequences.h"
-#include "core/api/row_values.h"
 #include "core/api/targets.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
-#include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
-#include "data/datasets/fingerprint.h"
-#include "data/datasets/skipped_samples.h"
 #include "data/datasets/text/chat_encoder.h"
+#include "data/datasets/text/chat_file.h"
 #include "data/datasets/text/chat_rows.h"
 #include "data/datasets/text/chat_source.h"
-#include "data/datasets/text/json_row_keys.h"
 #include "data/datasets/text/text_columns.h"
-#include "data/datasets/text/token_sequences.h"
-#include "data/loader/epoch_order.h"
-#include "formats/records/jsonl.h"
 
 namespace accel {
 
@@ -35,30 +27,21 @@ struct EnumNames<ChatAnswers> {
 
 namespace {
 
-struct ChatOptions : ChatFields {
-  InputFile path;
-  InputPath tokenizer;
-  InputFile chat_template;
+struct ChatOptions : ChatFields, ChatFileOptions {
   ChatAnswers answers = ChatAnswers::kAll;
   bool answers_only = true;
   bool pack = false;
-  int64_t max_length = 1024;
-  int64_t pad_to_multiple_of = 1;
-  OnBadSample on_bad_sample;
 };
 
 ChatEncoder encoder_of(const ChatOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
-                       const std::string& source) try {
-  return {std::move(tokenizer), source, options.answers};
-} catch (const FormatError& error) {
-  const bool own = options.chat_template.text.empty();
-  throw DataError(
-      accel::text("the chat template of '{}': {}",
-                  (own ? options.tokenizer.text : options.chat_template.text), error.what()),
-      "docs/chat.md describes the supported subset of Jinja");
+                       const std::string& source) {
+  return {
+      std::move(tokenizer),
+      parse_chat_template(source, options.chat_template.text, options.tokenizer.text, options.date),
+      options.answers};
 }
 
-class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, public RowKeys {
+class Chat final : public ChatFile {
  public:
   static constexpr auto kName = "chat";
   static constexpr auto kSummary =
@@ -67,36 +50,30 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
   static Schema<ChatOptions> schema();
 
   explicit Chat(const ChatOptions& options)
-      : path_(options.path.text),
-        tokenizer_(load_tokenizer(options.tokenizer.text)),
-        answers_only_(options.answers_only),
-        max_length_(options.max_length),
-        bad_(options.on_bad_sample, options.path.text),
-        padding_{.input = tokenizer_->special().pad.value_or(0),
-                 .multiple = options.pad_to_multiple_of} {
-    const SharedBytes file = map_file(options.path.text);
+      : ChatFile(options), answers_only_(options.answers_only) {
     const std::string source =
         chat_template_source(options.chat_template.text, options.tokenizer.text);
-    read(options, as_text(file), encoder_of(options, tokenizer_, source));
+    const ChatEncoder encoder = encoder_of(options, tokenizer(), source);
+    std::map<std::string, int64_t> forms;
+    read([&](const Row& row, TokenSequencesBuilder& builder) {
+      add(encoder.encode(with_messages(row, options)), builder);
+      if (options.format == ChatFormat::kAuto) ++forms[recognized_form(row, options).name];
+    });
+    say_forms(path(), forms);
     if (options.pack) {
-      packing_.emplace(sequences_.size(), max_length_,
-                       [this](int64_t i) { return sequences_.length(i); });
+      packing_.emplace(sequences().size(), max_length(),
+                       [this](int64_t i) { return sequences().length(i); });
     }
-    bad_.tell(sequences_.size());
-    if (size() == 0) throw DataError(accel::text("'{}' has no lines", options.path.text));
-    Fingerprint print;
-    print.add_content(file.view)
-        .add(tokenizer_->digest())
-        .add(source)
-        .add(static_cast<int64_t>(options.answers))
+    Fingerprint print = content_digest(source);
+    print.add(static_cast<int64_t>(options.answers))
         .add(options.answers_only)
-        .add(max_length_)
+        .add(max_length())
         .add(options.pack);
     if (const std::string fields = options.identity(); !fields.empty()) print.add(fields);
-    fingerprint_ = print.text();
+    set_fingerprint(print);
   }
 
-  int64_t size() const override { return packing_ ? packing_->size() : sequences_.size(); }
+  int64_t size() const override { return packing_ ? packing_->size() : ChatFile::size(); }
 
   Sample sample(int64_t index) const override {
     if (!packing_) return conversation(index);
@@ -120,20 +97,14 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
   }
 
   DataShape shape() const override {
-    DataShape shape{.input = {max_length_},
-                    .input_type = DType::kI64,
-                    .target = {max_length_},
-                    .padding = padding_};
+    DataShape shape = token_shape();
     // More than kMostSegmentsOfOneText, so that the samples are not read as text pairs.
-    if (packing_) shape.segments = std::max(max_length_, kMostSegmentsOfOneText) + 1;
-    describe_tokens(*tokenizer_, shape);
+    if (packing_) shape.segments = std::max(max_length(), kMostSegmentsOfOneText) + 1;
     return shape;
   }
 
-  std::string fingerprint() const override { return fingerprint_; }
-  int64_t left_out() const override { return bad_.count(); }
   std::vector<uint64_t> row_keys(const std::string& column) const override {
-    if (!packing_) return json_row_keys(path_, column, &kept_);
+    if (!packing_) return ChatFile::row_keys(column);
     throw Error(ExitCode::kRecipe,
                 accel::text("'group' keeps rows with one '{}' together, but 'pack' puts several "
                             "conversations into a sample",
@@ -141,16 +112,16 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
                 "leave out 'pack' or 'group', or name a file of eval data");
   }
   int64_t length(int64_t index) const override {
-    if (!packing_) return sequences_.length(index);
+    if (!packing_) return ChatFile::length(index);
     int64_t sum = 0;
-    for (const int64_t member : packing_->members(index)) sum += sequences_.length(member);
+    for (const int64_t member : packing_->members(index)) sum += ChatFile::length(member);
     return sum;
   }
 
  private:
   /// The last token has no target, because the next text of a packed row does not follow it.
   Sample conversation(int64_t index) const {
-    Sample sample = sequences_.sample(index);
+    Sample sample = sequences().sample(index);
     const Array answers = std::exchange(sample.segments, {});
     sample.target = following(sample.input);
     if (!answers_only_) return sample;
@@ -162,30 +133,8 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
     return sample;
   }
 
-  static std::string_view as_text(const SharedBytes& file) {
-    return {reinterpret_cast<const char*>(file.view.data()), file.view.size()};
-  }
-
-  void read(const ChatOptions& options, std::string_view text, const ChatEncoder& encoder) {
-    TokenSequencesBuilder builder;
-    int64_t number = -1;
-    each_json_row(text, [&](std::string_view row, int64_t line) {
-      ++number;
-      const std::string place = options.path.text + ":" + std::to_string(line) + ": ";
-      try {
-        add(encoder.encode(with_messages(read_chat_row(row), options)), builder);
-        kept_.push_back(number);
-      } catch (const FormatError& error) {
-        bad_.leave_out(DataError(place + error.what()));
-      } catch (const DataError& error) {
-        bad_.leave_out(DataError(place + error.what(), error.hint()));
-      }
-    });
-    sequences_ = std::move(builder).finish();
-  }
-
   void add(ChatTokens tokens, TokenSequencesBuilder& builder) const {
-    const size_t size = std::min(tokens.ids.size(), static_cast<size_t>(max_length_));
+    const size_t size = std::min(tokens.ids.size(), static_cast<size_t>(max_length()));
     tokens.ids.resize(size);
     tokens.answers.resize(size);
     // The first token is never a target.
@@ -193,52 +142,29 @@ class Chat final : public Dataset, public SkipsSamples, public KnowsLengths, pub
                                      tokens.answers.end();
     if (!any) {
       throw FormatError(
-          accel::text("no answer begins within {} tokens, which is 'max_length'", max_length_));
+          accel::text("no answer begins within {} tokens, which is 'max_length'", max_length()));
     }
     builder.add(tokens.ids, tokens.answers);
   }
 
-  std::string path_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
   bool answers_only_;
-  int64_t max_length_;
-  BadSamples bad_;
-  Padding padding_;
-  std::optional<Packing> packing_;  // none: one conversation per sample
-  std::vector<int64_t> kept_;       // rows of the file that are samples
-  TokenSequences sequences_;        // its segments mark the tokens of answers with 1
-  std::string fingerprint_;
+  std::optional<Packing> packing_;  // none: one conversation per sample. Segments of the stored
+                                    // tokens are 1 in answers
 };
 
 Schema<ChatOptions> Chat::schema() {
   return with_bad_samples(
-      with_chat_fields(
-          Schema<ChatOptions>()
-              .field("path", &ChatOptions::path,
-                     "The file: an object a line, or an array of objects.")
-              .required()
-              .field("tokenizer", &ChatOptions::tokenizer,
-                     "A tokenizer.json, or the folder that holds it.")
-              .required()
-              .field("chat_template", &ChatOptions::chat_template,
-                     "File of a template; empty: the tokenizer's own, of its chat_template.jinja "
-                     "or tokenizer_config.json."))
-          .field("answers", &ChatOptions::answers,
-                 "Which messages of the assistant to learn; the last alone where the template "
-                 "changes earlier ones.")
-          .field("answers_only", &ChatOptions::answers_only,
-                 "Whether the loss leaves out all but the answers. The tokens are the same.")
-          .field("pack", &ChatOptions::pack,
-                 "Packs several conversations into a sample of up to max_length tokens. Models "
-                 "such as gpt and llama separate them in attention.")
-          .hint_for({"packing", "sample_packing"})
-          .field("max_length", &ChatOptions::max_length,
-                 "Tokens beyond which a conversation is cut.", at_least<int64_t>(2))
-          .hint_for({"max_seq_length", "max_seq_len", "sequence_len", "cutoff_len"})
-          .field("pad_to_multiple_of", &ChatOptions::pad_to_multiple_of,
-                 "Micro-batches are filled to their longest text, rounded up to a multiple of "
-                 "this.",
-                 at_least<int64_t>(1))
+      with_chat_lengths(
+          with_chat_fields(with_chat_file(Schema<ChatOptions>()))
+              .field("answers", &ChatOptions::answers,
+                     "Which messages of the assistant to learn; the last alone where the template "
+                     "changes earlier ones.")
+              .field("answers_only", &ChatOptions::answers_only,
+                     "Whether the loss leaves out all but the answers. The tokens are the same.")
+              .field("pack", &ChatOptions::pack,
+                     "Packs several conversations into a sample of up to max_length tokens. Models "
+                     "such as gpt and llama separate them in attention.")
+              .hint_for({"packing", "sample_packing"}))
           .renamed_from("pad_multiple"));
 }
 

@@ -5,18 +5,18 @@
 
 #include "core/base/format_error.h"
 #include "core/base/text.h"
+#include "data/datasets/text/chat_answers.h"
 
 namespace accel {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kAssistant = "assistant";
 constexpr int kDeepestRow = 64;
 constexpr size_t kMostLineBytes = size_t{16} << 20;
 
 bool is_answer(const Json& message) {
-  return message.at("role") == kAssistant;
+  return message.at("role") == "assistant";
 }
 
 void check_messages(const Json& messages) {
@@ -33,17 +33,51 @@ void check_messages(const Json& messages) {
   }
 }
 
+/// The tools of a row, which many datasets store as JSON in a text.
+Json tools_of(const Json& tools) {
+  if (!tools.is_string()) return tools;
+  const auto& text = tools.get_ref<const std::string&>();
+  if (trimmed(text).empty()) return nullptr;
+  Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_array()) throw FormatError("has a text as 'tools' that is not JSON of a list");
+  return parsed;
+}
+
+/// The message without nulls, and with its reasoning under each name that templates read.
+Json with_reasoning(const Json& message) {
+  Json out = Json::object(), reasoning;
+  if (!message.is_object()) return message;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    const auto found = message.find(name);
+    if (reasoning.is_null() && found != message.end()) reasoning = *found;
+  }
+  if (!reasoning.is_null()) out["thinking"] = reasoning;
+  for (const auto& item : message.items()) {
+    if (!item.value().is_null()) out[item.key()] = item.value();
+  }
+  if (!reasoning.is_null()) out["reasoning_content"] = std::move(reasoning);
+  return out;
+}
+
 }  // namespace
 
 Json chat_variables(const Json& row, const Tokenizer& tokenizer) {
-  Json out = Json::object();
-  const auto more = row.find("chat_template_kwargs");
-  if (more != row.end() && more->is_object()) out = *more;
-  if (row.contains("tools")) out["tools"] = row["tools"];
+  Json out = {{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}};
   const SpecialTokens& special = tokenizer.special();
-  out["bos_token"] = special.bos ? tokenizer.token(*special.bos) : "";
-  out["eos_token"] = special.eos ? tokenizer.token(*special.eos) : "";
-  out["messages"] = row.at("messages");
+  const std::pair<const char*, std::optional<int32_t>> tokens[] = {
+      {"bos_token", special.bos},  {"eos_token", special.eos}, {"unk_token", special.unk},
+      {"pad_token", special.pad},  {"sep_token", special.sep}, {"cls_token", special.cls},
+      {"mask_token", special.mask}};
+  for (const auto& [name, id] : tokens) {
+    if (id) out[name] = tokenizer.token(*id);
+  }
+  const auto more = row.find("chat_template_kwargs");
+  if (more != row.end() && more->is_object()) out.update(*more);
+  if (row.contains("documents")) out["documents"] = row["documents"];
+  if (row.contains("tools")) out["tools"] = tools_of(row["tools"]);
+  Json messages = Json::array();
+  for (const Json& message : row.at("messages")) messages.push_back(with_reasoning(message));
+  out["messages"] = std::move(messages);
   return out;
 }
 
@@ -60,50 +94,30 @@ Json read_chat_row(std::string_view line) {
   return row;
 }
 
-ChatEncoder::ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer, std::string_view chat_template,
+ChatEncoder::ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer, ChatTemplate chat_template,
                          ChatAnswers answers)
-    : tokenizer_(std::move(tokenizer)), template_(chat_template), answers_(answers) {}
-
-std::string ChatEncoder::text_of(const Json& variables, size_t messages, bool prompt) const {
-  Json some = variables;
-  Json& list = some["messages"];
-  while (list.size() > messages) list.erase(list.size() - 1);
-  some["add_generation_prompt"] = prompt;
-  return template_.render(some);
-}
-
-/// Number of tokens within the first bytes of the text. A token that crosses the boundary belongs
-/// to the rest.
-size_t ChatEncoder::tokens_in(const std::string& text, size_t bytes,
-                              const std::vector<int32_t>& ids) const {
-  if (bytes == text.size()) return ids.size();
-  const std::vector<int32_t> own = tokenizer_->encode(text.substr(0, bytes), false);
-  const auto common = std::mismatch(own.begin(), own.end(), ids.begin(), ids.end()).second;
-  return static_cast<size_t>(common - ids.begin());
-}
+    : tokenizer_(std::move(tokenizer)), template_(std::move(chat_template)), answers_(answers) {}
 
 ChatTokens ChatEncoder::encode(const Json& row) const {
   const auto found = row.find("messages");
   check_messages(found == row.end() ? Json() : *found);
   const Json variables = chat_variables(row, *tokenizer_);
-  const Json& messages = variables["messages"];
-  const std::string text = text_of(variables, messages.size(), false);
-  ChatTokens out{tokenizer_->encode(text, false), {}};
+  const RenderedChat whole = template_.render_spans(variables);
+  const ChatAnswerFinder finder(template_, variables, whole.text);
+  // As in transformers, a token across the end of a generation block belongs to it. Elsewhere it
+  // belongs to the text that follows.
+  const bool generated = template_.marks_generation();
+  const std::vector<ChatSpan> answers =
+      generated ? finder.generated(whole, answers_) : finder.answers(answers_);
+  SpannedTokens tokens = tokenizer_->encode_spans(whole.text);
+  ChatTokens out{std::move(tokens.ids), {}};
   out.answers.resize(out.ids.size());
-  for (size_t i = messages.size(); i-- > 0;) {
-    if (!is_answer(messages[i])) continue;
-    const std::string before = text_of(variables, i, true);
-    const std::string with = text_of(variables, i + 1, false);
-    if (!with.starts_with(before) || !text.starts_with(with)) {
-      throw FormatError(
-          accel::text("the template writes message {} differently when it is the last one, so its "
-                      "trained tokens are ambiguous",
-                      i + 1));
-    }
-    const size_t begin = tokens_in(text, before.size(), out.ids);
-    const size_t end = tokens_in(text, with.size(), out.ids);
-    for (size_t at = begin; at < end; ++at) out.answers[at] = 1;
-    if (answers_ == ChatAnswers::kLast) break;
+  for (size_t i = 0; i < out.ids.size(); ++i) {
+    const TokenSpan token = tokens.spans[i];
+    out.answers[i] = std::any_of(answers.begin(), answers.end(), [&](const ChatSpan& answer) {
+      return token.end > answer.begin &&
+             (generated ? token.begin < answer.end : token.end <= answer.end);
+    });
   }
   return out;
 }

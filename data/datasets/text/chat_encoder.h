@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "data/datasets/text/chat_answers.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace accel {
-
-enum class ChatAnswers { kAll, kLast };
 
 struct ChatTokens {
   std::vector<int32_t> ids;      ///< of the whole text, as in transformers
@@ -30,18 +29,15 @@ nlohmann::ordered_json chat_variables(const nlohmann::ordered_json& row,
 /// Immutable and thread-safe.
 class ChatEncoder {
  public:
-  ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer, std::string_view chat_template,
+  ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer, ChatTemplate chat_template,
               ChatAnswers answers);
 
   /// `row` has `messages`, each with a role and a content, and optionally `tools` and
-  /// `chat_template_kwargs`, which the template also receives. An assistant's tokens are those that
-  /// its message adds after the template's generation prompt. Throws FormatError for invalid
-  /// messages, messages that the template rejects, and text that depends on later messages.
+  /// `chat_template_kwargs`, which the template also receives. An assistant's tokens are those with
+  /// a byte of its generation blocks; without such blocks, of the text from the generation prompt
+  /// to the end of its message. Throws FormatError for invalid messages, messages that the template
+  /// rejects, and answers whose position in the text is ambiguous.
   ChatTokens encode(const nlohmann::ordered_json& row) const;
-
- private:
-  std::string text_of(const nlohmann::ordered_json& variables, size_t messages, bool prompt) const;
-  size_t tokens_in(const std::string& text, size_t bytes, const std::vector<int32_t>& ids) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   ChatTemplate template_;

@@ -3,11 +3,16 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
+#include "text/chat/chat_date.h"
 
 namespace accel {
 namespace {
@@ -123,8 +128,141 @@ std::string ChatFields::identity() const {
   add("content_key", content_key, plain.content_key);
   for (const auto& [from, to] : roles) add(("role " + from).c_str(), to, from);
   add("system", system, "");
+  add("date", date, "");
+  if (format == ChatFormat::kAuto) out.append("format=auto").append(1, '\0');
   if (has_prompt() && prompt.size() > 1) add("prompt", joined(prompt, "\n"), "");
   return out;
+}
+
+void check_format(const ChatFields& fields, const Node& node, Reading& reading) {
+  if (fields.format != ChatFormat::kAuto) return;
+  for (const char* key :
+       {"messages", "role_key", "content_key", "roles", "system", "prompt", "completion"}) {
+    if (const Node::Entry* given = node.find(key)) {
+      reading.problems.error(
+          given->where, text("'format: auto' recognizes the fields, so '{}' has no effect", key),
+          "leave out one of the two");
+    }
+  }
+}
+
+namespace {
+
+bool has_text(const ChatJson& row, const std::string& name) {
+  const ChatJson* value = field_of(row, name);
+  return value && value->is_string();
+}
+
+/// A list of messages in the field, with either pair of keys.
+std::optional<ChatForm> list_form(const ChatJson& row, const std::string& name, ChatFields fields) {
+  const ChatJson* list = field_of(row, name);
+  if (!list || !list->is_array() || list->empty() || !list->front().is_object()) {
+    return std::nullopt;
+  }
+  const ChatJson& first = list->front();
+  fields.messages = name;
+  if (first.contains("from") && first.contains("value")) {
+    fields.role_key = "from";
+    fields.content_key = "value";
+    fields.roles = {{"human", "user"},        {"gpt", "assistant"},
+                    {"observation", "tool"},  {"function_response", "tool"},
+                    {"chatgpt", "assistant"}, {"tool_response", "tool"}};
+    return ChatForm{"ShareGPT conversations", std::move(fields)};
+  }
+  if (!first.contains("role")) return std::nullopt;
+  return ChatForm{"messages", std::move(fields)};
+}
+
+/// A prompt and an answer in fields.
+std::optional<ChatForm> prompt_form(const ChatJson& row, ChatFields fields) {
+  struct Pair {
+    const char* name;
+    const char* prompt;
+    const char* context;  ///< a second field of the prompt; empty: none
+    const char* completion;
+  };
+  static constexpr std::array<Pair, 6> kPairs = {
+      {{"alpaca's instructions", "instruction", "input", "output"},
+       {"instructions with a response", "instruction", "context", "response"},
+       {"prompts with a completion", "prompt", "", "completion"},
+       {"prompts with a response", "prompt", "", "response"},
+       {"questions with a response", "question", "", "response"},
+       {"questions with an answer", "question", "", "answer"}}};
+  for (const Pair& pair : kPairs) {
+    const ChatJson *prompt = field_of(row, pair.prompt), *answer = field_of(row, pair.completion);
+    if (!prompt || !answer || prompt->is_string() != answer->is_string()) continue;
+    if (!prompt->is_string() && !prompt->is_array()) continue;
+    const ChatJson* history = field_of(row, "history");
+    if (history && history->is_array() && !history->empty()) {
+      throw DataError("has earlier turns in 'history', which no option reads",
+                      "convert the rows to a list of messages");
+    }
+    fields.prompt = {pair.prompt};
+    if (has_text(row, pair.context)) fields.prompt.emplace_back(pair.context);
+    fields.completion = pair.completion;
+    return ChatForm{pair.name, std::move(fields)};
+  }
+  return std::nullopt;
+}
+
+/// A tool call as a separate message, whose text is JSON of {name, arguments}, or of a list
+/// of these, as the assistant's message with tool calls.
+void convert_tool_calls(ChatJson& messages) {
+  for (ChatJson& message : messages) {
+    const std::string role = message.at("role").get<std::string>();
+    if (role != "function_call" && role != "tool_call") continue;
+    const auto content = message.find("content");
+    const bool is_text = content != message.end() && content->is_string();
+    ChatJson calls = is_text ? ChatJson::parse(content->get_ref<const std::string&>(), nullptr,
+                                               /*allow_exceptions=*/false)
+                             : ChatJson();
+    if (calls.is_object()) calls = ChatJson::array({std::move(calls)});
+    ChatJson out = ChatJson::array();
+    for (const ChatJson& call : calls.is_array() ? calls : ChatJson::array()) {
+      if (!call.is_object() || !call.contains("name")) {
+        out.clear();
+        break;
+      }
+      out.push_back({{"type", "function"}, {"function", call}});
+    }
+    if (out.empty()) {
+      throw DataError(text("has a message of the role '{}' whose text is not JSON of a call", role),
+                      R"(write {"name": ..., "arguments": {...}}, or a list of these)");
+    }
+    message = {{"role", "assistant"}, {"content", ""}, {"tool_calls", std::move(out)}};
+  }
+}
+
+}  // namespace
+
+ChatForm recognized_form(const ChatJson& row, const ChatFields& given) {
+  ChatFields fields;
+  fields.date = given.date;
+  for (const char* name : {"system", "system_prompt"}) {
+    if (fields.system.empty() && has_text(row, name)) fields.system = name;
+  }
+  for (const char* name : {"messages", "conversations", "conversation"}) {
+    if (auto form = list_form(row, name, fields)) return *std::move(form);
+  }
+  if (auto form = prompt_form(row, fields)) return *std::move(form);
+  throw DataError("is of no form that 'format: auto' knows", fields_hint(row));
+}
+
+void say_forms(const std::string& path, const std::map<std::string, int64_t>& forms) {
+  std::vector<std::string> counts;
+  for (const auto& [name, count] : forms) counts.push_back(text("{} rows of {}", count, name));
+  if (!counts.empty()) say(text("'{}': {}", path, joined(counts)));
+}
+
+void check_date(const std::string& date, const Node& node, Reading& reading) {
+  if (date.empty()) return;
+  try {
+    ChatDate{date};
+  } catch (const FormatError& error) {
+    const Node::Entry* given = node.find("date");
+    reading.problems.error(given ? given->node.where : node.where, error.what(),
+                           "write the day that the model is to see in its prompts");
+  }
 }
 
 ChatJson messages_of(const ChatJson& list, const ChatFields& fields) {
@@ -133,7 +271,9 @@ ChatJson messages_of(const ChatJson& list, const ChatFields& fields) {
   return out;
 }
 
-ChatJson with_messages(ChatJson row, const ChatFields& fields) {
+ChatJson with_messages(ChatJson row, const ChatFields& given) {
+  const bool recognizes = given.format == ChatFormat::kAuto;
+  const ChatFields fields = recognizes ? recognized_form(row, given).fields : given;
   ChatJson messages = ChatJson::array();
   if (!fields.system.empty() && field_of(row, fields.system)) {
     const std::string system = text_field(row, fields.system);
@@ -148,6 +288,7 @@ ChatJson with_messages(ChatJson row, const ChatFields& fields) {
     }
     append_messages(messages, *list, fields);
   }
+  if (recognizes) convert_tool_calls(messages);
   require_answer(messages);
   row["messages"] = std::move(messages);
   return row;

@@ -10,8 +10,18 @@
 
 namespace accel {
 
+/// Whether the options name the fields of a row, or each row is recognized by its fields.
+enum class ChatFormat { kFields, kAuto };
+
+template <>
+struct EnumNames<ChatFormat> {
+  static constexpr std::pair<ChatFormat, const char*> kValues[] = {{ChatFormat::kFields, "fields"},
+                                                                   {ChatFormat::kAuto, "auto"}};
+};
+
 /// The fields of a row that form a conversation.
 struct ChatFields {
+  ChatFormat format = ChatFormat::kFields;
   std::string messages = "messages";
   std::string role_key = "role";
   std::string content_key = "content";
@@ -19,6 +29,7 @@ struct ChatFields {
   std::string system;
   std::vector<std::string> prompt;
   std::string completion;
+  std::string date;  ///< of strftime_now in the template; empty: not defined
 
   /// Whether rows have a prompt and a completion in place of messages. Recipes resolved by version
   /// 0.1.0 have an empty text as prompt.
@@ -26,6 +37,12 @@ struct ChatFields {
   /// What differs from the defaults, for fingerprints; empty for messages of {role, content}.
   std::string identity() const;
 };
+
+/// Reports a date that ChatDate cannot read.
+void check_date(const std::string& date, const Node& node, Reading& reading);
+
+/// Reports options that name fields beside the format that recognizes them.
+void check_format(const ChatFields& fields, const Node& node, Reading& reading);
 
 /// Adds the keys of messages of ChatFields, a base of `Options`, to a schema.
 template <class Options>
@@ -42,17 +59,29 @@ Schema<Options> with_message_keys(Schema<Options> schema) {
              "The template's role for each role of the file that has another name, such as "
              "{human: user, gpt: assistant}.")
       .field("system", static_cast<std::string Options::*>(&Options::system),
-             "Field of a system message, which comes first; left out in rows without it.");
+             "Field of a system message, which comes first; left out in rows without it.")
+      .field("date", static_cast<std::string Options::*>(&Options::date),
+             "Date that the template's strftime_now writes, such as 2026-11-26 or '2026-11-26 "
+             "17:30'. transformers writes the day of each call; a fixed date makes the tokens of a "
+             "file the same each day. Empty: strftime_now is not defined.")
+      .check([](const Options& options, const Node& node, Reading& reading) {
+        check_date(options.date, node, reading);
+      });
 }
 
 /// Adds ChatFields, a base of `Options`, to a schema.
 template <class Options>
 Schema<Options> with_chat_fields(Schema<Options> schema) {
-  return with_message_keys(std::move(schema)
-                               .field("messages",
-                                      static_cast<std::string Options::*>(&Options::messages),
-                                      "Field of the messages, a list of {role, content}.")
-                               .hint_for({"conversations", "field_messages"}))
+  return with_message_keys(
+             std::move(schema)
+                 .field("format", static_cast<ChatFormat Options::*>(&Options::format),
+                        "fields: the options below name the fields. auto: each row "
+                        "is recognized by its fields, as a list of messages, "
+                        "ShareGPT, alpaca, or a prompt with a completion; the run "
+                        "prints the number of rows of each form.")
+                 .field("messages", static_cast<std::string Options::*>(&Options::messages),
+                        "Field of the messages, a list of {role, content}.")
+                 .hint_for({"conversations", "field_messages"}))
       .field("prompt", static_cast<std::vector<std::string> Options::*>(&Options::prompt),
              "Given, with 'completion': field of a text, which is a user's message, or fields that "
              "are joined by an empty line, such as [instruction, input]. A field that is empty in "
@@ -60,11 +89,25 @@ Schema<Options> with_chat_fields(Schema<Options> schema) {
       .field("completion", static_cast<std::string Options::*>(&Options::completion),
              "Field of the assistant's answer to the prompt.")
       .check([](const Options& options, const Node& node, Reading& reading) {
+        check_format(options, node, reading);
         if (options.has_prompt() != options.completion.empty()) return;
         reading.problems.error(node.where, "'prompt' and 'completion' go together",
                                "name both fields, or neither for 'messages'");
       });
 }
+
+/// A form of rows and the fields that it has in a row.
+struct ChatForm {
+  std::string name;  ///< "ShareGPT conversations"
+  ChatFields fields;
+};
+
+/// The form of a row; `given` has the options that remain. Throws DataError, without the place, for
+/// an unknown form.
+ChatForm recognized_form(const nlohmann::ordered_json& row, const ChatFields& given);
+
+/// Prints "'talks.jsonl': 12 rows of ShareGPT conversations" for the number of rows by form.
+void say_forms(const std::string& path, const std::map<std::string, int64_t>& forms);
 
 /// A list of messages with the keys and roles of chat templates. Throws DataError, without the
 /// place, for a message without a role.

@@ -52,16 +52,25 @@ Ids PreferenceEncoder::tokens_of_texts(const Row& row, const char* answer) const
   return tokenizer_->encode(whole);
 }
 
-PairTokens PreferenceEncoder::encode(const Row& row) const {
+Ids PreferenceEncoder::tokens_of(const Row& row, const char* answer) const {
   const bool messages = row.at("prompt").is_array();
-  const auto tokens = [&](const char* answer) {
-    return messages ? tokens_of_messages(row, answer) : tokens_of_texts(row, answer);
-  };
-  Ids prompt = tokens(nullptr);
-  const Ids chosen = tokens("chosen"), rejected = tokens("rejected");
+  return messages ? tokens_of_messages(row, answer) : tokens_of_texts(row, answer);
+}
+
+PairTokens PreferenceEncoder::encode(const Row& row) const {
+  Ids prompt = tokens_of(row, nullptr);
+  const Ids chosen = tokens_of(row, "chosen"), rejected = tokens_of(row, "rejected");
   const size_t size = std::min(common_prefix(prompt, chosen), common_prefix(prompt, rejected));
   prompt.resize(size);
   return {std::move(prompt), after(chosen, size), after(rejected, size)};
+}
+
+AnswerTokens PreferenceEncoder::encode_answer(const Row& row) const {
+  Ids prompt = tokens_of(row, nullptr);
+  const Ids whole = tokens_of(row, "completion");
+  const size_t size = common_prefix(prompt, whole);
+  prompt.resize(size);
+  return {std::move(prompt), after(whole, size)};
 }
 
 CompletionTokens cut_completion(const Ids& prompt, const Ids& completion, int64_t max_length,

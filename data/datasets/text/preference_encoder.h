@@ -21,6 +21,10 @@ struct PairTokens {
   std::vector<int32_t> chosen, rejected;  ///< completions
 };
 
+struct AnswerTokens {
+  std::vector<int32_t> prompt, completion;
+};
+
 /// The tokens of one sequence, and 1 for each token of the completion.
 struct CompletionTokens {
   std::vector<int32_t> ids, completion;
@@ -39,8 +43,12 @@ class PreferenceEncoder {
   /// completions begin where the tokens of the prompt and of the whole first differ. Throws
   /// FormatError and DataError, without the place.
   PairTokens encode(const nlohmann::ordered_json& row) const;
+  /// The same for a row of unpaired_row(), as TRL's KTOTrainer.
+  AnswerTokens encode_answer(const nlohmann::ordered_json& row) const;
 
  private:
+  /// Of the prompt, with the answer unless it is null.
+  std::vector<int32_t> tokens_of(const nlohmann::ordered_json& row, const char* answer) const;
   std::vector<int32_t> tokens_of_messages(const nlohmann::ordered_json& row,
                                           const char* answer) const;
   std::vector<int32_t> tokens_of_texts(const nlohmann::ordered_json& row, const char* answer) const;

@@ -24,15 +24,24 @@ const Row* value_of(const Row& row, const std::string& name) {
   return found == row.end() || found->is_null() ? nullptr : &*found;
 }
 
-/// A text or a list of messages; one message is a list.
-Row answer_of(const Row& row, const std::string& name, const PreferenceFields& fields) {
+/// A text or a list of messages; one message is a list. `names` lists the options of fields.
+Row answer_of(const Row& row, const std::string& name, const ChatFields& fields,
+              const char* names) {
   const Row* value = value_of(row, name);
   if (value && value->is_string()) return *value;
   if (value && value->is_array() && !value->empty()) return messages_of(*value, fields);
   if (value && value->is_object()) return messages_of(Row::array({*value}), fields);
-  throw DataError(
-      text("has no text or list of messages in the field '{}'", name),
-      text("it has the fields {}: name them with 'prompt', 'chosen' and 'rejected'", keys_of(row)));
+  throw DataError(text("has no text or list of messages in the field '{}'", name),
+                  text("it has the fields {}: name them with {}", keys_of(row), names));
+}
+
+/// The prompt, a text or a list of messages; null where a row has none.
+const Row* prompt_of(const Row& row, const std::string& name) {
+  const Row* prompt = value_of(row, name);
+  if (prompt && !prompt->is_string() && !prompt->is_array()) {
+    throw DataError(text("has no text or list of messages in the field '{}'", name));
+  }
+  return prompt;
 }
 
 Row message(const char* role, const Row& content) {
@@ -88,7 +97,7 @@ void split_messages(Row& row, const Row* prompt) {
   row["prompt"] = message("user", *prompt);
 }
 
-void add_system(Row& row, const Row& given, const PreferenceFields& fields) {
+void add_system(Row& row, const Row& given, const ChatFields& fields) {
   const Row* system = fields.system.empty() ? nullptr : value_of(given, fields.system);
   if (!system) return;
   if (!system->is_string()) throw DataError(text("has no text in the field '{}'", fields.system));
@@ -113,17 +122,15 @@ std::string PreferenceFields::identity() const {
 
 Row preference_row(const Row& row, const PreferenceFields& fields) {
   Row out = row;
-  out["chosen"] = answer_of(row, fields.chosen, fields);
-  out["rejected"] = answer_of(row, fields.rejected, fields);
+  constexpr auto kNames = "'prompt', 'chosen' and 'rejected'";
+  out["chosen"] = answer_of(row, fields.chosen, fields, kNames);
+  out["rejected"] = answer_of(row, fields.rejected, fields, kNames);
   const bool messages = out["chosen"].is_array();
   if (messages != out["rejected"].is_array()) {
     throw DataError(text("has messages in one of '{}' and '{}', and a text in the other",
                          fields.chosen, fields.rejected));
   }
-  const Row* prompt = value_of(row, fields.prompt_field);
-  if (prompt && !prompt->is_string() && !prompt->is_array()) {
-    throw DataError(text("has no text or list of messages in the field '{}'", fields.prompt_field));
-  }
+  const Row* prompt = prompt_of(row, fields.prompt_field);
   const bool list = prompt && prompt->is_array();
   if (messages && !list) {
     split_messages(out, prompt);
@@ -155,6 +162,63 @@ std::string preference_form(const Row& row, const Row& pair, const PreferenceFie
   const bool implicit = whole || !value_of(row, fields.prompt_field);
   return std::string(messages ? "messages" : "texts") +
          (implicit ? ", whose common beginning is the prompt" : " with a prompt");
+}
+
+std::string UnpairedFields::identity() const {
+  const std::vector<std::string> names = {prompt_field, answer, label,
+                                          texts_as_messages ? "messages" : ""};
+  return joined(names, "\n") + ChatFields::identity();
+}
+
+namespace {
+
+/// A conversation: its last message is the answer.
+void split_conversation(Row& row, const Row& conversation, const ChatFields& fields) {
+  const Row messages = messages_of(conversation, fields);
+  const size_t prompt = messages.size() - 1;
+  if (messages[prompt].value("role", "") != "assistant") {
+    throw DataError(
+        text("has no answer: the last message of '{}' is not the assistant's", fields.messages));
+  }
+  row["prompt"] = slice(messages, 0, prompt);
+  row["completion"] = slice(messages, prompt, messages.size());
+}
+
+}  // namespace
+
+Row unpaired_row(const Row& row, const UnpairedFields& fields) {
+  Row out = row;
+  const Row* conversation = value_of(row, fields.messages);
+  if (conversation && conversation->is_array() && !conversation->empty()) {
+    split_conversation(out, *conversation, fields);
+    add_system(out, row, fields);
+    return out;
+  }
+  out["completion"] = answer_of(row, fields.answer, fields, "'prompt', 'completion' and 'label'");
+  const Row* prompt = prompt_of(row, fields.prompt_field);
+  if (!prompt) {
+    throw DataError(text("has no prompt in the field '{}'", fields.prompt_field),
+                    text("it has the fields {}: name it with 'prompt'", keys_of(row)));
+  }
+  const bool messages =
+      fields.texts_as_messages || prompt->is_array() || out["completion"].is_array();
+  if (messages) {
+    out["prompt"] = prompt->is_array() ? messages_of(*prompt, fields) : message("user", *prompt);
+    const Row answer = out["completion"];
+    if (answer.is_string()) out["completion"] = message("assistant", answer);
+  }
+  add_system(out, row, fields);
+  return out;
+}
+
+bool label_of(const Row& row, const UnpairedFields& fields) {
+  const Row* label = value_of(row, fields.label);
+  if (label && label->is_boolean()) return label->get<bool>();
+  if (label && label->is_number() && (*label == 0 || *label == 1)) return *label == 1;
+  throw DataError(
+      text("has no label in the field '{}': true for a desirable answer, false for another",
+           fields.label),
+      text("it has the fields {}: name it with 'label'", keys_of(row)));
 }
 
 }  // namespace accel

@@ -8,6 +8,11 @@
 
 namespace accel {
 
+inline constexpr auto kTextsAsMessagesHelp =
+    "Whether a prompt that is a text becomes a user's message, and its answers the assistant's, "
+    "for "
+    "the chat template. false: texts are tokenized as they are, followed by the end token.";
+
 /// The fields of a row that form a pair. Of ChatFields only the keys of messages apply.
 struct PreferenceFields : ChatFields {
   std::string prompt_field = "prompt";
@@ -25,6 +30,26 @@ struct PreferenceFields : ChatFields {
 /// place; its hint names the fields that the row has.
 nlohmann::ordered_json preference_row(const nlohmann::ordered_json& row,
                                       const PreferenceFields& fields);
+
+/// The fields of a row with one answer and its label. Of ChatFields only `messages` and the keys of
+/// messages apply.
+struct UnpairedFields : ChatFields {
+  std::string prompt_field = "prompt";
+  std::string answer = "completion";
+  std::string label = "label";
+  bool texts_as_messages = false;
+
+  /// For fingerprints.
+  std::string identity() const;
+};
+
+/// The row with `prompt` and `completion`, both texts or both lists of messages. A conversation in
+/// `messages` ends with the completion. Throws DataError, without the place.
+nlohmann::ordered_json unpaired_row(const nlohmann::ordered_json& row,
+                                    const UnpairedFields& fields);
+
+/// Whether the answer is desirable: true or 1, false or 0. Throws DataError, without the place.
+bool label_of(const nlohmann::ordered_json& row, const UnpairedFields& fields);
 
 /// What preference_row() saw in `row`, for the first screen: "messages with a prompt".
 std::string preference_form(const nlohmann::ordered_json& row, const nlohmann::ordered_json& pair,

@@ -145,6 +145,28 @@ TEST(StoredLayoutTest, FactorsOfRowsBecomeThoseOfColumns) {
   EXPECT_EQ(state.optimizer.groups[0].parameters[0].slots[0].name, "row_var");
 }
 
+/// Those of Adafactor and of quantized moments.
+TEST(StoredLayoutTest, StateOfOtherShapesIsStackedToo) {
+  TrainState state = own_state();
+  float first = 0;
+  for (OptimizerState::ParameterState& item : state.optimizer.groups[0].parameters) {
+    if (!item.name.starts_with("e")) continue;
+    item.slots = {{"row_var", floats({2, 1}, first)},
+                  {"col_var", floats({1, 3}, first + 50)},
+                  {"absmax1", floats({2}, first + 100)}};
+    first += 5;
+  }
+  ASSERT_GT(first, 0);
+  const std::string own = text_of(state);
+  to_stored(module_layout(), state);
+  const auto& slots = state.optimizer.groups[0].parameters[2].slots;
+  EXPECT_EQ(slots[0].local.sizes(), at::IntArrayRef({2, 4, 1}));
+  EXPECT_EQ(slots[1].local.sizes(), at::IntArrayRef({2, 2, 3}));
+  EXPECT_EQ(slots[2].local.sizes(), at::IntArrayRef({2, 4}));
+  from_stored(module_layout(), state);
+  EXPECT_EQ(text_of(state), own);
+}
+
 TEST(StoredLayoutTest, PartsOfAStackInDifferentGroupsKeepTheirNames) {
   TrainState state = own_state();
   auto& first = state.optimizer.groups[0];

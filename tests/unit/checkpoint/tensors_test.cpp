@@ -1,6 +1,7 @@
 // Tensors to arrays and back.
 #include "checkpoint/tensors.h"
 
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -42,6 +43,50 @@ TEST(TensorsTest, UnalignedMemoryIsCopied) {
   const at::Tensor tensor = tensor_of(Array(DType::kF32, {1}, memory->data() + 1, memory));
   EXPECT_EQ(tensor.item().toFloat(), 2.5F);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % sizeof(float), 0U);
+}
+
+TEST(AdoptWeightsTest, ParametersShareTheMemoryOfTheCheckpoint) {
+  const at::Tensor plain = floats({2, 3}, 0).requires_grad_();
+  const at::Tensor other_type = floats({4}, 0).to(at::kDouble);
+  const at::Tensor strided = floats({2, 3}, 0).t();
+  const at::Tensor whole = floats({4}, 0);
+  const at::Tensor part = whole.slice(0, 0, 2);
+  const at::Tensor buffer = floats({2}, 0);
+  const std::vector<Parameter> parameters = {
+      {"plain", plain}, {"other", other_type}, {"strided", strided}, {"part", part}};
+  const std::vector<Parameter> saved = {{"plain", floats({2, 3}, 1)},
+                                        {"other", floats({4}, 1)},
+                                        {"strided", floats({3, 2}, 1)},
+                                        {"part", floats({2}, 1)},
+                                        {"buffer", floats({2}, 2)}};
+  adopt_weights(parameters, {{"buffer", buffer}}, saved);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& mine = parameters[i].local;
+    EXPECT_EQ(mine.const_data_ptr() == saved[i].local.const_data_ptr(), i == 0)
+        << parameters[i].name;
+    EXPECT_TRUE(at::equal(mine, saved[i].local.to(mine.scalar_type()))) << parameters[i].name;
+  }
+  EXPECT_TRUE(plain.requires_grad());
+  EXPECT_TRUE(at::equal(whole.slice(0, 0, 2), part)) << "a view stays a view";
+  EXPECT_TRUE(at::equal(buffer, saved[4].local));
+  EXPECT_NE(buffer.const_data_ptr(), saved[4].local.const_data_ptr());
+}
+
+TEST(AdoptWeightsTest, NamesAndShapesMustBeTheModels) {
+  const at::Tensor two = floats({2}, 0);
+  const auto message_of = [&](const std::vector<Parameter>& saved) {
+    try {
+      adopt_weights({{"a", two}}, {}, saved);
+    } catch (const CheckpointError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message_of({}), "the checkpoint's model has no 'a'");
+  EXPECT_EQ(message_of({{"a", floats({3}, 0)}}),
+            "'a' is [2] in the model but [3] in the checkpoint");
+  EXPECT_EQ(message_of({{"a", two}, {"b", two}}),
+            "the checkpoint's model has 'b', which this model lacks");
 }
 
 TEST(TensorsTest, AnUndefinedTensorIsABugWithAName) {

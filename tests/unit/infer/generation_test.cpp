@@ -1,20 +1,17 @@
-// Decoding token by token: the cache against the whole pass, and what is drawn from the logits.
-#include "infer/model_texts.h"
+// Decoding token by token: the cache against the whole pass, and batches against single prompts.
+#include "infer/generate.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "core/base/error.h"
 #include "models/layers/decoding.h"
 #include "tests/unit/build_component.h"
 
@@ -32,6 +29,26 @@ const std::map<std::string, std::string> kDecoders = {
      "{type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 32}"},
     {"qwen3",
      "{type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 1, hidden_size: 32, qk_norm: true}"},
+    {"mistral", "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, sliding_window: 5}"},
+    {"smollm3",
+     "{type: llama, num_layers: 3, num_heads: 2, hidden_size: 16, nope_layers: [1], "
+     "sliding_window: 3, layer_types: [full_attention, sliding_attention]}"},
+    {"phi3",
+     "{type: llama, num_layers: 2, num_heads: 2, num_kv_heads: 1, hidden_size: 16, "
+     "fused_projections: true, rope: {scaling: longrope, partial_rotary_factor: 0.5, "
+     "short_factor: [1, 2], long_factor: [3, 5], factor: 4, original_max_position_embeddings: 9}}"},
+    {"dynamic",
+     "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, rope: {scaling: dynamic, "
+     "factor: 4, original_max_position_embeddings: 6}}"},
+    {"gemma2",
+     "{type: llama, num_layers: 2, num_heads: 2, num_kv_heads: 1, hidden_size: 16, sliding_window: "
+     "4, layer_types: [sliding_attention, full_attention], zero_centered_gamma: true, "
+     "sandwich_norms: true, scale_embeddings: true, query_pre_attn_scalar: 20, "
+     "attn_logit_softcapping: 0.5, final_logit_softcapping: 0.3}"},
+    {"gemma3",
+     "{type: llama, num_layers: 3, num_heads: 2, hidden_size: 16, sliding_window: 4, layer_types: "
+     "[sliding_attention, sliding_attention, full_attention], zero_centered_gamma: true, "
+     "sandwich_norms: true, scale_embeddings: true, qk_norm: true, local_rope_theta: 100}"},
 };
 
 std::unique_ptr<Model> decoder_of(const std::string& name) {
@@ -60,7 +77,6 @@ TEST_P(DecodingTest, GivesTheSameWithTheCacheAsWithout) {
   const auto model = decoder_of(GetParam());
   model->module().eval();
   const at::Tensor tokens = some_tokens(kContext);
-  const at::Tensor whole = language(*model).hidden(tokens);
   // By one, by several at once, and each behind the other.
   for (const std::vector<int64_t>& parts :
        {std::vector<int64_t>{24}, {1, 23}, {5, 1, 1, 7, 1, 9}, std::vector<int64_t>(24, 1)}) {
@@ -69,6 +85,8 @@ TEST_P(DecodingTest, GivesTheSameWithTheCacheAsWithout) {
     for (const int64_t part : parts) {
       const at::Tensor hidden =
           dynamic_cast<CachedDecoder&>(*model).hidden_next(tokens.narrow(1, first, part), cache);
+      // The tokens up to here: the frequencies of some models depend on the length.
+      const at::Tensor whole = language(*model).hidden(tokens.narrow(1, 0, first + part));
       const at::Tensor gap = hidden.sub(whole.narrow(1, first, part)).abs().max();
       EXPECT_LT(gap.item<double>(), 1e-5) << "from " << first << " on " << part;
       first += part;
@@ -80,8 +98,7 @@ TEST_P(DecodingTest, GivesTheSameWithTheCacheAsWithout) {
 TEST_P(DecodingTest, WritesWhatTheWholePassFindsLikeliest) {
   const auto model = decoder_of(GetParam());
   GenerationRequest request;
-  request.sampling.temperature = 0;
-  request.sampling.max_new_tokens = 12;
+  request.config.max_new_tokens = 12;
   std::vector<int64_t> wanted = {7, 3};
   const auto written = generate_tokens(language(*model), wanted, request);
   const at::NoGradGuard no_grad;
@@ -98,13 +115,77 @@ TEST_P(DecodingTest, WritesWhatTheWholePassFindsLikeliest) {
 TEST_P(DecodingTest, GoesOnBeyondWhatItCanSee) {
   const auto model = decoder_of(GetParam());
   GenerationRequest request;
-  request.sampling.max_new_tokens = 3 * kContext;
+  request.config.max_new_tokens = 3 * kContext;
   const std::vector<int64_t> prompt(2 * kContext, 1);
   const auto written = generate_tokens(language(*model), prompt, request);
   EXPECT_EQ(written.tokens.size(), 3 * kContext);
   // Only the newest half is left of what no longer fits: from there on both are one text.
   const std::vector<int64_t> end(prompt.end() - kContext, prompt.end());
   EXPECT_EQ(generate_tokens(language(*model), end, request).tokens, written.tokens);
+}
+
+/// Prompts that differ in length, of which the first and the last outgrow the context.
+std::vector<std::vector<int64_t>> ragged_prompts() {
+  return {std::vector<int64_t>(20, 4), {1}, {5, 6, 7, 8, 9, 1, 2}, {3, 3}, {30, 2, 9},
+          std::vector<int64_t>(22, 8)};
+}
+
+TEST_P(DecodingTest, ContinuesABatchAsEachPromptAlone) {
+  const auto model = decoder_of(GetParam());
+  for (const bool samples : {false, true}) {
+    GenerationRequest request;
+    request.config.do_sample = samples;
+    request.config.max_new_tokens = 12;
+    request.config.eos_token_id = {11, 17};
+    const auto prompts = ragged_prompts();
+    std::vector<GeneratedTokens> alone;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      request.first_stream = i;
+      alone.push_back(generate_tokens(language(*model), prompts[i], request));
+    }
+    request.first_stream = 0;
+    request.batch_size = 3;
+    request.prefill_chunk = 5;
+    size_t count = 0;
+    generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
+      EXPECT_EQ(made.tokens, alone[i].tokens) << i;
+      EXPECT_EQ(made.end, alone[i].end) << i;
+      ++count;
+    });
+    EXPECT_EQ(count, prompts.size());
+  }
+}
+
+TEST_P(DecodingTest, FindsTheSameBeamsWithTheCacheAsWithout) {
+  const at::NoGradGuard no_grad;
+  const auto model = decoder_of(GetParam());
+  GenerationRequest request;
+  request.config.num_beams = 3;
+  request.config.max_new_tokens = 6;
+  request.config.early_stopping = EarlyStopping::kNever;
+  request.config.length_penalty = 0;
+  const auto found = generate_tokens(language(*model), std::vector<int64_t>{7, 3}, request);
+  // Without end tokens the result is the likeliest beam at the largest length.
+  model->module().eval();
+  using Beam = std::pair<double, std::vector<int64_t>>;
+  std::vector<Beam> beams = {{0, {7, 3}}};
+  for (int step = 0; step < 6; ++step) {
+    std::vector<Beam> longer;
+    for (const auto& [score, tokens] : beams) {
+      const auto size = static_cast<int64_t>(tokens.size());
+      const at::Tensor chances = model->forward(at::tensor(tokens).view({1, size}))
+                                     .select(1, size - 1)
+                                     .flatten()
+                                     .log_softmax(0);
+      for (int64_t token = 0; token < kVocab; ++token) {
+        longer.push_back({score + chances[token].item<double>(), tokens});
+        longer.back().second.push_back(token);
+      }
+    }
+    std::sort(longer.rbegin(), longer.rend());
+    beams.assign(longer.begin(), longer.begin() + 3);
+  }
+  EXPECT_EQ(found.tokens, std::vector<int64_t>(beams[0].second.begin() + 2, beams[0].second.end()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DecodingTest, testing::ValuesIn([] {
@@ -117,11 +198,12 @@ INSTANTIATE_TEST_SUITE_P(Models, DecodingTest, testing::ValuesIn([] {
 TEST(GenerationTest, IsAFunctionOfSeedAndStream) {
   const auto model = decoder_of("gpt");
   GenerationRequest request;
-  request.sampling.max_new_tokens = 20;
+  request.config.do_sample = true;
+  request.config.max_new_tokens = 20;
   const auto draw = [&](int64_t seed, uint64_t stream) {
-    request.sampling.seed = seed;
-    request.stream = stream;
-    return generate_tokens(language(*model), {1}, request).tokens;
+    request.seed = seed;
+    request.first_stream = stream;
+    return generate_tokens(language(*model), std::vector<int64_t>{1}, request).tokens;
   };
   EXPECT_EQ(draw(1, 0), draw(1, 0));
   EXPECT_NE(draw(1, 0), draw(2, 0));
@@ -132,80 +214,26 @@ TEST(GenerationTest, LeavesTheModelAndItsGeneratorAsTheyWere) {
   const auto model = decoder_of("gpt");
   model->module().train();
   const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state();
-  generate_tokens(language(*model), {1}, {});
+  generate_tokens(language(*model), std::vector<int64_t>{1}, {});
   EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(before));
   EXPECT_TRUE(model->module().is_training());
   model->module().eval();
-  generate_tokens(language(*model), {1}, {});
+  generate_tokens(language(*model), std::vector<int64_t>{1}, {});
   EXPECT_FALSE(model->module().is_training());
 }
 
 TEST(GenerationTest, EndsAtAnEndToken) {
   const auto model = decoder_of("llama");
   GenerationRequest request;
-  request.sampling.max_new_tokens = 30;
-  const auto all = generate_tokens(language(*model), {2}, request);
-  EXPECT_FALSE(all.ended);
+  request.config.max_new_tokens = 30;
+  const auto all = generate_tokens(language(*model), std::vector<int64_t>{2}, request);
+  EXPECT_EQ(all.end, GenerationEnd::kLength);
   ASSERT_EQ(all.tokens.size(), 30u);
-  request.ends = {all.tokens[5]};
-  const auto cut = generate_tokens(language(*model), {2}, request);
-  EXPECT_TRUE(cut.ended);
+  request.config.eos_token_id = {all.tokens[5]};
+  const auto cut = generate_tokens(language(*model), std::vector<int64_t>{2}, request);
+  EXPECT_EQ(cut.end, GenerationEnd::kToken);
   const auto first = std::find(all.tokens.begin(), all.tokens.end(), all.tokens[5]);
   EXPECT_EQ(cut.tokens, std::vector<int64_t>(all.tokens.begin(), first));
-}
-
-/// How often each of four tokens is drawn, in thousandths.
-std::vector<int> shares(const SamplingOptions& options) {
-  const std::vector<float> logits = {std::log(0.2F), std::log(0.4F), std::log(0.1F),
-                                     std::log(0.3F)};
-  std::vector<int> counts(4);
-  SampleRng rng(5, 0, 0);
-  for (int i = 0; i < 20'000; ++i)
-    ++counts[static_cast<size_t>(choose_token(logits, options, rng))];
-  for (int& count : counts) count = (count + 10) / 20;
-  return counts;
-}
-
-struct SamplingCase {
-  const char* name;
-  SamplingOptions options;
-  std::vector<int> wanted;  ///< thousandths
-};
-
-class SamplingTest : public testing::TestWithParam<SamplingCase> {};
-
-TEST_P(SamplingTest, DrawsByTheChancesLeft) {
-  const std::vector<int> found = shares(GetParam().options);
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], GetParam().wanted[i], 12) << i;
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Options, SamplingTest,
-    testing::Values(SamplingCase{"plain", {}, {200, 400, 100, 300}},
-                    SamplingCase{"greedy", {.temperature = 0}, {0, 1000, 0, 0}},
-                    SamplingCase{"sharper", {.temperature = 0.5}, {133, 533, 33, 300}},
-                    SamplingCase{"top_k", {.top_k = 2}, {0, 571, 0, 429}},
-                    SamplingCase{"top_k_of_all", {.top_k = 9}, {200, 400, 100, 300}},
-                    SamplingCase{"top_p", {.top_p = 0.65}, {0, 571, 0, 429}},
-                    SamplingCase{"top_p_of_one", {.top_p = 0.01}, {0, 1000, 0, 0}},
-                    SamplingCase{
-                        "top_p_of_what_top_k_left", {.top_k = 2, .top_p = 0.5}, {0, 1000, 0, 0}}),
-    [](const auto& info) { return info.param.name; });
-
-TEST(ChooseTokenTest, RefusesLogitsThatAreNoNumbers) {
-  SampleRng rng(1, 0, 0);
-  const auto complaint_about = [&](std::vector<float> logits) -> std::string {
-    try {
-      choose_token(logits, {}, rng);
-    } catch (const DivergedError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(complaint_about({0, NAN}), "the model's logits are not finite");
-  EXPECT_EQ(complaint_about({0, INFINITY}), "the model's logits are not finite");
-  EXPECT_EQ(complaint_about({-INFINITY, -INFINITY}), "the model gives every token probability 0");
-  EXPECT_EQ(complaint_about({-INFINITY, 0}), "");
 }
 
 }  // namespace

@@ -59,15 +59,14 @@ struct Call {
   }
 };
 
-std::vector<at::Tensor> whole_results(const Sizes& sizes, const at::Tensor& starts) {
+enum class Seen { kCausal, kPacked, kAll, kLengths };
+
+std::vector<at::Tensor> whole_results(const Sizes& sizes, const std::optional<at::Tensor>& mask,
+                                      bool is_causal) {
   Call whole(sizes);
   return whole.results([&](const Call& call) {
-    std::optional<at::Tensor> mask;
-    if (starts.defined()) {
-      mask = starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
-    }
-    return at::scaled_dot_product_attention(call.query, call.key, call.value, mask, 0.0,
-                                            !starts.defined(), {}, sizes.heads != sizes.kv_heads);
+    return at::scaled_dot_product_attention(call.query, call.key, call.value, mask, 0.0, is_causal,
+                                            {}, sizes.heads != sizes.kv_heads);
   });
 }
 
@@ -78,9 +77,24 @@ at::Tensor starts_of_texts(int64_t length) {
   return at::stack({first, places.ge(6).to(at::kLong).mul(6)});
 }
 
-void check(ContextMethod method, int64_t ranks, const Sizes& sizes, bool packed) {
+/// Two rows with these lengths: positions below them in `length`, bool [2, length].
+at::Tensor below_lengths(int64_t first, int64_t second, int64_t length) {
+  return at::arange(length).unsqueeze(0).lt(at::tensor({first, second}).unsqueeze(1));
+}
+
+/// The mask of attention in one process.
+std::optional<at::Tensor> whole_mask(Seen seen, int64_t length) {
+  const at::Tensor starts = starts_of_texts(length);
+  if (seen == Seen::kPacked) return starts.unsqueeze(2).eq(starts.unsqueeze(1)).tril().unsqueeze(1);
+  if (seen != Seen::kLengths) return std::nullopt;
+  return below_lengths(3, length, length).unsqueeze(1).unsqueeze(1);
+}
+
+void check(ContextMethod method, int64_t ranks, const Sizes& sizes, Seen seen) {
+  const bool packed = seen == Seen::kPacked, is_causal = packed || seen == Seen::kCausal;
   const at::Tensor starts = packed ? starts_of_texts(sizes.length) : at::Tensor();
-  const std::vector<at::Tensor> wanted = whole_results(sizes, starts);
+  const std::vector<at::Tensor> wanted =
+      whole_results(sizes, whole_mask(seen, sizes.length), seen == Seen::kCausal);
   on_ranks(ranks, [&](Communicator& group) {
     const std::shared_ptr<Communicator> shared(std::shared_ptr<Communicator>(), &group);
     const auto context = make_context_ranks(shared, {method});
@@ -89,8 +103,13 @@ void check(ContextMethod method, int64_t ranks, const Sizes& sizes, bool packed)
     const int64_t more = context->padded_length(sizes.length) - sizes.length;
     const at::Tensor padded =
         packed ? at::cat({starts, at::full({2, more}, -1, at::kLong)}, 1) : at::Tensor();
+    at::Tensor visible;  // padding is not
+    if (!is_causal && (more > 0 || seen == Seen::kLengths)) {
+      visible = below_lengths(seen == Seen::kLengths ? 3 : sizes.length, sizes.length,
+                              sizes.length + more);
+    }
     const std::vector<at::Tensor> found = Call(sizes).at(positions).results([&](const Call& call) {
-      return context->attend({call.query, call.key, call.value, padded});
+      return context->attend({call.query, call.key, call.value, padded, 0, is_causal, visible});
     });
     const at::Tensor real = positions.lt(sizes.length).nonzero().squeeze(1);
     if (real.numel() == 0) return;  // all of the rank's positions are padding
@@ -108,13 +127,29 @@ TEST(ContextRanksTest, EveryMethodHasTheOutputAndGradientsOfWholeAttention) {
   for (const ContextMethod method :
        {ContextMethod::kRing, ContextMethod::kAllGather, ContextMethod::kUlysses}) {
     for (const int64_t ranks : {2, 4}) {
-      for (const bool packed : {false, true}) {
-        check(method, ranks, {.heads = 4, .kv_heads = 4, .length = 16}, packed);
-        check(method, ranks, {.heads = 4, .kv_heads = 2, .length = 13}, packed);
-        check(method, ranks, {.heads = 8, .kv_heads = 1, .length = 9}, packed);
+      for (const Seen seen : {Seen::kCausal, Seen::kPacked, Seen::kAll, Seen::kLengths}) {
+        check(method, ranks, {.heads = 4, .kv_heads = 4, .length = 16}, seen);
+        check(method, ranks, {.heads = 4, .kv_heads = 2, .length = 13}, seen);
+        check(method, ranks, {.heads = 8, .kv_heads = 1, .length = 9}, seen);
       }
     }
   }
+}
+
+/// Each rank's loss of the first position is a part; the first rank gets the sum of the gradients.
+TEST(ContextRanksTest, AllRanksHaveTheFirstPositionAndOneItsGradient) {
+  on_ranks(3, [](Communicator& group) {
+    const std::shared_ptr<Communicator> shared(std::shared_ptr<Communicator>(), &group);
+    const auto context = make_context_ranks(shared, {});
+    const at::Tensor own =
+        numbers({2, 4, 5}, 1).add(static_cast<double>(group.rank())).requires_grad_();
+    const at::Tensor first = context->first_position(own);
+    EXPECT_TRUE(at::equal(first, numbers({2, 4, 5}, 1).select(1, 0)));
+    first.mul(static_cast<double>(group.rank() + 1)).sum().backward();
+    const at::Tensor wanted = at::zeros({2, 4, 5});
+    if (group.rank() == 0) wanted.select(1, 0).fill_(6);
+    EXPECT_TRUE(at::equal(own.grad(), wanted));
+  });
 }
 
 TEST(ContextRanksTest, RanksHaveEqualWorkOfACausalMask) {

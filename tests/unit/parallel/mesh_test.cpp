@@ -106,6 +106,10 @@ TEST(MeshTest, ExpertsAreDividedOverNeighboursOfTheDataParallelRanks) {
     const Mesh tensor = make_mesh(world, {.replicate = 4, .tensor = 2, .expert = 4});
     EXPECT_TRUE(at::equal(ranks_of(*tensor.expert), at::arange(rank % 2, 8, 2)));
     EXPECT_EQ(tensor.expert_data->world(), 1);
+    // Ranks of context parallelism have different tokens too.
+    const Mesh context = make_mesh(world, {.shard = 2, .context = 2, .tensor = 2, .expert = 2});
+    EXPECT_TRUE(at::equal(ranks_of(*context.expert), ranks_of(*context.context)));
+    EXPECT_TRUE(at::equal(ranks_of(*context.expert_shard), at::arange(rank % 4, 8, 4)));
   });
 }
 
@@ -113,6 +117,7 @@ TEST(MeshTest, ExpertsNeedADivisorOfTheDataParallelRanks) {
   const auto world = std::make_shared<FakeGroup>(12);
   EXPECT_THROW(make_mesh(world, {.replicate = 12, .expert = 5}), std::logic_error);
   EXPECT_THROW(make_mesh(world, {.replicate = 2, .shard = 6, .expert = 4}), std::logic_error);
+  EXPECT_THROW(make_mesh(world, {.replicate = 6, .context = 2, .expert = 3}), std::logic_error);
 }
 
 TEST(MeshTest, OneOfTheRanksWithTheSameSamplesLeads) {

@@ -8,6 +8,8 @@
 #include <c10/core/GradMode.h>
 
 #include <deque>
+#include <functional>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -152,12 +154,16 @@ class ChainPasses final : public MicroBatchPasses {
   const Batch& batch(size_t i) const override { return batches_[i]; }
   void run(size_t i) override { forward(i).backward(); }
   at::Tensor forward(size_t i) override {
-    if (fails_at && static_cast<int64_t>(i) == *fails_at) throw Error(ExitCode::kOther, "it fails");
+    if (before_forward) before_forward(i);
     return chain_.loss(batches_[i]);
   }
-  void backward(const std::function<void()>& pass) override { pass(); }
+  void backward(const std::function<void()>& pass) override {
+    if (before_backward) before_backward();
+    pass();
+  }
 
-  std::optional<int64_t> fails_at;
+  std::function<void(size_t)> before_forward;
+  std::function<void()> before_backward;
 
  private:
   Chain& chain_;
@@ -509,8 +515,10 @@ TEST(PipelineStrategyTest, EvaluationRunsThroughAllStages) {
   }
 }
 
-/// The errors of two ranks, the second of which ends before its forward pass of micro-batch 2.
+/// The errors of two ranks, the second of which ends before its forward pass of micro-batch 2, as
+/// soon as the first has the gradients of the two micro-batches before.
 Lines errors_of(const Setting& setting) {
+  std::latch gradients(2);
   return join_each(requests_of(2), [&](Communicator& group) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<void>(), &group);
     Chain chain(false);
@@ -518,7 +526,13 @@ Lines errors_of(const Setting& setting) {
         make_pipeline(chain.context(make_mesh(world, {.pipeline = 2}), 2), {.kind = setting.kind});
     const std::vector<Batch> batches = batches_of(0, 4);
     ChainPasses passes(chain, batches);
-    if (group.rank() == 1) passes.fails_at = 2;
+    if (group.rank() == 0) passes.before_backward = [&] { gradients.count_down(); };
+    if (group.rank() == 1)
+      passes.before_forward = [&](size_t i) {
+        if (i != 2) return;
+        gradients.wait();
+        throw Error(ExitCode::kOther, "it fails");
+      };
     strategy->begin({.own = {}});
     strategy->run_passes(passes);
   });

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -20,6 +21,9 @@ namespace accel {
 
 /// PyTorch's flight recorder is one for the whole process and takes one group's word at a time.
 inline const int no_flight_recorder = setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
+
+/// gloo writes to the sockets of ranks that are gone. The program ignores the signal as well.
+inline const auto no_broken_pipe_signal = std::signal(SIGPIPE, SIG_IGN);
 
 /// A listening socket on a free port of the loopback device.
 struct Listener {

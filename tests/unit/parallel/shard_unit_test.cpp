@@ -3,9 +3,12 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
 
 #include "kernels/memory/deferred_init.h"
+#include "parallel/row_share.h"
 #include "tests/unit/parallel/ranks.h"
 
 namespace accel::shard_unit_test {
@@ -48,6 +51,54 @@ TEST(ShardUnitTest, OnlyRowsOfDeferredParametersAreWritten) {
     unit.unshard();
     EXPECT_TRUE(at::equal(parameters[0].local, numbers(41, 30)));
     EXPECT_TRUE(at::equal(parameters[1].local, numbers(1, 2000)));
+    unit.reshard();
+  });
+}
+
+/// The shape, and whether the gradient has the layout of a transposed tensor.
+struct Case {
+  std::vector<int64_t> sizes;
+  bool is_transposed = false;
+};
+
+at::Tensor gradient_of(const Case& item) {
+  const int64_t rows = item.sizes.front();
+  const at::Tensor flat = at::arange(c10::multiply_integers(item.sizes), at::kFloat);
+  return item.is_transposed ? flat.view({-1, rows}).t() : flat.view(item.sizes);
+}
+
+TEST(ShardUnitTest, AnyNumberOfRowsIsGatheredAndReduced) {
+  constexpr int64_t kRanks = 5;
+  // Equal shares; a smaller last one, and ranks without rows; fewer rows than ranks; none.
+  const std::vector<Case> cases = {{{10, 3}}, {{11, 3}, true}, {{11, 2, 2}}, {{6}},
+                                   {{1, 4}},  {{5, 2}, true},  {{0, 3}}};
+  on_ranks(kRanks, [&](Communicator& group) {
+    std::vector<Parameter> parameters;
+    std::vector<at::Tensor> whole;
+    for (const Case& item : cases) {
+      whole.push_back(gradient_of(item).contiguous() + 0.5);
+      parameters.push_back(
+          {std::to_string(whole.size()), whole.back().clone().requires_grad_(true)});
+    }
+    parameters.push_back({"without a gradient", at::zeros({7, 2}).requires_grad_(true)});
+    SingleProcess alone;
+    ShardUnit unit(parameters, {}, {&group, &alone}, {});
+    unit.unshard();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      EXPECT_TRUE(at::equal(parameters[i].local, whole[i])) << i;
+      parameters[i].local.mutable_grad() =
+          gradient_of(cases[i]) * static_cast<double>(group.rank() + 1);
+    }
+    unit.start_reduce();
+    unit.finish_reduce();
+    constexpr int64_t kAllRanks = 1 + 2 + 3 + 4 + 5;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const RowShare own = row_share(cases[i].sizes.front(), kRanks, group.rank());
+      EXPECT_TRUE(at::equal(unit.shards()[i].local.grad(),
+                            gradient_of(cases[i]).narrow(0, own.first, own.count) * kAllRanks))
+          << i;
+    }
+    EXPECT_FALSE(unit.shards().back().local.grad().defined());
     unit.reshard();
   });
 }

@@ -57,6 +57,7 @@ TEST(ShareRegionTest, TheRankOfAnExpertHasIt) {
   check_regions({6, 3}, {second}, {.shard = 4, .expert = 4});
   check_regions({7, 3}, {second, {Axis::kExpertShard, 0}}, {.shard = 4, .expert = 2});
   check_regions({6, 3}, {{Axis::kTensor, 1}, second}, {.replicate = 2, .tensor = 2, .expert = 2});
+  check_regions({6, 3}, {second}, {.context = 4, .expert = 2});
 }
 
 TEST(ShareRegionTest, BlocksAreDividedEach) {

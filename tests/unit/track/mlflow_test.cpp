@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -14,6 +17,7 @@
 #include "tests/unit/formats/test_bytes.h"
 #include "tests/unit/track/fake_mlflow.h"
 #include "tests/unit/track/resumed_run.h"
+#include "track/flush.h"
 #include "track/mlflow_sink.h"
 #include "track/tracker_thread.h"
 
@@ -122,6 +126,65 @@ TEST_F(MlflowServerTest, NumbersThatAreNotFiniteAreTexts) {
   EXPECT_NE(body.find("\"value\":\"-Infinity\""), std::string::npos) << body;
 }
 
+std::vector<FlushedOutbox> flush(const TempFolder& folder, FakeServer& server, Lines& warnings) {
+  const auto warn = [&](const std::string& line) { warnings.push_back(line); };
+  return flush_outboxes(
+      folder.path(),
+      {transport_to(server), {milliseconds(1), milliseconds(4), "now"}, milliseconds(200), warn});
+}
+
+TEST_F(MlflowServerTest, AFlushSendsWhatAnEndedRunKept) {
+  down_ = true;
+  goodbye_ = milliseconds(20);
+  {
+    const auto run = thread();
+    run->config({{"optimizer.lr", "0.1"}});
+    log(*run, 1, 3);
+    run->finish(RunStatus::kFinished);
+  }
+  EXPECT_EQ(mlflow_.runs, 0);
+  Lines warnings;
+  const auto unsent = flush(folder_, server_, warnings);  // still down
+  ASSERT_EQ(unsent.size(), 1u);
+  EXPECT_FALSE(unsent[0].was_empty);
+  EXPECT_TRUE(unsent[0].unsent.starts_with("5 entries")) << unsent[0].unsent;
+  EXPECT_EQ(warnings,
+            (Lines{"the tracker 'mlflow' cannot send to http://far:5000: Couldn't connect "
+                   "to server; retrying until now"}));
+  down_ = false;
+  const auto sent = flush(folder_, server_, warnings);
+  EXPECT_EQ(sent.at(0).folder, folder_.path("mlflow"));
+  EXPECT_EQ(sent[0].unsent, "");
+  EXPECT_EQ(mlflow_.runs, 1);
+  EXPECT_EQ(mlflow_.metrics["loss"].size(), 3u);
+  EXPECT_EQ(mlflow_.params["optimizer.lr"], "0.1");
+  EXPECT_EQ(mlflow_.status, "FINISHED");
+  const size_t requests = server_.requests().size();
+  EXPECT_TRUE(flush(folder_, server_, warnings).at(0).was_empty);
+  EXPECT_EQ(server_.requests().size(), requests);
+}
+
+TEST_F(MlflowServerTest, AFlushLeavesARunningRunAndADamagedIdentityAlone) {
+  Lines warnings;
+  const auto complaint_of_flush = [&]() -> std::string {
+    try {
+      flush(folder_, server_, warnings);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto run = thread();
+  const std::string box = folder_.path("mlflow");
+  EXPECT_EQ(complaint_of_flush(), text("'{}' is in use by a run or by another flush", box));
+  run->finish(RunStatus::kFinished);
+  run.reset();
+  std::ofstream(box + "/run.json") << "{}";
+  EXPECT_TRUE(complaint_of_flush().starts_with(text("'{}' is damaged: ", box + "/run.json")));
+  fs::remove(box + "/run.json");
+  EXPECT_TRUE(flush(folder_, server_, warnings).empty());
+}
+
 TEST_F(MlflowServerTest, ACrashPastTheCheckpointDoublesAndLosesNothing) {
   TrackerNames ids;
   {
@@ -181,11 +244,12 @@ TEST_F(MlflowServerTest, AServerThatWasAwayForAWholeLifeGetsAllLater) {
     ids = run->ids().at(0).second;
     run->finish(RunStatus::kFinished);
   }
-  EXPECT_EQ(warnings_, (Lines{"the tracker 'mlflow' cannot send to http://far:5000: Couldn't "
-                              "connect to server; retrying until the run ends",
-                              text("the tracker 'mlflow' has not sent 11 entries; they are kept in "
-                                   "'{}' and sent when the run is resumed",
-                                   folder_.path("mlflow/outbox.jsonl"))}));
+  EXPECT_EQ(warnings_,
+            (Lines{"the tracker 'mlflow' cannot send to http://far:5000: Couldn't "
+                   "connect to server; retrying until the run ends",
+                   text("the tracker 'mlflow' has not sent 11 entries; they are kept in "
+                        "'{}' and sent when the run is resumed, or by 'accel-run track flush RUN'",
+                        folder_.path("mlflow/outbox.jsonl"))}));
   down_ = false;
   goodbye_ = milliseconds(20000);
   const auto run = thread(10, ids);
@@ -372,6 +436,39 @@ TEST_F(MlflowFilesTest, ADraftOfAKilledProcessIsNoMetric) {
   write_file_with_folder(draft, "0 0.5 1\n");
   tracker(2, ids);
   EXPECT_FALSE(fs::exists(draft));
+}
+
+/// A client that lists the run while it is resumed must find no file that disappears.
+TEST_F(MlflowFilesTest, DraftsAreOutsideTheRun) {
+  TrackerNames ids;
+  {
+    const auto mlflow = tracker();
+    ids = mlflow->ids();
+    for (int64_t step = 1; step <= 3; ++step) {
+      mlflow->log(step, std::vector<Measurement>{{"loss", 0.5}});
+    }
+    mlflow->flush(Flush::kReadable);
+  }
+  const int watcher = ::inotify_init1(IN_NONBLOCK);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path("mlruns"))) {
+    const std::string name = entry.path().filename();
+    if (name == "metrics" || name == "params" || name == "tags") {
+      ASSERT_GE(::inotify_add_watch(watcher, entry.path().c_str(), IN_CREATE | IN_MOVED_TO), 0);
+    }
+  }
+  tracker(2, ids);
+  alignas(inotify_event) std::array<char, 1 << 16> buffer;
+  const ssize_t size = ::read(watcher, buffer.data(), buffer.size());
+  ::close(watcher);
+  std::set<std::string> names;
+  for (ssize_t at = 0; at < size;) {
+    const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+    names.insert(event->name);
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  EXPECT_TRUE(names.contains("loss"));
+  EXPECT_TRUE(names.contains("mlflow.user"));
+  for (const std::string& name : names) EXPECT_FALSE(name.ends_with(".new")) << name;
 }
 
 TEST_F(MlflowFilesTest, ManyMetricsNeedFewOpenFiles) {

@@ -12,6 +12,7 @@ struct CosineOptions {
   double min_lr = 0;
   double to = 0;
   double cycles = 0.5;
+  Auto<int64_t> restarts;
   Duration warmup;
   double warmup_from = 0;
 };
@@ -33,7 +34,18 @@ class CosineSchedule final : public DecaySchedule {
                    within(0.0, 1.0))
             .field("cycles", &CosineOptions::cycles,
                    "Cosine cycles in the run: 0.5 decays once, 1 decays and rises again.",
-                   more_than(0.0)));
+                   more_than(0.0))
+            .hint_for({"num_cycles"})
+            .field("restarts", &CosineOptions::restarts,
+                   "Whole decays in the run, each from the full rate (hard restarts), in place of "
+                   "cycles.",
+                   if_given<Auto>(at_least<int64_t>(1)))
+            .check([](const CosineOptions& options, const Node& node, Reading& reading) {
+              if (!options.restarts || options.cycles == 0.5) return;
+              reading.problems.error(node.find("cycles")->node.where,
+                                     "'cycles' has no effect beside 'restarts'",
+                                     "leave one of them out");
+            }));
   }
 
   CosineSchedule(const CosineOptions& options, const ScheduleContext& context)
@@ -42,8 +54,14 @@ class CosineSchedule final : public DecaySchedule {
  private:
   double rate(double base, int64_t step) const override {
     const double floor = std::max(options_.min_lr, options_.to * base);
-    const double angle = std::numbers::pi * options_.cycles * 2 * done(step);
+    const double angle = std::numbers::pi * phase(done(step));
     return floor + (base - floor) * (0.5 * (1 + std::cos(angle)));
+  }
+
+  /// Position in the cosine: 0 at its top, 1 at its bottom.
+  double phase(double done) const {
+    if (!options_.restarts) return options_.cycles * 2 * done;
+    return done >= 1 ? 1 : std::fmod(static_cast<double>(*options_.restarts) * done, 1.0);
   }
 
   CosineOptions options_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "compat/accelerate/sagemaker_config.h"
 #include "tests/unit/core/recipe_text.h"
 
 namespace accel::config_file_test {
@@ -148,7 +149,7 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
       {"tpu_name: v", "accel-run does not support TPUs"},
       {"dynamo_backend: INDUCTOR", "libtorch has no torch.compile"},
       {"fp8_config: {backend: TE}", "this build has no fp8"},
-      {"ec2_instance_type: ml", "accel-run does not support Amazon SageMaker"},
+      {"ec2_instance_type: ml", "it is of a job on Amazon SageMaker"},
   };
   for (const auto& [line, reason] : refused) {
     const std::string reported = layer(kAlone + line + "\n");
@@ -176,10 +177,64 @@ TEST_F(ConfigFileTest, TheHintOfSageMakerNamesAConfig) {
   EXPECT_EQ(
       layer("base_job_name: a\ncompute_environment: AMAZON_SAGEMAKER\ndistributed_type: "
             "DATA_PARALLEL\nprofile: default\n"),
-      "c.yaml:2:22: error: 'compute_environment: AMAZON_SAGEMAKER' is not supported: accel-run "
-      "does not support Amazon SageMaker\n    compute_environment: AMAZON_SAGEMAKER\n"
-      "                         ^\n  hint: in the container of a SageMaker job, use the config "
-      "of a local machine: accel-run config\n");
+      "c.yaml:2:22: error: 'compute_environment: AMAZON_SAGEMAKER' is not supported: it is of a "
+      "job on Amazon SageMaker\n    compute_environment: AMAZON_SAGEMAKER\n"
+      "                         ^\n  hint: submit it with: accel-run submit RECIPE --config FILE; "
+      "in the container of its job, leave the config out\n");
+}
+
+TEST_F(ConfigFileTest, SageMakersKeysBecomeASubmission) {
+  const std::string path = testing::TempDir() + "sagemaker.yaml";
+  std::ofstream(path) << "compute_environment: AMAZON_SAGEMAKER\nimage_uri: i\n"
+                         "iam_role_name: role\nnum_machines: 2\nec2_instance_type: ml.p4d\n"
+                         "region: eu-west-1\nbase_job_name: digits\npy_version: py310\n"
+                         "distributed_type: DATA_PARALLEL\nmixed_precision: bf16\n"
+                         "sagemaker_inputs_file: inputs.tsv\nsagemaker_metrics_file: metrics.tsv\n";
+  std::ofstream(testing::TempDir() + "inputs.tsv")
+      << "channel_name\tdata_location\ntrain\ts3://bucket/digits\n";
+  std::ofstream(testing::TempDir() + "metrics.tsv")
+      << "metric_name\tmetric_regex\nloss\tloss (.*)\n";
+  Diagnostics problems;
+  const ConfigLayer found = read_submit_config(path, problems);
+  problems.check();
+  EXPECT_EQ(to_yaml(found.tree),
+            "submit:\n  to: sagemaker\n  image: i\n  account: role\n  nodes: 2\n  extra:\n"
+            "    instance_type: ml.p4d\n    region: eu-west-1\n    base_job_name: digits\n"
+            "    metrics:\n      loss: 'loss (.*)'\n"
+            "  mounts: ['s3://bucket/digits:/opt/ml/input/data/train']\n"
+            "accelerator:\n  mixed_precision: bf16\n");
+  ASSERT_EQ(found.warnings.size(), 2u);
+  EXPECT_EQ(found.warnings[0],
+            path + ":8:1: 'py_version: py310' has no effect: the image has accel-run, not Python");
+  EXPECT_EQ(found.warnings[1], path +
+                                   ":9:1: 'distributed_type: DATA_PARALLEL' is by NCCL, not by "
+                                   "Amazon's smdistributed");
+}
+
+TEST_F(ConfigFileTest, SageMakersTablesHaveTwoColumns) {
+  const std::string path = testing::TempDir() + "sagemaker_table.yaml";
+  std::ofstream(path) << "compute_environment: AMAZON_SAGEMAKER\nimage_uri: i\nnum_processes: 8\n"
+                         "sagemaker_inputs_file: one.tsv\n";
+  std::ofstream(testing::TempDir() + "one.tsv") << "channel_name\ntrain s3://bucket\n";
+  Diagnostics problems;
+  const ConfigLayer found = read_submit_config(path, problems);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems.list()[0].message, "'one.tsv' has a line without a tab: 'train s3://bucket'");
+  ASSERT_EQ(found.warnings.size(), 1u);
+  EXPECT_EQ(found.warnings[0],
+            path + ":3:1: 'num_processes: 8' has no effect: 'submit.gpus' sets the ranks");
+}
+
+TEST_F(ConfigFileTest, SageMakersModelParallelismIsRefused) {
+  const std::string path = testing::TempDir() + "sagemaker_model.yaml";
+  std::ofstream(path)
+      << "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: MODEL_PARALLEL\n";
+  Diagnostics problems;
+  read_submit_config(path, problems);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems.list()[0].message,
+            "'distributed_type: MODEL_PARALLEL' is not supported: accel-run has no smdistributed");
+  EXPECT_EQ(problems.list()[1].message, "'image_uri' is missing");
 }
 
 TEST_F(ConfigFileTest, TheAddressOfMachine0IsHarmlessOnOneMachine) {
@@ -270,8 +325,8 @@ TEST_F(ConfigFileTest, APieceOfARecipeIsTakenAsItIs) {
   EXPECT_EQ(layer("accelerator: {num_processes: 2}\nmodel: mlp\nchekpoint: {}\n"),
             "c.yaml:2:1: error: 'model' does not belong in a config\n"
             "    model: mlp\n    ^\n"
-            "  hint: write it into the recipe; a config has 'accelerator', 'checkpoint', 'log' and "
-            "'vars'\n"
+            "  hint: write it into the recipe; a config has 'accelerator', 'checkpoint', 'log', "
+            "'submit' and 'vars'\n"
             "c.yaml:3:1: error: unknown option 'chekpoint'\n    chekpoint: {}\n    ^\n"
             "  hint: did you mean 'checkpoint'?\n");
 }

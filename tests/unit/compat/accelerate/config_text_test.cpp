@@ -95,7 +95,7 @@ TEST(ConfigTextTest, WhatAccelerateDoesNotReadIsRefused) {
             "    compute_environment: AMAZON_SAGEMAKER\n    ^\n"
             "  hint: write 'distributed_type: NO' or 'distributed_type: MULTI_CPU'\n"
             "c.yaml:1:22: error: 'compute_environment: AMAZON_SAGEMAKER' is not supported: "
-            "accel-run does not support Amazon SageMaker\n"
+            "it is of a job on Amazon SageMaker\n"
             "    compute_environment: AMAZON_SAGEMAKER\n                         ^\n"
             "  hint: write LOCAL_MACHINE\n");
   EXPECT_EQ(updated("accelerator: {num_processes: 2}\n"),

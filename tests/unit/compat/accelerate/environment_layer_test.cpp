@@ -57,7 +57,7 @@ TEST(EnvironmentLayerTest, APlaceNamesTheVariable) {
 
 TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
   const std::map<std::string, std::string> refused = {
-      {"USE_SAGEMAKER", "accel-run does not support Amazon SageMaker"},
+      {"USE_SAGEMAKER", "it is of a job on Amazon SageMaker"},
       {"IN_TPU_POD", "accel-run does not support TPUs"},
       {"DOWNCAST_BF16", "accel-run does not support TPUs"},
       {"CPU_AFFINITY", "accel-run does not bind processes to the cores of a GPU"},

@@ -88,7 +88,6 @@ TEST(LaunchFlagsTest, WhatIsSoAnywayIsTakenSilently) {
                   "0",
                   "-t",
                   "0",
-                  "--monitor_interval=0.1",
                   "--gpu_ids=all",
                   "--dynamo_backend",
                   "no",
@@ -100,6 +99,13 @@ TEST(LaunchFlagsTest, WhatIsSoAnywayIsTakenSilently) {
                   "r.yaml"}),
             "{}");
   EXPECT_FALSE(line.on_cpu);
+}
+
+TEST(LaunchFlagsTest, ElasticRunsAreSetAsForTorchrun) {
+  EXPECT_EQ(read({"--nnodes=2:4", "--max_restarts=3", "--monitor_interval", "0.5", "r.yaml"}),
+            "{accelerator: {min_machines: 2, num_machines: 4, max_restarts: 3, monitor_interval: "
+            "0.5 s}}");
+  EXPECT_EQ(read({"--nnodes", "4", "r.yaml"}), "{accelerator: {num_machines: 4}}");
 }
 
 TEST(LaunchFlagsTest, TheConfigIsNamed) {
@@ -168,8 +174,7 @@ TEST(LaunchFlagsTest, ASecretIsNotRepeated) {
         std::vector<std::string>{"--aws-secret-access-key=hush", "r.yaml"}}) {
     const std::string reported = read(words);
     EXPECT_EQ(reported.find("hush"), std::string::npos) << reported;
-    EXPECT_NE(reported.find("accel-run does not support Amazon SageMaker"), std::string::npos)
-        << reported;
+    EXPECT_NE(reported.find("it is of a job on Amazon SageMaker"), std::string::npos) << reported;
   }
 }
 

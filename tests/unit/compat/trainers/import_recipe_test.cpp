@@ -8,26 +8,16 @@
 
 #include "compat/trainers/trainer.h"
 #include "core/base/error.h"
+#include "tests/unit/compat/trainers/import_texts.h"
 
 namespace accel::import_recipe_test {
 namespace {
-
-Imported imported(const std::string& text, const std::string& peer = "") {
-  return import_recipe(parse_recipe("c.yaml", text), "c.yaml", peer);
-}
 
 FieldInfo section(const std::string& name, std::vector<FieldInfo> fields = {}) {
   FieldInfo info;
   info.name = name;
   info.fields = std::move(fields);
   return info;
-}
-
-/// The recipe without the places, and the account.
-std::string reported(const std::string& path, const std::string& text) {
-  const Imported result = import_recipe(parse_recipe(path, text), path, "");
-  return result.peer + ", recognized by " + result.detected_by + "\n" + to_yaml(result.recipe) +
-         "--\n" + import_report(result);
 }
 
 std::string golden(const std::string& name) {
@@ -49,14 +39,6 @@ TEST_P(ImportGoldenTest, BecomesARecipeAndAnAccount) {
 INSTANTIATE_TEST_SUITE_P(ImportRecipe, ImportGoldenTest,
                          testing::Values("trainer", "axolotl", "llama_factory", "torchtune", "trl",
                                          "lightning", "torchtitan"));
-
-/// Whether the import of `text` has the lines.
-void expect_lines(const std::string& text, const std::vector<std::string>& lines) {
-  const std::string all = reported("c.yaml", text);
-  for (const std::string& line : lines) {
-    EXPECT_NE(all.find(line + "\n"), std::string::npos) << line << "\nis not in\n" << all;
-  }
-}
 
 TEST(ImportRecipeTest, ShardingOfTrainersIsRead) {
   const std::string trainer = "num_train_epochs: 1\nlearning_rate: 1e-4\n";
@@ -139,15 +121,6 @@ TEST(ImportRecipeTest, AFileOfNobodyIsRefused) {
   EXPECT_EQ(imported("model: mlp\n", "trainer").left.at(0).key, "model");
 }
 
-/// The first refusal of a config, with its position, and the hint.
-std::string refusal(const std::string& text, const ProgramIndex& program = {}) {
-  const Imported result = import_recipe(parse_recipe("c.yaml", text), "c.yaml", "", program);
-  if (result.refusals.empty()) return "";
-  const Diagnostic& first = result.refusals.front();
-  return std::to_string(first.where.line) + ": " + first.message +
-         (first.hint.empty() ? "" : " | " + first.hint);
-}
-
 TEST(ImportRecipeTest, PreferenceMethodsBecomeTasks) {
   const std::string trl = "model_name_or_path: ./x\ndataset_name: ./p.jsonl\nmax_length: 64\n";
   expect_lines(trl + "beta: 0.2\n", {"  type: dpo", "  beta: 0.2", "    weights: '${vars.model}'",
@@ -169,6 +142,73 @@ TEST(ImportRecipeTest, PreferenceMethodsBecomeTasks) {
        "  pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL"});
 }
 
+TEST(ImportRecipeTest, LabelledAnswersAndRewardsBecomeTasks) {
+  const std::string trl = "model_name_or_path: ./x\ndataset_name: ./p.jsonl\n";
+  expect_lines(trl + "beta: 0.2\noutput_dir: kto-1\n",
+               {"  type: kto", "  beta: 0.2", "    type: unpaired", "    weights: '${vars.model}'",
+                "  lr: 1e-06"});
+  expect_lines(trl + "loss_type: apo_zero_unpaired\n", {"  loss_type: apo_zero_unpaired"});
+  expect_lines("model_name_or_path: ./x\nloss_type: kto\ndataset_mixture: [a, b]\n",
+               {"  c.yaml:3: dataset_mixture: write each dataset in the list 'data.train', as type "
+                "unpaired"});
+  expect_lines(trl + "desirable_weight: 1.5\n", {"  type: kto", "  desirable_weight: 1.5"});
+  expect_lines(trl + "center_rewards_coefficient: 0.01\nuse_peft: true\nlora_target_modules: [q]\n",
+               {"  type: reward", "  num_classes: 1", "  center_rewards_coefficient: 0.01",
+                "    type: preference", "    modules_to_save: ['score.*']", "  lr: 1e-04"});
+  expect_lines(
+      "base_model: ./x\nrl: kto\nrl_beta: 0.5\nkto_undesirable_weight: 0.2\ndatasets:\n"
+      "  - {path: ./p.jsonl, type: llama3.ultra}\n",
+      {"  type: kto", "  beta: 0.5", "  undesirable_weight: 0.2", "    type: unpaired",
+       "    texts_as_messages: true",
+       "  datasets: the template of 'llama3.ultra' is the tokenizer's chat template"});
+  expect_lines("base_model: ./x\nrl: kto\ndatasets:\n  - {path: ./p.jsonl, type: chatml.argilla}\n",
+               {"  c.yaml:3: datasets: './p.jsonl' is of type 'chatml.argilla': write its answers "
+                "in 'data.train' as type unpaired"});
+  const std::string factory = "model_name_or_path: ./x\nfinetuning_type: full\ndataset: p.jsonl\n";
+  expect_lines(factory + "stage: kto\npref_beta: 0.3\nkto_chosen_weight: 2\n",
+               {"  type: kto", "  beta: 0.3", "  desirable_weight: 2", "    label: 'kto_tag'"});
+  expect_lines(factory + "stage: rm\n",
+               {"  type: reward", "  num_classes: 1", "    type: preference",
+                "  stage: the value head of LLaMA-Factory has a bias and "
+                "dropout; the head of the recipe is a linear layer "
+                "'score' without, as transformers'"});
+}
+
+TEST(ImportRecipeTest, OptimizersOfPackagesAreKept) {
+  const std::string args = "num_train_epochs: 1\nlearning_rate: 0.1\nadam_beta2: 0.95\n";
+  expect_lines(args + "optim: adamw_bnb_8bit\n",
+               {"  type: adamw_8bit", "  betas: [0.9, 0.95]", "  weight_decay: 0"});
+  expect_lines(args + "optim: paged_adamw_8bit\n",
+               {"  type: adamw_8bit",
+                "  optim: the state of 'paged_adamw_8bit' stays on the device, where CUDA would "
+                "page it to the host; 'accelerator.fsdp.offload' moves it"});
+  expect_lines(args + "optim: lion_8bit\n",
+               {"  type: lion",
+                "  optim: 'lion_8bit' stores its state in another precision, 'lion' in 32 bits"});
+  expect_lines(args + "optim: schedule_free_adamw\nwarmup_steps: 20\n",
+               {"  type: schedule_free_adamw", "  warmup_steps: 20"});
+  expect_lines(args +
+                   "optim: galore_adamw\noptim_args: 'rank=64, scale=0.5'\n"
+                   "optim_target_modules: [attn]\n",
+               {"  type: galore_adamw", "  rank: 64", "  scale: 0.5",
+                "  c.yaml:6: optim_target_modules: all matrices but embeddings and the head are "
+                "projected: 'optimizer.exclude' names others"});
+  expect_lines(
+      "model_name_or_path: ./x\nstage: sft\nfinetuning_type: full\nuse_galore: true\n"
+      "galore_rank: 32\n",
+      {"  type: galore_adamw", "  rank: 32", "  scale: 2.0", "  update_proj_gap: 200"});
+  expect_lines(args + "lr_scheduler_type: cosine_with_restarts\n",
+               {"  type: cosine", "  restarts: 1"});
+  expect_lines(args +
+                   "lr_scheduler_type: cosine_with_restarts\n"
+                   "lr_scheduler_kwargs: {num_cycles: 3}\n",
+               {"  restarts: 3"});
+  expect_lines(
+      "base_model: ./x\nneftune_noise_alpha: 5\ndatasets:\n"
+      "  - {path: ./p.jsonl, type: chat_template}\n",
+      {"  type: causal_lm", "  neftune_noise_alpha: 5"});
+}
+
 TEST(ImportRecipeTest, OtherPairsOfAxolotlAreLeftOut) {
   const std::string rl = "base_model: ./x\nrl: dpo\ndatasets:\n  - {path: ./p.jsonl, type: ";
   expect_lines(rl + "chat_template.default, field_chosen: good}\n",
@@ -182,12 +222,7 @@ TEST(ImportRecipeTest, OtherPairsOfAxolotlAreLeftOut) {
 TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
   const std::string axolotl = "base_model: ./x\n",
                     factory = "model_name_or_path: ./x\nstage: sft\n";
-  EXPECT_EQ(refusal(axolotl + "load_in_4bit: true\n"),
-            "2: load_in_4bit: weights are not quantized");
-  EXPECT_EQ(refusal(axolotl + "adapter: qlora\n"), "2: adapter: weights are not quantized");
   EXPECT_EQ(refusal(axolotl + "adapter: ia3\n"), "2: adapter: the only adapter is LoRA");
-  EXPECT_EQ(refusal(axolotl + "rl: kto\n"),
-            "2: rl: this kind of preference or reward training is not available");
   EXPECT_EQ(refusal(axolotl + "rl: grpo\n"),
             "2: rl: reinforcement learning of language models is not available");
   EXPECT_EQ(refusal(axolotl + "plugins: [axolotl.integrations.kd.KDPlugin]\n"),
@@ -213,8 +248,8 @@ TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
   EXPECT_EQ(refusal("num_train_epochs: 1\noptim: adopt\n"),
             "2: optim: the optimizer 'adopt' is not available | 'accel-run list' shows the "
             "optimizers");
-  EXPECT_EQ(refusal("model_name_or_path: ./x\ndataset_name: y\nbeta: 0.1\noutput_dir: kto-1\n"),
-            "3: beta: this kind of preference or reward training is not available");
+  EXPECT_EQ(refusal("model_name_or_path: ./x\ndataset_name: y\nbeta: 0.1\nsync_ref_model: true\n"),
+            "4: sync_ref_model: this kind of preference or reward training is not available");
   EXPECT_EQ(refusal("model: {_component_: torchtune.models.flux.flux_1}\n"
                     "optimizer: {_component_: torch.optim.AdamW}\n",
                     ProgramIndex({}, {}, [](const std::string&) { return false; })),
@@ -367,10 +402,10 @@ TEST(ImportRecipeTest, LoraOfEachFormatBecomesASection) {
                  "datasets: [{path: a.jsonl, type: completion}]\n"),
             "  lora:\n    rank: 16\n    alpha: 32\n    dropout: 0.05\n"
             "    target_modules: ['*.q_proj', '*.v_proj']\n    modules_to_save: ['*lm_head.*']");
-  EXPECT_EQ(lora("model_name_or_path: ./x\nstage: pt\nlora_target: 'q_proj, v_proj'\n"
+  EXPECT_EQ(lora("model_name_or_path: ./x\nstage: pt\nlora_target: 'q_proj, v_proj, lm_head'\n"
                  "dataset: a.txt\nuse_rslora: true\n"),
             "  lora:\n    rank: 8\n    alpha: 16\n    dropout: 0\n    rslora: true\n"
-            "    target_modules: ['*.q_proj', '*.v_proj']");
+            "    target_modules: ['*.q_proj', '*.v_proj', 'lm_head']");
   EXPECT_EQ(lora("model: {_component_: a.lora_llama3, lora_attn_modules: [q_proj, output_proj], "
                  "apply_lora_to_mlp: True}\ncheckpointer: {_component_: b, checkpoint_dir: ./x}\n"
                  "dataset: {_component_: c.text_completion_dataset, data_files: a.txt}\n"),

@@ -175,7 +175,7 @@ constexpr HintCase kKeys[] = {
     {"", "local_rank", "leave it out: the launcher sets it"},
     {"", "ddp_backend", "leave it out: gloo on CPUs, NCCL on GPUs"},
     {"", "torch_compile", "leave it out: 'accelerator.kernels' selects the kernels"},
-    {"", "load_in_8bit", "leave it out: weights are not quantized"},
+    {"", "load_in_8bit", "write 'model.quantization' with a 'type' of nf4 or int8"},
     {"", "overwrite_cache", "leave it out: tokens are cached"},
     {"", "remove_unused_columns", "leave it out: only the named columns are read"},
     {"", "pin_memory", "leave it out"},

@@ -138,6 +138,8 @@ TEST(SchemaTest, EachMistakeSaysWhatWasFoundAndWhatWasWanted) {
       {"every: [1 steps, 2 mni]",
        "2:18: error: 'every' wants a duration such as '500 steps' or '3 epochs', not '2 mni' | "
        "did you mean 'min'?"},
+      {"every: ~",
+       "2:8: error: 'every' wants a duration such as '500 steps' or '3 epochs', not nothing"},
       {"cache: 4 gb",
        "2:8: error: 'cache' wants a size such as '4 GiB', not '4 gb' | "
        "did you mean 'GB'?"},

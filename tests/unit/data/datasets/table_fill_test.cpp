@@ -218,7 +218,7 @@ TEST_F(TableFillTest, ValuesAreFittedToTheTrainingRowsOnly) {
   const std::vector<int64_t> train = {0, 1, 2};
   fitted(*data).fit(train);
   EXPECT_EQ(rows(*data), "1|1.5|2|2|7|");
-  EXPECT_EQ(fitted(*data).fitted(), "{\"fill\":{\"age\":1.5}}");
+  EXPECT_EQ(fitted(*data).fitted(), "{\"fill\":{\"age\":1.5},\"features\":[\"age\"]}");
   EXPECT_EQ(fitted(*data).fitted_notes(),
             std::vector<std::string>{"age: 1 of 5 missing, filled with the mean 1.5"});
 }
@@ -227,8 +227,8 @@ TEST_F(TableFillTest, EvalDataTakesTheValuesOfTheTrainingData) {
   const std::string options = "one_hot: {plan: []}\nfill: mean\n";
   const auto train = table("plan,age,y\nb,1,0\na,2,1\nb,6,0\n", options);
   const std::string values = fitted(*train).fitted();
-  EXPECT_EQ(values,
-            "{\"fill\":{\"plan\":\"b\",\"age\":3.0},\"categories\":{\"plan\":[\"a\",\"b\"]}}");
+  EXPECT_EQ(values, R"({"fill":{"plan":"b","age":3.0},"categories":{"plan":["a","b"]},)"
+                    R"("features":["plan","age"]})");
   // Its own categories are one, and its own mean is 9.
   const auto eval = table("plan,age,y\nb,9,0\n,,1\n", options, {.train = false});
   fitted(*eval).use_fitted(values);
@@ -245,6 +245,31 @@ TEST_F(TableFillTest, EvalDataTakesTheValuesOfTheTrainingData) {
   EXPECT_EQ(complaint([&] { fitted(*other).use_fitted("{"); }),
             "the fitted values of the training data are invalid\n"
             "they were saved by another version");
+}
+
+TEST_F(TableFillTest, FeaturesThatTheRecipeDoesNotListAreThoseOfTheTrainingDataInTheirOrder) {
+  const std::string options = "one_hot: {plan: []}\nfill: mean\n";
+  const std::string values =
+      fitted(*table("plan,age,size,y\nb,1,7,0\na,3,8,1\n", options)).fitted();
+  const auto eval = table("size,y,age,plan\n9,0,,a\n", options, {.train = false});
+  fitted(*eval).use_fitted(values);
+  EXPECT_EQ(rows(*eval), "1 0 2 9|");
+  EXPECT_EQ(fitted(*eval).fitted_notes(),
+            std::vector<std::string>{"age: 1 of 1 missing, filled with the mean 2"});
+  const auto complaint_of = [&](const std::string& content) {
+    const auto other = table(content, options, {.train = false});
+    return complaint([&] { fitted(*other).use_fitted(values); });
+  };
+  const std::string hint = "list the columns that are features in the recipe: 'features: [...]'";
+  EXPECT_EQ(complaint_of("plan,age,y\na,1,0\n"),
+            "'" + path_ + "' lacks the column 'size' of the training data\n" + hint);
+  EXPECT_EQ(
+      complaint_of("plan,age,size,more,y\na,1,2,3,0\n"),
+      "'" + path_ + "' has the column 'more', which is no feature of the training data\n" + hint);
+  // Listed features are chosen by the recipe; columns without names by their places.
+  EXPECT_EQ(fitted(*table("a,b,y\n1,2,0\n", "features: [b]\n")).fitted(), "");
+  folder_.write("t.csv", "1,2,0\n");
+  EXPECT_EQ(fitted(*build<Dataset>("type: csv\npath: " + path_ + "\ntarget: 2\n")).fitted(), "");
 }
 
 TEST_F(TableFillTest, TheNotesNameEachRule) {

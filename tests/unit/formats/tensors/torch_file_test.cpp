@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
 #include "formats/archive/zip.h"
 #include "tests/unit/formats/written.h"
 
@@ -220,6 +224,59 @@ TEST(TorchFileTest, ArchivesThatAreNoTorchFilesAreRefused) {
   EXPECT_EQ(fault_of(archive({"data.pkl", "version"})), "the archive has no 'data.pkl/data.pkl'");
   EXPECT_EQ(fault_of(with_pickle("\x80\x02N."s, "big")), "the archive is not little-endian");
   EXPECT_EQ(fault_of("\x80\x02}q\0."s), "not a zip archive: the end record is missing");
+}
+
+/// Golden files of tests/interop/make_legacy_torch.py.
+std::string golden(const std::string& name) {
+  const char* source = std::getenv("ACCEL_SOURCE_DIR");
+  std::ifstream file(std::string(source ? source : ".") + "/tests/unit/formats/golden/" + name,
+                     std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(TorchFileTest, FilesOfTorchBefore16AreRead) {
+  const std::string bytes = golden("legacy.bin");
+  ASSERT_GT(bytes.size(), 100U);
+  const Value value = read_torch_file(file_of(bytes));
+  EXPECT_EQ(floats_of(*value.find("weight")), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(floats_of(*value.find("turned")), (std::vector<float>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(floats_of(*value.find("tied")), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  const auto* half = value.find("half")->as<Array>();
+  ASSERT_TRUE(half);
+  EXPECT_EQ(half->type(), DType::kF16);
+  EXPECT_EQ(half->shape(), (Shape{3}));
+  const auto* steps = value.find("steps")->as<Array>();
+  ASSERT_TRUE(steps);
+  EXPECT_EQ(steps->as<int64_t>()[0], 7);
+  EXPECT_EQ(*value.find("epoch")->as<int64_t>(), 3);
+  check_torch_file(file_of(bytes));
+}
+
+TEST(TorchFileTest, DamagedFilesOfTorchBefore16AreRefused) {
+  const std::string bytes = golden("legacy.bin");
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string out = bytes;
+    const size_t at = out.find(from);
+    EXPECT_NE(at, out.npos) << from;
+    return out.replace(at, from.size(), to);
+  };
+  EXPECT_EQ(fault_of(changed("M\xe9\x03"s, "M\xea\x03"s)),
+            "the file is of an unknown version of torch's old format");
+  EXPECT_EQ(fault_of(changed("little_endian", "little_endiam")), "the file is not little-endian");
+  EXPECT_EQ(fault_of(changed("\x06\0\0\0\0\0\0\0"s, "\xff\xff\xff\0\0\0\0\0"s)).substr(0, 9),
+            "storage '");
+  EXPECT_EQ(fault_of(bytes.substr(0, bytes.size() - 1)).substr(0, 9), "storage '");
+  EXPECT_EQ(fault_of(changed("FloatStorage", "BlobXStorage")),
+            "the pickle names 'torch.BlobXStorage', which is not an allowed class");
+  EXPECT_EQ(fault_of(bytes.substr(0, 40)).substr(0, 10), "the pickle");
+  std::string other = bytes;
+  other[other.rfind("q\x03"
+                    "e.") -
+        1] = 'x';
+  const std::string fault = fault_of(other);
+  EXPECT_TRUE(fault.starts_with("storage '") && fault.ends_with("x' is of no tensor")) << fault;
+  EXPECT_EQ(fault_of(changed("_rebuild_tensor_v2", "_rebuild_tensor_v9")),
+            "the pickle names 'torch._utils._rebuild_tensor_v9', which is not an allowed class");
 }
 
 TEST(TorchFileTest, MisplacedStoragesAndShortCallsAreRefused) {

@@ -1,12 +1,27 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/sqrt.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "core/base/cpu_target.h"
 #include "kernels/cpu_operators.h"
+
+namespace accel::mkl_processor_test {
+
+/// Calls of MKL's detection of the processor for vector functions.
+std::atomic<int> vector_detections = 0;
+
+}  // namespace accel::mkl_processor_test
+
+/// Replaces MKL's function, and calls it.
+extern "C" __attribute__((visibility("default"))) int mkl_serv_vml_cpu_detect() {
+  ++accel::mkl_processor_test::vector_detections;
+  return reinterpret_cast<int (*)()>(dlsym(RTLD_NEXT, "mkl_serv_vml_cpu_detect"))();
+}
 
 namespace accel::mkl_processor_test {
 namespace {
@@ -20,8 +35,9 @@ Detect kind_of_processor() {
 }
 
 /// Ends the process: MKL looks at the processor once.
-[[noreturn]] void exit_with_kind(Kernels kernels) {
+[[noreturn]] void exit_with_kind(Kernels kernels, MklInstructions instructions) {
   use_kernels(kernels);
+  set_mkl_instructions(instructions);
   at::mm(at::ones({9, 9}), at::ones({9, 9}));
   std::exit(kind_of_processor()() == 0 ? 10 : 11);
 }
@@ -36,12 +52,40 @@ class MklProcessorDeathTest : public testing::Test {
 
 TEST_F(MklProcessorDeathTest, WithFusedKernelsAvx512IsUsedWhoeverMadeTheProcessor) {
   if (cpu_target() != CpuTarget::kAvx512) GTEST_SKIP() << "this processor has no AVX-512";
-  EXPECT_EXIT(exit_with_kind(Kernels::kFused), testing::ExitedWithCode(11), "");
+  EXPECT_EXIT(exit_with_kind(Kernels::kFused, MklInstructions::kAuto), testing::ExitedWithCode(11),
+              "");
 }
 
-TEST_F(MklProcessorDeathTest, WithTheReferenceItIsPyTorchsChoice) {
-  const bool is_intel = __builtin_cpu_is("intel") != 0;
-  EXPECT_EXIT(exit_with_kind(Kernels::kReference), testing::ExitedWithCode(is_intel ? 11 : 10), "");
+TEST_F(MklProcessorDeathTest, WithTheReferenceOrNativeInstructionsItIsPyTorchsChoice) {
+  const testing::ExitedWithCode wanted(__builtin_cpu_is("intel") != 0 ? 11 : 10);
+  EXPECT_EXIT(exit_with_kind(Kernels::kReference, MklInstructions::kAuto), wanted, "");
+  EXPECT_EXIT(exit_with_kind(Kernels::kFused, MklInstructions::kNative), wanted, "");
+}
+
+/// Ends the process with the detections of the processor during the first parallel vector function.
+[[noreturn]] void exit_with_detections(bool initialized) {
+  if (initialized) initialize_kernels(Kernels::kFused, MklInstructions::kAuto);
+  constexpr int64_t kElements = 1 << 16;
+  const int before = vector_detections;
+  at::sqrt(at::ones({kElements}));
+  std::exit(vector_detections - before);
+}
+
+TEST_F(MklProcessorDeathTest, VectorFunctionsDetectTheProcessorBeforeSeveralThreadsCompute) {
+  const auto detects = [](int code) { return WIFEXITED(code) && WEXITSTATUS(code) > 0; };
+  EXPECT_EXIT(exit_with_detections(false), detects, "");
+  EXPECT_EXIT(exit_with_detections(true), testing::ExitedWithCode(0), "");
+}
+
+TEST(MklInstructionsTest, ActOnProcessorsOfOtherMakersWithAvx512) {
+  const bool other = __builtin_cpu_is("intel") == 0 && cpu_target() == CpuTarget::kAvx512;
+  use_kernels(Kernels::kFused);
+  EXPECT_EQ(enables_avx512_of_mkl(), other);
+  set_mkl_instructions(MklInstructions::kNative);
+  EXPECT_FALSE(enables_avx512_of_mkl());
+  set_mkl_instructions(MklInstructions::kAuto);
+  use_kernels(Kernels::kReference);
+  EXPECT_FALSE(enables_avx512_of_mkl());
 }
 
 }  // namespace

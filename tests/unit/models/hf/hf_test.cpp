@@ -16,6 +16,7 @@
 #include "core/api/auxiliary_loss.h"
 #include "core/api/model.h"
 #include "models/hf/hf_family.h"
+#include "models/layers/skip_init.h"
 #include "tests/unit/build_component.h"
 #include "tests/unit/formats/temp_folder.h"
 
@@ -183,7 +184,7 @@ TEST(HfModelTest, AutoDeclaresWhatSomeFolderMayHave) {
   EXPECT_TRUE(fields["weights"].required);
   EXPECT_EQ(fields["num_kv_heads"].fallback, "");
   EXPECT_TRUE(fields["head_dropout"].help.ends_with(
-      " Of bert, distilbert, roberta; default: as in the folder."))
+      " Of bert, distilbert, gpt, llama, modernbert, roberta; default: as in the folder."))
       << fields["head_dropout"].help;
   // That of a llama is a number, those of others may be auto.
   EXPECT_EQ(fields["attention_dropout"].type, "a number or 'auto'");
@@ -233,11 +234,11 @@ TEST(HfModelTest, TellsWhatAConfigHasThatNoModelDoes) {
             "supported\n");
   std::ifstream file(folder_of("llama") + "/config.json");
   Json llama = Json::parse(file);
-  llama["rope_parameters"]["rope_type"] = "yarn";
+  llama["rope_parameters"]["rope_type"] = "xpos";
   folder.write("config.json", llama.dump());
   EXPECT_EQ(problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path()),
-            "'DIR/config.json' has the rope type 'yarn', only default, linear and llama3 are "
-            "supported\n");
+            "'DIR/config.json' has the rope type 'xpos', only default, linear, dynamic, yarn, "
+            "longrope and llama3 are supported\n");
   folder.write("config.json", R"({"model_type": "mamba"})");
   EXPECT_TRUE(problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path())
                   .starts_with("'DIR/config.json' has the model type 'mamba', which is not "
@@ -273,7 +274,8 @@ TEST(HfModelTest, EveryKeyOfAConfigIsUsedOrRefused) {
        "has {\"0\":[1]} for 'pruned_heads'" + not_built},
       {"llama",
        {{"quantization_config", {{"bits", 4}}}},
-       "has {\"bits\":4} for 'quantization_config'" + not_built},
+       "has a 'quantization_config' with the method 'none', and only that of 'bitsandbytes' is "
+       "read\n"},
       {"llama",
        {{"layer_types", {"full_attention", "sliding_attention"}}, {"sliding_window", 2}},
        "has 2 for 'sliding_window'" + not_built},
@@ -294,6 +296,7 @@ TEST(HfModelTest, EveryKeyOfAConfigIsUsedOrRefused) {
       {"gpt2", {{"summary_type", "cls_index"}, {"_name_or_path", "gpt2"}, {"top_k", 50}}},
       {"bert_tokens", {{"pooler_type", "first_token_transform"}, {"problem_type", "regression"}}},
       {"llama", {{"layer_types", {"full_attention"}}, {"sliding_window", 2}}},
+      {"qwen2_moe", {{"qkv_bias", false}, {"sliding_window", 2}}},
       {"llama", {{"rope_parameters", {{"rope_type", "default"}, {"factor", 8}}}}}};
   for (const auto& [name, keys] : taken) {
     const TempFolder folder;
@@ -336,6 +339,24 @@ TEST(HfModelTest, AnotherHeadStartsAnew) {
       build<Model>("{type: auto, weights: '" + folder_of("bert_tokens") + "'}", context);
   EXPECT_EQ(logits_of(*model, classes).size(1), 5);
   EXPECT_STREQ(model->default_task(), "classification");
+}
+
+TEST(HfModelTest, UninitializedModelsNeedTheHeadOfTheFolder) {
+  const Json& classes = golden_folders()["bert_classes"];
+  const at::Tensor wanted = logits_of(*from_folder("bert_classes", classes), classes);
+  const SkipInit skip;
+  EXPECT_TRUE(logits_of(*from_folder("bert_classes", classes), classes).equal(wanted));
+  ModelContext context = context_of(classes);
+  context.data.classes = 5;
+  try {
+    build<Model>("{type: auto, weights: '" + folder_of("bert_tokens") + "'}", context);
+    FAIL() << "expected an error";
+  } catch (const DataError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "'" + folder_of("bert_tokens") +
+                  "' is a model without a head: it has no 'bert.pooler.dense.weight', "
+                  "'bert.pooler.dense.bias', 'classifier.weight', 'classifier.bias'");
+  }
 }
 
 TEST(HfModelTest, WeightsThatDoNotFitAreRefused) {
@@ -392,6 +413,12 @@ TEST_P(BertKindTest, TheHeadFollowsTheTargets) {
   context.data.target = {};
   context.data.target_type = DType::kF32;
   EXPECT_STREQ(build<Model>(small + "}", context)->default_task(), "regression");
+  context.data.target = {1, 2};
+  context.data.target_type = DType::kI64;
+  const auto answers = build<Model>(small + "}", context);
+  EXPECT_STREQ(answers->default_task(), "question_answering");
+  const at::Tensor tokens = at::ones({3, 8}, at::kLong);
+  EXPECT_EQ(answers->forward(tokens).sizes(), (std::vector<int64_t>{3, 8, 2}));
 }
 
 TEST_P(BertKindTest, DropsBeforeTheLabelsAsTransformersDoes) {

@@ -55,7 +55,14 @@ INSTANTIATE_TEST_SUITE_P(
         "{type: gpt, num_layers: 2, num_heads: 2, hidden_size: 16}",
         "{type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 16}",
         "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, rope: {scaling: linear, "
-        "factor: 2.0}, qk_norm: true}"));
+        "factor: 2.0}, qk_norm: true}",
+        "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, sliding_window: 2}",
+        "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, rope: {scaling: longrope, "
+        "short_factor: [1, 2, 3, 4], long_factor: [3, 5, 7, 9], factor: 4, "
+        "original_max_position_embeddings: 4}}",
+        "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, sliding_window: 3, "
+        "layer_types: [sliding_attention, full_attention], local_rope_theta: 100, "
+        "zero_centered_gamma: true, sandwich_norms: true, attn_logit_softcapping: 0.5}"));
 
 }  // namespace
 }  // namespace accel::block_diagonal_mask_test

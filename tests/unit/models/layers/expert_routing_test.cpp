@@ -1,6 +1,7 @@
 // Routing to experts and the load-balancing loss, against their definitions.
 #include "models/layers/expert_routing.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/one_hot.h>
 #include <ATen/ops/ones.h>

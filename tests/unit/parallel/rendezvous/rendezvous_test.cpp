@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "core/base/error.h"
@@ -228,6 +230,39 @@ TEST(RendezvousTest, AFreePortHasNoOwner) {
   int64_t port = 0;
   { port = rendezvous_on_this_machine(std::nullopt).port; }
   EXPECT_EQ(port_owner(port), "");
+}
+
+TEST(RendezvousTest, AFreePortOfMachine0IsNamed) {
+  const Rendezvous point = rendezvous_as_main_machine("127.0.0.1", 0);
+  EXPECT_GT(point.port, 0);
+  EXPECT_TRUE(connect_to_main_machine(point));
+}
+
+TEST(RendezvousTest, Machine0MayHaveAnIpv6Address) {
+  std::optional<Rendezvous> point;
+  try {
+    point = rendezvous_as_main_machine("::1", 0);
+  } catch (const Error&) {
+    GTEST_SKIP() << "this machine has no IPv6";
+  }
+  EXPECT_GT(point->port, 0);
+  EXPECT_TRUE(connect_to_main_machine(*point));
+}
+
+TEST(RendezvousTest, TheAddressOfAnInterface) {
+  EXPECT_EQ(interface_address("lo"), "127.0.0.1");
+  try {
+    interface_address("nic0");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRecipe);
+    EXPECT_STREQ(error.what(),
+                 "environment variable 'GLOO_SOCKET_IFNAME' is 'nic0', which is no interface of "
+                 "this machine with an address");
+    const std::string hint = error.hint();
+    EXPECT_TRUE(hint.starts_with("set it to one of ") && hint.ends_with(", or unset it")) << hint;
+    EXPECT_NE(hint.find("'lo'"), hint.npos) << hint;
+  }
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace accel::rows_plan_test {
 namespace {
 
-constexpr const char* kKinds[] = {"chat", "pair", "label", "text", "tagged", "preference"};
+constexpr const char* kKinds[] = {"chat",   "pair",       "label",   "text",
+                                  "tagged", "preference", "unpaired"};
 
 /// "label: text -> label", or the error.
 std::string plan_of(const std::string& row, const DraftRequest& request = {}) {
@@ -53,6 +54,10 @@ TEST(RowsPlanTest, WishesDecideAndMustFit) {
   const std::string pairs = R"({"prompt": "a", "chosen": "b c d", "rejected": "c"})";
   EXPECT_EQ(plan_of(pairs), "preference: chosen rejected");
   EXPECT_EQ(plan_of(R"({"chosen": 1, "rejected": 2})"), "refused, 3");
+  const std::string labelled_answers = R"({"prompt": "a", "completion": "b c", "label": true})";
+  EXPECT_EQ(plan_of(labelled_answers), "refused, 3");
+  EXPECT_EQ(plan_of(labelled_answers, {.model = "folder"}), "unpaired: completion");
+  EXPECT_EQ(plan_of(labelled_answers, {.as = "chat"}), "pair: prompt -> completion");
   EXPECT_EQ(plan_of(pairs, {.as = "chat"}), "pair: prompt -> chosen");
   EXPECT_EQ(plan_of(pairs, {.as = "text"}), "text: chosen");
 }

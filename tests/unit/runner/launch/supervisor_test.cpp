@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace accel::supervisor_test {
 namespace {
@@ -202,7 +205,8 @@ TEST(SupervisorTest, RestartsWhatMayGoBetterTheNextTime) {
   Play play(2);
   EXPECT_EQ(play.killed(0, SIGKILL).code(1, 5).code(2, 5).taken(), "report:1 start:1");
   EXPECT_EQ(play.cause().rank, 0);
-  EXPECT_EQ(play.code(1, 8).code(0, 5).code(2, 5).taken(), "report:1 start:2");
+  EXPECT_EQ(play.code(1, 8).code(0, 5).code(2, 5).taken(), "report:1");
+  EXPECT_EQ(play.wait(1250).taken(), "start:2");  // no progress: back-off
   EXPECT_EQ(play.cause().rank, 1);
   EXPECT_EQ(play.code(2, 6).code(1, 6).code(0, 6).taken(), "capture report:0 finish:6");
   Play recovered(1);
@@ -241,6 +245,53 @@ TEST(SupervisorTest, AClockThatJumpsIsNoTimeout) {
   play.wait(1000, {kWaits, kAway, kWaits}).jump(3'600'000).wait(1000, {kWaits, kAway, kWaits});
   play.jump(-7'200'000).wait(1000, {kWaits, kAway, kWaits});
   EXPECT_EQ(play.taken(), "");
+}
+
+TEST(SupervisorTest, AStopByAnotherMachineKillsAllWithoutACause) {
+  Supervisor supervisor({.ranks = 1, .timeout_ms = 5000, .join_timeout_ms = 5000});
+  supervisor.start(0);
+  const Actions stopped = supervisor.stop();
+  ASSERT_EQ(stopped.end() - stopped.begin(), 1);
+  EXPECT_EQ(stopped.begin()->kind, SupervisorActionKind::kKill);
+  const Actions ended = supervisor.exited(0, 0, {true, SIGKILL}, 10);
+  ASSERT_EQ(ended.end() - ended.begin(), 1);
+  EXPECT_EQ(ended.begin()->kind, SupervisorActionKind::kFinish);
+  EXPECT_EQ(ended.begin()->value, 5);
+}
+
+/// The times at which a rank that is killed at once is started, in milliseconds.
+std::vector<int64_t> starts_of(int64_t max_restarts, int64_t steps_per_life) {
+  Supervisor supervisor(
+      {.ranks = 1, .timeout_ms = 5000, .join_timeout_ms = 5000, .max_restarts = max_restarts});
+  std::vector<int64_t> starts;
+  int64_t step = 4;
+  bool runs = false;
+  const auto note = [&](const Actions& actions, int64_t now) {
+    for (const Action& action : actions) {
+      if (action.kind != SupervisorActionKind::kStart) continue;
+      starts.push_back(now);
+      runs = true;
+    }
+  };
+  note(supervisor.start(0), 0);
+  for (int64_t now = 0; now < 20'000 && starts.size() < 8; now += 250) {
+    const RankView view = {.sequence = 1, .first_step = step};
+    note(supervisor.tick(std::span(&view, 1), now), now);
+    if (!std::exchange(runs, false)) continue;
+    const RankView first = {.sequence = 1, .first_step = step};
+    note(supervisor.tick(std::span(&first, 1), now), now);
+    note(supervisor.exited(supervisor.generation(), 0, {true, SIGKILL}, now), now);
+    step += steps_per_life;
+  }
+  return starts;
+}
+
+TEST(SupervisorTest, RestartsWithoutProgressBackOff) {
+  EXPECT_EQ(starts_of(3, 0), (std::vector<int64_t>{0, 0, 1250, 3250}));
+}
+
+TEST(SupervisorTest, ANewCheckpointResetsTheCountOfRestarts) {
+  EXPECT_EQ(starts_of(1, 4).size(), 8u);
 }
 
 }  // namespace

@@ -39,6 +39,31 @@ TEST(DryScopeTest, NothingIsComputedAndShapesAreRight) {
   EXPECT_EQ(out.sizes(), at::IntArrayRef{7});
 }
 
+TEST(DryScopeTest, AMemoryLimitEndsThePlanAtItsPeak) {
+  const FakeTensorMode scope(std::make_shared<WorkMeter>());
+  {
+    const FakeMemoryLimit limit(1000);
+    const at::Tensor held = at::empty({200});
+    at::empty({50});
+    try {
+      at::empty({51});
+      at::empty({0});
+      ADD_FAILURE() << "above the limit";
+    } catch (const MemoryLimitError& error) {
+      EXPECT_STREQ(error.what(), "the tensors of a rank take more than 1000 bytes");
+    }
+  }
+  EXPECT_NO_THROW(at::empty({1000}));
+}
+
+TEST(DryScopeTest, AFlipIsNotComputed) {
+  const auto meter = std::make_shared<WorkMeter>();
+  const FakeTensorMode scope(meter);
+  const at::Tensor flipped = at::arange(6).view({2, 3}).add(1).flip(1);
+  EXPECT_EQ(flipped.sizes(), (at::IntArrayRef{2, 3}));
+  EXPECT_EQ(flipped.scalar_type(), at::kLong);
+}
+
 TEST(DryScopeTest, ProductsOf16BitsTakeWhatTheyTakeInFloat32WhereTheyAreComputedSo) {
   for (const Kernels kind : {Kernels::kFused, Kernels::kReference}) {
     use_kernels(kind);

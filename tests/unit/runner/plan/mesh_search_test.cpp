@@ -46,6 +46,21 @@ TEST(MeshSearchTest, OverridesOfAMesh) {
                 "accelerator.parallelism!={pp: 4, tp: 2, sequence_parallel: true}"}));
 }
 
+TEST(MeshSearchTest, OptionsOfPipelinesAreLeftOutWithoutStages) {
+  MeshRequest request;
+  request.ranks = 2;
+  request.hardware = hardware_of({"h100"});
+  request.has_pipeline_options = true;
+  int64_t without = 0;
+  search_meshes(request, [&](const std::vector<std::string>& overrides) {
+    const bool drops = overrides.back() == "accelerator.pipeline!={}";
+    EXPECT_NE(drops, overrides.at(2).find("pp:") != std::string::npos) << overrides.at(2);
+    without += drops;
+    return Plan();
+  });
+  EXPECT_EQ(without, 5);
+}
+
 /// Whose data parallel ranks wait for a slow network, and whose stage 3 fits into the memory.
 Plan planned(const std::vector<std::string>& overrides) {
   const std::string all = joined(overrides, " ");
@@ -99,6 +114,31 @@ TEST(MeshSearchTest, SlowerMeshesAreCounted) {
   const std::vector<std::string> lines = mesh_lines(search_meshes(request, planned), "r.yaml", 1);
   EXPECT_TRUE(lines.at(3).starts_with("  dp_shard 2     3 ")) << lines.at(3);
   EXPECT_EQ(lines.at(4), "  and 1 slower one");
+}
+
+TEST(MeshSearchTest, MeshesAreNotPlannedWhoseComputationTakesLonger) {
+  MeshRequest request;
+  request.ranks = 4;
+  request.hardware = hardware_of({"h100"});
+  request.top = 1;
+  std::vector<std::string> calls;
+  const MeshSearch search = search_meshes(request, [&](const std::vector<std::string>& overrides) {
+    calls.push_back(joined(overrides, " "));
+    Plan plan;
+    plan.batches.accumulation = 1;
+    plan.rank_flops = calls.back().find("tp: 4") != std::string::npos ? 1e15 : 2e15;
+    return plan;
+  });
+  // One of each (tp, pp, cp).
+  EXPECT_EQ(calls.size(), 10);
+  EXPECT_EQ(search.slower, 8);
+  EXPECT_EQ(search.fitting.front().choice.sizes.tensor, 4);
+  EXPECT_EQ(search.fitting.size(), 10);
+  const std::vector<std::string> lines = mesh_lines(search, "r.yaml", 1);
+  EXPECT_EQ(lines.at(4), "  and 9 slower ones");
+  EXPECT_EQ(lines.at(5),
+            "  and 8 that were not planned: their computation alone takes longer than the last of "
+            "these");
 }
 
 TEST(MeshSearchTest, NothingIsPlannedThatCannotFit) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/recipe/diagnostic.h"
+#include "runner/plan/mesh_search.h"
 #include "runner/plan/plan_text.h"
 #include "tests/unit/train/job/read_text.h"
 #include "train/job/build_job.h"
@@ -27,10 +28,10 @@ Loaded load(const std::string& text) {
   return loaded;
 }
 
-Plan plan_of_text(const std::string& text, int64_t world = 1) {
+Plan plan_of_text(const std::string& text, PlanRanks ranks = 1) {
   const Loaded loaded = load(text);
   const DataSchema data = open_data(loaded.recipe, loaded.resolved, loaded.registry);
-  return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data, world);
+  return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data, ranks);
 }
 
 constexpr auto kMlp =
@@ -214,6 +215,51 @@ double sent_in(const Plan& plan, const GroupShape& group) {
   return bytes;
 }
 
+/// Of activations that are large beside the gradients, which exist earlier or later.
+TEST(PlanTest, FewMicroBatchesGiveThePlanOfAll) {
+  for (const std::string schedule : {"gpipe", "1f1b", "zbh1"}) {
+    const std::string text =
+        "model: {type: gpt, num_layers: 8, num_heads: 2, hidden_size: 64, vocab_size: 99}\n"
+        "data: {train: {type: synthetic/addition, length: 4096}}\n"
+        "train: {until: 4 steps, micro_batch: 128, batch: 1536}\n"
+        "accelerator: {parallelism: {pp: 4}, pipeline: {schedule: " +
+        schedule + "}}\n";
+    const Plan all = plan_of_text(text, 4);
+    const Plan few = plan_of_text(text, {4, PlanDetail::kExtrapolated});
+    EXPECT_EQ(few.rank_flops, all.rank_flops) << schedule;
+    EXPECT_EQ(few.traffic.size(), all.traffic.size()) << schedule;
+    EXPECT_EQ(few.memory.state(), all.memory.state()) << schedule;
+    EXPECT_NEAR(
+        static_cast<double>(few.memory.activations) / static_cast<double>(all.memory.activations),
+        1, 0.05)
+        << schedule;
+  }
+}
+
+/// The last stage has the untied head of a large vocabulary, or more blocks.
+TEST(PlanTest, MemoryIsThatOfTheLargestRank) {
+  const auto plan = [](const std::string& blocks, const std::string& tied) {
+    return plan_of_text(
+        "model: {type: gpt, num_layers: 4, num_heads: 2, hidden_size: 64, vocab_size: 50000, "
+        "tie_embeddings: " +
+            tied +
+            "}\ndata: {train: {type: synthetic/addition, length: 64}}\n"
+            "train: {until: 4 steps, micro_batch: 1, batch: 4}\n"
+            "accelerator: {parallelism: {pp: 2, tp: 2}, pipeline: {blocks: " +
+            blocks + "}}\n",
+        4);
+  };
+  const Plan even = plan("[2, 2]", "false");
+  const std::vector<PlannedStage>& ranks = even.pipeline->ranks;
+  EXPECT_EQ(even.largest_rank, 0) << "two micro-batches are under way on the first stage";
+  EXPECT_NEAR(even.memory.weights, ranks[0].weights, 256) << "and the tensors of the other stage";
+  const Plan uneven = plan("[1, 3]", "false");
+  EXPECT_EQ(uneven.largest_rank, 2);
+  EXPECT_NEAR(uneven.memory.weights, uneven.pipeline->ranks[1].weights, 256);
+  EXPECT_NEAR(uneven.memory.optimizer, uneven.pipeline->ranks[1].optimizer, 256);
+  EXPECT_GT(uneven.memory.weights, uneven.pipeline->ranks[0].weights);
+}
+
 /// A mesh of data and tensor parallel ranks, of the numbers of ranks of published runs.
 TEST(PlanTest, TrafficOfLargeMeshesFollowsTheFormulas) {
   constexpr int64_t kTensor = 8, kMicroBatches = 2, kTokens = 9, kWidth = 64, kLayers = 2;
@@ -241,6 +287,53 @@ TEST(PlanTest, TrafficOfLargeMeshesFollowsTheFormulas) {
         << ranks;
     EXPECT_TRUE(planned.traffic.contains({{data, kTensor}, "gradients"})) << ranks;
   }
+}
+
+/// Of a small llama on a processor with little memory.
+MeshSearch search_of_llama(int64_t ranks, size_t top) {
+  const std::string text =
+      "model: {type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 32}\n"
+      "data: {train: {type: synthetic/addition, length: 1024}}\n"
+      "train: {until: 4 steps, micro_batch: 1, batch: 16}\n";
+  const Loaded alone = load(text);
+  const DataSchema data = open_data(alone.recipe, alone.resolved, alone.registry);
+  MeshRequest request{ranks, hardware_of({"h100", "memory=2148.0e6"}), {}, {}, top};
+  request.whole = plan_state(alone.recipe, alone.resolved, alone.registry, data, 1);
+  return search_meshes(request, [&](const std::vector<std::string>& overrides) {
+    const auto value = [&](size_t i) { return overrides[i].substr(overrides[i].find('=') + 1); };
+    const Loaded loaded =
+        load(text + "accelerator: {num_processes: " + value(0) + ", fsdp: {stage: " + value(1) +
+             "}, parallelism: " + value(2) + "}\n");
+    return make_plan(loaded.recipe, loaded.resolved, loaded.registry, data,
+                     {ranks, PlanDetail::kExtrapolated});
+  });
+}
+
+int64_t meshes_of(const MeshSearch& search) {
+  int64_t count = static_cast<int64_t>(search.fitting.size()) + search.too_large + search.slower;
+  for (const auto& [reason, refused] : search.refused) count += refused;
+  return count;
+}
+
+TEST(PlanTest, ASearchOfTheFastestMeshesFindsThoseOfASearchOfAll) {
+  int64_t slower = 0, too_large = 0;
+  for (const int64_t ranks : {4, 8}) {
+    const MeshSearch all = search_of_llama(ranks, 1000);
+    EXPECT_EQ(all.slower, 0);
+    too_large += all.too_large;
+    constexpr size_t kTop = 3;
+    ASSERT_GT(all.fitting.size(), kTop);
+    const MeshSearch search = search_of_llama(ranks, kTop);
+    ASSERT_GE(search.fitting.size(), kTop);
+    for (size_t i = 0; i < kTop; ++i) {
+      EXPECT_EQ(search.fitting[i].choice.overrides(), all.fitting[i].choice.overrides()) << ranks;
+      EXPECT_EQ(search.fitting[i].time.total(), all.fitting[i].time.total()) << ranks;
+    }
+    EXPECT_EQ(meshes_of(search), meshes_of(all));
+    slower += search.slower;
+  }
+  EXPECT_GT(slower, 0);
+  EXPECT_GT(too_large, 0);
 }
 
 TEST(PlanTest, AModelThatNoMachineHolds) {

@@ -46,12 +46,36 @@ TEST(StepTimeTest, OneRank) {
 
 TEST(StepTimeTest, CommunicationInsideLayersWaits) {
   Plan plan = plan_of({.replicate = 2, .tensor = 4}, 3);
-  plan.traffic[{{4, 1}, "activations"}] = {60, 6};
+  plan.traffic[{{4, 1}, "activations of tensor parallelism"}] = {60, 6};
   EXPECT_NEAR(estimate_step(plan, slow(), {}).layers, 60, kNear);
   // Over two machines of four ranks: a ring with four channels.
   Plan wide = plan_of({.tensor = 8}, 3);
-  wide.traffic[{{8, 1}, "activations"}] = {60, 6};
+  wide.traffic[{{8, 1}, "activations of tensor parallelism"}] = {60, 6};
   EXPECT_NEAR(estimate_step(wide, slow(), {}).layers, 150, kNear);
+}
+
+TEST(StepTimeTest, TheLowerBoundLeavesOutWhatDependsOnTheDataParallelAxes) {
+  Plan plan = plan_of({.replicate = 2, .tensor = 4}, 3);
+  plan.memory.weights = 10;
+  plan.traffic[{{4, 1}, "activations of tensor parallelism"}] = {60, 6};
+  plan.traffic[{{4, 1}, "gradients"}] = {40, 6};
+  plan.traffic[{{2, 4}, "gradients"}] = {1000, 1};
+  EXPECT_NEAR(least_step_seconds(plan, slow(), {}), 660, kNear);
+  EXPECT_NEAR(least_step_seconds(plan, slow(), {.is_16bit = true}), 150 + 60, kNear);
+  EXPECT_GT(estimate_step(plan, slow(), {}).total(), 960 + 40);
+}
+
+/// The ranks of cp sum gradients too, and experts are divided over data parallel ranks.
+TEST(StepTimeTest, ThePurposeTellsActivationsFromGradientsOfTheSameRanks) {
+  Plan plan = plan_of({.context = 4}, 3);
+  plan.traffic[{{4, 1}, "keys and values of context parallelism"}] = {60, 6};
+  plan.traffic[{{4, 1}, "gradients"}] = {250, 1};
+  const StepTime time = estimate_step(plan, slow(), {});
+  EXPECT_NEAR(time.layers, 60, kNear);
+  EXPECT_NEAR(time.data_parallel, 250 - 2.0 / 3 * 960 / 3, kNear) << "beyond a backward pass";
+  Plan experts = plan_of({.replicate = 4, .expert = 4}, 3);
+  experts.traffic[{{4, 1}, "tokens of experts"}] = {60, 6};
+  EXPECT_NEAR(estimate_step(experts, slow(), {}).layers, 60, kNear);
 }
 
 TEST(StepTimeTest, DataParallelCommunicationOverlapsTheMicroBatchesThatItServes) {

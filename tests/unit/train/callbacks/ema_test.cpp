@@ -43,6 +43,17 @@ TEST(EmaTest, TheWeightsComeBackAfterAnEvaluation) {
   EXPECT_TRUE(model.context.parameters[0].local.requires_grad());
 }
 
+TEST(EmaTest, CodesOfQuantizedWeightsAreLeftOut) {
+  OneWeight model;
+  const at::Tensor codes = at::full({2}, 7, at::kByte);
+  model.context.parameters.push_back({"codes", codes});
+  const auto ema = build<Callback>("{type: ema, decay: 0.5}", model.context);
+  model.set(3);
+  ema->on_step(1);
+  EXPECT_EQ(average_of(*ema, model), 2);
+  EXPECT_TRUE(codes.equal(at::full({2}, 7, at::kByte)));
+}
+
 TEST(EmaTest, EverySkipsTheStepsBetween) {
   OneWeight model;
   const auto ema = build<Callback>("{type: ema, decay: 0.5, every: 2 steps}", model.context);

@@ -10,8 +10,8 @@
 #include "core/api/model.h"
 #include "models/layers/module_state.h"
 #include "models/program/aten_graph.h"
+#include "tests/host_device/host_device.h"
 #include "tests/unit/build_component.h"
-#include "tests/unit/train/device/host_device.h"
 #include "train/job/torch_setup.h"
 
 namespace accel::program_device_test {

@@ -1,6 +1,8 @@
 // Machines without the GPU or the library that a run needs.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/unit/formats/test_bytes.h"
 #include "train/job/device.h"
 
@@ -24,6 +26,16 @@ TEST(DeviceChoiceTest, WithoutItsLibraryCudaIsAnErrorOnlyIfTheRecipeNamesIt) {
             "this machine has a GPU, but libtorch_cuda.so: cannot open shared object file: "
             "computing on the CPU "
             "(run 'tools/bootstrap.sh cuda', or use 'device: cpu')\n");
+}
+
+TEST(DeviceChoiceTest, ALibraryWithoutADeviceIsRefusedByName) {
+  setenv("ACCEL_HOST_DEVICE", "libnone.so", 1);
+  EXPECT_TRUE(choose_device(DeviceChoice::kCpu, "all", 0).is_cpu()) << "it is for cuda alone";
+  EXPECT_EQ(
+      complaint([] { choose_device(DeviceChoice::kCuda, "all", 0); }),
+      "ACCEL_HOST_DEVICE is 'libnone.so', which has no device: libnone.so: cannot open shared "
+      "object file: No such file or directory\nunset ACCEL_HOST_DEVICE to compute on a GPU");
+  unsetenv("ACCEL_HOST_DEVICE");
 }
 
 }  // namespace

@@ -72,6 +72,34 @@ TEST(PreferenceFitTest, AnAdapterThatTakesAPartOfTheWeightsIsNoReference) {
       << found;
 }
 
+TEST(PreferenceFitTest, KtoNeedsSeveralAnswersInAMicroBatch) {
+  std::string text = recipe(kAdapter, "{type: kto}") + "  \n";
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("type: preference", "type: unpaired");
+  replace("prefs.jsonl", "answers.jsonl");
+  EXPECT_EQ(complaint(text), "");
+  replace("batch: 4", "batch: 4, micro_batch: 1");
+  const std::string found = complaint(text);
+  EXPECT_NE(found.find("the task 'kto' compares the samples of a micro-batch, which has only one"),
+            found.npos)
+      << found;
+  EXPECT_NE(found.find("hint: set 'train.micro_batch' to 2 or more"), found.npos);
+  replace("{type: kto}", "{type: kto, loss_type: apo_zero_unpaired}");
+  EXPECT_EQ(complaint(text), "");
+}
+
+TEST(PreferenceFitTest, AnOptimizerThatAveragesWeightsAllowsNoOtherAverage) {
+  const std::string found = complaint(recipe(kAdapter, "{type: dpo}") +
+                                      "optimizer: schedule_free_adamw\ncallbacks: [ema]\n");
+  EXPECT_NE(found.find("the optimizer 'schedule_free_adamw' averages weights for evaluations, and "
+                       "the callback 'ema' would average others"),
+            found.npos)
+      << found;
+  EXPECT_NE(found.find("hint: leave the callback 'ema' out, or use adamw"), found.npos);
+}
+
 TEST(PreferenceFitTest, TasksDemandTheirModels) {
   EXPECT_NE(complaint(recipe(", num_classes: 1", "{type: orpo}"))
                 .find("the task 'orpo' needs a model that predicts the next token, but the model "

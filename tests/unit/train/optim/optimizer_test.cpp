@@ -162,6 +162,7 @@ int64_t bytes_of(const OptimizerState& state) {
   for (const OptimizerState::Group& group : state.groups) {
     for (const OptimizerState::ParameterState& parameter : group.parameters) {
       for (const Parameter& slot : parameter.slots) {
+        if (slot.name == "y") continue;  // of schedule_free_adamw: the parameter itself
         bytes += static_cast<int64_t>(slot.local.nbytes());
       }
     }

@@ -1,8 +1,9 @@
-// Adafactor on rows of parameters: the bits of whole ones.
+// Adafactor on shares of parameters: the bits of whole ones.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -29,12 +30,22 @@ at::Tensor numbers(const Shape& shape, int64_t seed) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
+using Placements = std::vector<Placement>;
+/// Of the parameter at this place of kShapes.
+using PlacementsOf = std::function<Placements(size_t index, const Shape& shape)>;
+
+Placements in_rows(size_t /*index*/, const Shape& shape) {
+  return shape.empty() ? Placements() : Placements{{Axis::kShard, 0}};
+}
+
 /// Weights and state, whole, after three steps; the second one has a gradient for "odd" alone.
-Tensors train(const Mesh& mesh, const std::string& options) {
+Tensors train(const Mesh& mesh, const std::string& options,
+              const PlacementsOf& placements_of = in_rows) {
   OptimizerContext context;
-  for (const auto& [name, shape] : kShapes) {
+  for (size_t i = 0; i < kShapes.size(); ++i) {
+    const auto& [name, shape] = kShapes[i];
     Parameter item{.name = name, .local = numbers(shape, count_of(shape)), .global = shape};
-    if (!shape.empty()) item.placements = {{Axis::kShard, 0}};
+    item.placements = placements_of(i, shape);
     item.local = share_of(item.local, item.placements, mesh).clone().requires_grad_(true);
     context.parameters.push_back(item);
   }
@@ -64,13 +75,28 @@ Tensors train(const Mesh& mesh, const std::string& options) {
 }
 
 /// By each rank.
-std::vector<Tensors> train_on(int64_t ranks, const std::string& options) {
-  std::vector<Tensors> out(static_cast<size_t>(ranks));
-  on_ranks(ranks, [&](Communicator& group) {
+std::vector<Tensors> train_on(const MeshSizes& sizes, const std::string& options,
+                              const PlacementsOf& placements_of = in_rows) {
+  std::vector<Tensors> out(static_cast<size_t>(sizes.ranks()));
+  on_ranks(sizes.ranks(), [&](Communicator& group) {
     const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
-    out[static_cast<size_t>(group.rank())] = train(make_mesh(world, {.shard = ranks}), options);
+    out[static_cast<size_t>(group.rank())] = train(make_mesh(world, sizes), options, placements_of);
   });
   return out;
+}
+
+void expect_equal(const std::vector<Tensors>& found, const Tensors& one, const std::string& what) {
+  for (const Tensors& of_rank : found) {
+    ASSERT_EQ(of_rank.size(), one.size());
+    for (const auto& [name, tensor] : one) {
+      EXPECT_TRUE(at::equal(of_rank.at(name), tensor)) << name << " on " << what;
+    }
+  }
+}
+
+/// The last dimension, of a column-parallel or row-parallel layer, or one in between.
+int64_t dim_of(size_t index, const Shape& shape) {
+  return static_cast<int64_t>(index) % static_cast<int64_t>(shape.size());
 }
 
 TEST(ShardedAdafactorTest, AnyNumberOfRanksGivesTheBitsOfOne) {
@@ -81,14 +107,46 @@ TEST(ShardedAdafactorTest, AnyNumberOfRanksGivesTheBitsOfOne) {
     EXPECT_EQ(one.at("conv.col_var").sizes(), at::IntArrayRef({3, 2, 1, 4}));
     EXPECT_EQ(one.at("bias.variance").sizes(), at::IntArrayRef({5}));
     for (const int64_t ranks : {2, 3, 4}) {
-      for (const Tensors& found : train_on(ranks, options)) {
-        ASSERT_EQ(found.size(), one.size());
-        for (const auto& [name, tensor] : one) {
-          EXPECT_TRUE(at::equal(found.at(name), tensor)) << name << " on " << ranks;
-        }
-      }
+      expect_equal(train_on({.shard = ranks}, options), one, std::to_string(ranks));
     }
   }
+}
+
+TEST(ShardedAdafactorTest, AnyDividedDimensionsGiveTheBitsOfWholeTensors) {
+  const std::string options = ", weight_decay: 0.1, eps: [1.0e-7, 0.01]";
+  const Tensors one = train(Mesh(), options);
+  const auto last = [](size_t, const Shape& shape) {
+    return shape.empty() ? Placements()
+                         : Placements{{Axis::kTensor, static_cast<int64_t>(shape.size()) - 1}};
+  };
+  const auto mixed = [](size_t index, const Shape& shape) {
+    if (shape.empty()) return Placements();
+    const int64_t blocks = shape[0] % 7 == 0 ? 7 : 1;
+    return Placements{{Axis::kTensor, dim_of(index, shape), dim_of(index, shape) == 0 ? blocks : 1},
+                      {Axis::kShard, 0}};
+  };
+  expect_equal(train_on({.tensor = 2}, options, last), one, "columns");
+  expect_equal(train_on({.shard = 2, .tensor = 2}, options, mixed), one, "dp_shard and tp");
+}
+
+TEST(ShardedAdafactorTest, ParametersOfOtherRanksAreLeftOut) {
+  const std::string options = ", weight_decay: 0.1";
+  const Tensors one = train(Mesh(), options);
+  const auto of_stages = [](size_t index, const Shape& shape) {
+    if (shape.empty()) return Placements();
+    const auto owner = static_cast<int64_t>(index) % 2;
+    return Placements{{.axis = Axis::kPipeline, .dim = 0, .owner = owner},
+                      {Axis::kTensor, dim_of(index, shape)}};
+  };
+  // Every third parameter is of no expert; the group of its rows has ranks with different experts.
+  const auto of_experts = [](size_t index, const Shape& shape) {
+    if (shape.empty()) return Placements();
+    if (index % 3 == 0) return Placements{{Axis::kShard, 0}};
+    return Placements{{.axis = Axis::kExpert, .dim = 0, .owner = static_cast<int64_t>(index) % 2},
+                      {Axis::kExpertShard, 0}};
+  };
+  expect_equal(train_on({.pipeline = 2, .tensor = 2}, options, of_stages), one, "stages");
+  expect_equal(train_on({.shard = 4, .expert = 2}, options, of_experts), one, "experts");
 }
 
 TEST(ShardedAdafactorTest, StateHasPlacementsWhereItIsDivided) {

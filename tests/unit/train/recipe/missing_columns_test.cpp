@@ -64,6 +64,15 @@ TEST_F(MissingColumnsTest, EachIsReportedAtItsPlace) {
   }
 }
 
+TEST_F(MissingColumnsTest, ADelimiterThatTheRecipeMustNameIsReported) {
+  folder_.write("t.csv", "age;y\n1;0\n2;1\n");
+  EXPECT_NE(reported("  train: " + table(""))
+                .find("error: 't.csv' is not delimited by ',': its first lines have 2 fields each "
+                      "with ';'\n"),
+            std::string::npos);
+  EXPECT_EQ(reported("  train: " + table(", delimiter: ';'")), "");
+}
+
 TEST_F(MissingColumnsTest, FieldsOfTheFirstLineAreLookedFor) {
   folder_.write("t.jsonl", "{\"text\": \"good\", \"stars\": 3}\n{\"text\": \"bad\"}\n");
   const auto lines = [&](const std::string& options) {

@@ -217,6 +217,19 @@ TEST(ExpertParallelTest, LayersOfExpertsAreDividedByTensorParallelism) {
                          .sizes = {.replicate = 2, .tensor = 2, .expert = 2}});
 }
 
+TEST(ExpertParallelTest, SharedExpertsAreOnAllRanksOfExperts) {
+  for (const std::string gate : {"", ", shared_expert_gate: false"}) {
+    const std::string model =
+        "{type: llama, num_layers: 2, num_heads: 2, hidden_size: 16, moe: {num_experts: 4, "
+        "shared_expert_intermediate_size: 7" +
+        gate + "}}";
+    expect_as_one_process({.model = model, .sizes = {.replicate = 2, .expert = 2}});
+    expect_as_one_process({.model = model,
+                           .parallel = kSequence,
+                           .sizes = {.replicate = 2, .tensor = 2, .expert = 2}});
+  }
+}
+
 std::string refusal_of(const std::string& model, int64_t ranks, const std::string& parallel = "") {
   std::string refusal;
   on_ranks(ranks, [&](Communicator& group) {

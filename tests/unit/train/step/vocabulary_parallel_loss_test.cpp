@@ -26,8 +26,10 @@ VocabularyHead whole_head() {
   const at::Tensor targets = at::arange(kTokens).remainder(kVocab);
   targets[3].fill_(kIgnoredTarget);
   targets[10].fill_(kIgnoredTarget);
-  return {numbers({kTokens, kWidth}, 1).mul(3).requires_grad_(true),
-          numbers({kVocab, kWidth}, 2).mul(3).requires_grad_(true), targets};
+  return {.hidden = numbers({kTokens, kWidth}, 1).mul(3).requires_grad_(true),
+          .weight = numbers({kVocab, kWidth}, 2).mul(3).requires_grad_(true),
+          .targets = targets,
+          .bias = numbers({kVocab}, 3).requires_grad_(true)};
 }
 
 void expect_close(const at::Tensor& found, const at::Tensor& wanted) {
@@ -46,6 +48,7 @@ void with_rows(int64_t count,
     const int64_t first = head.vocabulary.first();
     const int64_t rows = std::min((kVocab + count - 1) / count, kVocab - first);
     head.weight = head.weight.detach().narrow(0, first, rows).clone().requires_grad_(true);
+    head.bias = head.bias.detach().narrow(0, first, rows).clone().requires_grad_(true);
     body(*ranks, head);
   });
 }
@@ -64,12 +67,15 @@ TEST(VocabularyParallelLossTest, HasTheLossAndGradientsOfOneProcess) {
       expect_close(hidden.grad(), whole.hidden.grad());
       expect_close(head.weight.grad(),
                    whole.weight.grad().narrow(0, head.vocabulary.first(), head.weight.size(0)));
+      expect_close(head.bias.grad(),
+                   whole.bias.grad().narrow(0, head.vocabulary.first(), head.bias.size(0)));
     });
   }
 }
 
 TEST(VocabularyParallelLossTest, PredictsTheTokensOfOneProcess) {
   VocabularyHead whole = whole_head();
+  whole.bias.reset();
   // Rows 2 and 7 are equal, and the likeliest of some tokens: the first one counts.
   const at::Tensor weight = whole.weight.detach().clone();
   weight[7].copy_(weight[2]);
@@ -78,6 +84,7 @@ TEST(VocabularyParallelLossTest, PredictsTheTokensOfOneProcess) {
   EXPECT_TRUE(wanted.predicted.eq(2).any().item<bool>());
   with_rows(4, [&](const TensorRanks&, VocabularyHead& head) {
     head.weight = weight.narrow(0, head.vocabulary.first(), head.weight.size(0));
+    head.bias.reset();
     const ScoredTokens found = score_by_chunks(head, 7);
     EXPECT_TRUE(at::equal(found.predicted, wanted.predicted));
     expect_close(found.loss, wanted.loss);

@@ -23,42 +23,63 @@ VocabularyHead random_head(int64_t tokens, int64_t vocab, int64_t width) {
   head.targets.narrow(0, 3, 5).fill_(kIgnoredTarget);
   head.hidden.requires_grad_();
   head.weight.requires_grad_();
+  head.bias = at::randn({vocab}, numbers).requires_grad_();
   return head;
 }
 
 at::Tensor plain_loss(const VocabularyHead& head) {
-  return at::cross_entropy_loss(at::linear(head.hidden, head.weight).to(at::kFloat), head.targets);
+  at::Tensor logits = at::linear(head.hidden, head.weight, head.bias).to(at::kFloat);
+  if (head.softcap > 0) logits = logits.div(head.softcap).tanh().mul(head.softcap);
+  return at::cross_entropy_loss(logits, head.targets);
 }
 
 struct LossAndGradients {
-  at::Tensor loss, hidden, weight;
+  at::Tensor loss, hidden, weight, bias;
 };
 
 template <class Loss>
 LossAndGradients differentiate(const VocabularyHead& head, Loss loss_of) {
   head.hidden.mutable_grad().reset();
   head.weight.mutable_grad().reset();
+  if (head.bias.defined()) head.bias.mutable_grad().reset();
   const at::Tensor loss = loss_of(head);
   loss.mul(0.5).backward();
-  return {loss.detach(), head.hidden.grad(), head.weight.grad()};
+  return {loss.detach(), head.hidden.grad(), head.weight.grad(),
+          head.bias.defined() ? head.bias.grad() : at::zeros({1})};
 }
 
 void expect_close(const LossAndGradients& a, const LossAndGradients& b, double tolerance) {
   EXPECT_LE(a.loss.sub(b.loss).abs().item<double>(), tolerance);
   EXPECT_LE(a.hidden.sub(b.hidden).abs().max().item<double>(), tolerance);
   EXPECT_LE(a.weight.sub(b.weight).abs().max().item<double>(), tolerance);
+  EXPECT_LE(a.bias.sub(b.bias).abs().max().item<double>(), tolerance);
 }
 
 TEST(ChunkedCrossEntropyTest, EqualsThePlainLossAndItsGradients) {
-  const VocabularyHead head = random_head(50, 31, 8);
-  const LossAndGradients plain = differentiate(head, plain_loss);
-  for (const int64_t chunk : {1, 7, 25, 50, 1000}) {
-    expect_close(
-        plain,
-        differentiate(head,
-                      [&](const VocabularyHead& h) { return chunked_cross_entropy(h, chunk); }),
-        1e-6);
+  VocabularyHead head = random_head(50, 31, 8);
+  for (const double softcap : {0.0, 2.5}) {
+    head.softcap = softcap;
+    const LossAndGradients plain = differentiate(head, plain_loss);
+    for (const int64_t chunk : {1, 7, 25, 50, 1000}) {
+      expect_close(
+          plain,
+          differentiate(head,
+                        [&](const VocabularyHead& h) { return chunked_cross_entropy(h, chunk); }),
+          1e-6);
+    }
   }
+}
+
+TEST(ChunkedCrossEntropyTest, LogProbabilitiesOfCappedLogitsHaveTheirGradients) {
+  VocabularyHead head = random_head(20, 31, 8);
+  head.softcap = 1.5;
+  head.bias = at::Tensor();
+  head.targets.fill_(4);
+  const auto mean = [](const at::Tensor& scores) { return scores.mean().neg(); };
+  expect_close(
+      differentiate(head, plain_loss),
+      differentiate(head, [&](const VocabularyHead& h) { return mean(chunked_log_probs(h, 7)); }),
+      1e-6);
 }
 
 TEST(ChunkedCrossEntropyTest, ObeysAutocast) {
@@ -79,7 +100,7 @@ TEST(ChunkedCrossEntropyTest, ScoresAsItLearns) {
   const VocabularyHead head = random_head(50, 31, 8);
   const ScoredTokens scored = score_by_chunks(head, 7);
   EXPECT_LE(scored.loss.sub(plain_loss(head)).abs().item<double>(), 1e-6);
-  EXPECT_TRUE(scored.predicted.equal(at::linear(head.hidden, head.weight).argmax(1)));
+  EXPECT_TRUE(scored.predicted.equal(at::linear(head.hidden, head.weight, head.bias).argmax(1)));
   EXPECT_FALSE(scored.loss.requires_grad());
 }
 

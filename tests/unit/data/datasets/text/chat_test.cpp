@@ -227,20 +227,207 @@ TEST_F(ChatTest, RefusesATemplateThatIsMissingOrWrong) {
     return at == std::string::npos ? text : text.erase(at, folder_.path().size() + 1);
   };
   EXPECT_EQ(complaint_without_folder(""), "the tokenizer 'tokenizer.json' has no chat template");
-  folder_.write("bad.jinja", "\n{% macro a() %}{% endmacro %}");
+  folder_.write("bad.jinja", "\n{% include 'a' %}");
   EXPECT_EQ(complaint_without_folder("chat_template: " + folder_.path("bad.jinja")),
-            "the chat template of 'bad.jinja': line 2: the statement 'macro' is not supported");
+            "the chat template of 'bad.jinja': line 2: the statement 'include' is not supported");
 }
 
-TEST_F(ChatTest, RefusesATemplateThatChangesWhatWasSaid) {
+TEST_F(ChatTest, AnAnswerThatIsWrittenAnotherWayAtTheEndHasItsPosition) {
+  const auto learnt = [&](const std::string& source, const std::string& more = "") {
+    folder_.write("other.jinja", source);
+    return numbers_of(
+        dataset(one_line(kTurns), "chat_template: " + folder_.path("other.jinja") + more)
+            ->sample(0)
+            .target);
+  };
+  // A word before the last answer alone.
+  EXPECT_EQ(learnt("{% for m in messages %}{{ 'good ' if loop.last and m.role != 'user' }}{{ "
+                   "m.content }} [SEP] {% endfor %}"),
+            (Numbers{kNo, kNo, 6, 3, kNo, kNo, 5, 5, 5, 3, kNo}));
+  // A last token once, as Phi-3 writes it, and a prompt that earlier answers lack, as of DeepSeek.
+  constexpr auto kEnding =
+      "{% for m in messages %}{{ '[CLS] ' if m.role == 'user' else '[MASK] ' }}{{ m.content }} "
+      "[SEP] {% endfor %}{{ '[MASK] film ' if add_generation_prompt else '[PAD]' }}";
+  EXPECT_EQ(learnt(kEnding),
+            (Numbers{kNo, kNo, kNo, kNo, 6, 3, kNo, kNo, kNo, kNo, 5, 5, 3, 0, kNo}));
+  EXPECT_EQ(learnt(kEnding, ", answers: last"),
+            (Numbers{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 5, 5, 3, 0, kNo}));
+}
+
+TEST_F(ChatTest, RefusesATemplateThatHidesWhereAnAnswerIs) {
   folder_.write("changing.jinja",
                 "{% for m in messages %}{{ 'good ' if loop.last and m.role != 'user' }}{{ "
-                "m.content }} [SEP] {% endfor %}");
+                "m.content }} {{ m.content }} [SEP] {% endfor %}");
   const std::string other = "chat_template: " + folder_.path("changing.jinja");
   EXPECT_EQ(refusal(one_line(kTurns), other),
             "t.jsonl:1: the template writes message 2 differently when it is the last one, so its "
             "trained tokens are ambiguous");
   EXPECT_EQ(refusal(one_line(kTurns), other + ", answers: last"), "");
+}
+
+TEST_F(ChatTest, GenerationBlocksAreWhatIsLearnt) {
+  folder_.write(
+      "blocks.jinja",
+      "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% else %}[MASK] {% "
+      "generation %}{{ m.content }}{% endgeneration %}{% endif %} [SEP] {% endfor %}");
+  const std::string blocks = "chat_template: " + folder_.path("blocks.jinja");
+  EXPECT_EQ(numbers_of(dataset(one_line(kTurns), blocks)->sample(0).target),
+            (Numbers{kNo, kNo, kNo, 6, kNo, kNo, kNo, kNo, 5, 5, kNo, kNo}));
+  EXPECT_EQ(numbers_of(dataset(one_line(kTurns), blocks + ", answers: last")->sample(0).target),
+            (Numbers{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 5, 5, kNo, kNo}));
+  EXPECT_EQ(refusal(R"({"messages": [{"role": "assistant", "content": ""}]})"
+                    "\n",
+                    blocks),
+            "t.jsonl:1: the template's generation blocks write nothing of this conversation");
+  folder_.write("inside.jinja",
+                "{% macro say(m) %}{% generation %}{{ m.content }}{% endgeneration %}{% endmacro "
+                "%}{% for m in messages %}{{ say(m) }}{% endfor %}");
+  EXPECT_EQ(refusal(one_line(kTurns), "chat_template: " + folder_.path("inside.jinja")),
+            "t.jsonl:1: line 1: a generation block inside a macro, a set block or a filter block "
+            "has no position in the text");
+}
+
+TEST_F(ChatTest, TheTemplateHasTheVariablesOfTransformers) {
+  folder_.write(
+      "all.jinja",
+      "{% generation %}{{ 'good ' if tools is none and documents is none and bos_token is not "
+      "defined }}"
+      "{{ 'film ' if messages[0].thinking == 'r' and messages[0].reasoning_content == 'r' }}"
+      "{{ 'bad ' if messages[0].name is not defined and sep_token == '[SEP]' }}"
+      "{{ messages[0].content }}{% endgeneration %}");
+  EXPECT_EQ(numbers_of(dataset(R"({"messages": [{"role": "assistant", "content": "good",)"
+                               R"( "reasoning": "r", "name": null}]})"
+                               "\n",
+                               "answers_only: false, chat_template: " + folder_.path("all.jinja"))
+                           ->sample(0)
+                           .input),
+            (Numbers{5, 7, 6, 5}));
+}
+
+TEST_F(ChatTest, TheDateIsAnOption) {
+  folder_.write("dated.jinja",
+                "{% generation %}{{ 'good' if strftime_now('%Y') == '2026' else 'bad' }} [SEP] {{ "
+                "messages[0].content }}{% endgeneration %}");
+  const std::string line = R"({"messages": [{"role": "assistant", "content": "film"}]})"
+                           "\n";
+  const std::string dated = "answers_only: false, chat_template: " + folder_.path("dated.jinja");
+  EXPECT_EQ(refusal(line, dated), "t.jsonl:1: line 1: calls 'strftime_now', but no 'date' is set");
+  const auto data = dataset(line, dated + ", date: 2026-11-26");
+  EXPECT_EQ(numbers_of(data->sample(0).input), (Numbers{5, 3, 7}));
+  EXPECT_NE(dataset(line, dated + ", date: 2025-11-26")->fingerprint(), data->fingerprint());
+  folder_.write("optional.jinja",
+                "{% generation %}[SEP] {{ messages[0].content if strftime_now is undefined }}{% "
+                "endgeneration %}");
+  testing::internal::CaptureStderr();
+  dataset(line, "answers_only: false, chat_template: " + folder_.path("optional.jinja"));
+  std::string warning = testing::internal::GetCapturedStderr();
+  warning.erase(warning.find(folder_.path()), folder_.path().size() + 1);
+  EXPECT_EQ(
+      warning,
+      "warning: 'date' is not set, so the chat template of 'optional.jinja' writes its default "
+      "date\n");
+  EXPECT_NE(complaint<Dataset>(options("date: tomorrow"))
+                .find("'tomorrow' is not a date such as '2026-11-26' or '2026-11-26 17:30'"),
+            std::string::npos);
+}
+
+struct FormCase {
+  const char* name;
+  const char* row;
+  Numbers input;
+  const char* said;
+};
+
+class ChatFormTest : public ChatTest, public testing::WithParamInterface<FormCase> {};
+
+TEST_P(ChatFormTest, IsRecognizedAndPrinted) {
+  testing::internal::CaptureStdout();
+  const auto data = dataset(one_line(GetParam().row), "format: auto");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "'" + folder_.path("t.jsonl") + "': 1 rows of " + GetParam().said + "\n");
+  EXPECT_EQ(numbers_of(data->sample(0).input), GetParam().input);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, ChatFormTest,
+    testing::Values(
+        FormCase{"Messages",
+                 R"({"messages": [{"role": "user", "content": "good"},
+                     {"role": "assistant", "content": "film"}]})",
+                 {2, 5, 3, 4, 7, 3},
+                 "messages"},
+        FormCase{"ShareGpt",
+                 R"({"system": "bad", "conversations": [{"from": "human", "value": "good"},
+                     {"from": "gpt", "value": "film"}]})",
+                 {4, 6, 3, 2, 5, 3, 4, 7, 3},
+                 "ShareGPT conversations"},
+        FormCase{"Alpaca",
+                 R"({"instruction": "good", "input": "film", "output": "bad"})",
+                 {2, 5, 7, 3, 4, 6, 3},
+                 "alpaca's instructions"},
+        FormCase{"AlpacaWithSystem",
+                 R"({"system": "film", "instruction": "good", "input": "", "output": "bad"})",
+                 {4, 7, 3, 2, 5, 3, 4, 6, 3},
+                 "alpaca's instructions"},
+        FormCase{"Dolly",
+                 R"({"instruction": "good", "context": "film", "response": "bad"})",
+                 {2, 5, 7, 3, 4, 6, 3},
+                 "instructions with a response"},
+        FormCase{"PromptAndCompletion",
+                 R"({"prompt": "good", "completion": "bad"})",
+                 {2, 5, 3, 4, 6, 3},
+                 "prompts with a completion"},
+        FormCase{"ListsOfMessages",
+                 R"({"prompt": [{"role": "user", "content": "good"}],
+                     "completion": [{"role": "assistant", "content": "bad"}]})",
+                 {2, 5, 3, 4, 6, 3},
+                 "prompts with a completion"},
+        FormCase{"Question",
+                 R"({"question": "good", "answer": "bad"})",
+                 {2, 5, 3, 4, 6, 3},
+                 "questions with an answer"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(ChatTest, CallsOfToolsAreTheAssistants) {
+  folder_.write("tools.jinja",
+                "{% generation %}{% for m in messages %}{% if m.tool_calls %}{{ "
+                "m.tool_calls[0].function.arguments.x "
+                "}}{% else %}{{ m.content }}{% endif %} [SEP] {% endfor %}{{ tools[0].name }}{% "
+                "endgeneration %}");
+  const std::string options =
+      "format: auto, answers_only: false, chat_template: " + folder_.path("tools.jinja");
+  const std::string row = one_line(
+      R"({"conversations": [{"from": "human", "value": "good"},
+ {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": \"film\"}}"},
+ {"from": "observation", "value": "bad"}, {"from": "gpt", "value": "good"}],
+ "tools": "[{\"name\": \"film\"}]"})");
+  EXPECT_EQ(numbers_of(dataset(row, options)->sample(0).input),
+            (Numbers{5, 3, 7, 3, 6, 3, 5, 3, 7}));
+  const auto with = [&](const std::string& value) {
+    return refusal(R"({"conversations": [{"from": "function_call", "value": ")" + value + "\"}]}\n",
+                   options);
+  };
+  EXPECT_EQ(
+      with("f()"),
+      "t.jsonl:1: has a message of the role 'function_call' whose text is not JSON of a call");
+  EXPECT_EQ(refusal(R"({"messages": [{"role": "assistant", "content": "a"}], "tools": "f"})"
+                    "\n",
+                    options),
+            "t.jsonl:1: has a text as 'tools' that is not JSON of a list");
+}
+
+TEST_F(ChatTest, RefusesRowsOfAnUnknownForm) {
+  EXPECT_EQ(refusal(R"({"text": "good"})"
+                    "\n",
+                    "format: auto"),
+            "t.jsonl:1: is of no form that 'format: auto' knows");
+  EXPECT_EQ(refusal(R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})"
+                    "\n",
+                    "format: auto"),
+            "t.jsonl:1: has earlier turns in 'history', which no option reads");
+  EXPECT_NE(complaint<Dataset>(options("format: auto, system: s"))
+                .find("'format: auto' recognizes the fields, so 'system' has no effect"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,184 @@
+#include "infer/generate.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/api/sample_rng.h"
+#include "core/base/error.h"
+#include "infer/logits_processors.h"
+#include "models/layers/module_state.h"
+
+namespace accel {
+namespace {
+
+/// Puts the model into eval mode.
+class EvalScope {
+ public:
+  explicit EvalScope(Model& model) : model_(model), was_training_(is_training(model)) {
+    if (was_training_) set_training(model_, false);
+  }
+  ~EvalScope() {
+    if (was_training_) set_training(model_, true);
+  }
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  Model& model_;
+  bool was_training_;
+};
+
+/// A prompt that is being continued, in a row of the batch.
+struct Continuation {
+  size_t prompt;                ///< index
+  std::vector<int64_t> tokens;  ///< of the prompt and new ones
+  int64_t prompt_length;
+  int64_t max_length;
+  SampleRng rng;
+  GeneratedTokens made = {};
+};
+
+class Generation {
+ public:
+  Generation(const std::vector<std::vector<int64_t>>& prompts, const GenerationRequest& request,
+             const std::function<void(size_t, GeneratedTokens)>& done)
+      : prompts_(prompts), request_(request), done_(done) {}
+
+  void run(SequenceBatch& batch, size_t rows) {
+    while (next_prompt_ < prompts_.size() || !rows_.empty()) {
+      while (rows_.size() < rows && next_prompt_ < prompts_.size()) start_prompt(batch);
+      if (!rows_.empty()) step(batch);
+    }
+  }
+
+ private:
+  void start_prompt(SequenceBatch& batch) {
+    const size_t i = next_prompt_++;
+    const std::vector<int64_t>& prompt = prompts_[i];
+    const auto length = static_cast<int64_t>(prompt.size());
+    const int64_t added = request_.config.new_tokens(length, request_.default_new_tokens);
+    if (added == 0) return done_(i, {});
+    rows_.push_back(
+        {i, prompt, length, length + added,
+         SampleRng(static_cast<uint64_t>(request_.seed), request_.first_stream + i, 0)});
+    if (!advance(rows_.back(), batch.add(prompt))) finish(batch, rows_.size() - 1);
+  }
+
+  void step(SequenceBatch& batch) {
+    std::vector<int64_t> newest;
+    for (const Continuation& row : rows_) newest.push_back(row.tokens.back());
+    const at::Tensor logits = batch.next(newest);
+    std::vector<size_t> finished;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (!advance(rows_[i], logits[static_cast<int64_t>(i)])) finished.push_back(i);
+    }
+    for (const size_t i : finished) done_(rows_[i].prompt, std::move(rows_[i].made));
+    std::reverse(finished.begin(), finished.end());
+    for (const size_t i : finished) drop(batch, i);
+  }
+
+  /// Chooses the next token of `row`. Returns whether the row continues.
+  bool advance(Continuation& row, const at::Tensor& logits) {
+    const auto* values = logits.const_data_ptr<float>();
+    std::vector<float> scores(values, values + logits.numel());
+    const int64_t token = choose(row, scores);
+    if (request_.config.eos_token_id.contains(token)) {
+      row.made.end = GenerationEnd::kToken;
+      return false;
+    }
+    row.tokens.push_back(token);
+    row.made.tokens.push_back(token);
+    if (request_.on_token) request_.on_token(row.prompt, token);
+    if (request_.is_stopped && request_.is_stopped(row.tokens)) {
+      row.made.end = GenerationEnd::kStopString;
+      return false;
+    }
+    return static_cast<int64_t>(row.tokens.size()) < row.max_length;
+  }
+
+  int64_t choose(Continuation& row, std::span<float> scores) const {
+    const GenerationConfig& config = request_.config;
+    if (!config.remove_invalid_values) check_logits(scores);
+    process_logits(config, {row.tokens, row.prompt_length, row.max_length}, scores);
+    check_not_suppressed(scores);
+    const bool samples = config.do_sample && config.temperature > 0;
+    return samples ? sample_token(scores, row.rng) : argmax_token(scores);
+  }
+
+  void finish(SequenceBatch& batch, size_t row) {
+    done_(rows_[row].prompt, std::move(rows_[row].made));
+    drop(batch, row);
+  }
+
+  void drop(SequenceBatch& batch, size_t row) {
+    batch.remove(row);
+    if (row + 1 < rows_.size()) rows_[row] = std::move(rows_.back());
+    rows_.pop_back();
+  }
+
+  const std::vector<std::vector<int64_t>>& prompts_;
+  const GenerationRequest& request_;
+  const std::function<void(size_t, GeneratedTokens)>& done_;
+  size_t next_prompt_ = 0;
+  std::vector<Continuation> rows_;  ///< as in the batch
+};
+
+/// New tokens for which the cache is allocated; it grows for longer texts.
+constexpr int64_t kPreallocatedTokens = 1024;
+
+/// Tokens of the longest sequence, with at most kPreallocatedTokens new ones.
+int64_t capacity_of(const std::vector<std::vector<int64_t>>& prompts,
+                    const GenerationRequest& request) {
+  int64_t longest = 0;
+  for (const auto& prompt : prompts) {
+    const auto length = static_cast<int64_t>(prompt.size());
+    const int64_t added = request.config.new_tokens(length, request.default_new_tokens);
+    longest = std::max(longest, length + std::min(added, kPreallocatedTokens));
+  }
+  return longest;
+}
+
+}  // namespace
+
+void generate_tokens(LanguageModel& model, const std::vector<std::vector<int64_t>>& prompts,
+                     const GenerationRequest& request,
+                     const std::function<void(size_t, GeneratedTokens)>& done) {
+  request.config.check();
+  const at::NoGradGuard no_grad;
+  const EvalScope no_dropout(model);
+  const auto count = static_cast<int64_t>(prompts.size());
+  const int64_t beams = request.config.num_beams;
+  const int64_t rows =
+      beams > 1 ? beams : std::max<int64_t>(1, std::min(request.batch_size, count));
+  const SequenceBatchOptions options{.rows = rows,
+                                     .capacity = capacity_of(prompts, request),
+                                     .prefill_chunk = request.prefill_chunk,
+                                     .window = request.window,
+                                     .staged = request.staged};
+  SequenceBatch batch(model, options);
+  if (beams == 1) {
+    return Generation(prompts, request, done).run(batch, static_cast<size_t>(rows));
+  }
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto length = static_cast<int64_t>(prompts[i].size());
+    if (request.config.new_tokens(length, request.default_new_tokens) == 0) {
+      done(i, {});
+      continue;
+    }
+    const at::Tensor logits = batch.add(prompts[i]);
+    done(i, search_beams(batch, logits, prompts[i], request));
+    while (batch.size() > 0) batch.remove(batch.size() - 1);
+  }
+}
+
+GeneratedTokens generate_tokens(LanguageModel& model, const std::vector<int64_t>& prompt,
+                                const GenerationRequest& request) {
+  GeneratedTokens out;
+  generate_tokens(model, std::vector<std::vector<int64_t>>{prompt}, request,
+                  [&](size_t, GeneratedTokens made) { out = std::move(made); });
+  return out;
+}
+
+}  // namespace accel

@@ -1,0 +1,130 @@
+#include "infer/sequence_batch.h"
+
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/layers/logit_softcap.h"
+#include "models/layers/tensor_parallel.h"
+
+namespace accel {
+namespace {
+
+/// Drops all but the newest tokens.
+void keep_newest(std::vector<int64_t>& tokens, int64_t count) {
+  const auto size = static_cast<int64_t>(tokens.size());
+  if (count > 0 && size > count) tokens.erase(tokens.begin(), tokens.end() - count);
+}
+
+}  // namespace
+
+SequenceBatch::SequenceBatch(LanguageModel& model, SequenceBatchOptions options)
+    : model_(model),
+      options_(std::move(options)),
+      decoder_(dynamic_cast<CachedDecoder*>(&model)),
+      shares_cache_(decoder_ && !options_.staged && decoder_->supports_ragged_rows()),
+      window_(decoder_ ? decoder_->longest() : options_.window),
+      cache_(options_.rows,
+             window_ > 0 ? std::min(options_.capacity, window_) : options_.capacity) {}
+
+at::Tensor SequenceBatch::add(std::vector<int64_t> tokens) {
+  keep_newest(tokens, window_);
+  sequences_.push_back({std::move(tokens)});
+  if (shares_cache_) cache_.clear_row(static_cast<int64_t>(size()) - 1);
+  return row_logits(size() - 1);
+}
+
+at::Tensor SequenceBatch::next(std::span<const int64_t> tokens) {
+  bool outgrows = false;
+  for (size_t row = 0; row < size(); ++row) {
+    Sequence& sequence = sequences_[row];
+    sequence.tokens.push_back(tokens[row]);
+    if (window_ == 0 || static_cast<int64_t>(sequence.tokens.size()) <= window_) continue;
+    keep_newest(sequence.tokens, std::max<int64_t>(1, window_ / 2));
+    sequence.cached = 0;
+    sequence.caches.clear();
+    cache_.clear_row(static_cast<int64_t>(row));
+    outgrows = true;
+  }
+  if (shares_cache_ && !outgrows) return batch_pass(tokens);
+  std::vector<at::Tensor> rows;
+  for (size_t row = 0; row < size(); ++row) rows.push_back(row_logits(row));
+  return at::stack(rows);
+}
+
+void SequenceBatch::remove(size_t row) {
+  const size_t last = size() - 1;
+  if (row != last) {
+    sequences_[row] = std::move(sequences_[last]);
+    if (shares_cache_) {
+      cache_.copy_row(static_cast<int64_t>(last), static_cast<int64_t>(row));
+    }
+  }
+  sequences_.pop_back();
+}
+
+void SequenceBatch::gather(std::span<const int64_t> sources) {
+  std::vector<Sequence> gathered;
+  for (const int64_t source : sources) {
+    const Sequence& from = sequences_[static_cast<size_t>(source)];
+    // Caches of separate passes are not copied: the next pass recomputes them.
+    gathered.push_back({from.tokens, shares_cache_ ? from.cached : 0});
+  }
+  if (shares_cache_) cache_.gather(sources);
+  sequences_ = std::move(gathered);
+}
+
+at::Tensor SequenceBatch::row_logits(size_t row) {
+  Sequence& sequence = sequences_[row];
+  if (!shares_cache_) return separate_pass(sequence);
+  cache_.select(static_cast<int64_t>(row));
+  const auto chunk = static_cast<size_t>(std::max<int64_t>(1, options_.prefill_chunk));
+  at::Tensor hidden;
+  while (sequence.cached < sequence.tokens.size()) {
+    const size_t count = std::min(chunk, sequence.tokens.size() - sequence.cached);
+    hidden = decoder_->hidden_next(
+        input_of(std::span(sequence.tokens).subspan(sequence.cached, count)), cache_);
+    sequence.cached += count;
+  }
+  return logits_of(hidden).flatten();
+}
+
+at::Tensor SequenceBatch::batch_pass(std::span<const int64_t> tokens) {
+  cache_.select(0);
+  const at::Tensor input = input_of(tokens).view({-1, 1});
+  for (Sequence& sequence : sequences_) ++sequence.cached;
+  return logits_of(decoder_->hidden_next(input, cache_));
+}
+
+at::Tensor SequenceBatch::separate_pass(Sequence& sequence) {
+  const size_t cached = decoder_ ? sequence.cached : 0;
+  const at::Tensor tokens = input_of(std::span(sequence.tokens).subspan(cached));
+  sequence.cached = sequence.tokens.size();
+  const auto compute = [&](size_t stage) {
+    if (stage >= sequence.caches.size()) sequence.caches.resize(stage + 1);
+    return logits_of(decoder_ ? decoder_->hidden_next(tokens, sequence.caches[stage])
+                              : model_.hidden(tokens))
+        .flatten();
+  };
+  const at::Tensor logits = options_.staged ? options_.staged(tokens, compute) : compute(0);
+  return logits.to(at::kCPU, at::kFloat).contiguous();
+}
+
+at::Tensor SequenceBatch::logits_of(const at::Tensor& hidden) {
+  const at::Tensor last = hidden.select(1, hidden.size(1) - 1);
+  const auto* divided = dynamic_cast<const TensorParallel*>(&model_);
+  const DividedVocabulary vocabulary = divided ? divided->vocabulary() : DividedVocabulary();
+  const at::Tensor logits = vocabulary_logits(vocabulary, last, model_.head_weight());
+  const at::Tensor capped = softcapped(logits, logit_softcap(model_));
+  return options_.staged ? capped : capped.to(at::kCPU, at::kFloat).contiguous();
+}
+
+at::Tensor SequenceBatch::input_of(std::span<const int64_t> tokens) const {
+  return at::tensor(at::ArrayRef<int64_t>(tokens.data(), tokens.size()))
+      .unsqueeze(0)
+      .to(model_.head_weight().device());
+}
+
+}  // namespace accel

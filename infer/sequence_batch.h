@@ -1,0 +1,69 @@
+// Sequences that a language model continues together, each in a row of one key-value cache.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/api/model.h"
+#include "models/layers/decoding.h"
+#include "train/job/staged_forward.h"
+
+namespace accel {
+
+struct SequenceBatchOptions {
+  int64_t rows = 1;             ///< largest number of sequences
+  int64_t capacity = 0;         ///< tokens per row that the cache is allocated for; 0: as needed
+  int64_t prefill_chunk = 512;  ///< tokens of a prompt per forward pass
+  int64_t window = 0;           ///< context length of a model that declares none; 0: unlimited
+  StagedForward staged = {};    ///< of a model in pipeline stages; null: the whole model is here
+};
+
+/// Without a cache, in pipeline stages and with rotary frequencies that depend on the length,
+/// forward passes are per sequence, with the same results up to rounding.
+///
+/// A sequence longer than the context is truncated at the start; one that outgrows the context
+/// continues from its second half. The model outlives this.
+class SequenceBatch {
+ public:
+  SequenceBatch(LanguageModel& model, SequenceBatchOptions options);
+
+  /// Adds a sequence of one token or more as the last row. Returns the logits of its next token,
+  /// float32 [vocab].
+  at::Tensor add(std::vector<int64_t> tokens);
+  /// Adds a token to each sequence. Returns the logits of the next ones, float32 [size, vocab].
+  at::Tensor next(std::span<const int64_t> tokens);
+  /// Removes a row; the last one takes its place.
+  void remove(size_t row);
+  /// Reorders rows, as index_select: the new row i is a copy of the former row sources[i]. Any
+  /// number of rows up to the largest.
+  void gather(std::span<const int64_t> sources);
+  size_t size() const { return sequences_.size(); }
+
+ private:
+  struct Sequence {
+    std::vector<int64_t> tokens;  ///< visible ones
+    size_t cached = 0;
+    std::vector<KeyValueCache> caches = {};  ///< of separate passes: per stage on this rank
+  };
+
+  /// Of the tokens that are not cached.
+  at::Tensor row_logits(size_t row);
+  at::Tensor separate_pass(Sequence& sequence);
+  at::Tensor batch_pass(std::span<const int64_t> tokens);
+  /// [batch, vocab] of hidden states [batch, tokens, width].
+  at::Tensor logits_of(const at::Tensor& hidden);
+  at::Tensor input_of(std::span<const int64_t> tokens) const;
+
+  LanguageModel& model_;
+  SequenceBatchOptions options_;
+  CachedDecoder* decoder_;  // null: a model without KV cache
+  bool shares_cache_;
+  int64_t window_;
+  KeyValueCache cache_;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace accel

@@ -1,0 +1,176 @@
+// export: a checkpoint's model as a folder for transformers or as a GGUF file.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "checkpoint/accelerate_folder.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/stored_layout.h"
+#include "core/base/activity.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "runner/cli/checkpoints.h"
+#include "runner/cli/cli.h"
+#include "runner/cli/export/dequantized_weights.h"
+#include "runner/cli/export/export_folder.h"
+#include "runner/cli/export/export_gguf.h"
+#include "runner/cli/export/export_source.h"
+#include "runner/cli/export/export_weights.h"
+#include "train/loop/run_state.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kDefaultShard = "5 GB";
+constexpr auto kDefaultGgufType = "f16";
+constexpr auto kGguf = "gguf";
+constexpr auto kTransformers = "transformers";
+
+struct ExportArguments {
+  std::string source;          ///< a run folder or a checkpoint
+  std::string target;          ///< a folder or a file that must not exist yet
+  std::string format;          ///< kGguf or kTransformers; "": by the target's name
+  std::string gguf_type;       ///< "f16", which is also the default
+  std::string max_shard_size;  ///< "5 GB", which is also the default
+  bool merge = false;          ///< merge a LoRA adapter into the weights
+};
+
+bool is_gguf(const ExportArguments& arguments) {
+  if (!arguments.format.empty()) return arguments.format == kGguf;
+  return std::filesystem::path(arguments.target).extension() == ".gguf";
+}
+
+/// Rejects options without effect on the format, and models that it cannot have.
+void check_format(const ExportArguments& arguments, const ExportSource& source) {
+  if (!is_gguf(arguments)) {
+    if (arguments.gguf_type.empty()) return;
+    throw Error(ExitCode::kRecipe, "'--gguf-type' has no effect on a folder for transformers",
+                text("leave it out, or add '--format {}'", kGguf));
+  }
+  if (!arguments.max_shard_size.empty()) {
+    throw Error(ExitCode::kRecipe, "'--max-shard-size' splits a folder, and a GGUF file is one",
+                "leave it out");
+  }
+  if (!source.family || !source.family->gguf) {
+    throw Error(ExitCode::kRecipe,
+                text("GGUF files are supported for models of type {} only",
+                     quoted_list(HfFamily::gguf_components())),
+                text("export a folder: '--format {}'", kTransformers));
+  }
+  if (source.lora && !arguments.merge) {
+    throw Error(ExitCode::kRecipe, "a GGUF file has a whole model, and this one has an adapter",
+                "add '--merge'");
+  }
+}
+
+/// Rejects options without effect.
+void check_export(const ExportArguments& arguments, const ExportSource& source) {
+  if (arguments.merge && !source.lora) {
+    throw Error(ExitCode::kRecipe, "'--merge' merges an adapter, and this model has none",
+                "leave it out");
+  }
+  if (arguments.merge && !source.family) {
+    throw Error(ExitCode::kRecipe, "transformers has no model for an exported program",
+                "leave '--merge' out: PEFT loads the adapter into the Python module and merges it");
+  }
+  if (!arguments.max_shard_size.empty() && source.lora && !arguments.merge) {
+    throw Error(ExitCode::kRecipe,
+                "'--max-shard-size' splits a model's weights, and an adapter is one file",
+                "leave it out, or add '--merge'");
+  }
+}
+
+bool has_python_files(const std::vector<DirEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const DirEntry& entry) { return entry.name.ends_with(".py"); });
+}
+
+ExitCode export_folder(const ExportArguments& arguments, const ExportSource& source,
+                       const std::vector<NamedArray>& weights) {
+  DiskFiles files;
+  const std::string target = new_folder(arguments.target);
+  const uint64_t max_shard_bytes =
+      shard_bytes(arguments.max_shard_size.empty() ? kDefaultShard : arguments.max_shard_size);
+  publish_folder(files, target, [&](const std::string& staged) {
+    const Activity shown("writing " + target);
+    if (source.lora && !arguments.merge) {
+      write_adapter_export(files, staged, source, weights);
+    } else {
+      write_export(files, staged, source, whole_weights(weights, source), max_shard_bytes);
+    }
+  });
+  const std::vector<DirEntry> written = files.list(target);
+  std::cout << arguments.target << '\n' << listing_text(written);
+  if (has_python_files(written)) {
+    say("transformers loads it with trust_remote_code=True: the .py file has the model's code");
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode export_gguf(const ExportArguments& arguments, const ExportSource& source,
+                     const std::vector<NamedArray>& weights) {
+  namespace fs = std::filesystem;
+  const std::string target = new_file(arguments.target);
+  if (arguments.format.empty()) say("writing a GGUF file, as the name of the target says");
+  const std::string type = arguments.gguf_type.empty() ? kDefaultGgufType : arguments.gguf_type;
+  const GgufExport made = gguf_export(source, whole_weights(weights, source), gguf_type_named(type),
+                                      fs::path(target).stem().string());
+  for (const std::string& note : made.notes) warn(note);
+  {
+    const Activity shown("writing " + target);
+    write_gguf_file(target, made.file);
+  }
+  const auto bytes = static_cast<int64_t>(fs::file_size(target));
+  std::cout << listing_text({{arguments.target, DirEntry::Kind::kFile, bytes}});
+  say(gguf_tensors_text(made.file));
+  return ExitCode::kDone;
+}
+
+ExitCode export_verb(const ExportArguments& arguments) {
+  DiskFiles files;
+  if (!arguments.max_shard_size.empty()) shard_bytes(arguments.max_shard_size);
+  is_gguf(arguments) ? new_file(arguments.target) : new_folder(arguments.target);
+  const std::string folder = checkpoint_at(files, arguments.source);
+  verify_checkpoint(files, folder);
+  const TrainState state = inspect_checkpoint(files, folder).state;
+  const ExportSource source = export_source(state);
+  check_export(arguments, source);
+  check_format(arguments, source);
+  std::vector<NamedArray> weights = read_weights(files, folder).tensors;
+  if (state.layout) weights = own_arrays(*state.layout, weights);
+  if (source.quantization.is_on() && (arguments.merge || !source.lora)) {
+    weights = dequantized_weights(weights, source.quantization);
+    say("the quantized weights are written dequantized");
+  }
+  return is_gguf(arguments) ? export_gguf(arguments, source, weights)
+                            : export_folder(arguments, source, weights);
+}
+
+}  // namespace
+
+void add_export_verb(VerbTable& verbs) {
+  const auto to = std::make_shared<ExportArguments>();
+  CLI::App& verb = verbs.add(
+      "export", "write the model of a checkpoint as a folder for transformers, or for llama.cpp",
+      verbs.with_torch([to] { return export_verb(*to); }));
+  verb.add_option("source", to->source, "a checkpoint, or a run folder for its newest")->required();
+  verb.add_option("--to", to->target, "a folder or a .gguf file that must not exist yet")
+      ->required();
+  verb.add_option("--format", to->format,
+                  "transformers: a folder; gguf: a file for llama.cpp, of Llama's families. "
+                  "Default: gguf where '--to' ends in .gguf")
+      ->check(CLI::IsMember({kTransformers, kGguf}));
+  verb.add_option("--gguf-type", to->gguf_type,
+                  "type of the matrices in a GGUF file: f16; bf16, with float32's range and fewer "
+                  "digits; q8_0, half the bytes; f32, twice. Default: f16")
+      ->check(CLI::IsMember(gguf_type_names()));
+  verb.add_option("--max-shard-size", to->max_shard_size,
+                  "split the weights into files of at most this size; default: '5 GB'");
+  verb.add_flag("--merge", to->merge,
+                "merge a LoRA adapter into the weights; else only the adapter is written");
+}
+
+}  // namespace accel

@@ -1,0 +1,122 @@
+#include "runner/cli/generation/text_writer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "checkpoint/reader.h"
+#include "core/base/files.h"
+#include "core/base/text.h"
+#include "models/layers/module_state.h"
+#include "models/layers/skip_init.h"
+#include "runner/cli/checkpoints.h"
+#include "runner/cli/load_recipe.h"
+#include "runner/cli/mesh_model.h"
+#include "train/job/torch_setup.h"
+
+namespace accel {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool path_exists(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// The ids under `eos_token_id` of a JSON file: one, or a list; none where the file has none.
+void add_ends(const fs::path& file, std::set<int64_t>& ends) {
+  if (!path_exists(file)) return;
+  std::ifstream in(file);
+  const auto config = nlohmann::json::parse(in, nullptr, false);
+  const auto found = config.is_object() ? config.find("eos_token_id") : config.end();
+  if (!config.is_object() || found == config.end()) return;
+  for (const auto& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
+    if (id.is_number_integer()) ends.insert(id.get<int64_t>());
+  }
+}
+
+TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer) {
+  if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json")) {
+    throw DataError(text("'{}' has no tokenizer.json", folder), "name one with --tokenizer");
+  }
+  Node options{Node::Map{}, {}};
+  options.map()->push_back({"type", {}, scalar_node("auto")});
+  options.map()->push_back({"weights", {}, scalar_node(folder, true)});
+  Diagnostics problems;
+  Reading reading{problems, components()};
+  const Ref<Model> ref = components().of<Model>().prepare(options, reading);
+  problems.check();
+  TextWriter out;
+  add_ends(fs::path(folder) / "config.json", out.config.eos_token_id);
+  const fs::path config = fs::path(folder) / "generation_config.json";
+  if (path_exists(config)) {
+    read_generation_config(config, out.config);
+    out.config_file = config.string();
+  }
+  set_up_torch(RecipeOptions(), 1);
+  {
+    const SkipInit replaced;
+    out.model = ref.make({});
+  }
+  LanguageModel& language = language_model(*out.model, folder);
+  set_training(*out.model, false);
+  out.tokenizer = tokenizer.empty() ? folder : tokenizer;
+  out.texts = std::make_unique<ModelTexts>(language, codec_of_tokenizer(out.tokenizer, true), 0);
+  return out;
+}
+
+TextWriter writer_of_checkpoint(DiskFiles& files, const std::string& source,
+                                const std::string& tokenizer) {
+  TrainedModel trained = load_trained(files, checkpoint_at(files, source), components_for);
+  TextWriter out;
+  out.model = std::move(trained.model);
+  out.registry = trained.registry;
+  out.config = config_of_runs();
+  out.tokenizer = tokenizer.empty() ? named_in_data(trained.resolved, "tokenizer") : tokenizer;
+  out.chat_template = named_in_data(trained.resolved, "chat_template");
+  out.texts = checkpoint_texts(language_model(*out.model, source), trained, tokenizer, {});
+  return out;
+}
+
+}  // namespace
+
+GenerationConfig config_of_runs() {
+  GenerationConfig config;
+  config.do_sample = true;
+  config.top_k = 0;
+  return config;
+}
+
+LanguageModel& language_model(Model& model, const std::string& source) {
+  if (auto* language = dynamic_cast<LanguageModel*>(&model)) return *language;
+  throw Error(ExitCode::kRecipe, text("the model of '{}' is not a language model", source),
+              "'generate' needs one, such as gpt or llama");
+}
+
+std::unique_ptr<ModelTexts> checkpoint_texts(LanguageModel& language, const TrainedModel& trained,
+                                             const std::string& tokenizer,
+                                             const StagedForward& staged) {
+  if (!tokenizer.empty()) {
+    const int64_t context = trained.data.input.empty() ? 0 : trained.data.input.front();
+    return std::make_unique<ModelTexts>(language, codec_of_tokenizer(tokenizer, true), context,
+                                        std::set<int64_t>(), staged);
+  }
+  require_tokenizer(trained);
+  auto texts = texts_of(language, trained.resolved, trained.data, staged);
+  if (texts) return texts;
+  throw Error(ExitCode::kRecipe, text("the training data of '{}' has no tokenizer", trained.folder),
+              "name a tokenizer with --tokenizer");
+}
+
+TextWriter load_text_writer(const std::string& source, const std::string& tokenizer) {
+  DiskFiles files;
+  const bool folder = !is_run(source) && path_exists(fs::path(source) / "config.json") &&
+                      !has_manifest(files, source);
+  return folder ? writer_of_folder(source, tokenizer)
+                : writer_of_checkpoint(files, source, tokenizer);
+}
+
+}  // namespace accel

@@ -1,0 +1,40 @@
+// A language model with its tokenizer and generation config, of a run, a checkpoint or a folder.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "infer/generation_config.h"
+#include "infer/model_texts.h"
+#include "infer/trained_model.h"
+
+namespace accel {
+
+struct TextWriter {
+  std::shared_ptr<const Registry> registry = {};  ///< of a checkpoint's plugins
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelTexts> texts;
+  GenerationConfig config;
+  std::string config_file;    ///< of the config; empty: none
+  std::string tokenizer;      ///< its path; empty: characters or bytes
+  std::string chat_template;  ///< a file that the recipe names; empty: the tokenizer's
+};
+
+/// Samples from all tokens: the config of a run.
+GenerationConfig config_of_runs();
+
+/// `tokenizer`: instead of that of the source; empty: none. The config of a Hugging Face folder is
+/// that of its generation_config.json and, without one, transformers' defaults; that of a run
+/// samples from all tokens. Throws Error, DataError, CheckpointError.
+TextWriter load_text_writer(const std::string& source, const std::string& tokenizer);
+
+/// Throws Error (kRecipe) for another model.
+LanguageModel& language_model(Model& model, const std::string& source);
+
+/// The texts of a checkpoint's model. Throws Error (kRecipe) for data without a tokenizer.
+std::unique_ptr<ModelTexts> checkpoint_texts(LanguageModel& language, const TrainedModel& trained,
+                                             const std::string& tokenizer,
+                                             const StagedForward& staged);
+
+}  // namespace accel

@@ -1,0 +1,272 @@
+#include "tests/host_device/host_device.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/detail/HPUHooksInterface.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace accel {
+namespace {
+
+constexpr auto kType = c10::DeviceType::HPU;
+
+std::atomic<int64_t> g_calls = 0;
+thread_local c10::DeviceIndex t_current = 0;
+
+/// Tensors of an operator's call as the CPU sees them, and the way back.
+class Views {
+ public:
+  explicit Views(std::string name) : name_(std::move(name)) {}
+
+  at::Tensor view(const at::Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    if (tensor.device().type() != kType) {
+      if (tensor.dim() == 0) return tensor;  // a number, which every device takes
+      throw std::runtime_error(name_ +
+                               ": expected all tensors to be on the same device, but found " +
+                               tensor.device().str());
+    }
+    device_ = tensor.device();
+    const c10::Storage& storage = tensor.storage();
+    if (storage.nbytes() == 0) {  // may be given memory by the operator
+      const at::Tensor empty = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+      originals_[empty.unsafeGetTensorImpl()] = tensor;
+      return empty;
+    }
+    c10::Storage same(c10::Storage::use_byte_size_t(), storage.nbytes(),
+                      c10::DataPtr(storage.mutable_data(), c10::Device(c10::kCPU)));
+    at::Tensor seen = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(same), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+    seen.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
+                                                      tensor.storage_offset());
+    if (tensor.is_conj() || tensor.is_neg()) throw std::runtime_error(name_ + ": lazy bits");
+    originals_[seen.unsafeGetTensorImpl()] = tensor;
+    if (storage.data()) storages_.emplace(storage.data(), storage);
+    return seen;
+  }
+
+  at::Tensor back(const at::Tensor& made) {
+    if (!made.defined()) return made;
+    const auto same = originals_.find(made.unsafeGetTensorImpl());
+    if (same != originals_.end()) {
+      const at::Tensor& original = same->second;
+      if (original.sizes() == made.sizes()) return original;
+      if (original.storage().nbytes() > 0) throw std::runtime_error(name_ + ": resizes");
+      original.unsafeGetTensorImpl()->set_storage_keep_dtype(owned(made));
+      original.unsafeGetTensorImpl()->set_sizes_and_strides(made.sizes(), made.strides());
+      return original;
+    }
+    const auto shared = storages_.find(made.storage().data());
+    c10::Storage storage = shared != storages_.end() ? shared->second : owned(made);
+    at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::HPU), made.dtype());
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(made.sizes(), made.strides(),
+                                                     made.storage_offset());
+    return out;
+  }
+
+  void wants(c10::Device device) { device_ = device.has_index() ? device : host_device(t_current); }
+  const c10::Device& device() const { return device_; }
+
+ private:
+  c10::Storage owned(const at::Tensor& made) const {
+    auto* keep = new at::Tensor(made);
+    c10::DataPtr data(
+        made.storage().mutable_data(), keep,
+        [](void* kept) { delete static_cast<at::Tensor*>(kept); }, device_);
+    return {c10::Storage::use_byte_size_t(), made.storage().nbytes(), std::move(data)};
+  }
+
+  std::string name_;
+  c10::Device device_ = host_device();
+  std::map<const c10::TensorImpl*, at::Tensor> originals_;
+  std::map<const void*, c10::Storage> storages_;
+};
+
+const at::Generator& generator_of(c10::DeviceIndex index) {
+  static std::array<at::Generator, kHostDevices> generators = {at::detail::createCPUGenerator(),
+                                                               at::detail::createCPUGenerator()};
+  return generators.at(static_cast<size_t>(index));
+}
+
+void to_views(c10::IValue& value, Views& views) {
+  if (value.isTensor()) {
+    value = views.view(value.toTensor());
+  } else if (value.isTensorList()) {
+    std::vector<at::Tensor> seen;
+    for (const at::Tensor& tensor : value.toTensorVector()) seen.push_back(views.view(tensor));
+    value = c10::IValue(seen);
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> seen;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      seen.push_back(tensor ? std::optional(views.view(*tensor)) : std::nullopt);
+    }
+    value = c10::IValue(seen);
+  } else if (value.isDevice() && value.toDevice().type() == kType) {
+    views.wants(value.toDevice());
+    value = c10::IValue(c10::Device(c10::kCPU));
+  }
+}
+
+void from_views(c10::IValue& value, Views& views) {
+  if (value.isTensor()) {
+    value = views.back(value.toTensor());
+  } else if (value.isTensorList()) {
+    std::vector<at::Tensor> made;
+    for (const at::Tensor& tensor : value.toTensorVector()) made.push_back(views.back(tensor));
+    value = c10::IValue(made);
+  }
+}
+
+/// With the CPU's kernel of `name`, on the same memory.
+void run_as(const c10::OperatorHandle& op, const char* name, torch::jit::Stack* stack) {
+  ++g_calls;
+  const auto host = c10::Dispatcher::singleton().findSchemaOrThrow(
+      name, op.operator_name().overload_name.c_str());
+  const auto& arguments = host.schema().arguments();
+  Views views(name);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    to_views(torch::jit::peek(*stack, i, arguments.size()), views);
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
+    if (value.isNone() && arguments[i].type()->str() == "Generator?") {
+      value = c10::IValue(generator_of(views.device().index()));
+    }
+  }
+  host.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  const size_t results = host.schema().returns().size();
+  for (size_t i = 0; i < results; ++i) {
+    from_views(torch::jit::peek(*stack, i, results), views);
+  }
+}
+
+void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                 torch::jit::Stack* stack) {
+  run_as(op, op.operator_name().name.c_str(), stack);
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
+  ++g_calls;
+  Views views("copy");
+  const auto plain = [&](const at::Tensor& tensor) {
+    return tensor.device().type() == kType ? views.view(tensor) : tensor;
+  };
+  plain(to).copy_(plain(from));
+  return to;
+}
+
+/// What ATen asks of a device that brings its own: the CPU's.
+void convolution(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                 torch::jit::Stack* stack) {
+  run_as(op, "aten::convolution", stack);
+}
+
+void convolution_backward(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                          torch::jit::Stack* stack) {
+  const size_t arguments = op.schema().arguments().size();
+  const at::Tensor weight = torch::jit::peek(*stack, 2, arguments).toTensor();
+  const bool transposed = torch::jit::peek(*stack, 6, arguments).toBool();
+  const int64_t groups = torch::jit::peek(*stack, 8, arguments).toInt();
+  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  // The CPU's wants the shape of the bias as well.
+  const auto first = stack->end() - static_cast<ptrdiff_t>(arguments);
+  stack->insert(first + 3, c10::IValue(std::vector<int64_t>{channels}));
+  run_as(op, "aten::convolution_backward", stack);
+}
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kType; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device before = getDevice();
+    setDevice(device);
+    return before;
+  }
+  c10::Device getDevice() const override { return host_device(t_current); }
+  void setDevice(c10::Device device) const override { t_current = device.index(); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    t_current = device.index();
+  }
+  c10::Stream getStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
+    return getDefaultStream(device);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return kHostDevices; }
+  void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*index*/,
+              c10::EventFlag /*flag*/) const override {}
+  void block(void* /*event*/, const c10::Stream& /*stream*/) const override {}
+  bool queryEvent(void* /*event*/) const override { return true; }
+};
+
+struct HostDeviceHooks final : at::HPUHooksInterface {
+  explicit HostDeviceHooks(at::HPUHooksArgs /*none*/) {}
+  void init() const override {}
+  bool hasHPU() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return kHostDevices; }
+  void setCurrentDevice(c10::DeviceIndex index) const override { t_current = index; }
+  c10::DeviceIndex getCurrentDevice() const override { return t_current; }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return generator_of(index < 0 ? t_current : index);
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+};
+
+}  // namespace
+}  // namespace accel
+
+namespace at {
+using accel::HostDeviceHooks;
+C10_REGISTER_TYPED_CLASS(HPUHooksRegistry, "HPUHooks", HostDeviceHooks)
+}  // namespace at
+
+namespace accel {
+namespace {
+const c10::impl::DeviceGuardImplRegistrar kGuard(kType, new Guard());
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, HPU, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+// No operator casts.
+TORCH_LIBRARY_IMPL(_, AutocastHPU, library) {
+  library.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, HPU, library) {
+  library.impl("_copy_from", &copy_from);
+  library.impl("convolution_overrideable",
+               torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  library.impl("convolution_backward_overrideable",
+               torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+}
+
+int64_t host_device_calls() {
+  return g_calls;
+}
+
+}  // namespace accel
+
+/// The type of device, for a program that loads this library.
+extern "C" int accel_host_device_type() {
+  return static_cast<int>(accel::kType);
+}

@@ -1,0 +1,24 @@
+// A device whose memory is the host's, so that what is written for GPUs runs where there is none.
+//
+// Operators refuse tensors of two devices, as CUDA's do, and compute with the CPU's kernels, so
+// that a job there gives the bits that it gives on the CPU. Generators are the device's own. It
+// takes libtorch's place for HPUs, a kind of device that this build of libtorch knows but cannot
+// drive.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace accel {
+
+/// The devices there are, each as good as the other.
+constexpr c10::DeviceIndex kHostDevices = 2;
+inline c10::Device host_device(c10::DeviceIndex index = 0) {
+  return {c10::DeviceType::HPU, index};
+}
+
+/// Operators that have run on such devices, so that a test sees that they did.
+int64_t host_device_calls();
+
+}  // namespace accel

@@ -1,0 +1,157 @@
+// Which family of transformers the options of a Llama are, and what its config.json says.
+#include "models/llama_families.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "models/hf/hf_config.h"
+#include "models/llama_options.h"
+
+namespace accel::llama_families_test {
+namespace {
+
+using Json = nlohmann::json;
+using llama_families::family_for;
+
+/// A config with the keys that all families need, and more.
+Json config_of(const std::string& type, const Json& more = Json::object()) {
+  Json config = {{"model_type", type},
+                 {"vocab_size", 11},
+                 {"hidden_size", 16},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 2},
+                 {"intermediate_size", 24},
+                 {"num_key_value_heads", 1},
+                 {"head_dim", 8},
+                 {"max_position_embeddings", 32}};
+  config.update(more);
+  return config;
+}
+
+LlamaOptions read(const Json& json) {
+  HfConfig config(json.dump(), "config.json");
+  LlamaOptions options = llama_options_in(config);
+  config.refuse_unknown_keys();
+  for (const std::string& problem : config.problems()) ADD_FAILURE() << problem;
+  return options;
+}
+
+std::string problem_in(const Json& json) {
+  HfConfig config(json.dump(), "config.json");
+  llama_options_in(config);
+  return config.problems().empty() ? "" : config.problems().front();
+}
+
+Json written(const LlamaOptions& options, Json config = Json::object()) {
+  write_llama_options(options, {{"model.embed_tokens.weight", {11, 16}}}, config);
+  return config;
+}
+
+TEST(LlamaFamiliesTest, AConfigThatIsReadAndWrittenIsTheSame) {
+  const Json types = {"full_attention", "sliding_attention", "full_attention", "sliding_attention"};
+  const Json rope = {{"rope_type", "default"}, {"rope_theta", 500.0}};
+  const std::pair<const char*, Json> cases[] = {
+      {"llama", {{"rope_parameters", rope}, {"attention_bias", true}}},
+      {"mistral", {{"sliding_window", 7}}},
+      {"qwen2", {{"use_sliding_window", true}, {"sliding_window", 7}, {"layer_types", types}}},
+      {"qwen3", {{"use_sliding_window", false}, {"sliding_window", nullptr}}},
+      {"phi3",
+       {{"original_max_position_embeddings", 16},
+        {"rope_parameters",
+         {{"rope_type", "longrope"},
+          {"rope_theta", 1e4},
+          {"short_factor", {1, 2}},
+          {"long_factor", {3, 4}},
+          {"factor", 2.0},
+          {"partial_rotary_factor", 0.5},
+          {"original_max_position_embeddings", 16}}}}},
+      {"smollm3", {{"no_rope_layers", {1, 1, 0, 1}}, {"use_sliding_window", false}}},
+      {"gemma", {{"tie_word_embeddings", true}}},
+      {"gemma2",
+       {{"sliding_window", 5},
+        {"layer_types", types},
+        {"query_pre_attn_scalar", 20},
+        {"attn_logit_softcapping", nullptr},
+        {"final_logit_softcapping", 30.0}}},
+      {"gemma3_text",
+       {{"sliding_window", 5},
+        {"layer_types", types},
+        {"query_pre_attn_scalar", 8},
+        {"rope_parameters",
+         {{"full_attention", rope},
+          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 20.0}}}}}}}};
+  for (const auto& [type, more] : cases) {
+    const Json config = config_of(type, more), out = written(read(config), config);
+    for (const auto& [key, value] : config.items()) EXPECT_EQ(out[key], value) << type << key;
+  }
+}
+
+TEST(LlamaFamiliesTest, MissingKeysHaveTheDefaultsOfTheFamily) {
+  Json config = config_of("mistral");
+  EXPECT_EQ(*read(config).sliding_window, 4096);
+  config["sliding_window"] = nullptr;
+  EXPECT_FALSE(read(config).sliding_window);
+  const LlamaOptions gemma2 = read(config_of("gemma2"));
+  EXPECT_TRUE(gemma2.slides(0));
+  EXPECT_FALSE(gemma2.slides(1));
+  EXPECT_EQ(*gemma2.attn_logit_softcapping, 50);
+  EXPECT_EQ(*gemma2.final_logit_softcapping, 30);
+  EXPECT_TRUE(gemma2.tie_embeddings);
+  const LlamaOptions qwen2 = read(config_of(
+      "qwen2", {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 3}}));
+  EXPECT_FALSE(qwen2.slides(2));
+  EXPECT_TRUE(qwen2.slides(3));
+  const LlamaOptions gemma3 = read(config_of("gemma3_text", {{"sliding_window_pattern", 2}}));
+  EXPECT_TRUE(gemma3.slides(0));
+  EXPECT_FALSE(gemma3.slides(1));
+  EXPECT_EQ(*gemma3.local_rope_theta, 1e4);
+  EXPECT_EQ(gemma3.rope.theta, 1e6);
+  EXPECT_EQ(read(config_of("smollm3")).nope_layers, (std::vector<int64_t>{3}));
+  EXPECT_EQ(read(config_of("smollm3")).rope.theta, 2e6);
+}
+
+TEST(LlamaFamiliesTest, TheFamilyOfTheFolderIsKeptWhereItHasTheOptions) {
+  const LlamaOptions plain = read(config_of("llama"));
+  EXPECT_STREQ(family_for(plain, Json::object()).model_type, "llama");
+  EXPECT_STREQ(family_for(plain, {{"model_type", "mistral"}}).model_type, "mistral");
+  EXPECT_STREQ(family_for(plain, {{"model_type", "gemma"}}).model_type, "llama");
+  LlamaOptions odd = plain;
+  odd.sandwich_norms = odd.fused_projections = true;
+  try {
+    family_for(odd, Json::object());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "transformers has no model with these options together: "
+                 "'sandwich_norms', 'fused_projections'");
+  }
+}
+
+TEST(LlamaFamiliesTest, RefusesWhatTransformersOrTheModelDoesNotDo) {
+  const Json partial = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+  EXPECT_EQ(problem_in(config_of("llama", {{"rope_parameters", partial}})),
+            "'config.json' rotates a part of each head ('partial_rotary_factor'), which "
+            "transformers' Llama does not do");
+  EXPECT_EQ(
+      problem_in(config_of("gemma3_text",
+                           {{"rope_parameters",
+                             {{"sliding_attention", {{"rope_type", "linear"}, {"factor", 2}}}}}})),
+      "'config.json' scales the rotary positions of 'sliding_attention', which this model "
+      "does not do");
+  EXPECT_EQ(problem_in(config_of("qwen2", {{"use_sliding_window", true},
+                                           {"sliding_window", 4},
+                                           {"layer_types", {"full_attention"}}})),
+            "'config.json' has 1 'layer_types' for 4 layers");
+  EXPECT_EQ(problem_in(config_of("smollm3", {{"no_rope_layers", {1, 0}}})),
+            "'config.json' has 2 'no_rope_layers' for 4 layers");
+  EXPECT_EQ(problem_in(config_of("phi3", {{"rope_scaling", {{"type", "su"}}}})),
+            "'config.json' lacks 'short_factor' of longrope");
+  const Json lists = {{"type", "longrope"}, {"short_factor", {"a"}}, {"long_factor", {1}}};
+  EXPECT_EQ(problem_in(config_of("phi3", {{"rope_scaling", lists}})),
+            "'config.json' has 'short_factor', which must be a list of numbers");
+}
+
+}  // namespace
+}  // namespace accel::llama_families_test

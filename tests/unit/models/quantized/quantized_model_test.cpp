@@ -1,0 +1,345 @@
+// Models with quantized layers: what is quantized, trained and refused, and folders of
+// bitsandbytes.
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/api/model.h"
+#include "formats/tensors/safetensors.h"
+#include "kernels/cpu_operators.h"
+#include "kernels/quantized_weight.h"
+#include "models/layers/module_state.h"
+#include "models/layers/skip_init.h"
+#include "models/quantized/quantize_model.h"
+#include "models/quantized/quantized_folder.h"
+#include "tests/unit/build_component.h"
+#include "tests/unit/formats/temp_folder.h"
+
+namespace accel::quantized_model_test {
+namespace {
+
+constexpr auto kLlama =
+    "type: llama, vocab_size: 11, num_layers: 1, hidden_size: 16, num_heads: 2, intermediate_size: "
+    "24, max_seq_len: 8";
+
+ModelContext tokens() {
+  ModelContext context;
+  context.data.input = {5};
+  context.data.input_type = DType::kI64;
+  context.data.target = {5};
+  context.data.vocab = 11;
+  return context;
+}
+
+std::unique_ptr<Model> llama_with(const std::string& more) {
+  at::manual_seed(1);
+  return build<Model>("{" + std::string(kLlama) + more + "}", tokens());
+}
+
+std::string types_of(Model& model) {
+  std::string out;
+  for (const Parameter& item : parameters_of(model)) {
+    if (at::isFloatingType(item.local.scalar_type())) continue;
+    out += item.name + (item.local.requires_grad() ? " trained\n" : "\n");
+  }
+  return out;
+}
+
+at::Tensor probe() {
+  return at::arange(5, at::kLong).unsqueeze(0);
+}
+
+TEST(QuantizedModelTest, LinearLayersWithoutTheHeadHaveCodesAndScales) {
+  const auto model = llama_with(", quantization: {type: nf4}, lora: {rank: 2}");
+  const std::string attention = "model.layers.0.self_attn.", mlp = "model.layers.0.mlp.";
+  std::string wanted;
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    wanted += attention + name + ".weight\n" + attention + name + ".weight.shape\n";
+  }
+  for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+    wanted += mlp + name + ".weight\n" + mlp + name + ".weight.shape\n";
+  }
+  EXPECT_EQ(types_of(*model), wanted);
+}
+
+TEST(QuantizedModelTest, SkippedModulesStayAsTheyAre) {
+  const auto model = llama_with(
+      ", quantization: {type: int8, skip_modules: ['*.self_attn.*', '*.up_proj']}, lora: {rank: "
+      "2}");
+  EXPECT_EQ(types_of(*model),
+            "model.layers.0.mlp.gate_proj.weight\nmodel.layers.0.mlp.down_proj.weight\n");
+}
+
+TEST(QuantizedModelTest, OutputsAreCloseToThoseOfTheWeights) {
+  const at::Tensor whole = llama_with("")->forward(probe());
+  for (const auto& [type, limit] :
+       {std::pair("int8", 0.005), std::pair("nf4", 0.05),
+        std::pair("nf4, double_quant: true", 0.05), std::pair("fp4", 0.08)}) {
+    const auto model =
+        llama_with(std::string(", quantization: {type: ") + type + "}, lora: {rank: 2}");
+    const double distance = model->forward(probe()).sub(whole).abs().max().item<double>() /
+                            whole.abs().max().item<double>();
+    EXPECT_GT(distance, 0) << type;
+    EXPECT_LT(distance, limit) << type;
+  }
+}
+
+constexpr auto kWideLlama =
+    "type: llama, vocab_size: 11, num_layers: 2, hidden_size: 64, num_heads: 2, intermediate_size: "
+    "80, max_seq_len: 8";
+
+/// Of a size at which initialization is deferred.
+std::unique_ptr<Model> wide_llama(const std::string& more) {
+  at::manual_seed(1);
+  return build<Model>("{" + std::string(kWideLlama) + more + "}", tokens());
+}
+
+std::map<std::string, at::Tensor> tensors_of(Model& model) {
+  std::map<std::string, at::Tensor> out;
+  for (const Parameter& item : parameters_of(model)) out[item.name] = item.local;
+  return out;
+}
+
+TEST(QuantizedModelTest, WeightsQuantizedLayerByLayerHaveTheBitsOfTheWholeModels) {
+  const auto plain = wide_llama("");
+  const auto model = wide_llama(", quantization: {type: nf4, double_quant: true}, lora: {rank: 2}");
+  const auto whole = tensors_of(*plain), found = tensors_of(*model);
+  int quantized = 0;
+  for (const auto& [name, weight] : whole) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    const at::Tensor& own = found.at(name);
+    if (own.scalar_type() != at::kByte) {
+      EXPECT_TRUE(own.equal(weight)) << name;
+      continue;
+    }
+    ++quantized;
+    const QuantizedWeight wanted = quantize_weight(weight, WeightCode::kNf4, true);
+    EXPECT_TRUE(own.equal(wanted.codes)) << name;
+    EXPECT_TRUE(found.at(name + ".absmax").equal(wanted.abs_max)) << name;
+    EXPECT_TRUE(found.at(name + ".nested_offset").equal(wanted.nested_offset)) << name;
+  }
+  EXPECT_EQ(quantized, 14);
+}
+
+TEST(QuantizedModelTest, WeightsThatACheckpointReplacesAreNotQuantized) {
+  const SkipInit skip;
+  const auto model = wide_llama(", quantization: {type: nf4, double_quant: true}, lora: {rank: 2}");
+  const at::Tensor codes = tensors_of(*model).at("model.layers.0.mlp.up_proj.weight");
+  EXPECT_EQ(codes.sizes(), at::IntArrayRef({64 * 80 / 2}));
+  EXPECT_TRUE(codes.eq(0).all().item<bool>());
+}
+
+TEST(QuantizedModelTest, OnlyTheAdapterHasGradients) {
+  const auto model =
+      llama_with(", quantization: {type: nf4}, lora: {rank: 2, target_modules: ['*q_proj']}");
+  model->forward(probe()).sum().backward();
+  std::string with;
+  for (const Parameter& item : parameters_of(*model)) {
+    if (item.local.grad().defined()) with += item.name + "\n";
+  }
+  const std::string layer = "model.layers.0.self_attn.q_proj.";
+  EXPECT_EQ(with, layer + "lora_A.weight\n" + layer + "lora_B.weight\n");
+}
+
+TEST(QuantizedModelTest, WhatCannotActIsRefusedAtItsLine) {
+  const auto said = [](const std::string& more) {
+    return complaint<Model>("{" + std::string(kLlama) + more + "}", tokens());
+  };
+  EXPECT_NE(said(", quantization: {type: nf4}")
+                .find("quantized weights are frozen, and there is no adapter to train"),
+            std::string::npos);
+  EXPECT_NE(
+      said(", quantization: {type: nf4}, lora: {rank: 2, init: pissa}")
+          .find("'lora.init' pissa and olora change the base weights, which are quantized here"),
+      std::string::npos);
+  EXPECT_NE(said(", quantization: {type: int8, double_quant: true}, lora: {rank: 2}")
+                .find("'double_quant' quantizes the scales of 4-bit blocks, and int8 has none"),
+            std::string::npos);
+  EXPECT_NE(said(", quantization: {double_quant: true}, lora: {rank: 2}")
+                .find("'quantization' has no 'type'"),
+            std::string::npos);
+  EXPECT_NE(said(", quantization: {type: nf4, skip_modules: ['*.q_prj']}, lora: {rank: 2}")
+                .find("'*.q_prj' matches no linear layer"),
+            std::string::npos);
+  EXPECT_NE(said(", quantization: {type: nf4, skip_modules: ['*']}, lora: {rank: 2}")
+                .find("'quantization' leaves all linear layers as they are"),
+            std::string::npos);
+  EXPECT_NE(
+      said(", quantization: {type: nf4}, lora: {rank: 2, target_modules: ['*q_proj'], "
+           "modules_to_save: ['*o_proj.weight']}")
+          .find("'model.layers.0.self_attn.o_proj.weight' is quantized and cannot be trained"),
+      std::string::npos);
+}
+
+/// The model's parameters in a folder, as bitsandbytes names and shapes them.
+class BitsAndBytesFolder {
+ public:
+  BitsAndBytesFolder(Model& model, bool is_double) {
+    for (const Parameter& item : parameters_of(model)) {
+      if (item.name.find("lora_") == item.name.npos) add(item, is_double);
+    }
+    nlohmann::json config = {{"model_type", "llama"},
+                             {"architectures", {"LlamaForCausalLM"}},
+                             {"vocab_size", 11},
+                             {"hidden_size", 16},
+                             {"num_hidden_layers", 1},
+                             {"num_attention_heads", 2},
+                             {"intermediate_size", 24},
+                             {"max_position_embeddings", 8},
+                             {"tie_word_embeddings", false},
+                             {"rms_norm_eps", 1e-6}};
+    config["quantization_config"] = {{"quant_method", "bitsandbytes"},
+                                     {"load_in_4bit", true},
+                                     {"bnb_4bit_quant_type", "nf4"},
+                                     {"bnb_4bit_use_double_quant", is_double}};
+    config_ = config;
+    write_config();
+  }
+
+  /// Replaces a value of the quantization_config.
+  void set(const char* key, const nlohmann::json& value) {
+    config_["quantization_config"][key] = value;
+    write_config();
+  }
+
+  std::string write(const std::string& replaced = "", const std::string& by = "") {
+    std::vector<NamedArray> arrays = arrays_;
+    for (const auto& [name, text] : states_) {
+      std::string state = text;
+      if (!replaced.empty()) state.replace(state.find(replaced), replaced.size(), by);
+      arrays.push_back(
+          {name, Array::of<char>(DType::kU8, {static_cast<int64_t>(state.size())}, state)});
+    }
+    std::ofstream out(folder_.path() + "/model.safetensors", std::ios::binary);
+    write_safetensors(arrays, [&](ByteSpan bytes) {
+      out.write(reinterpret_cast<const char*>(bytes.data()),
+                static_cast<std::streamsize>(bytes.size()));
+    });
+    return folder_.path();
+  }
+
+ private:
+  void write_config() { std::ofstream(folder_.path() + "/config.json") << config_.dump(); }
+
+  void add(const Parameter& item, bool is_double) {
+    const at::Tensor from = item.local.detach().contiguous();
+    const DType type = from.scalar_type() == at::kByte ? DType::kU8 : DType::kF32;
+    if (item.name.ends_with(".weight.shape")) {
+      nlohmann::json state = {{"quant_type", "nf4"}, {"blocksize", 64}, {"dtype", "float32"}};
+      state["shape"] = {from[0].item<int64_t>(), from[1].item<int64_t>()};
+      if (is_double) state.update({{"nested_blocksize", 256}, {"nested_offset", offset_}});
+      const std::string weight = item.name.substr(0, item.name.rfind('.'));
+      states_.emplace_back(weight + ".quant_state.bitsandbytes__nf4", state.dump());
+      arrays_.push_back({weight + ".quant_map", Array(DType::kF32, {16})});
+      return;
+    }
+    if (item.name.ends_with(".nested_offset")) {
+      offset_ = from.item<double>();
+      return;
+    }
+    Array array(type, from.sizes().vec());
+    std::memcpy(array.mutable_data(), from.const_data_ptr(), array.bytes());
+    const bool is_codes = type == DType::kU8 && item.name.ends_with(".weight");
+    if (is_codes) array = Array(type, {from.numel(), 1}, array.data(), array.owner());
+    arrays_.push_back({item.name, array});
+  }
+
+  TempFolder folder_;
+  nlohmann::json config_;
+  std::vector<NamedArray> arrays_;
+  std::vector<std::pair<std::string, std::string>> states_;
+  double offset_ = 0;
+};
+
+TEST(QuantizedModelTest, AFolderOfBitsAndBytesIsRead) {
+  for (const bool is_double : {false, true}) {
+    const std::string section = is_double ? "{type: nf4, double_quant: true}" : "{type: nf4}";
+    const auto model = llama_with(", quantization: " + section + ", lora: {rank: 2}");
+    BitsAndBytesFolder folder(*model, is_double);
+    const auto read =
+        build<Model>("{type: auto, weights: '" + folder.write() + "', lora: {rank: 2}}", tokens());
+    EXPECT_EQ(types_of(*read), types_of(*model));
+    EXPECT_TRUE(read->forward(probe()).equal(model->forward(probe()))) << is_double;
+  }
+}
+
+/// What a model of the folder throws.
+std::string said_of(const std::string& folder, const std::string& more = "") {
+  return complaint<Model>("{type: auto, weights: '" + folder + "', lora: {rank: 2}" + more + "}",
+                          tokens());
+}
+
+void expect_in(const std::string& wanted, const std::string& message) {
+  EXPECT_NE(message.find(wanted), std::string::npos) << message;
+}
+
+TEST(QuantizedModelTest, OtherBlocksAndTypesOfAFolderAreRefused) {
+  const auto model = llama_with(", quantization: {type: nf4}, lora: {rank: 2}");
+  BitsAndBytesFolder folder(*model, false);
+  const std::string weight =
+      "the quantized weight 'model.layers.0.mlp.down_proj.weight' in '" + folder.write() + "' ";
+  expect_in(weight + "has 'blocksize' 128, and only 64 is read",
+            said_of(folder.write("\"blocksize\":64", "\"blocksize\":128")));
+  expect_in(weight + "has a state that is not JSON with a 'shape'",
+            said_of(folder.write("\"shape\"", "\"sizes\"")));
+  folder.set("bnb_4bit_quant_type", "fp4");
+  expect_in(weight + "is not of the type 'fp4'", said_of(folder.write()));
+}
+
+TEST(QuantizedModelTest, ASectionThatContradictsTheFolderIsRefused) {
+  const auto model = llama_with(", quantization: {type: nf4}, lora: {rank: 2}");
+  BitsAndBytesFolder folder(*model, false);
+  const std::string path = folder.write();
+  expect_in("'quantization' is int8 here and nf4 in '" + path + "'",
+            said_of(path, ", quantization: {type: int8}"));
+  expect_in("'quantization' is nf4 with 'double_quant' here and nf4 in '" + path + "'",
+            said_of(path, ", quantization: {type: nf4, double_quant: true}"));
+  expect_in("'skip_modules' cannot act: the weights in '" + path + "' are quantized already",
+            said_of(path, ", quantization: {type: nf4, skip_modules: ['*.q_proj']}"));
+  EXPECT_EQ(said_of(path, ", quantization: {type: nf4, compute_dtype: bf16}"), "");
+}
+
+TEST(QuantizedModelTest, OtherMethodsAndStorageOfAFolderAreRefused) {
+  const auto model = llama_with(", quantization: {type: nf4}, lora: {rank: 2}");
+  BitsAndBytesFolder folder(*model, false);
+  const std::string start = "config.json' has a 'quantization_config' with ";
+  folder.set("bnb_4bit_quant_storage", "bfloat16");
+  expect_in(start + "the storage 'bfloat16', and only 'uint8' is read", said_of(folder.write()));
+  folder.set("bnb_4bit_quant_storage", 8);
+  expect_in(start + "a value of another type", said_of(folder.write()));
+  folder.set("quant_method", "gptq");
+  expect_in(start + "the method 'gptq', and only that of 'bitsandbytes' is read",
+            said_of(folder.write()));
+}
+
+constexpr auto kBert =
+    "type: bert, vocab_size: 11, num_layers: 2, hidden_size: 16, num_heads: 2, intermediate_size: "
+    "24, max_seq_len: 8, head: classes, num_classes: 2, dropout: 0";
+
+/// The last layer of a classifier computes its keys and values for one position alone.
+TEST(QuantizedModelTest, AClassifierAttendsFromItsFirstTokenToQuantizedKeys) {
+  use_kernels(Kernels::kFused);
+  ModelContext context = tokens();
+  context.data.target = {};
+  context.data.classes = 2;
+  const auto outputs = [&](const std::string& more) {
+    at::manual_seed(1);
+    const auto model = build<Model>("{" + std::string(kBert) + more + "}", context);
+    set_training(*model, false);
+    return model->forward(probe());
+  };
+  const at::Tensor whole = outputs("");
+  const at::Tensor found =
+      outputs(", quantization: {type: int8}, lora: {rank: 2, target_modules: ['*query']}");
+  use_kernels(Kernels::kReference);
+  ASSERT_EQ(found.sizes(), whole.sizes());
+  EXPECT_LT(found.sub(whole).abs().max().item<double>(), 0.01);
+  EXPECT_FALSE(found.equal(whole));
+}
+
+}  // namespace
+}  // namespace accel::quantized_model_test

@@ -1,0 +1,270 @@
+#include "text/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/format_error.h"
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "formats/sentencepiece_file.h"
+#include "text/chat/chat_template.h"
+#include "text/gguf_pieces.h"
+#include "text/gguf_splits.h"
+#include "text/json_node.h"
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kPrefix = "tokenizer.ggml.";
+constexpr auto kMark = "\xe2\x96\x81";
+
+[[noreturn]] void refuse_tokenizer(const std::filesystem::path& path, const std::string& why) {
+  throw Error(ExitCode::kRecipe,
+              text("llama.cpp has no such tokenizer as '{}': {}", path.string(), why),
+              text("it has byte-level BPE with the splits {}, and SentencePiece's BPE with byte "
+                   "fallback",
+                   gguf_splits_text()));
+}
+
+/// The vocabulary of either kind.
+struct GgufVocabulary {
+  std::vector<GgufPiece> pieces;
+  std::vector<std::string> merges;  ///< of byte-level BPE
+  std::vector<float> scores;        ///< of SentencePiece
+  std::string split;                ///< of byte-level BPE
+  bool is_sentencepiece = false;
+  bool add_space_prefix = false;
+  std::vector<std::string> notes = {};
+};
+
+/// Normalizers in order, those of sequences included.
+void add_steps(const JsonNode& node, const char* list, std::vector<JsonNode>& out) {
+  if (node.is_null()) return;
+  if (node.type() != "Sequence") {
+    out.push_back(node);
+    return;
+  }
+  for (const JsonNode& step : node.at(list).items()) add_steps(step, list, out);
+}
+
+/// Throws FormatError with the reason.
+GgufVocabulary byte_level_vocabulary(const JsonNode& file) {
+  GgufVocabulary out;
+  out.split = gguf_split(file);
+  if (out.split.empty()) {
+    throw FormatError(text("its 'pre_tokenizer' and 'ignore_merges' are none of llama.cpp's: {}",
+                           file.find("pre_tokenizer").json().dump()));
+  }
+  std::vector<JsonNode> normalizers;
+  add_steps(file.find("normalizer"), "normalizers", normalizers);
+  for (const JsonNode& step : normalizers) {
+    if (step.type() != "NFC") throw FormatError(text("its normalizer is '{}'", step.type()));
+    out.notes.emplace_back("llama.cpp does not compose characters as the tokenizer does (NFC)");
+  }
+  const JsonNode model = file.at("model");
+  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const JsonNode given = model.find(affix);
+    if (!given.is_null() && !given.text().empty())
+      throw FormatError(text("its model has '{}'", affix));
+  }
+  out.pieces = gguf_pieces(file);
+  for (const GgufMerge& merge : gguf_merges(model)) {
+    out.merges.push_back(merge.left + " " + merge.right);
+  }
+  return out;
+}
+
+/// Reads the steps that put marks for spaces. Throws FormatError for others.
+void read_marks(const JsonNode& file, GgufVocabulary& out) {
+  std::vector<JsonNode> steps;
+  add_steps(file.find("normalizer"), "normalizers", steps);
+  bool has_marks = false;
+  for (const JsonNode& step : steps) {
+    if (step.type() == "Prepend" && step.at("prepend").text() == kMark) {
+      out.add_space_prefix = true;
+    } else if (step.type() == "Replace" && step.at("pattern").text_or("String", "") == " " &&
+               step.at("content").text() == kMark) {
+      has_marks = true;
+    } else {
+      throw FormatError(text("its normalizer is '{}'", step.type()));
+    }
+  }
+  const JsonNode words = file.find("pre_tokenizer");
+  if (words.is_null() && has_marks) return;
+  // Gemma's splits at spaces, which are marks already.
+  if (has_marks && words.type() == "Split" && words.at("pattern").text_or("String", "") == " ") {
+    return;
+  }
+  const std::string kind = words.is_null() ? "absent" : words.type();
+  if (kind != "Metaspace") throw FormatError(text("its 'pre_tokenizer' is {}", kind));
+  const MetaspaceOptions options = read_metaspace(words);
+  if (options.mark != kMark) throw FormatError("it marks spaces otherwise");
+  out.add_space_prefix = out.add_space_prefix || options.prepend != PrependScheme::kNever;
+  if (options.prepend == PrependScheme::kFirst) {
+    out.notes.emplace_back(
+        "llama.cpp prepends a space after a special token too, not only to the text");
+  }
+  const auto crosses = [](const GgufPiece& piece) {
+    return piece.type == GgufTokenType::kNormal && piece.text.find(kMark, 1) != piece.text.npos;
+  };
+  if (options.split && std::any_of(out.pieces.begin(), out.pieces.end(), crosses)) {
+    throw FormatError("it has tokens across spaces, at which it splits");
+  }
+}
+
+/// Throws FormatError with the reason.
+GgufVocabulary marked_vocabulary(const JsonNode& file) {
+  GgufVocabulary out;
+  out.is_sentencepiece = true;
+  out.pieces = gguf_pieces(file);
+  read_marks(file, out);
+  const auto bytes =
+      std::count_if(out.pieces.begin(), out.pieces.end(),
+                    [](const GgufPiece& piece) { return piece.type == GgufTokenType::kByte; });
+  if (bytes != 256) throw FormatError(text("it has {} of 256 byte tokens", bytes));
+  out.scores = gguf_scores(out.pieces, gguf_merges(file.at("model")));
+  return out;
+}
+
+GgufVocabulary json_vocabulary(const std::filesystem::path& path) {
+  GgufVocabulary out;
+  read_json_file(path, [&](const JsonNode& file, std::string_view) {
+    try {
+      const JsonNode model = file.at("model");
+      const std::string type = model.type();
+      if (type != "BPE") throw FormatError(text("its model is '{}'", type));
+      out = model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
+                                                  : byte_level_vocabulary(file);
+      const JsonNode added = file.find("added_tokens");
+      if (added.is_null()) return;
+      for (const JsonNode& token : added.items()) {
+        const bool is_loose = token.flag_or("lstrip", false) || token.flag_or("rstrip", false) ||
+                              token.flag_or("single_word", false);
+        if (!is_loose) continue;
+        out.notes.push_back(
+            text("llama.cpp finds the token '{}' without regard to the characters "
+                 "beside it (lstrip, rstrip, single_word)",
+                 printable(token.at("content").text())));
+      }
+    } catch (const FormatError& error) {
+      refuse_tokenizer(path, error.what());
+    }
+  });
+  return out;
+}
+
+GgufVocabulary model_vocabulary(const std::filesystem::path& path) {
+  using Kind = SentencePieceFile::Kind;
+  const SharedBytes bytes = map_file(path.string());
+  const SentencePieceFile file = read_sentencepiece_file(as_text(bytes.view));
+  if (file.model != SentencePieceFile::Model::kBpe) refuse_tokenizer(path, "it is not BPE");
+  if (!file.byte_fallback) refuse_tokenizer(path, "it has no byte fallback");
+  if (file.whitespace_as_suffix) refuse_tokenizer(path, "its words end with their space");
+  if (!file.escape_whitespaces) refuse_tokenizer(path, "it does not mark spaces");
+  GgufVocabulary out;
+  out.is_sentencepiece = true;
+  out.add_space_prefix = file.add_dummy_prefix;
+  if (!file.character_map.empty()) {
+    out.notes.emplace_back("llama.cpp does not normalize characters as the tokenizer does");
+  }
+  if (file.remove_extra_whitespaces) {
+    out.notes.emplace_back("llama.cpp does not remove repeated spaces as the tokenizer does");
+  }
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    std::string shown = piece.text;
+    if (piece.kind == Kind::kUserDefined) shown = replaced(Pattern::literal(kMark), shown, " ");
+    out.pieces.push_back({std::move(shown), static_cast<GgufTokenType>(piece.kind)});
+    out.scores.push_back(piece.score);
+  }
+  return out;
+}
+
+/// Adds unused tokens for the rows without one.
+void fill_rows(const std::filesystem::path& path, int64_t rows, GgufVocabulary& vocabulary) {
+  const auto count = static_cast<size_t>(rows);
+  if (vocabulary.pieces.size() > count) {
+    throw Error(ExitCode::kRecipe,
+                text("the tokenizer '{}' has {} tokens, and the model's embedding {} rows",
+                     path.string(), vocabulary.pieces.size(), rows),
+                "export with the tokenizer that the model was trained with");
+  }
+  vocabulary.pieces.resize(count);
+  if (vocabulary.is_sentencepiece) vocabulary.scores.resize(count, -1000.0F);
+  for (size_t id = 0; id < count; ++id) {
+    GgufPiece& piece = vocabulary.pieces[id];
+    if (piece.text.empty()) piece = {text("[PAD{}]", id), GgufTokenType::kUnused};
+  }
+}
+
+void add_vocabulary(const GgufVocabulary& vocabulary, std::vector<GgufField>& fields) {
+  const auto add = [&](const char* key, GgufValue value) {
+    fields.push_back({std::string(kPrefix) + key, std::move(value)});
+  };
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;
+  for (const GgufPiece& piece : vocabulary.pieces) {
+    tokens.push_back(piece.text);
+    types.push_back(static_cast<int32_t>(piece.type));
+  }
+  add("model", std::string(vocabulary.is_sentencepiece ? "llama" : "gpt2"));
+  add("pre", vocabulary.is_sentencepiece ? std::string("default") : vocabulary.split);
+  add("tokens", std::move(tokens));
+  if (vocabulary.is_sentencepiece) add("scores", vocabulary.scores);
+  add("token_type", std::move(types));
+  if (!vocabulary.is_sentencepiece) add("merges", vocabulary.merges);
+  add("add_space_prefix", vocabulary.add_space_prefix);
+}
+
+/// Adds the ids of special tokens, and those that the tokenizer adds to a text.
+void add_special(const std::filesystem::path& path, const Tokenizer& tokenizer,
+                 std::vector<GgufField>& fields) {
+  const std::vector<int32_t> plain = tokenizer.encode("a", false), whole = tokenizer.encode("a");
+  const auto found = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
+  const auto before = found - whole.begin();
+  const auto after = static_cast<ptrdiff_t>(whole.size() - plain.size()) - before;
+  if (plain.empty() || found == whole.end() || before > 1 || after > 1) {
+    refuse_tokenizer(path, "it adds more to a text than one token before and one after it");
+  }
+  SpecialTokens special = tokenizer.special();
+  if (before == 1) special.bos = whole.front();
+  if (after == 1) special.eos = whole.back();
+  const std::pair<const char*, std::optional<int32_t>> ids[] = {{"bos_token_id", special.bos},
+                                                                {"eos_token_id", special.eos},
+                                                                {"unknown_token_id", special.unk},
+                                                                {"padding_token_id", special.pad},
+                                                                {"mask_token_id", special.mask}};
+  for (const auto& [key, id] : ids) {
+    if (id) fields.push_back({std::string(kPrefix) + key, static_cast<uint32_t>(*id)});
+  }
+  fields.push_back({std::string(kPrefix) + "add_bos_token", before == 1});
+  fields.push_back({std::string(kPrefix) + "add_eos_token", after == 1});
+}
+
+}  // namespace
+
+GgufTokenizer gguf_tokenizer(const std::filesystem::path& path, int64_t rows) {
+  namespace fs = std::filesystem;
+  fs::path file = path;
+  if (fs::is_directory(path)) {
+    file = fs::exists(path / "tokenizer.json") ? path / "tokenizer.json" : path / "tokenizer.model";
+  }
+  const auto tokenizer = load_tokenizer(file);
+  GgufVocabulary vocabulary =
+      file.extension() == ".model" ? model_vocabulary(file) : json_vocabulary(file);
+  fill_rows(file, rows, vocabulary);
+  GgufTokenizer out;
+  add_vocabulary(vocabulary, out.fields);
+  add_special(file, *tokenizer, out.fields);
+  if (auto chat = find_chat_template(file)) {
+    out.fields.push_back({"tokenizer.chat_template", std::move(*chat)});
+  }
+  out.notes = std::move(vocabulary.notes);
+  return out;
+}
+
+}  // namespace accel
