@@ -47,7 +47,7 @@ CASES = {
     "electra": (["query", "embeddings_project"], ["classifier"], {}),
     "deberta": (["query_proj", "value_proj"], ["classifier", "pooler"], {}),
     "gpt_neox": (["query_key_value", "dense", "dense_4h_to_h"], None, {}),
-    "gpt_neox_serial vocabulary": (["query_key_value", "embed_in", "lm_head"], None, {}),
+    "gpt_neox_serial embeddings": (["query_key_value", "embed_in"], None, {}),
     "opt": (["q_proj", "v_proj", "fc2"], None, {"use_dora": True}),
     "opt_classes head": (["q_proj", "project_in"], None, {"task_type": "SEQ_CLS"}),
     "qwen3 gaussian": (["o_proj"], None, {"init_lora_weights": "gaussian"}),

@@ -57,7 +57,7 @@ TEST(DecodersTest, OptionsThatChangeTheComputationDo) {
     const std::vector<std::string> others =
         base == kNeox ? std::vector<std::string>{"parallel_residual: false", "activation: relu",
                                                  "rope: {partial_rotary_factor: 1}",
-                                                 "rope: {theta: 100, partial_rotary_factor: 0.25}"}
+                                                 "rope: {theta: 100, partial_rotary_factor: 0.5}"}
                       : std::vector<std::string>{"pre_norm: false", "final_norm: false",
                                                  "activation: gelu", "norm_affine: false"};
     for (const std::string& more : others) {
@@ -142,7 +142,8 @@ TEST(DecodersTest, WhatTheyCannotDoIsRefused) {
                  "the rotated part of a head must be even and more than 0, not 3 of 8");
   expect_problem("{type: deberta, relative: {buckets: 2}", "'buckets' must be 0 or at least 4");
   expect_problem(
-      "{type: deberta, relative: {content_to_position: false, position_to_content: false}",
+      "{type: deberta, relative: {content_to_position: false, position_to_content: false, "
+      "share_projections: false}",
       "'share_projections' has no effect without a term of positions");
   const auto classes = made(std::string(kNeox) + ", num_classes: 3", texts({}));
   const auto refusal = [](const auto& call) -> std::string {
