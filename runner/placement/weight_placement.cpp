@@ -326,7 +326,7 @@ std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const Placemen
                 text("'cpu' of '--max-memory' leaves {} for streamed weights, and a block or the "
                      "head has {}",
                      bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest_streamed)),
-                text("allow {}", bytes_text(on(kCpuDevice) + largest_streamed)));
+                text("allow 'cpu={}KiB'", (on(kCpuDevice) + largest_streamed + 1023) / 1024));
   }
   std::vector<MappedRange> all;
   for (const StreamedUnit& unit : disk.units) {

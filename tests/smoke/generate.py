@@ -187,8 +187,8 @@ def check_placement(scratch, report):
             "give a JSON object of modules and devices")
     refused("a map with gaps", ["--device-map", "part.json"], "the device map has no device for '",
             'name it, or a module around it; "" is the whole model')
-    refused("too little memory for a block", ["--max-memory", "cpu=1KiB"], "allow ",
-            "'cpu' of '--max-memory' leaves 1 KiB for streamed weights, and a block or the head has ")
+    refused("too little memory for a block", ["--max-memory", "cpu=1KiB"], "allow 'cpu=50KiB'",
+            "'cpu' of '--max-memory' leaves 1.00 KiB for streamed weights, and a block or the head has ")
     refused("too little disk", ["--max-memory", "cpu=1KiB,disk=0"], " of weights are on the disk, and '--max-memory' allows 0 B",
             "raise a limit")
     refused("ranks", ["--max-memory", "cpu=1GiB", "--mesh"],
