@@ -41,9 +41,14 @@ def wait_until_it_handles_signals(process):
 
 
 def left_evaluation(scratch):
-    steps = scratch.checkpoints()[-1:]  # none when it came before the first step
-    manifests = [scratch.run / f"checkpoints/checkpoint_{step}/accel_run.json" for step in steps]
-    return any('"eval_pending": 1.0' in manifest.read_text() for manifest in manifests)
+    """Of the newest checkpoint; there is none before the first step."""
+    while steps := scratch.checkpoints()[-1:]:
+        try:
+            manifest = (scratch.run / f"checkpoints/checkpoint_{steps[0]}/accel_run.json").read_text()
+            return '"eval_pending": 1.0' in manifest
+        except FileNotFoundError:  # the run has a newer one since, and has removed this one
+            continue
+    return False
 
 
 def phase_of(scratch, process):
