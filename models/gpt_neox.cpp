@@ -179,6 +179,13 @@ void check_neox(const GptNeoxOptions& options, const Node& node, Reading& readin
   const bool whole = check_multiple({"hidden_size", options.hidden_size},
                                     {"num_heads", options.num_heads}, node, reading);
   if (whole) options.rope.check(options.head_dim(), node, reading);
+  const Node::Entry* rope = node.find("rope");
+  if (rope && rope->node.map() && !rope->node.find("partial_rotary_factor")) {
+    reading.problems.error(rope->node.where,
+                           "'rope' of 'gpt_neox' lacks 'partial_rotary_factor', 0.25 in a model "
+                           "without 'rope'",
+                           "set 'partial_rotary_factor: 0.25', or another share of a head");
+  }
   if (options.rope.depends_on_length()) {
     reading.problems.error(node.where,
                            "'gpt_neox' does not support 'rope.scaling' dynamic and longrope",
