@@ -61,7 +61,7 @@ Schema<RelativeOptions> RelativeOptions::schema() {
       .on_resume(Change::kImpossible)
       .hint_for({"position_buckets"})
       .field("max_distance", &Options::max_distance,
-             "The largest distance that is told apart; auto: `max_seq_len`, else 512.",
+             "Relative distances beyond it are clipped; auto: `max_seq_len`, else 512.",
              if_given<Auto>(at_least<int64_t>(2)))
       .on_resume(Change::kImpossible)
       .hint_for({"max_relative_positions"})

@@ -22,7 +22,7 @@ struct RelativeOptions {
   bool norm = true;
 
   static Schema<RelativeOptions> schema();
-  /// The largest distance that is told apart; `context`: the maximum sequence length.
+  /// Limit of relative distances; `context`: the maximum sequence length.
   int64_t longest(int64_t context) const { return max_distance.value_or(context); }
   /// Half of the rows of the table of relative positions.
   int64_t span(int64_t context) const { return buckets > 0 ? buckets : longest(context); }
