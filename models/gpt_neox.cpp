@@ -179,13 +179,6 @@ void check_neox(const GptNeoxOptions& options, const Node& node, Reading& readin
   const bool whole = check_multiple({"hidden_size", options.hidden_size},
                                     {"num_heads", options.num_heads}, node, reading);
   if (whole) options.rope.check(options.head_dim(), node, reading);
-  const Node::Entry* rope = node.find("rope");
-  if (rope && rope->node.map() && !rope->node.find("partial_rotary_factor")) {
-    reading.problems.error(rope->node.where,
-                           "'rope' of 'gpt_neox' lacks 'partial_rotary_factor', 0.25 in a model "
-                           "without 'rope'",
-                           "set 'partial_rotary_factor: 0.25', or another share of a head");
-  }
   if (options.rope.depends_on_length()) {
     reading.problems.error(node.where,
                            "'gpt_neox' does not support 'rope.scaling' dynamic and longrope",
@@ -273,6 +266,9 @@ GptNeoxOptions GptNeox::from_config(HfConfig& config) {
   RopeDefaults defaults = {.theta = config.number("rotary_emb_base", 10000.0),
                            .partial_rotary_factor = config.number("rotary_pct", 0.25),
                            .context = *options.max_seq_len};
+  // Older files have both names of each; transformers reads these two.
+  config.want("rope_theta", defaults.theta, "differs from 'rotary_emb_base'");
+  config.want("partial_rotary_factor", defaults.partial_rotary_factor, "differs from 'rotary_pct'");
   options.rope = RopeOptions::from_config(config, defaults);
   if (options.rope.depends_on_length()) {
     config.refuse(text("'{}' has the rope type dynamic or longrope, which this model does not do",

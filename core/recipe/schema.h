@@ -31,7 +31,8 @@ class Schema {
  public:
   using Options = T;
 
-  /// Declares the option `name`. Its default is the member's initialiser.
+  /// Declares the option `name`. Its default is the member's initialiser: also for the options that
+  /// a section given in part leaves out.
   template <class M>
   Schema&& field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
 
@@ -94,20 +95,22 @@ class Schema {
 
 /// A section: any struct with a static schema() can be an option of another.
 template <class S>
-requires requires {
-  typename decltype(S::schema())::Options;
-} && std::same_as<typename decltype(S::schema())::Options, S>
+concept Section = std::same_as<typename decltype(S::schema())::Options, S>;
+
+template <Section S>
 struct Codec<S> {
   static std::string name() { return "a section"; }
   static std::string json() { return "\"type\": \"object\""; }
-  static std::optional<S> read(const Node& node, const std::string& name, Reading& reading) {
+  /// `defaults`: of the options that the section leaves out.
+  static std::optional<S> read(const Node& node, const std::string& name, Reading& reading,
+                               S defaults = {}) {
     if (!node.map() && !node.null()) {
       reading.wrong_type(node, name, Codec::name(),
                          detail::wrong_section_hint(node, name, S::schema().info(), reading));
       return std::nullopt;
     }
     const size_t before = reading.problems.size();
-    S out = S::schema().read(node, reading);
+    S out = S::schema().read(node, reading, std::move(defaults));
     return reading.problems.size() == before ? std::optional(std::move(out)) : std::nullopt;
   }
   static Node write(const S& value) { return S::schema().write(value); }
@@ -156,7 +159,12 @@ FieldInfo OptionTypeOf<M>::describe() {
 template <class M>
 void OptionTypeOf<M>::read(void* out, const void* erased_rule, const Node& node,
                            const std::string& name, Reading& reading) {
-  std::optional<M> value = Codec<M>::read(node, name, reading);
+  std::optional<M> value;
+  if constexpr (Section<M>) {
+    value = Codec<M>::read(node, name, reading, *static_cast<const M*>(out));
+  } else {
+    value = Codec<M>::read(node, name, reading);
+  }
   if (!value) return;
   const auto* rule = static_cast<const Rule<M>*>(erased_rule);
   if (rule && !rule->holds(*value)) {

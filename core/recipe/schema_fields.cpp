@@ -40,6 +40,16 @@ bool is_removed(const Node& node) {
   return letter(at) == '~' && std::isalpha(static_cast<unsigned char>(letter(at + 1)));
 }
 
+/// The defaults of a section's options are those of the member that holds it, not of its type.
+void set_fallbacks(std::vector<FieldInfo>& fields, const Node& section) {
+  for (FieldInfo& field : fields) {
+    const Node::Entry* entry = section.find(field.name);
+    if (!entry) continue;
+    field.fallback = detail::inline_text(entry->node);
+    if (field.kind.empty()) set_fallbacks(field.fields, entry->node);
+  }
+}
+
 Node with_places(Node written, const Node* given) {
   if (!given) return written;
   written.where = given->where;
@@ -74,7 +84,9 @@ void SchemaFields::add(const OptionType& type, FieldInfo info, size_t offset, co
   info.kind = std::move(of_type.kind);
   info.fields = std::move(of_type.fields);
   info.json = of_type.json + (of_type.json.empty() || info.json.empty() ? "" : ", ") + info.json;
-  info.fallback = inline_text(type.write(fallback));
+  const Node value = type.write(fallback);
+  info.fallback = inline_text(value);
+  if (info.kind.empty()) set_fallbacks(info.fields, value);
   fields_.push_back({std::move(info), &type, offset, std::move(rule)});
 }
 

@@ -66,6 +66,13 @@ TEST(DecodersTest, OptionsThatChangeTheComputationDo) {
   }
 }
 
+TEST(DecodersTest, ARopeGivenInPartIsOtherwiseThatOfTheModel) {
+  const at::Tensor tokens = some_tokens();
+  const at::Tensor wanted = made(kNeox)->forward(tokens);
+  EXPECT_TRUE(made(std::string(kNeox) + ", rope: {}")->forward(tokens).equal(wanted));
+  EXPECT_TRUE(made(std::string(kNeox) + ", rope: {theta: 10000}")->forward(tokens).equal(wanted));
+}
+
 TEST(DecodersTest, TokensToTheRightChangeNothing) {
   for (const std::string base : {kNeox, kOpt}) {
     const auto model = made(base);

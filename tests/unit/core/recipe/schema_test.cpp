@@ -67,6 +67,39 @@ TEST(SchemaTest, OptionsAreReadOverTheirDefaults) {
   EXPECT_EQ(recipe.train.make({})->size(), 10);
 }
 
+struct Ring {
+  double width = 1.0;
+  int64_t stones = 2;
+  static Schema<Ring> schema() {
+    return Schema<Ring>()
+        .field("width", &Ring::width, "mm")
+        .field("stones", &Ring::stones, "of the ring");
+  }
+};
+
+struct Jewel {
+  Ring ring = {.width = 2.5};
+  static Schema<Jewel> schema() { return Schema<Jewel>().field("ring", &Jewel::ring, "of gold"); }
+};
+
+TEST(SchemaTest, ASectionGivenInPartHasTheDefaultsOfItsMember) {
+  Diagnostics problems;
+  const Registry registry = test_registry();
+  Reading reading{problems, registry};
+  const auto read = [&](const char* recipe) {
+    return Jewel::schema().read(parse_recipe("r.yaml", recipe), reading).ring;
+  };
+  EXPECT_EQ(read("ring: {stones: 7}").width, 2.5);
+  EXPECT_EQ(read("ring: {stones: 7}").stones, 7);
+  EXPECT_EQ(read("ring: {}").width, 2.5);
+  EXPECT_EQ(read("ring:").width, 2.5);
+  EXPECT_EQ(read("ring: {width: 4}").width, 4.0);
+  EXPECT_TRUE(problems.list().empty());
+  const std::vector<FieldInfo> rings = Jewel::schema().info().at(0).fields;
+  EXPECT_EQ(rings.at(0).fallback, "2.5");
+  EXPECT_EQ(rings.at(1).fallback, "2");
+}
+
 /// What reading a recipe without `key`, as `~key` on the command line removes it, gives.
 TestRecipe read_without(const std::string& key, Diagnostics& problems) {
   const Registry registry = test_registry();
