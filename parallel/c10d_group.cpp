@@ -8,8 +8,8 @@
 #include <exception>
 #include <numeric>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
 #include "core/base/error.h"
@@ -20,13 +20,6 @@ namespace accel {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
-/// The first line of c10d's message, without the source location before it.
-std::string plain_text(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
-  const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
-  return place == line.npos ? line : line.substr(place + 2);
-}
 
 bool tells_of_loss(const std::string& text) {
   for (const char* words :
@@ -247,7 +240,7 @@ class C10dGroup final : public Communicator {
       throw Error(ExitCode::kRank, accel::text("{} lost {} {}", self, who, place),
                   "the log of the lost rank has the cause");
     }
-    throw Error(ExitCode::kRank, accel::text("{} failed {}: {}", self, place, plain_text(why)),
+    throw Error(ExitCode::kRank, accel::text("{} failed {}: {}", self, place, c10d_message(why)),
                 "add accelerator.debug=collectives to compare the calls of the ranks");
   }
 
@@ -261,19 +254,10 @@ class C10dGroup final : public Communicator {
 
 }  // namespace
 
-BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options) {
-  try {
-    auto gloo = c10d::ProcessGroupGloo::Options::create(
-        std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1e3)));
-    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.host));
-    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.rank),
-                                                       static_cast<int>(options.world), gloo);
-  } catch (const std::exception& error) {
-    throw Error(ExitCode::kRank,
-                text("rank {} cannot connect to the others from '{}': {}", options.global_rank,
-                     options.host, plain_text(error.what())),
-                "allow connections between the machines on all ports");
-  }
+std::string c10d_message(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t place = line.starts_with('[') ? line.find("] ") : line.npos;
+  return place == line.npos ? line : line.substr(place + 2);
 }
 
 std::unique_ptr<Communicator> make_c10d_group(const StorePtr& store, const GroupOptions& options) {

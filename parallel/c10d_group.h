@@ -39,7 +39,11 @@ struct GroupOptions {
   std::function<int64_t()> step = {};  ///< the step in progress, for error messages; may be null
 };
 
-/// Makes the Gloo backend by rendezvous in the store. Throws Error.
+/// The first line of c10d's error message, without the source location before it.
+std::string c10d_message(const std::string& text);
+
+/// Connects the ranks by Gloo after a rendezvous in the store, and verifies that each connection
+/// leads to a rank of the group; repeats it up to twice when any rank fails. Throws Error.
 BackendPtr make_gloo_backend(const StorePtr& store, const GroupOptions& options);
 
 /// Connects the ranks by rendezvous in the store: Gloo for CPU tensors, `device_backend` for
