@@ -8,6 +8,9 @@ foreach(layer ${ACCEL_TRAIN_LAYERS} placement compat compat_checkpoints startup 
   endif()
 endforeach()
 target_link_libraries(accel-run PRIVATE torch)
+if(ACCEL_STATIC_PLUGINS)
+  target_compile_definitions(accel-run PRIVATE ACCEL_HAS_STATIC_PLUGINS=true)
+endif()
 set_target_properties(accel-run PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   UNITY_BUILD OFF

@@ -1,9 +1,15 @@
 // The accel-run executable: arguments in, exit code out.
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "runner/cli/cli.h"
 #include "runner/cli/error_text.h"
 #include "runner/startup/process_setup.h"
+
+#ifndef ACCEL_HAS_STATIC_PLUGINS
+#define ACCEL_HAS_STATIC_PLUGINS false
+#endif
 
 namespace {
 
@@ -11,14 +17,18 @@ namespace {
 __attribute__((section(".preinit_array"),
                used)) void (*const before_initializers)() = &accel::report_uncaught_bad_alloc;
 
+int run(const std::vector<std::string>& arguments) try {
+  return accel::run_cli(arguments);
+} catch (const std::exception& error) {
+  accel::print_error(accel::error_text(error));
+  return static_cast<int>(accel::exit_code_of(error));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   accel::prepare_process();
-  try {
-    return accel::run_cli({argv, argv + argc});
-  } catch (const std::exception& error) {
-    accel::print_error(accel::error_text(error));
-    return static_cast<int>(accel::exit_code_of(error));
-  }
+  const int code = run({argv, argv + argc});
+  if (!ACCEL_HAS_STATIC_PLUGINS) accel::exit_without_static_destructors(code);
+  return code;
 }

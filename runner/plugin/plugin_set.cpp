@@ -23,6 +23,7 @@
 #include "core/base/text.h"
 #include "formats/program/code_file.h"
 #include "formats/program/elf.h"
+#include "runner/startup/process_setup.h"
 
 namespace accel {
 namespace {
@@ -117,6 +118,7 @@ Error loader_error(const std::string& path, const std::string& text) {
 void load(const std::string& path, Registry& registry) {
   // dlopen() would search for a bare name.
   const std::string whole = std::filesystem::absolute(path).string();
+  keep_static_destructors();
   SharedLibrary plugin(whole);
   if (!plugin) throw loader_error(path, plugin.error());
   void (*enter)(Registry&) = nullptr;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/owned_fd.h"
@@ -28,6 +29,7 @@ constexpr std::string_view kOutOfMemory =
     "error: out of memory\n  hint: raise 'ulimit -v' and the memory limit of the job\n";
 
 std::terminate_handler other_terminate = nullptr;
+bool static_destructors_run = false;
 
 void on_terminate() {
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -76,6 +78,17 @@ void finish_output() {
   if (error == EPIPE) return;
   const char* reason = std::strerror(error);
   throw IoError(text("cannot write the standard output: {}", reason), full_disk_hint(error));
+}
+
+void keep_static_destructors() {
+  static_destructors_run = true;
+}
+
+void exit_without_static_destructors(int code) {
+  if (static_destructors_run || environment_variable("LD_PRELOAD")) return;
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(code);
 }
 
 }  // namespace accel

@@ -18,4 +18,12 @@ void require_working_folder();
 /// it.
 void finish_output();
 
+/// The destructors of static objects run at exit: a plugin may rely on its own.
+void keep_static_destructors();
+
+/// Exits without the destructors of static objects, of which libtorch's alone take a fifth of a
+/// short run. Returns where others may rely on them: after keep_static_destructors(), and beside
+/// libraries of LD_PRELOAD, such as profilers.
+void exit_without_static_destructors(int code);
+
 }  // namespace accel
