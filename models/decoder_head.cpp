@@ -54,7 +54,9 @@ void DecoderHead::write(const std::string& weight, const WeightShapes& shapes,
                         nlohmann::json& config) const {
   if (kind != EncoderHead::kSpan) write_labels(shapes.at(weight).at(0), config);
   if (kind == EncoderHead::kLabels) config["classifier_dropout"] = dropout;
-  if (pad) config["pad_token_id"] = *pad;
+  if (pad || kind == EncoderHead::kClasses) {
+    config["pad_token_id"] = pad ? nlohmann::json(*pad) : nlohmann::json();
+  }
 }
 
 void write_decoder_head(const DecoderHead& head, const std::string& prefix,

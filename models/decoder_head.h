@@ -94,9 +94,10 @@ concept PadsEmbedding = requires {
   requires Options::kPadsEmbedding;
 };
 
-/// Reads the head of transformers' class into these options.
+/// Reads the head of transformers' class into these options; `usual_pad`: transformers' default of
+/// `pad_token_id`, -1 for none.
 template <class Options>
-void read_decoder_head(HfConfig& config, Options& options) {
+void read_decoder_head(HfConfig& config, Options& options, int64_t usual_pad = -1) {
   const std::optional<EncoderHead> head = encoder_head_in(config.architecture());
   const bool of_labels = head == EncoderHead::kLabels;
   if (of_labels || head == EncoderHead::kSpan) options.head = {*head};
@@ -104,8 +105,32 @@ void read_decoder_head(HfConfig& config, Options& options) {
   const double usual = config.number("hidden_dropout", 0.1);
   options.head_dropout = {config.number("classifier_dropout", usual)};
   if (head == EncoderHead::kClasses) options.problem_type = problem_type_in(config);
-  const int64_t pad = config.integer("pad_token_id", -1);
-  if (pad >= 0 && (PadsEmbedding<Options> || head == EncoderHead::kClasses)) options.pad = {pad};
+  const bool has_pad = config.states("pad_token_id");
+  const int64_t pad = config.integer("pad_token_id", has_pad ? -1 : usual_pad);
+  if (pad >= 0) options.pad = {pad};
+}
+
+template <class Options>
+concept HasDecoderHead = requires(Options options) {
+  options.head_kind();
+  options.pad.value;
+  options.head_dropout.value;
+};
+
+/// Leaves out what acts below another head than the recipe's: padding, which a head for classes
+/// skips, and the load-balancing loss, which transformers adds to a language model's alone.
+template <HasDecoderHead Options>
+void fit_folder_to_head(const Options& recipe, Options& folder) {
+  Options both = folder;
+  if (recipe.head) both.head = recipe.head;
+  if (recipe.num_classes) both.num_classes = recipe.num_classes;
+  const EncoderHead kind = both.head_kind();
+  if (kind != EncoderHead::kClasses && !PadsEmbedding<Options>) folder.pad = {};
+  if constexpr (requires { folder.router_aux_loss_coef; }) {
+    if (kind != EncoderHead::kTokens && folder.router_aux_loss_coef) {
+      folder.router_aux_loss_coef = {0.0};
+    }
+  }
 }
 
 /// Reports options of a head that have no effect.

@@ -145,9 +145,11 @@ void read_gemma(HfConfig& config, const LlamaFamily& family, LlamaOptions& optio
   options.sandwich_norms = (family.always & kSandwich) != 0;
   config.want("use_bidirectional_attention", false, kLlamaLacks);
   if (!options.sandwich_norms) {
-    // transformers 5 reads `hidden_act` alone.
-    config.want("hidden_activation", config.text("hidden_act", "gelu_pytorch_tanh"),
-                "differs from 'hidden_act'");
+    // transformers 5 reads `hidden_act` alone, in which the first releases meant the tanh form.
+    if (options.activation == HfActivation::kGelu) options.activation = HfActivation::kGeluTanh;
+    if (activation_in(config, "hidden_activation", options.activation) != options.activation) {
+      config.want("hidden_activation", nullptr, "differs from 'hidden_act'");
+    }
     return;
   }
   options.query_pre_attn_scalar = {config.number("query_pre_attn_scalar", 256)};
@@ -175,8 +177,8 @@ void read_experts(HfConfig& config, LlamaOptions& options) {
   options.router_aux_loss_coef = {config.flag("output_router_logits", false) ? balance : 0.0};
 }
 
-void read_head(HfConfig& config, LlamaOptions& options) {
-  read_decoder_head(config, options);
+void read_head(HfConfig& config, const LlamaFamily& family, LlamaOptions& options) {
+  read_decoder_head(config, options, family.defaults.pad);
   config.want("token_classification_bias", true, kLlamaLacks);
 }
 
@@ -233,7 +235,12 @@ void write_positions(const LlamaFamily& family, const LlamaOptions& options,
 
 void write_gemma(const LlamaFamily& family, const LlamaOptions& options, nlohmann::json& config) {
   config.erase(family.always & kSandwich ? "hidden_act" : "hidden_activation");
-  if (!(family.always & kSandwich)) return;
+  if (!(family.always & kSandwich)) {
+    if (options.activation != HfActivation::kGelu) return;
+    throw Error(ExitCode::kRecipe,
+                "transformers' Gemma reads 'activation: gelu' as its approximation by tanh",
+                "train with 'activation: gelu_new'");
+  }
   const auto cap = [](const Auto<double>& value) {
     return value.value_or(0) > 0 ? nlohmann::json(*value) : nlohmann::json();
   };
@@ -246,6 +253,30 @@ void write_gemma(const LlamaFamily& family, const LlamaOptions& options, nlohman
   config["final_logit_softcapping"] = cap(options.final_logit_softcapping);
   if (family.maybe & kScoreCap) {
     config["attn_logit_softcapping"] = cap(options.attn_logit_softcapping);
+  }
+}
+
+/// Throws Error (kRecipe) for a head that the family's transformers classes lack.
+void check_head(const LlamaFamily& family, EncoderHead head) {
+  if (head != EncoderHead::kLabels || !(family.maybe & kLocalRope)) return;
+  throw Error(ExitCode::kRecipe, "transformers' Gemma 3 has no class with a head for labels",
+              "train with 'head: classes' or 'head: tokens'");
+}
+
+/// Throws Error (kRecipe) for sizes and rotary positions that transformers' config refuses.
+void check_sizes(const LlamaFamily& family, const LlamaOptions& options) {
+  const std::string type = family.model_type;
+  if ((family.always & kFused) && options.rope.scaling != RopeScaling::kNone &&
+      options.rope.scaling != RopeScaling::kLongRope) {
+    throw Error(ExitCode::kRecipe, "transformers' Phi3 has no 'rope.scaling' but longrope",
+                "train with 'scaling: longrope', or without 'fused_projections'");
+  }
+  const bool strict = type == "llama" || type == "gemma2" || type == "gemma3_text";
+  if (strict && options.hidden_size % options.num_heads != 0) {
+    throw Error(ExitCode::kRecipe,
+                text("transformers' {} wants a 'hidden_size' that 'num_heads' divides: {} and {}",
+                     family.prefix, options.hidden_size, options.num_heads),
+                "train with other sizes");
   }
 }
 
@@ -268,7 +299,10 @@ LlamaOptions llama_options_in(HfConfig& config) {
   options.norm_eps = family.defaults.norm_eps;
   if (is_gemma(family)) options.activation = HfActivation::kGeluTanh;
   read_hf_sizes(config, size_keys(family), options);
-  options.num_kv_heads = {config.integer("num_key_value_heads", options.num_heads)};
+  const bool all_heads =
+      family.defaults.kv_heads == 0 || config.values().contains("num_key_value_heads");
+  options.num_kv_heads = {config.integer("num_key_value_heads",
+                                         all_heads ? options.num_heads : family.defaults.kv_heads)};
   const int64_t even = options.num_heads > 0 ? options.hidden_size / options.num_heads : 0;
   const int64_t usual = family.defaults.head_dim;
   options.head_dim = {config.integer("head_dim", usual > 0 ? usual : even)};
@@ -286,7 +320,7 @@ LlamaOptions llama_options_in(HfConfig& config) {
   }
   options.tie_embeddings = config.flag("tie_word_embeddings", family.defaults.tied);
   options.attention_dropout = config.number("attention_dropout", 0.0);
-  read_head(config, options);
+  read_head(config, family, options);
   config.ignore({"is_llama_config", "max_sequence_length"});
   return options;
 }
@@ -298,6 +332,7 @@ void write_llama_options(const LlamaOptions& options, const WeightShapes& shapes
   std::string name = family.prefix;
   if (options.has_score()) {
     const EncoderHead head = options.head_kind();
+    check_head(family, head);
     if (head == EncoderHead::kClasses && (family.maybe & kLocalRope)) name += "Text";
     name += architecture_suffix(head);
     DecoderHead::of("llama", options)
@@ -314,6 +349,7 @@ void write_llama_options(const LlamaOptions& options, const WeightShapes& shapes
     config["output_router_logits"] = options.balance() > 0;
     if (options.balance() > 0) config["router_aux_loss_coef"] = options.balance();
   }
+  check_sizes(family, options);
   config["num_key_value_heads"] = options.groups();
   config["head_dim"] = options.per_head();
   write_windows(family, options, config);

@@ -40,7 +40,9 @@ struct LlamaDefaults {
   double theta = 10000.0;
   int64_t head_dim = 0;  ///< 0: hidden_size / num_heads
   bool tied = false;
-  int64_t window = 0;  ///< 0: none
+  int64_t window = 0;    ///< 0: none
+  int64_t kv_heads = 0;  ///< 0: as many as queries
+  int64_t pad = -1;      ///< `pad_token_id`; -1: none
 };
 
 /// A family, the most general last.

@@ -34,6 +34,30 @@ void read_modern_positions(HfConfig& config, ModernBertOptions& options) {
   for (const HfConfig* section : {&rope, &all, &local}) {
     for (const std::string& problem : section->problems()) config.refuse(problem);
   }
+  if (options.rope.partial_rotary_factor == 1 && sliding.partial_rotary_factor == 1) return;
+  config.refuse(
+      text("'{}' rotates a part of each head ('partial_rotary_factor'), which transformers' "
+           "ModernBert does not do",
+           config.path()));
+}
+
+void read_layer_types(HfConfig& config, ModernBertOptions& options) {
+  const std::vector<std::string> types = config.texts("layer_types");
+  const int64_t every = std::max<int64_t>(1, config.integer("global_attn_every_n_layers", 3));
+  if (!types.empty() && static_cast<int64_t>(types.size()) != options.num_layers) {
+    config.refuse(text("'{}' has {} 'layer_types' for {} layers", config.path(), types.size(),
+                       options.num_layers));
+  }
+  for (const std::string& type : types) {
+    if (type == "sliding_attention" || type == "full_attention") continue;
+    config.refuse(
+        text("'{}' has '{}' in 'layer_types', which {}", config.path(), type, kModernBertLacks));
+  }
+  for (int64_t i = 0; i < options.num_layers; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const bool slides = at < types.size() ? types[at] == "sliding_attention" : i % every != 0;
+    options.layer_types.push_back(slides ? LlamaLayerType::kSliding : LlamaLayerType::kFull);
+  }
 }
 
 }  // namespace
@@ -115,6 +139,11 @@ Schema<ModernBertOptions> ModernBertOptions::schema() {
             const bool whole = check_multiple({"hidden_size", options.hidden_size},
                                               {"num_heads", options.num_heads}, node, reading);
             if (whole) options.rope.check(options.head_dim(), node, reading);
+            if (options.rope.partial_rotary_factor == 1) return;
+            reading.problems.error(node.where,
+                                   "'modernbert' rotates all of a head: "
+                                   "'rope.partial_rotary_factor' must be 1",
+                                   "leave it out");
           }));
 }
 
@@ -135,14 +164,12 @@ ModernBertOptions ModernBertOptions::from_config(HfConfig& config) {
   options.head_bias = config.flag("classifier_bias", false);
   options.decoder_bias = config.flag("decoder_bias", true);
   options.local_attention = config.integer("local_attention", 128);
-  const std::vector<std::string> types = config.texts("layer_types");
-  const int64_t every = std::max<int64_t>(1, config.integer("global_attn_every_n_layers", 3));
-  for (int64_t i = 0; i < options.num_layers; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const bool slides = at < types.size() ? types[at] == "sliding_attention" : i % every != 0;
-    options.layer_types.push_back(slides ? LlamaLayerType::kSliding : LlamaLayerType::kFull);
-  }
+  read_layer_types(config, options);
   const std::string pooling = config.text("classifier_pooling", "cls");
+  if (pooling != "cls" && pooling != "mean") {
+    config.refuse(text("'{}' has '{}' for 'classifier_pooling', which {}", config.path(), pooling,
+                       kModernBertLacks));
+  }
   options.pooling = pooling == "mean" ? TextPooling::kMean : TextPooling::kCls;
   const int64_t usual_pad = config.values().contains("pad_token_id") ? -1 : 50283;
   const int64_t pad = config.integer("pad_token_id", usual_pad);
@@ -169,6 +196,9 @@ void ModernBertOptions::to_config(const WeightShapes& shapes, nlohmann::json& co
   if (!of_tokens) write_labels(classes->second.at(0), config);
   config["vocab_size"] = shapes.at("model.embeddings.tok_embeddings.weight").at(0);
   if (max_seq_len) config["max_position_embeddings"] = *max_seq_len;
+  if (rope.scaling == RopeScaling::kDynamic) {
+    config["max_position_embeddings"] = rope.original_max_position_embeddings;
+  }
   write_hf_sizes(*this, inner(), kModernBertKeys, config);
   config["classifier_activation"] = config_name(head_activation);
   config["norm_bias"] = norm_bias;

@@ -96,6 +96,10 @@ bool HfConfig::has(const char* key) const {
   return find(key) != nullptr;
 }
 
+bool HfConfig::states(const char* key) const {
+  return values_->contains(key);
+}
+
 std::string HfConfig::model_type() const {
   const json* value = find("model_type");
   return value && value->is_string() ? value->get<std::string>() : "";

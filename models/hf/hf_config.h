@@ -28,6 +28,8 @@ class HfConfig {
   std::string architecture() const;
   /// Whether the key exists and is not null.
   bool has(const char* key) const;
+  /// Whether the key exists, be it null.
+  bool states(const char* key) const;
 
   /// Adds a problem and returns 0 for a missing key or another type.
   int64_t integer(const char* key);

@@ -147,7 +147,9 @@ std::optional<HfConfig> config_for(const Node& weights, const std::string& folde
 int64_t label_count(const HfConfig& config) {
   const auto labels = config.values().find("id2label");
   const bool named = labels != config.values().end() && labels->is_object();
-  return named ? static_cast<int64_t>(labels->size()) : 2;
+  if (named) return static_cast<int64_t>(labels->size());
+  const auto count = config.values().find("num_labels");
+  return count != config.values().end() && count->is_number_integer() ? count->get<int64_t>() : 2;
 }
 
 void write_labels(int64_t classes, nlohmann::json& config) {

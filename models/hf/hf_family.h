@@ -74,7 +74,7 @@ std::optional<HfConfig> config_for(const Node& weights, const std::string& folde
 /// `reads_quantized`: `quantization_config` has been read.
 void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading);
 
-/// Number of classes in the config's `id2label`; without it 2, as in transformers.
+/// Number of classes in the config's `id2label`, else `num_labels`, else 2, as in transformers.
 int64_t label_count(const HfConfig& config);
 /// Writes default class names, unless the config has this number of names.
 void write_labels(int64_t classes, nlohmann::json& config);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/recipe/deprecated_names.h"
+#include "models/decoder_head.h"
 #include "models/hf/hf_family.h"
 #include "models/hf/hf_options.h"
 #include "models/lora/lora.h"
@@ -71,6 +72,7 @@ class RegisterPretrained : Registration {
       if (!config) return {};
       Options theirs = T::from_config(*config);
       if constexpr (HasQuantization<Options>) theirs.quantization = quantization_in(*config);
+      if constexpr (HasDecoderHead<Options>) fit_folder_to_head(options, theirs);
       report_config(*config, HasQuantization<Options>, weights, reading);
       if (reading.problems.size() != before) return {};
       given = with_folder_options(given, schema.write(theirs), schema.write(options, &given),

@@ -106,8 +106,10 @@ json exported_config(const ExportSource& source, const Node& options, const Weig
   config.erase("quantization_config");  // the weights are float32
   config["dtype"] = "float32";
   if (source.family->generates) {
-    // transformers would default to GPT-2's ids, which may be outside the vocabulary.
-    for (const char* key : {"bos_token_id", "eos_token_id"}) config.emplace(key, nullptr);
+    // transformers has defaults of some families, which may be outside the vocabulary.
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+      config.emplace(key, nullptr);
+    }
   }
   source.family->write_config(options, shapes, config);
   keep_spelling(base, config);

@@ -9,6 +9,7 @@
 #include "core/api/block.h"
 #include "core/base/error.h"
 #include "models/layers/module_state.h"
+#include "models/llama_options.h"
 #include "tests/unit/build_component.h"
 
 namespace accel::decoder_head_test {
@@ -42,6 +43,20 @@ std::vector<std::string> head_of(Model& model) {
 }
 
 using Names = std::vector<std::string>;
+
+TEST(DecoderHeadTest, AFoldersPaddingAndLoadBalanceFollowTheRecipesHead) {
+  LlamaOptions recipe, folder;
+  folder.pad = {2};
+  folder.router_aux_loss_coef = {0.02};
+  LlamaOptions language = folder;
+  fit_folder_to_head(recipe, language);
+  EXPECT_FALSE(language.pad);
+  EXPECT_EQ(*language.router_aux_loss_coef, 0.02);
+  recipe.num_classes = {1};
+  fit_folder_to_head(recipe, folder);
+  EXPECT_EQ(*folder.pad, 2);
+  EXPECT_EQ(*folder.router_aux_loss_coef, 0.0);
+}
 
 TEST(DecoderHeadTest, GptHasTransformersHeads) {
   const at::Tensor tokens = at::arange(12).remainder(7).view({2, 6});

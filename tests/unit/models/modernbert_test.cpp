@@ -4,8 +4,11 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <nlohmann/json.hpp>
 
 #include "core/api/model.h"
+#include "models/hf/hf_config.h"
+#include "models/modernbert_options.h"
 #include "tests/unit/build_component.h"
 
 namespace accel::modernbert_test {
@@ -89,6 +92,31 @@ TEST(ModernBertTest, TheHeadFollowsTheTargets) {
   EXPECT_STREQ(answers->default_task(), "question_answering");
   EXPECT_EQ(output(*answers, some_tokens()).sizes(), (std::vector<int64_t>{2, kLength, 2}));
   EXPECT_EQ(output(*small("", texts({kLength}, 0)), some_tokens()).size(2), kVocab);
+}
+
+/// The first problem of a config with these keys.
+std::string problem_of(const nlohmann::json& more) {
+  nlohmann::json config = {{"model_type", "modernbert"}, {"vocab_size", kVocab},
+                           {"hidden_size", 16},          {"num_hidden_layers", 2},
+                           {"num_attention_heads", 2},   {"intermediate_size", 24}};
+  config.update(more);
+  HfConfig read(config.dump(), "config.json");
+  ModernBertOptions::from_config(read);
+  return read.problems().empty() ? "" : read.problems().front();
+}
+
+TEST(ModernBertTest, WhatTransformersWouldNotComputeIsRefused) {
+  EXPECT_EQ(problem_of(nlohmann::json::object()), "");
+  EXPECT_EQ(problem_of({{"layer_types", {"chunked_attention", "full_attention"}}}),
+            "'config.json' has 'chunked_attention' in 'layer_types', which this model does not do");
+  EXPECT_EQ(problem_of({{"layer_types", {"full_attention"}}}),
+            "'config.json' has 1 'layer_types' for 2 layers");
+  EXPECT_EQ(problem_of({{"classifier_pooling", "max"}}),
+            "'config.json' has 'max' for 'classifier_pooling', which this model does not do");
+  EXPECT_EQ(
+      problem_of({{"rope_parameters", {{"full_attention", {{"partial_rotary_factor", 0.5}}}}}}),
+      "'config.json' rotates a part of each head ('partial_rotary_factor'), which transformers' "
+      "ModernBert does not do");
 }
 
 TEST(ModernBertTest, ThePaddingTokenIsNotTrained) {

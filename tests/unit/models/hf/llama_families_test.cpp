@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -110,6 +111,71 @@ TEST(LlamaFamiliesTest, MissingKeysHaveTheDefaultsOfTheFamily) {
   EXPECT_EQ(gemma3.rope.theta, 1e6);
   EXPECT_EQ(read(config_of("smollm3")).nope_layers, (std::vector<int64_t>{3}));
   EXPECT_EQ(read(config_of("smollm3")).rope.theta, 2e6);
+}
+
+TEST(LlamaFamiliesTest, GemmasActivationIsTheTanhForm) {
+  for (const Json& more :
+       {Json({{"hidden_act", "gelu"}}), Json::object(),
+        Json({{"hidden_act", "gelu"}, {"hidden_activation", "gelu_pytorch_tanh"}})}) {
+    EXPECT_EQ(read(config_of("gemma", more)).activation, HfActivation::kGeluTanh) << more;
+  }
+  EXPECT_EQ(read(config_of("gemma", {{"hidden_act", "relu"}})).activation, HfActivation::kRelu);
+  EXPECT_EQ(problem_in(config_of("gemma", {{"hidden_activation", "relu"}})),
+            "'config.json' has \"relu\" for 'hidden_activation', which differs from 'hidden_act'");
+}
+
+TEST(LlamaFamiliesTest, PaddingAndKeyHeadsHaveTheDefaultsOfTheFamily) {
+  EXPECT_FALSE(read(config_of("llama")).pad);
+  EXPECT_EQ(*read(config_of("llama", {{"pad_token_id", 2}})).pad, 2);
+  EXPECT_EQ(*read(config_of("gemma2")).pad, 0);
+  EXPECT_FALSE(read(config_of("gemma2", {{"pad_token_id", nullptr}})).pad);
+  EXPECT_EQ(*read(config_of("phi3")).pad, 32000);
+  Json config = config_of("qwen3_moe", {{"num_attention_heads", 8},
+                                        {"num_experts", 2},
+                                        {"num_experts_per_tok", 1},
+                                        {"moe_intermediate_size", 4}});
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(*read(config).num_kv_heads, 8);
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(*read(config).num_kv_heads, 4);
+}
+
+/// What writing a config of these options complains of.
+std::string refusal_of(const std::string& type, LlamaOptions options) {
+  try {
+    write_llama_options(options,
+                        {{"model.embed_tokens.weight", {11, 16}}, {"score.weight", {3, 16}}},
+                        *std::make_unique<Json>(Json{{"model_type", type}}));
+  } catch (const Error& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "";
+}
+
+TEST(LlamaFamiliesTest, WhatTransformersWouldReadOtherwiseIsNotWritten) {
+  LlamaOptions gemma = read(config_of("gemma"));
+  gemma.activation = HfActivation::kGelu;
+  EXPECT_EQ(
+      refusal_of("gemma", gemma),
+      "transformers' Gemma reads 'activation: gelu' as its approximation by tanh | train with "
+      "'activation: gelu_new'");
+  LlamaOptions gemma3 = read(config_of("gemma3_text"));
+  gemma3.head = {EncoderHead::kLabels};
+  EXPECT_EQ(
+      refusal_of("gemma3_text", gemma3),
+      "transformers' Gemma 3 has no class with a head for labels | train with 'head: classes' "
+      "or 'head: tokens'");
+  LlamaOptions phi3 = read(config_of("phi3"));
+  phi3.rope.scaling = RopeScaling::kLinear;
+  EXPECT_EQ(
+      refusal_of("phi3", phi3),
+      "transformers' Phi3 has no 'rope.scaling' but longrope | train with 'scaling: longrope', "
+      "or without 'fused_projections'");
+  LlamaOptions odd = read(config_of("llama"));
+  odd.num_heads = 3;
+  EXPECT_EQ(refusal_of("llama", odd),
+            "transformers' Llama wants a 'hidden_size' that 'num_heads' divides: 16 and 3 | train "
+            "with other sizes");
 }
 
 TEST(LlamaFamiliesTest, TheFamilyOfTheFolderIsKeptWhereItHasTheOptions) {
