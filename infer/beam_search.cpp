@@ -71,10 +71,12 @@ class BeamSearch {
       std::vector<float> scores(values, values + vocab);
       score(running_[row], scores);
       for (size_t token = 0; token < vocab; ++token) {
+        if (std::isinf(scores[token])) continue;
         candidates.push_back(
             {scores[token] + running_[row].score, row, static_cast<int64_t>(token)});
       }
     }
+    if (candidates.empty()) check_not_suppressed({});
     const auto count = std::min(kept, candidates.size());
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(count),
                       candidates.end(), [](const Candidate& a, const Candidate& b) {

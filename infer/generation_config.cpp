@@ -224,7 +224,11 @@ void check_between(const char* key, double value, double low, double high, const
 
 int64_t GenerationConfig::new_tokens(int64_t prompt, int64_t otherwise) const {
   if (max_new_tokens) return *max_new_tokens;
-  return max_length ? std::max<int64_t>(0, *max_length - prompt) : otherwise;
+  if (!max_length) return otherwise;
+  if (*max_length > prompt) return *max_length - prompt;
+  throw Error(ExitCode::kRecipe,
+              text("the prompt has {} tokens, and 'max_length' is {}", prompt, *max_length),
+              "raise 'max_length', or set 'max_new_tokens'");
 }
 
 void GenerationConfig::check() const {

@@ -19,7 +19,11 @@ bool ends_with_stop(const TextCodec& codec, const std::vector<std::string>& stop
   // A token has one byte or more, but special ones; one more is context of the first.
   const std::span<const int64_t> last = tokens.last(std::min(tokens.size(), longest + 1));
   const std::string text = codec.decode(last);
-  const size_t before = codec.decode(last.first(last.size() - 1)).size();
+  const std::string earlier = codec.decode(last.first(last.size() - 1));
+  // Not all of it: it may end with a part of a character, as U+FFFD.
+  const auto changed =
+      std::mismatch(text.begin(), text.end(), earlier.begin(), earlier.end()).first;
+  const auto before = static_cast<size_t>(changed - text.begin());
   for (const std::string& stop : stops) {
     const size_t at = text.rfind(stop);
     if (at != text.npos && at + stop.size() > before) return true;

@@ -98,9 +98,10 @@ std::string class_name(const DataShape& data, int64_t number) {
 
 /// The shortest text of a float, not of the double it converts to.
 Json number_json(double value) {
-  if (!std::isfinite(value)) return nullptr;
+  const auto rounded = static_cast<float>(value);
+  if (!std::isfinite(rounded)) return nullptr;
   std::array<char, 32> text;
-  const auto end = std::to_chars(text.begin(), text.end(), static_cast<float>(value)).ptr;
+  const auto end = std::to_chars(text.begin(), text.end(), rounded).ptr;
   return Json::parse(text.begin(), end);
 }
 
@@ -222,6 +223,10 @@ LoaderOptions loader_options(const TrainedModel& trained, bool one_by_one, const
 
 }  // namespace
 
+bool names_data_file(std::string_view option) {
+  return option == "path" || option == "inputs" || option == "images";
+}
+
 Node dataset_with(const Node& recipe, const std::vector<std::string>& words,
                   const DataShape& trained, const Registry& registry) {
   const Node* eval = first_in(recipe, "eval");
@@ -238,8 +243,7 @@ Node dataset_with(const Node& recipe, const std::vector<std::string>& words,
     names.replace(overrides.back(), problems, {&dataset});
     const std::vector<std::string>& path = overrides.back().path;
     if (path.size() != 1) continue;
-    const bool names_file = path[0] == "path" || path[0] == "inputs" || path[0] == "images";
-    if (names_file) take_whole(dataset, overrides.back().value);
+    if (names_data_file(path[0])) take_whole(dataset, overrides.back().value);
     if (path[0] == "type") change_type(dataset, overrides.back().value, registry);
   }
   problems.check();
@@ -345,7 +349,7 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
   check_same_samples(trained.data, loader.shape());
   validate_input(*trained.model, loader.shape());
   const auto precision =
-      make_precision(trained.recipe.accelerator.mixed_precision, at::kCPU, ScalerOptions{});
+      make_precision(trained.recipe.accelerator.mixed_precision, options.device, ScalerOptions{});
   const auto task = build(trained.recipe.task, TaskContext{trained.data});
   const c10::NoGradGuard no_grad;
   while (loader.has_next()) {

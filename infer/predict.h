@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/api/data_shape.h"
@@ -16,6 +17,9 @@
 #include "train/job/staged_forward.h"
 
 namespace accel {
+
+/// Whether this option of a dataset names its file, so that `dataset_with` replaces the data.
+bool names_data_file(std::string_view option);
 
 /// The first eval dataset of a resolved recipe, else the first training dataset, with the options
 /// `words`, such as "path=test.csv". With a new path, split and limit of the recipe are dropped and

@@ -49,12 +49,36 @@ std::string fitted_of(const TrainState& state) {
   return text == part->second.texts.end() ? "" : text->second;
 }
 
-/// Swaps in the weights of callbacks such as `ema`.
+constexpr auto kEma = "ema";
+
+/// The weights that an evaluation uses where a callback `ema` has their average: the average's
+/// tensors, as views of the checkpoint's files.
+std::vector<Parameter> with_averages(const TrainState& state, const TrainedModel& trained,
+                                     std::vector<Parameter> weights) {
+  const auto& callbacks = trained.recipe.callbacks;
+  for (size_t i = 0; i < callbacks.size(); ++i) {
+    const auto part = state.sections.find(callback_section(callbacks, i));
+    if (callbacks[i].type != kEma || part == state.sections.end()) continue;
+    for (Parameter& item : weights) {
+      const auto average = part->second.tensors.find(item.name);
+      if (average == part->second.tensors.end()) continue;
+      if (average->second.sizes() != item.local.sizes()) {
+        throw CheckpointError(
+            text("the state of 'ema' has no '{}' that fits the model", item.name));
+      }
+      item.local = average->second;
+    }
+  }
+  return weights;
+}
+
+/// Swaps in the weights of other callbacks than `ema`.
 void put_evaluated_weights(const TrainState& state, const std::vector<Parameter>& parameters,
                            const std::vector<Parameter>& buffers, TrainedModel& to) {
   for (size_t i = 0; i < to.recipe.callbacks.size(); ++i) {
     const auto part = state.sections.find(callback_section(to.recipe.callbacks, i));
     if (part == state.sections.end() || part->second.tensors.empty()) continue;
+    if (to.recipe.callbacks[i].type == kEma) continue;
     const auto callback = build(to.recipe.callbacks[i], CallbackContext{parameters, buffers, {}});
     callback->load(part->second);
     callback->before_eval();
@@ -115,7 +139,7 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   for (const Parameter& item : state.model) {
     (is_of_task(item) ? out.task_weights : weights).push_back(item);
   }
-  adopt_weights(parameters, buffers, weights);
+  adopt_weights(parameters, buffers, with_averages(state, out, std::move(weights)));
   put_evaluated_weights(state, parameters, buffers, out);
   set_training(*out.model, false);
   return out;

@@ -150,13 +150,16 @@ std::unique_ptr<Dataset> open_input(const TrainedModel& trained,
 /// Overrides the eval data of the recipe.
 void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
   const bool has_path = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with("path=");
+    const size_t end = word.find('=');
+    return end != word.npos && names_data_file(std::string_view(word).substr(0, end));
   });
   if (trained.recipe.data.split.eval && !has_path) {
     throw Error(
         ExitCode::kRecipe,
         "the eval data is held out of the training data, whose options are those of the run",
-        "name a file with --data path=..., or leave --data out");
+        "name a file with --data path=... (inputs=... or images=... where the dataset has these), "
+        "or "
+        "leave --data out");
   }
   const Node dataset = dataset_with(trained.resolved, words, trained.data, *trained.registry);
   trained.resolved = with_eval_data(std::move(trained.resolved), dataset);

@@ -93,6 +93,26 @@ struct Placed {
   std::map<std::string, int64_t> bytes;
 };
 
+/// Whether a module or tensor has this full name.
+bool has_name(const ModuleTree& tree, std::string_view name) {
+  const auto is_named = [&](const ModuleTree::Tensor& item) { return item.name == name; };
+  if (std::any_of(tree.parameters.begin(), tree.parameters.end(), is_named)) return true;
+  if (std::any_of(tree.buffers.begin(), tree.buffers.end(), is_named)) return true;
+  return std::any_of(tree.children.begin(), tree.children.end(), [&](const auto& child) {
+    if (!name.starts_with(child.first)) return false;
+    const std::string_view rest = name.substr(child.first.size());
+    return rest.empty() || (rest.starts_with('.') && has_name(child.second, rest.substr(1)));
+  });
+}
+
+void check_names(const std::map<std::string, std::string>& devices, const ModuleTree& tree) {
+  for (const auto& [name, device] : devices) {
+    if (name.empty() || has_name(tree, name)) continue;
+    throw Error(ExitCode::kRecipe, text("the device map has '{}', which the model has not", name),
+                "name modules and tensors as in the model's folder");
+  }
+}
+
 Placed placed_by(DeviceMap map, const ModuleSizes& sizes, const std::vector<Parameter>& weights) {
   Placed out{std::move(map), {}};
   for (const Parameter& item : weights) {
@@ -290,6 +310,7 @@ std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const Placemen
   const ModuleSizes sizes(tree.root);
   const std::vector<Parameter> weights = parameters_of(model);
   const int64_t largest = largest_unit(tree, model);
+  check_names(request.devices, tree.root);
   DeviceMap given;
   given.devices = request.devices;
   const Placed placed = request.devices.empty() ? inferred(tree, request, weights, largest)
@@ -304,6 +325,13 @@ std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const Placemen
     throw Error(ExitCode::kRecipe,
                 text("{} of weights are on the disk, and '--max-memory' allows {}",
                      bytes_text(on(kDiskDevice)), bytes_text(disk_limit)),
+                "raise a limit");
+  }
+  const int64_t cpu_limit = limit_of(request.limits, kCpuDevice);
+  if (!request.devices.empty() && cpu_limit >= 0 && on(kCpuDevice) > cpu_limit) {
+    throw Error(ExitCode::kRecipe,
+                text("{} of weights are on the CPU, and '--max-memory' allows {}",
+                     bytes_text(on(kCpuDevice)), bytes_text(cpu_limit)),
                 "raise a limit");
   }
   if (on(kDiskDevice) == 0) return nullptr;

@@ -154,8 +154,8 @@ def check_placement(scratch, report):
     """Weights on the disk, and what cannot be placed."""
     words = ["runs/job", "--prompt", "the", "--prompt", "a cat", "--max-new-tokens", "20"]
     whole = say(scratch, *words)[1]
-    for name, text in {"disk": '{"": "disk"}', "list": "[1]", "part": '{"nothing": "cpu"}',
-                       "gpu": '{"": 7}'}.items():
+    for name, text in {"disk": '{"": "disk"}', "list": "[1]", "part": '{"transformer.h.0": "cpu"}',
+                       "wrong": '{"": "cpu", "transformer.layers": "disk"}', "cpu": '{"": "cpu"}', "gpu": '{"": 7}'}.items():
         (scratch.path / f"{name}.json").write_text(text)
     code, out, errors = say(scratch, *words, "--device-map", "disk.json")
     report.check("weights on the disk write the same", code == 0 and out == whole, out + errors)
@@ -187,12 +187,37 @@ def check_placement(scratch, report):
             "give a JSON object of modules and devices")
     refused("a map with gaps", ["--device-map", "part.json"], "the device map has no device for '",
             'name it, or a module around it; "" is the whole model')
+    refused("a map of other names", ["--device-map", "wrong.json"],
+            "the device map has 'transformer.layers', which the model has not",
+            "name modules and tensors as in the model's folder")
+    refused("a map beyond the limit", ["--device-map", "cpu.json", "--max-memory", "cpu=1KiB"],
+            " of weights are on the CPU, and '--max-memory' allows 1.00 KiB", "raise a limit")
     refused("too little memory for a block", ["--max-memory", "cpu=1KiB"], "allow 'cpu=50KiB'",
             "'cpu' of '--max-memory' leaves 1.00 KiB for streamed weights, and a block or the head has ")
     refused("too little disk", ["--max-memory", "cpu=1KiB,disk=0"], " of weights are on the disk, and '--max-memory' allows 0 B",
             "raise a limit")
     refused("ranks", ["--max-memory", "cpu=1GiB", "--mesh"],
             "'--device-map' and '--max-memory' place the model of one process", "leave them out, or '--mesh'")
+
+
+def check_average(scratch, report):
+    """The weights of a run with `ema` are the average: in memory, on the disk and exported."""
+    scratch.call("job.yaml", "name=ema", "callbacks={type: ema, decay: 0.9}")
+
+    def loss(*words):
+        done = subprocess.run([scratch.binary, "evaluate", "runs/ema", *words], cwd=scratch.path, text=True,
+                              env=runs.ENVIRONMENT, capture_output=True, check=False)
+        return re.findall(r"loss[^0-9]*([0-9.]+)", done.stdout)[:1], done.stdout + done.stderr
+
+    (whole, said), (disk, other) = loss(), loss("--device-map", "disk.json")
+    report.check("weights on the disk are the average too", whole and whole == disk and "streamed" in other, said + other)
+    done = subprocess.run([scratch.binary, "export", "runs/ema", "--to", "averaged"], cwd=scratch.path, text=True,
+                          env=runs.ENVIRONMENT, capture_output=True, check=False)
+    report.check("an export says that it has the average", done.returncode == 0 and
+                 "the weights are the average of 'ema', which the run evaluates" in done.stdout, done.stdout + done.stderr)
+    trained = (scratch.path / "averaged/model.safetensors").read_bytes()
+    checkpoint = next((scratch.path / "runs/ema").rglob("model.safetensors")).read_bytes()
+    report.check("and has other bytes than the weights of training", len(trained) > 0 and trained[-4096:] != checkpoint[-4096:])
 
 
 def check_refusals(scratch, report):
@@ -239,6 +264,7 @@ def main():
         check_run(scratch, report, samples)
         check_config(scratch, report)
         check_placement(scratch, report)
+        check_average(scratch, report)
         check_chat(scratch, report)
         check_tokens(scratch, report)
         check_refusals(scratch, report)

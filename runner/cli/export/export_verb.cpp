@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "checkpoint/accelerate_folder.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/stored_layout.h"
+#include "checkpoint/tensors.h"
 #include "core/base/activity.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -129,6 +131,20 @@ ExitCode export_gguf(const ExportArguments& arguments, const ExportSource& sourc
   return ExitCode::kDone;
 }
 
+/// The weights that the run evaluates: with the callback `ema`, their average.
+void take_averages(Files& files, const std::string& folder, const TrainState& state,
+                   std::vector<NamedArray>& weights) {
+  constexpr auto kSection = "callbacks/ema";
+  if (!state.sections.contains(kSection)) return;
+  const TrainState whole = read_checkpoint(files, folder, {.without_optimizer = true});
+  const std::map<std::string, at::Tensor>& averages = whole.sections.at(kSection).tensors;
+  for (NamedArray& item : weights) {
+    const auto average = averages.find(item.name);
+    if (average != averages.end()) item.array = array_of(average->second, item.name);
+  }
+  say("the weights are the average of 'ema', which the run evaluates");
+}
+
 ExitCode export_verb(const ExportArguments& arguments) {
   DiskFiles files;
   if (!arguments.max_shard_size.empty()) shard_bytes(arguments.max_shard_size);
@@ -141,6 +157,7 @@ ExitCode export_verb(const ExportArguments& arguments) {
   check_format(arguments, source);
   std::vector<NamedArray> weights = read_weights(files, folder).tensors;
   if (state.layout) weights = own_arrays(*state.layout, weights);
+  take_averages(files, folder, state, weights);
   if (source.quantization.is_on() && (arguments.merge || !source.lora)) {
     weights = dequantized_weights(weights, source.quantization);
     say("the quantized weights are written dequantized");

@@ -125,6 +125,10 @@ GenerationRequest request_of(const GenerateArguments& arguments, GenerationConfi
 
 ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& session) {
   refuse_placement_on_mesh(arguments.placement);
+  if (arguments.prompt_file == "-") {
+    throw Error(ExitCode::kRecipe, "'--mesh' does not support standard input as '--prompt-file'",
+                "give it a file, which every rank reads");
+  }
   const std::vector<std::string> prompts = prompts_of(arguments);
   const GenerationConfig config = apply_generation_flags(config_of_runs(), arguments.generation);
   const MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);

@@ -54,7 +54,16 @@ TEST(GenerationConfigTest, HasTransformersDefaults) {
 TEST(GenerationConfigTest, CountsNewTokens) {
   EXPECT_EQ(config_of("{}").new_tokens(7, 100), 100);
   EXPECT_EQ(config_of(R"({"max_length": 20})").new_tokens(7, 100), 13);
-  EXPECT_EQ(config_of(R"({"max_length": 20})").new_tokens(27, 100), 0);
+  for (const int64_t prompt : {20, 27}) {
+    try {
+      config_of(R"({"max_length": 20})").new_tokens(prompt, 100);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(),
+                "the prompt has " + std::to_string(prompt) + " tokens, and 'max_length' is 20");
+      EXPECT_EQ(error.hint(), "raise 'max_length', or set 'max_new_tokens'");
+    }
+  }
   EXPECT_EQ(config_of(R"({"max_length": 20, "max_new_tokens": 5})").new_tokens(27, 100), 5);
 }
 
