@@ -461,6 +461,16 @@ TEST(ImportRecipeTest, AxolotlsKeysAndRolesOfMessagesAreKept) {
   EXPECT_EQ(section("train_on_eos: all"), "it has no counterpart");
 }
 
+TEST(ImportRecipeTest, WordsOfAxolotlForThePrecisionAreRead) {
+  const std::string base = "base_model: m\nmicro_batch_size: 2\nadapter: lora\nlora_r: 4\n";
+  expect_lines(base + "bf16: false\nfloat16: true\n",
+               {"  mixed_precision: fp16", "  c.yaml:6: float16 -> accelerator.mixed_precision"});
+  expect_lines(base + "bfloat16: false\nbf16: true\n",
+               {"  mixed_precision: bf16", "  c.yaml:6: bf16 -> accelerator.mixed_precision"});
+  expect_lines(base + "bfloat16: true\nbf16: false\n",
+               {"  mixed_precision: bf16", "  c.yaml:5: bfloat16 -> accelerator.mixed_precision"});
+}
+
 TEST(ImportRecipeTest, FormatsWithOtherLayoutsAreRecognized) {
   EXPECT_EQ(
       refusal("model: ./x\ntemplate: qwen3\ndist_config: {name: fsdp2}\nmax_steps: 10\n"),
