@@ -50,11 +50,17 @@ tidy: ## run clang-tidy over what needs no libtorch
 	@$(call configure,tidy)
 	cmake --build build/tidy
 
-asan tsan: ## test what needs no libtorch under a sanitizer
+asan: ## test what needs no libtorch under the address and undefined-behaviour sanitizers
 	@tools/bootstrap.sh
-	@$(call configure,$@)
-	@cmake --build build/$@
-	$(ctest) build/$@ --label-regex unit
+	@$(call configure,asan)
+	@cmake --build build/asan
+	$(ctest) build/asan --label-regex unit
+
+tsan: ## test what starts threads and needs no libtorch under the thread sanitizer
+	@tools/bootstrap.sh
+	@$(call configure,tsan)
+	@cmake --build build/tsan --target threads_tests
+	$(ctest) build/tsan --label-regex threads
 
 fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
 	@tools/bootstrap.sh fuzz

@@ -78,9 +78,13 @@ function(accel_have_layers variable)
   endforeach()
 endfunction()
 
-# accel_test(<name> SOURCES ... LAYERS ... [LINK ...]): left out where a layer is.
+# The tests of code that starts threads: all that the thread sanitizer can find something in.
+add_custom_target(threads_tests)
+
+# accel_test(<name> [THREADS] SOURCES ... LAYERS ... [LINK ...]): left out where a layer is. THREADS: one of
+# threads_tests.
 function(accel_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LAYERS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "" "SOURCES;LAYERS;LINK" ${ARGN})
   accel_have_layers(buildable ${ARG_LAYERS})
   if(NOT buildable)
     return()
@@ -101,6 +105,10 @@ function(accel_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit
     ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_WAIT_POLICY=passive")
+  if(ARG_THREADS)
+    set_property(TEST ${name} APPEND PROPERTY LABELS threads)
+    add_dependencies(threads_tests ${name})
+  endif()
 endfunction()
 
 # accel_test_reads_arrow(<name>): lets a test open libaccel_arrow.so, where this configuration builds it.

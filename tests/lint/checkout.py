@@ -51,6 +51,22 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
+def git(*words):
+    """The output of a git command; empty where it fails."""
+    result = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def merge_base():
+    """Where this branch left main; on main itself, the commit before."""
+    head = git("rev-parse", "HEAD")
+    for branch in ("origin/main", "main"):
+        base = git("merge-base", "HEAD", branch)
+        if base and base != head:
+            return base
+    return git("rev-parse", "HEAD^")
+
+
 def finish(problems):
     """Ends the check: prints the complaints, one per line, and fails when there are any."""
     for problem in problems:

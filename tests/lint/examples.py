@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import checkout
@@ -145,24 +146,29 @@ def unclassified(name, text):
             for block in _BLOCK.finditer(text) if not sample_output.is_classified(block[1])]
 
 
+def check_document(name, binary, update):
+    """The complaints about one document."""
+    problems = unclassified(name, checkout.read(name))
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text).resolve()
+        for entry in checkout.ROOT.iterdir():
+            if entry.name not in (".git", "build", "runs", "dist"):
+                (folder / entry.name).symlink_to(entry)
+        (folder / "build").mkdir()
+        (folder / "build" / "accel-run").symlink_to(binary)
+        document = Document(name, folder, binary)
+        document.check()
+        if update and document.fresh:
+            document.update()
+    return problems + document.problems
+
+
 def main(binary, words):
     update, names = "--update" in words, [word for word in words if word != "--update"]
-    problems = []
-    for name in names or checkout.files(".md"):
-        problems += unclassified(name, checkout.read(name))
-        with tempfile.TemporaryDirectory() as text:
-            folder = Path(text).resolve()
-            for entry in checkout.ROOT.iterdir():
-                if entry.name not in (".git", "build", "runs", "dist"):
-                    (folder / entry.name).symlink_to(entry)
-            (folder / "build").mkdir()
-            (folder / "build" / "accel-run").symlink_to(binary)
-            document = Document(name, folder, binary)
-            document.check()
-            problems += document.problems
-            if update and document.fresh:
-                document.update()
-    checkout.finish(problems)
+    # Two at once: many commands compute on one core, or wait.
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda name: check_document(name, binary, update), names or checkout.files(".md"))
+        checkout.finish([problem for problems in found for problem in problems])
 
 
 if __name__ == "__main__":

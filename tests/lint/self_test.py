@@ -156,11 +156,12 @@ class HeadersTest(unittest.TestCase):
         self.assertEqual(headers.own_header_problems(sources),
                          ["a.cpp:2: the first include must be 'a.h'"])
 
-    def test_a_header_without_a_source_is_compiled_alone(self):
-        sources = {"a.h": "", "a.cpp": "", "b.h": "",
-                   "c.h": "// C.\n// Included by a.h; never include it alone.\n"}
-        self.assertEqual(headers.headers_to_compile(sources, every=False), ["b.h"])
-        self.assertEqual(headers.headers_to_compile(sources, every=True), ["a.h", "b.h"])
+    def test_headers_that_include_a_changed_one_follow_it_the_nearest_first(self):
+        sources = {"a.h": '#include "b.h"\n', "b.h": '#include "c.h"\n', "c.h": "", "d.h": '#include "c.h"\n',
+                   "e.h": "// Included by a.cpp; never include it alone.\n", "f.h": ""}
+        self.assertEqual(headers.headers_of(sources), ["a.h", "b.h", "c.h", "d.h", "f.h"])
+        self.assertEqual(headers.with_includers(["c.h", "gone.h"], sources), ["c.h", "b.h", "d.h", "a.h"])
+        self.assertEqual(headers.with_includers([], sources), [])
 
 
 class MessagesTest(unittest.TestCase):

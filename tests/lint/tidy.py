@@ -20,21 +20,6 @@ import layers
 TIDY = "clang-tidy-14"
 
 
-def git(*words):
-    result = subprocess.run(["git", "-C", str(checkout.ROOT), *words], capture_output=True, text=True, check=False)
-    return result.stdout.strip() if result.returncode == 0 else ""
-
-
-def merge_base():
-    """Where this branch left main; on main itself, the commit before."""
-    head = git("rev-parse", "HEAD")
-    for branch in ("origin/main", "main"):
-        base = git("merge-base", "HEAD", branch)
-        if base and base != head:
-            return base
-    return git("rev-parse", "HEAD^")
-
-
 def changed(numstat):
     """Product sources of `git diff --numstat`, those with the most changed lines first. A changed header
     stands for the source of its unit."""
@@ -72,7 +57,7 @@ def main():
     if not shutil.which(TIDY):
         checkout.skip(f"no {TIDY}")
     known = compiled(options.build)
-    names = options.files or changed(git("diff", "--no-renames", "--numstat", options.base or merge_base()))
+    names = options.files or changed(checkout.git("diff", "--no-renames", "--numstat", options.base or checkout.merge_base()))
     names = [name for name in names if name in known]
     end = time.monotonic() + options.limit
     failed = done = 0

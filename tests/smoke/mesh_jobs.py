@@ -29,7 +29,7 @@ def llama(options):
     return GPT.replace("type: gpt,", f"type: llama, {options},")
 
 
-def job(model=GPT, length=15, samples=80, steps=20, callbacks=(AVERAGE,)):
+def job(model=GPT, length=15, samples=80, steps=12, callbacks=(AVERAGE,)):
     text = JOB.replace("MODEL", model).replace("LENGTH", str(length)).replace("SAMPLES", str(samples))
     text = text.replace("STEPS", str(steps)).replace("HALF", str(steps // 2))
     return text.replace("CALLBACKS", f"[{', '.join(callbacks)}]")
