@@ -44,7 +44,8 @@ def check_training(scratch, report):
     """Every mesh takes the same micro-batches as one process."""
     for model in ("gpt", "llama"):
         train(scratch, report, f"{model}.yaml", f"{model}-1", *MESHES["1"], METRICS)
-        for mesh in [mesh for mesh in MESHES if "p2" in mesh and "cp" in mesh] + ["sp2", "cp4-ring"]:
+        meshes = [mesh for mesh in MESHES if "p2" in mesh and "cp" in mesh] + ["sp2", "cp4-ring"]
+        for mesh in mesh_jobs.spread(meshes, 1 if model == "gpt" else 3):
             train(scratch, report, f"{model}.yaml", f"{model}-{mesh}", *MESHES[mesh], METRICS)
             check_close(scratch, report, f"{model}-1", f"{model}-{mesh}", NEARLY)
             check_evaluation(scratch, report, f"{model}-1", f"{model}-{mesh}")
@@ -159,7 +160,7 @@ def main():
         check_dropout(scratch, report)
         pairs = [("cp2", "1"), ("cp2-fsdp", "dp2"), ("tp2", "cp2-fsdp"), ("dp2", "cp2-ring"), ("1", "cp2-fsdp2"),
                  ("cp2-fsdp2", "tp2"), ("cp2-dp2-fsdp", "sp2"), ("sp2", "cp2-dp2-fsdp"), ("cp2-ring", "cp2-dp2")]
-        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, pairs)
+        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, mesh_jobs.spread(pairs, 2))
         check_killed(scratch, report, "gpt.yaml", 4, "model.dropout=0.2", "model.attention_dropout=0",
                      *MESHES["cp2-fsdp2"])
         check_refused(scratch, report, recipes)

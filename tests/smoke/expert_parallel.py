@@ -63,14 +63,15 @@ def check_training(scratch, report):
                         ("bias", ["model.moe.bias_update_rate=0.01", "data.loader.even_batches=false"]),
                         ("frozen", ['train.freeze=["*.experts.3.*", "*.experts.4.*"]'])):
         train(scratch, report, "moe.yaml", f"{kind}-1", *MESHES["1"], *words)
-        for mesh in ("ep2", "ep2-fsdp2"):
+        for mesh in mesh_jobs.spread(("ep2-fsdp2", "ep2"), 2):
             train(scratch, report, "moe.yaml", f"{kind}-{mesh}", *MESHES[mesh], *words)
             check_close(scratch, report, f"{kind}-1", f"{kind}-{mesh}", 2e-2 if kind == "bf16" else NEARLY)
 
 
 def check_balance(scratch, report):
     """The bias is in checkpoints and the same on every mesh; loads are multiples of an equal load."""
-    words = ["model.moe.bias_update_rate=0.003", "model.router_aux_loss_coef=0", "log.every=1 step"]
+    words = ["model.moe.bias_update_rate=0.003", "model.router_aux_loss_coef=0", "log.every=1 step",
+             "train.until=20 steps", "checkpoint.every=20 steps"]
     train(scratch, report, "moe.yaml", "load-1", *MESHES["1"], *words)
     train(scratch, report, "moe.yaml", "load-ep2-dp2", *MESHES["ep2-dp2"], *words)
     train(scratch, report, "moe.yaml", "load-pp2-ep2", *MESHES["pp2-ep2"], *words, "train.activation_checkpointing=blocks")
@@ -136,7 +137,7 @@ def main():
         check_training(scratch, report)
         check_balance(scratch, report)
         check_unused(scratch, report)
-        mesh_jobs.check_reshard(scratch, report, "moe.yaml", MESHES, [*mesh_jobs.cycle(MESHES), ("ep2", "1"), ("1", "ep2")])
+        mesh_jobs.check_reshard(scratch, report, "moe.yaml", MESHES, [*mesh_jobs.spread(mesh_jobs.cycle(MESHES), 2), ("ep2", "1"), ("1", "ep2")])
         mesh_jobs.check_factored(scratch, report, "moe.yaml", MESHES, [
             ("1", "ep2-fsdp2"), ("ep2-fsdp2", "pp2-ep2"), ("pp2-ep2", "tp2-ep2-fsdp2"), ("tp2-ep2-fsdp2", "1")])
         check_killed(scratch, report, "moe.yaml", 4, "model.attention_dropout=0.2", *MESHES["ep2-fsdp2"])

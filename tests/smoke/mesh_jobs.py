@@ -1,7 +1,11 @@
 """The job that tests of meshes train, and what they ask of its runs."""
 
+import os
+
 import rank_runs
 
+# Whether every case of a matrix runs, as in `make torture`, or a spread of them.
+FULL = os.environ.get("ACCEL_TEST_MATRIX") == "full"
 # Texts of FOLDER: an average, clipping, evaluations, and with other limits a last batch of an epoch with fewer samples.
 JOB = """
 model: MODEL
@@ -17,6 +21,7 @@ eval: {every: HALF steps, batch: 4}
 callbacks: CALLBACKS
 checkpoint: {every: HALF steps}
 """
+STEPS = 8  # more than an epoch
 AVERAGE = "{type: ema, decay: 0.9}"
 TEXTS = "{type: generate, prompts: [\"the\"], max_new_tokens: 8}"
 # Sequences of odd length and a tied head of 27 rows.
@@ -24,12 +29,18 @@ GPT = "{type: gpt, num_layers: 2, num_heads: 4, hidden_size: 32, max_seq_len: 31
 EQUAL = "bit-identical: every step, every evaluation, the checkpoint"
 
 
+def spread(cases, each):
+    """All cases of a full matrix, otherwise every `each`-th one."""
+    cases = list(cases)
+    return cases if FULL else cases[::each]
+
+
 def llama(options):
     """GPT as a llama with these further options."""
     return GPT.replace("type: gpt,", f"type: llama, {options},")
 
 
-def job(model=GPT, length=15, samples=80, steps=12, callbacks=(AVERAGE,)):
+def job(model=GPT, length=15, samples=80, steps=STEPS, callbacks=(AVERAGE,)):
     text = JOB.replace("MODEL", model).replace("LENGTH", str(length)).replace("SAMPLES", str(samples))
     text = text.replace("STEPS", str(steps)).replace("HALF", str(steps // 2))
     return text.replace("CALLBACKS", f"[{', '.join(callbacks)}]")

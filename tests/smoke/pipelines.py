@@ -43,7 +43,7 @@ def check_models(scratch, report):
         train(scratch, report, "gpt.yaml", f"{kind}-1", rank_runs.on(1), *words)
         train(scratch, report, "gpt.yaml", f"{kind}-2", *pipeline(2), *words)
         check_equal(scratch, report, f"{kind}-1", f"{kind}-2", f"{kind} has the bits of one process")
-    for ranks, schedule in [(2, schedule) for schedule in SCHEDULES] + [(4, "zbh1")]:
+    for ranks, schedule in mesh_jobs.spread([(2, schedule) for schedule in SCHEDULES] + [(4, "zbh1")], 2):
         words = [MOE, "train.activation_checkpointing=blocks"] if schedule == "gpipe" else [MOE]
         if ranks == 2 and schedule == "gpipe":
             train(scratch, report, "gpt.yaml", "moe-1", rank_runs.on(1), MOE)
@@ -72,7 +72,7 @@ def check_verbs(scratch, report):
         for name, overrides in {"its mesh": [], "another mesh": mesh, "replicas": pipeline(2, replicas=2)}.items():
             made = rank_runs.output_of(scratch, verb, "runs/1f1b-2", *overrides, "--mesh", *words)
             report.check(f"{verb} on {name} prints the same", same_text(alone, made), f"{alone}\n{made}")
-    shutil.copytree(scratch.path / "runs/1f1b-2/checkpoints/checkpoint_20", scratch.path / "alone")
+    shutil.copytree(scratch.path / f"runs/1f1b-2/checkpoints/checkpoint_{mesh_jobs.STEPS}", scratch.path / "alone")
     for words, wanted in ((["evaluate", "alone", "--mesh"], "'--mesh' needs the recipe of the run, but 'alone' is not in its run folder"),
                           (["evaluate", "runs/1f1b-2", "train.until=3 steps"], "'train.until=3 steps' has no effect without '--mesh'"),
                           (["predict", "runs/1f1b-2", "--mesh", "--input", "-"], "'--mesh' does not support standard input")):
@@ -107,15 +107,15 @@ def check_dropout(scratch, report):
         check_equal(scratch, report, "dropout-gpipe", f"dropout-{schedule}", f"dropout is the same with {schedule}")
     first, again = (scratch.path / "runs" / name for name in ("dropout-1f1b", "dropout-again"))
     shutil.copytree(first, again)
-    shutil.rmtree(again / "checkpoints" / "checkpoint_20")
+    shutil.rmtree(again / "checkpoints" / f"checkpoint_{mesh_jobs.STEPS}")
     train(scratch, report, "gpt.yaml", "dropout-again", *pipeline(2), *words)
     check_equal(scratch, report, "dropout-1f1b", "dropout-again", "a resume on the same mesh has the same bits")
 
 
 def resume(scratch, report, source, name, *words):
-    """Continues a copy of a run from step 10."""
+    """Continues a copy of a run from the checkpoint before its last one."""
     shutil.copytree(scratch.path / "runs" / source, scratch.path / "runs" / name)
-    shutil.rmtree(scratch.path / "runs" / name / "checkpoints" / "checkpoint_20")
+    shutil.rmtree(scratch.path / "runs" / name / "checkpoints" / f"checkpoint_{mesh_jobs.STEPS}")
     train(scratch, report, "gpt.yaml", name, *words)
 
 
@@ -126,8 +126,8 @@ def check_resume(scratch, report):
     check_equal(scratch, report, "alone", "full-2", "a full checkpoint has the content of one process's")
     run = scratch.path / "runs"
     report.check("full and sharded checkpoints have their files",
-                 (run / "full-2/checkpoints/checkpoint_20/model.safetensors").exists() and
-                 (run / "1f1b-2/checkpoints/checkpoint_20/optimizer_0/__1_0.distcp").exists())
+                 (run / f"full-2/checkpoints/checkpoint_{mesh_jobs.STEPS}/model.safetensors").exists() and
+                 (run / f"1f1b-2/checkpoints/checkpoint_{mesh_jobs.STEPS}/optimizer_0/__1_0.distcp").exists())
     for source in ("1f1b-2", "full-2"):
         resume(scratch, report, source, f"{source}-to-1", rank_runs.on(1))
         resume(scratch, report, source, f"{source}-to-4", *pipeline(4, "zbh1"))

@@ -40,7 +40,7 @@ def check_training(scratch, report):
             meshes = {"tp2": [], "tp2-sequence": [SEQUENCE]}
             if precision == "no":
                 meshes |= {"tp2-dp2": [], "tp2-fsdp2": [], "tp2-zero1": [SEQUENCE], "tp4": [SEQUENCE]}
-            for mesh, more in meshes.items():
+            for mesh, more in mesh_jobs.spread(meshes.items(), 1 if model == "gpt" else 2):
                 train(scratch, report, f"{model}.yaml", f"{name}-{mesh}",
                       *MESHES[mesh.removesuffix("-sequence")], *words, *more)
                 check_close(scratch, report, f"{name}-1", f"{name}-{mesh}", bound)
@@ -134,7 +134,7 @@ def main():
         check_training(scratch, report)
         check_dropout(scratch, report)
         check_encoders(scratch, report, recipes)
-        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, [*mesh_jobs.cycle(MESHES), ("tp2", "1"), ("1", "tp2")])
+        mesh_jobs.check_reshard(scratch, report, "gpt.yaml", MESHES, [*mesh_jobs.spread(mesh_jobs.cycle(MESHES), 2), ("tp2", "1"), ("1", "tp2")])
         mesh_jobs.check_factored(scratch, report, "llama.yaml", MESHES, [
             ("1", "tp2"), ("tp2", "tp2-fsdp2"), ("tp2-fsdp2", "tp4"), ("tp4", "tp2-full"), ("tp2-full", "1")])
         check_llama_restored(scratch, report)

@@ -96,7 +96,7 @@ std::string connect_beside_stranger(std::chrono::milliseconds patience) {
 /// place of a rank in half of the attempts.
 TEST(GlooStrangersTest, RanksConnectAgain) {
   const std::string again = "warning: rank 0 connects to the others again: ";
-  for (const auto patience : {std::chrono::milliseconds(100), std::chrono::milliseconds(3000)}) {
+  for (const auto patience : {std::chrono::milliseconds(100), std::chrono::milliseconds(800)}) {
     bool repeated = false;
     for (int i = 0; i < 30 && !repeated && !HasFailure(); ++i) {
       repeated = connect_beside_stranger(patience).find(again) != std::string::npos;
