@@ -31,6 +31,14 @@ def started(scratch, *words):
     return process
 
 
+def changed_at(path):
+    """None while it does not exist."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 def ended(process):
     _, errors = process.communicate()
     return process.returncode, "\n".join(runs.besides_overlap(errors))
@@ -71,11 +79,11 @@ def check_taken_over(binary, report):
         channel = scratch.run / "control" / "open"
         wait_for(channel.exists)
         with runs.stopped(runs.workers_of(process)):
-            before = channel.stat().st_mtime_ns
+            before = changed_at(channel)
             (scratch.run / "run.lock").unlink()
             other = scratch.start("job.yaml", *ENDLESS, FILES)
             scratch.wait_for_lock(other)
-            wait_for(lambda: channel.exists() and channel.stat().st_mtime_ns != before)
+            wait_for(lambda: changed_at(channel) not in (None, before))
         code, errors = ended(process)
         expected = f"' was removed or replaced during the run, and process {other.pid} on host "
         report.check("a run whose folder is taken over ends", code == 11 and expected in errors, f"{code} {errors}")
