@@ -48,6 +48,8 @@ TEST(ImportEffectsTest, KeysThatChangeTheTrainingAreNotWithoutEffect) {
       {"base_model: m\nmicro_batch_size: 2\nrl: dpo\norpo_alpha: 0.3\n", {"beta: 0.3"}},
       {tune + "loss: {_component_: torch.nn.CrossEntropyLoss, label_smoothing: 0.1}\n",
        {"loss.label_smoothing: the loss is the mean cross-entropy"}},
+      {trainer + "deepspeed: {scheduler: {type: WarmupLR, params: {warmup_type: log}}}\n",
+       {"'deepspeed.scheduler.params.warmup_type' has no effect: warmup is linear"}},
       {"model_name_or_path: m\ndtype: bfloat16\nassistant_only_loss: true\n",
        {"dtype: weights have 32 bits, not those of bfloat16"}},
       {"trainer: {max_epochs: 3, max_steps: 500}\nmodel: {class_path: a.B}\n",
