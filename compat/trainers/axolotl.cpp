@@ -94,7 +94,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"pretraining_dataset", Use::kNot, kStreamed},
     {"streaming", Use::kNot, kStreamed, "false"},
     {"skip_prepare_dataset", Use::kIdle},
-    {"shuffle_merged_datasets", Use::kCopy, "data.loader.shuffle"},
+    {"shuffle_merged_datasets", Use::kIdle},
     {"dataset_exact_deduplication", Use::kNot, "samples are not compared", "false"},
     {"curriculum_sampling", Use::kNot, "set 'data.loader.shuffle: false' for the file's order",
      "false"},
@@ -215,7 +215,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"swanlab_description", Use::kIdle},
     {"swanlab_mode", Use::kIdle},
     {"ebft", Use::kOther, "rl"},
-    {"trl", Use::kIdle},
+    {"trl", Use::kNot, "write its options in 'task', such as 'task.beta'"},
     {"vllm", Use::kIdle},
     {"jagged_restart_steps", Use::kOther, "relora"},
     {"jagged_restart_warmup_steps", Use::kIdle},
@@ -250,9 +250,10 @@ std::optional<PreferenceMethod> axolotl_preference(const TrainerConfig& config) 
 }
 
 void read_axolotl_preference(TrainerConfig& config, const PreferenceMethod& method) {
-  const bool orpo = method.task == "orpo";
+  const char* const beta =
+      !config.find("rl_beta") && config.find("orpo_alpha") ? "orpo_alpha" : "rl_beta";
   read_preference_task(config, method,
-                       {.beta = orpo ? "orpo_alpha" : "rl_beta",
+                       {.beta = beta,
                         .label_smoothing = "dpo_label_smoothing",
                         .sft_weight = method.task == "simpo" ? "cpo_alpha" : "rpo_alpha",
                         .default_simpo_sft_weight = 1,
@@ -300,6 +301,20 @@ void check_axolotl_method(TrainerConfig& config) {
   config.ignore("plugins");
 }
 
+/// `lora_target_linear` adapts all linear layers but the head, whichever of them are listed too.
+void take_listed_layers(TrainerConfig& config) {
+  constexpr auto kKey = "lora_target_modules";
+  const Node::Entry* listed = config.find(kKey);
+  const Node::List* names = listed ? listed->node.list() : nullptr;
+  const bool others = names && std::any_of(names->begin(), names->end(), [](const Node& item) {
+                        return item.scalar() && (item.scalar()->text.ends_with("lm_head") ||
+                                                 item.scalar()->text.ends_with("embed_tokens"));
+                      });
+  if (!others) return config.ignore(kKey);
+  config.refuse(kKey, "it has other layers than those of 'lora_target_linear'",
+                "list all layers' names, without 'lora_target_linear'");
+}
+
 void read_axolotl_adapter(TrainerConfig& config, const std::string& type) {
   const std::string adapter = config.text("adapter").value_or("");
   const bool in_4bit = config.flag("load_in_4bit");
@@ -323,11 +338,12 @@ void read_axolotl_adapter(TrainerConfig& config, const std::string& type) {
     set_quantization(config, {.type = "nf4", .double_quant = true, .key = "load_in_4bit"});
   }
   const bool linear = config.flag("lora_target_linear");
+  if (linear) take_listed_layers(config);
   read_lora(config,
             {.rank = "lora_r",
              .alpha = "lora_alpha",
              .dropout = "lora_dropout",
-             .targets = "lora_target_modules",
+             .targets = linear ? "" : "lora_target_modules",
              .saved = "lora_modules_to_save",
              .rslora = "peft_use_rslora",
              .all_by_default = linear,
@@ -383,8 +399,9 @@ void read_axolotl_evaluation(TrainerConfig& config) {
 
 void read_axolotl_rest(TrainerConfig& config) {
   if (const auto least = config.text("cosine_min_lr_ratio")) {
-    if (config.text("cosine_constant_lr_ratio")) config.ignore("cosine_constant_lr_ratio");
-    if (config.number("cosine_min_lr_ratio").value_or(0) < 1) {
+    if (config.text("lr_scheduler").value_or("cosine") != "cosine") {
+      config.ignore("cosine_min_lr_ratio");
+    } else if (config.number("cosine_min_lr_ratio").value_or(0) < 1) {
       config.set_text("scheduler.to", *least, "cosine_min_lr_ratio");
     } else {
       config.set_text("scheduler.type", "constant", "cosine_min_lr_ratio");

@@ -70,7 +70,13 @@ std::string path_of(TrainerConfig& config, const DataFile& file, const std::stri
     config.miss(text("{}: {}", rows, convert_command(file.path, ".jsonl")));
     return rows;
   }
-  if (is_local_path(file.path)) return file.path;
+  if (is_local_path(file.path)) {
+    if (!file.split.empty() && file.split != "train") {
+      config.remark(text("data: all of '{}' is read, where the config has its split '{}'",
+                         file.path, file.split));
+    }
+    return file.path;
+  }
   if (file.kind == DataFile::Kind::kDocuments && file.path.find('/') != file.path.npos) {
     config.miss(
         text("{}{}: accel-run download {}{}", kHubDatasets, file.path, kHubDatasets, file.path));

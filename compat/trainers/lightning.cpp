@@ -132,6 +132,11 @@ void read_lightning_length(TrainerConfig& trainer) {
   const auto epochs = trainer.number("max_epochs");
   if (steps > 0) {
     trainer.set_text("train.until", interval_text(steps), "max_steps");
+    if (epochs && *epochs >= 0) {  // the first of the two ends the training
+      const Node::List both = {scalar_node(interval_text(steps)),
+                               scalar_node(epochs_text(*epochs))};
+      trainer.set("train.until", {both, {}}, "max_epochs");
+    }
     trainer.ignore("max_epochs");
   } else if (epochs && *epochs < 0) {
     trainer.set_text("train.until", "never", "max_epochs");

@@ -128,8 +128,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"default_system", Use::kNot, "write it as the first message of each conversation"},
     {"train_on_prompt", Use::kIdle},
     {"mask_history", Use::kIdle},
-    {"enable_thinking", Use::kNot, "write 'chat_template_kwargs' in the file's lines",
-     "true false"},
+    {"enable_thinking", Use::kNot, "write 'chat_template_kwargs' in the file's lines", "true"},
     {"cutoff_len", Use::kRead},
     {"max_samples", Use::kRead},
     {"val_size", Use::kRead, "", "0"},
@@ -142,7 +141,7 @@ constexpr TrainerKey kLlamaFactoryKeys[] = {
     {"preprocessing_num_workers", Use::kIdle},
     {"preprocessing_batch_size", Use::kIdle},
     {"tokenized_path", Use::kIdle},
-    {"ignore_pad_token_for_loss", Use::kIdle},
+    {"ignore_pad_token_for_loss", Use::kNot, "padding is never a target", "true"},
     {"use_swanlab", Use::kNot, "write a tracker of type swanlab", "false"},
     {"swanlab_project", Use::kIdle},
     {"swanlab_run_name", Use::kIdle},
@@ -214,6 +213,9 @@ void read_llama_factory_preference(TrainerConfig& config, const PreferenceMethod
         "recipe is a linear layer 'score' without, as transformers'");
   }
   if (method.task == "orpo") {
+    if (config.number("pref_ftx").value_or(0) > 0) {
+      config.skip("pref_ftx", "the task 'orpo' has the cross-entropy of its own, with weight 1");
+    }
     config.remark("pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL");
   }
 }
@@ -324,6 +326,11 @@ void read_llama_factory_data(TrainerConfig& config) {
     files.push_back(std::move(file));
   }
   set_datasets(config, "data.train", files, "dataset");
+  if (pretrains && config.find("packing") && !config.flag("packing")) {
+    config.remark(
+        "packing: texts are concatenated, and attention crosses their borders, where LLaMA-Factory "
+        "truncates each text");
+  }
   if (!pretrains && config.flag("packing") && !config.flag("neat_packing")) {
     config.remark("packing: attention does not cross conversations, as with neat_packing");
   }

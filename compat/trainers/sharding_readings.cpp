@@ -37,8 +37,9 @@ class ImportSink final : public ShardingSink {
     if (find(config_.out().taken, option) || find(config_.out().idle, option)) return;
     config_.out().idle.push_back({key_of(option), option.where, ""});
   }
-  void have_no_effect(const ShardingOption& option, const std::string&) override {
+  void have_no_effect(const ShardingOption& option, const std::string& reason) override {
     keep_same(option);
+    config_.remark(text("'{}' has no effect: {}", key_of(option), reason));
   }
   void refuse(const ShardingOption& option, const std::string& reason,
               const std::string&) override {

@@ -123,11 +123,14 @@ constexpr TrainerKey kOptimizerClassKeys[] = {
     {"differentiable", TrainerKey::Use::kIdle, "", "false"},
 };
 
-/// Trainer passes the betas of Adam to Lion as well.
+/// Trainer passes the betas of Adam to Lion as well, whose own defaults are others.
 void read_betas(TrainerConfig& config, const std::string& type) {
   const auto first = config.text("adam_beta1"), second = config.text("adam_beta2");
   constexpr std::string_view kAdams = "adamw adamw_8bit schedule_free_adamw galore_adamw";
   const bool is_adam = has_word(kAdams, type);
+  if (type == "lion" && !first && !second) {
+    config.place("optimizer.betas", {Node::List{scalar_node("0.9"), scalar_node("0.999")}, {}});
+  }
   if ((is_adam || type == "lion") && (first || second)) {
     const Node::List betas = {scalar_node(first.value_or("0.9")),
                               scalar_node(second.value_or("0.999"))};
@@ -153,6 +156,12 @@ std::string read_optimizer_name(TrainerConfig& config, const char* key, const ch
   if (const char* ours = translation(kOptimizers, name)) {
     config.set_text("optimizer.type", ours, key);
     if (name.starts_with("paged_")) remark_paging(config, key, name);
+    if (name == "adafactor") {
+      config.remark(
+          text("{}: steps of transformers' Adafactor have the size 'lr', torch's that times the "
+               "root mean square of the parameter: set another 'optimizer.lr'",
+               key));
+    }
     return ours;
   }
   if (const char* ours = translation(kShortStates, name)) {
@@ -244,10 +253,13 @@ void read_schedule(TrainerConfig& config, const char* key, const ArgumentDefault
                          "'accel-run list' shows the schedulers");
   }
   config.set_text("scheduler.type", ours, key);
-  bool warms = false;
+  // transformers' get_scheduler() has no warm-up for these.
+  const bool never_warms = name == "constant" || name == "reduce_lr_on_plateau";
+  bool warms = never_warms;
   for (const char* warmup : {"warmup_ratio", "warmup_steps"}) {  // the second wins
+    if (never_warms) config.ignore(warmup);
     const auto value = config.number(warmup);
-    if (!value) continue;
+    if (!value || never_warms) continue;
     warms = true;
     if (*value <= 0) continue;
     const std::string length =

@@ -122,6 +122,7 @@ constexpr TrainerKey kTitanKeys[] = {
     {"checkpoint.export_dtype", Use::kIdle},
     {"checkpoint.async_mode", Use::kIdle},
     {"checkpoint.load_step", Use::kNot, "write a checkpoint in 'checkpoint.resume'", "-1"},
+    {"float8.enable_float8_linear", Use::kLack, "fp8", "false"},
     {"activation_checkpoint.mode", Use::kRead, "", "none"},
     {"activation_checkpoint.selective_ac_option", Use::kIdle},
     {"compile.enable", Use::kLack, "compilation", "false"},
@@ -389,7 +390,8 @@ void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& progra
     const std::string section = entry.key.substr(0, entry.key.find('.'));
     const bool read = entry.key == "comm.train_timeout_seconds" ||
                       entry.key == "comm.init_timeout_seconds" ||
-                      entry.key == "fault_tolerance.semi_sync_method";
+                      entry.key == "fault_tolerance.semi_sync_method" ||
+                      entry.key == "float8.enable_float8_linear";
     if (has_word(kIdleSections, section) && !read) config.ignore(entry.key);
   }
   config.apply_table(kTitanKeys);

@@ -116,7 +116,7 @@ constexpr TrainerKey kTuneDatasetKeys[] = {
     {"split", Use::kRead},
     {"packed", Use::kRead, "", "false"},
     {"train_on_input", Use::kRead, "", "false"},
-    {"add_eos", Use::kIdle},
+    {"add_eos", Use::kNot, "a text ends with the tokenizer's end token", "true"},
     {"subset", Use::kNot, "a file has one set"},
 };
 
@@ -321,6 +321,9 @@ void read_tune_data(TrainerConfig& config) {
     if (length) tokens.inner().skip("max_seq_len", "write it in 'data.train'");
     return tokens.end(kTuneFileKeys);
   }
+  if (file.kind == DataFile::Kind::kWindows) {
+    config.remark("dataset.packed: texts are concatenated, and attention crosses their borders");
+  }
   set_datasets(config, "data.train", {file}, "dataset");
   for (const char* key : {"data_files", "column", "source", "split", "packed", "train_on_input",
                           "conversation_column", "conversation_style"}) {
@@ -395,7 +398,16 @@ void read_tune_loss(TrainerConfig& config) {
   const std::string loss = component_in(config, "loss");
   if (loss.empty()) return;
   if (loss.find("CrossEntropy") != std::string::npos || loss.starts_with("CEWith")) {
-    return config.ignore("loss");
+    const Node::Entry& entry = *config.find("loss");
+    config.ignore("loss");
+    for (const Node::Entry& argument : entry.node.map() ? *entry.node.map() : Node::Map()) {
+      // Of memory, and torch's defaults.
+      const bool idle = argument.key == kComponent || argument.key == "num_output_chunks" ||
+                        (argument.key == "ignore_index" && argument.node.scalar() &&
+                         argument.node.scalar()->text == "-100");
+      if (!idle) config.skip_nested("loss", argument, "the loss is the mean cross-entropy");
+    }
+    return;
   }
   const bool preference =
       loss.find("DPO") != std::string::npos || loss == "RSOLoss" || loss == "SimPOLoss";

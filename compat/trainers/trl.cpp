@@ -80,7 +80,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"center_rewards_coefficient", Use::kRead},
     {"train_sampling_strategy", Use::kNot, "data.loader.shuffle decides", "random"},
     {"packing", Use::kRead, "", "false"},
-    {"packing_strategy", Use::kIdle},
+    {"packing_strategy", Use::kNot, "samples are packed whole, as by 'bfd'", "bfd ffd"},
     {"eval_packing", Use::kIdle},
     {"padding_free", Use::kIdle},
     {"pad_to_multiple_of", Use::kRead},
@@ -261,6 +261,15 @@ void read_trl_quantization(TrainerConfig& config) {
                             .type_key = "bnb_4bit_quant_type"});
 }
 
+void remark_weight_type(TrainerConfig& config) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const std::string type = config.text(key).value_or("");
+    if (type == "bfloat16" || type == "float16") {
+      config.remark(text("{}: weights have 32 bits, not those of {}", key, type));
+    }
+  }
+}
+
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
@@ -269,6 +278,7 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   if (!preference && !learns_by_rewards) check_trl_loss(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
   read_trl_quantization(config);
+  remark_weight_type(config);
   if (config.flag("use_peft")) {
     config.take("use_peft");
     read_lora(config,
