@@ -310,7 +310,7 @@ void take_listed_layers(TrainerConfig& config) {
                         return item.scalar() && (item.scalar()->text.ends_with("lm_head") ||
                                                  item.scalar()->text.ends_with("embed_tokens"));
                       });
-  if (!others) return config.ignore(kKey);
+  if (!others) return config.take(kKey);
   config.refuse(kKey, "it has other layers than those of 'lora_target_linear'",
                 "list all layers' names, without 'lora_target_linear'");
 }
@@ -448,6 +448,7 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
   if (!config.find("datasets")) config.skip("datasets", "it names no data: the recipe has none");
   read_axolotl_datasets(config, "datasets", "data.train");
   read_axolotl_datasets(config, "test_datasets", "data.eval");
+  read_axolotl_shuffle(config);
   if (const auto method = axolotl_preference(config)) read_axolotl_preference(config, *method);
   if (!config.has("data.train")) {
     for (const char* key : {"sequence_len", "sample_packing", "train_on_inputs"}) {

@@ -181,4 +181,11 @@ void read_axolotl_datasets(TrainerConfig& config, const char* key, const char* t
   set_held_out(config, "val_set_size");
 }
 
+void read_axolotl_shuffle(TrainerConfig& config) {
+  constexpr auto kKey = "shuffle_merged_datasets";
+  const auto shuffle = config.text(kKey);
+  if (!shuffle || (!config.flag("streaming") && !config.find("pretraining_dataset"))) return;
+  config.set_text("data.loader.shuffle", ascii_lower(*shuffle), kKey);
+}
+
 }  // namespace accel

@@ -22,7 +22,7 @@ TEST(ImportEffectsTest, OptimizersOfTransformersThatDifferAreRemarked) {
   EXPECT_TRUE(accounts(base + "optim: adafactor\n",
                        "  optim: steps of transformers' Adafactor have the size 'lr', torch's that "
                        "times the root mean square of the parameter: set another 'optimizer.lr'"));
-  EXPECT_TRUE(accounts(base + "optim: lion_32bit\n", "    - 0.999"));
+  EXPECT_TRUE(accounts(base + "optim: lion_32bit\n", "  betas: [0.9, 0.999]"));
 }
 
 TEST(ImportEffectsTest, ListedLayersOfAxolotlAreAmongAllLinearOnes) {
@@ -50,10 +50,10 @@ TEST(ImportEffectsTest, KeysThatChangeTheTrainingAreNotWithoutEffect) {
        {"loss.label_smoothing: the loss is the mean cross-entropy"}},
       {trainer + "deepspeed: {scheduler: {type: WarmupLR, params: {warmup_type: log}}}\n",
        {"'deepspeed.scheduler.params.warmup_type' has no effect: warmup is linear"}},
-      {"model_name_or_path: m\ndtype: bfloat16\nassistant_only_loss: true\n",
+      {"model_name_or_path: m\ndtype: bfloat16\ndataset_name: a.jsonl\n",
        {"dtype: weights have 32 bits, not those of bfloat16"}},
       {"trainer: {max_epochs: 3, max_steps: 500}\nmodel: {class_path: a.B}\n",
-       {"- 500 steps", "- 3 epochs"}},
+       {"until: [500 steps, 3 epochs]"}},
   };
   for (const auto& [config, lines] : cases) {
     const std::string all = reported("c.yaml", config);
