@@ -52,6 +52,9 @@ TEST(ImportEffectsTest, KeysThatChangeTheTrainingAreNotWithoutEffect) {
        {"'deepspeed.scheduler.params.warmup_type' has no effect: warmup is linear"}},
       {"model_name_or_path: m\ndtype: bfloat16\ndataset_name: a.jsonl\n",
        {"dtype: weights have 32 bits, not those of bfloat16"}},
+      {"model_name_or_path: m\ndataset_name: ./a.jsonl\ndataset_text_field: text\n"
+       "dataset_train_split: test\n",
+       {"data: all of './a.jsonl' is read, where the config has its split 'test'"}},
       {"trainer: {max_epochs: 3, max_steps: 500}\nmodel: {class_path: a.B}\n",
        {"until: [500 steps, 3 epochs]"}},
   };
