@@ -1,6 +1,8 @@
 #include "infer/trained_model.h"
 
 #include <optional>
+#include <set>
+#include <string>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/tensors.h"
@@ -52,17 +54,23 @@ std::string fitted_of(const TrainState& state) {
 constexpr auto kEma = "ema";
 
 /// The weights that an evaluation uses where a callback `ema` has their average: the average's
-/// tensors, as views of the checkpoint's files.
+/// tensors, as views of the checkpoint's files. Throws CheckpointError where a floating-point
+/// parameter has none.
 std::vector<Parameter> with_averages(const TrainState& state, const TrainedModel& trained,
+                                     const std::vector<Parameter>& parameters,
                                      std::vector<Parameter> weights) {
+  std::set<std::string> averaged;
+  for (const Parameter& item : parameters) {
+    if (at::isFloatingType(item.local.scalar_type())) averaged.insert(item.name);
+  }
   const auto& callbacks = trained.recipe.callbacks;
   for (size_t i = 0; i < callbacks.size(); ++i) {
     const auto part = state.sections.find(callback_section(callbacks, i));
     if (callbacks[i].type != kEma || part == state.sections.end()) continue;
     for (Parameter& item : weights) {
+      if (!averaged.contains(item.name)) continue;
       const auto average = part->second.tensors.find(item.name);
-      if (average == part->second.tensors.end()) continue;
-      if (average->second.sizes() != item.local.sizes()) {
+      if (average == part->second.tensors.end() || average->second.sizes() != item.local.sizes()) {
         throw CheckpointError(
             text("the state of 'ema' has no '{}' that fits the model", item.name));
       }
@@ -139,7 +147,7 @@ TrainedModel load_trained(Files& files, const std::string& folder, const Registr
   for (const Parameter& item : state.model) {
     (is_of_task(item) ? out.task_weights : weights).push_back(item);
   }
-  adopt_weights(parameters, buffers, with_averages(state, out, std::move(weights)));
+  adopt_weights(parameters, buffers, with_averages(state, out, parameters, std::move(weights)));
   put_evaluated_weights(state, parameters, buffers, out);
   set_training(*out.model, false);
   return out;

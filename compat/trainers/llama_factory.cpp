@@ -214,7 +214,7 @@ void read_llama_factory_preference(TrainerConfig& config, const PreferenceMethod
   }
   if (method.task == "orpo") {
     if (config.number("pref_ftx").value_or(0) > 0) {
-      config.skip("pref_ftx", "the task 'orpo' has the cross-entropy of its own, with weight 1");
+      config.skip("pref_ftx", "the weight of the cross-entropy is 1 in the task 'orpo'");
     }
     config.remark("pref_loss: the cross-entropy of orpo covers the prompt too, as in TRL");
   }

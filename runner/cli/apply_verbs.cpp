@@ -157,9 +157,7 @@ void change_data(TrainedModel& trained, const std::vector<std::string>& words) {
     throw Error(
         ExitCode::kRecipe,
         "the eval data is held out of the training data, whose options are those of the run",
-        "name a file with --data path=... (inputs=... or images=... where the dataset has these), "
-        "or "
-        "leave --data out");
+        "name a file with --data path=..., inputs=... or images=..., or leave --data out");
   }
   const Node dataset = dataset_with(trained.resolved, words, trained.data, *trained.registry);
   trained.resolved = with_eval_data(std::move(trained.resolved), dataset);

@@ -91,7 +91,7 @@ def check_use(scratch, report):
     code, _, errors = run(scratch, "evaluate", "runs/job", "--data", "fill=0")
     report.check("options without a file are refused", code == 2 and errors ==
                  "error: the eval data is held out of the training data, whose options are those of the run\n"
-                 "  hint: name a file with --data path=... (inputs=... or images=... where the dataset has these), or leave --data out\n", errors)
+                 "  hint: name a file with --data path=..., inputs=... or images=..., or leave --data out\n", errors)
     code, output, errors = run(scratch, "plan", "job.yaml")
     report.check("plan counts both", code == 0 and "160 samples of [6], eval 40" in output, output + errors)
 
