@@ -51,22 +51,22 @@ tidy: ## run clang-tidy over what needs no libtorch
 	cmake --build build/tidy
 
 asan: ## test what needs no libtorch under the address and undefined-behaviour sanitizers
-	@tools/bootstrap.sh
+	@tools/bootstrap.sh sanitize
 	@$(call configure,asan)
-	@cmake --build build/asan
+	@cmake --build build/asan --target unit_tests
 	$(ctest) build/asan --label-regex unit
 
 tsan: ## test what starts threads and needs no libtorch under the thread sanitizer
-	@tools/bootstrap.sh
+	@tools/bootstrap.sh sanitize
 	@$(call configure,tsan)
 	@cmake --build build/tsan --target threads_tests
 	$(ctest) build/tsan --label-regex threads
 
 fuzz: ## run each fuzz target for SECONDS=60; SEED=1 repeats one
-	@tools/bootstrap.sh fuzz
-	@$(call configure,fuzz)
-	@cmake --build build/fuzz
-	tools/fuzz.sh build/fuzz $(SECONDS) $(SEED)
+	@tools/bootstrap.sh sanitize
+	@$(call configure,asan)
+	@cmake --build build/asan --target fuzzers
+	tools/fuzz.sh build/asan $(SECONDS) $(SEED)
 
 torture: build ## KILLS=2000, FLIPS=10000, RECIPES=300 from number SEED=0 on, STEPS=30000, rank faults
 	python3 tests/smoke/random_recipes.py $(release)/accel-run $(RECIPES) $(SEED)

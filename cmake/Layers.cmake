@@ -11,6 +11,12 @@ if(ACCEL_SANITIZE)
   target_compile_options(accel_flags INTERFACE
     -fsanitize=${ACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(accel_flags INTERFACE -fsanitize=${ACCEL_SANITIZE})
+  # Compilers have no common macro for it.
+  if(ACCEL_SANITIZE MATCHES address)
+    target_compile_definitions(accel_flags INTERFACE ACCEL_ASAN)
+  elseif(ACCEL_SANITIZE MATCHES thread)
+    target_compile_definitions(accel_flags INTERFACE ACCEL_TSAN)
+  endif()
 endif()
 
 include(PrecompiledHeaders)
@@ -78,8 +84,11 @@ function(accel_have_layers variable)
   endforeach()
 endfunction()
 
-# The tests of code that starts threads: all that the thread sanitizer can find something in.
-add_custom_target(threads_tests)
+# All unit tests; those of code that starts threads, all that the thread sanitizer can find something in;
+# and the fuzz targets.
+foreach(group unit_tests threads_tests fuzzers)
+  add_custom_target(${group})
+endforeach()
 
 # accel_test(<name> [THREADS] SOURCES ... LAYERS ... [LINK ...]): left out where a layer is. THREADS: one of
 # threads_tests.
@@ -102,6 +111,7 @@ function(accel_test name)
     endif()
   endforeach()
   accel_precompiled_headers(${name} ${headers})
+  add_dependencies(unit_tests ${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS unit
     ENVIRONMENT "ACCEL_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_WAIT_POLICY=passive")
@@ -132,4 +142,5 @@ function(accel_fuzz name)
   accel_link_layers(${name} ${ARG_LAYERS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+  add_dependencies(fuzzers ${name})
 endfunction()

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes this machine ready to build accel-run: system packages, then libtorch.
-#   tools/bootstrap.sh [lint|tidy|fuzz|interop|dist|cuda|cuda-kernels|arrow]...
+#   tools/bootstrap.sh [lint|tidy|sanitize|interop|dist|cuda|cuda-kernels|arrow]...
 # cuda adds what libtorch computes on NVIDIA's GPUs with (2.2 GB to fetch, 3.3 GB unpacked).
 # cuda-kernels adds the compiler and headers of libaccel_cuda.so (300 MB to fetch, 250 MB unpacked).
 # arrow adds what reads Parquet and Arrow files (55 MB to fetch, 65 MB unpacked).

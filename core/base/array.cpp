@@ -61,7 +61,7 @@ class BlockCache {
   };
 
   static bool is_cached(size_t bytes) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACCEL_ASAN
     return false;  // keeps use-after-free detectable
 #endif
     return bytes >= kMinCached && bytes <= kMaxCached;
@@ -117,7 +117,7 @@ Array::Array(DType type, Shape shape, const std::byte* data, std::shared_ptr<con
 
 bool Array::is_only_owner() const {
   if (owner_.use_count() != 1) return false;
-#ifndef __SANITIZE_THREAD__  // which does not support fences
+#ifndef ACCEL_TSAN  // which does not support fences
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
   return true;

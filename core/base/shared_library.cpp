@@ -5,6 +5,10 @@
 namespace accel {
 namespace {
 
+// glibc declares dlopen() noexcept, but initialisers of the library may throw through it: by this
+// pointer the compiler does not know.
+void* (*volatile const open_library)(const char*, int) = ::dlopen;
+
 std::string loader_message() {
   const char* const message = ::dlerror();
   return message ? message : "";
@@ -13,8 +17,8 @@ std::string loader_message() {
 }  // namespace
 
 SharedLibrary::SharedLibrary(const std::string& name, Symbols symbols)
-    : handle_(::dlopen(name.c_str(),
-                       RTLD_NOW | (symbols == Symbols::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL))) {
+    : handle_(open_library(name.c_str(),
+                           RTLD_NOW | (symbols == Symbols::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL))) {
   if (!handle_) error_ = loader_message();
 }
 

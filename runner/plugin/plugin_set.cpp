@@ -143,7 +143,8 @@ std::string threw(const char* message) {
   _exit(refusal.empty() ? 0 : 1);
 }
 
-/// Terminate handler: the loader does not propagate exceptions of initialisers.
+/// Ends the child with the current exception; also its terminate handler, for an exception that
+/// does not get through the loader.
 [[noreturn]] void report_exception() {
   try {
     std::rethrow_exception(std::current_exception());
@@ -161,8 +162,8 @@ std::string threw(const char* message) {
     load(path, scratch);
   } catch (const Error&) {
     end_child({});  // the parent reports the same error
-  } catch (const std::exception& error) {
-    end_child(threw(error.what()));
+  } catch (...) {
+    report_exception();
   }
   end_child({});
 }

@@ -5,13 +5,16 @@ What fuzzers find is small; these have from a hundred kilobytes to megabytes, in
 what readers take. A target stops when reading takes a minute, or far more memory than its input.
 """
 
+import os
 import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+BATCH = 8  # inputs of one process
 COUNTS = [10**5 * n for n in (3, 5, 8, 20)]
 
 
@@ -115,23 +118,30 @@ def inputs(folder):
         yield "fuzz_weight_index", name, data
 
 
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def main():
     targets = Path(sys.argv[1]) / "fuzzers"
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         made = {}
         for target, name, data in inputs(Path(scratch)):
             path = Path(scratch) / target / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
             made.setdefault(target, []).append(path)
-        failed = 0
+        runs = {}
         for target, paths in made.items():
             command = [targets / target, "-rss_limit_mb=0", "-timeout=60", f"-artifact_prefix={scratch}/"]
-            run = subprocess.run(command + paths, capture_output=True, text=True, check=False)
-            print(f"bombs: {target}: {len(paths)} inputs, {'FAILED' if run.returncode else 'clean'}")
-            if run.returncode:
+            runs[target] = [pool.submit(run, command + paths[i:i + BATCH]) for i in range(0, len(paths), BATCH)]
+        failed = 0
+        for target, batches in runs.items():
+            faults = [batch.result() for batch in batches if batch.result().returncode]
+            print(f"bombs: {target}: {len(made[target])} inputs, {'FAILED' if faults else 'clean'}")
+            for fault in faults:
                 failed = 1
-                lines = run.stderr.splitlines()
+                lines = fault.stderr.splitlines()
                 print(*[line for line in lines if line.startswith("Running:")][-1:],
                       *[line for line in lines if "an input led to" in line or "SUMMARY" in line], sep="\n")
     return failed

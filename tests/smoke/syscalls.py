@@ -8,7 +8,7 @@ out. strace makes one call that touches the run folder fail, in each way a call 
 die at it. Then every checkpoint is whole and the newest is there, the error named a path and the
 system's reason and the exit code was 7 (4 when it was a checkpoint that could not be read), and the
 next life ends as a run that nothing happened to.
-EVERY 1 tries all pairs of a call and a mishap, in some minutes; without it every 47th.
+EVERY 1 tries all pairs of a call and a mishap, in some minutes; without it every 97th.
 """
 
 import collections
@@ -111,7 +111,7 @@ def main():
     if not runs.can_trace():
         print("skipped: strace is not here or may not trace")
         return 77
-    every = int(sys.argv[2]) if len(sys.argv) > 2 else 47
+    every = int(sys.argv[2]) if len(sys.argv) > 2 else 97
     report = runs.Report()
     start = time.monotonic()
     with runs.Scratch(sys.argv[1], RECIPE) as scratch:

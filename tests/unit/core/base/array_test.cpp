@@ -31,7 +31,7 @@ TEST(ArrayTest, MemoryIsAlignedAndItsOwn) {
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef ACCEL_ASAN
 /// Takes what the heap has of that size, so that only blocks that were kept can come again.
 class TakenFromHeap {
  public:

@@ -83,7 +83,7 @@ TEST(IdxTest, GzipIsReadAndItsClaimIsCheckedFirst) {
 }
 
 TEST(IdxTest, ASparseFileLargerThanMemoryIsReadWithoutTakingIt) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(ACCEL_TSAN)
   constexpr unsigned kRows = 1u << 17;  // a terabyte does not always find room beside its shadow
 #else
   constexpr unsigned kRows = 1u << 20;

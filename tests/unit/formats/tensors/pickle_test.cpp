@@ -305,7 +305,7 @@ TEST(PickleTest, Protocol4StreamsThatLieAreRefused) {
       {"\x80\x02N.", "the pickle has protocol 2, 4 wanted"},
   };
   for (const auto& [body, message] : cases) {
-    EXPECT_EQ(format_fault([&] { read_protocol_4(body); }), message);
+    EXPECT_EQ(format_fault([&bytes = body] { read_protocol_4(bytes); }), message);
   }
   EXPECT_EQ(fault_of("\x80\x02\x8c\1a."s), "the pickle has the unsupported opcode 0x8c");
 }

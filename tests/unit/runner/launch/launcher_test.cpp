@@ -14,7 +14,7 @@ namespace accel::launcher_test {
 namespace {
 
 constexpr int kFailed = 5, kHung = 6;
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACCEL_ASAN
 constexpr int64_t kMostKib = 1 << 20;  // freed memory is kept for a while
 #else
 constexpr int64_t kMostKib = 100 << 10;

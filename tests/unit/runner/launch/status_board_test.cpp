@@ -145,7 +145,7 @@ TEST(StatusBoardTest, ARankCannotTakeTheMemoryAway) {
   EXPECT_EQ(board.read(0).step, -1);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ACCEL_ASAN) || defined(ACCEL_TSAN)
 constexpr bool kSlowed = true;  // a writer takes so long that readers meet it halfway all the time
 #else
 constexpr bool kSlowed = false;

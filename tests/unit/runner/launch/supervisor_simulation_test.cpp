@@ -413,7 +413,7 @@ uint64_t first_wrong(uint64_t first, uint64_t end) {
   return first;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ACCEL_ASAN) || defined(ACCEL_TSAN)
 constexpr uint64_t kSchedules = 20'000;
 #elif defined(NDEBUG)
 constexpr uint64_t kSchedules = 1'000'000;
