@@ -56,7 +56,7 @@ at::Tensor exchanged(Communicator& group, const at::Tensor& x) {
   return out;
 }
 
-class Exchange final : public torch::autograd::Function<Exchange> {
+class HeadExchange final : public torch::autograd::Function<HeadExchange> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const HeldGroupPtr& held) {
@@ -235,7 +235,7 @@ class UlyssesRanks final : public GroupContextRanks {
   at::Tensor attend(const ContextAttention& call) const override {
     const at::Tensor query = by_rank(cast(call.query)), key = by_rank(cast(call.key)),
                      value = by_rank(cast(call.value));
-    const at::Tensor all = Exchange::apply(at::cat({query, key, value}, 2), group())
+    const at::Tensor all = HeadExchange::apply(at::cat({query, key, value}, 2), group())
                                .permute({1, 2, 0, 3, 4})
                                .flatten(2, 3);  // [batch, heads of q, k, v, length, width]
     const std::vector<at::Tensor> parts =
@@ -247,7 +247,7 @@ class UlyssesRanks final : public GroupContextRanks {
         /*is_causal=*/call.is_causal && !packed, /*scale=*/{},
         /*enable_gqa=*/query.size(2) != key.size(2));
     const at::Tensor sent = out.unflatten(2, {size(), -1}).permute({2, 0, 1, 3, 4});
-    return Exchange::apply(sent, group()).transpose(0, 1).flatten(1, 2);
+    return HeadExchange::apply(sent, group()).transpose(0, 1).flatten(1, 2);
   }
 
  private:

@@ -33,7 +33,7 @@ at::Tensor exchanged(Communicator& group, const at::Tensor& x, const Rows& sent,
   return out;
 }
 
-class Exchange final : public torch::autograd::Function<Exchange> {
+class RowExchange final : public torch::autograd::Function<RowExchange> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Rows& sent,
                             const Rows& received, const HeldGroupPtr& held) {
@@ -65,7 +65,7 @@ class GroupExpertRanks final : public ExpertRanks {
   }
 
   at::Tensor exchange(const at::Tensor& x, const Rows& sent, const Rows& received) const override {
-    return Exchange::apply(x, sent, received, group_);
+    return RowExchange::apply(x, sent, received, group_);
   }
 
  private:

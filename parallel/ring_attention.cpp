@@ -22,7 +22,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr auto kIsCausal = "is_causal";
-constexpr auto kPurpose = "keys and values of context parallelism";
+constexpr auto kRingPurpose = "keys and values of context parallelism";
 
 /// A tensor on its way to the next rank, and the one from the rank before.
 class Turn {
@@ -32,7 +32,7 @@ class Turn {
     const int64_t next = (group.rank() + 1) % ranks, before = (group.rank() + ranks - 1) % ranks;
     pending_ = group.start_messages(
         {{Message::Kind::kSend, sent_, next}, {Message::Kind::kReceive, received_, before}},
-        kPurpose);
+        kRingPurpose);
   }
   at::Tensor wait() {
     pending_->wait();

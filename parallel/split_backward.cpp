@@ -12,19 +12,35 @@
 #include <vector>
 
 namespace accel {
-namespace {
 
-using torch::autograd::AccumulateGrad;
-using torch::autograd::Edge;
-using torch::autograd::edge_list;
-using torch::autograd::Node;
-using torch::autograd::variable_list;
+// Types of members of SplitBackward::Graph, which has external linkage.
+namespace split_backward {
 
 /// The gradients that arrive at a node in the first half.
 struct Arrived {
   bool is_recording = true;
-  variable_list gradients;
+  torch::autograd::variable_list gradients;
 };
+
+/// An operator and the weights that only it uses.
+struct WeightGroup {
+  std::shared_ptr<torch::autograd::Node> node;
+  torch::autograd::edge_list weights;
+  std::shared_ptr<Arrived> arrived = std::make_shared<Arrived>();
+};
+
+}  // namespace split_backward
+
+namespace {
+
+using split_backward::Arrived;
+using split_backward::WeightGroup;
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Edge;
+using torch::autograd::edge_list;
+using GraphNode = torch::autograd::Node;
+using torch::autograd::variable_list;
 
 class RecordArrived final : public torch::autograd::FunctionPreHook {
  public:
@@ -38,13 +54,6 @@ class RecordArrived final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<Arrived> to_;
 };
 
-/// An operator and the weights that only it uses.
-struct WeightGroup {
-  std::shared_ptr<Node> node;
-  edge_list weights;
-  std::shared_ptr<Arrived> arrived = std::make_shared<Arrived>();
-};
-
 variable_list execute(const edge_list& roots, const variable_list& gradients, bool keep_graph,
                       const edge_list& outputs, bool accumulate) {
   return torch::autograd::Engine::get_default_engine().execute(
@@ -54,8 +63,8 @@ variable_list execute(const edge_list& roots, const variable_list& gradients, bo
 /// Finds the nodes of a graph on the way to `target`.
 class PathsTo {
  public:
-  PathsTo(Node* root, Node* target) : target_(target) {
-    std::vector<std::pair<Node*, size_t>> path = {{root, 0}};
+  PathsTo(GraphNode* root, GraphNode* target) : target_(target) {
+    std::vector<std::pair<GraphNode*, size_t>> path = {{root, 0}};
     while (!path.empty()) {
       auto& [node, next] = path.back();
       if (next == 0 && !visited_.insert(node).second) {
@@ -67,33 +76,33 @@ class PathsTo {
         path.pop_back();
         continue;
       }
-      Node* const child = node->next_edge(next++).function.get();
+      GraphNode* const child = node->next_edge(next++).function.get();
       if (child && !visited_.contains(child)) path.emplace_back(child, 0);
     }
   }
 
-  bool contains(Node* node) const { return on_path_.contains(node); }
+  bool contains(GraphNode* node) const { return on_path_.contains(node); }
   /// Those that contain() knows, the root first where it is one.
-  const std::vector<Node*>& nodes() const { return nodes_; }
+  const std::vector<GraphNode*>& nodes() const { return nodes_; }
 
  private:
-  void leave(Node* node) {
+  void leave(GraphNode* node) {
     bool leads = node == target_;
     for (const Edge& edge : node->next_edges()) leads = leads || contains(edge.function.get());
     if (leads && on_path_.insert(node).second) nodes_.push_back(node);
   }
 
-  Node* target_;
-  std::unordered_set<Node*> visited_, on_path_;
-  std::vector<Node*> nodes_;
+  GraphNode* target_;
+  std::unordered_set<GraphNode*> visited_, on_path_;
+  std::vector<GraphNode*> nodes_;
 };
 
 /// Adds the leaves below an edge.
 void collect_leaves(const Edge& from, edge_list& leaves) {
-  std::unordered_set<Node*> seen;
-  std::vector<std::shared_ptr<Node>> left = {from.function};
+  std::unordered_set<GraphNode*> seen;
+  std::vector<std::shared_ptr<GraphNode>> left = {from.function};
   while (!left.empty()) {
-    const std::shared_ptr<Node> node = std::move(left.back());
+    const std::shared_ptr<GraphNode> node = std::move(left.back());
     left.pop_back();
     if (!node || !seen.insert(node.get()).second) continue;
     if (dynamic_cast<AccumulateGrad*>(node.get())) {
@@ -117,8 +126,8 @@ struct SplitBackward::Graph {
   at::Tensor gradient;  ///< of the input, or of `whole`
   edge_list below;      ///< the leaves below the input
 
-  void add_groups(const PathsTo& paths, Node* target) {
-    for (Node* const node : paths.nodes()) {
+  void add_groups(const PathsTo& paths, GraphNode* target) {
+    for (GraphNode* const node : paths.nodes()) {
       if (node == target) continue;
       edge_list weights;
       for (const Edge& edge : node->next_edges()) {

@@ -16,18 +16,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr auto kPurpose = "activations of tensor parallelism";
+constexpr auto kTensorPurpose = "activations of tensor parallelism";
 
 at::Tensor summed(Communicator& group, const at::Tensor& x) {
   at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
-  group.all_reduce(sum, ReduceOp::kSum, kPurpose);
+  group.all_reduce(sum, ReduceOp::kSum, kTensorPurpose);
   return sum;
 }
 
 /// The parts of all ranks along dimension 1.
 at::Tensor gathered(Communicator& group, const at::Tensor& part) {
   const at::Tensor own = part.transpose(0, 1).contiguous();
-  return group.all_gather(own, kPurpose).flatten(0, 1).transpose(0, 1).contiguous();
+  return group.all_gather(own, kTensorPurpose).flatten(0, 1).transpose(0, 1).contiguous();
 }
 
 /// This rank's part, along dimension 1, of the sum over all ranks.
@@ -37,7 +37,7 @@ at::Tensor scattered(Communicator& group, const at::Tensor& x) {
   std::vector<int64_t> shape = all.sizes().vec();
   shape.front() /= group.world();
   at::Tensor part = at::empty(shape, all.options());
-  group.start_reduce_scatter(part, all, ReduceOp::kSum, kPurpose)->wait();
+  group.start_reduce_scatter(part, all, ReduceOp::kSum, kTensorPurpose)->wait();
   return part.transpose(0, 1).contiguous();
 }
 
@@ -106,7 +106,11 @@ class GatherFeatures final : public torch::autograd::Function<GatherFeatures> {
         at::empty({rows_per_rank(size, group.world()), rows.size(1)}, x.options()).zero_();
     padded.narrow(0, 0, own.count).copy_(rows);
     shape.back() = size;
-    return group.all_gather(padded, kPurpose).flatten(0, 1).narrow(0, 0, size).t().reshape(shape);
+    return group.all_gather(padded, kTensorPurpose)
+        .flatten(0, 1)
+        .narrow(0, 0, size)
+        .t()
+        .reshape(shape);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const int64_t first = context->saved_data["first"].toInt();
@@ -135,7 +139,7 @@ class GroupTensorRanks final : public TensorRanks {
   at::Tensor reduce(const at::Tensor& x, Reduce how) const override {
     at::Tensor out = x.detach().clone(at::MemoryFormat::Contiguous);
     group_->group().all_reduce(out, how == Reduce::kMax ? ReduceOp::kMax : ReduceOp::kSum,
-                               kPurpose);
+                               kTensorPurpose);
     return how == Reduce::kMean ? out.div(size()) : out;
   }
   std::unique_ptr<RandomScope> own_random_stream(at::Device device) const override {
