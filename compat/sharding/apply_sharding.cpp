@@ -116,6 +116,7 @@ class ShardingPass {
       const ShardingMatch match = match_option(given_.family, option.name, option.value);
       options_.push_back({std::move(option), match});
     }
+    resolve_open_precision();
     choose_strategy();
     say_remarks();
     for (const MatchedOption& each : options_) apply(each);
@@ -153,6 +154,17 @@ class ShardingPass {
       sink_.have_no_effect(found->option, reason);
     }
     options_.erase(found);
+  }
+
+  /// `fp16.enabled: auto` of DeepSpeed is the mixed precision of the trainer.
+  void resolve_open_precision() {
+    const auto precision = given_.facts.find("mixed_precision");
+    if (precision == given_.facts.end()) return;
+    const std::string enabled = precision->second + ".enabled";
+    const bool is_open = std::any_of(options_.begin(), options_.end(), [&](const auto& each) {
+      return each.name() == enabled && is_left_open(each.option.value);
+    });
+    if (is_open) given_.facts[enabled] = "true";
   }
 
   /// FSDP has two options for the stage, of which a version reads one.

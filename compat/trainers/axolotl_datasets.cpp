@@ -80,6 +80,7 @@ std::string read_axolotl_pairs(TrainerConfig& config, const AxolotlDataset& data
   file.kind = DataFile::Kind::kPreference;
   file.path = dataset.word("path");
   file.split = dataset.word("split");
+  file.subset = dataset.word("name");
   file.field = dataset.word("field_messages");
   if (file.field.empty()) file.field = "messages";
   file.max_length = config.text("sequence_len").value_or("512");
@@ -103,6 +104,7 @@ std::string read_axolotl_unpaired(TrainerConfig& config, const AxolotlDataset& d
   file.kind = DataFile::Kind::kUnpaired;
   file.path = dataset.word("path");
   file.split = dataset.word("split");
+  file.subset = dataset.word("name");
   file.max_length = config.text("sequence_len").value_or("512");
   file.texts_as_messages = true;
   for (const char* templated : {"chatml.ultra", "llama3.ultra"}) {
@@ -124,6 +126,7 @@ std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& da
   const std::string type = dataset.word("type");
   file.path = dataset.word("path");
   file.split = dataset.word("split");
+  file.subset = dataset.word("name");
   if (type != "chat_template" && type != "completion") {
     const std::string reason =
         text("'{}' is of type '{}': write its conversations in 'data.train' as type chat",
@@ -143,6 +146,11 @@ std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& da
     return text("'{}' is no file of JSON Lines", file.path);
   }
   if (chat) return read_message_keys(dataset, file);
+  if (file.kind == DataFile::Kind::kDocuments) {
+    config.remark(
+        "datasets: axolotl divides a text of type completion that is longer than 'sequence_len' "
+        "into several samples; here it is cut");
+  }
   return {};
 }
 

@@ -77,15 +77,19 @@ std::string path_of(TrainerConfig& config, const DataFile& file, const std::stri
     }
     return file.path;
   }
-  if (file.kind == DataFile::Kind::kDocuments && file.path.find('/') != file.path.npos) {
+  // A download has the files of all configurations.
+  if (file.kind == DataFile::Kind::kDocuments && file.path.find('/') != file.path.npos &&
+      file.subset.empty()) {
     config.miss(
         text("{}{}: accel-run download {}{}", kHubDatasets, file.path, kHubDatasets, file.path));
     return kHubDatasets + file.path;
   }
   const std::string path = "./" + file.path.substr(file.path.find_last_of('/') + 1) + ".jsonl";
   const std::string split = file.split.empty() ? "train" : file.split;
-  config.miss(text("{}: split '{}' of the dataset '{}' as JSON Lines with the field '{}'", path,
-                   split, file.path, field));
+  const std::string subset =
+      file.subset.empty() ? "" : text(" in its configuration '{}'", file.subset);
+  config.miss(text("{}: split '{}' of the dataset '{}'{} as JSON Lines with the field '{}'", path,
+                   split, file.path, subset, field));
   return path;
 }
 

@@ -51,6 +51,7 @@ struct DataFile {
   Kind kind = Kind::kChat;
   std::string path;         ///< of a file, or a name on the hub
   std::string split;        ///< as the config gives it
+  std::string subset;       ///< of a dataset of the hub, the configuration; "": the only one
   std::string field;        ///< of the messages, texts or prompts; "": the usual one
   std::string label;        ///< of labelled answers, the field of the label; "": label
   std::string role_key;     ///< of a message; "": role

@@ -95,16 +95,16 @@ bool TrainerConfig::flag(const std::string& key) const {
   return found && has_word("true yes on 1 auto", ascii_lower(*found));
 }
 
-bool TrainerConfig::has(const std::string& target) const {
+const Node* TrainerConfig::value_of(const std::string& target) const {
   const Node* node = &out_.recipe;
   for (size_t begin = 0; begin <= target.size();) {
     const size_t end = std::min(target.find('.', begin), target.size());
     const Node::Entry* entry = node->find(target.substr(begin, end - begin));
-    if (!entry) return false;
+    if (!entry) return nullptr;
     node = &entry->node;
     begin = end + 1;
   }
-  return true;
+  return node;
 }
 
 namespace {

@@ -98,8 +98,9 @@ class TrainerConfig {
   void refuse(const std::string& key, const std::string& message, const std::string& hint = {});
   /// Refuses it because accel-run lacks a feature.
   void refuse_lacking(const std::string& key, const char* feature);
-  /// Whether the recipe has the key.
-  bool has(const std::string& target) const;
+  /// The recipe's value of the key, or null.
+  const Node* value_of(const std::string& target) const;
+  bool has(const std::string& target) const { return value_of(target); }
   void remark(const std::string& text) { out_.remarks.push_back(text); }
   void miss(const std::string& text) { out_.missing.push_back(text); }
 

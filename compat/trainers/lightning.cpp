@@ -1,6 +1,7 @@
 // Configs of Lightning's command line (LightningCLI). Model and data are Python classes.
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/lightning_length.h"
 #include "compat/trainers/lightning_strategy.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
@@ -16,7 +17,6 @@ using Use = TrainerKey::Use;
 
 constexpr auto kClassPath = "class_path";
 constexpr auto kInitArgs = "init_args";
-constexpr auto kPartOfData = "write 'limit' of the dataset for it";
 
 constexpr TrainerKey kLightningKeys[] = {
     {"seed_everything", Use::kRead},
@@ -49,12 +49,12 @@ constexpr TrainerKey kTrainerSectionKeys[] = {
     {"max_steps", Use::kRead, "", "-1"},
     {"min_steps", Use::kIdle},
     {"max_time", Use::kNot, "write a time in 'train.until'"},
-    {"limit_train_batches", Use::kNot, kPartOfData, "1"},
-    {"limit_val_batches", Use::kRead, "", "1"},
+    {"limit_train_batches", Use::kRead},
+    {"limit_val_batches", Use::kRead},
     {"limit_test_batches", Use::kIdle},
     {"limit_predict_batches", Use::kIdle},
-    {"overfit_batches", Use::kNot, kPartOfData, "0"},
-    {"val_check_interval", Use::kRead, "", "1"},
+    {"overfit_batches", Use::kNot, import_reasons::kPartOfData, "0"},
+    {"val_check_interval", Use::kRead},
     {"check_val_every_n_epoch", Use::kRead},
     {"num_sanity_val_steps", Use::kIdle},
     {"log_every_n_steps", Use::kSteps, "log.every"},
@@ -121,47 +121,6 @@ std::string metric_of(std::string name) {
     if (name.starts_with(prefix)) return "eval/" + name.substr(std::string(prefix).size());
   }
   return name;
-}
-
-std::string epochs_text(double count) {
-  return to_string(Duration{count, Duration::Unit::kEpochs});
-}
-
-void read_lightning_length(TrainerConfig& trainer) {
-  const double steps = trainer.number("max_steps").value_or(-1);
-  const auto epochs = trainer.number("max_epochs");
-  if (steps > 0) {
-    trainer.set_text("train.until", interval_text(steps), "max_steps");
-    if (epochs && *epochs >= 0) {  // the first of the two ends the training
-      const Node::List both = {scalar_node(interval_text(steps)),
-                               scalar_node(epochs_text(*epochs))};
-      trainer.set("train.until", {both, {}}, "max_epochs");
-    }
-    trainer.ignore("max_epochs");
-  } else if (epochs && *epochs < 0) {
-    trainer.set_text("train.until", "never", "max_epochs");
-  } else {
-    trainer.set_text("train.until", epochs_text(epochs.value_or(1000)), "max_epochs");
-  }
-  if (trainer.number("limit_val_batches").value_or(1) == 0) {
-    trainer.set_text("eval.every", "never", "limit_val_batches");
-    trainer.ignore("check_val_every_n_epoch");
-  } else if (const auto interval = trainer.number("val_check_interval");
-             interval && *interval != 1) {
-    const bool share = *interval < 1;
-    trainer.set_text("eval.every", share ? epochs_text(*interval) : interval_text(*interval),
-                     "val_check_interval");
-    trainer.ignore("check_val_every_n_epoch");
-  } else {
-    trainer.set_text("eval.every",
-                     epochs_text(trainer.number("check_val_every_n_epoch").value_or(1)),
-                     "check_val_every_n_epoch");
-  }
-  if (!trainer.find("log_every_n_steps")) {
-    trainer.set_text("log.every", "50 steps", "log_every_n_steps");
-  }
-  const double part = trainer.number("limit_val_batches").value_or(1);
-  if (part != 0 && part != 1) trainer.skip("limit_val_batches", kPartOfData);
 }
 
 void read_lightning_clipping(TrainerConfig& trainer) {
@@ -315,6 +274,11 @@ void read_lightning_callbacks(TrainerConfig& trainer) {
     } else if (name == "EarlyStopping") {
       read_early_stopping(inner);
       inner.apply_table({});
+      for (const char* least : {"min_epochs", "min_steps"}) {
+        if (trainer.number(least).value_or(0) > 1) {
+          trainer.skip(least, "early_stop may stop at any evaluation");
+        }
+      }
     } else if (has_word(kShown, name)) {
       trainer.out().idle.push_back({"trainer.callbacks." + name, item.where, ""});
     } else {

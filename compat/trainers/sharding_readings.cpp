@@ -13,15 +13,29 @@
 namespace accel {
 namespace {
 
+std::map<std::string, std::string> facts_of(TrainerConfig& config) {
+  std::map<std::string, std::string> facts;
+  for (const char* precision : {"bf16", "fp16"}) {
+    if (config.flag(precision)) facts["mixed_precision"] = precision;
+  }
+  if (config.flag("use_cpu")) facts["use_cpu"] = "true";
+  return facts;
+}
+
 /// Reports each option by its ShardingOption::shown, the key of the trainer.
 class ImportSink final : public ShardingSink {
  public:
   explicit ImportSink(TrainerConfig& config) : config_(config) {}
 
   void set(const ShardingOption& option, const std::string& target, Node value) override {
-    if (config_.has(target)) {
-      // Its own keys say the same, or its trainer refuses the pair.
-      return note(option, text("'{}' of the recipe is from another key", target));
+    if (const Node* present = config_.value_of(target)) {
+      // Hugging Face's Trainer takes DeepSpeed's optimizer and scheduler, and requires equal values
+      // otherwise.
+      if (target.ends_with(".type")) {
+        leave_type(target, short_value(*present), short_value(value), option);
+      } else if (short_value(*present) != short_value(value)) {
+        return note(option, text("'{}' of the recipe is from another key", target));
+      }
     }
     config_.place(target, std::move(value));
     if (ImportedKey* taken = find(config_.out().taken, option)) {
@@ -60,6 +74,21 @@ class ImportSink final : public ShardingSink {
     config_.out().left.push_back({key_of(option), option.where, reason});
   }
 
+  /// The trainer's own type gives way to DeepSpeed's.
+  void leave_type(const std::string& target, const std::string& present, const std::string& value,
+                  const ShardingOption& option) {
+    Imported& out = config_.out();
+    std::erase_if(out.defaults,
+                  [&](const std::string& each) { return each.starts_with(target + ": "); });
+    if (present == value) return;
+    const auto own = std::find_if(out.taken.begin(), out.taken.end(), [&](const ImportedKey& each) {
+      return each.target.starts_with(target) && each.key != key_of(option);
+    });
+    if (own == out.taken.end()) return;
+    out.left.push_back({own->key, own->where, text("'{}' of DeepSpeed decides", key_of(option))});
+    out.taken.erase(own);
+  }
+
   std::string key_of(const ShardingOption& option) const { return config_.prefix() + option.shown; }
   ImportedKey* find(std::vector<ImportedKey>& keys, const ShardingOption& option) const {
     const auto found = std::find_if(keys.begin(), keys.end(), [&](const ImportedKey& each) {
@@ -94,6 +123,7 @@ void ImportSink::read_file(const ShardingOption& option) {
   }
   apply_sharding({.family = kDeepSpeedFile,
                   .options = std::move(options),
+                  .facts = facts_of(config_),
                   .generated = true,
                   .enabled_by = option},
                  *this);
@@ -138,15 +168,6 @@ void add_fsdp_config(TrainerConfig& config, const Node::Entry& entry,
     option.value.where = option.where;
     options.push_back(std::move(option));
   }
-}
-
-std::map<std::string, std::string> facts_of(TrainerConfig& config) {
-  std::map<std::string, std::string> facts;
-  for (const char* precision : {"bf16", "fp16"}) {
-    if (config.flag(precision)) facts["mixed_precision"] = precision;
-  }
-  if (config.flag("use_cpu")) facts["use_cpu"] = "true";
-  return facts;
 }
 
 void read_fsdp(TrainerConfig& config) {
@@ -210,6 +231,7 @@ void read_trainer_sharding(TrainerConfig& config) {
     }
     apply_sharding({.family = kDeepSpeedFile,
                     .options = std::move(options),
+                    .facts = facts_of(config),
                     .generated = true,
                     .enabled_by = option},
                    sink);

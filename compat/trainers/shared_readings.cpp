@@ -465,6 +465,10 @@ void refuse_label_smoothing(TrainerConfig& config, const char* key) {
   if (config.number(key).value_or(0) > 0) config.refuse_lacking(key, "label smoothing");
 }
 
+std::string epochs_text(double count) {
+  return to_string(Duration{count, Duration::Unit::kEpochs});
+}
+
 std::string interval_text(double value) {
   if (value > 0 && value < 1) return show_number(value * 100) + '%';
   return steps_text(std::floor(value));

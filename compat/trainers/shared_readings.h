@@ -57,12 +57,16 @@ void refuse_label_smoothing(TrainerConfig& config, const char* key);
 /// "500 steps", or a share of the run below 1.
 std::string interval_text(double value);
 
+/// "0.25 epochs".
+std::string epochs_text(double count);
+
 /// A valid run name; other characters become '-'.
 std::string valid_run_name(std::string text);
 
 namespace import_reasons {
 constexpr auto kHandKernels = "kernels are selected by 'accelerator.kernels'";
 constexpr auto kPython = "it configures Python";
+constexpr auto kPartOfData = "write 'limit' of the dataset for it";
 constexpr auto kRemoteCode = "code in a model's folder is not run";
 }  // namespace import_reasons
 

@@ -194,10 +194,14 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
   file.kind = kind_of_data(method);
   file.path = *name;
   file.split = config.text("dataset_train_split").value_or("");
+  file.subset = config.text("dataset_config").value_or("");
   file.max_length = config.text("max_length").value_or("1024");
   file.keep_end = config.text("truncation_mode") == "keep_end";
   set_datasets(config, "data.train", {file}, key);
   config.set_text("data.train.max_length", file.max_length, "max_length");
+  if (file.keep_end && method.is_unpaired()) {
+    config.skip("truncation_mode", "a prompt with its answer is cut at its end");
+  }
   config.take("truncation_mode");
   config.take("dataset_config");
 }
@@ -217,6 +221,7 @@ void read_trl_data(TrainerConfig& config) {
   DataFile file;
   file.path = *name;
   file.split = config.text("dataset_train_split").value_or("");
+  file.subset = config.text("dataset_config").value_or("");
   file.max_length = length.value_or("1024");
   file.answers_only = config.flag("assistant_only_loss");
   const std::string found = is_local_path(*name) ? field_of_file(*name) : "";

@@ -64,5 +64,96 @@ TEST(ImportEffectsTest, KeysThatChangeTheTrainingAreNotWithoutEffect) {
   }
 }
 
+TEST(ImportEffectsTest, NumbersOfBatchesInLightningAreNotShares) {
+  const auto of = [](const std::string& keys) {
+    return reported("c.yaml", "seed_everything: 1\ntrainer: {max_epochs: 3, " + keys + "}\n");
+  };
+  const std::string part = ": write 'limit' of the dataset for it";
+  for (const char* key : {"limit_train_batches", "limit_val_batches"}) {
+    EXPECT_NE(of(std::string(key) + ": 1").find(std::string("trainer.") + key + part),
+              std::string::npos);
+    EXPECT_EQ(of(std::string(key) + ": 1.0").find(part), std::string::npos);
+  }
+  const std::pair<const char*, const char*> intervals[] = {
+      {"val_check_interval: 1", "  every: 1 step"},
+      {"val_check_interval: 1.0", "  every: 1 epoch"},
+      {"val_check_interval: 0.25", "  every: 0.25 epochs"},
+      {"val_check_interval: 100, accumulate_grad_batches: 4", "  every: 25 steps"},
+      {"val_check_interval: 10, accumulate_grad_batches: 4",
+       "  trainer.val_check_interval: 10 batches are rounded to 3 steps of 4"},
+  };
+  for (const auto& [keys, line] : intervals) {
+    EXPECT_NE(of(keys).find(std::string(line) + "\n"), std::string::npos) << of(keys);
+  }
+}
+
+TEST(ImportEffectsTest, ALeastLengthCountsBesideEarlyStopping) {
+  const std::string base = "seed_everything: 1\ntrainer:\n  max_epochs: 9\n  min_epochs: 4\n";
+  const std::string line = "trainer.min_epochs: early_stop may stop at any evaluation";
+  EXPECT_FALSE(accounts(base, line));
+  EXPECT_TRUE(
+      accounts(base + "  callbacks:\n  - class_path: lightning.pytorch.callbacks.EarlyStopping\n"
+                      "    init_args: {monitor: val_loss}\n",
+               line));
+}
+
+TEST(ImportEffectsTest, ASchedulerOfDeepSpeedReplacesTheTrainers) {
+  const std::string base =
+      "num_train_epochs: 1\nlearning_rate: 1e-4\nlr_scheduler_type: cosine\n"
+      "deepspeed: {optimizer: {type: AdamW, params: {lr: 1e-4}}, scheduler: {type: ";
+  const std::string all = reported("c.yaml", base + "WarmupDecayLR}}\n");
+  EXPECT_NE(all.find("scheduler:\n  type: linear\n"), std::string::npos) << all;
+  EXPECT_NE(all.find("lr_scheduler_type: 'deepspeed.scheduler.type' of DeepSpeed decides\n"),
+            std::string::npos)
+      << all;
+  EXPECT_EQ(all.find("is from another key"), std::string::npos) << all;
+  EXPECT_EQ(reported("c.yaml", base + "WarmupCosineLR}}\n").find("decides"), std::string::npos);
+}
+
+TEST(ImportEffectsTest, AnOpenPrecisionOfDeepSpeedIsTheTrainers) {
+  const std::string base = "num_train_epochs: 1\nlearning_rate: 1e-4\n";
+  const std::string open = "deepspeed: {fp16: {enabled: auto, loss_scale: 128}}\n";
+  const std::string line = "deepspeed.fp16.loss_scale: the loss scale is always dynamic";
+  EXPECT_TRUE(accounts(base + "fp16: true\n" + open, line));
+  EXPECT_FALSE(accounts(base + "bf16: true\n" + open, line));
+  EXPECT_FALSE(accounts(base + "fp16: true\ndeepspeed: {fp16: {loss_scale: 128}}\n", line));
+}
+
+TEST(ImportEffectsTest, AConfigurationOfADatasetIsNamed) {
+  const std::string line =
+      "  ./name.jsonl: split 'train' of the dataset 'org/name' in its configuration 'main' as JSON "
+      "Lines with the field '";
+  for (const auto& [config, field] : std::vector<std::pair<std::string, std::string>>{
+           {"model_name_or_path: m\ndataset_name: org/name\ndataset_text_field: text\n"
+            "dataset_config: main\n",
+            "text'"},
+           {"base_model: m\nmicro_batch_size: 2\n"
+            "datasets: [{path: org/name, type: chat_template, name: main}]\n",
+            "messages'"}}) {
+    EXPECT_NE(reported("c.yaml", config).find(line + field), std::string::npos)
+        << reported("c.yaml", config);
+  }
+}
+
+TEST(ImportEffectsTest, TextsThatOthersDivideOrCutOtherwiseAreSaid) {
+  EXPECT_TRUE(
+      accounts("base_model: m\nmicro_batch_size: 2\nsequence_len: 64\n"
+               "datasets: [{path: a.jsonl, type: completion}]\n",
+               "  datasets: axolotl divides a text of type completion that is longer than "
+               "'sequence_len' into "
+               "several samples; here it is cut"));
+  const std::string kto =
+      "model_name_or_path: m\ndataset_name: a.jsonl\ndesirable_weight: 1.5\n"
+      "truncation_mode: ";
+  const std::string line = "truncation_mode: a prompt with its answer is cut at its end";
+  EXPECT_TRUE(accounts(kto + "keep_end\n", line));
+  EXPECT_FALSE(accounts(kto + "keep_start\n", line));
+  EXPECT_TRUE(accounts(
+      "model_name_or_path: m\nstage: sft\nfinetuning_type: full\ndataset: a\ntemplate: llama3\n"
+      "tokenized_path: t\n",
+      "tokenized_path: the dataset is tokenized again: LLaMA-Factory trains on this folder if it "
+      "exists"));
+}
+
 }  // namespace
 }  // namespace accel::import_effects_test
