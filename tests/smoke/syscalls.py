@@ -51,7 +51,8 @@ def calls_of(scratch):
     for line in log.read_text().splitlines():
         thread, _, text = line.partition(" ")
         call = re.match(r"\s*(\w+)\(", text)
-        path = re.search(f'[<"]({scratch.run}[^>"]*)[>"]', text)
+        # Not of the result: strace's filter compares arguments.
+        path = re.search(f'[<"]({scratch.run}[^>"]*)[>"]', text.rpartition(" = ")[0])
         if call and path and not OF_ONE_PROCESS.search(path[1]):
             numbers[thread, call[1], path[1]] += 1
             found.append((call[1], path[1], numbers[thread, call[1], path[1]],
