@@ -1,5 +1,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
@@ -36,27 +37,46 @@ const std::vector<SpecialTokenRole>& special_token_roles() {
 /// A token's id; none for an unknown token.
 using IdOf = std::function<std::optional<int32_t>(const std::string&)>;
 
-/// Reads the tokens that a file names, as strings or as objects with a 'content'.
-void read_named_tokens(const std::filesystem::path& path, const IdOf& id_of, SpecialTokens& tokens,
-                       std::string& sources) {
-  if (!std::filesystem::exists(path)) return;
+/// Special tokens and the keys that files give, also as null.
+struct NamedTokens {
+  SpecialTokens tokens;
+  std::set<std::string> keys;
+  bool has_added_tokens = false;  ///< the file has `added_tokens_decoder`
+};
+
+/// Reads the tokens that a file names, as strings or as objects with a 'content', unless `is_used`
+/// is false. Returns its text.
+std::string read_named_tokens(const std::filesystem::path& path, const IdOf& id_of, bool is_used,
+                              NamedTokens& named) {
+  std::string source;
+  if (!std::filesystem::exists(path)) return source;
   read_json_file(path, [&](const JsonNode& file, std::string_view text) {
-    sources += text;
+    source = text;
+    if (!is_used) return;
+    named.has_added_tokens = file.json().contains("added_tokens_decoder");
     for (const SpecialTokenRole& role : special_token_roles()) {
+      if (!file.json().contains(role.key)) continue;
+      named.keys.insert(role.key);
       const JsonNode node = file.find(role.key);
+      named.tokens.*role.id = std::nullopt;
       if (node.is_null()) continue;
       const std::string& token = node.is_object() ? node.at("content").text() : node.text();
-      tokens.*role.id = id_of(token);
-      if (!(tokens.*role.id)) {
+      named.tokens.*role.id = id_of(token);
+      if (!(named.tokens.*role.id)) {
         node.refuse(
             accel::text("is '{}', which is not a token of the tokenizer", printable(token)));
       }
     }
   });
+  return source;
 }
 
-void find_usual_tokens(const IdOf& id_of, SpecialTokens& tokens) {
+/// By the usual spellings, but for tokens that are null in a file: of these a padding token alone
+/// is found, which changes no output.
+void find_usual_tokens(const IdOf& id_of, const std::set<std::string>& named,
+                       SpecialTokens& tokens) {
   for (const SpecialTokenRole& role : special_token_roles()) {
+    if (named.contains(role.key) && role.id != &SpecialTokens::pad) continue;
     for (const char* spelling : role.spellings) {
       if (!(tokens.*role.id)) tokens.*role.id = id_of(spelling);
     }
@@ -66,20 +86,24 @@ void find_usual_tokens(const IdOf& id_of, SpecialTokens& tokens) {
 /// The special tokens by their usual spellings alone.
 SpecialTokens usual_special_tokens(const IdOf& id_of) {
   SpecialTokens tokens;
-  find_usual_tokens(id_of, tokens);
+  find_usual_tokens(id_of, {}, tokens);
   return tokens;
 }
 
-/// Reads special_tokens_map.json and tokenizer_config.json of a folder, of which the latter wins;
-/// other tokens are found by their usual spellings. Appends both files' texts to `sources`. Throws
-/// DataError with the file and the path in it.
+/// Reads tokenizer_config.json of a folder and special_tokens_map.json, which wins but is not read
+/// beside an `added_tokens_decoder`, as in transformers; other tokens are found by their usual
+/// spellings. Appends both files' texts to `sources`. Throws DataError with the file and the path
+/// in it.
 SpecialTokens read_special_tokens(const std::filesystem::path& folder, const IdOf& id_of,
                                   std::string& sources) {
-  SpecialTokens tokens;
-  read_named_tokens(folder / "special_tokens_map.json", id_of, tokens, sources);
-  read_named_tokens(folder / "tokenizer_config.json", id_of, tokens, sources);
-  find_usual_tokens(id_of, tokens);
-  return tokens;
+  NamedTokens named;
+  const std::string config =
+      read_named_tokens(folder / "tokenizer_config.json", id_of, true, named);
+  sources +=
+      read_named_tokens(folder / "special_tokens_map.json", id_of, !named.has_added_tokens, named);
+  sources += config;
+  find_usual_tokens(id_of, named.keys, named.tokens);
+  return named.tokens;
 }
 
 /// A .model file has no config files beside it.

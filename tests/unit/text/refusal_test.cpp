@@ -167,20 +167,25 @@ TEST(TokenizerRefusalTest, ConfigsThatNameAnUnknownToken) {
   }
 }
 
-TEST(TokenizerRefusalTest, TheConfigWinsAndCountsForTheDigest) {
+TEST(TokenizerRefusalTest, TheMapOfSpecialTokensWinsAndCountsForTheDigest) {
   const TempFolder folder;
   folder.write("tokenizer.json", good_file().dump());
   const std::string before = load_tokenizer(folder.path())->digest();
   EXPECT_EQ(before.size(), 16u);
   EXPECT_EQ(load_tokenizer(folder.path("tokenizer.json"))->digest(), before);
-  folder.write("special_tokens_map.json", R"({"pad_token": "a", "eos_token": "b"})");
+  folder.write("special_tokens_map.json", R"({"pad_token": "a"})");
   folder.write("tokenizer_config.json",
-               R"({"pad_token": {"content": "ab"}, "model_max_length": 9})");
+               R"({"pad_token": {"content": "ab"}, "eos_token": "b", "model_max_length": 9})");
   const auto tokenizer = load_tokenizer(folder.path());
-  EXPECT_EQ(tokenizer->special().pad, 3);
+  EXPECT_EQ(tokenizer->special().pad, 1);
   EXPECT_EQ(tokenizer->special().eos, 2);
   EXPECT_EQ(tokenizer->special().bos, 0);  // by its spelling
   EXPECT_NE(tokenizer->digest(), before);
+  folder.write("tokenizer_config.json", R"({"pad_token": {"content": "ab"}, "bos_token": null,
+                                            "added_tokens_decoder": {}})");
+  const auto newer = load_tokenizer(folder.path());
+  EXPECT_EQ(newer->special().pad, 3) << "the map is not read beside added_tokens_decoder";
+  EXPECT_EQ(newer->special().bos, std::nullopt) << "null is no token, whatever the vocabulary has";
 }
 
 TEST(TokenizerRefusalTest, TruncationMustLeaveRoomBesideSpecialTokens) {
