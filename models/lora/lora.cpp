@@ -258,13 +258,15 @@ void check_saved(const Parameter& item, const LoraPlace& place) {
                       "add its layer to 'quantization.skip_modules', or narrow the patterns"}});
 }
 
-/// Adds the adapters. Returns the names of their layers.
+/// Adds the adapters. Returns the names of their layers. As in PEFT, a layer that `modules_to_save`
+/// lists is trained as a whole instead.
 std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora,
                                    const LoraPlace& place) {
   std::set<std::string> adapted;
   for (const NamedLayer& item : layers) {
     const auto fits = [&](const std::string& pattern) { return is_target(item, pattern); };
     if (std::none_of(lora.target_modules.begin(), lora.target_modules.end(), fits)) continue;
+    if (lora.modules_to_save && matches_any(*lora.modules_to_save, item.name + ".weight")) continue;
     check_vocabulary(item, lora, place);
     item.layer->adapt(lora.for_layer(item.name));
     adapted.insert(item.name);

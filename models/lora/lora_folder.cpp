@@ -296,8 +296,10 @@ std::vector<NamedArray> adapter_weights(const std::vector<NamedArray>& weights,
   std::vector<NamedArray> out;
   const std::set<std::string> adapted = adapted_layers(weights);
   for (const NamedArray& weight : weights) {
-    const bool is_trained = is_of_adapter(weight.name) || matches_any(also, weight.name) ||
-                            is_trained_bias(weight.name, lora, adapted);
+    const bool is_saved =
+        matches_any(also, weight.name) && !adapted.contains(module_of(weight.name));
+    const bool is_trained =
+        is_of_adapter(weight.name) || is_saved || is_trained_bias(weight.name, lora, adapted);
     if (is_trained) out.push_back(weight);
   }
   return out;

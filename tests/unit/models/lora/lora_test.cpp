@@ -57,6 +57,24 @@ TEST(LoraTest, OnlyTheAdaptersOfTheTargetsAreTrained) {
   EXPECT_EQ(trained_parameters(*gpt_with(
                 ", lora: {rank: 2, target_modules: '*c_attn', modules_to_save: '*.ln_f.*'}")),
             attn + a + " " + attn + b + " transformer.ln_f.weight transformer.ln_f.bias");
+  // As in PEFT, a layer of both lists has no adapter.
+  EXPECT_EQ(trained_parameters(*gpt_with(
+                ", lora: {rank: 2, target_modules: ['*c_attn', '*.mlp.c_fc'], modules_to_save: "
+                "'*.mlp.c_fc.*'}")),
+            attn + a + " " + attn + b + " " + fc + ".weight " + fc + ".bias");
+}
+
+TEST(LoraTest, AnExportHasNoBaseWeightsOfAdaptedLayers) {
+  std::vector<NamedArray> weights;
+  for (const char* name :
+       {"x.lora_A.weight", "x.lora_B.weight", "x.weight", "x.bias", "y.weight", "z.weight"}) {
+    weights.push_back({name, {}});
+  }
+  LoraOptions lora;
+  lora.modules_to_save.value = {"x.*", "y.*"};
+  std::string exported;
+  for (const NamedArray& weight : adapter_weights(weights, lora)) exported += weight.name + " ";
+  EXPECT_EQ(exported, "x.lora_A.weight x.lora_B.weight y.weight ");
 }
 
 TEST(LoraTest, ByDefaultAllLayersOfBlocksHaveOneAndAClassifiersHeadIsTrained) {
