@@ -22,6 +22,10 @@ constexpr std::string_view kNoApex = "Apex is a Python library";
 constexpr std::string_view kAlways = "it is always done";
 constexpr std::string_view kQuantized = "quantized communication is not supported";
 constexpr std::string_view kFalse = "write false, or leave it out";
+constexpr std::string_view kLogarithmic =
+    "DeepSpeed's warmup is logarithmic without a 'warmup_type', here it is linear";
+constexpr std::string_view kWarmupSteps =
+    "DeepSpeed warms up for 1000 steps without 'warmup_num_steps'; here 'scheduler.warmup' decides";
 constexpr std::string_view kFp16 = "fp16.enabled=true";
 constexpr std::string_view kBlockBuffers =
     "buffers have the size of a block, and those of the next and the last one are in memory";
@@ -318,10 +322,12 @@ constexpr ShardingRemark kDeepSpeedRemarks[] = {
     {"optimizer.type=adam", "DeepSpeed's Adam decays weights as AdamW"},
     {"fp16.enabled=true fp16.loss_scale_window=",
      "DeepSpeed doubles the loss scale after 1000 steps, here it is after 2000"},
-    {"scheduler.type=warmuplr scheduler.params.warmup_type=",
-     "DeepSpeed's warmup is logarithmic without a 'warmup_type', here it is linear"},
-    {"scheduler.type=warmupdecaylr scheduler.params.warmup_type=",
-     "DeepSpeed's warmup is logarithmic without a 'warmup_type', here it is linear"},
+    {"scheduler.type=warmuplr scheduler.params.warmup_type=", kLogarithmic},
+    {"scheduler.type=warmupdecaylr scheduler.params.warmup_type=", kLogarithmic},
+    {"scheduler.type=warmupcosinelr scheduler.params.warmup_type=", kLogarithmic},
+    {"scheduler.type=warmuplr scheduler.params.warmup_num_steps=", kWarmupSteps},
+    {"scheduler.type=warmupdecaylr scheduler.params.warmup_num_steps=", kWarmupSteps},
+    {"scheduler.type=warmupcosinelr scheduler.params.warmup_num_steps=", kWarmupSteps},
 };
 
 }  // namespace

@@ -146,7 +146,7 @@ std::string read_axolotl_dataset(TrainerConfig& config, const AxolotlDataset& da
     return text("'{}' is no file of JSON Lines", file.path);
   }
   if (chat) return read_message_keys(dataset, file);
-  if (file.kind == DataFile::Kind::kDocuments) {
+  if (file.kind == DataFile::Kind::kDocuments && !file.path.ends_with(".txt")) {
     config.remark(
         "datasets: axolotl divides a text of type completion that is longer than 'sequence_len' "
         "into several samples; here it is cut");

@@ -1,5 +1,6 @@
 // Configs of Lightning's command line (LightningCLI). Model and data are Python classes.
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/trainers/duration_texts.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/lightning_length.h"
 #include "compat/trainers/lightning_strategy.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compat/trainers/duration_texts.h"
 #include "compat/trainers/shared_readings.h"
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"

@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/trainers/duration_texts.h"
+#include "compat/trainers/schedule_readings.h"
+#include "compat/trainers/translation.h"
 #include "core/base/text.h"
 #include "core/recipe/interpolate.h"
 #include "core/recipe/number_text.h"
@@ -12,11 +15,6 @@
 
 namespace accel {
 namespace {
-
-struct Translation {
-  const char* theirs;
-  const char* ours;
-};
 
 constexpr Translation kOptimizers[] = {
     {"adamw_torch", "adamw"},
@@ -63,46 +61,11 @@ constexpr Translation kOptimizerClasses[] = {
     {"Lamb", "lamb"},
 };
 
-constexpr Translation kSchedules[] = {
-    {"linear", "linear"},
-    {"cosine", "cosine"},
-    {"cosine_with_min_lr", "cosine"},
-    {"cosine_with_restarts", "cosine"},
-    {"constant", "constant"},
-    {"constant_with_warmup", "constant"},
-    {"polynomial", "polynomial"},
-    {"inverse_sqrt", "inverse_sqrt"},
-    {"reduce_lr_on_plateau", "plateau"},
-    {"warmup_stable_decay", "wsd"},
-};
-
-/// lr_scheduler_kwargs by the recipe's type; `ours` begins with the type.
-constexpr Translation kScheduleOptions[] = {
-    {"cosine.min_lr_rate", "to"},     {"cosine.min_lr", "min_lr"},
-    {"cosine.num_cycles", "cycles"},  {"polynomial.power", "power"},
-    {"polynomial.lr_end", "min_lr"},  {"plateau.factor", "factor"},
-    {"plateau.patience", "patience"}, {"plateau.threshold", "threshold"},
-    {"plateau.cooldown", "cooldown"}, {"plateau.min_lr", "min_lr"},
-    {"wsd.min_lr_ratio", "to"},       {"wsd.decay_type", "decay_type"},
-};
-
 constexpr Translation kTrackers[] = {
     {"tensorboard", "tensorboard"}, {"wandb", "wandb"},     {"mlflow", "mlflow"},
     {"comet_ml", "comet"},          {"dvclive", "dvclive"}, {"trackio", "trackio"},
     {"clearml", "clearml"},         {"swanlab", "swanlab"},
 };
-
-template <size_t N>
-const char* translation(const Translation (&table)[N], const std::string& word) {
-  for (const Translation& row : table) {
-    if (word == row.theirs) return row.ours;
-  }
-  return nullptr;
-}
-
-std::string steps_text(double steps) {
-  return to_string(Duration{steps, Duration::Unit::kSteps});
-}
 
 constexpr TrainerKey kOptimizerClassKeys[] = {
     {"lr", TrainerKey::Use::kCopy, "optimizer.lr"},
@@ -206,6 +169,13 @@ void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaul
   } else {
     config.set_text("optimizer.lr", rate, "learning_rate");
   }
+  if (config.text(key).value_or("").starts_with("galore")) {
+    for (const char* dropped : {"weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"}) {
+      if (config.find(dropped)) config.skip(dropped, "Trainer does not pass it to GaLore");
+    }
+    config.put("optimizer.eps", "1e-06");  // of galore_torch
+    return read_optimizer_arguments(config, type);
+  }
   const auto decay = config.text("weight_decay");
   if (decay || type == "adamw" || type == "adamw_8bit" || type == "muon") {
     config.set_text("optimizer.weight_decay", decay.value_or("0"), "weight_decay");
@@ -221,58 +191,6 @@ void read_optimizer(TrainerConfig& config, const char* key, const ArgumentDefaul
   }
   read_betas(config, type);
   read_optimizer_arguments(config, type);
-}
-
-/// lr_scheduler_kwargs, a section or JSON text of one.
-void read_schedule_options(TrainerConfig& config, const std::string& type, bool restarts) {
-  constexpr auto kKey = "lr_scheduler_kwargs";
-  const Node::Entry* options = config.find(kKey);
-  if (!options) return;
-  if (!options->node.map()) return config.skip(kKey, "it is no section of options");
-  config.close(kKey);
-  TrainerConfig inner(options->node, config.out(), config.program(), std::string(kKey) + '.');
-  for (const Node::Entry& entry : *options->node.map()) {
-    const char* ours = translation(kScheduleOptions, type + '.' + entry.key);
-    if (restarts && entry.key == "num_cycles") ours = "restarts";
-    const bool steps = type == "wsd" && entry.key == "num_decay_steps" && entry.node.scalar();
-    if (ours && entry.node.scalar()) {
-      inner.set_text(std::string("scheduler.") + ours, entry.node.scalar()->text, entry.key);
-    } else if (steps) {
-      inner.set_text("scheduler.decay", entry.node.scalar()->text + " steps", entry.key);
-    } else {
-      inner.skip(entry.key, text("'scheduler' of type {} has no such option", type));
-    }
-  }
-}
-
-void read_schedule(TrainerConfig& config, const char* key, const ArgumentDefaults& defaults) {
-  const std::string name = config.text(key).value_or(defaults.schedule);
-  const char* ours = translation(kSchedules, name);
-  if (!ours) {
-    return config.refuse(key, text("the schedule '{}' is not available", name),
-                         "'accel-run list' shows the schedulers");
-  }
-  config.set_text("scheduler.type", ours, key);
-  // transformers' get_scheduler() has no warm-up for these.
-  const bool never_warms = name == "constant" || name == "reduce_lr_on_plateau";
-  bool warms = never_warms;
-  for (const char* warmup : {"warmup_ratio", "warmup_steps"}) {  // the second wins
-    if (never_warms) config.ignore(warmup);
-    const auto value = config.number(warmup);
-    if (!value || never_warms) continue;
-    warms = true;
-    if (*value <= 0) continue;
-    const std::string length =
-        warmup == std::string("warmup_ratio") && *value >= 1 ? "100%" : interval_text(*value);
-    config.set_text("scheduler.warmup", length, warmup);
-  }
-  if (!warms && *defaults.warmup) config.set_text("scheduler.warmup", defaults.warmup, "warmup");
-  const bool restarts = name == "cosine_with_restarts";
-  read_schedule_options(config, ours, restarts);
-  if (restarts && !config.has("scheduler.restarts")) config.put("scheduler.restarts", "1");
-  if (ours == std::string("polynomial") && !config.has("scheduler.min_lr")) {
-    config.set_text("scheduler.min_lr", "1e-07", "lr_scheduler_kwargs.lr_end");
-  }
 }
 
 /// Trainer's batch sizes are per device.
@@ -352,11 +270,19 @@ void read_keeping(TrainerConfig& config, const char* fallback) {
   const auto limit = config.text("save_total_limit");
   if (limit || *fallback) {
     config.set_text("checkpoint.keep.last", limit.value_or(fallback), "save_total_limit");
+  } else {
+    config.remark(
+        "save_total_limit: Trainer keeps every checkpoint without it, and the recipe the last two: "
+        "set 'checkpoint.keep.last' for more");
   }
   if (!config.flag("load_best_model_at_end")) return;
   std::string metric = config.text("metric_for_best_model").value_or("loss");
   if (metric.starts_with("eval_")) metric.erase(0, 5);
   config.set_text("checkpoint.keep.best", "1", "load_best_model_at_end");
+  config.remark(
+      "load_best_model_at_end: the best checkpoint is kept, and the run ends with its last "
+      "weights: "
+      "export the best one by its folder");
   config.set_text("checkpoint.keep.metric", "eval/" + metric, "metric_for_best_model");
   if (config.find("greater_is_better")) {
     const char* mode = config.flag("greater_is_better") ? "max" : "min";
@@ -414,7 +340,7 @@ void read_activation_offloading(TrainerConfig& config, const char* key, bool rec
 void read_training_arguments(TrainerConfig& config, const ArgumentNames& words,
                              const ArgumentDefaults& defaults) {
   read_optimizer(config, words.optimizer, defaults);
-  read_schedule(config, words.schedule, defaults);
+  read_schedule(config, words.schedule, defaults.schedule, defaults.warmup);
   read_batches(config, words, defaults.batch);
   read_length(config, words.epochs, defaults.epochs);
   read_intervals(config, defaults);
@@ -463,15 +389,6 @@ std::span<const TrainerKey> optimizer_class_keys() {
 
 void refuse_label_smoothing(TrainerConfig& config, const char* key) {
   if (config.number(key).value_or(0) > 0) config.refuse_lacking(key, "label smoothing");
-}
-
-std::string epochs_text(double count) {
-  return to_string(Duration{count, Duration::Unit::kEpochs});
-}
-
-std::string interval_text(double value) {
-  if (value > 0 && value < 1) return show_number(value * 100) + '%';
-  return steps_text(std::floor(value));
 }
 
 std::string valid_run_name(std::string text) {

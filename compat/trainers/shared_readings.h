@@ -54,12 +54,6 @@ std::span<const TrainerKey> optimizer_class_keys();
 /// Reads `loss` keys of label smoothing: refuses it for a language model.
 void refuse_label_smoothing(TrainerConfig& config, const char* key);
 
-/// "500 steps", or a share of the run below 1.
-std::string interval_text(double value);
-
-/// "0.25 epochs".
-std::string epochs_text(double count);
-
 /// A valid run name; other characters become '-'.
 std::string valid_run_name(std::string text);
 

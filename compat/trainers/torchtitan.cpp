@@ -4,6 +4,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/duration_texts.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/torchtitan_mesh.h"

@@ -274,6 +274,12 @@ void read_trainer(const Node& tree, Imported& out, const ProgramIndex& program) 
   config.take("adafactor");
   read_trainer_options(config);
   read_accelerator_config(config);
+  if (config.flag("dataloader_drop_last") &&
+      config.number("gradient_accumulation_steps").value_or(1) > 1) {
+    config.skip("dataloader_drop_last",
+                "'data.loader.drop_last' drops the batch of a step, Trainer one of those that "
+                "gradient_accumulation_steps adds up");
+  }
   read_label_smoothing(config);
   if (config.flag("group_by_length")) {
     config.set_text("data.loader.group_by_length", "true", "group_by_length");

@@ -1,4 +1,7 @@
 // Configs of TRL's command line, `trl sft --config FILE`, and of scripts with TRL's arguments.
+#include <cctype>
+
+#include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/preference_readings.h"
@@ -11,6 +14,7 @@ namespace {
 
 using Use = TrainerKey::Use;
 
+constexpr auto kSampling = "train_sampling_strategy";
 constexpr auto kTrlTemplate = "write a file of the template in 'data.train.chat_template'";
 
 constexpr TrainerKey kTrlKeys[] = {
@@ -78,7 +82,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"desirable_weight", Use::kRead, "", "1.0 1"},
     {"undesirable_weight", Use::kRead, "", "1.0 1"},
     {"center_rewards_coefficient", Use::kRead},
-    {"train_sampling_strategy", Use::kNot, "data.loader.shuffle decides", "random"},
+    {kSampling, Use::kRead, "", "random"},
     {"packing", Use::kRead, "", "false"},
     {"packing_strategy", Use::kNot, "samples are packed whole, as by 'bfd'", "bfd ffd"},
     {"eval_packing", Use::kIdle},
@@ -116,27 +120,53 @@ std::string trl_shown_by(const Node& tree) {
   return {};
 }
 
-/// Whether a text of the config, such as its output folder, has the word.
-bool names_method(const TrainerConfig& config, const char* word) {
-  for (const char* key : {"output_dir", "hub_model_id", "run_name"}) {
-    if (ascii_lower(config.text(key).value_or("")).find(word) != std::string::npos) return true;
+/// The names of the losses: DPO's `loss_type` may be a list, whose losses are added.
+std::vector<std::string> losses_of(const TrainerConfig& config) {
+  const Node::Entry* entry = config.find("loss_type");
+  if (!entry) return {};
+  const Node::List one = {entry->node};
+  std::vector<std::string> losses;
+  for (const Node& item : entry->node.list() ? *entry->node.list() : one) {
+    losses.push_back(item.scalar() ? item.scalar()->text : "");
   }
-  return false;
+  return losses;
+}
+
+/// The method in the names of a run, such as its output folder: a word of its own there.
+std::optional<PreferenceMethod> named_method(TrainerConfig& config) {
+  for (const char* task : {"dpo", "kto", "orpo", "simpo"}) {
+    for (const char* key : {"output_dir", "hub_model_id", "run_name"}) {
+      std::string name = ascii_lower(config.text(key).value_or(""));
+      for (char& c : name) {
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = ' ';
+      }
+      if (!has_word(name, task)) continue;
+      config.remark(text("{}: a config of 'trl {}', as its name says", key, task));
+      return preference_method(task);
+    }
+  }
+  return std::nullopt;
 }
 
 /// The method is in the name of TRL's command, and shows in the keys of its trainer.
 std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
-  const std::string loss = config.text("loss_type").value_or("");
-  if (auto method = preference_method(loss)) return method;
+  const std::vector<std::string> losses = losses_of(config);
+  const std::string loss = losses.empty() ? "" : losses.front();
+  const bool adds_sft = losses.size() == 2 && losses.back() == "sft";
+  if (losses.size() > 1 && !adds_sft) config.refuse_lacking("loss_type", "preference");
+  if (auto method = preference_method(loss)) {
+    if (config.number("cpo_alpha") && loss != "simpo") {
+      config.refuse_lacking("cpo_alpha", "preference");
+    }
+    return method;
+  }
   for (const char* key : {"desirable_weight", "undesirable_weight"}) {
     if (config.find(key)) return preference_method("kto");
   }
   if (config.find("center_rewards_coefficient")) return preference_method("reward");
   for (const char* key : {"beta", "max_prompt_length", "precompute_ref_log_probs", "rpo_alpha"}) {
     if (!config.find(key) || !loss.empty()) continue;
-    for (const char* task : {"kto", "reward", "orpo", "simpo"}) {
-      if (names_method(config, task)) return preference_method(task);
-    }
+    if (auto method = named_method(config)) return method;
     config.remark(text("{}: a config of 'trl dpo', as it names no other method", key));
     return preference_method("dpo");
   }
@@ -164,7 +194,8 @@ void check_trl_loss(TrainerConfig& config) {
   for (const char* key : {"beta", "max_prompt_length"}) {
     if (config.find(key)) return config.refuse_lacking(key, "preference");
   }
-  const std::string loss = config.text("loss_type").value_or("nll");
+  const std::vector<std::string> losses = losses_of(config);
+  const std::string loss = losses.empty() ? "nll" : losses.front();
   if (loss == "dft") return config.refuse_lacking("loss_type", "other loss");
   if (loss != "nll" && loss != "chunked_nll") config.refuse_lacking("loss_type", "preference");
   config.ignore("loss_type");
@@ -177,6 +208,7 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
                         .sft_weight = method.task == "dpo" ? "rpo_alpha" : "cpo_alpha",
                         .default_simpo_sft_weight = 1},
                        "loss_type");
+  if (losses_of(config).size() == 2) config.put("task.sft_weight", "1");
   if (config.find("disable_dropout") && !config.flag("disable_dropout")) {
     config.set_text("task.dropout", "true", "disable_dropout");
   }
@@ -204,6 +236,9 @@ void read_trl_preferences(TrainerConfig& config, const PreferenceMethod& method)
   }
   config.take("truncation_mode");
   config.take("dataset_config");
+  if (method.task == "kto" && !config.find(kSampling)) {
+    config.set_text("data.loader.shuffle", "false", kSampling);
+  }
 }
 
 void read_trl_data(TrainerConfig& config) {
@@ -240,6 +275,10 @@ void read_trl_data(TrainerConfig& config) {
   if (file.kind != DataFile::Kind::kChat && config.flag("assistant_only_loss")) {
     config.skip("assistant_only_loss", "the samples are texts, which have no roles");
   }
+  if (file.kind == DataFile::Kind::kDocuments && !file.path.ends_with(".txt")) {
+    config.remark(
+        "data: TRL appends the end token to each text; here texts are trained on as they are");
+  }
   if (file.kind == DataFile::Kind::kWindows) {
     config.remark("packing: texts are concatenated, and attention crosses their borders");
   }
@@ -266,6 +305,13 @@ void read_trl_quantization(TrainerConfig& config) {
                             .type_key = "bnb_4bit_quant_type"});
 }
 
+/// The order of the samples.
+void read_sampling(TrainerConfig& config) {
+  const std::string order = config.text(kSampling).value_or("");
+  if (order == "sequential") config.set_text("data.loader.shuffle", "false", kSampling);
+  if (order == "group_by_length") config.set_text("data.loader.group_by_length", "true", kSampling);
+}
+
 void remark_weight_type(TrainerConfig& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::string type = config.text(key).value_or("");
@@ -278,6 +324,10 @@ void remark_weight_type(TrainerConfig& config) {
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   TrainerConfig config(tree, out, program);
   check_trl_method(config);
+  read_sampling(config);
+  if (const Node::Entry* length = tree.find("max_length"); length && !config.find("max_length")) {
+    config.skip("max_length", "samples are cut at 1024 tokens: write a greater length");
+  }
   const bool learns_by_rewards = trl_rl_key(config) != nullptr;
   const auto preference = learns_by_rewards ? std::nullopt : trl_preference(config);
   if (!preference && !learns_by_rewards) check_trl_loss(config);

@@ -107,7 +107,8 @@ TEST(ImportEffectsTest, ASchedulerOfDeepSpeedReplacesTheTrainers) {
             std::string::npos)
       << all;
   EXPECT_EQ(all.find("is from another key"), std::string::npos) << all;
-  EXPECT_EQ(reported("c.yaml", base + "WarmupCosineLR}}\n").find("decides"), std::string::npos);
+  EXPECT_EQ(reported("c.yaml", base + "WarmupCosineLR}}\n").find("of DeepSpeed decides"),
+            std::string::npos);
 }
 
 TEST(ImportEffectsTest, AnOpenPrecisionOfDeepSpeedIsTheTrainers) {
@@ -153,6 +154,96 @@ TEST(ImportEffectsTest, TextsThatOthersDivideOrCutOtherwiseAreSaid) {
       "tokenized_path: t\n",
       "tokenized_path: the dataset is tokenized again: LLaMA-Factory trains on this folder if it "
       "exists"));
+}
+
+TEST(ImportEffectsTest, LossesOfTrlMayBeAList) {
+  const std::string base = "model_name_or_path: m\ndataset_name: a.jsonl\nbeta: 0.2\nloss_type: ";
+  EXPECT_TRUE(accounts(base + "[ipo]\n", "  loss_type: ipo"));
+  EXPECT_TRUE(accounts(base + "[hinge, sft]\n", "  loss_type: hinge"));
+  EXPECT_TRUE(accounts(base + "[hinge, sft]\n", "  sft_weight: 1"));
+  EXPECT_FALSE(accounts(base + "[hinge]\n", "  sft_weight: 1"));
+  EXPECT_NE(refusal(base + "[hinge, ipo]\n").find("4: loss_type: "), std::string::npos);
+  EXPECT_NE(refusal(base + "sigmoid\ncpo_alpha: 1.0\n").find("5: cpo_alpha: "), std::string::npos);
+  EXPECT_EQ(refusal(base + "simpo\ncpo_alpha: 1.0\n"), "");
+}
+
+TEST(ImportEffectsTest, AMethodInANameIsAWordAndIsSaid) {
+  const std::string base = "model_name_or_path: m\ndataset_name: a.jsonl\nbeta: 0.2\noutput_dir: ";
+  EXPECT_TRUE(
+      accounts(base + "runs/llama-kto\n", "  output_dir: a config of 'trl kto', as its name says"));
+  EXPECT_TRUE(accounts(base + "runs/llama-kto\n", "  type: kto"));
+  EXPECT_TRUE(accounts(base + "tiktoken-dpo\n", "  type: dpo"));
+  EXPECT_TRUE(accounts(base + "llama-dpo-rewardbench\n", "  type: dpo"));
+}
+
+TEST(ImportEffectsTest, TheOrderOfSamplesOfTrlIsKept) {
+  const std::string base = "model_name_or_path: m\ndataset_name: a.jsonl\n";
+  const std::string kto = base + "desirable_weight: 1.5\n", dpo = base + "beta: 0.2\n";
+  EXPECT_TRUE(accounts(kto, "    shuffle: false"));
+  EXPECT_FALSE(accounts(dpo, "    shuffle: false"));
+  EXPECT_TRUE(accounts(dpo + "train_sampling_strategy: sequential\n", "    shuffle: false"));
+  EXPECT_TRUE(
+      accounts(dpo + "train_sampling_strategy: group_by_length\n", "    group_by_length: true"));
+  EXPECT_TRUE(accounts(dpo + "max_length: null\n",
+                       "max_length: samples are cut at 1024 tokens: write a greater length"));
+  EXPECT_TRUE(accounts(
+      base + "dataset_text_field: text\n",
+      "  data: TRL appends the end token to each text; here texts are trained on as they are"));
+}
+
+TEST(ImportEffectsTest, WhatTrainerKeepsFromGaLoreIsKeptFromIt) {
+  const std::string all = reported("c.yaml",
+                                   "num_train_epochs: 1\nlearning_rate: 1e-4\noptim: galore_adamw\n"
+                                   "weight_decay: 0.1\nadam_beta2: 0.95\n");
+  for (const char* key : {"weight_decay", "adam_beta2"}) {
+    EXPECT_NE(all.find(std::string(key) + ": Trainer does not pass it to GaLore\n"),
+              std::string::npos)
+        << all;
+  }
+  EXPECT_EQ(all.find("  betas: "), std::string::npos) << all;
+  EXPECT_NE(all.find("  eps: 1e-06\n"), std::string::npos) << all;
+}
+
+TEST(ImportEffectsTest, SchedulesTakeAllOptionsOfTransformers) {
+  const std::string base = "num_train_epochs: 1\nlearning_rate: 1e-4\nlr_scheduler_type: ";
+  const std::string wsd =
+      reported("c.yaml", base +
+                             "warmup_stable_decay\nwarmup_steps: 9\n"
+                             "lr_scheduler_kwargs: {num_decay_steps: 5, min_lr_ratio: 0.1}\n");
+  EXPECT_NE(wsd.find("  to: 0.1\n"), std::string::npos) << wsd;
+  EXPECT_NE(wsd.find("  warmup_from: 0.1\n"), std::string::npos) << wsd;
+  const std::string plateau =
+      reported("c.yaml", base +
+                             "reduce_lr_on_plateau\nmetric_for_best_model: eval_accuracy\n"
+                             "lr_scheduler_kwargs: {mode: max, threshold_mode: abs, eps: 1e-6}\n");
+  for (const char* line :
+       {"  metric: eval/accuracy\n", "  mode: max\n", "  threshold_mode: abs\n", "  eps: 1e-6\n"}) {
+    EXPECT_NE(plateau.find(line), std::string::npos) << plateau;
+  }
+  EXPECT_TRUE(accounts(base + "inverse_sqrt\nlr_scheduler_kwargs: {timescale: 400}\n",
+                       "  timescale: 400 steps"));
+}
+
+TEST(ImportEffectsTest, WhatTrainerDoesOtherwiseWithCheckpointsAndBatchesIsSaid) {
+  const std::string base = "num_train_epochs: 1\nlearning_rate: 1e-4\n";
+  const std::string kept =
+      "  save_total_limit: Trainer keeps every checkpoint without it, and the recipe the last two: "
+      "set "
+      "'checkpoint.keep.last' for more";
+  EXPECT_TRUE(accounts(base, kept));
+  EXPECT_FALSE(accounts(base + "save_total_limit: 3\n", kept));
+  EXPECT_TRUE(
+      accounts(base + "load_best_model_at_end: true\n",
+               "  load_best_model_at_end: the best checkpoint is kept, and the run ends with its "
+               "last weights: export the best one by its folder"));
+  EXPECT_TRUE(accounts(base + "dataloader_drop_last: true\n", "    drop_last: true"));
+  EXPECT_TRUE(accounts(
+      base + "dataloader_drop_last: true\ngradient_accumulation_steps: 4\n",
+      "dataloader_drop_last: 'data.loader.drop_last' drops the batch of a step, Trainer one "
+      "of those that gradient_accumulation_steps adds up"));
+  EXPECT_TRUE(accounts(base + "deepspeed: {scheduler: {type: WarmupCosineLR}}\n",
+                       "  DeepSpeed warms up for 1000 steps without 'warmup_num_steps'; here "
+                       "'scheduler.warmup' decides"));
 }
 
 }  // namespace
