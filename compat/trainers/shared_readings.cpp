@@ -89,7 +89,7 @@ constexpr TrainerKey kOptimizerClassKeys[] = {
 /// Trainer passes the betas of Adam to Lion as well, whose own defaults are others.
 void read_betas(TrainerConfig& config, const std::string& type) {
   const auto first = config.text("adam_beta1"), second = config.text("adam_beta2");
-  constexpr std::string_view kAdams = "adamw adamw_8bit schedule_free_adamw galore_adamw";
+  constexpr std::string_view kAdams = "adamw adamw_8bit schedule_free_adamw";
   const bool is_adam = has_word(kAdams, type);
   if (type == "lion" && !first && !second) {
     config.place("optimizer.betas", {Node::List{scalar_node("0.9"), scalar_node("0.999")}, {}});
@@ -281,8 +281,7 @@ void read_keeping(TrainerConfig& config, const char* fallback) {
   config.set_text("checkpoint.keep.best", "1", "load_best_model_at_end");
   config.remark(
       "load_best_model_at_end: the best checkpoint is kept, and the run ends with its last "
-      "weights: "
-      "export the best one by its folder");
+      "weights: export the best one by its folder");
   config.set_text("checkpoint.keep.metric", "eval/" + metric, "metric_for_best_model");
   if (config.find("greater_is_better")) {
     const char* mode = config.flag("greater_is_better") ? "max" : "min";

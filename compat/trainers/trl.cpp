@@ -132,15 +132,16 @@ std::vector<std::string> losses_of(const TrainerConfig& config) {
   return losses;
 }
 
-/// The method in the names of a run, such as its output folder: a word of its own there.
+/// The method that the run's name or folder contains as a whole word.
 std::optional<PreferenceMethod> named_method(TrainerConfig& config) {
-  for (const char* task : {"dpo", "kto", "orpo", "simpo"}) {
+  for (const char* task : {"dpo", "cpo", "kto", "orpo", "simpo"}) {
     for (const char* key : {"output_dir", "hub_model_id", "run_name"}) {
       std::string name = ascii_lower(config.text(key).value_or(""));
       for (char& c : name) {
         if (!std::isalnum(static_cast<unsigned char>(c))) c = ' ';
       }
       if (!has_word(name, task)) continue;
+      if (task == std::string("cpo")) config.refuse_lacking(key, "preference");
       config.remark(text("{}: a config of 'trl {}', as its name says", key, task));
       return preference_method(task);
     }
@@ -148,18 +149,9 @@ std::optional<PreferenceMethod> named_method(TrainerConfig& config) {
   return std::nullopt;
 }
 
-/// The method is in the name of TRL's command, and shows in the keys of its trainer.
-std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
-  const std::vector<std::string> losses = losses_of(config);
-  const std::string loss = losses.empty() ? "" : losses.front();
-  const bool adds_sft = losses.size() == 2 && losses.back() == "sft";
-  if (losses.size() > 1 && !adds_sft) config.refuse_lacking("loss_type", "preference");
-  if (auto method = preference_method(loss)) {
-    if (config.number("cpo_alpha") && loss != "simpo") {
-      config.refuse_lacking("cpo_alpha", "preference");
-    }
-    return method;
-  }
+/// The method, whose name is that of TRL's command, by the keys of its trainer.
+std::optional<PreferenceMethod> shown_method(TrainerConfig& config, const std::string& loss) {
+  if (auto method = preference_method(loss)) return method;
   for (const char* key : {"desirable_weight", "undesirable_weight"}) {
     if (config.find(key)) return preference_method("kto");
   }
@@ -171,6 +163,18 @@ std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
     return preference_method("dpo");
   }
   return std::nullopt;
+}
+
+std::optional<PreferenceMethod> trl_preference(TrainerConfig& config) {
+  const std::vector<std::string> losses = losses_of(config);
+  const bool adds_sft = losses.size() == 2 && losses.back() == "sft";
+  if (losses.size() > 1 && !adds_sft) config.refuse_lacking("loss_type", "preference");
+  const auto method = shown_method(config, losses.empty() ? "" : losses.front());
+  // CPO has SimPO's loss as one of its own.
+  if (config.number("cpo_alpha") && method && method->task != "simpo") {
+    config.refuse_lacking("cpo_alpha", "preference");
+  }
+  return method;
 }
 
 /// The key of reinforcement learning, or null.

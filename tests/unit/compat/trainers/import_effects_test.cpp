@@ -165,6 +165,10 @@ TEST(ImportEffectsTest, LossesOfTrlMayBeAList) {
   EXPECT_NE(refusal(base + "[hinge, ipo]\n").find("4: loss_type: "), std::string::npos);
   EXPECT_NE(refusal(base + "sigmoid\ncpo_alpha: 1.0\n").find("5: cpo_alpha: "), std::string::npos);
   EXPECT_EQ(refusal(base + "simpo\ncpo_alpha: 1.0\n"), "");
+  const std::string cpo = "model_name_or_path: m\ndataset_name: a.jsonl\nbeta: 0.2\n";
+  EXPECT_NE(refusal(cpo + "cpo_alpha: 1.0\n").find("4: cpo_alpha: "), std::string::npos);
+  EXPECT_NE(refusal(cpo + "output_dir: runs/llama-cpo\n").find("4: output_dir: "),
+            std::string::npos);
 }
 
 TEST(ImportEffectsTest, AMethodInANameIsAWordAndIsSaid) {
