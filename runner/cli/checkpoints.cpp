@@ -250,10 +250,10 @@ std::string new_file(const std::string& path) {
   return new_path(path, "file");
 }
 
-uint64_t shard_bytes(const std::string& value) {
+uint64_t shard_bytes(const std::string& value, const char* flag) {
   const Parsed<ByteSize> size = parse_byte_size({value, false});
   if (!size.value || size.value->bytes <= 0) {
-    throw Error(ExitCode::kRecipe, text("'--max-shard-size' must be a size, not '{}'", value),
+    throw Error(ExitCode::kRecipe, text("'{}' must be a size, not '{}'", flag, value),
                 size.hint.empty() ? "such as '5 GB' or '500 MiB'" : size.hint);
   }
   return static_cast<uint64_t>(size.value->bytes);

@@ -22,8 +22,8 @@ std::string new_folder(const std::string& path);
 /// The same for a file.
 std::string new_file(const std::string& path);
 
-/// Bytes in "5 GB". Throws Error (kRecipe).
-uint64_t shard_bytes(const std::string& text);
+/// Bytes in "5 GB", the value of `flag`. Throws Error (kRecipe).
+uint64_t shard_bytes(const std::string& text, const char* flag = "--max-shard-size");
 
 /// A line for each file.
 std::string listing_text(const std::vector<DirEntry>& entries);

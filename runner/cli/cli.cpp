@@ -93,6 +93,8 @@ constexpr std::pair<const char*, const char*> kOtherVerbs[] = {
     {"pull", "download"},
     {"get", "download"},
     {"tokenize", "tokenizer"},
+    {"preprocess", "prepare"},
+    {"shard", "prepare"},
     {"help", "--help"},
     {"version", "--version"},
 };
@@ -132,6 +134,7 @@ constexpr std::pair<const char*, const char*> kVerbGroups[] = {
     {"generate", "Use trained models"},
     {"chat", "Use trained models"},
     {"download", "Prepare data and this machine"},
+    {"prepare", "Prepare data and this machine"},
     {"tokenizer", "Prepare data and this machine"},
     {"plugin", "Prepare data and this machine"},
     {"config", "Prepare data and this machine"},
@@ -390,6 +393,7 @@ int run_cli(std::vector<std::string> argv) {
   add_generate_verb(verbs);
   add_chat_verb(verbs);
   add_download_verb(verbs);
+  add_prepare_verb(verbs);
   add_tokenizer_verbs(verbs);
   add_plugin_verbs(verbs);
   add_config_verbs(verbs);

@@ -94,6 +94,7 @@ void add_export_verb(VerbTable& verbs);
 void add_download_verb(VerbTable& verbs);
 void add_import_verb(VerbTable& verbs);
 void add_config_verbs(VerbTable& verbs);
+void add_prepare_verb(VerbTable& verbs);
 void add_tokenizer_verbs(VerbTable& verbs);
 void add_plugin_verbs(VerbTable& verbs);
 void add_generate_verb(VerbTable& verbs);

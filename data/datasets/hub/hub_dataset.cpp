@@ -12,13 +12,6 @@ namespace {
 
 struct HubDatasetOptions : TextRecordOptions, HubChoiceOptions {};
 
-std::unique_ptr<RecordSource> source_of(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension();
-  if (extension == ".csv") return delimited_source(path, {.delimiter = ',', .quoting = true});
-  if (extension == ".tsv") return delimited_source(path, {.delimiter = '\t', .quoting = true});
-  return extension == ".txt" ? lines_source(path) : json_lines_source(path);
-}
-
 std::vector<std::string> files_of(const HubDatasetOptions& options, bool train) {
   const std::string& path = options.path.text;
   if (!std::filesystem::is_regular_file(path)) return hub_files(path, choice_of(options, train));
@@ -33,7 +26,7 @@ std::unique_ptr<RecordSource> source_of(const HubDatasetOptions& options, bool t
   if (files.front().ends_with(".parquet")) return arrow_source({files, {}}, ArrowFormat::kParquet);
   if (files.front().ends_with(".arrow")) return arrow_source({files, {}}, ArrowFormat::kIpc);
   std::vector<std::unique_ptr<RecordSource>> sources;
-  for (const std::string& file : files) sources.push_back(source_of(file));
+  for (const std::string& file : files) sources.push_back(record_source_of(file));
   return chained_source(std::move(sources));
 }
 

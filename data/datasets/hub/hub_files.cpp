@@ -233,7 +233,7 @@ const std::vector<std::string>& readable_extensions() {
   return all;
 }
 
-std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice) {
+std::vector<std::string> row_files(const std::string& folder) {
   if (!fs::is_directory(folder)) throw DataError(accel::text("'{}' is not a folder", folder));
   Names all = files_in(folder);
   std::erase_if(all, [](const std::string& name) {
@@ -246,6 +246,11 @@ std::vector<std::string> hub_files(const std::string& folder, const HubChoice& c
     throw DataError(accel::text("'{}' has no files of a supported format", folder),
                     accel::text("supported are {}", quoted_list(known)));
   }
+  return all;
+}
+
+std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice) {
+  const Names all = row_files(folder);
   Names files;
   if (!choice.files.empty()) {
     files = matching(all, choice.files);

@@ -25,6 +25,10 @@ struct HubChoice {
 /// split must be named.
 std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice);
 
+/// All files of rows below a folder, relative to it and sorted, without hidden ones and the metadata
+/// of `datasets`.
+std::vector<std::string> row_files(const std::string& folder);
+
 /// ".parquet", ".jsonl", ...
 const std::vector<std::string>& readable_extensions();
 

@@ -1,6 +1,7 @@
 #include "data/datasets/text/text_records.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "core/base/error.h"
@@ -375,6 +376,15 @@ std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDiale
 
 std::unique_ptr<RecordSource> lines_source(const std::string& path) {
   return std::make_unique<LineSource>(path);
+}
+
+std::unique_ptr<RecordSource> record_source_of(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension();
+  if (extension == ".csv") return delimited_source(path, {.delimiter = ',', .quoting = true});
+  if (extension == ".tsv") return delimited_source(path, {.delimiter = '\t', .quoting = true});
+  if (extension == ".parquet") return arrow_source({{path}, {}}, ArrowFormat::kParquet);
+  if (extension == ".arrow") return arrow_source({{path}, {}}, ArrowFormat::kIpc);
+  return extension == ".txt" ? lines_source(path) : json_lines_source(path);
 }
 
 std::unique_ptr<RecordSource> chained_source(Sources sources) {

@@ -142,6 +142,9 @@ std::unique_ptr<RecordSource> delimited_source(const std::string& path, CsvDiale
 /// Non-blank lines, as the field `text`.
 std::unique_ptr<RecordSource> lines_source(const std::string& path);
 
+/// The source of a file by its extension: .csv, .tsv, .txt, .parquet, .arrow, or else JSON Lines.
+std::unique_ptr<RecordSource> record_source_of(const std::string& path);
+
 /// Concatenates at least one source; all have the same kind.
 std::unique_ptr<RecordSource> chained_source(std::vector<std::unique_ptr<RecordSource>> sources);
 

@@ -1,16 +1,17 @@
-// A binary file of token ids, as written by tokenizers of language-model corpora.
+// Token ids of language-model corpora: a binary file, or a folder of `accel-run prepare`.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/api/dataset.h"
 #include "core/api/input_path.h"
 #include "core/api/row_values.h"
 #include "core/base/error.h"
-#include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "data/corpus/token_shards.h"
 #include "data/datasets/fingerprint.h"
 #include "data/datasets/text/token_windows.h"
 
@@ -28,38 +29,65 @@ struct EnumNames<TokenType> {
 namespace {
 
 struct TokensOptions : WindowOptions {
-  InputFile path;
-  TokenType dtype = TokenType::kUint16;
+  InputPath path;
+  Auto<TokenType> dtype;
   Auto<int64_t> vocab_size;
 };
+
+int64_t width_of(TokenType type) {
+  return type == TokenType::kUint16 ? 2 : 4;
+}
+
+TokenFiles open_tokens(const TokensOptions& options) {
+  const std::string& path = options.path.text;
+  if (!std::filesystem::is_directory(path)) {
+    return {path, width_of(options.dtype.value_or(TokenType::kUint16))};
+  }
+  TokenFiles files(path);
+  if (options.dtype && width_of(*options.dtype) != files.width()) {
+    throw DataError(text("the tokens of '{}' are {}, and 'dtype' is another", path,
+                         token_type_name(files.width())),
+                    "leave 'dtype' out");
+  }
+  if (options.vocab_size && *options.vocab_size < files.vocab_size()) {
+    throw DataError(text("'vocab_size' is {}, and the tokenizer of '{}' has {} tokens",
+                         *options.vocab_size, path, files.vocab_size()),
+                    "leave 'vocab_size' out, or raise it");
+  }
+  return files;
+}
 
 class Tokens final : public Dataset, public SequenceWindows {
  public:
   static constexpr auto kName = "tokens";
   static constexpr auto kSummary =
-      "Windows of a .bin file of token ids, for prediction of the next token.";
+      "Windows of a corpus of token ids, for prediction of the next token.";
 
   static Schema<TokensOptions> schema() {
     return with_window_options(
         Schema<TokensOptions>()
             .field("path", &TokensOptions::path,
-                   "File of the tokens, little-endian, nothing before or between them.")
+                   "A folder of `accel-run prepare`, or a file of tokens, little-endian, nothing "
+                   "before or between them.")
             .required()
-            .field("dtype", &TokensOptions::dtype, "How each token is stored.")
+            .field("dtype", &TokensOptions::dtype,
+                   "How each token is stored; auto: as the folder's index has it, in a file "
+                   "uint16.")
             .field("vocab_size", &TokensOptions::vocab_size,
-                   "All tokens are below this; auto: found by reading the file once.",
+                   "All tokens are below this; auto: the size of the tokenizer of a folder; of a "
+                   "file, found by reading it once.",
                    if_given<Auto>(at_least<int64_t>(1)))
             .renamed_from("vocab"));
   }
 
   explicit Tokens(const TokensOptions& options)
       : path_(options.path.text),
-        file_(map_file(path_)),
-        width_(options.dtype == TokenType::kUint16 ? 2 : 4),
-        windows_(options, count_tokens(), path_),
-        vocab_(options.vocab_size ? *options.vocab_size : largest_token() + 1) {
+        files_(open_tokens(options)),
+        windows_(options, files_.size(), path_),
+        vocab_(options.vocab_size ? *options.vocab_size : known_vocab()) {
     Fingerprint fingerprint;
-    fingerprint.add(static_cast<int64_t>(width_)).add(vocab_).add_content(file_.view);
+    fingerprint.add(files_.width()).add(vocab_);
+    for (const SharedBytes& file : files_.contents()) fingerprint.add_content(file.view);
     windows_.add_to(fingerprint);
     fingerprint_ = fingerprint.text();
   }
@@ -68,10 +96,9 @@ class Tokens final : public Dataset, public SequenceWindows {
 
   Sample sample(int64_t index) const override {
     return windows_.sample(index, [this](int64_t first, std::span<int64_t> ids) {
+      files_.read(first, ids);
       for (size_t i = 0; i < ids.size(); ++i) {
-        const int64_t at = first + static_cast<int64_t>(i);
-        ids[i] = token(at);
-        if (ids[i] >= vocab_) refuse(at, ids[i]);
+        if (ids[i] >= vocab_) refuse(first + static_cast<int64_t>(i), ids[i]);
       }
     });
   }
@@ -86,26 +113,20 @@ class Tokens final : public Dataset, public SequenceWindows {
   int64_t overlap() const override { return windows_.overlap(); }
 
  private:
-  int64_t count_tokens() const {
-    if (file_.view.size() % width_ != 0) {
-      throw DataError(accel::text("'{}' is {} bytes, not a whole number of tokens of {} bytes",
-                                  path_, file_.view.size(), width_),
-                      "check 'dtype'");
-    }
-    return static_cast<int64_t>(file_.view.size() / width_);
-  }
-
-  int64_t token(int64_t at) const {
-    const std::byte* bytes = file_.view.data() + static_cast<size_t>(at) * width_;
-    uint32_t value = 0;
-    std::memcpy(&value, bytes, width_);
-    return value;
+  int64_t known_vocab() const {
+    return files_.vocab_size() > 0 ? files_.vocab_size() : largest_token() + 1;
   }
 
   int64_t largest_token() const {
+    constexpr int64_t kBlock = 4096;
+    std::vector<int64_t> block(kBlock);
     int64_t largest = 0;
-    const int64_t count = count_tokens();
-    for (int64_t at = 0; at < count; ++at) largest = std::max(largest, token(at));
+    for (int64_t first = 0; first < files_.size(); first += kBlock) {
+      const std::span<int64_t> ids(block.data(),
+                                   static_cast<size_t>(std::min(kBlock, files_.size() - first)));
+      files_.read(first, ids);
+      largest = std::max(largest, *std::max_element(ids.begin(), ids.end()));
+    }
     return largest;
   }
 
@@ -116,8 +137,7 @@ class Tokens final : public Dataset, public SequenceWindows {
   }
 
   std::string path_;
-  SharedBytes file_;
-  size_t width_;  // bytes per token
+  TokenFiles files_;
   TokenWindows windows_;
   int64_t vocab_;
   std::string fingerprint_;
