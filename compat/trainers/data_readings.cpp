@@ -167,6 +167,7 @@ Node documents_section(TrainerConfig& config, const DataFile& file) {
   if (field != "text") map.push_back(entry_of("text", escape_references(scalar_node(field, true))));
   map.push_back(entry_of("tokenizer", scalar_node("${vars.model}")));
   map.push_back(entry_of("max_length", escape_references(scalar_node(file.max_length))));
+  if (file.append_eos) map.push_back(entry_of("append_eos", scalar_node("true")));
   return {std::move(map), {}};
 }
 

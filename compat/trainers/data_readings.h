@@ -62,6 +62,7 @@ struct DataFile {
   bool pack = false;
   bool answers_only = true;
   bool last_answer = false;
+  bool append_eos = true;          ///< of one text per sample
   bool keep_end = false;           ///< of preferences: the beginning of long prompts is cut
   bool texts_as_messages = false;  ///< of preferences
 };

@@ -116,7 +116,7 @@ constexpr TrainerKey kTuneDatasetKeys[] = {
     {"split", Use::kRead},
     {"packed", Use::kRead, "", "false"},
     {"train_on_input", Use::kRead, "", "false"},
-    {"add_eos", Use::kNot, "a text ends with the tokenizer's end token", "true"},
+    {"add_eos", Use::kRead, "", "true"},
     {"subset", Use::kNot, "a file has one set"},
 };
 
@@ -296,6 +296,10 @@ std::string read_tune_dataset(TrainerConfig& config, TrainerConfig& data, DataFi
   if (name == "text_completion_dataset") {
     file.kind = data.flag("packed") ? DataFile::Kind::kWindows : DataFile::Kind::kDocuments;
     file.field = data.text("column").value_or("text");
+    file.append_eos = data.text("add_eos").value_or("true") != "false";
+    if (!file.append_eos && file.kind == DataFile::Kind::kWindows) {
+      return "'add_eos: false' with 'packed': an end token follows each text of a window";
+    }
   } else if (name == "chat_dataset" && data.text("conversation_style") == "openai") {
     file.field = data.text("conversation_column").value_or("");
     file.pack = data.flag("packed");

@@ -279,10 +279,6 @@ void read_trl_data(TrainerConfig& config) {
   if (file.kind != DataFile::Kind::kChat && config.flag("assistant_only_loss")) {
     config.skip("assistant_only_loss", "the samples are texts, which have no roles");
   }
-  if (file.kind == DataFile::Kind::kDocuments && !file.path.ends_with(".txt")) {
-    config.remark(
-        "data: TRL appends the end token to each text; here texts are trained on as they are");
-  }
   if (file.kind == DataFile::Kind::kWindows) {
     config.remark("packing: texts are concatenated, and attention crosses their borders");
   }

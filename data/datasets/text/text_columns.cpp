@@ -52,6 +52,12 @@ TokenPair encoded(const Tokenizer& tokenizer, const RecordText& record, bool pai
                   "leave such records out, or use a tokenizer that adds special tokens");
 }
 
+std::string end_token_text(const Tokenizer& tokenizer) {
+  if (const auto eos = tokenizer.special().eos) return std::string(tokenizer.token(*eos));
+  throw DataError("'append_eos' needs an end token, and the tokenizer has none",
+                  "name one as \"eos_token\" in 'special_tokens_map.json' in the same folder");
+}
+
 }  // namespace
 
 void check_text_columns(const TextColumnOptions& options, const Node& node, Reading& reading) {
@@ -65,6 +71,11 @@ void check_text_columns(const TextColumnOptions& options, const Node& node, Read
     reading.problems.error(
         node.where, accel::text("'text' names {} columns, but a sample is one text or a pair",
                                 options.text.size()));
+  }
+  if (options.append_eos && options.text.size() != 1) {
+    reading.problems.error(
+        node.where, "'append_eos' is for samples of one text",
+        options.text.empty() ? "leave it out, or name a 'text'" : "leave it out");
   }
 }
 
@@ -92,6 +103,7 @@ TextColumns::TextColumns(const TextColumnOptions& options,
                          const std::string& reading)
     : tokenizer_(std::move(tokenizer)),
       pair_(options.text.size() == 2),
+      end_(options.append_eos ? end_token_text(*tokenizer_) : ""),
       cut_(cut_for(*tokenizer_, options.max_length)),
       padding_{.input = tokenizer_->special().pad.value_or(0),
                .multiple = options.pad_to_multiple_of} {
@@ -115,17 +127,25 @@ void TextColumns::add(const RecordText& record, BadSamples& bad) {
     if (sequences_.length(added_++) == 0) leave_out(record, bad);
     return;
   }
-  std::string texts(record.first);
+  std::string texts = whole_text(record);
+  const size_t first_bytes = texts.size();
   if (pair_) texts += record.second;
   waiting_bytes_ += texts.size();
-  waiting_.push_back({std::move(texts), record.first.size(), record.place});
+  waiting_.push_back({std::move(texts), first_bytes, record.place});
   if (waiting_bytes_ >= kEncodedAtOnce) encode_waiting(bad);
+}
+
+std::string TextColumns::whole_text(const RecordText& record) const {
+  std::string out(record.first);
+  if (!record.first.ends_with(end_)) out += end_;
+  return out;
 }
 
 /// Cached tokens do not contain the errors of skipped records.
 void TextColumns::leave_out(const RecordText& record, BadSamples& bad) const {
   try {
-    encoded(*tokenizer_, record, pair_, cut_);
+    const std::string first = whole_text(record);
+    encoded(*tokenizer_, {first, record.second, record.place}, pair_, cut_);
   } catch (const DataError& error) {
     bad.leave_out(error);
   }
@@ -189,6 +209,7 @@ std::string TextColumns::identity() const {
   if (cut_ != TruncationConfig{.max_length = cut_.max_length}) {
     fingerprint.add(static_cast<int64_t>(cut_.strategy)).add(cut_.from_left);
   }
+  if (!end_.empty()) fingerprint.add(end_);
   return fingerprint.text();
 }
 

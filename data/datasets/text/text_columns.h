@@ -24,11 +24,13 @@ struct TextColumnOptions {
   std::vector<std::string> text;
   InputPath tokenizer;
   Auto<int64_t> max_length = {};
+  bool append_eos = false;
   int64_t pad_to_multiple_of = 1;
   Auto<FilePath> cache = {};
 };
 
-/// Reports invalid combinations: a missing tokenizer, three columns, a tokenizer without a text.
+/// Reports invalid combinations: a missing tokenizer, three columns, a tokenizer without a text,
+/// the end token of a pair.
 void check_text_columns(const TextColumnOptions& options, const Node& node, Reading& reading);
 
 /// Adds TextColumnOptions, a base of `Options`, to a schema.
@@ -46,6 +48,10 @@ Schema<Options> with_text_columns(Schema<Options> schema) {
              "auto: as the tokenizer's file has it, else 128.",
              if_given<Auto>(at_least<int64_t>(1)))
       .hint_for({"max_seq_length", "max_seq_len", "sequence_len", "model_max_length", "cutoff_len"})
+      .field("append_eos", static_cast<bool Options::*>(&Options::append_eos),
+             "Whether the tokenizer's end token follows each text that does not end with it, so "
+             "that a language model learns where texts end; a text that is cut loses it.")
+      .hint_for({"add_eos", "add_eos_token"})
       .field("pad_to_multiple_of", static_cast<int64_t Options::*>(&Options::pad_to_multiple_of),
              "Micro-batches are filled to their longest text, rounded up to a multiple of this.",
              at_least<int64_t>(1))
@@ -108,11 +114,14 @@ class TextColumns {
     std::string place;
   };
 
+  /// The text of a record as it is tokenized.
+  std::string whole_text(const RecordText& record) const;
   void encode_waiting(BadSamples& bad);
   void leave_out(const RecordText& record, BadSamples& bad) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool pair_;
+  std::string end_;  ///< of each text; "": as it is
   TruncationConfig cut_;
   Padding padding_;
   std::vector<Waiting> waiting_;

@@ -190,9 +190,7 @@ TEST(ImportEffectsTest, TheOrderOfSamplesOfTrlIsKept) {
       accounts(dpo + "train_sampling_strategy: group_by_length\n", "    group_by_length: true"));
   EXPECT_TRUE(accounts(dpo + "max_length: null\n",
                        "max_length: samples are cut at 1024 tokens: write a greater length"));
-  EXPECT_TRUE(accounts(
-      base + "dataset_text_field: text\n",
-      "  data: TRL appends the end token to each text; here texts are trained on as they are"));
+  EXPECT_TRUE(accounts(base + "dataset_text_field: text\n", "    append_eos: true"));
 }
 
 TEST(ImportEffectsTest, WhatTrainerKeepsFromGaLoreIsKeptFromIt) {

@@ -62,6 +62,24 @@ TEST_F(JsonlDatasetTest, WithoutATargetTheNextTokensAreIt) {
   EXPECT_EQ(data->shape().target, data->shape().input);
 }
 
+TEST_F(JsonlDatasetTest, TheEndTokenFollowsTextsThatLackIt) {
+  const std::string lines = "{\"text\": \"good film\"}\n{\"text\": \"bad[MASK]\"}\n";
+  EXPECT_EQ(complaint([&] { dataset(lines, "append_eos: true"); }),
+            "'append_eos' needs an end token, and the tokenizer has none\n"
+            "name one as \"eos_token\" in 'special_tokens_map.json' in the same folder");
+  EXPECT_EQ(complaint([&] {
+              dataset(lines, "text: [a, b], append_eos: true");
+            }).find("'append_eos' is for samples of one text"),
+            std::string("recipe.yaml:1:1: error: ").size());
+  folder_.write("special_tokens_map.json", R"({"eos_token": "[MASK]"})");
+  const auto data = dataset(lines, "append_eos: true");
+  EXPECT_EQ(values_of(data->sample(0).input), (std::vector<int64_t>{2, 5, 7, 4, 3}));
+  EXPECT_EQ(values_of(data->sample(1).input), (std::vector<int64_t>{2, 6, 4, 3}));
+  const auto cut = dataset(lines, "append_eos: true, max_length: 3");
+  EXPECT_EQ(values_of(cut->sample(0).input), (std::vector<int64_t>{2, 5, 3}));
+  EXPECT_NE(data->fingerprint(), dataset(lines, "")->fingerprint());
+}
+
 TEST_F(JsonlDatasetTest, PairsAreOneSequence) {
   const auto data = dataset("{\"a\": \"good\", \"b\": \"bad film\", \"y\": 0}\n",
                             "text: [a, b], target: y, max_length: 8");
