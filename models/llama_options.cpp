@@ -10,19 +10,32 @@
 namespace accel {
 namespace {
 
-/// Names of Mixtral's experts and routers in folders.
-std::string mixtral_name(const std::string& name) {
-  std::string out = name;
-  const size_t mlp = out.find(".mlp.");
-  if (mlp == out.npos) return out;
-  out.replace(mlp, 5, ".block_sparse_moe.");
-  for (const auto& [ours, theirs] :
-       {std::pair(".gate_proj.", ".w1."), {".down_proj.", ".w2."}, {".up_proj.", ".w3."}}) {
-    if (const size_t at = out.find(ours); at != out.npos) {
-      out.replace(at, std::string_view(ours).size(), theirs);
+/// Names in folders of the parts of a block with Mixtral's experts, beside those of the model.
+constexpr std::pair<std::string_view, std::string_view> kMixtralNames[] = {
+    {".mlp.", ".block_sparse_moe."},
+    {".gate_proj.", ".w1."},
+    {".down_proj.", ".w2."},
+    {".up_proj.", ".w3."},
+};
+
+std::string with_mixtral_names(std::string name, bool of_model) {
+  for (const auto& [ours, theirs] : kMixtralNames) {
+    const std::string_view from = of_model ? theirs : ours;
+    if (const size_t at = name.find(from); at != name.npos) {
+      name.replace(at, from.size(), of_model ? ours : theirs);
+    } else if (ours == ".mlp.") {
+      break;  // no part of a block with experts
     }
   }
-  return out;
+  return name;
+}
+
+std::string mixtral_name(const std::string& name) {
+  return with_mixtral_names(name, false);
+}
+
+std::string name_from_mixtral(const std::string& name) {
+  return with_mixtral_names(name, true);
 }
 
 constexpr std::string_view kAnswersBase = "transformer.";
@@ -31,6 +44,10 @@ constexpr std::string_view kAnswersBase = "transformer.";
 std::string answers_name(const std::string& name) {
   constexpr std::string_view kBase = "model.";
   return name.starts_with(kBase) ? std::string(kAnswersBase) + name.substr(kBase.size()) : name;
+}
+
+std::string name_from_answers(const std::string& name) {
+  return name.starts_with(kAnswersBase) ? "model." + name.substr(kAnswersBase.size()) : name;
 }
 
 /// The place of an expert's weight in "mlp.experts.gate_up_proj" and "mlp.experts.down_proj".
@@ -238,12 +255,16 @@ HfNames LlamaOptions::names() const {
     names.base = std::string(kAnswersBase);
     names.other_base = "model.";
     names.stored = names.module.name = &answers_name;
+    names.loaded = &name_from_answers;
   } else if (head_kind() == EncoderHead::kSpan) {
     names.other_base = std::string(kAnswersBase);
   }
   if (moe.num_experts > 0) {
     const bool is_mixtral = !qk_norm && moe.shared_expert_intermediate_size == 0;
-    if (is_mixtral) names.stored = &mixtral_name;
+    if (is_mixtral) {
+      names.stored = &mixtral_name;
+      names.loaded = &name_from_mixtral;
+    }
     if (qk_norm) names.module.later = {{"gate", "experts"}};
     names.module.fused = &fused_expert;
   }

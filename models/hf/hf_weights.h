@@ -79,8 +79,11 @@ struct HfNames {
   /// The embedding whose weight is also the head of a language model: "model.embed_tokens.weight";
   /// none: "".
   std::string tied_table = {};
+  /// The inverse of `stored`, for models whose layers can have adapters.
+  std::string (*loaded)(const std::string& name) = nullptr;
 
   std::string stored_name(const std::string& name) const { return stored ? stored(name) : name; }
+  std::string model_name(const std::string& name) const { return loaded ? loaded(name) : name; }
 };
 
 struct WantedWeight {

@@ -79,7 +79,9 @@ void check_layer_patterns(const LoraOptions& lora, const std::set<std::string>& 
 
 void load_adapter(const std::vector<Parameter>& trained, const LoraOptions& lora,
                   const LoraPlace& place) {
-  const HfNames names = {place.names.base, {}, place.names.unused, also_trained(lora, place.names)};
+  HfNames names = {place.names.base, {}, place.names.unused, also_trained(lora, place.names)};
+  names.stored = place.names.stored;
+  names.loaded = place.names.loaded;
   load_weights(trained, read_adapter_weights(lora.adapter.text), names, "lora");
 }
 
@@ -226,15 +228,20 @@ void check_vocabulary(const NamedLayer& layer, const LoraOptions& lora, const Lo
               "leave it out, or take the layer out of 'target_modules'");
 }
 
-/// As PEFT, whose adapters of tied layers are independent, too.
+/// In PEFT, too, adapters of tied layers are independent; a layer that it trains as a whole is,
+/// unless `ensure_weight_tying` is set.
 void warn_of_tied(const std::vector<NamedLayer>& layers, const std::set<std::string>& adapted,
-                  const std::string& table) {
+                  const std::string& table, bool trains_table) {
   const bool has_tied = std::any_of(layers.begin(), layers.end(), [](const NamedLayer& item) {
     return dynamic_cast<const TiedHeadImpl*>(item.layer) != nullptr;
   });
   const std::string embedding = table.substr(0, table.rfind('.'));
-  if (!has_tied || (!adapted.contains(embedding) && !adapted.contains(kLanguageHead))) return;
-  if (has_shapes_only()) return;  // the model of a plan
+  if (!has_tied || has_shapes_only()) return;  // shapes only: the model of a plan
+  if (trains_table) {
+    warn(text("'{}' is tied to '{}', and both are trained, as by PEFT with 'ensure_weight_tying'",
+              kLanguageHead, embedding));
+  }
+  if (!adapted.contains(embedding) && !adapted.contains(kLanguageHead)) return;
   warn(
       text("'{}' is tied to '{}', and an adapter changes one of them alone: 'export --merge' "
            "writes them as two weights",
@@ -289,7 +296,10 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
   for (const Parameter& item : base) item.local.set_requires_grad(false);
   const std::set<std::string> adapted = adapt_layers(layers, lora, place);
   check_layer_patterns(lora, adapted, place.section);
-  warn_of_tied(layers, adapted, place.names.tied_table);
+  const std::string& table = place.names.tied_table;
+  const bool trains_table =
+      matches_any(also, table) && !adapted.contains(table.substr(0, table.rfind('.')));
+  warn_of_tied(layers, adapted, table, trains_table);
   for (const Parameter& item : base) {
     const std::string layer = item.name.substr(0, item.name.rfind('.'));
     const bool is_saved = matches_any(also, item.name) && !adapted.contains(layer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -29,6 +30,11 @@ std::string without_ending(const std::string& name, const std::string& ending) {
 /// "classifier" for "classifier.weight".
 std::string module_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
+}
+
+/// The folder's name of a layer.
+std::string stored_layer(const std::string& layer, const HfNames& names) {
+  return module_of(names.stored_name(layer + ".weight"));
 }
 
 /// Checks that a given option equals the adapter's.
@@ -71,7 +77,8 @@ LoraBias bias_in(HfConfig& config) {
 /// The numbers of `key`, by layer; PEFT names layers by regular expressions for the ends of their
 /// names.
 std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key,
-                                               const std::vector<std::string>& layers) {
+                                               const std::vector<std::string>& layers,
+                                               const HfNames& names) {
   std::map<std::string, double> out;
   const auto found = config.values().find(key);
   config.ignore({key});
@@ -90,7 +97,7 @@ std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key
       continue;
     }
     for (const std::string& layer : layers) {
-      if (!std::regex_match(layer, wanted)) continue;
+      if (!std::regex_match(stored_layer(layer, names), wanted)) continue;
       const auto [place, fresh] = out.emplace(layer, number.get<double>());
       if (fresh || place->second == number.get<double>()) continue;
       config.refuse(text("'{}' has two numbers for '{}' in '{}'", config.path(), layer, key));
@@ -100,8 +107,9 @@ std::map<std::string, double> numbers_by_layer(HfConfig& config, const char* key
 }
 
 /// The ranks of layers that differ from `rank`; those of the config must be those of the weights.
-std::map<std::string, int64_t> ranks_in(HfConfig& config, const AdapterParts& parts, int64_t rank) {
-  const auto given = numbers_by_layer(config, "rank_pattern", parts.targets);
+std::map<std::string, int64_t> ranks_in(HfConfig& config, const AdapterParts& parts,
+                                        const HfNames& names, int64_t rank) {
+  const auto given = numbers_by_layer(config, "rank_pattern", parts.targets, names);
   std::map<std::string, int64_t> out;
   for (const auto& [layer, weights_rank] : parts.ranks) {
     const auto found = given.find(layer);
@@ -134,7 +142,7 @@ bool adapts_vocabulary(const AdapterParts& parts) {
 }
 
 /// The config's options, and ranks and layers of the weights.
-LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
+LoraOptions options_in(HfConfig& config, const AdapterParts& parts, const HfNames& names) {
   constexpr auto kNotBuilt = "this program does not do";
   if (const std::string type = config.text("peft_type", ""); type != "LORA") {
     config.refuse(text("'{}' is of a '{}', not of a 'LORA'", config.path(), type));
@@ -159,8 +167,8 @@ LoraOptions options_in(HfConfig& config, const AdapterParts& parts) {
   options.bias = bias_in(config);
   options.init = initial_weights(config);
   options.target_modules = parts.targets;
-  options.alpha_pattern = numbers_by_layer(config, "alpha_pattern", parts.targets);
-  options.rank_pattern = ranks_in(config, parts, options.rank);
+  options.alpha_pattern = numbers_by_layer(config, "alpha_pattern", parts.targets, names);
+  options.rank_pattern = ranks_in(config, parts, names, options.rank);
   const std::vector<std::string> saved = saved_modules(parts, options.bias);
   if (!saved.empty()) options.modules_to_save = {saved};
   config.refuse_unknown_keys();
@@ -191,11 +199,6 @@ std::set<std::string> adapted_layers(const std::vector<NamedArray>& weights) {
   return out;
 }
 
-std::string peft_name(const std::string& name, const std::set<std::string>& adapted) {
-  const std::string layer = module_of(name);
-  return name == layer + kBias && adapted.contains(layer) ? layer + kBaseBias : name;
-}
-
 HfConfig read_adapter_config(const std::string& folder) {
   const std::string path = folder + "/" + kAdapterConfig;
   return {as_text(map_file(path).view), path};
@@ -216,7 +219,60 @@ namespace {
 std::string name_in_model(const std::string& name, const HfNames& names) {
   const bool is_head = matches_any(names.heads, name) || module_of(name) == kLanguageHead ||
                        module_of(module_of(name)) == kLanguageHead;
-  return name.starts_with(names.base) || is_head ? name : names.base + name;
+  return names.model_name(name.starts_with(names.base) || is_head ? name : names.base + name);
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+constexpr auto kTies = "ensure_weight_tying";
+
+/// Whether PEFT's `ensure_weight_tying` acts: on embeddings of this name alone.
+bool can_tie(const std::string& table) {
+  return table.ends_with("embed_tokens.weight");
+}
+
+bool are_equal(const std::string& folder, const HfNames& names, const std::string& a,
+               const std::string& b) {
+  const HfWeights weights = read_adapter_weights(folder);
+  const auto find = [&](const std::string& wanted) {
+    return std::find_if(weights.tensors().begin(), weights.tensors().end(),
+                        [&](const auto& item) { return name_in_model(item.name, names) == wanted; })
+        ->array;
+  };
+  const Array left = find(a), right = find(b);
+  return left.type() == right.type() && left.shape() == right.shape() &&
+         std::memcmp(left.data(), right.data(), left.bytes()) == 0;
+}
+
+/// Refuses folders in which an embedding and the head that is tied to it are trained apart. Of two
+/// equal weights, the head's is dropped.
+void check_tying(HfConfig& config, const std::string& folder, const HfNames& names,
+                 AdapterParts& parts) {
+  const std::string& table = names.tied_table;
+  if (table.empty()) return;
+  const std::string head = std::string(kLanguageHead) + ".weight";
+  const bool has_table = contains(parts.others, table), has_head = contains(parts.others, head);
+  if (!has_table && !has_head) return;
+  const bool is_tied = has_table && can_tie(table) && config.flag(kTies, false);
+  if (has_table != has_head && !is_tied) {
+    return config.refuse(
+        text("'{}' trains '{}' alone, and '{}', which is tied to it, keeps its "
+             "weight",
+             config.path(), has_table ? table : head, has_table ? head : table));
+  }
+  if (has_table && has_head && !are_equal(folder, names, table, head)) {
+    return config.refuse(
+        text("'{}' has another '{}' than '{}', which are tied here", config.path(), head, table));
+  }
+  std::erase(parts.others, head);
+}
+
+/// PEFT factors the weight of a Conv1D of GPT-2 as it is stored, [in, out], and its adapter is of
+/// the transposed one.
+bool turns_olora(const HfNames& names, LoraInit init, const std::string& layer) {
+  return init == LoraInit::kOlora && matches_any(names.transposed, layer + ".weight");
 }
 
 }  // namespace
@@ -266,8 +322,17 @@ LoraOptions with_adapter(const LoraOptions& given, const HfNames& names, const N
   LoraOptions out;
   try {
     HfConfig config = read_adapter_config(folder);
-    const AdapterParts parts = read_adapter_parts(folder, names);
-    out = options_in(config, parts);
+    AdapterParts parts = read_adapter_parts(folder, names);
+    check_tying(config, folder, names, parts);
+    out = options_in(config, parts, names);
+    for (const std::string& layer : parts.targets) {
+      if (!turns_olora(names, out.init, layer)) continue;
+      config.refuse(
+          text("'{}' has 'init_lora_weights: olora' for '{}', whose stored weight is "
+               "transposed: PEFT factors the weight of another layer",
+               config.path(), layer));
+      break;
+    }
     const bool adapts_head = std::any_of(
         parts.targets.begin(), parts.targets.end(),
         [&](const std::string& layer) { return matches_any(names.heads, layer + ".weight"); });
@@ -305,25 +370,49 @@ std::vector<NamedArray> adapter_weights(const std::vector<NamedArray>& weights,
   return out;
 }
 
+namespace {
+
+/// PEFT's name of an adapter's weight without kAdapterPrefix: "query.base_layer.bias" of an adapted
+/// layer's bias.
+std::string peft_name(const std::string& name, const std::set<std::string>& adapted) {
+  const std::string layer = module_of(name);
+  return name == layer + kBias && adapted.contains(layer) ? layer + kBaseBias : name;
+}
+
+/// Throws Error (kRecipe) for an adapter that PEFT would load into other weights.
+void check_olora(LoraInit init, const std::string& layer, const HfNames& names) {
+  if (!turns_olora(names, init, layer)) return;
+  throw Error(ExitCode::kRecipe,
+              text("PEFT cannot load the adapter of '{}': its olora factors the stored weight, "
+                   "which is transposed",
+                   layer),
+              "export the merged model with '--merge'");
+}
+
+}  // namespace
+
 json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adapter,
                     const HfNames& names, const std::string& base) {
   json targets = json::array(), ranks = json::object(), alphas = json::object();
   std::set<std::string> others, weights;
-  bool transposed = false;
+  bool transposed = false, ties = false;
   for (const NamedArray& weight : adapter) weights.insert(weight.name);
   for (const NamedArray& weight : adapter) {
     const std::string module = module_of(weight.name);
     const bool by_bias = lora.bias != LoraBias::kNone && weight.name.ends_with(kBias) &&
                          !weights.contains(module + ".weight");
-    if (!is_of_adapter(weight.name) && !by_bias) others.insert(module);
+    if (!is_of_adapter(weight.name) && !by_bias) others.insert(stored_layer(module, names));
+    ties = ties || weight.name == names.tied_table;
     const bool is_embedding = weight.name.ends_with(kLoraEmbeddingA);
     if (!is_embedding && !weight.name.ends_with(kLoraA)) continue;
     const std::string layer = without_ending(weight.name, is_embedding ? kLoraEmbeddingA : kLoraA);
-    targets.push_back(layer);
+    check_olora(lora.init, layer, names);
+    const std::string stored = stored_layer(layer, names);
+    targets.push_back(stored);
     const LoraOptions own = lora.for_layer(layer);
-    if (own.rank != lora.rank) ranks[layer] = own.rank;
+    if (own.rank != lora.rank) ranks[stored] = own.rank;
     if (!lora.alpha_pattern.empty() && *own.alpha != lora.alpha.value_or(double(lora.rank))) {
-      alphas[layer] = *own.alpha;
+      alphas[stored] = *own.alpha;
     }
     transposed = transposed || matches_any(names.transposed, layer + ".weight");
   }
@@ -349,8 +438,23 @@ json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adap
   }
   if (alpha == std::floor(alpha)) config["lora_alpha"] = static_cast<int64_t>(alpha);
   if (!base.empty()) config["base_model_name_or_path"] = base;
+  if (ties && can_tie(names.tied_table)) config[kTies] = true;
+  if (ties && !can_tie(names.tied_table)) others.insert(kLanguageHead);
   if (!others.empty()) config["modules_to_save"] = others;
   return config;
+}
+
+std::vector<NamedArray> stored_adapter(const std::vector<NamedArray>& adapter,
+                                       const HfNames& names) {
+  const std::set<std::string> adapted = adapted_layers(adapter);
+  std::vector<NamedArray> out;
+  for (const NamedArray& weight : adapter) {
+    const std::string name = names.stored_name(peft_name(weight.name, adapted));
+    out.push_back({kAdapterPrefix + name, weight.array});
+    if (weight.name != names.tied_table) continue;
+    out.push_back({std::string(kAdapterPrefix) + kLanguageHead + ".weight", weight.array});
+  }
+  return out;
 }
 
 }  // namespace accel

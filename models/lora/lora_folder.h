@@ -40,10 +40,6 @@ bool is_trained_bias(const std::string& name, const LoraOptions& lora,
 /// The layers with an adapter among a model's weights.
 std::set<std::string> adapted_layers(const std::vector<NamedArray>& weights);
 
-/// PEFT's name of an adapter's weight without kAdapterPrefix: "query.base_layer.bias" of an adapted
-/// layer's bias.
-std::string peft_name(const std::string& name, const std::set<std::string>& adapted);
-
 /// Throws DataError.
 HfConfig read_adapter_config(const std::string& folder);
 
@@ -73,8 +69,13 @@ std::vector<NamedArray> adapter_weights(const std::vector<NamedArray>& weights,
                                         const LoraOptions& lora);
 
 /// adapter_config.json of an adapter with these weights. `base` is the folder of the base model, or
-/// "".
+/// "". Throws Error (kRecipe) for an adapter that PEFT would apply to other weights.
 nlohmann::json adapter_config(const LoraOptions& lora, const std::vector<NamedArray>& adapter,
                               const HfNames& names, const std::string& base);
+
+/// The weights of kAdapterWeights by PEFT's names; a trained embedding that is tied to the head is
+/// stored for both.
+std::vector<NamedArray> stored_adapter(const std::vector<NamedArray>& adapter,
+                                       const HfNames& names);
 
 }  // namespace accel

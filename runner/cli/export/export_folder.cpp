@@ -1,11 +1,13 @@
 #include "runner/cli/export/export_folder.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "checkpoint/convert.h"
 #include "checkpoint/folder_writer.h"
+#include "core/base/log.h"
 #include "formats/tensors/weight_shards.h"
 #include "models/lora/lora.h"
 #include "models/lora/lora_folder.h"
@@ -32,18 +34,6 @@ void write_sources(FolderWriter& writer, const std::vector<TensorSource>& weight
   if (shards.size() > 1) {
     writer.add_text(weight_index_name(kFormat), weight_index_text(sizes, shards));
   }
-}
-
-/// Writes the adapter alone, as PEFT reads it.
-void write_adapter(FolderWriter& writer, const std::vector<NamedArray>& adapter,
-                   const nlohmann::json& config) {
-  const std::set<std::string> adapted = adapted_layers(adapter);
-  std::vector<NamedArray> stored;
-  for (const NamedArray& weight : adapter) {
-    stored.push_back({kAdapterPrefix + peft_name(weight.name, adapted), weight.array});
-  }
-  writer.add_text(kAdapterConfig, config.dump(2) + "\n");
-  writer.add_tensors(kAdapterWeights, stored);
 }
 
 }  // namespace
@@ -80,7 +70,17 @@ void write_adapter_export(Files& files, const std::string& folder, const ExportS
   lora.modules_to_save = {also_trained(lora, names)};
   const std::vector<NamedArray> adapter = adapter_weights(weights, lora);
   FolderWriter writer(files, folder);
-  write_adapter(writer, adapter, adapter_config(lora, adapter, names, source.base));
+  const json config = adapter_config(lora, adapter, names, source.base);
+  const bool has_experts = std::any_of(adapter.begin(), adapter.end(), [](const auto& weight) {
+    return is_of_adapter(weight.name) && weight.name.find(".mlp.experts.") != std::string::npos;
+  });
+  if (has_experts && !names.stored) {
+    warn(
+        "PEFT with transformers 5 ignores adapters of this model's experts: '--merge' exports the "
+        "whole model");
+  }
+  writer.add_text(kAdapterConfig, config.dump(2) + "\n");
+  writer.add_tensors(kAdapterWeights, stored_adapter(adapter, names));
   files.sync_dir(folder);
 }
 
