@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "checkpoint/tensors.h"
 #include "formats/tensors/python_random.h"
@@ -78,6 +79,12 @@ void read_scheduler(const Value& value, TrainState& state) {
     if (name && number) state.schedule.numbers[*name] = *number;
     if (const auto* text = item.as<std::string>(); name && text)
       state.schedule.texts[*name] = *text;
+  }
+  if (const Value* bounds = value.find("min_lrs")) {
+    const std::vector<double> each = numbers_in(bounds, "min_lrs");
+    const bool equal = std::set<double>(each.begin(), each.end()).size() == 1;
+    if (equal) state.schedule.numbers["min_lr"] = each.front();
+    if (!equal) state.schedule.texts["min_lr"] = "another for each group";
   }
   if (const Value* base = value.find("base_lrs")) state.base_lrs = numbers_in(base, "base_lrs");
   if (const Value* last = value.find("_last_lr")) state.lrs = numbers_in(last, "_last_lr");

@@ -134,7 +134,7 @@ constexpr int64_t kMaxDrops = 1000;
 void compare_plateau(const Job& job, const TrainState& state, std::vector<RecipeChange>& changes) {
   const Node& ours = job.recipe.scheduler.phases.front().component.resolved;
   for (const char* key :
-       {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown"}) {
+       {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lr", "eps"}) {
     const Node::Entry* entry = ours.find(key);
     if (!entry || !entry->node.scalar()) continue;
     const std::string& now = entry->node.scalar()->text;

@@ -111,6 +111,20 @@ class LayerSink final : public ShardingSink {
   std::vector<Unused> unused_;
 };
 
+constexpr std::string_view kMaxGradNorm = "train.max_grad_norm";
+
+/// Whether Accelerate clips gradients to the norm 1 because these options do not say otherwise. A
+/// DeepSpeed file decides for itself.
+bool clips_by_default(const ShardingFamily& family, const std::vector<ShardingOption>& options) {
+  if (&family != &kDeepSpeedFamily && &family != &kMegatronFamily) return false;
+  return std::none_of(options.begin(), options.end(), [&](const ShardingOption& each) {
+    const ShardingMatch match = match_option(family, each.name, each.value);
+    const bool decides = match.key && (match.key->name == "gradient_clipping" ||
+                                       match.key->name == "deepspeed_config_file");
+    return decides && !is_left_open(each.value);
+  });
+}
+
 }  // namespace
 
 void ShardingLayer::add(const ShardingFamily& family, ShardingOption option) {
@@ -157,6 +171,8 @@ void ShardingLayer::finish_family(const ShardingFamily& family) {
                 text("'{}' has no effect: no sizes are given", enabled->second.shown));
     return;
   }
+  // Flags are above the recipe, and would replace its norm.
+  const bool clips = on && place_ != Place::kFlags && clips_by_default(family, options);
   LayerSink sink(layer_, remarks_);
   ShardingOptions given{.family = family,
                         .options = std::move(options),
@@ -164,6 +180,12 @@ void ShardingLayer::finish_family(const ShardingFamily& family) {
                         .generated = place_ == Place::kEnvironment};
   if (on) given.enabled_by = enabled->second;
   apply_sharding(std::move(given), sink);
+  if (!clips || layer_.find(std::string(kMaxGradNorm))) return;
+  const Span& where = enabled->second.value.where;
+  layer_.set(std::string(kMaxGradNorm), scalar_node("1", false, where));
+  layer_.warn(where, text("without 'gradient_clipping', Accelerate clips gradients to the norm 1: "
+                          "so does this run, unless the recipe has '{}'",
+                          kMaxGradNorm));
 }
 
 }  // namespace accel

@@ -105,7 +105,12 @@ TEST(EnvironmentLayerTest, WhatLaunchSetsForShardingIsTaken) {
                    {"ACCELERATE_DEEPSPEED_ZERO3_INIT", "true"},
                    {"ACCELERATE_DEEPSPEED_ZERO_STAGE", "3"},
                    {"ACCELERATE_USE_DEEPSPEED", "true"}}),
-            "{accelerator: {fsdp: {stage: 3}}}");
+            "{accelerator: {fsdp: {stage: 3}}, train: {max_grad_norm: 1}}\n"
+            "environment ACCELERATE_USE_DEEPSPEED: without 'gradient_clipping', Accelerate clips "
+            "gradients to the norm 1: so does this run, unless the recipe has "
+            "'train.max_grad_norm'");
+  EXPECT_EQ(layer({{"ACCELERATE_GRADIENT_CLIPPING", "0.5"}, {"ACCELERATE_USE_DEEPSPEED", "true"}}),
+            "{train: {max_grad_norm: 0.5}, accelerator: {fsdp: {stage: 2}}}");
   EXPECT_EQ(layer({{"ACCELERATE_USE_PARALLELISM_CONFIG", "true"},
                    {"PARALLELISM_CONFIG_CP_BACKEND", "torch"},
                    {"PARALLELISM_CONFIG_DP_REPLICATE_SIZE", "2"},
@@ -126,9 +131,11 @@ TEST(EnvironmentLayerTest, ShardingThatIsOffOrUnknownIsTold) {
             "'ACCELERATE_USE_PARALLELISM_CONFIG=true' has no effect: no sizes are given");
   EXPECT_EQ(layer({{"ACCELERATE_USE_MEGATRON_LM", "true"},
                    {"MEGATRON_LM_CONTEXT_PARALLEL_SIZE", "1"},
+                   {"MEGATRON_LM_GRADIENT_CLIPPING", "1.0"},
                    {"MEGATRON_LM_SEQUENCE_PARALLELISM", "true"},
                    {"MEGATRON_LM_TP_DEGREE", "2"}}),
-            "{accelerator: {parallelism: {sequence_parallel: true, tp: 2}}}");
+            "{train: {max_grad_norm: 1.0}, accelerator: {parallelism: {sequence_parallel: true, "
+            "tp: 2}}}");
 }
 
 TEST(EnvironmentLayerTest, OnlyAcceleratesVariablesAreLookedAt) {

@@ -61,6 +61,34 @@ use_cpu: true
             "{dp_replicate: 2, dp_shard: 2}, num_processes: 4}}");
 }
 
+/// As Accelerate's plugins do; a DeepSpeed file decides for itself.
+TEST_F(ShardingLayerTest, GradientsAreClippedWithoutANorm) {
+  const std::string deepspeed = "distributed_type: DEEPSPEED\nnum_processes: 2\n";
+  EXPECT_EQ(
+      layer(deepspeed + "deepspeed_config: {zero_stage: 1}\n"),
+      "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 2}, "
+      "train: {max_grad_norm: 1}}\n"
+      "c.yaml:1:19: without 'gradient_clipping', Accelerate clips gradients to the norm 1: so "
+      "does this run, unless the recipe has 'train.max_grad_norm'");
+  const std::string norm_of_auto =
+      layer(deepspeed + "deepspeed_config: {zero_stage: 1, gradient_clipping: auto}\n");
+  EXPECT_NE(norm_of_auto.find("max_grad_norm: 1}"), std::string::npos) << norm_of_auto;
+  EXPECT_EQ(layer(deepspeed + "deepspeed_config: {zero_stage: 1, gradient_clipping: 0}\n"),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 2}}");
+  write("zero.json", R"({"zero_optimization": {"stage": 1}})");
+  EXPECT_EQ(layer(deepspeed + "deepspeed_config: {deepspeed_config_file: @/zero.json}\n"),
+            "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 1}, num_processes: 2}}");
+  const std::string megatron = layer(
+      "distributed_type: MEGATRON_LM\nnum_processes: 2\n"
+      "megatron_lm_config: {megatron_lm_tp_degree: 2}\n");
+  EXPECT_NE(megatron.find("max_grad_norm: 1}"), std::string::npos) << megatron;
+  EXPECT_NE(megatron.find("c.yaml:1:19: without 'gradient_clipping'"), std::string::npos)
+      << megatron;
+  EXPECT_EQ(layer("distributed_type: FSDP\nnum_processes: 2\nfsdp_config: {fsdp_version: 2}\n")
+                .find("max_grad_norm"),
+            std::string::npos);
+}
+
 TEST_F(ShardingLayerTest, TheMachinesOfHybridShardingAreGivenOrGuessedAloud) {
   const std::string config =
       "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n"
@@ -144,11 +172,13 @@ TEST_F(ShardingLayerTest, MegatronsDegreesAreAxesOfTheMesh) {
   EXPECT_EQ(
       layer("distributed_type: MEGATRON_LM\nnum_processes: 2\nmegatron_lm_config:\n"
             "  megatron_lm_pp_degree: 2\n  megatron_lm_num_layers_per_virtual_pipeline_stage: 1\n"),
-      "{accelerator: {distributed_type: multi_gpu, parallelism: {pp: 2}, num_processes: 2}}\n"
+      "{accelerator: {distributed_type: multi_gpu, parallelism: {pp: 2}, num_processes: 2}, "
+      "train: {max_grad_norm: 1}}\n"
+      "c.yaml:1:19: without 'gradient_clipping', Accelerate clips gradients to the norm 1: so does "
+      "this run, unless the recipe has 'train.max_grad_norm'\n"
       "c.yaml:5:54: 'megatron_lm_num_layers_per_virtual_pipeline_stage: 1' has no effect: stages "
       "are those of 'accelerator.pipeline'\nremark: Accelerate takes a 'context_parallel_size' "
-      "that "
-      "is not set for 2");
+      "that is not set for 2");
 }
 
 }  // namespace
