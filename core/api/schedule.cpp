@@ -8,7 +8,7 @@
 namespace accel {
 
 int64_t ScheduleContext::steps(const Duration& duration) const {
-  const auto whole = [](double value) { return static_cast<int64_t>(std::llround(value)); };
+  const auto whole = [](double value) { return static_cast<int64_t>(std::ceil(value)); };
   switch (duration.unit) {
     case Duration::Unit::kSteps:
       return whole(duration.value);

@@ -36,6 +36,16 @@ TEST(TriggerTest, StepsEpochsAndSharesCountOptimizerSteps) {
   EXPECT_EQ(due_steps({{50, Duration::Unit::kPercent}}, run), (std::vector<int64_t>{6, 12}));
 }
 
+/// As in transformers.
+TEST(TriggerTest, PartsOfStepsAreRoundedUp) {
+  EXPECT_EQ(due_steps({{30, Duration::Unit::kPercent}}, run_of(11, 4)),
+            (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(due_steps({{0.8, Duration::Unit::kEpochs}}, run_of(11, 4)),
+            (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(run_of(11, 4).steps({2.25, Duration::Unit::kEpochs}), 9);
+  EXPECT_EQ(run_of(11, 5).steps({2.25, Duration::Unit::kEpochs}), 12);
+}
+
 TEST(TriggerTest, OfSeveralTheFirstCounts) {
   EXPECT_EQ(due_steps({{6, Duration::Unit::kSteps}, {1, Duration::Unit::kEpochs}}, run_of(12, 4)),
             (std::vector<int64_t>{4, 6, 8, 12}));
