@@ -336,6 +336,13 @@ Batch with_blank_targets(const Batch& batch, const DataShape& data) {
   return out;
 }
 
+/// The run's transforms without those of targets, which the rows lack.
+std::vector<Ref<Transform>> input_transforms(const TrainedModel& trained) {
+  std::vector<Ref<Transform>> out = trained.recipe.data.transform;
+  std::erase_if(out, [](const Ref<Transform>& ref) { return ref.type == "one_hot"; });
+  return out;
+}
+
 }  // namespace
 
 void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
@@ -344,7 +351,7 @@ void predict(const TrainedModel& trained, const std::shared_ptr<const Dataset>& 
   const std::string& type = trained.recipe.task.type;
   const bool evaluated = texts || type == kRegression || type == kQuestionAnswering;
   Loader loader(dataset,
-                build_transforms(trained.recipe.data.transform, dataset->shape(), /*train=*/false),
+                build_transforms(input_transforms(trained), dataset->shape(), /*train=*/false),
                 loader_options(trained, texts, options.ranks));
   check_same_samples(trained.data, loader.shape());
   validate_input(*trained.model, loader.shape());

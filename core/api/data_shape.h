@@ -28,6 +28,8 @@ struct DataShape {
   int64_t classes = 0;              ///< number of classes
   int64_t vocab = 0;                ///< vocabulary size
   std::vector<std::string> labels = {};  ///< names of the classes, when known
+  /// The classes were numbered by the labels that the data has, which are `labels`, or numbers.
+  bool labels_found = false;
   /// Given: samples are token sequences of 1 to input[0] tokens, and a target with a dimension has
   /// the length of its input. None: all samples have the shapes above.
   std::optional<Padding> padding = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 
 namespace accel {
@@ -37,7 +38,16 @@ size_t character_length(std::string_view text, size_t at) {
 }
 
 bool is_utf8(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
   for (size_t at = 0; at < text.size();) {
+    uint64_t word = 0;
+    if (at + sizeof word <= text.size()) {
+      std::memcpy(&word, text.data() + at, sizeof word);
+      if ((word & kHighBits) == 0) {
+        at += sizeof word;
+        continue;
+      }
+    }
     const size_t length = character_length(text, at);
     if (length == 0) return false;
     at += length;

@@ -304,7 +304,10 @@ Table::Table(const TableOptions& options, const DatasetContext& context, CsvDial
   inputs_->finish();
   if (numbers_) numbers_->fill(fits, /*partial=*/!reading.train);
   bad_.tell(Table::size());
-  if (!target.positions.empty()) labels_ = labels.names();
+  if (!target.positions.empty()) {
+    labels_ = labels.names();
+    labels_found_ = labels.is_found();
+  }
   if (!target.positions.empty() && target.type == TargetType::kClasses) classes_ = labels.count();
   Fingerprint fingerprint;
   fingerprint.add_content(reading.text.bytes());
@@ -352,7 +355,8 @@ DataShape Table::shape() const {
   return inputs_->described({.target = {targets_.shape().begin() + 1, targets_.shape().end()},
                              .target_type = targets_.type(),
                              .classes = classes_,
-                             .labels = labels_});
+                             .labels = labels_,
+                             .labels_found = labels_found_});
 }
 
 int64_t Table::class_of(int64_t index) const {

@@ -88,6 +88,7 @@ class Table : public Dataset,
   Array targets_;
   int64_t classes_ = 0;
   std::vector<std::string> labels_;
+  bool labels_found_ = false;
   std::string fingerprint_;
 };
 

@@ -95,6 +95,8 @@ std::optional<FieldFault> RecordCheck::fault_of(const FeatureColumn& column,
 
 std::optional<FieldFault> RecordCheck::fault_of_target(std::string_view field) const {
   if (target_.lists_labels()) {
+    const bool is_word = field.find_first_not_of(' ') != field.npos;
+    if (is_word && is_missing_text(field) && !labels_.find(field)) return FieldFault::kMissing;
     const auto labels = labels_in(field);
     if (!labels) return FieldFault::kNoLabels;
     const bool listed = labels_.count() == 0 ||

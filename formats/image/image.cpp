@@ -121,14 +121,14 @@ uint8_t rgb_of(uint8_t ink, uint8_t black) {
   return static_cast<uint8_t>(white - (((product >> 8) + product) >> 8));
 }
 
-Array from_cmyk(const Array& inks, bool inverted) {
+Array from_cmyk(const Array& inks) {
   Array out(DType::kU8, {inks.shape()[0], inks.shape()[1], 3});
   const auto from = inks.as<uint8_t>();
   const auto to = out.mutable_as<uint8_t>();
-  const uint8_t flip = inverted ? 0xff : 0;  // Adobe writes 255 for no ink
+  constexpr uint8_t kFlip = 0xff;  // as Adobe, Pillow takes 255 for no ink in all files
   for (size_t i = 0; i < from.size() / 4; ++i) {
-    const uint8_t black = from[4 * i + 3] ^ flip;
-    for (size_t c = 0; c < 3; ++c) to[3 * i + c] = rgb_of(from[4 * i + c] ^ flip, black);
+    const uint8_t black = from[4 * i + 3] ^ kFlip;
+    for (size_t c = 0; c < 3; ++c) to[3 * i + c] = rgb_of(from[4 * i + c] ^ kFlip, black);
   }
   return out;
 }
@@ -160,7 +160,7 @@ Array decode_jpeg(std::span<const std::byte> file, const std::string& name) {
     }
   });
   if (!good) refuse_jpeg(decoder, name);
-  return channels == 4 ? from_cmyk(pixels, info.saw_Adobe_marker) : pixels;
+  return channels == 4 ? from_cmyk(pixels) : pixels;
 }
 
 /// A libpng reader over memory whose errors return to setjmp.

@@ -32,7 +32,7 @@ bool CsvReader::next(std::vector<std::string_view>& fields) {
   try {
     read_fields(fields);
   } catch (const DataError&) {
-    skip_first_line();
+    skip_bad_record();
     throw;
   }
   skip_line_end();
@@ -53,9 +53,11 @@ void CsvReader::read_fields(std::vector<std::string_view>& fields) {
   }
 }
 
-void CsvReader::skip_first_line() {
-  at_ = std::min(text_.find('\n', record_start_), text_.size() - 1) + 1;
-  line_ = record_line_ + 1;
+void CsvReader::skip_bad_record() {
+  const bool has_end = bad_end_ > record_start_;
+  const size_t from = has_end ? bad_end_ : record_start_;
+  at_ = std::min(text_.find('\n', from), text_.size() - 1) + 1;
+  line_ = (has_end ? line_ : record_line_) + 1;
   line_end_ = 0;
 }
 
@@ -116,7 +118,10 @@ std::string_view CsvReader::quoted_field() {
   const std::string_view raw = text_.substr(first, at_ - 1 - first);
   line_ += std::count(raw.begin(), raw.end(), '\n');
   const std::string_view rest = rest_of_line();
-  if (!rest.empty() && rest[0] != dialect_.delimiter) fail("text after a closing quote");
+  if (!rest.empty() && rest[0] != dialect_.delimiter) {
+    bad_end_ = at_;
+    fail("text after a closing quote");
+  }
   if (!doubled) return raw;
   std::string& field = unquoted_.emplace_back();
   for (size_t i = 0; i < raw.size(); ++i) {

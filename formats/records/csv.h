@@ -38,7 +38,7 @@ class CsvReader {
 
  private:
   void read_fields(std::vector<std::string_view>& fields);
-  void skip_first_line();
+  void skip_bad_record();
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = {}) const;
   std::string_view plain_field();
   std::string_view quoted_field();
@@ -51,6 +51,7 @@ class CsvReader {
   std::string name_;
   size_t at_ = 0;
   size_t record_start_ = 0;
+  size_t bad_end_ = 0;   ///< behind the last quote of a record with text after it
   size_t line_end_ = 0;  ///< of the current line; stale while at_ is beyond it
   size_t field_count_ = 0;
   int64_t line_ = 1;

@@ -1,11 +1,14 @@
 #include "formats/records/text_encoding.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 namespace accel {
 namespace {
@@ -31,6 +34,16 @@ void append(std::string& out, uint32_t code) {
   }
 }
 
+/// Other bytes would become U+FFFD, which models train on.
+void require_utf8(std::string_view bytes, const std::string& name) {
+  if (is_utf8(bytes)) return;
+  size_t at = 0;
+  for (size_t length; (length = character_length(bytes, at)) > 0;) at += length;
+  const auto line = std::count(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(at), '\n') + 1;
+  throw DataError(text("{}:{} is not UTF-8: byte {} of the file", name, line, at),
+                  text("convert it, such as by 'iconv -f latin1 -t utf-8 {} > NEW'", name));
+}
+
 }  // namespace
 
 SharedBytes as_utf8(SharedBytes file, const std::string& name) {
@@ -38,7 +51,10 @@ SharedBytes as_utf8(SharedBytes file, const std::string& name) {
   const size_t size = file.view.size();
   const bool little = size >= 2 && byte(0) == 0xff && byte(1) == 0xfe;
   const bool big = size >= 2 && byte(0) == 0xfe && byte(1) == 0xff;
-  if (!little && !big) return file;
+  if (!little && !big) {
+    require_utf8(as_text(file.view), name);
+    return file;
+  }
   const auto unit = [&](size_t at) {
     return little ? byte(at) | byte(at + 1) << 8 : byte(at) << 8 | byte(at + 1);
   };

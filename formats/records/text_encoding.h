@@ -1,4 +1,4 @@
-// Text files in UTF-16, which spreadsheet programs write.
+// Encodings of text files: UTF-8, and UTF-16, which spreadsheet programs write.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace accel {
 
 /// A file with a UTF-16 byte order mark as UTF-8 without one; other files as they are. Throws
-/// DataError with `name` for invalid UTF-16.
+/// DataError with `name` for invalid UTF-16 and UTF-8.
 SharedBytes as_utf8(SharedBytes file, const std::string& name);
 
 }  // namespace accel

@@ -1,11 +1,14 @@
 #include "models/hf/hf_family.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "formats/checksum.h"
+#include "models/layers/skip_init.h"
 
 namespace accel {
 namespace {
@@ -97,6 +100,16 @@ std::vector<FieldInfo> HfFamily::options() {
   return out;
 }
 
+namespace {
+
+/// Whether an option that is `dropout` by default is left to the one that the recipe gives.
+bool follows_dropout(const std::string& key, const Node& given, const Node& value) {
+  const Node::Entry* dropout = given.find("dropout");
+  return key.ends_with("_dropout") && is_auto(value) && dropout && !is_auto(dropout->node);
+}
+
+}  // namespace
+
 Node with_folder_options(const Node& given, const Node& folder, const Node& own,
                          const std::vector<FieldInfo>& fields, Reading& reading) {
   const Node& weights = weights_of(given);
@@ -106,6 +119,7 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
     if (is_switched_off(theirs)) continue;
     const Node::Entry* mine = given.find(theirs.key);
     const Node& value = own.find(theirs.key)->node;
+    if (follows_dropout(theirs.key, given, value)) continue;
     if (!mine || is_auto(value)) {
       Node node = theirs.node;
       node.where = weights.where;
@@ -150,6 +164,34 @@ int64_t label_count(const HfConfig& config) {
   if (named) return static_cast<int64_t>(labels->size());
   const auto count = config.values().find("num_labels");
   return count != config.values().end() && count->is_number_integer() ? count->get<int64_t>() : 2;
+}
+
+void check_label_order(const std::string& folder, const std::vector<std::string>& labels) {
+  if (labels.empty() || SkipInit::is_active()) return;  // those of a checkpoint are the run's
+  const HfConfig config(folder);
+  const auto named = config.values().find("id2label");
+  if (named == config.values().end() || !named->is_object() || named->size() != labels.size()) {
+    return;
+  }
+  std::vector<std::string> theirs;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto name = named->find(std::to_string(i));
+    if (name == named->end() || !name->is_string()) return;
+    theirs.push_back(name->get<std::string>());
+  }
+  if (theirs == labels) return;
+  const std::set<std::string> ours(labels.begin(), labels.end());
+  if (std::set<std::string>(theirs.begin(), theirs.end()) == ours) {
+    throw DataError(
+        accel::text("the head of '{}' has the labels {}, and the data has {}", folder,
+                    quoted_list(theirs), quoted_list(labels)),
+        accel::text("set 'labels: [{}]' of the data, the order of the head", joined(theirs)));
+  }
+  if (theirs.front().starts_with("LABEL_")) return;  // transformers' names of unnamed classes
+  warn(
+      accel::text("the labels of '{}' are {}, and those of the data {}: a head of the folder was "
+                  "trained for the others",
+                  folder, quoted_list(theirs), quoted_list(labels)));
 }
 
 void write_labels(int64_t classes, nlohmann::json& config) {

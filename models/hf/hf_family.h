@@ -74,6 +74,10 @@ std::optional<HfConfig> config_for(const Node& weights, const std::string& folde
 /// `reads_quantized`: `quantization_config` has been read.
 void report_config(HfConfig& config, bool reads_quantized, const Node& weights, Reading& reading);
 
+/// Compares the class names of the data with the config's `id2label`. Throws DataError for the same
+/// names in another order, in which a trained head would have other classes; warns of others.
+void check_label_order(const std::string& folder, const std::vector<std::string>& labels);
+
 /// Number of classes in the config's `id2label`, else `num_labels`, else 2, as in transformers.
 int64_t label_count(const HfConfig& config);
 /// Writes default class names, unless the config has this number of names.

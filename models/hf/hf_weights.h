@@ -122,7 +122,7 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
                                       const HfNames& names, const std::string& model);
 
 /// Loads the folder's weights into the model, in place and converted to its types. Throws DataError
-/// for mismatches, and for a missing head under a SkipInit.
+/// for mismatches, and for a missing head under MapHfWeights.
 void load_hf_weights(Model& model, const std::string& folder, const HfNames& names,
                      const std::string& name);
 void load_hf_weights(Model& model, const HfWeights& weights, const HfNames& names,

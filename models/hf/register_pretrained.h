@@ -112,6 +112,7 @@ class RegisterPretrained : Registration {
       model = std::make_unique<T>(options, context);
       if (!folder.empty()) load_hf_weights(*model, folder, names, T::kName);
     }
+    if (!folder.empty()) check_label_order(folder, context.data.labels);
     if constexpr (HasLora<Options>) {
       if (options.lora.rank > 0) {
         add_lora(*model, options.lora,

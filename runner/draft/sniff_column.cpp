@@ -162,6 +162,19 @@ std::optional<double> table_number(std::string_view field, bool decimal_comma) {
   return parse_field_number(field, decimal_comma ? ',' : '.');
 }
 
+namespace {
+
+/// The field, or of a long text the beginning and a hash: texts may begin with one instruction.
+std::string counted_value(std::string_view field) {
+  std::string out(field.substr(0, kLongestCategory));
+  if (field.size() > kLongestCategory) {
+    out += std::to_string(std::hash<std::string_view>()(field));
+  }
+  return out;
+}
+
+}  // namespace
+
 void ColumnScan::add(std::string_view field) {
   ++rows_;
   const std::string word = trimmed(field);
@@ -170,7 +183,7 @@ void ColumnScan::add(std::string_view field) {
     missing_texts_.insert(word);
     return;
   }
-  const std::string_view value = field.substr(0, kLongestCategory);
+  const std::string value = counted_value(field);
   if (const auto seen = values_.find(value); seen != values_.end()) {
     ++seen->second;
   } else if (values_.size() <= kMostClasses) {

@@ -5,7 +5,7 @@
 Takes pyarrow, pillow and datasets. Files of texts hold eight rows: a text of good, bad and film, a
 label that is a ClassLabel of bad and good in those that datasets writes, and a score. Row 5 of
 `nulls.parquet` has no text. `selected` is what datasets 1 and 2 left of the rows 6, 0 and 3. Those
-of images hold four squares of one colour, those of tokens three lists.
+of images hold four squares of one colour, those of tokens three lists, padded in `padded`.
 """
 
 import json
@@ -89,6 +89,15 @@ def drafts():
             "numbers": pa.table({"score": SCORES, "label": LABELS, "seen": pa.array(range(8), pa.timestamp("s"))})}
 
 
+def padded():
+    """Tokens with padding and its mask: after the tokens, and before them."""
+    right = {"input_ids": [[5, 6, 7, 0], [4, 0, 0, 0], [1, 2, 3, 4]],
+             "attention_mask": pa.array([[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]], pa.list_(pa.int8())),
+             "labels": [[-100, 6, 7, -100], [4, -100, -100, -100], [1, 2, 3, 4]]}
+    left = {"input_ids": [[0, 0, 5, 6]], "attention_mask": [[0, 0, 1, 1]]}
+    return {"padded": pa.table(right), "padded_left": pa.table(left)}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     shutil.rmtree(folder, ignore_errors=True)
@@ -110,7 +119,7 @@ def main():
     for name, made in {"images": images(), "tokens": tokens()}.items():
         made.save_to_disk(str(folder / name))
         made.to_parquet(str(folder / f"{name}.parquet"))
-    for name, rows in drafts().items():
+    for name, rows in {**drafts(), **padded()}.items():
         pq.write_table(rows, folder / f"{name}.parquet")
 
 

@@ -153,6 +153,36 @@ def check_program(scratch, report):
                  and not (scratch.path / "x").exists(), errors)
 
 
+CLASSIFIER = """
+model: {type: auto, weights: masked, num_labels: auto}
+task: classification
+data:
+  train: {type: jsonl, path: RECIPES/tiny/data/reviews.jsonl, target: label, max_length: 24,
+          tokenizer: RECIPES/tiny/data/reviews_tokenizer.json}
+  loader: {workers: 0}
+optimizer: {type: adamw, lr: 0.01}
+train: {until: 8 steps, batch: 8}
+accelerator: {num_cpu_threads_per_process: 1}
+checkpoint: {every: 2 steps}
+"""
+
+
+def check_new_head(scratch, report):
+    """A head that the folder lacks is initialized once: a resumed run has that of the checkpoint."""
+    masked = str(scratch.recipes / "tiny/reviews_masked.yaml")
+    scratch.call(masked, "name=masked", "train.until=2 steps", "~eval", "~expect", "~data.eval")
+    result = scratch.call("export", "runs/masked", "--to", "masked")
+    recipe = CLASSIFIER.replace("RECIPES", str(scratch.recipes)).replace(", num_labels: auto", "")
+    (scratch.path / "classes.yaml").write_text(recipe)
+    whole = scratch.call("classes.yaml", "name=headed")
+    report.check("a folder without the head is fine-tuned", whole[0] == 0 and "not in 'masked' and new" in whole[1],
+                 (result, whole))
+    scratch.call("classes.yaml", "name=reheaded", "--stop-after", "4")
+    code, errors = scratch.call("resume", "runs/reheaded")
+    weights = [(checkpoint(scratch, run) / "model.safetensors").read_bytes() for run in ("headed", "reheaded")]
+    report.check("and resumed", code == 0 and "and new" not in errors and weights[0] == weights[1], errors)
+
+
 def check_refusals(scratch, report):
     for name, words, text in (
             ("nothing to merge", ["runs/once", "--to", "x", "--merge"], "'--merge' merges an adapter, and this model has none"),
@@ -173,6 +203,7 @@ def main():
         check_resume(scratch, report)
         scratch.recipes = recipes
         check_program(scratch, report)
+        check_new_head(scratch, report)
         check_refusals(scratch, report)
     return 1 if report.failed else 0
 

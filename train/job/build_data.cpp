@@ -83,12 +83,34 @@ void check_same_shape(const DataShape& train, const DataShape& eval) {
                   "give both the same sizes");
 }
 
+std::string classes_text(const DataShape& shape) {
+  return shape.labels.empty() ? text("the numbers 0 to {}", shape.classes - 1)
+                              : text("the labels {}", list_text(shape.labels));
+}
+
+/// Names that one dataset numbered by their order are no numbers of the other.
+void check_found_labels(const DataShape& train, const DataShape& eval) {
+  const bool both = train.classes > 0 && eval.classes > 0;
+  if (!both || train.labels.empty() == eval.labels.empty()) return;
+  if (!(train.labels.empty() ? eval : train).labels_found) return;
+  throw DataError(text("the classes of the training data are {}, those of the eval data {}",
+                       classes_text(train), classes_text(eval)),
+                  "write the labels the same way in both, or give both the same 'labels'");
+}
+
 /// Labels are numbered per dataset: training and eval data must number them the same.
 void check_same_meaning(const DataShape& train, const DataShape& eval) {
   if (!train.labels.empty() && !eval.labels.empty() && train.labels != eval.labels) {
     throw DataError(text("the training data has the labels {}, the eval data {}",
                          list_text(train.labels), list_text(eval.labels)),
                     "give both the same 'labels', in the same order");
+  }
+  check_found_labels(train, eval);
+  if (train.target_type == DType::kF32 && train.target != eval.target) {
+    throw DataError(text("targets of the training data have the shape {}, those of the eval data "
+                         "{}",
+                         to_string(train.target), to_string(eval.target)),
+                    "give both the same 'labels' or columns");
   }
   if (eval.classes > train.classes || eval.vocab > train.vocab) {
     const bool tokens = eval.vocab > train.vocab;

@@ -105,9 +105,10 @@ void EvalHook::save_best() {
 
 bool EvalHook::update_best() {
   const auto found = state_.evaluation.find(context_.job.recipe.checkpoint.keep.metric);
-  if (found == state_.evaluation.end()) return false;
+  if (found == state_.evaluation.end() || std::isnan(found->second)) return false;
   const bool more = more_is_better(context_.job);
-  if (state_.best && (more ? found->second <= *state_.best : found->second >= *state_.best)) {
+  const bool has_best = state_.best && !std::isnan(*state_.best);
+  if (has_best && (more ? found->second <= *state_.best : found->second >= *state_.best)) {
     return false;
   }
   state_.best = found->second;

@@ -10,6 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/recipe/parse.h"
+#include "core/recipe/scalar.h"
 #include "train/job/build_strategy.h"
 #include "train/job/data_schema.h"
 #include "train/job/device.h"
@@ -251,8 +253,41 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   return state;
 }
 
+namespace {
+
+/// The samples of a step of the run that wrote the checkpoint; none: unknown.
+std::optional<int64_t> batch_of(const TrainState& state) {
+  if (state.recipe.empty()) return std::nullopt;  // of Accelerate
+  const Node recipe = parse_recipe("checkpoint", state.recipe);
+  const Node::Entry* train = recipe.find("train");
+  const Node::Entry* batch = train ? train->node.find("batch") : nullptr;
+  const Scalar* scalar = batch ? batch->node.scalar() : nullptr;
+  return scalar ? parse_integer(*scalar).value : std::nullopt;
+}
+
+/// Where a run with another batch size stopped, in steps of this one's: no sample of the epoch is
+/// left out, and less than a batch is trained on twice.
+Progress in_steps_of(const Job& job, const TrainState& state) {
+  Progress out = state.progress;
+  const std::optional<int64_t> before = batch_of(state);
+  const int64_t batch = job.batches.batch, all = job.train_loader->samples_per_epoch();
+  if (out.step_in_epoch == 0 || !before || *before == batch) return out;
+  const int64_t samples = std::min(out.step_in_epoch * *before, all);
+  out.step_in_epoch = samples / batch;
+  if (const int64_t again = samples % batch; again > 0) {
+    warn(
+        text("'train.batch' was {}: of epoch {}, the {} samples before sample {} are trained on "
+             "again",
+             *before, out.epoch, again, samples));
+  }
+  return out;
+}
+
+}  // namespace
+
 RunState restore(Job& job, const TrainState& whole) {
   TrainState state = whole;  // shares the tensors
+  state.progress = in_steps_of(job, state);
   take_shards(job, state);
   copy_weights(job.parameters, job.buffers, state.model, job.swapper.get());
   job.optimizer->load(state.optimizer);

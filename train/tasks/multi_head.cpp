@@ -2,6 +2,7 @@
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/masked_select.h>
 #include <ATen/ops/mse_loss.h>
 
 #include <map>
@@ -9,9 +10,11 @@
 #include <vector>
 
 #include "core/api/heads.h"
+#include "core/api/targets.h"
 #include "core/api/task.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/recipe/number_text.h"
 #include "core/recipe/registry.h"
 
 namespace accel {
@@ -117,10 +120,24 @@ class MultiHeadTask final : public Task {
       check_columns(name, section.column + (one ? 1 : outputs), batch.targets.size(1));
       const at::Tensor said = output.narrow(1, first, outputs);
       const at::Tensor wanted = batch.targets.narrow(1, section.column, one ? 1 : outputs);
+      if (one) check_classes(name, wanted, outputs);
       out.push_back(loss_of(section.loss, said, wanted));
       first += outputs;
     }
     return out;
+  }
+
+  /// Throws DataError for targets that are not class numbers, as those of a wrong column.
+  static void check_classes(const std::string& name, const at::Tensor& wanted, int64_t outputs) {
+    const at::Tensor classes = wanted.to(at::kLong);
+    const at::Tensor known = classes.ge(0).logical_and(classes.lt(outputs));
+    const at::Tensor good =
+        classes.eq(wanted).logical_and(known.logical_or(classes.eq(kIgnoredTarget)));
+    if (good.all().item<bool>()) return;
+    const auto wrong = wanted.masked_select(good.logical_not())[0].item<double>();
+    throw DataError(text("the target of head '{}' is {}, and its classes are 0 to {}", name,
+                         show_number(wrong), outputs - 1),
+                    "check 'column' of the head, or its number of outputs");
   }
 
   static at::Tensor loss_of(HeadLoss loss, const at::Tensor& said, const at::Tensor& wanted) {

@@ -68,7 +68,7 @@ class ArrowSource final : public RecordSource {
   }
   const char* record_name() const override { return "rows"; }
   std::vector<std::string> class_names(const std::string& field) const override {
-    return rows_.class_names(field);
+    return lists_.contains(field) ? std::vector<std::string>() : rows_.class_names(field);
   }
 
  private:

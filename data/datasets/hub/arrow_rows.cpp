@@ -14,6 +14,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
+#include "data/datasets/hub/hub_files.h"
 #include "formats/strict_json.h"
 #include "formats/untrusted.h"
 
@@ -108,12 +109,18 @@ std::vector<std::string> plain_files(const fs::path& folder, const std::string& 
     splits.insert(split_of(name));
   }
   if (names.empty()) throw DataError(text("no '*{}' files in '{}'", extension, folder.string()));
-  if (splits.size() > 1 || !split.empty()) require_split(folder.string(), splits, split);
   std::sort(names.begin(), names.end());
-  std::vector<std::string> files;
-  for (const std::string& name : names) {
-    if (split.empty() || split_of(name) == split) files.push_back(folder / name);
+  if (splits == std::set<std::string>{""}) {
+    const auto by_words = splits_of_file_names(names);
+    splits.clear();
+    for (const auto& [word, files] : by_words) splits.insert(word);
+    if (by_words.contains(split)) names = by_words.at(split);
+  } else if (!split.empty()) {
+    std::erase_if(names, [&](const std::string& name) { return split_of(name) != split; });
   }
+  if (splits.size() > 1 || !split.empty()) require_split(folder.string(), splits, split);
+  std::vector<std::string> files;
+  for (const std::string& name : names) files.push_back(folder / name);
   return files;
 }
 

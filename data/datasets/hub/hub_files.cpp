@@ -233,6 +233,21 @@ const std::vector<std::string>& readable_extensions() {
   return all;
 }
 
+std::string split_of_word(std::string name) {
+  name = ascii_lower(name);
+  for (const auto& [word, split] : kSplitWords) {
+    if (name == word) return split;
+  }
+  return "";
+}
+
+std::map<std::string, std::vector<std::string>> splits_of_file_names(const Names& names) {
+  Splits found = splits_of_words(names, false);
+  size_t placed = 0;
+  for (const auto& [split, files] : found) placed += files.size();
+  return placed == names.size() ? found : Splits{{kTrain, names}};
+}
+
 std::vector<std::string> row_files(const std::string& folder) {
   if (!fs::is_directory(folder)) throw DataError(accel::text("'{}' is not a folder", folder));
   Names all = files_in(folder);

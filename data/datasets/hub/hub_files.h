@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,15 @@ struct HubChoice {
 /// split must be named.
 std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice);
 
-/// All files of rows below a folder, relative to it and sorted, without hidden ones and the metadata
-/// of `datasets`.
+/// The split that a name stands for as a whole, in any case: "train" of "Training"; none: "".
+std::string split_of_word(std::string name);
+
+/// Files by the words for splits in their names; all are of one split where there are none.
+std::map<std::string, std::vector<std::string>> splits_of_file_names(
+    const std::vector<std::string>& names);
+
+/// All files of rows below a folder, relative to it and sorted, without hidden ones and the
+/// metadata of `datasets`.
 std::vector<std::string> row_files(const std::string& folder);
 
 /// ".parquet", ".jsonl", ...

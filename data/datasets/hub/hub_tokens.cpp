@@ -19,6 +19,8 @@
 namespace accel {
 namespace {
 
+constexpr auto kMask = "attention_mask";
+
 struct HubTokensOptions : HubChoiceOptions {
   InputPath path;
   std::string input = "input_ids";
@@ -83,6 +85,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
                     .classes = classes_.count(),
                     .vocab = options_.vocab_size,
                     .labels = classes_.names(),
+                    .labels_found = classes_.is_found(),
                     .padding = Padding{options_.pad, options_.pad_to_multiple_of}};
     if (options_.target.empty()) shape.target = shape.input;
     return shape;
@@ -99,6 +102,26 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
       out.push_back(fits ? static_cast<int32_t>(number) : INT32_MIN);
     }
     return out;
+  }
+
+  bool has_mask(const ArrowRows& rows) const {
+    const std::vector<ArrowColumn> columns = rows.columns();
+    return options_.input != kMask &&
+           std::any_of(columns.begin(), columns.end(),
+                       [](const ArrowColumn& column) { return column.name == kMask; });
+  }
+
+  /// The number of tokens before the padding, which the last field masks. Throws DataError for
+  /// padding elsewhere.
+  static size_t unmasked(const std::vector<std::string_view>& fields, const std::string& place) {
+    const std::vector<int32_t> mask = numbers_in(fields.back(), SIZE_MAX);
+    const auto end = std::find(mask.begin(), mask.end(), 0);
+    const bool right = std::all_of(end, mask.end(), [](int32_t one) { return one == 0; });
+    if (mask.size() * sizeof(int64_t) == fields[0].size() && right) {
+      return static_cast<size_t>(end - mask.begin());
+    }
+    throw DataError(text("{} has padding before or between tokens in '{}'", place, kMask),
+                    "write the tokens without padding: batches are padded on the right");
   }
 
   void check(const std::vector<int32_t>& tokens, bool targets, const std::string& place) const {
@@ -121,6 +144,11 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
       wanted.push_back(options_.target);
       kinds.push_back(ArrowField::kText);
     }
+    const bool masked = has_mask(rows);
+    if (masked) {
+      wanted.emplace_back(kMask);
+      kinds.push_back(ArrowField::kNumbers);
+    }
     std::vector<std::string> labels;
     TokenSequencesBuilder builder(user_cache());
     size_t longest = 0;
@@ -128,7 +156,8 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
         options_.max_length > 0 ? static_cast<size_t>(options_.max_length) : SIZE_MAX;
     const auto reader = rows.open(wanted, kinds);
     for (std::vector<std::string_view> fields; reader->next(fields);) {
-      const std::vector<int32_t> tokens = numbers_in(fields[0], most);
+      const size_t kept = masked ? unmasked(fields, reader->location()) : SIZE_MAX;
+      const std::vector<int32_t> tokens = numbers_in(fields[0], std::min(most, kept));
       if (tokens.empty()) throw DataError(accel::text("{} has no token", reader->location()));
       check(tokens, false, reader->location());
       longest = std::max(longest, tokens.size());
@@ -141,7 +170,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
         throw DataError(accel::text("{} has {} tokens and {} targets", reader->location(),
                                     fields[0].size() / 8, fields[1].size() / 8));
       }
-      const std::vector<int32_t> targets = numbers_in(fields[1], most);
+      const std::vector<int32_t> targets = numbers_in(fields[1], std::min(most, kept));
       check(targets, true, reader->location());
       builder.add(tokens, targets);
     }

@@ -38,7 +38,8 @@ bool is_wanted(const std::string& path) {
                       "dataset's folder");
     }
   }
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  constexpr std::string_view kWanted[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".jfi", ".png"};
+  return std::find(std::begin(kWanted), std::end(kWanted), extension) != std::end(kWanted);
 }
 
 /// `path` relative to `folder`; none if it is not inside.
@@ -81,6 +82,9 @@ class FolderFiles final : public ImageFiles {
          at.increment(error)) {
       std::string path = at->path().lexically_relative(root_);
       std::error_code unknown;
+      if (at.depth() == 0 && at->is_directory(unknown) && !is_hidden(path)) {
+        folders_.push_back(path);
+      }
       if (!at->is_regular_file(unknown) || !is_wanted(path)) continue;
       files_.push_back({std::move(path), static_cast<int64_t>(at->file_size())});
     }

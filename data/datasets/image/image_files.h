@@ -23,6 +23,8 @@ class ImageFiles {
 
   /// JPEG and PNG files, sorted by path.
   const std::vector<ImageFile>& files() const { return files_; }
+  /// Names of the folders at the top that are not hidden; empty for archives.
+  const std::vector<std::string>& folders() const { return folders_; }
   /// Content of files()[index]. Thread-safe; throws DataError.
   virtual SharedBytes read(int64_t index) const = 0;
   /// For messages.
@@ -30,6 +32,7 @@ class ImageFiles {
 
  protected:
   std::vector<ImageFile> files_;
+  std::vector<std::string> folders_;
 };
 
 /// Whether a file is a JPEG or a PNG by its first bytes.

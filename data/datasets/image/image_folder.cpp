@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/fingerprint.h"
+#include "data/datasets/hub/hub_files.h"
 #include "data/datasets/image/image_files.h"
 #include "data/datasets/image/image_samples.h"
 #include "data/datasets/label_map.h"
@@ -110,6 +111,15 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
   }
 
  private:
+  /// Throws DataError for a folder of the top without images: it would be no class.
+  void require_images(const TextSet& classes) const {
+    for (const std::string& folder : files_->folders()) {
+      if (classes.contains(folder)) continue;
+      throw DataError(text("the class folder '{}' has no JPEG or PNG images", folder),
+                      "put images into it, or move it out of the dataset's folder");
+    }
+  }
+
   void label_files(const ImageFolderOptions& options) {
     TextSet folders;
     bool nested = false;
@@ -122,10 +132,14 @@ class ImageFolder final : public Dataset, public SkipsSamples, public ClassLabel
       folders.insert(folder_of(file.path));
       nested = nested || std::count(file.path.begin(), file.path.end(), '/') > 1;
     }
-    if (options.split.empty() && nested && folders.contains("train")) {
+    const bool are_splits =
+        std::all_of(folders.begin(), folders.end(),
+                    [](const std::string& name) { return !split_of_word(name).empty(); });
+    if (options.split.empty() && nested && (are_splits || folders.contains("train"))) {
       throw DataError(accel::text("the folders of '{}' are splits, not classes", options.path.text),
-                      "'split: train' picks one of them");
+                      text("'split: {}' picks one of them", *folders.rbegin()));
     }
+    require_images(folders);
     classes_ = options.labels.empty() ? LabelMap::found(folders)
                                       : LabelMap::given(options.labels, "labels");
     for (const ImageFile& file : files_->files()) {

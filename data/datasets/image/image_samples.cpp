@@ -69,7 +69,8 @@ ImageSize common_image_size(int64_t count, const std::vector<int64_t>& size,
 DataShape image_shape(Channels channels, ImageSize size, const LabelMap& classes) {
   return {.input = {channels == Channels::kRgb ? 3 : 1, size.height, size.width},
           .classes = classes.count(),
-          .labels = classes.names()};
+          .labels = classes.names(),
+          .labels_found = classes.is_found()};
 }
 
 }  // namespace accel

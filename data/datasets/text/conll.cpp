@@ -1,5 +1,6 @@
 // Token classification: CoNLL files, a word and its tag per line and blank lines between sentences.
 #include "formats/records/conll.h"
+#include "formats/records/text_encoding.h"
 
 #include <string>
 #include <vector>
@@ -113,7 +114,7 @@ class Conll final : public TaggedWords {
   }
 
   Conll(const ConllOptions& options, const DatasetContext& context)
-      : Conll(options, context.targets, map_file(options.path.text)) {}
+      : Conll(options, context.targets, as_utf8(map_file(options.path.text), options.path.text)) {}
 
  private:
   Conll(const ConllOptions& options, bool with_tags, const SharedBytes& file)

@@ -14,9 +14,13 @@
 namespace accel {
 namespace {
 
+/// A tag that PyTorch's losses ignore: the word has no label.
+constexpr auto kIgnoredTag = "-100";
+
 /// The class of a tag: its index in the labels, or the tag itself if labels are given and it is a
 /// number.
 int64_t number_of(const std::string& tag, const LabelMap& labels) {
+  if (tag == kIgnoredTag && !labels.find(tag)) return kIgnoredTarget;
   if (const std::optional<int64_t> label = labels.find(tag)) return *label;
   for (int64_t i = 0; i < labels.count(); ++i) {
     if (tag == std::to_string(i)) return i;
@@ -50,6 +54,7 @@ TaggedWords::TaggedWords(const TaggedWordOptions& options, const TaggedFile& fil
             .target = {cut.max_length},
             .classes = labels.count(),
             .labels = labels.names(),
+            .labels_found = labels.is_found(),
             .padding = Padding{.input = tokenizer->special().pad.value_or(0),
                                .multiple = options.pad_to_multiple_of}};
   describe_tokens(*tokenizer, shape_);
@@ -70,6 +75,7 @@ LabelMap TaggedWords::labels_of(const TaggedWordOptions& options, const TaggedFi
   if (!options.labels.empty()) return LabelMap::given(options.labels, "labels");
   TextSet seen;
   file.each([&](const TaggedText& text) { seen.insert(text.tags.begin(), text.tags.end()); });
+  seen.erase(kIgnoredTag);
   return LabelMap::found(seen);
 }
 

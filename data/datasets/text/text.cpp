@@ -22,6 +22,7 @@
 #include "data/datasets/text/text_columns.h"
 #include "data/datasets/text/token_windows.h"
 #include "formats/records/jsonl.h"
+#include "formats/records/text_encoding.h"
 #include "text/tokenizer.h"
 
 namespace accel {
@@ -236,7 +237,9 @@ class Text final : public Dataset, public SkipsSamples, public SequenceWindows {
   }
 
   explicit Text(const TextOptions& options)
-      : file_(map_file(options.path.text)),
+      : file_(options.level == TextLevel::kTokens
+                  ? as_utf8(map_file(options.path.text), options.path.text)
+                  : map_file(options.path.text)),
         bad_(options.on_bad_sample, options.path.text),
         source_(open_source(options, file_.view, bad_)),
         windows_(options, source_->count(), options.path.text) {

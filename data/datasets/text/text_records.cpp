@@ -11,6 +11,7 @@
 #include "data/datasets/label_lists.h"
 #include "data/datasets/rows.h"
 #include "data/datasets/table_columns.h"
+#include "data/datasets/table_fields.h"
 #include "formats/records/text_encoding.h"
 
 namespace accel {
@@ -24,6 +25,17 @@ std::string reading_of(const TextRecordOptions& options, const std::string& form
   out.append(1, ' ').append(EnumNames<TargetType>::kValues[size_t(options.target_type)].second);
   for (const std::string& label : options.labels) out.append(1, '\0').append(label);
   return out;
+}
+
+constexpr auto kDelimited = "delimited by ";
+
+/// Whether `datasets` has no value here: missing values of delimited files as pandas reads them,
+/// and NaN of a column of floats.
+bool is_missing_label(std::string_view label, const std::string& format) {
+  static const std::vector<std::string> words = default_na_values();
+  if (format.starts_with(kDelimited))
+    return std::find(words.begin(), words.end(), label) != words.end();
+  return (format == "parquet" || format == "arrow") && label == "nan";
 }
 
 /// Without targets if the context does not request them.
@@ -69,7 +81,8 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
   make_targets();
   shape_ = texts_.described({.target_type = classes ? DType::kI64 : DType::kF32,
                              .classes = classes ? names.count() : 0,
-                             .labels = names.names()});
+                             .labels = names.names(),
+                             .labels_found = names.is_found()});
   if (width_) shape_.target = {static_cast<int64_t>(*width_)};
   if (options_.target.empty()) shape_.target = shape_.input;
   Fingerprint print;
@@ -212,6 +225,10 @@ void TextRecords::take_target(const RecordReader& reader, const Fields& fields,
                               const LabelMap& labels) {
   if (options_.target.empty()) return;
   if (options_.target_type == TargetType::kClasses) {
+    if (options_.labels.empty() && is_missing_label(fields[2], source_->format())) {
+      refuse(reader, options_.target.front(), fields[2], "a missing value, not a label",
+             "leave such rows out, or list all 'labels', this one among them");
+    }
     const std::optional<int64_t> label = labels.find(fields[2]);
     if (!label) {
       refuse(reader, options_.target.front(), fields[2], "none of the labels of the recipe");
@@ -278,9 +295,7 @@ class DelimitedSource final : public RecordSource {
     return std::make_unique<DelimitedReader>(file_, dialect_, path_, wanted);
   }
   FileContents contents() const override { return {file_.view}; }
-  std::string format() const override {
-    return accel::text("delimited by {}", std::string(1, dialect_.delimiter));
-  }
+  std::string format() const override { return kDelimited + std::string(1, dialect_.delimiter); }
 
  private:
   std::string path_;
@@ -322,7 +337,8 @@ class LineReader final : public RecordReader {
 
 class LineSource final : public RecordSource {
  public:
-  explicit LineSource(const std::string& path) : path_(path), file_(map_file(path)) {}
+  explicit LineSource(const std::string& path)
+      : path_(path), file_(as_utf8(map_file(path), path)) {}
 
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     for (const std::string& field : wanted) {

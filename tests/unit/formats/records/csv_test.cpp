@@ -69,6 +69,17 @@ TEST(CsvTest, MisplacedQuotesAreRefused) {
   EXPECT_EQ(csv_complaint("\"a\"b,c\n"), "t.csv:1: text after a closing quote");
 }
 
+TEST(CsvTest, TheRestOfARecordWithTextAfterAQuoteIsNoRecord) {
+  const std::string table = "a,b\n\"x\ny,1\nz\" t,2\nc,3\n";
+  CsvReader reader(bytes_of(table), {.delimiter = ',', .quoting = true}, "t.csv");
+  std::vector<std::string_view> fields;
+  EXPECT_TRUE(reader.next(fields));
+  EXPECT_EQ(complaint([&] { reader.next(fields); }), "t.csv:2: text after a closing quote");
+  EXPECT_TRUE(reader.next(fields));
+  EXPECT_EQ(fields, (std::vector<std::string_view>{"c", "3"}));
+  EXPECT_EQ(reader.line(), 5);
+}
+
 TEST(CsvTest, ARecordAboveTheLimitIsRefused) {
   const std::string big((16 << 20) + 3, 'x');
   EXPECT_EQ(csv_complaint("a\n" + big),

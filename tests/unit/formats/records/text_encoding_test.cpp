@@ -33,6 +33,12 @@ TEST(TextEncodingTest, OtherFilesAreLeftAsTheyAre) {
   EXPECT_EQ(read(""), "");
 }
 
+TEST(TextEncodingTest, OtherEncodingsAreRefused) {
+  EXPECT_EQ(complaint([] { read("a,b\n12345678901234567890,caf\xe9\n"); }),
+            "t.csv:2 is not UTF-8: byte 28 of the file\n"
+            "convert it, such as by 'iconv -f latin1 -t utf-8 t.csv > NEW'");
+}
+
 TEST(TextEncodingTest, InvalidUtf16IsRefused) {
   EXPECT_EQ(complaint([] { read(kLittle + "x"); }),
             "'t.csv' is not valid UTF-16 at byte 12\nsave it as UTF-8");

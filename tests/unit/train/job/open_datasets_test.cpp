@@ -60,6 +60,25 @@ class OpenDatasetsTest : public testing::Test {
 constexpr auto kTable =
     "  train: {type: csv, path: t.csv, target: kind, features: [id, age], fill: mean}\n";
 
+TEST_F(OpenDatasetsTest, TrainingAndEvalDataMustMeanTheSameByTheirTargets) {
+  const auto refusal = [&](const std::string& train, const std::string& eval,
+                           const std::string& more = "") {
+    folder_.write("a.csv", "x,y\n" + train);
+    folder_.write("b.csv", "x,y\n" + eval);
+    return complaint("  train: {type: csv, path: a.csv, target: y" + more +
+                     "}\n  eval: {type: csv, path: b.csv, target: y" + more + "}\n");
+  };
+  EXPECT_EQ(refusal("1,1\n2,2\n", "1,one\n2,two\n"),
+            "the classes of the training data are the numbers 0 to 2, those of the eval data the "
+            "labels ['one', 'two']");
+  EXPECT_EQ(refusal("1,no\n2,yes\n", "1,0\n2,1\n"),
+            "the classes of the training data are the labels ['no', 'yes'], those of the eval data "
+            "the numbers 0 to 1");
+  EXPECT_EQ(refusal("1,1\n2,2\n", "1,1.0\n2,2.0\n"), "");
+  EXPECT_EQ(refusal("1,\"[0, 2]\"\n2,[1]\n", "1,[0]\n2,[1]\n", ", target_type: labels"),
+            "targets of the training data have the shape [3], those of the eval data [2]");
+}
+
 TEST_F(OpenDatasetsTest, HeldOutSamplesAreNotTrainedOn) {
   const auto job = make_job(recipe(std::string(kTable) + "  split: {eval: 10%}\n"));
   EXPECT_EQ(job->train_samples, 90);

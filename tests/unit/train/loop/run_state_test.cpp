@@ -60,6 +60,36 @@ TEST(RunStateTest, AStateWithoutTheSectionOfARunIsRefused) {
             "it was made by another version or with another recipe");
 }
 
+/// With another batch size the run goes on at the sample at which it stopped.
+TEST(RunStateTest, ThePlaceInAnEpochIsThatOfSamples) {
+  const auto job = [](int batch) {
+    return make_job(
+        "model: {type: mlp, hidden_sizes: [8]}\n"
+        "data: {train: {type: synthetic/glyphs, length: 40}, loader: {workers: 0}}\n"
+        "train: {until: 20 steps, batch: " +
+        std::to_string(batch) + "}\n");
+  };
+  RunState run;
+  run.progress = {.step = 8, .epoch = 1, .step_in_epoch = 3, .samples = 64, .tokens = 0};
+  const TrainState state = capture(*job(8), run, {});
+  const auto restored = [&](int batch, std::string& said) {
+    const auto next = job(batch);
+    testing::internal::CaptureStderr();
+    const int64_t step = restore(*next, state).progress.step_in_epoch;
+    said = testing::internal::GetCapturedStderr();
+    return step;
+  };
+  std::string said;
+  EXPECT_EQ(restored(8, said), 3);
+  EXPECT_EQ(restored(4, said), 6);
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(restored(16, said), 1);
+  EXPECT_NE(said.find("'train.batch' was 8: of epoch 1, the 8 samples before sample 24 are trained "
+                      "on again"),
+            std::string::npos)
+      << said;
+}
+
 TEST(RunStateTest, TheRecordsMarkIsReadBack) {
   TrainState state;
   EXPECT_EQ(record_mark(state), std::nullopt) << "a checkpoint of 0.1.0";

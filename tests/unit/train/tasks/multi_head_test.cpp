@@ -67,6 +67,25 @@ TEST(MultiTest, HeadsAndLossesMustBeTheSame) {
             "the head 'kind' needs 3 targets, including those before it, but samples have 2");
 }
 
+TEST(MultiTest, TargetsOfClassesAreTheirNumbers) {
+  TwoHeads model;
+  const auto refusal = [&](float target) {
+    Batch batch = one_sample();
+    batch.targets = at::tensor({target, 2.0F}).view({1, 2});
+    try {
+      multi("{kind: {loss: cross_entropy}, size: {column: 1}}")->loss(model, batch);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(0.5F), "the target of head 'kind' is 0.5, and its classes are 0 to 1");
+  EXPECT_EQ(refusal(2), "the target of head 'kind' is 2, and its classes are 0 to 1");
+  EXPECT_EQ(refusal(-1), "the target of head 'kind' is -1, and its classes are 0 to 1");
+  EXPECT_NE(refusal(NAN), "");
+  EXPECT_EQ(refusal(0), "");
+}
+
 TEST(MultiTest, AModelOfOneHeadIsRefused) {
   EchoModel model;
   try {

@@ -251,6 +251,18 @@ TEST_F(ArrowFilesTest, OfSeveralSplitsOneIsNamed) {
             "'" + folder_.path("dataset_dict.json") + "' names no splits\nsave the dataset again");
 }
 
+TEST_F(ArrowFilesTest, WordsInFileNamesAreSplits) {
+  folder_.write("train.parquet", "");
+  folder_.write("test_2.parquet", "");
+  EXPECT_EQ(
+      refusal("", ArrowFormat::kParquet),
+      "'" + folder_.path() + "' holds the splits 'test', 'train'\nname one of them with 'split'");
+  EXPECT_EQ(arrow_files(folder_.path(), "test", ArrowFormat::kParquet).data,
+            std::vector<std::string>{folder_.path("test_2.parquet")});
+  folder_.write("more.parquet", "");  // then the words do not divide the files
+  EXPECT_EQ(arrow_files(folder_.path(), "", ArrowFormat::kParquet).data.size(), 3U);
+}
+
 TEST_F(ArrowFilesTest, ASavedFolderIsWhatItsStateSays) {
   const std::string state = folder_.path("state.json");
   folder_.write("z.arrow", "");

@@ -123,6 +123,19 @@ TEST_F(HubColumnsTest, ListsOfNumbersAreTokens) {
   }
 }
 
+TEST_F(HubColumnsTest, PaddingThatIsMaskedIsNoText) {
+  const auto data = open("hf_tokens", "padded.parquet", ", vocab_size: 10");
+  EXPECT_EQ(numbers_of(data->sample(0).input), (Numbers{5, 6, 7}));
+  EXPECT_EQ(numbers_of(data->sample(1).input), Numbers{4});
+  EXPECT_EQ(numbers_of(data->sample(2).input), (Numbers{1, 2, 3, 4}));
+  const auto marked =
+      open("hf_tokens", "padded.parquet", ", vocab_size: 10, token_targets: labels");
+  EXPECT_EQ(numbers_of(marked->sample(0).target), (Numbers{6, 7, kIgnoredTarget}));
+  EXPECT_EQ(wrong("hf_tokens", "padded_left.parquet", ", vocab_size: 10"),
+            "padded_left.parquet row 0 has padding before or between tokens in 'attention_mask'\n"
+            "write the tokens without padding: batches are padded on the right");
+}
+
 struct WrongColumn {
   const char* type;
   const char* name;

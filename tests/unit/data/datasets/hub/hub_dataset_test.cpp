@@ -210,6 +210,26 @@ TEST(HubDatasetTest, AColumnThatIsNotThere) {
   }
 }
 
+TEST(HubDatasetTest, MissingLabelsAreRefused) {
+  const TempFolder folder;
+  const std::string tokenizer = folder.write("tokenizer.json", kSmallTokenizer);
+  const auto refusal = [&](const std::string& value, const std::string& more = "") {
+    folder.write("set/a.csv", "text,label\ngood,1\nbad," + value + "\n");
+    try {
+      build<Dataset>("{type: hf, path: " + folder.path("set") +
+                     ", target: label, tokenizer: " + tokenizer + more + "}");
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string file = folder.path("set/a.csv");
+  EXPECT_EQ(refusal("NA"), file + ":3: field 'label' holds 'NA', a missing value, not a label");
+  EXPECT_EQ(refusal(""), file + ":3: field 'label' holds '', a missing value, not a label");
+  EXPECT_EQ(refusal("NA", ", labels: [NA, '1']"), "");
+  EXPECT_EQ(refusal("0"), "");
+}
+
 TEST(HubDatasetTest, OneFileIsReadAsItIs) {
   const TempFolder folder;
   const std::string tokenizer = folder.write("tokenizer.json", kSmallTokenizer);

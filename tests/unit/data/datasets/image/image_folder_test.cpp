@@ -136,6 +136,22 @@ TEST_F(ImageFolderTest, WrongLayoutsAreRefused) {
       "convert it, such as by 'mogrify -format png FILE', or move it out of the dataset's folder");
 }
 
+TEST_F(ImageFolderTest, FoldersThatAreNoClassesAreRefused) {
+  for (const char* split : {"Training", "Testing"}) {
+    folder_.write(std::string("kaggle/") + split + "/cat/a.jpg", sample_image("rgb_444.jpg"));
+  }
+  EXPECT_EQ(image_complaint("kaggle"), "the folders of '" + folder_.path("kaggle") +
+                                           "' are splits, not classes\n"
+                                           "'split: Training' picks one of them");
+  EXPECT_EQ(images("kaggle", "split: Testing\n")->shape().classes, 1);
+  std::filesystem::create_directories(folder_.path("set/train/bird"));
+  EXPECT_EQ(image_complaint("set", "split: train\n"),
+            "the class folder 'bird' has no JPEG or PNG images\n"
+            "put images into it, or move it out of the dataset's folder");
+  folder_.write("set/train/bird/a.JFIF", sample_image("rgb_444.jpg"));
+  EXPECT_EQ(images("set", "split: train\n")->shape().classes, 3);
+}
+
 TEST_F(ImageFolderTest, ADamagedImageIsNamedWhenItIsAskedFor) {
   const std::string path =
       folder_.write("bad/cat/a.jpg", sample_image("rgb_420.jpg").substr(0, 640));
