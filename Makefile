@@ -99,6 +99,7 @@ dist: build ## write the packages to DIST=dist: wheel, deb, tar.xz; LEVEL=0..9 o
 	tools/dist.py $(release) $(DIST) $(if $(LEVEL),--level $(LEVEL))
 
 gpu-kit: build ## write build/gpu-kit, which proves this build on a machine with a GPU and PyTorch 2.11
+	@cmake --build $(release) --target accel_host_device accel_cuda_emulation cuda_kernels_test
 	tools/gpu_kit/pack.py $(release) build/gpu-kit
 
 test-dist: build ## build, install and run each package; FULL=1 also beside PyPI's torch and in a new Debian

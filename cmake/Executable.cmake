@@ -1,8 +1,8 @@
 # The executable, and what `cmake --install` copies of it: the component "runtime". It runs from any folder,
 # with nothing but the C and C++ runtime libraries of the machine.
 add_executable(accel-run ${CMAKE_SOURCE_DIR}/runner/main.cpp ${ACCEL_STATIC_PLUGINS})
-foreach(layer ${ACCEL_TRAIN_LAYERS} compat compat_checkpoints startup draft launch editor fetch report
-    sweep submit plugin plugin_described plan cli)
+foreach(layer ${ACCEL_TRAIN_LAYERS} placement compat compat_checkpoints startup draft launch editor fetch report
+    sweep submit weight_placement plugin plugin_described plan cli)
   if(TARGET accel_${layer})
     target_link_libraries(accel-run PRIVATE accel_${layer})
   endif()
@@ -13,7 +13,7 @@ set_target_properties(accel-run PROPERTIES
   UNITY_BUILD OFF
   BUILD_RPATH "$ORIGIN/lib/accel-run-stubs;$ORIGIN/lib/accel-run;$ORIGIN/lib"
   INSTALL_RPATH "$ORIGIN/../lib/accel-run-stubs;$ORIGIN/../lib/accel-run")
-foreach(part accel_cuda accel_arrow)
+foreach(part accel_cuda accel_nccl accel_arrow)
   if(TARGET ${part})
     add_dependencies(accel-run ${part})
   endif()

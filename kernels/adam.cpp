@@ -10,6 +10,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cuda_library.h"
 
 namespace accel {
 namespace {
@@ -26,6 +27,51 @@ bool takes(const AdamRule& rule, const AdamTensors& tensors) {
          !rule.maximize &&
          std::all_of(tensors.parameters.begin(), tensors.parameters.end(), is_dense_float) &&
          std::all_of(tensors.gradients.begin(), tensors.gradients.end(), is_dense_float);
+}
+
+/// All of one type on the device of the first, dense, for the kernel of a GPU.
+bool takes_on_gpu(const AdamRule& rule, const AdamTensors& tensors) {
+  if (tensors.parameters.empty() || rule.amsgrad || rule.maximize) return false;
+  const at::Tensor& first = tensors.parameters.front();
+  const auto is_like_first = [&](const at::Tensor& tensor) {
+    return tensor.device() == first.device() && tensor.scalar_type() == first.scalar_type() &&
+           is_for_cuda_kernels(tensor);
+  };
+  const auto are_like_first = [&](const std::vector<at::Tensor>& list) {
+    return std::all_of(list.begin(), list.end(), is_like_first);
+  };
+  const auto is_step = [&](const at::Tensor& step) {
+    return step.device() == first.device() && step.scalar_type() == at::kFloat;
+  };
+  return cuda_kernels(first.device()) && are_like_first(tensors.parameters) &&
+         are_like_first(tensors.gradients) && are_like_first(tensors.averages) &&
+         are_like_first(tensors.squares) &&
+         std::all_of(tensors.steps.begin(), tensors.steps.end(), is_step);
+}
+
+void step_on_gpu(const AdamRule& rule, const AdamTensors& tensors) {
+  const at::Tensor& first = tensors.parameters.front();
+  CudaAdam by = {};
+  by.parameter_type = by.moment_type = cuda_type(first);
+  by.is_decoupled = rule.decoupled;
+  by.lr = rule.lr;
+  by.beta1 = rule.beta1;
+  by.beta2 = rule.beta2;
+  by.eps = rule.eps;
+  by.weight_decay = rule.weight_decay;
+  std::vector<CudaAdamTensor> list;
+  for (size_t i = 0; i < tensors.parameters.size(); ++i) {
+    list.push_back({.parameter = tensors.parameters[i].mutable_data_ptr(),
+                    .gradient = tensors.gradients[i].const_data_ptr(),
+                    .average = tensors.averages[i].mutable_data_ptr(),
+                    .square = tensors.squares[i].mutable_data_ptr(),
+                    .ema = nullptr,
+                    .step = tensors.steps[i].const_data_ptr<float>(),
+                    .count = tensors.parameters[i].numel()});
+  }
+  check_cuda_launch(first.device(), cuda_kernels(first.device())
+                                        ->adam(&by, list.data(), static_cast<int64_t>(list.size()),
+                                               current_cuda_stream(first.device())));
 }
 
 AdamFactors factors_of(const AdamRule& rule, double step) {
@@ -65,6 +111,7 @@ void reference_step(const AdamRule& rule, const AdamTensors& tensors) {
 }  // namespace
 
 void adam_step_(const AdamRule& rule, const AdamTensors& tensors) {
+  if (takes_on_gpu(rule, tensors)) return step_on_gpu(rule, tensors);
   if (!takes(rule, tensors)) return reference_step(rule, tensors);
   AdamFactors by;
   float of_step = -1;  // the step count of `by`; most parameters share it

@@ -164,13 +164,17 @@ class Silence final : public c10::WarningHandler {
 
 }  // namespace
 
-torch::Library& register_cpu_overrides(void (*stub)(torch::Library& aten)) {
+torch::Library& register_overrides(c10::DispatchKey key,
+                                   c10::function_ref<void(torch::Library& aten)> stub) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  auto* aten =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  auto* aten = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   stub(*aten);
   return *aten;
+}
+
+torch::Library& register_cpu_overrides(void (*stub)(torch::Library& aten)) {
+  return register_overrides(c10::DispatchKey::CPU, stub);
 }
 
 void use_kernels(Kernels kernels) {

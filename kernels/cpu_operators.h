@@ -2,7 +2,9 @@
 // them.
 #pragma once
 
+#include <c10/core/DispatchKey.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/FunctionRef.h>
 
 #include <string>
 
@@ -24,6 +26,11 @@ void use_kernels(Kernels kernels);
 /// detection of the processor is not thread-safe, and a thread that reads it too early computes
 /// with relative errors of 3e-4. Must precede any computation.
 void initialize_kernels(Kernels kernels, MklInstructions instructions);
+
+/// Calls `stub` to register kernels of `key` in place of ATen's for the life of the process,
+/// without PyTorch's warning.
+torch::Library& register_overrides(c10::DispatchKey key,
+                                   c10::function_ref<void(torch::Library& aten)> stub);
 
 /// Calls `stub` to register CPU kernels in place of ATen's for the life of the process, without
 /// PyTorch's warning.

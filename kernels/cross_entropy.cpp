@@ -11,6 +11,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cuda_cross_entropy.h"
 
 namespace accel {
 namespace {
@@ -109,6 +110,7 @@ bool takes(const at::Tensor& logits, const at::Tensor& targets) {
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored) {
   if (takes(logits, targets)) return CrossEntropy::apply(logits, targets, ignored);
+  if (const auto on_gpu = cuda_cross_entropy(logits, targets, ignored)) return *on_gpu;
   return at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, ignored);
 }
 

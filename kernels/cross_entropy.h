@@ -10,6 +10,7 @@ namespace accel {
 /// the mean of no rows is NaN. Throws as ATen for other targets out of range. Reference:
 /// at::cross_entropy_loss(). The fused kernel supports contiguous float32 on the CPU and allocates
 /// the gradient only; within 1e-6 of the reference, for any number of threads with the same bits.
+/// On GPUs it is cuda_cross_entropy().
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored);
 
 }  // namespace accel

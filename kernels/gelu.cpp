@@ -12,6 +12,7 @@
 #include "kernels/choice.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cuda_activation.h"
 
 namespace accel {
 namespace {
@@ -63,7 +64,9 @@ bool takes_gelu(const at::Tensor& x) {
 }  // namespace
 
 at::Tensor gelu_tanh(const at::Tensor& x) {
-  return takes_gelu(x) ? GeluTanh::apply(x) : at::gelu(x, "tanh");
+  if (takes_gelu(x)) return GeluTanh::apply(x);
+  const auto on_gpu = cuda_activation(CudaActivation::kGeluTanh, x);
+  return on_gpu ? *on_gpu : at::gelu(x, "tanh");
 }
 
 namespace {
@@ -128,7 +131,11 @@ bool takes(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias
 }  // namespace
 
 at::Tensor linear_gelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!takes(x, weight, bias)) return at::gelu(at::linear(x, weight, bias));
+  if (!takes(x, weight, bias)) {
+    const at::Tensor z = at::linear(x, weight, bias);
+    const auto on_gpu = cuda_activation(CudaActivation::kGeluErf, z);
+    return on_gpu ? *on_gpu : at::gelu(z);
+  }
   return BiasGelu::apply(at::linear(x, weight).contiguous(), bias);
 }
 

@@ -20,8 +20,16 @@ Schema<BertOptions> bert_sizes(const BertKind& kind) {
   const auto count = at_least<int64_t>(1);
   auto sizes = with_sizes(transformer_schema<BertOptions>("Maximum sequence length."),
                           "Features inside a block's MLP; auto: four times the hidden size.");
-  if (kind.has_segments) {
+  if (kind.projection) {
     std::move(sizes)
+        .field("embedding_size", &BertOptions::embedding_size,
+               "Features of an embedding, which a linear layer projects to the hidden size; auto: "
+               "the hidden size, without such a layer.",
+               if_given<Auto>(count))
+        .on_resume(Change::kImpossible);
+  }
+  if (kind.has_segments) {
+    std::move(sizes)  // NOLINT(bugprone-use-after-move): field() adds in place
         .field("segments", &BertOptions::segments, "Number of token types (texts per sequence).",
                count)
         .on_resume(Change::kImpossible);
@@ -101,7 +109,8 @@ void write_bert_head(const BertKind& kind, const std::string& prefix, const Weig
                      nlohmann::json& config) {
   const std::string tables = std::string(kind.base).append(".embeddings.");
   config["vocab_size"] = shapes.at(tables + "word_embeddings.weight").at(0);
-  config["max_position_embeddings"] = shapes.at(tables + "position_embeddings.weight").at(0);
+  const auto positions = shapes.find(tables + "position_embeddings.weight");
+  if (positions != shapes.end()) config["max_position_embeddings"] = positions->second.at(0);
   const auto outputs = [&](const char* layer) -> std::optional<int64_t> {
     const auto found = shapes.find(std::string(layer).append(".weight"));
     return found == shapes.end() ? std::nullopt : std::optional(found->second.at(0));
@@ -153,6 +162,13 @@ torch::nn::LayerNorm bert_norm(BertPart& in, const std::string& path, const Bert
   return place.in.register_module(place.name, torch::nn::LayerNorm(norm));
 }
 
+torch::nn::LayerNorm bert_embedding_norm(BertPart& in, const std::string& path,
+                                         const BertOptions& options) {
+  BertOptions narrow = options;
+  narrow.hidden_size = options.embedded();
+  return bert_norm(in, path, narrow);
+}
+
 at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size) {
   const BertPlace place = place_of(in, path);
   return place.in.register_parameter(place.name, at::zeros({size}));
@@ -169,6 +185,7 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options, const Ten
   query_ = bert_linear(*this, kind.query, width, width);
   key_ = bert_linear(*this, kind.key, width, width);
   value_ = bert_linear(*this, kind.value, width, width);
+  if (kind.has_relative) add_relative(options);
   attended_ = bert_linear(*this, kind.attended, width, width);
   attended_norm_ = bert_norm(*this, kind.attended_norm, options);
   inner_ = bert_linear(*this, kind.inner, width, hidden);
@@ -178,38 +195,70 @@ BertLayer::BertLayer(const BertKind& kind, const BertOptions& options, const Ten
   outer_->divide_inputs(ranks);
 }
 
-at::Tensor BertLayer::forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places) {
-  const at::Tensor asking = select_cls_token(x, places);
-  const double dropout = is_training() ? attention_dropout_ : 0.0;
-  at::Tensor heads;
-  {
-    const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
-    heads = attend({*query_, *key_, *value_, heads_, dropout}, enter(ranks_, x), keys, places);
+void BertLayer::add_relative(const BertOptions& options) {
+  const int64_t width = options.hidden_size;
+  const RelativeOptions& relative = options.relative;
+  const bool shared = relative.share_projections;
+  if (relative.content_to_position) {
+    relative_key_ = shared ? key_ : bert_linear(*this, "attention.self.pos_key_proj", width, width);
   }
-  const at::Tensor attended = attended_->forward(heads);
-  const at::Tensor seen =
-      attended_norm_->forward((drops_attended_ ? dropped(attended) : attended).add(asking));
+  if (relative.position_to_content) {
+    relative_query_ =
+        shared ? query_ : bert_linear(*this, "attention.self.pos_query_proj", width, width);
+  }
+}
+
+at::Tensor BertLayer::attended(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places,
+                               const RelativePass& relative) {
+  const double dropout = is_training() ? attention_dropout_ : 0.0;
+  const auto stream = own_random_stream(ranks_, x.device(), dropout > 0);
+  const SelfAttention by = {*query_, *key_, *value_, heads_, dropout};
+  const at::Tensor inputs = enter(ranks_, x);
+  if (!relative.table.defined()) return attend(by, inputs, keys, places);
+  const RelativeTerms terms = {relative_key_ ? &*relative_key_ : nullptr,
+                               relative_query_ ? &*relative_query_ : nullptr,
+                               is_training() ? dropout_ : 0.0};
+  const RelativePass entered = {enter(ranks_, relative.table), relative.key_rows,
+                                relative.query_rows};
+  return select_cls_token(disentangled_attention(by, terms, inputs, keys.mask, entered), places);
+}
+
+at::Tensor BertLayer::forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places,
+                              const RelativePass& relative) {
+  const at::Tensor y = attended_->forward(attended(x, keys, places, relative));
+  const at::Tensor asking = select_cls_token(x, places);
+  const at::Tensor seen = attended_norm_->forward((drops_attended_ ? dropped(y) : y).add(asking));
   const at::Tensor inner = activate(activation_, *inner_, enter(ranks_, seen));
   return outer_norm_->forward(dropped(outer_->forward(inner)).add(seen));
 }
 
 BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64_t vocab,
                          int64_t context, const TensorRanksPtr& ranks)
-    : ranks_(ranks), dropout_(options.dropout) {
-  if (kind.skips_pads) pad_ = options.pad;
+    : ranks_(ranks),
+      skips_pads_(kind.skips_pads),
+      relative_options_(options.relative),
+      relative_context_(options.relative_context()),
+      dropout_(options.dropout) {
+  if ((kind.skips_pads || kind.pads_embedding) && options.pad >= 0) pad_ = options.pad;
   const auto embeddings = bert_part(*this, "embeddings");
   const auto table = [&](const char* name, torch::nn::EmbeddingOptions size) {
     return embeddings->register_module(name, AdaptedEmbedding(size));
   };
-  const auto padded = [&](int64_t rows) {
-    return torch::nn::EmbeddingOptions(rows, options.hidden_size).padding_idx(pad_);
+  const auto padded = [&](int64_t rows, std::optional<int64_t> pad) {
+    return torch::nn::EmbeddingOptions(rows, options.embedded()).padding_idx(pad);
   };
-  words_ = table("word_embeddings", padded(vocab));
-  positions_ = table("position_embeddings", padded(first_position(kind, options) + context));
-  if (kind.has_segments) {
-    segments_ = table("token_type_embeddings", {options.segments, options.hidden_size});
+  words_ = table("word_embeddings", padded(vocab, pad_));
+  if (!kind.has_relative || options.absolute_positions) {
+    positions_ = table("position_embeddings", padded(first_position(kind, options) + context,
+                                                     kind.skips_pads ? pad_ : std::nullopt));
   }
-  norm_ = bert_norm(*embeddings, "LayerNorm", options);
+  if (kind.has_segments || (kind.has_relative && options.segments > 0)) {
+    segments_ = table("token_type_embeddings", {options.segments, options.embedded()});
+  }
+  norm_ = bert_embedding_norm(*embeddings, "LayerNorm", options);
+  if (options.embedded() != options.hidden_size) {
+    projection_ = bert_linear(*this, kind.projection, options.embedded(), options.hidden_size);
+  }
   torch::nn::ModuleList list;
   for (int64_t i = 0; i < options.num_layers; ++i) {
     layers_.push_back(std::make_shared<BertLayer>(kind, options, ranks));
@@ -217,10 +266,22 @@ BertEncoder::BertEncoder(const BertKind& kind, const BertOptions& options, int64
   }
   const BertPlace blocks = place_of(*this, kind.blocks);
   blocks.in.register_module(blocks.name, list);
+  if (!kind.has_relative) return;
+  const int64_t rows = 2 * options.relative.span(relative_context_);
+  relative_ =
+      blocks.in.register_module("rel_embeddings", torch::nn::Embedding(rows, options.hidden_size));
+  if (options.relative.norm) relative_norm_ = bert_norm(blocks.in, "LayerNorm", options);
+}
+
+RelativePass BertEncoder::relative_pass_of(int64_t length) {
+  if (!relative_) return {};
+  const at::Tensor table =
+      relative_norm_ ? relative_norm_->forward(relative_->weight) : relative_->weight;
+  return relative_pass(relative_options_, relative_context_, length, table);
 }
 
 at::Tensor BertEncoder::positions_of(const at::Tensor& tokens) const {
-  if (!pad_) return at::arange(tokens.size(1), tokens.options());
+  if (!skips_pads_) return at::arange(tokens.size(1), tokens.options());
   const at::Tensor counted = tokens.ne(*pad_).to(tokens.scalar_type());
   return counted.cumsum(1).mul(counted).add(*pad_);
 }
@@ -236,10 +297,12 @@ at::Tensor BertEncoder::embedded(const Batch& batch, const ContextRanks* context
               : segments_->is_adapted() ? segments_->forward(at::zeros_like(tokens))
                                         : segments_->weight.select(0, 0));
   }
-  const at::Tensor all = positions_of(batch.inputs);
-  const at::Tensor places = own_positions(context, all, all.dim() - 1, 0);
-  x = norm_->forward(x.add(positions_->forward(places)));
-  return at::dropout(x, dropout_, is_training());
+  if (positions_) {
+    const at::Tensor all = positions_of(batch.inputs);
+    x = x.add(positions_->forward(own_positions(context, all, all.dim() - 1, 0)));
+  }
+  x = at::dropout(norm_->forward(x), dropout_, is_training());
+  return projection_ ? projection_->forward(x) : x;
 }
 
 at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read,
@@ -248,9 +311,11 @@ at::Tensor BertEncoder::forward(const Batch& batch, TokenPositions read,
   at::Tensor x = chain_input(*layers_.front(), [&] { return embedded(batch, context.get()); });
   const VisibleKeys keys =
       visible_in_lengths(context, batch.lengths, tokens.size(1), tokens.options());
+  const RelativePass relative = relative_pass_of(tokens.size(1));
   for (const auto& layer : layers_) {
     const bool is_last = layer == layers_.back() && !context;
-    x = run_block(*layer, x, keys, is_last ? positions_to_compute(read) : TokenPositions::kAll);
+    x = run_block(*layer, x, keys, is_last ? positions_to_compute(read) : TokenPositions::kAll,
+                  relative);
   }
   return x;
 }
@@ -295,7 +360,8 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
   const int64_t length = data.input.empty() ? 0 : data.input[0];
   const int64_t vocab = sufficient_size({kind.model, "vocab_size", options.vocab_size, data.vocab});
   longest_ = sufficient_size({kind.model, "max_seq_len", options.max_seq_len, length});
-  if (kind.skips_pads && options.pad >= vocab) {
+  const bool pads = kind.skips_pads || kind.pads_embedding;
+  if (pads && options.pad >= vocab) {
     throw Error(ExitCode::kRecipe,
                 text("'pad' of the model '{}' is {}, but token ids are below {}", kind.model,
                      options.pad, vocab),
@@ -305,7 +371,7 @@ BertModel::BertModel(const BertKind& kind, const BertOptions& options, const Mod
       kind.base, std::make_shared<BertEncoder>(kind, options, vocab, longest_, context.tensor));
   add_head(options, vocab, data);
   initialise(*net_);
-  if (kind.skips_pads) return;
+  if (pads) return;
   const torch::NoGradGuard no_grad;
   encoder_->word_embedding().select(0, filling_token(data)).zero_();
 }
@@ -332,8 +398,8 @@ void BertModel::add_head(const BertOptions& options, int64_t vocab, const DataSh
     return;
   }
   token_bias_ = bert_bias(*net_, kind_.token_bias, vocab);
-  transform_ = bert_linear(*net_, kind_.transform, width, width);
-  transform_norm_ = bert_norm(*net_, kind_.transform_norm, options);
+  transform_ = bert_linear(*net_, kind_.transform, width, options.embedded());
+  transform_norm_ = bert_embedding_norm(*net_, kind_.transform_norm, options);
 }
 
 const char* BertModel::default_task() const {

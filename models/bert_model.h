@@ -27,39 +27,6 @@
 
 namespace accel {
 
-/// Differences of kinds. Names are relative to a block up to `outer_norm`, then to the model.
-struct BertKind {
-  const char* model;                     ///< component name
-  const char* base;                      ///< the encoder
-  const char* blocks = "encoder.layer";  ///< relative to the encoder
-  const char* query = "attention.self.query";
-  const char* key = "attention.self.key";
-  const char* value = "attention.self.value";
-  const char* attended = "attention.output.dense";
-  const char* attended_norm = "attention.output.LayerNorm";
-  const char* inner = "intermediate.dense";
-  const char* outer = "output.dense";
-  const char* outer_norm = "output.LayerNorm";
-  const char* pooled;  ///< sequence classification head
-  const char* classifier;
-  const char* transform;  ///< masked language modeling head
-  const char* transform_norm;
-  const char* token_bias;
-  HfActivation pooled_activation = HfActivation::kTanh;
-  std::optional<HfActivation> token_activation = {};  ///< none: the option `activation`
-  bool has_segments = true;                           ///< has token type embeddings
-  bool skips_pads = false;     ///< positions count other tokens from `pad` + 1; pads have `pad`
-  bool drops_attended = true;  ///< applies dropout to the attention output
-  bool drops_before_pooling = false;  ///< applies dropout before the pooler too
-  bool labels_drop_alike = true;      ///< `head_dropout` applies to the head for labels too
-  bool drops_before_span = false;     ///< applies `span_dropout` before the head for a span
-};
-
-/// The linear layer of the token classification head, in all kinds.
-inline constexpr auto kBertLabels = "classifier";
-/// That of the head for a span.
-inline constexpr auto kBertSpan = "qa_outputs";
-
 /// Rows of the position table before the first token's.
 inline int64_t first_position(const BertKind& kind, const BertOptions& options) {
   return kind.skips_pads ? options.pad + 1 : 0;
@@ -88,6 +55,9 @@ using BertPart = torch::nn::Module;
 std::shared_ptr<BertPart> bert_part(BertPart& in, const std::string& path);
 AdaptedLinear bert_linear(BertPart& in, const std::string& path, int64_t inputs, int64_t outputs);
 torch::nn::LayerNorm bert_norm(BertPart& in, const std::string& path, const BertOptions& options);
+/// Of embeddings.
+torch::nn::LayerNorm bert_embedding_norm(BertPart& in, const std::string& path,
+                                         const BertOptions& options);
 at::Tensor bert_bias(BertPart& in, const std::string& path, int64_t size);
 
 class BertLayer final : public torch::nn::Module, public Block {
@@ -95,9 +65,13 @@ class BertLayer final : public torch::nn::Module, public Block {
   BertLayer(const BertKind& kind, const BertOptions& options, const TensorRanksPtr& ranks);
 
   /// Returns the `places` of the output.
-  at::Tensor forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places);
+  at::Tensor forward(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places,
+                     const RelativePass& relative);
 
  private:
+  at::Tensor attended(const at::Tensor& x, const VisibleKeys& keys, TokenPositions places,
+                      const RelativePass& relative);
+  void add_relative(const BertOptions& options);
   at::Tensor dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
   TensorRanksPtr ranks_;
@@ -107,6 +81,7 @@ class BertLayer final : public torch::nn::Module, public Block {
   bool drops_attended_;
   AdaptedLinear query_{nullptr}, key_{nullptr}, value_{nullptr}, attended_{nullptr},
       inner_{nullptr}, outer_{nullptr};
+  AdaptedLinear relative_key_{nullptr}, relative_query_{nullptr};  ///< see RelativeTerms
   torch::nn::LayerNorm attended_norm_{nullptr}, outer_norm_{nullptr};
 };
 
@@ -125,10 +100,17 @@ class BertEncoder final : public torch::nn::Module {
  private:
   at::Tensor embedded(const Batch& batch, const ContextRanks* context);
   at::Tensor positions_of(const at::Tensor& tokens) const;
+  RelativePass relative_pass_of(int64_t length);
 
   TensorRanksPtr ranks_;
-  std::optional<int64_t> pad_;  ///< if set, positions skip this token
+  std::optional<int64_t> pad_;  ///< the token whose embedding is not trained
+  bool skips_pads_;
   AdaptedEmbedding words_{nullptr}, positions_{nullptr}, segments_{nullptr};
+  AdaptedLinear projection_{nullptr};
+  torch::nn::Embedding relative_{nullptr};  ///< table of relative positions
+  torch::nn::LayerNorm relative_norm_{nullptr};
+  RelativeOptions relative_options_;
+  int64_t relative_context_;
   torch::nn::LayerNorm norm_{nullptr};
   std::vector<std::shared_ptr<BertLayer>> layers_;
   double dropout_;

@@ -1,13 +1,15 @@
-// Options of BERT-style models.
+// Options of BERT-style models, and the differences between their kinds.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "models/encoder_head.h"
 #include "models/hf/hf_family.h"
 #include "models/hf/problem_type.h"
 #include "models/layers/activations.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/relative_attention.h"
 #include "models/lora/lora_options.h"
 #include "models/quantized/quantization_options.h"
 
@@ -21,6 +23,7 @@ struct BertOptions {
   int64_t num_heads = 4;
   int64_t hidden_size = 128;
   Auto<int64_t> intermediate_size;
+  Auto<int64_t> embedding_size;
   int64_t segments = 2;
   int64_t pad = 1;
   Auto<EncoderHead> head;
@@ -33,8 +36,52 @@ struct BertOptions {
   Auto<double> span_dropout;
   Auto<ProblemType> problem_type;
   LoraOptions lora;
+  RelativeOptions relative;
+  bool absolute_positions = false;
+  bool legacy_head = true;
   QuantizationOptions quantization;
   FilePath weights;
+
+  /// Relative positions of sequences of `max_seq_len`, else 512, as in transformers.
+  int64_t relative_context() const { return max_seq_len.value_or(512); }
+  int64_t embedded() const { return embedding_size.value_or(hidden_size); }
 };
+
+/// Differences of kinds. Names are relative to a block up to `outer_norm`, then to the model.
+struct BertKind {
+  const char* model;                     ///< component name
+  const char* base;                      ///< the encoder
+  const char* blocks = "encoder.layer";  ///< relative to the encoder
+  const char* query = "attention.self.query";
+  const char* key = "attention.self.key";
+  const char* value = "attention.self.value";
+  const char* attended = "attention.output.dense";
+  const char* attended_norm = "attention.output.LayerNorm";
+  const char* inner = "intermediate.dense";
+  const char* outer = "output.dense";
+  const char* outer_norm = "output.LayerNorm";
+  const char* pooled;  ///< sequence classification head
+  const char* classifier;
+  const char* transform;  ///< masked language modeling head
+  const char* transform_norm;
+  const char* token_bias;
+  HfActivation pooled_activation = HfActivation::kTanh;
+  std::optional<HfActivation> token_activation = {};  ///< none: the option `activation`
+  bool has_segments = true;                           ///< has token type embeddings
+  bool has_relative = false;         ///< disentangled attention; absolute positions are an option
+  const char* projection = nullptr;  ///< from embeddings of `embedding_size`; null: no such option
+  bool pads_embedding = false;       ///< the embedding of `pad` is not trained
+  bool skips_pads =
+      false;  ///< the same, and positions count other tokens from `pad` + 1; pads have `pad`
+  bool drops_attended = true;         ///< applies dropout to the attention output
+  bool drops_before_pooling = false;  ///< applies dropout before the pooler too
+  bool labels_drop_alike = true;      ///< `head_dropout` applies to the head for labels too
+  bool drops_before_span = false;     ///< applies `span_dropout` before the head for a span
+};
+
+/// The linear layer of the token classification head, in all kinds.
+inline constexpr auto kBertLabels = "classifier";
+/// That of the head for a span.
+inline constexpr auto kBertSpan = "qa_outputs";
 
 }  // namespace accel

@@ -12,6 +12,12 @@
 
 namespace accel {
 
+const char* decoder_head_layer(EncoderHead kind) {
+  return kind == EncoderHead::kLabels ? "classifier"
+         : kind == EncoderHead::kSpan ? "qa_outputs"
+                                      : "score";
+}
+
 int64_t DecoderHead::outputs(const DataShape& data) const {
   if (kind == EncoderHead::kSpan) return kSpanOutputs;
   const bool of_labels = kind == EncoderHead::kLabels;
@@ -49,6 +55,25 @@ void DecoderHead::write(const std::string& weight, const WeightShapes& shapes,
   if (kind != EncoderHead::kSpan) write_labels(shapes.at(weight).at(0), config);
   if (kind == EncoderHead::kLabels) config["classifier_dropout"] = dropout;
   if (pad) config["pad_token_id"] = *pad;
+}
+
+void write_decoder_head(const DecoderHead& head, const std::string& prefix,
+                        const WeightShapes& shapes, nlohmann::json& config) {
+  const bool of_tokens = head.is_language_model();
+  config["architectures"] = {prefix + (of_tokens ? "ForCausalLM" : architecture_suffix(head.kind))};
+  if (of_tokens) return;
+  head.write(std::string(decoder_head_layer(head.kind)) + ".weight", shapes, config);
+}
+
+void add_head_names(EncoderHead kind, const std::string& table, const char* untied,
+                    HfNames& names) {
+  const bool is_language = kind == EncoderHead::kTokens;
+  if (!is_language) {
+    names.heads.push_back(std::string(decoder_head_layer(kind)) + ".*");
+  } else {
+    names.tied_table = table;
+  }
+  (is_language && table.empty() ? names.heads : names.unused).emplace_back(untied);
 }
 
 }  // namespace accel

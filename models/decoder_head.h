@@ -15,6 +15,9 @@
 
 namespace accel {
 
+/// transformers' name of the layer of a head other than that for the next token.
+const char* decoder_head_layer(EncoderHead kind);
+
 /// A decoder's head, and the model's name for messages.
 struct DecoderHead {
   const char* model;
@@ -50,9 +53,22 @@ struct DecoderHead {
   void write(const std::string& weight, const WeightShapes& shapes, nlohmann::json& config) const;
 };
 
-/// Declares `num_classes`, `head`, `head_dropout` and `problem_type`.
+/// Writes the class of a model of transformers' `prefix`, such as "OPT", and the keys of its head.
+void write_decoder_head(const DecoderHead& head, const std::string& prefix,
+                        const WeightShapes& shapes, nlohmann::json& config);
+
+/// Adds the names of the head's weights; `table`: the embedding of a language model's tied head, ""
+/// of an untied one, whose weight is `untied` in folders.
+void add_head_names(EncoderHead kind, const std::string& table, const char* untied, HfNames& names);
+
+/// `pad` of heads for classes.
+inline constexpr auto kPadOfClasses =
+    "Id of padding, of a head for classes: outputs are those of the last token with another id, as "
+    "in transformers. auto: of the last token.";
+
+/// Declares `num_classes`, `head`, `pad` with its help, `head_dropout` and `problem_type`.
 template <class Options>
-Schema<Options> with_decoder_head(Schema<Options> schema) {
+Schema<Options> with_decoder_head(Schema<Options> schema, const char* pad = kPadOfClasses) {
   auto heads = with_num_classes(
       std::move(schema),
       "Outputs per text, read from its last token by a linear layer in place of the language "
@@ -65,15 +81,18 @@ Schema<Options> with_decoder_head(Schema<Options> schema) {
                  "of tokens that answers a question. auto: classes with `num_classes`, else "
                  "tokens.")
           .on_resume(Change::kImpossible)
-          .field("pad", &Options::pad,
-                 "Id of padding, of a head for classes: outputs are those of the last token with "
-                 "another id, as in transformers. auto: of the last token.",
-                 if_given<Auto>(at_least<int64_t>(0)))
+          .field("pad", &Options::pad, pad, if_given<Auto>(at_least<int64_t>(0)))
           .on_resume(Change::kImpossible)
           .field("head_dropout", &Options::head_dropout,
                  "Dropout before the head for labels; auto: 0.1, as in transformers.",
                  if_given<Auto>(within(0.0, 1.0))));
 }
+
+/// Options whose `pad` is also that of the embedding.
+template <class Options>
+concept PadsEmbedding = requires {
+  requires Options::kPadsEmbedding;
+};
 
 /// Reads the head of transformers' class into these options.
 template <class Options>
@@ -86,7 +105,7 @@ void read_decoder_head(HfConfig& config, Options& options) {
   options.head_dropout = {config.number("classifier_dropout", usual)};
   if (head == EncoderHead::kClasses) options.problem_type = problem_type_in(config);
   const int64_t pad = config.integer("pad_token_id", -1);
-  if (head == EncoderHead::kClasses && pad >= 0) options.pad = {pad};
+  if (pad >= 0 && (PadsEmbedding<Options> || head == EncoderHead::kClasses)) options.pad = {pad};
 }
 
 /// Reports options of a head that have no effect.
@@ -95,7 +114,7 @@ void check_decoder_head(const Options& options, const Node& node, Reading& readi
   const EncoderHead kind = options.head_kind();
   const std::pair<bool, const char*> of_classes[] = {
       {options.problem_type.value.has_value(), "problem_type"},
-      {options.pad.value.has_value(), "pad"}};
+      {options.pad.value.has_value() && !PadsEmbedding<Options>, "pad"}};
   for (const auto& [given, name] : of_classes) {
     if (!given || kind == EncoderHead::kClasses) continue;
     reading.problems.error(node.where,

@@ -9,12 +9,6 @@
 
 namespace accel {
 
-const char* gpt_head_layer(EncoderHead kind) {
-  return kind == EncoderHead::kLabels ? "classifier"
-         : kind == EncoderHead::kSpan ? "qa_outputs"
-                                      : "score";
-}
-
 Schema<GptOptions> GptOptions::schema() {
   auto sizes = with_sizes(transformer_schema<GptOptions>("Maximum sequence length."),
                           "Features inside a block's MLP; auto: four times the hidden size.")
@@ -79,7 +73,7 @@ void write_gpt_options(const GptOptions& options, const WeightShapes& shapes,
                                  : std::string("GPT2").append(architecture_suffix(kind))};
   if (!options.is_language_model()) {
     DecoderHead::of("gpt", options)
-        .write(std::string(gpt_head_layer(kind)) + ".weight", shapes, config);
+        .write(std::string(decoder_head_layer(kind)) + ".weight", shapes, config);
   }
   config["vocab_size"] = shapes.at("transformer.wte.weight").at(0);
   config["n_positions"] = shapes.at("transformer.wpe.weight").at(0);
@@ -96,13 +90,8 @@ HfNames GptOptions::names() const {
   out.transposed = {"*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight"};
   out.unused = {"*.attn.bias", "*.attn.masked_bias"};
   out.module.from_folders_only = true;  // nanoGPT has these names with nn.Linear
-  const bool is_language = is_language_model();
-  if (!is_language) {
-    out.heads.push_back(std::string(gpt_head_layer(head_kind())) + ".*");
-  } else if (tie_embeddings) {
-    out.tied_table = "transformer.wte.weight";
-  }
-  (tie_embeddings || !is_language ? out.unused : out.heads).push_back("lm_head.weight");
+  add_head_names(head_kind(), tie_embeddings ? "transformer.wte.weight" : "", "lm_head.weight",
+                 out);
   return out;
 }
 

@@ -43,9 +43,6 @@ struct GptOptions {
   HfNames names() const;
 };
 
-/// transformers' name of the layer of a head other than that for the next token.
-const char* gpt_head_layer(EncoderHead kind);
-
 /// Problems are collected in the config.
 GptOptions gpt_options_in(HfConfig& config);
 void write_gpt_options(const GptOptions& options, const WeightShapes& shapes,

@@ -32,10 +32,10 @@ at::Tensor LlamaMlp::forward(const at::Tensor& inputs) {
   const at::Tensor x = enter(ranks_, inputs);
   if (gate_up_proj_) {
     const std::vector<at::Tensor> halves = gate_up_proj_->forward(x).chunk(2, -1);
-    return down_proj_->forward(activate(activation_, halves[0]).mul(halves[1]));
+    return down_proj_->forward(gated(activation_, halves[0], halves[1]));
   }
-  const at::Tensor gate = activate(activation_, gate_proj_->forward(x));
-  return down_proj_->forward(gate.mul(up_proj_->forward(x)));
+  const at::Tensor gate = gate_proj_->forward(x);
+  return down_proj_->forward(gated(activation_, gate, up_proj_->forward(x)));
 }
 
 LlamaExperts::LlamaExperts(const LlamaOptions& options, const ModelContext& context)

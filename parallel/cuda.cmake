@@ -4,22 +4,26 @@ if(NOT ACCEL_TORCH)
   return()
 endif()
 find_path(ACCEL_CUDA_INCLUDE cuda_runtime_api.h
-  HINTS ENV CUDA_HOME /usr/local/cuda/include PATH_SUFFIXES include
+  HINTS ${ACCEL_CUDA_HOME} ENV CUDA_HOME /usr/local/cuda/include PATH_SUFFIXES include
   DOC "CUDA's headers")
 find_path(ACCEL_NCCL_INCLUDE nccl.h HINTS ${ACCEL_CUDA_INCLUDE} DOC "NCCL's header")
+# PyTorch's headers include those of cuBLAS, cuSPARSE and cuSOLVER: `tools/bootstrap.sh cuda` brings them.
+find_path(ACCEL_CUBLAS_INCLUDE cublas_v2.h
+  HINTS ${ACCEL_CUDA_INCLUDE} ${TORCH_DIR}/cuda_include DOC "The headers of CUDA's libraries")
 set(nccl_header ${TORCH_DIR}/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)
-if(NOT ACCEL_CUDA_INCLUDE OR NOT ACCEL_NCCL_INCLUDE OR NOT EXISTS ${nccl_header})
-  message(STATUS "no CUDA headers here: several GPUs cannot be used together")
+if(NOT ACCEL_CUDA_INCLUDE OR NOT ACCEL_NCCL_INCLUDE OR NOT ACCEL_CUBLAS_INCLUDE
+    OR NOT EXISTS ${nccl_header})
+  message(STATUS "no headers of CUDA, NCCL or cuBLAS here: several GPUs cannot be used together")
   return()
 endif()
 
-add_library(accel_cuda MODULE nccl_backend.cpp)
-target_link_libraries(accel_cuda PRIVATE accel_flags)
-target_include_directories(accel_cuda SYSTEM PRIVATE
+add_library(accel_nccl MODULE nccl_backend.cpp)
+target_link_libraries(accel_nccl PRIVATE accel_flags)
+target_include_directories(accel_nccl SYSTEM PRIVATE
   ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include
-  ${ACCEL_CUDA_INCLUDE} ${ACCEL_NCCL_INCLUDE})
-target_compile_definitions(accel_cuda PRIVATE USE_CUDA USE_DISTRIBUTED USE_C10D_NCCL
+  ${ACCEL_CUDA_INCLUDE} ${ACCEL_NCCL_INCLUDE} ${ACCEL_CUBLAS_INCLUDE})
+target_compile_definitions(accel_nccl PRIVATE USE_CUDA USE_DISTRIBUTED USE_C10D_NCCL
   _GLIBCXX_USE_CXX11_ABI=1)
-set_target_properties(accel_cuda PROPERTIES
+set_target_properties(accel_nccl PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib UNITY_BUILD OFF)
-install(TARGETS accel_cuda LIBRARY DESTINATION lib/accel-run)
+install(TARGETS accel_nccl LIBRARY DESTINATION lib/accel-run)

@@ -12,7 +12,7 @@
 namespace accel {
 namespace {
 
-constexpr auto kLibrary = "libaccel_cuda.so";
+constexpr auto kLibrary = "libaccel_nccl.so";
 
 NcclFunction load_nccl() {
   SharedLibrary library(kLibrary);

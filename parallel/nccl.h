@@ -1,4 +1,4 @@
-// The NCCL backend, in a library that only processes with GPUs load: libaccel_cuda.so.
+// The NCCL backend, in a library that only processes with GPUs load: libaccel_nccl.so.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace accel {
 
-/// Maker of the NCCL backend for CUDA device `index`. It throws Error (kRank) when libaccel_cuda.so
+/// Maker of the NCCL backend for CUDA device `index`. It throws Error (kRank) when libaccel_nccl.so
 /// is missing or NCCL fails.
 BackendMaker nccl_backend(int index);
 
@@ -18,7 +18,7 @@ struct NcclRequest {
   std::chrono::milliseconds timeout;  ///< of a collective, after which NCCL ends the process
 };
 
-/// The symbol of libaccel_cuda.so: stores the backend in `out`. Throws c10d's exceptions.
+/// The symbol of libaccel_nccl.so: stores the backend in `out`. Throws c10d's exceptions.
 constexpr auto kNcclSymbol = "accel_nccl_backend";
 using NcclFunction = void (*)(const StorePtr& store, const NcclRequest& request, BackendPtr& out);
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes this machine ready to build accel-run: system packages, then libtorch.
-#   tools/bootstrap.sh [lint|tidy|fuzz|interop|dist|cuda|arrow]...
+#   tools/bootstrap.sh [lint|tidy|fuzz|interop|dist|cuda|cuda-kernels|arrow]...
 # cuda adds what libtorch computes on NVIDIA's GPUs with (2.2 GB to fetch, 3.3 GB unpacked).
+# cuda-kernels adds the compiler and headers of libaccel_cuda.so (300 MB to fetch, 250 MB unpacked).
 # arrow adds what reads Parquet and Arrow files (55 MB to fetch, 65 MB unpacked).
 # What is there already is left alone, so a second call does nothing.
 # TORCH_DIR=<unpacked libtorch> is used as it is; PIP_FIND_LINKS=<folder of wheels> works offline.
@@ -11,6 +12,7 @@ tools=$(cd "$(dirname "$0")" && pwd)
 torch_version=2.11.0
 torch_home=${XDG_CACHE_HOME:-$HOME/.cache}/accel-run
 torch_dir=$torch_home/libtorch-$torch_version
+nvcc_dir=$torch_home/cuda-kernels-13.0
 arrow_dir=$torch_home/arrow-26.0.1
 arrow_libraries='libarrow.so.2600 libparquet.so.2600'
 torch_libraries='libtorch_cpu.so libc10.so libgomp.so.1 libcudart.so.13 libcupti.so.13'
@@ -159,9 +161,43 @@ install_cuda() {
   rm "$wheels"/torch-*.whl
   for wheel in "$wheels"/*.whl; do
     unzip -q -j -n "$wheel" '*/lib/*.so*' -d "$torch_dir/lib"
+    # Headers that PyTorch's own include; most wheels have others or none, which is no failure.
+    unzip -q -j -n "$wheel" 'nvidia/cu13/include/cu*.h' -d "$torch_dir/cuda_include" 2>/dev/null || true
   done
   cp "$tools/libtorch_cuda.txt" "$torch_dir/cuda_pins.txt"
   rm -rf "$wheels"
+}
+
+nvcc_is_ready() { cmp -s "$tools/cuda_kernels.txt" "$nvcc_dir/pins.txt"; }
+
+# A folder as a CUDA toolkit has it: bin/nvcc, nvvm/, include/ (with nccl.h) and lib/.
+install_nvcc() {
+  mkdir -p "$torch_home" || die "cannot write to $torch_home: set XDG_CACHE_HOME to a folder that can be written"
+  exec 9>"$torch_home/lock"
+  flock 9
+  nvcc_is_ready && return
+  wheels=$torch_home/wheels
+  mkdir -p "$wheels"
+  say "fetching the CUDA compiler and headers (300 MB)"
+  download_wheels "$tools/cuda_kernels.txt" "$wheels"
+  say "unpacking them into $nvcc_dir"
+  fresh=$(mktemp -d "$torch_home/unpacking.XXXXXX")
+  for wheel in "$wheels"/*.whl; do
+    case $wheel in
+      */nvidia_nccl*) unzip -q "$wheel" 'nvidia/nccl/include/*' -d "$fresh" ;;
+      *) unzip -q -o "$wheel" 'nvidia/cu13/*' -d "$fresh" ;;
+    esac
+    name=$(basename "$wheel" | cut -d- -f1)
+    mkdir -p "$fresh/nvidia/cu13/licenses/$name"
+    unzip -q -j -o "$wheel" '*.dist-info/licenses/*' -d "$fresh/nvidia/cu13/licenses/$name"
+  done
+  cp -r "$fresh/nvidia/nccl/include/." "$fresh/nvidia/cu13/include"
+  # zip files of some wheels lose the permission to execute
+  chmod -R a+x "$fresh/nvidia/cu13/bin" "$fresh/nvidia/cu13/nvvm/bin"
+  cp "$tools/cuda_kernels.txt" "$fresh/nvidia/cu13/pins.txt"
+  rm -rf "$nvcc_dir"
+  mv "$fresh/nvidia/cu13" "$nvcc_dir"
+  rm -rf "$wheels" "$fresh"
 }
 
 arrow_is_ready() { cmp -s "$tools/arrow.txt" "$arrow_dir/pins.txt"; }
@@ -209,6 +245,14 @@ case " $* " in
     [ -z "${TORCH_DIR:-}" ] || die "TORCH_DIR=$TORCH_DIR is used as it is: add libtorch_cuda.so to it"
     install_packages libtorch
     cuda_is_ready || install_cuda
+    ;;
+esac
+case " $* " in
+  *' cuda-kernels '*)
+    [ "$(uname -sm)" = 'Linux x86_64' ] ||
+      die "the pinned CUDA compiler is for x86_64 Linux, this is $(uname -sm): set CUDA_HOME=<CUDA toolkit>"
+    install_packages libtorch
+    nvcc_is_ready || install_nvcc
     ;;
 esac
 case " $* " in

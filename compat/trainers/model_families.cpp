@@ -75,6 +75,8 @@ constexpr FamilyName kFamilyNames[] = {
     {"gpt-neox", "gpt_neox"},
     {"pythia", "gpt_neox"},
     {"redpajama-incite", "gpt_neox"},
+    {"opt-", "opt"},
+    {"galactica", "opt"},
     {"gpt-j", "gptj"},
     {"gpt2", "gpt2"},
     {"bloom", "bloom"},
@@ -116,6 +118,7 @@ constexpr FamilyName kFamilyNames[] = {
     {"camembert", "camembert"},
     {"roberta", "roberta"},
     {"modernbert", "modernbert"},
+    {"electra", "electra"},
     {"deberta", "deberta-v2"},
     {"bert-base", "bert"},
     {"bert-large", "bert"},
@@ -202,11 +205,19 @@ ModelFamily torchtune_family(const std::string& component) {
 
 std::vector<std::string> peft_targets(const std::string& model_type) {
   static const PeftTargets kTargets[] = {
-      {"llama", {"q_proj", "v_proj"}},     {"mistral", {"q_proj", "v_proj"}},
-      {"qwen2", {"q_proj", "v_proj"}},     {"qwen3", {"q_proj", "v_proj"}},
-      {"gemma", {"q_proj", "v_proj"}},     {"gpt2", {"c_attn"}},
-      {"bert", {"query", "value"}},        {"roberta", {"query", "value"}},
+      {"llama", {"q_proj", "v_proj"}},
+      {"mistral", {"q_proj", "v_proj"}},
+      {"qwen2", {"q_proj", "v_proj"}},
+      {"qwen3", {"q_proj", "v_proj"}},
+      {"gemma", {"q_proj", "v_proj"}},
+      {"gpt2", {"c_attn"}},
+      {"bert", {"query", "value"}},
+      {"roberta", {"query", "value"}},
       {"xlm-roberta", {"query", "value"}},
+      {"electra", {"query", "value"}},
+      {"gpt_neox", {"query_key_value"}},
+      {"opt", {"q_proj", "v_proj"}},
+      {"deberta-v2", {"query_proj", "value_proj"}},
   };
   for (const PeftTargets& row : kTargets) {
     if (row.type == model_type) return row.layers;

@@ -24,6 +24,7 @@
 #include "formats/tensors/torch_file.h"
 #include "formats/tensors/weight_shards.h"
 #include "kernels/memory/deferred_init.h"
+#include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
 
@@ -350,7 +351,35 @@ void fill(const at::Tensor& weight, int64_t first, const PlacedWeight& from,
   }
 }
 
+thread_local int mapping_scopes = 0;
+
+/// Lets the weight share the file's bytes where they have its type and layout.
+bool adopt(const at::Tensor& weight, const PlacedWeight& from) {
+  const Array& array = from.array;
+  const bool aligned = reinterpret_cast<uintptr_t>(array.data()) % size_of(array.type()) == 0;
+  const bool plain =
+      weight.is_contiguous() && !weight.is_view() && weight.storage().use_count() == 1;
+  if (from.transposed || !aligned || !plain || type_of(weight) != array.type()) return false;
+  const at::NoGradGuard no_grad;
+  weight.set_data(at::from_blob(
+      const_cast<std::byte*>(array.data()), array.shape(), [held = array](void*) {},
+      weight.options().requires_grad(false)));
+  return true;
+}
+
 }  // namespace
+
+MapHfWeights::MapHfWeights() {
+  ++mapping_scopes;
+}
+
+MapHfWeights::~MapHfWeights() {
+  --mapping_scopes;
+}
+
+bool MapHfWeights::is_active() {
+  return mapping_scopes > 0;
+}
 
 std::vector<std::string> load_weights(const std::vector<Parameter>& into, const HfWeights& weights,
                                       const HfNames& names, const std::string& model) {
@@ -364,6 +393,7 @@ std::vector<std::string> load_weights(const std::vector<Parameter>& into, const 
   int64_t filled = 0;
   for (const PlacedWeight& placed : plan.placed) {
     shown.progress(filled++, static_cast<int64_t>(plan.placed.size()));
+    if (MapHfWeights::is_active() && adopt(into[placed.wanted].local, placed)) continue;
     write_rows(into[placed.wanted].local, [source, placed](const at::Tensor& to, int64_t first) {
       fill(to, first, placed, *source);
     });

@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "kernels/gelu.h"
+#include "kernels/swiglu.h"
 #include "models/hf/hf_config.h"
 #include "models/layers/adapted_linear.h"
 
@@ -32,6 +33,11 @@ at::Tensor activate(HfActivation activation, const at::Tensor& x) {
     default:
       return x.relu();
   }
+}
+
+at::Tensor gated(HfActivation activation, const at::Tensor& gate, const at::Tensor& up) {
+  if (activation == HfActivation::kSilu) return swiglu(gate, up);
+  return activate(activation, gate).mul(up);
 }
 
 at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x) {

@@ -25,6 +25,8 @@ struct EnumNames<HfActivation> {
 };
 
 at::Tensor activate(HfActivation activation, const at::Tensor& x);
+/// activate(gate) up, elementwise (Shazeer 2020, arXiv:2002.05202).
+at::Tensor gated(HfActivation activation, const at::Tensor& gate, const at::Tensor& up);
 /// The activation of the layer's output for `x`.
 at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x);
 

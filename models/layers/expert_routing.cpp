@@ -193,14 +193,16 @@ struct HeldState final : torch::CustomClassHolder {
   std::shared_ptr<BalanceState> state;
 };
 
-constexpr auto kState = "state";
+constexpr auto kRoutingState = "state";
 
 void hold(AutogradContext* context, const std::shared_ptr<BalanceState>& state) {
-  context->saved_data[kState] = c10::IValue::make_capsule(c10::make_intrusive<HeldState>(state));
+  context->saved_data[kRoutingState] =
+      c10::IValue::make_capsule(c10::make_intrusive<HeldState>(state));
 }
 
 BalanceState& state_of(AutogradContext* context) {
-  return *c10::static_intrusive_pointer_cast<HeldState>(context->saved_data[kState].toCapsule())
+  return *c10::static_intrusive_pointer_cast<HeldState>(
+              context->saved_data[kRoutingState].toCapsule())
               ->state;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kState = ".quant_state.bitsandbytes__";
+constexpr std::string_view kQuantState = ".quant_state.bitsandbytes__";
 constexpr std::string_view kAbsMax = ".absmax";
 
 [[noreturn]] void throw_unsupported(const HfWeights& weights, const std::string& name,
@@ -81,10 +81,10 @@ std::set<std::string> read_quantized_names(HfWeights& weights, WeightCode code) 
   std::set<std::string> names;
   std::vector<NamedArray> out;
   for (const NamedArray& item : weights.tensors()) {
-    const size_t at = item.name.find(kState);
+    const size_t at = item.name.find(kQuantState);
     if (at == item.name.npos) continue;
     const std::string name = item.name.substr(0, at);
-    if (item.name.substr(at + kState.size()) != type) {
+    if (item.name.substr(at + kQuantState.size()) != type) {
       throw_unsupported(weights, name, text("is not of the type '{}'", type));
     }
     names.insert(name);
@@ -93,7 +93,7 @@ std::set<std::string> read_quantized_names(HfWeights& weights, WeightCode code) 
   for (const NamedArray& item : weights.tensors()) {
     const bool is_table = item.name.ends_with(".quant_map") ||
                           item.name.ends_with(".nested_quant_map") ||
-                          item.name.find(kState) != item.name.npos;
+                          item.name.find(kQuantState) != item.name.npos;
     if (is_table) continue;
     const Array& array = item.array;
     out.push_back(

@@ -33,6 +33,7 @@
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/mesh_model.h"
 #include "runner/cli/predict_input.h"
+#include "runner/placement/weight_placement.h"
 #include "train/job/job.h"
 #include "train/loop/evaluate.h"
 
@@ -46,6 +47,7 @@ struct EvaluateArguments {
   std::vector<std::string> data;  ///< options of the eval dataset, "path=test.csv"
   bool json = false;
   MeshArguments mesh;
+  PlacementFlags placement;
 };
 
 struct PredictArguments {
@@ -55,6 +57,7 @@ struct PredictArguments {
   std::vector<std::string> data;  ///< other options of the dataset
   bool probabilities = false;
   MeshArguments mesh;
+  PlacementFlags placement;
 };
 
 /// Standard input as an unnamed file, for datasets that memory-map theirs.
@@ -186,6 +189,7 @@ void print_results(const EvaluateArguments& arguments, const TrainedModel& train
 }
 
 ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& session) {
+  refuse_placement_on_mesh(arguments.placement);
   MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
   if (!arguments.data.empty()) {
     change_data(loaded.trained, arguments.data);
@@ -200,6 +204,7 @@ ExitCode evaluate_on_mesh(const EvaluateArguments& arguments, RankSession& sessi
 }
 
 ExitCode evaluate_verb(const EvaluateArguments& arguments) {
+  const PlacementRequest placement = placement_request(arguments.placement);
   DiskFiles files;
   TrainedModel trained =
       load_trained(files, checkpoint_at(files, arguments.source), components_for);
@@ -212,7 +217,9 @@ ExitCode evaluate_verb(const EvaluateArguments& arguments) {
                       std::move(trained.fitted_values), std::move(trained.data_fingerprint)},
                      *trained.registry);
   load_task_models(*job, trained.task_weights);
+  const auto placed = PlacedWeights::place(*job->model, placement);
   print_results(arguments, trained, job->eval_samples, *evaluate(*job));
+  if (placed) placed->report();
   return ExitCode::kDone;
 }
 
@@ -245,6 +252,7 @@ void predict_input(const TrainedModel& trained, const std::string& path,
 }
 
 ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session) {
+  refuse_placement_on_mesh(arguments.placement);
   if (arguments.input == "-") {
     throw Error(ExitCode::kRecipe, "'--mesh' does not support standard input as '--input'",
                 "give it a file, which every rank reads");
@@ -263,13 +271,16 @@ ExitCode predict_on_mesh(const PredictArguments& arguments, RankSession& session
 }
 
 ExitCode predict_verb(const PredictArguments& arguments) {
+  const PlacementRequest placement = placement_request(arguments.placement);
   DiskFiles files;
   const TrainedModel trained =
       load_trained(files, checkpoint_at(files, arguments.source), components_for);
   check_predicts(trained);
   const Application application = {{.probabilities = arguments.probabilities}};
+  const auto placed = PlacedWeights::place(*trained.model, placement);
   if (arguments.input != "-") {
     predict_input(trained, arguments.input, arguments, application);
+    if (placed) placed->report();
     return ExitCode::kDone;
   }
   const StandardInput standard;
@@ -282,6 +293,7 @@ ExitCode predict_verb(const PredictArguments& arguments) {
   } catch (const Error& error) {
     throw Error(error.code(), standard.named_in(error.what()), error.hint());
   }
+  if (placed) placed->report();
   return ExitCode::kDone;
 }
 
@@ -294,6 +306,7 @@ void add_apply_verbs(VerbTable& verbs) {
                                     on_mesh(verbs, eval, &evaluate_verb, &evaluate_on_mesh));
   evaluate_it.add_option("source", eval->source, kSourceHelp)->required();
   add_mesh(evaluate_it, eval->mesh);
+  add_placement_flags(evaluate_it, eval->placement);
   add_repeated(evaluate_it, "--data", eval->data,
                "key=value of the eval dataset, such as path=test.csv; may be repeated");
   evaluate_it.add_flag("--json", eval->json, "print one JSON object");
@@ -302,6 +315,7 @@ void add_apply_verbs(VerbTable& verbs) {
                                    on_mesh(verbs, to, &predict_verb, &predict_on_mesh));
   predict_it.add_option("source", to->source, kSourceHelp)->required();
   add_mesh(predict_it, to->mesh);
+  add_placement_flags(predict_it, to->placement);
   predict_it
       .add_option("--input", to->input,
                   "a file or folder like the training data, without targets; '-': standard input")

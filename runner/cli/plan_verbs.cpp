@@ -1,7 +1,9 @@
 // plan and estimate-memory.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -71,6 +73,32 @@ bool has_options(const PipelineSection& pipeline) {
          !pipeline.blocks.empty();
 }
 
+/// CLI11 gives '--hardware' all words that follow it. Moves those like 'train.batch=8' to the
+/// overrides of the recipe.
+void take_overrides(PlanArguments& arguments) {
+  const auto is_override = [](const std::string& word) {
+    return word.find('.') < word.find('=') && word.find('=') != word.npos;
+  };
+  std::vector<std::string>& words = arguments.hardware;
+  if (words.empty()) return;
+  std::copy_if(words.begin() + 1, words.end(), std::back_inserter(arguments.recipe.overrides),
+               is_override);
+  words.erase(std::remove_if(words.begin() + 1, words.end(), is_override), words.end());
+}
+
+/// Refuses overrides of what the search replaces.
+void refuse_mesh(const std::vector<std::string>& overrides) {
+  for (const std::string& word : overrides) {
+    const std::string key = word.substr(0, word.find_first_of("=!+"));
+    if (key != "accelerator.fsdp.stage" && key != "accelerator.parallelism" &&
+        !key.starts_with("accelerator.parallelism.")) {
+      continue;
+    }
+    throw Error(ExitCode::kRecipe, text("'{}' has no effect: '--hardware' plans every mesh", word),
+                "leave it out, or plan that mesh on this machine, without '--hardware'");
+  }
+}
+
 /// Estimates for the meshes of these ranks. `pipeline`: of the recipe.
 ExitCode print_meshes(const PlanArguments& plan_arguments, const PipelineSection& pipeline,
                       const Hardware& hardware, int64_t ranks) {
@@ -95,7 +123,9 @@ ExitCode print_meshes(const PlanArguments& plan_arguments, const PipelineSection
                      {ranks, PlanDetail::kExtrapolated});
   };
   const MeshSearch search = search_meshes(request, plan_with);
-  for (const std::string& line : mesh_lines(search, arguments.path, plan_arguments.top)) say(line);
+  std::string recipe = arguments.path;
+  for (const std::string& word : arguments.overrides) recipe += " " + single_quoted(word);
+  for (const std::string& line : mesh_lines(search, recipe, plan_arguments.top)) say(line);
   return search.fitting.empty() ? ExitCode::kMemory : ExitCode::kDone;
 }
 
@@ -109,8 +139,10 @@ ExitCode print_metric_names(const LoadedRecipe& loaded) {
   return ExitCode::kDone;
 }
 
-ExitCode plan_verb(const PlanArguments& plan_arguments) {
+ExitCode plan_verb(PlanArguments plan_arguments) {
+  take_overrides(plan_arguments);
   const RecipeArguments& arguments = plan_arguments.recipe;
+  if (!plan_arguments.hardware.empty()) refuse_mesh(arguments.overrides);
   const LoadedRecipe loaded = load_runnable(arguments);
   if (plan_arguments.names) return print_metric_names(loaded);
   report_layers(arguments, loaded);

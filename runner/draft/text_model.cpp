@@ -15,10 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kEncoders[] = {"bert",      "roberta",    "xlm-roberta",
-                                     "camembert", "distilbert", "modernbert"};
-constexpr const char* kDecoders[] = {"gpt2", "llama",   "mistral", "qwen2",  "qwen3",
-                                     "phi3", "smollm3", "gemma",   "gemma2", "gemma3_text"};
+constexpr const char* kEncoders[] = {"bert",       "roberta",    "xlm-roberta", "camembert",
+                                     "distilbert", "modernbert", "electra",     "deberta-v2"};
+constexpr const char* kDecoders[] = {"gpt2",    "gpt_neox", "opt",    "llama",
+                                     "mistral", "qwen2",    "qwen3",  "phi3",
+                                     "smollm3", "gemma",    "gemma2", "gemma3_text"};
 
 template <size_t Size>
 bool is_among(const std::string& word, const char* const (&words)[Size]) {

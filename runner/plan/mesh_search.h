@@ -63,6 +63,7 @@ using PlanWith = std::function<Plan(const std::vector<std::string>& overrides)>;
 MeshSearch search_meshes(const MeshRequest& request, const PlanWith& plan_with);
 
 /// Table of the `most` fastest meshes, at most the request's `top`, and the command for the first.
+/// `recipe`: its path, and its overrides in quotes.
 std::vector<std::string> mesh_lines(const MeshSearch& search, const std::string& recipe,
                                     size_t most);
 

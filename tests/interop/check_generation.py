@@ -13,11 +13,12 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, decoders, models
-from transformers import (GenerationConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
-                          PreTrainedTokenizerFast, set_seed)
+from transformers import (GenerationConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig,
+                          LlamaForCausalLM, OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast, set_seed)
 
 VOCAB = 64  # of CHARACTERS
 CHARACTERS = string.ascii_letters + string.digits + " ."
+KINDS = ("gpt2", "llama", "gpt_neox", "opt")
 PROMPTS = ["def", "j", "bcdbcdbc", "uvuvu"]
 CASES = {
     "greedy": {},
@@ -45,6 +46,14 @@ def model_of(kind):
     if kind == "gpt2":
         model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_positions=64, n_embd=32, n_layer=2, n_head=2,
                                            bos_token_id=None, eos_token_id=None))
+    elif kind == "gpt_neox":
+        model = GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2,
+                                                 num_attention_heads=2, intermediate_size=48,
+                                                 max_position_embeddings=64, bos_token_id=None, eos_token_id=None))
+    elif kind == "opt":
+        model = OPTForCausalLM(OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                                         ffn_dim=48, max_position_embeddings=64, word_embed_proj_dim=24,
+                                         bos_token_id=None, eos_token_id=None))
     else:
         model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2,
                                              num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
@@ -91,7 +100,7 @@ def main():
     failed = 0
     tokenizer = tokenizer_of()
     with tempfile.TemporaryDirectory() as scratch:
-        for kind in ("gpt2", "llama"):
+        for kind in KINDS:
             folder = Path(scratch) / kind
             model = model_of(kind)
             model.save_pretrained(folder)
@@ -104,7 +113,7 @@ def main():
                     if found != wanted:
                         failed += 1
                         print(f"FAILED: {kind}, {name}, {' '.join(flags)}\n  wanted {wanted}\n  found  {found}")
-    print(f"generation: {failed} of {4 * len(CASES)} comparisons failed")
+    print(f"generation: {failed} of {2 * len(KINDS) * len(CASES)} comparisons failed")
     return 1 if failed else 0
 
 

@@ -36,6 +36,12 @@ LONG_ROPE = {"rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor"
              "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 2.5], "long_factor": [1.5, 2.0, 2.5, 3.0, 4.0, 6.0]}
 GEMMA = {**LLAMA, "head_dim": 20, "pad_token_id": 0}
 
+NEOX = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "intermediate_size": 80, "bos_token_id": 0, "eos_token_id": 1}
+HALF = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}
+OPT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 3,
+       "num_attention_heads": 4, "ffn_dim": 80, "dropout": 0.0, "bos_token_id": 2, "eos_token_id": 2}
+
 BERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 3,
         "num_attention_heads": 4, "intermediate_size": 80, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0}
@@ -48,6 +54,11 @@ DISTILBERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "dim": 48, "n_
 MODERNBERT = {"vocab_size": VOCAB, "max_position_embeddings": 32, "hidden_size": 48, "num_hidden_layers": 4,
               "num_attention_heads": 4, "intermediate_size": 56, "local_attention": 6, "pad_token_id": None,
               "bos_token_id": None, "eos_token_id": None, "cls_token_id": None, "sep_token_id": None}
+
+ELECTRA = {**BERT, "embedding_size": 20}
+DEBERTA = {**BERT, "relative_attention": True, "type_vocab_size": 0, "pos_att_type": "p2c|c2p"}
+DEBERTA_V3 = {**DEBERTA, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm",
+              "position_biased_input": False}
 
 VIT = {"image_size": 12, "patch_size": 4, "num_channels": 3, "hidden_size": 48, "num_hidden_layers": 3,
        "num_attention_heads": 4, "intermediate_size": 80}
@@ -143,13 +154,46 @@ CASES = {
     "gpt2_classes": ("GPT2ForSequenceClassification", "GPT2Config", {
         **SMALL, "num_labels": CLASSES, "pad_token_id": 5, "n_inner": 72}),
     "gpt2_answers": ("GPT2ForQuestionAnswering", "GPT2Config", {**SMALL, "n_head": 3, "n_inner": 80}),
+    "electra": ("ElectraForSequenceClassification", "ElectraConfig", {**ELECTRA, "num_labels": CLASSES}),
+    "electra_tokens": ("ElectraForMaskedLM", "ElectraConfig", {**ELECTRA, "hidden_act": "relu", "pad_token_id": 3}),
+    "electra_wide": ("ElectraForMaskedLM", "ElectraConfig", {**ELECTRA, "embedding_size": 48, "type_vocab_size": 3}),
+    "electra_answers": ("ElectraForQuestionAnswering", "ElectraConfig", {**ELECTRA, "embedding_size": 64}),
+    "deberta": ("DebertaV2ForSequenceClassification", "DebertaV2Config", {**DEBERTA_V3, "num_labels": CLASSES}),
+    "deberta_tokens": ("DebertaV2ForMaskedLM", "DebertaV2Config", {
+        **DEBERTA_V3, "position_buckets": 6, "pad_token_id": 3, "layer_norm_eps": 1e-7}),
+    "deberta_new_head": ("DebertaV2ForMaskedLM", "DebertaV2Config", {
+        **DEBERTA_V3, "legacy": False, "pos_att_type": ["c2p"], "max_relative_positions": 20}),
+    "deberta_v2": ("DebertaV2ForMaskedLM", "DebertaV2Config", {
+        **DEBERTA, "type_vocab_size": 2, "max_relative_positions": 9, "hidden_act": "gelu_new"}),
+    "deberta_answers": ("DebertaV2ForQuestionAnswering", "DebertaV2Config", {
+        **DEBERTA_V3, "share_att_key": False, "pos_att_type": ["p2c"], "norm_rel_ebd": "none"}),
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {**NEOX, "rope_parameters": HALF}),
+    "gpt_neox_serial": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {
+        **NEOX, "num_attention_heads": 2, "use_parallel_residual": False, "tie_word_embeddings": True,
+        "attention_bias": False, "hidden_act": "gelu_new", "layer_norm_eps": 1e-3,
+        "rope_parameters": {**YARN, "partial_rotary_factor": 0.25}}),
+    "gpt_neox_classes": ("GPTNeoXForSequenceClassification", "GPTNeoXConfig", {
+        **NEOX, "num_labels": CLASSES, "pad_token_id": 5, "rope_parameters": {
+            "rope_type": "linear", "factor": 3.0, "rope_theta": 1e4, "partial_rotary_factor": 1.0}}),
+    "gpt_neox_answers": ("GPTNeoXForQuestionAnswering", "GPTNeoXConfig", {
+        **NEOX, "num_attention_heads": 3, "hidden_act": "relu", "tie_word_embeddings": True}),
+    "opt": ("OPTForCausalLM", "OPTConfig", OPT),
+    "opt_350m": ("OPTForCausalLM", "OPTConfig", {
+        **OPT, "do_layer_norm_before": False, "word_embed_proj_dim": 20, "pad_token_id": 7}),
+    "opt_galactica": ("OPTForCausalLM", "OPTConfig", {
+        **OPT, "enable_bias": False, "layer_norm_elementwise_affine": False, "activation_function": "gelu",
+        "word_embed_proj_dim": 64, "tie_word_embeddings": False, "pad_token_id": None}),
+    "opt_classes": ("OPTForSequenceClassification", "OPTConfig", {
+        **OPT, "num_labels": CLASSES, "pad_token_id": 5, "word_embed_proj_dim": 16, "tie_word_embeddings": False}),
+    "opt_answers": ("OPTForQuestionAnswering", "OPTConfig", {**OPT, "_remove_final_layer_norm": True}),
     "gpt2_wide": ("GPT2LMHeadModel", "GPT2Config", {**SMALL, "n_inner": 64, "activation_function": "gelu",
                                                     "tie_word_embeddings": False}),
 }
 
 
 # Folders in shards of bfloat16.
-BF16 = {"mistral_window", "gemma3", "phi3_long"}
+BF16 = {"mistral_window", "gemma3", "phi3_long", "gpt_neox_serial", "opt_350m", "electra_tokens",
+        "deberta"}
 
 
 def accel_run(binary, folder, *words):

@@ -44,6 +44,12 @@ CASES = {
     "gpt2_classes head": (["c_attn", "wte"], None, {"task_type": "SEQ_CLS"}),
     "bert embeddings": (["query", "word_embeddings", "token_type_embeddings"], ["classifier"], {}),
     "roberta positions": (["position_embeddings", "value"], ["classifier"], {}),
+    "electra": (["query", "embeddings_project"], ["classifier"], {}),
+    "deberta": (["query_proj", "value_proj"], ["classifier", "pooler"], {}),
+    "gpt_neox": (["query_key_value", "dense", "dense_4h_to_h"], None, {}),
+    "gpt_neox_serial embeddings": (["query_key_value", "embed_in"], None, {}),
+    "opt": (["q_proj", "v_proj", "fc2"], None, {"use_dora": True}),
+    "opt_classes head": (["q_proj", "project_in"], None, {"task_type": "SEQ_CLS"}),
     "qwen3 gaussian": (["o_proj"], None, {"init_lora_weights": "gaussian"}),
 }
 

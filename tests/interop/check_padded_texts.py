@@ -27,6 +27,10 @@ CASES = {
     "gpt2": ("GPT2ForSequenceClassification", "GPT2Config", {**hf.SMALL, **CLASSES, "pad_token_id": 0}, "<end>"),
     "gpt2 of padding": ("GPT2ForSequenceClassification", "GPT2Config", {
         **hf.SMALL, **CLASSES, "n_inner": 40, "tie_word_embeddings": False, "pad_token_id": 1}, "<end>"),
+    "gpt_neox": ("GPTNeoXForSequenceClassification", "GPTNeoXConfig", {
+        **hf.NEOX, **CLASSES, "rope_parameters": hf.HALF, "pad_token_id": 0}, "<end>"),
+    "opt of padding": ("OPTForSequenceClassification", "OPTConfig", {
+        **hf.OPT, **CLASSES, "word_embed_proj_dim": 20, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1}, "<end>"),
     "llama of padding": ("LlamaForSequenceClassification", "LlamaConfig", {
         **hf.LLAMA, **CLASSES, "head_dim": 20, "pad_token_id": 0}, "<pad>"),
     "mistral": ("MistralForSequenceClassification", "MistralConfig", {

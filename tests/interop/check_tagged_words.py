@@ -53,6 +53,11 @@ CASES = {
         **hf.LLAMA, **LABELLED, "attention_bias": True, "rope_parameters": hf.YARN}),
     "qwen3": ("Qwen3ForTokenClassification", "Qwen3Config", byte_pairs, {
         **hf.LLAMA, **LABELLED, "head_dim": 20, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}),
+    "electra": ("ElectraForTokenClassification", "ElectraConfig", word_pieces, {**hf.ELECTRA, **LABELLED}),
+    "deberta": ("DebertaV2ForTokenClassification", "DebertaV2Config", byte_pairs, {
+        **{key: value for key, value in {**hf.DEBERTA_V3, **LABELLED}.items() if key != "classifier_dropout"}}),
+    "gpt_neox": ("GPTNeoXForTokenClassification", "GPTNeoXConfig", byte_pairs, {
+        **hf.NEOX, **LABELLED, "rope_parameters": hf.HALF, "use_parallel_residual": False}),
     "phi3": ("Phi3ForTokenClassification", "Phi3Config", byte_pairs, {**hf.LLAMA, **LABELLED, "sliding_window": 4}),
 }
 

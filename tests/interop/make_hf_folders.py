@@ -28,6 +28,14 @@ LLAMA = {"vocab_size": 29, "max_position_embeddings": 64, "hidden_size": 8, "num
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 
+NEOX = {"vocab_size": 29, "max_position_embeddings": 12, "hidden_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 12}
+OPT = {"vocab_size": 29, "max_position_embeddings": 12, "hidden_size": 8, "num_hidden_layers": 2,
+       "num_attention_heads": 2, "ffn_dim": 12}
+DEBERTA = {**BERT, "relative_attention": True, "max_position_embeddings": 10, "pooler_dropout": 0.0}
+DEBERTA_V3 = {"position_buckets": 4, "share_att_key": True, "pos_att_type": "p2c|c2p", "norm_rel_ebd": "layer_norm",
+              "position_biased_input": False}
+
 RESNET = {"num_channels": 2, "embedding_size": 2, "num_labels": 3}
 
 # name: (class, config class, options)
@@ -73,6 +81,27 @@ CASES = {
         "shared_expert_intermediate_size": 12}),
 }
 
+CASES |= {
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", NEOX),
+    "gpt_neox_serial": ("GPTNeoXForCausalLM", "GPTNeoXConfig", {
+        **NEOX, "use_parallel_residual": False, "tie_word_embeddings": True, "attention_bias": False,
+        "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0, "partial_rotary_factor": 0.5}}),
+    "opt": ("OPTForCausalLM", "OPTConfig", OPT),
+    "opt_post_norm": ("OPTForCausalLM", "OPTConfig", {
+        **OPT, "do_layer_norm_before": False, "word_embed_proj_dim": 6, "tie_word_embeddings": False}),
+    "electra_classes": ("ElectraForSequenceClassification", "ElectraConfig", {
+        **BERT, "embedding_size": 6, "num_labels": 3}),
+    "electra_tokens": ("ElectraForMaskedLM", "ElectraConfig", {**BERT, "embedding_size": 6, "hidden_act": "relu"}),
+    "electra_labels": ("ElectraForTokenClassification", "ElectraConfig", {
+        **BERT, "embedding_size": 8, "num_labels": 5}),
+    "deberta_classes": ("DebertaV2ForSequenceClassification", "DebertaV2Config", {
+        **DEBERTA, **DEBERTA_V3, "num_labels": 3}),
+    "deberta_tokens": ("DebertaV2ForMaskedLM", "DebertaV2Config", {
+        **DEBERTA, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 2, "max_relative_positions": 5}),
+    "deberta_labels": ("DebertaV2ForTokenClassification", "DebertaV2Config", {
+        **DEBERTA, **DEBERTA_V3, "num_labels": 5, "pos_att_type": "c2p", "share_att_key": False}),
+}
+
 # What folders call a part of ViT and transformers' modules call otherwise.
 STORED = [("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attention.attention.query."),
           (".attention.k_proj.", ".attention.attention.key."), (".attention.v_proj.", ".attention.attention.value."),
@@ -106,6 +135,8 @@ def stored_gradients(model):
 def stored_name(model, name):
     for ours, stored in MIXTRAL if model.config.model_type == "mixtral" else []:
         name = name.replace(ours, stored)
+    if model.config.model_type == "gpt_neox":
+        name = name.replace("lm_head.", "embed_out.")
     for ours, stored in STORED if model.config.model_type == "vit" else []:
         name = name.replace(ours, stored)
     return name
@@ -130,7 +161,11 @@ def make(name, seed):
 
 def inputs_of(model, size=2, length=8):
     lengths = torch.tensor([length, length - 3])
-    if model.config.model_type == "bert":
+    if model.config.model_type == "deberta-v2" and model.config.architectures != ["DebertaV2ForSequenceClassification"]:
+        lengths = torch.tensor([length, length])  # transformers gives padding another output, which nothing reads
+    if model.config.model_type in ("bert", "electra") or getattr(model.config, "relative_attention", False):
+        if model.config.type_vocab_size == 0:
+            return {"tokens": torch.randint(model.config.vocab_size, (size, length)), "lengths": lengths}
         return {"tokens": torch.randint(model.config.vocab_size, (size, length)), "lengths": lengths,
                 "segments": torch.randint(2, (size, length))}
     if model.config.model_type == "roberta":

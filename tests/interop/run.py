@@ -30,6 +30,7 @@ def steps(build, scratch):
     yield "what accel-run converts is read", [python, HERE / "check_convert.py", build / "accel-run"]
     yield "sharded checkpoints, both ways", [python, HERE / "check_shards.py", build / "accel-run"]
     yield "checkpoints of DeepSpeed", [python, HERE / "check_deepspeed.py", build / "accel-run"]
+    yield "Accelerate still places models as the tests say", [python, HERE / "make_golden_device_maps.py", "--check"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
     yield "transformers still gives the golden scores", [python, HERE / "make_golden_logits.py", "--check"]
     yield "tokens of generate()", [python, HERE / "check_generation.py", build / "accel-run"]

@@ -25,9 +25,7 @@ class Machines(rank_runs.Scratch):
 
     def __init__(self, binary, steps):
         super().__init__(binary, RECIPE.replace("until: 24 steps", f"until: {steps} steps"))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = runs.reserved_port()
         self.launchers = {}
 
     def boot(self, machine, *words, **variables):

@@ -100,6 +100,10 @@ def check_tokens(scratch, report):
     code, errors = scratch.call("export", "runs/plain", "--to", "folder")
     report.check("and a folder for transformers", say(scratch, "folder", *words)[1] ==
                  say(scratch, "runs/plain", *words)[1] != "", errors)
+    (scratch.path / "all.json").write_text('{"": "disk"}')
+    code, out, errors = say(scratch, "folder", *words, "--device-map", "all.json")
+    report.check("whose transposed matrices cannot be mapped", code == 2 and not out and
+                 "' cannot stay on the disk: its file has another type or layout" in errors, out + errors)
 
 
 def check_config(scratch, report):
@@ -146,6 +150,51 @@ def check_chat(scratch, report):
                  "the model of 'runs/job' has no tokenizer, and so no chat template" in errors, errors)
 
 
+def check_placement(scratch, report):
+    """Weights on the disk, and what cannot be placed."""
+    words = ["runs/job", "--prompt", "the", "--prompt", "a cat", "--max-new-tokens", "20"]
+    whole = say(scratch, *words)[1]
+    for name, text in {"disk": '{"": "disk"}', "list": "[1]", "part": '{"nothing": "cpu"}',
+                       "gpu": '{"": 7}'}.items():
+        (scratch.path / f"{name}.json").write_text(text)
+    code, out, errors = say(scratch, *words, "--device-map", "disk.json")
+    report.check("weights on the disk write the same", code == 0 and out == whole, out + errors)
+    report.check("and print where they are and what was read", "device map (disk.json):\n  disk  the model" in errors
+                 and re.search(r"streamed .* a pass: predicted .* s, measured .* s; ", errors), errors)
+    code, out, errors = say(scratch, *words, "--device-map", "sequential", "--max-memory", "cpu=1GiB")
+    report.check("a limit that suffices streams nothing", (code, out) == (0, whole) and "streamed" not in errors, errors)
+
+    def refused(name, flags, *wanted):
+        code, out, errors = say(scratch, *words, *flags)
+        report.check(name, code == 2 and not out and all(word in errors for word in wanted), f"exit {code}\n{errors}")
+
+    refused("a device of another kind", ["--max-memory", "tpu=1GB"],
+            "'--max-memory' has the device 'tpu'", "devices are cpu, disk and the numbers of GPUs")
+    gpus = sum(1 for path in pathlib.Path("/dev").glob("nvidia*") if path.name[6:].isdigit())
+    refused("a GPU", ["--max-memory", "7=1GB,cpu=1GB"], "name cpu and disk",
+            f"'--max-memory' has GPU 7; this machine has {gpus} GPUs, and inference computes on the CPU")
+    refused("a GPU of a file", ["--device-map", "gpu.json"], "'--device-map' has GPU 7; this machine has ")
+    refused("no size", ["--max-memory", "cpu"], "'--max-memory' has 'cpu', which is not DEVICE=SIZE",
+            "give sizes such as '--max-memory cpu=4GiB,disk=20GiB'")
+    refused("a size that is none", ["--max-memory", "cpu=much"],
+            "'--max-memory' gives 'cpu' the size 'much', which is not a number of bytes")
+    refused("a device twice", ["--max-memory", "cpu=1GB,cpu=2GB"], "'--max-memory' has 'cpu' twice")
+    refused("no device", ["--max-memory", ","], "'--max-memory' ")
+    refused("a file that is not there", ["--device-map", "fast"],
+            "'--device-map' is 'fast', which is neither a way to place nor a file",
+            "give auto, balanced, balanced_low_0, sequential, or a JSON file")
+    refused("a file of another form", ["--device-map", "list.json"], "'list.json' is no device map",
+            "give a JSON object of modules and devices")
+    refused("a map with gaps", ["--device-map", "part.json"], "the device map has no device for '",
+            'name it, or a module around it; "" is the whole model')
+    refused("too little memory for a block", ["--max-memory", "cpu=1KiB"], "allow 'cpu=50KiB'",
+            "'cpu' of '--max-memory' leaves 1.00 KiB for streamed weights, and a block or the head has ")
+    refused("too little disk", ["--max-memory", "cpu=1KiB,disk=0"], " of weights are on the disk, and '--max-memory' allows 0 B",
+            "raise a limit")
+    refused("ranks", ["--max-memory", "cpu=1GiB", "--mesh"],
+            "'--device-map' and '--max-memory' place the model of one process", "leave them out, or '--mesh'")
+
+
 def check_refusals(scratch, report):
     def refused(name, words, code, *wanted):
         found, _, errors = say(scratch, *words)
@@ -189,6 +238,7 @@ def main():
         samples = check_sampled_texts(scratch, report)
         check_run(scratch, report, samples)
         check_config(scratch, report)
+        check_placement(scratch, report)
         check_chat(scratch, report)
         check_tokens(scratch, report)
         check_refusals(scratch, report)

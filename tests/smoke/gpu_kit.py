@@ -44,6 +44,10 @@ def main():
             report.check(f"{name}: {wanted}", found.get(name, {}).get("result") == wanted, found.get(name))
         losses = found["equality"]["numbers"]
         report.check("losses were compared", len(losses) == 4 and max(losses.values()) < 1e-5, losses)
+        losses = [value for value in found["fused"]["numbers"].values() if isinstance(value, float)]
+        report.check("losses of fused kernels differ, a little", len(losses) == 2 and 0 < max(losses) < 1e-5, found["fused"])
+        tests = found["kernels"]["numbers"]
+        report.check("each kernel was tested", "CudaNormTest/0" in tests and "0 of" not in str(tests), tests)
         page = (out / "kit.md").read_text()
         report.check("the page has each part", all(f"## {name}\n" in page for name in parts), page)
         # A fault: the device's library is another one.

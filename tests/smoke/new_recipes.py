@@ -557,7 +557,7 @@ def check_folders(binary, report):
                 (["reviews.jsonl", "--model", gpt2], 2, "' is a gpt2 model, which does not classify"),
                 (["reviews.jsonl", "--model", "gpt"], 2, "'gpt' is a gpt2 model, which does not classify"),
                 (["reviews.jsonl", "--model", "gpt"], 2,
-                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert, modernbert"),
+                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert, modernbert, electra, deberta-v2"),
                 (["kto.jsonl", "--model", talker, "--tokenizer", talks], 0,
                  "'prompt', 'completion' and 'label' are labelled answers of texts"),
                 (["reviews.jsonl", "--as", "text", "--model", gpt2, "--tokenizer", talks], 0, "'--as text'"),

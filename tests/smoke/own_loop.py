@@ -9,7 +9,6 @@ It learns, alone and on two ranks; stopped and resumed it ends bit for bit as on
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,15 +41,9 @@ def build(build_folder, folder):
     must(["cmake", "--build", folder / "build"], folder)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def call(folder, world, *words):
     """(exit codes, what was printed) of all ranks."""
-    port, processes = free_port(), []
+    port, processes = runs.reserved_port(), []
     for rank in range(world):
         environment = dict(runs.ENVIRONMENT)
         if world > 1:

@@ -97,6 +97,20 @@ def check_too_large(scratch):
     check((code, out, errors) == (0, "job.yaml: valid\n", ""), f"{code} {out} {errors}")
 
 
+def check_hardware(scratch):
+    """'--hardware' and overrides in one command, in either order."""
+    h100 = ("--hardware", "h100", "memory=94e9")
+    for words in ((*h100, "train.batch=32", "--ranks", "2"), ("train.batch=32", *h100, "--ranks", "2")):
+        code, out, errors = tell(scratch, "plan", "job.yaml", *words)
+        check(code == 0 and "the fastest: accel-run job.yaml 'train.batch=32' '" in out and not errors, f"{code} {out} {errors}")
+    code, out, errors = tell(scratch, "plan", "job.yaml", *h100, "accelerator.parallelism.pp=2")
+    check((code, out, errors) == (2, "", "error: 'accelerator.parallelism.pp=2' has no effect: '--hardware' plans every mesh\n"
+                                         "  hint: leave it out, or plan that mesh on this machine, without '--hardware'\n"),
+          f"{code} {out} {errors}")
+    code, out, errors = tell(scratch, "plan", "job.yaml", "--hardware", "train.batch=32")
+    check(code == 2 and "error: '--hardware' has 'train.batch=32', which is not known" in errors, errors)
+
+
 def main():
     with runs.Scratch(sys.argv[1]) as scratch:
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "1,2,4")
@@ -109,6 +123,7 @@ def main():
         check(code == 2 and "error: '--ranks' has 'two', which is not a number of ranks" in errors, errors)
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
+        check_hardware(scratch)
         check_too_large(scratch)
         check_planned_run(scratch)
         masked = Path(__file__).resolve().parents[2] / "recipes/tiny/reviews_masked.yaml"

@@ -18,6 +18,7 @@ import threading
 import time
 
 import rank_runs
+import runs
 
 HOST = re.escape(socket.gethostname())
 JOB = rank_runs.JOB.replace("num_processes: 2", "num_processes: auto")
@@ -58,14 +59,8 @@ def srun(rank, port):
 LAUNCHERS = (torchrun, kubernetes, open_mpi, hydra, srun)
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 def start(scratch, launcher, *words):
-    port = free_port()
+    port = runs.reserved_port()
     return [scratch.start("job.yaml", *words, **{name: str(value) for name, value in launcher(rank, port).items()})
             for rank in (0, 1)]
 
@@ -111,7 +106,7 @@ def check_death(binary, report, rank):
 def check_lost_before_training(binary, report):
     """Rank 0 ends while rank 2 is awaited."""
     with rank_runs.Scratch(binary, JOB) as scratch:
-        port = free_port()
+        port = runs.reserved_port()
         variables = [{name: str(value) for name, value in (torchrun(rank, port) | {"WORLD_SIZE": 3, "LOCAL_WORLD_SIZE": 3}).items()}
                      for rank in (0, 1)]
         processes = [scratch.start("job.yaml", "train.batch=24", **each) for each in variables]
@@ -132,7 +127,7 @@ def check_hidden_folder(binary, report):
         return
     with rank_runs.Scratch(binary, JOB) as scratch:
         scratch.call("job.yaml")
-        port = free_port()
+        port = runs.reserved_port()
         variables = [{name: str(value) for name, value in torchrun(rank, port).items()} for rank in (0, 1)]
         hidden = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none runs && exec \"$@\"", "sh"]
         processes = [scratch.start("job.yaml", **variables[0]),
@@ -152,7 +147,7 @@ def check_hidden_shards(binary, report):
         return
     with rank_runs.Scratch(binary, JOB) as scratch:
         (scratch.path / "runs").mkdir()
-        port = free_port()
+        port = runs.reserved_port()
         variables = [{name: str(value) for name, value in torchrun(rank, port).items()} for rank in (0, 1)]
         hidden = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none runs && exec \"$@\"", "sh"]
         words = ["job.yaml", "accelerator.fsdp.stage=3"]
@@ -174,7 +169,7 @@ def check_other_checkpoint(binary, report):
     with rank_runs.Scratch(binary, JOB) as scratch:
         scratch.call("job.yaml")
         scratch.call("job.yaml", "name=other", "seed=1")
-        port = free_port()
+        port = runs.reserved_port()
         variables = [{name: str(value) for name, value in torchrun(rank, port).items()} for rank in (0, 1)]
         other = ["unshare", "-m", "sh", "-c", "mount --bind runs/other runs/job && exec \"$@\"", "sh"]
         processes = [scratch.start("job.yaml", **variables[0]),
@@ -237,7 +232,7 @@ def check_other_data(binary, report):
              " are meant to differ\n"),
             ("another sample that is permitted", rows.replace("99,198,", "99,199,"), ["--allow", "data"], "")):
         with rank_runs.Scratch(binary, recipe) as main, rank_runs.Scratch(binary, recipe) as second:
-            port = free_port()
+            port = runs.reserved_port()
             processes = []
             for rank, (scratch, text) in enumerate(((main, rows), (second, other))):
                 (scratch.path / "train.csv").write_text("a,b,label\n" + text)
@@ -282,7 +277,7 @@ def check_alone(binary, report):
     """One process under a launcher is none of several."""
     with rank_runs.Scratch(binary, JOB) as scratch:
         one = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": str(free_port())}
+               "MASTER_PORT": str(runs.reserved_port())}
         process = scratch.start("job.yaml", **one)
         shown, errors = process.communicate()
         report.check("a launcher's only process trains alone", (process.returncode, errors) == (0, "")

@@ -8,6 +8,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -32,6 +33,19 @@ accelerator: {num_cpu_threads_per_process: 1}
 eval: {every: 8 steps}
 checkpoint: {every: 1 steps, keep: {last: 2}}
 """
+
+
+reserved = []
+
+
+def reserved_port():
+    """A port of the loopback device that stays bound until this test ends. It refuses connections until a socket with
+    SO_REUSEADDR listens at it; the kernel gives it to no other process, whose listeners a test would otherwise meet."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    reserved.append(holder)
+    return holder.getsockname()[1]
 
 
 def besides_overlap(errors):

@@ -10,7 +10,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -39,11 +38,8 @@ class Cluster(rank_runs.Scratch):
         (self.path / "cluster.yaml").write_text(config)
 
     def environment(self, **variables):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        return super().environment(PATH=f"{self.bin}:{os.environ['PATH']}", FAKE_CLUSTER=str(self.state), FAKE_PORT=port,
-                                   FAKE_VOLUME=str(self.path), KEY="hidden", **variables)
+        return super().environment(PATH=f"{self.bin}:{os.environ['PATH']}", FAKE_CLUSTER=str(self.state),
+                                   FAKE_PORT=str(runs.reserved_port()), FAKE_VOLUME=str(self.path), KEY="hidden", **variables)
 
     def output(self, *words, **variables):
         done = subprocess.run([self.binary, *words], cwd=self.path, text=True, env=self.environment(**variables),

@@ -62,6 +62,7 @@ def check_encoders(scratch, report, recipes):
     calm = ["~expect", "train.until=10 steps", "train.micro_batch=4", "train.batch=8", "model.dropout=0",
             "accelerator.reduction=bucketed", "optimizer.lr=0.001"]
     cases = {"bert": ("reviews_bert", []), "roberta": ("reviews_masked", []), "distilbert": ("reviews_distilbert", []),
+             "electra": ("reviews_electra", []), "deberta": ("reviews_deberta", []),
              "vit": ("patches", []), "vit-lora": ("patches", ["model.lora={rank: 2}"])}
     pipeline = [rank_runs.on(4), TP, "accelerator.parallelism.pp=2", "accelerator.fsdp.stage=0"]
     for name, (recipe, words) in cases.items():

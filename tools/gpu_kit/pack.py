@@ -33,8 +33,9 @@ def main():
     shutil.copy(ROOT / "tests/interop/models.py", folder / "kit")
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", folder / "libcount_waits.so", source / "kit/count_waits.c", "-ldl"],
                    check=True)
-    shutil.copy(build / "tests/libaccel_host_device.so", folder)
-    subprocess.run(["strip", folder / "libaccel_host_device.so"], check=True)
+    for name in ("tests/libaccel_host_device.so", "tests/libaccel_cuda_emulation.so", "tests/unit/kernels/cuda_kernels_test"):
+        shutil.copy(build / name, folder)
+        subprocess.run(["strip", folder / Path(name).name], check=True)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     print(f"{size / 1e6:.1f} MB  {folder}")
     if size > LIMIT:

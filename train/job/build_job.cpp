@@ -13,6 +13,7 @@
 #include "train/job/build_fsdp.h"
 #include "train/job/build_optimizers.h"
 #include "train/job/build_strategy.h"
+#include "train/job/device.h"
 #include "train/job/model_fit.h"
 #include "train/job/same_inputs.h"
 #include "train/job/torch_setup.h"
@@ -223,6 +224,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   check_sharing(job->recipe, job->resolved, job->num_ranks);
   job->batches = plan_batches(shared_train(job->recipe, data_ranks), data_ranks);
   set_up_torch(job->recipe, world.local_world);
+  load_gpu_kernels(job->device);
   const auto read = [&] {
     build_data(*job);
     plan_length(*job);

@@ -13,11 +13,15 @@
 #include "core/base/log.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
+#include "kernels/choice.h"
+#include "kernels/load_cuda_kernels.h"
 
 namespace accel {
 namespace {
 
 constexpr auto kCudaLibrary = "libtorch_cuda.so";
+constexpr auto kKernelsHint =
+    "run 'tools/bootstrap.sh cuda-kernels' and build again, or use 'kernels: reference'";
 constexpr auto kCudaHint = "run 'tools/bootstrap.sh cuda', or use 'device: cpu'";
 
 /// Whether the driver's device file exists, as on every machine or container with a GPU.
@@ -107,6 +111,19 @@ at::Device choose_device(DeviceChoice choice, const std::string& gpu_ids, int64_
                   "check 'nvidia-smi' and CUDA_VISIBLE_DEVICES, or use 'device: cpu'");
   }
   return at::kCPU;
+}
+
+void load_gpu_kernels(at::Device device) {
+  if (kernels() != Kernels::kFused) return;
+  const std::string problem = load_cuda_kernels(device);
+  if (!problem.empty()) say(text_without_kernels(problem));
+}
+
+std::string text_without_kernels(const std::string& problem) {
+  return text(
+      "accelerator.kernels: {}: PyTorch's kernels compute cross-entropy, LayerNorm, RMSNorm, "
+      "GELU, SwiGLU and Adam ({})",
+      problem, kKernelsHint);
 }
 
 std::string device_text(at::Device device) {

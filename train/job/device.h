@@ -24,6 +24,11 @@ void require_gpu(int64_t local_rank, int64_t gpus);
 /// when a GPU is `required`.
 at::Device device_without_cuda(bool required, const std::string& missing);
 
+/// load_cuda_kernels() for fused kernels; logs why PyTorch's are used instead.
+void load_gpu_kernels(at::Device device);
+/// The line of the log for a problem of the library.
+std::string text_without_kernels(const std::string& problem);
+
 /// "cpu", or "cuda (NVIDIA H200)".
 std::string device_text(at::Device device);
 

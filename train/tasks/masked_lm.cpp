@@ -1,10 +1,16 @@
 // Masked language modeling: cross-entropy on masked tokens.
-#include <string>
+#include <ATen/ops/linear.h>
 
+#include <string>
+#include <utility>
+
+#include "core/api/targets.h"
 #include "core/api/task.h"
 #include "core/api/token_head.h"
 #include "core/base/error.h"
 #include "core/recipe/registry.h"
+#include "kernels/choice.h"
+#include "kernels/cross_entropy.h"
 #include "train/tasks/chunked_cross_entropy.h"
 #include "train/tasks/divided_sequences.h"
 #include "train/tasks/token_scores.h"
@@ -79,11 +85,32 @@ class MaskedLm final : public Task, public DividedSequences {
             }};
   }
 
+  /// The mean over masked tokens; other tokens have no logits.
+  static at::Tensor loss_of_masked(TokenHead& model, const Batch& batch) {
+    const at::Tensor targets = batch.targets.flatten();
+    const at::Tensor masked = targets.ne(kIgnoredTarget).nonzero().squeeze(1);
+    const at::Tensor hidden = model.token_features(batch).flatten(0, 1).index_select(0, masked);
+    const at::Tensor logits =
+        at::linear(hidden, model.token_weight(), model.token_bias()).to(at::kFloat);
+    if (masked.size(0) == 0) return logits.sum();  // 0, with gradients of 0
+    return cross_entropy(logits, targets.index_select(0, masked), kIgnoredTarget);
+  }
+
+  /// On a GPU the number of masked tokens would make the host wait.
+  static bool selects_masked(const Batch& batch) {
+    return batch.targets.is_cpu() && kernels() == Kernels::kFused;
+  }
+
   static PositionLoss of_positions(Model& model) {
+    PositionLoss whole = token_loss(kName, model, "choose a model with a head for masked tokens");
     auto* head = dynamic_cast<TokenHead*>(&model);
+    if (!head || !head->has_token_head()) return whole;
     const DividedVocabulary vocabulary = divided_vocabulary(model);
-    if (head && head->has_token_head() && vocabulary.ranks) return by_rows(*head, vocabulary);
-    return token_loss(kName, model, "choose a model with a head for masked tokens");
+    if (vocabulary.ranks) return by_rows(*head, vocabulary);
+    whole.mean = [head, all = std::move(whole.mean)](const Batch& batch) {
+      return selects_masked(batch) ? loss_of_masked(*head, batch) : all(batch);
+    };
+    return whole;
   }
 };
 

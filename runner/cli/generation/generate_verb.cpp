@@ -12,6 +12,7 @@
 #include "runner/cli/generation/generation_flags.h"
 #include "runner/cli/generation/text_writer.h"
 #include "runner/cli/mesh_model.h"
+#include "runner/placement/weight_placement.h"
 #include "train/job/data_ranks.h"
 #include "train/loop/evaluate.h"
 
@@ -30,6 +31,7 @@ struct GenerateArguments {
   int64_t prefill_chunk = 512;
   bool json = false;
   MeshArguments mesh;
+  PlacementFlags placement;
 };
 
 void add_lines(std::istream& in, std::vector<std::string>& prompts) {
@@ -122,6 +124,7 @@ GenerationRequest request_of(const GenerateArguments& arguments, GenerationConfi
 }
 
 ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& session) {
+  refuse_placement_on_mesh(arguments.placement);
   const std::vector<std::string> prompts = prompts_of(arguments);
   const GenerationConfig config = apply_generation_flags(config_of_runs(), arguments.generation);
   const MeshModel loaded = load_mesh_model(arguments.source, arguments.mesh, session);
@@ -156,13 +159,16 @@ ExitCode generate_on_mesh(const GenerateArguments& arguments, RankSession& sessi
 }
 
 ExitCode generate_verb(const GenerateArguments& arguments) {
+  const PlacementRequest placement = placement_request(arguments.placement);
   const std::vector<std::string> prompts = prompts_of(arguments);
   const TextWriter writer = load_text_writer(arguments.source, arguments.tokenizer);
   GenerationConfig config = apply_generation_flags(writer.config, arguments.generation);
   for (const std::string& prompt : prompts) writer.texts->check_prompt(prompt);
   print_generation_config(config, arguments.generation, writer.config_file);
+  const auto placed = PlacedWeights::place(*writer.model, placement);
   OrderedOutput output(prompts, arguments.json);
   writer.texts->generate(prompts, request_of(arguments, std::move(config)), output.receiver());
+  if (placed) placed->report();
   return ExitCode::kDone;
 }
 
@@ -176,6 +182,7 @@ void add_generate_verb(VerbTable& verbs) {
                   "a run folder, a checkpoint, or a model's Hugging Face folder")
       ->required();
   add_mesh(verb, to->mesh);
+  add_placement_flags(verb, to->placement);
   add_repeated(verb, "--prompt", to->prompts, "the prompt; may be repeated");
   verb.add_option("--prompt-file", to->prompt_file,
                   "a file with one prompt per line; '-': standard input");

@@ -9,6 +9,7 @@
 #include "checkpoint/reader.h"
 #include "core/base/files.h"
 #include "core/base/text.h"
+#include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
 #include "models/layers/skip_init.h"
 #include "runner/cli/checkpoints.h"
@@ -59,6 +60,7 @@ TextWriter writer_of_folder(const std::string& folder, const std::string& tokeni
   set_up_torch(RecipeOptions(), 1);
   {
     const SkipInit replaced;
+    const MapHfWeights mapped;
     out.model = ref.make({});
   }
   LanguageModel& language = language_model(*out.model, folder);

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -14,7 +13,7 @@
 #include "core/base/text.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/formats/test_bytes.h"
-#include "tests/unit/parallel/ranks.h"
+#include "tests/unit/reserved_port.h"
 
 namespace accel::accelerator_test {
 namespace {
@@ -94,12 +93,7 @@ TEST(AcceleratorTest, DISABLED_Rank1) {
 }
 
 TEST(AcceleratorTest, EveryRankReportsThatAStateWasNotWritten) {
-  int port = 0;
-  {
-    const Listener free;
-    port = free.port;
-    close(free.fd);
-  }
+  const int64_t port = reserved_port();
   const std::pair<const char*, std::string> variables[] = {{"RANK", "0"},
                                                            {"WORLD_SIZE", "2"},
                                                            {"LOCAL_RANK", "0"},

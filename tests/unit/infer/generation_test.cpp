@@ -24,6 +24,14 @@ const std::map<std::string, std::string> kDecoders = {
     {"gpt", "{type: gpt, num_layers: 2, num_heads: 2, hidden_size: 16, dropout: 0.5}"},
     {"gpt_untied",
      "{type: gpt, num_layers: 1, num_heads: 4, hidden_size: 16, tie_embeddings: false}"},
+    {"gpt_neox", "{type: gpt_neox, num_layers: 2, num_heads: 2, hidden_size: 16}"},
+    {"gpt_neox_serial",
+     "{type: gpt_neox, num_layers: 2, num_heads: 2, hidden_size: 16, parallel_residual: false, "
+     "tie_embeddings: true, rope: {partial_rotary_factor: 0.5, scaling: linear, factor: 2}}"},
+    {"opt", "{type: opt, num_layers: 2, num_heads: 2, hidden_size: 16, dropout: 0.5}"},
+    {"opt_350m",
+     "{type: opt, num_layers: 2, num_heads: 2, hidden_size: 16, pre_norm: false, embedding_size: "
+     "8}"},
     {"llama", "{type: llama, num_layers: 2, num_heads: 4, hidden_size: 16}"},
     {"llama_shared_heads",
      "{type: llama, num_layers: 2, num_heads: 4, num_kv_heads: 2, hidden_size: 32}"},

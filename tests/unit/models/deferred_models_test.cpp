@@ -23,7 +23,12 @@ constexpr const char* kTokenModels[] = {
     "{type: llama, num_layers: 1, hidden_size: 64, num_heads: 2}",
     "{type: bert, num_layers: 1, hidden_size: 64, num_heads: 2, head: classes, num_classes: 4}",
     "{type: distilbert, num_layers: 1, hidden_size: 64, num_heads: 2, head: tokens}",
-    "{type: roberta, num_layers: 1, hidden_size: 64, num_heads: 2, head: tokens, pad: 3}"};
+    "{type: roberta, num_layers: 1, hidden_size: 64, num_heads: 2, head: tokens, pad: 3}",
+    "{type: electra, num_layers: 1, hidden_size: 64, num_heads: 2, embedding_size: 32, head: "
+    "tokens}",
+    "{type: deberta, num_layers: 1, hidden_size: 64, num_heads: 2, head: tokens}",
+    "{type: gpt_neox, num_layers: 1, hidden_size: 64, num_heads: 2}",
+    "{type: opt, num_layers: 1, hidden_size: 64, num_heads: 2, embedding_size: 32, pad: 3}"};
 constexpr const char* kImageModels[] = {
     "{type: mlp, hidden_sizes: [33]}", "{type: lenet}", "{type: resnet, embedding_size: 16}",
     "{type: vit, num_layers: 1, hidden_size: 64, num_heads: 2, num_classes: 10}",

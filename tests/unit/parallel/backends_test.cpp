@@ -31,7 +31,7 @@ TEST(NcclTest, AMissingLibraryAndAFailedConnectionAreErrors) {
   const auto connect = [&] { make(StorePtr(), options); };
   EXPECT_EQ(
       complaint(connect),
-      "NCCL is unavailable: libaccel_cuda.so: cannot open shared object file: No such file or "
+      "NCCL is unavailable: libaccel_nccl.so: cannot open shared object file: No such file or "
       "directory\n"
       "build accel-run on a machine with the CUDA toolkit and NCCL's header");
   // From now on the library of that name is one that fails.

@@ -1,4 +1,4 @@
-// A libaccel_cuda.so whose NCCL cannot connect.
+// A libaccel_nccl.so whose NCCL cannot connect.
 #include <stdexcept>
 
 extern "C" __attribute__((visibility("default"))) void accel_nccl_backend(const void*, const void*,

@@ -25,6 +25,9 @@ inline const int no_flight_recorder = setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
 /// gloo writes to the sockets of ranks that are gone. The program ignores the signal as well.
 inline const auto no_broken_pipe_signal = std::signal(SIGPIPE, SIG_IGN);
 
+/// In seconds. It ends what would never end, on a busy machine too.
+constexpr double kPatience = 300;
+
 /// A listening socket on a free port of the loopback device.
 struct Listener {
   Listener() : fd(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -52,8 +55,8 @@ inline std::vector<JoinRequest> requests_of(int64_t world) {
     request.world = world;
     request.port = listener.port;
     if (rank == 0) request.listen_fd = listener.fd;
-    request.join_timeout = 20;
-    request.timeout = 20;
+    request.join_timeout = kPatience;
+    request.timeout = kPatience;
     request.recipe = "recipe";
     request.build = "build";
   }

@@ -79,6 +79,21 @@ def equality(session):
     return {f"{name}: largest difference of losses": value for name, value in numbers.items()}
 
 
+def fused(session):
+    """20 steps of AdamW in fp32 with the fused kernels of the device, against the CPU with PyTorch's."""
+    numbers = {}
+    for name in ("gpt", "llama"):
+        session.train(f"{name}_plain", MODELS[name] + REST, "accelerator.kernels=reference", device="cpu")
+        output = session.train(f"{name}_fused", MODELS[name] + REST, "accelerator.kernels=fused",
+                               environment=session.environment(**session.kernel_library()))
+        numbers[f"{name}: largest difference of losses"] = relative(session.losses(f"{name}_fused"), session.losses(f"{name}_plain"))
+        numbers["lines"] = [line for line in output.splitlines() if line.startswith("accelerator.kernels: ")]
+    worst = max(value for value in numbers.values() if isinstance(value, float))
+    if worst > BOUND:
+        raise PartFailed(f"losses differ by {worst:.1e}, at most {BOUND:.0e} is wanted", numbers)
+    return numbers
+
+
 def moved(session):
     """10 steps on the CPU, 10 on the device and 10 on the CPU, against 30 on the CPU."""
     recipe, words = MODELS["gpt"] + REST, ["accelerator.kernels=reference"]
@@ -106,6 +121,25 @@ def exact(session):
     if session.bits("resumed") != session.bits("once"):
         raise PartFailed("a resumed run has other losses than the straight one")
     return {"equal bits": "two runs; a resumed and a straight run"}
+
+
+def kernels(session):
+    """Each kernel of libaccel_cuda.so against the CPU and double precision: the unit tests of kernels/cuda."""
+    library = session.kernel_library()
+    if not library:
+        return {"skipped": "this build has no libaccel_cuda.so"}
+    found = session.work / "kernels.json"
+    found.unlink(missing_ok=True)
+    output, code = session.call(KIT / "cuda_kernels_test", f"--gtest_output=json:{found}", limit=120, check=False,
+                                environment=session.environment(**library, **session.loader_path()))
+    if not found.exists():
+        raise PartFailed(f"ended with {code}: {output[-1500:]}")
+    suites = json.loads(found.read_text())["testsuites"]
+    numbers = {suite["name"]: f"{suite['tests'] - suite['failures']} of {suite['tests']} tests pass" for suite in suites}
+    if code:
+        lines = [line for line in output.splitlines() if "FAILED" in line or "The difference" in line or "which exceeds" in line]
+        raise PartFailed("; ".join(lines[:10]), numbers)
+    return numbers
 
 
 def ceilings(session):
@@ -236,6 +270,8 @@ PARTS = {
     "equality": equality,
     "devices": moved,
     "exactness": exact,
+    "kernels": kernels,
+    "fused": fused,
     "ceilings": ceilings,
     "speed": speed,
     "waits": waits,

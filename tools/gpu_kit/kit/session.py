@@ -54,6 +54,18 @@ class Session:
             given["ACCEL_HOST_DEVICE"] = str(KIT / "libaccel_host_device.so")
         return given
 
+    def kernel_library(self):
+        """The environment variable for this build's GPU kernels, or for those that run on the CPU; empty without a library."""
+        path = self.prefix / "lib/accel-run/libaccel_cuda.so"
+        if self.device != "cuda":
+            path = KIT / "libaccel_cuda_emulation.so"
+        return {"ACCEL_CUDA_LIBRARY": str(path)} if path.exists() else {}
+
+    def loader_path(self):
+        """Where the loader finds CUDA's runtime, for a program that is not in the prefix."""
+        folders = [self.prefix / "lib/accel-run", self.torch / "lib", *self.torch.parent.glob("nvidia/*/lib")]
+        return {"LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))}
+
     def call(self, *command, limit=120, environment=None, check=True):
         """Output and exit code of a command in the work folder. It is killed with its children at the limit."""
         limit = min(limit, max(5, self.left()))

@@ -184,7 +184,8 @@ TEST(HfModelTest, AutoDeclaresWhatSomeFolderMayHave) {
   EXPECT_TRUE(fields["weights"].required);
   EXPECT_EQ(fields["num_kv_heads"].fallback, "");
   EXPECT_TRUE(fields["head_dropout"].help.ends_with(
-      " Of bert, distilbert, gpt, llama, modernbert, roberta; default: as in the folder."))
+      " Of bert, deberta, distilbert, electra, gpt, gpt_neox, llama, modernbert, opt, roberta; "
+      "default: as in the folder."))
       << fields["head_dropout"].help;
   // That of a llama is a number, those of others may be auto.
   EXPECT_EQ(fields["attention_dropout"].type, "a number or 'auto'");
@@ -242,7 +243,7 @@ TEST(HfModelTest, TellsWhatAConfigHasThatNoModelDoes) {
   folder.write("config.json", R"({"model_type": "mamba"})");
   EXPECT_TRUE(problems_of("{type: auto, weights: '" + folder.path() + "'}", folder.path())
                   .starts_with("'DIR/config.json' has the model type 'mamba', which is not "
-                               "supported (supported models are 'bert', 'distilbert'"));
+                               "supported (supported models are 'bert', 'deberta'"));
 }
 
 /// A golden folder's config with these keys set.
@@ -298,6 +299,48 @@ TEST(HfModelTest, EveryKeyOfAConfigIsUsedOrRefused) {
       {"llama", {{"layer_types", {"full_attention"}}, {"sliding_window", 2}}},
       {"qwen2_moe", {{"qkv_bias", false}, {"sliding_window", 2}}},
       {"llama", {{"rope_parameters", {{"rope_type", "default"}, {"factor", 8}}}}}};
+  for (const auto& [name, keys] : taken) {
+    const TempFolder folder;
+    write_config(folder, name, keys);
+    Diagnostics problems;
+    EXPECT_TRUE(prepared("{type: auto, weights: '" + folder.path() + "'}", problems)) << keys;
+  }
+}
+
+TEST(HfModelTest, KeysOfOtherFamiliesAreUsedOrRefused) {
+  const std::string not_built = ", which this model does not do\n";
+  const std::vector<std::tuple<std::string, Json, std::string>> refused = {
+      {"deberta_classes", {{"conv_kernel_size", 3}}, "has 3 for 'conv_kernel_size'" + not_built},
+      {"deberta_classes",
+       {{"pooler_hidden_act", "tanh"}},
+       "has \"tanh\" for 'pooler_hidden_act'" + not_built},
+      {"deberta_classes", {{"embedding_size", 4}}, "has 4 for 'embedding_size'" + not_built},
+      {"deberta_classes",
+       {{"relative_attention", false}},
+       "has false for 'relative_attention'" + not_built},
+      {"opt", {{"layerdrop", 0.5}}, "has 0.5 for 'layerdrop'" + not_built},
+      {"electra_tokens",
+       {{"tie_word_embeddings", false}},
+       "has false for 'tie_word_embeddings'" + not_built}};
+  for (const auto& [name, keys, problem] : refused) {
+    EXPECT_EQ(problems_with(name, keys), "'DIR/config.json' " + problem) << keys;
+  }
+  EXPECT_EQ(problems_with("deberta_classes", {{"relative_attention", nullptr}}),
+            "'DIR/config.json' lacks 'relative_attention', and attention without relative "
+            "positions is not supported\n");
+  EXPECT_EQ(problems_with("deberta_classes", {{"pos_att_type", "p2c|p2p"}}),
+            "'DIR/config.json' has 'p2p' in 'pos_att_type', which this model does not do\n");
+  EXPECT_EQ(
+      problems_with("deberta_classes", {{"norm_rel_ebd", "batch_norm"}}),
+      "'DIR/config.json' has 'batch_norm' for 'norm_rel_ebd', which this model does not do\n");
+  EXPECT_EQ(
+      problems_with("gpt_neox", {{"rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}}}),
+      "'DIR/config.json' has the rope type dynamic or longrope, which this model does not "
+      "do\n");
+  const std::vector<std::pair<std::string, Json>> taken = {
+      {"electra_classes", {{"summary_type", "first"}, {"summary_use_proj", true}}},
+      {"deberta_classes", {{"conv_kernel_size", 0}, {"pooler_hidden_size", 8}}},
+      {"gpt_neox", {{"rotary_pct", 0.5}, {"rotary_emb_base", 500}}}};
   for (const auto& [name, keys] : taken) {
     const TempFolder folder;
     write_config(folder, name, keys);
@@ -430,7 +473,7 @@ TEST_P(BertKindTest, DropsBeforeTheLabelsAsTransformersDoes) {
     model->module().train();
     return !model->forward_batch(batch).equal(model->forward_batch(batch));
   };
-  const bool own = GetParam() == std::string("distilbert");
+  const bool own = GetParam() == std::string("distilbert") || GetParam() == std::string("deberta");
   EXPECT_EQ(draws("dropout: 0, head_dropout: 0.5"), !own) << "which is for classes alone";
   EXPECT_FALSE(draws("dropout: 0, head_dropout: 0"));
 }
@@ -448,7 +491,8 @@ TEST_P(BertKindTest, DropsOnlyInTraining) {
   EXPECT_TRUE(model->forward_batch(batch).equal(model->forward_batch(batch)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BertKindTest, testing::Values("bert", "roberta", "distilbert"),
+INSTANTIATE_TEST_SUITE_P(All, BertKindTest,
+                         testing::Values("bert", "roberta", "distilbert", "electra", "deberta"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(BertTest, HeadsMustFit) {

@@ -21,6 +21,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "tests/unit/reserved_port.h"
 
 namespace accel::rendezvous_test {
 namespace {
@@ -66,8 +67,7 @@ TEST(RendezvousTest, OneMachineIsNotReachedFromOutside) {
 }
 
 TEST(RendezvousTest, AGivenPortIsTakenOrReplaced) {
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   const Rendezvous first = rendezvous_on_this_machine(port);
   EXPECT_EQ(first.port, port);
   testing::internal::CaptureStderr();
@@ -118,8 +118,7 @@ TEST(RendezvousTest, WithoutASocketThereIsNoRendezvous) {
 }
 
 TEST(RendezvousTest, TheMainMachineTakesItsPortOrNothing) {
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   const Rendezvous point = rendezvous_as_main_machine("127.0.0.1", port);
   EXPECT_EQ(point.port, port);
   EXPECT_EQ(bound_address(point.listener), "127.0.0.1:" + std::to_string(port));
@@ -185,8 +184,7 @@ TEST(RendezvousTest, AnUnknownNameIsFinal) {
 }
 
 TEST(RendezvousTest, TheOthersWaitUntilItAnswers) {
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   std::promise<void> answered;
   std::thread late([port, &answered] {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -199,8 +197,7 @@ TEST(RendezvousTest, TheOthersWaitUntilItAnswers) {
 }
 
 TEST(RendezvousTest, TheOthersDoNotWaitForEver) {
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   testing::internal::CaptureStdout();
   EXPECT_EQ(error_of([&] {
               wait_for_main_machine({"127.0.0.1", port, OwnedFd()}, 6);
@@ -221,14 +218,12 @@ TEST(RendezvousTest, TheOthersDoNotWaitForEver) {
 
 TEST(RendezvousTest, ASignalEndsTheWait) {
   const OwnedFd stop(eventfd(1, EFD_CLOEXEC));
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   EXPECT_FALSE(wait_for_main_machine({"127.0.0.1", port, OwnedFd()}, 600, stop.get()));
 }
 
 TEST(RendezvousTest, AFreePortHasNoOwner) {
-  int64_t port = 0;
-  { port = rendezvous_on_this_machine(std::nullopt).port; }
+  const int64_t port = reserved_port();
   EXPECT_EQ(port_owner(port), "");
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "runner/launch/rank_process.h"
+#include "tests/unit/reserved_port.h"
 #include "tests/unit/runner/launch/launched.h"
 
 namespace accel::launcher_test {
@@ -36,10 +37,6 @@ std::string steady(std::string text) {
   mask(text, ", port ", "\n", 'N');
   mask(text, "' port ", " ", 'N');
   return text;
-}
-
-int64_t free_port() {
-  return rendezvous_on_this_machine(std::nullopt).port;
 }
 
 struct Case {
@@ -330,7 +327,7 @@ TEST(LaunchTest, SixtyFourRanks) {
 }
 
 TEST(LaunchTest, TwentyAtOnce) {
-  for (const std::string& port : {std::string(), "port=" + std::to_string(free_port())}) {
+  for (const std::string& port : {std::string(), "port=" + std::to_string(reserved_port())}) {
     std::vector<std::unique_ptr<Launched>> runs;
     for (int i = 0; i < 20; ++i) {
       std::vector<std::string> words = {"ranks=2", "--", "0:place", "0:sleep=300", "exit=0"};
@@ -345,7 +342,7 @@ TEST(LaunchTest, TwentyAtOnce) {
 }
 
 TEST(LaunchTest, SeveralMachinesMeetAtTheGivenPort) {
-  const std::string port = "port=" + std::to_string(free_port());
+  const std::string port = "port=" + std::to_string(reserved_port());
   const std::vector<std::string> words = {"ranks=2", "machines=2", "ip=localhost", port, "join=60"};
   const auto on_machine = [&](const char* machine, std::vector<std::string> script) {
     script.insert(script.begin(), words.begin(), words.end());
@@ -369,7 +366,7 @@ TEST(LaunchTest, SeveralMachinesMeetAtTheGivenPort) {
 }
 
 TEST(LaunchTest, ThePortClosesWithRankZero) {
-  const int64_t port = free_port();
+  const int64_t port = reserved_port();
   Launched run({"ranks=2", "machines=2", "ip=127.0.0.1", "port=" + std::to_string(port), "--",
                 "0:print=up", "0:sleep=500", "0:exit=0", "wait"});
   ASSERT_TRUE(run.wait_for("up"));
@@ -382,9 +379,14 @@ TEST(LaunchTest, ThePortClosesWithRankZero) {
 }
 
 TEST(LaunchTest, AMachineThatWaitsInVain) {
-  const std::vector<std::string> words = {
-      "ranks=2", "machines=2", "machine=1", "ip=127.0.0.1", "port=" + std::to_string(free_port()),
-      "join=1",  "--",         "wait"};
+  const std::vector<std::string> words = {"ranks=2",
+                                          "machines=2",
+                                          "machine=1",
+                                          "ip=127.0.0.1",
+                                          "port=" + std::to_string(reserved_port()),
+                                          "join=1",
+                                          "--",
+                                          "wait"};
   Launched run(words);
   EXPECT_EQ(run.wait(), kHung);
   EXPECT_EQ(steady(run.err()),

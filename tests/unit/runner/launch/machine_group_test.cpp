@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "parallel/rendezvous/rendezvous.h"
 #include "runner/launch/machine_link.h"
+#include "tests/unit/reserved_port.h"
 
 namespace accel::machine_group_test {
 namespace {
@@ -235,10 +235,6 @@ MachinesRequest request(int64_t machine, int64_t most, const std::string& token,
           .join_timeout_seconds = 5};
 }
 
-int64_t free_port() {
-  return rendezvous_on_this_machine(std::nullopt).port;
-}
-
 /// The error of a machine that joins machine 0 of two, which has the token "t"; or its first order.
 std::string met(const MachinesRequest& joining) {
   Machines main(request(0, 2, "t", joining.port), -1);
@@ -261,21 +257,21 @@ std::string met(const MachinesRequest& joining) {
 }
 
 TEST(MachineLinkTest, AMachineWithTheTokenIsStarted) {
-  EXPECT_EQ(met(request(1, 2, "t", free_port())), "rank 1 at port 7");
+  EXPECT_EQ(met(request(1, 2, "t", reserved_port())), "rank 1 at port 7");
 }
 
 TEST(MachineLinkTest, AMachineWithoutItIsRefused) {
-  EXPECT_EQ(met(request(1, 2, "", free_port())),
+  EXPECT_EQ(met(request(1, 2, "", reserved_port())),
             "machine 0 at '127.0.0.1' has another ACCEL_RUN_JOB_TOKEN");
 }
 
 TEST(MachineLinkTest, AMachineOfAnotherRunIsRefused) {
-  EXPECT_EQ(met(request(1, 3, "t", free_port())),
+  EXPECT_EQ(met(request(1, 3, "t", reserved_port())),
             "machine 0 at '127.0.0.1' has another number of machines or this rank itself");
 }
 
 TEST(MachineLinkTest, TheLossOfMachine0IsNoticed) {
-  const int64_t port = free_port();
+  const int64_t port = reserved_port();
   auto main = std::make_unique<Machines>(request(0, 2, "t", port), -1);
   Machines other(request(1, 2, "t", port), -1);
   for (int64_t now = 1; now < 20; ++now) {

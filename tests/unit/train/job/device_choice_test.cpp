@@ -38,5 +38,12 @@ TEST(DeviceChoiceTest, ALibraryWithoutADeviceIsRefusedByName) {
   unsetenv("ACCEL_HOST_DEVICE");
 }
 
+TEST(DeviceChoiceTest, GpuKernelsThatAreMissingAreNamed) {
+  EXPECT_EQ(text_without_kernels("libaccel_cuda.so: cannot open shared object file"),
+            "accelerator.kernels: libaccel_cuda.so: cannot open shared object file: PyTorch's "
+            "kernels compute cross-entropy, LayerNorm, RMSNorm, GELU, SwiGLU and Adam "
+            "(run 'tools/bootstrap.sh cuda-kernels' and build again, or use 'kernels: reference')");
+}
+
 }  // namespace
 }  // namespace accel::device_choice_test

@@ -1,0 +1,17 @@
+# cmake -DREPORT=<file> -P compile.cmake -- <command>...: runs a compiler, whose messages become the
+# file, and are shown if it fails.
+set(command)
+set(is_command OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(is_command)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(is_command ON)
+  endif()
+endforeach()
+execute_process(COMMAND ${command} ERROR_FILE ${REPORT} RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  file(READ ${REPORT} messages)
+  message(FATAL_ERROR "${messages}")
+endif()

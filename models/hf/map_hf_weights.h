@@ -1,0 +1,17 @@
+// Mapping of the weights of Hugging Face folders, for inference.
+#pragma once
+
+namespace accel {
+
+/// While it exists, load_weights() on this thread lets weights share the mapped file's memory,
+/// which cannot be written. Copied are weights of other types, and transposed ones.
+class MapHfWeights {
+ public:
+  MapHfWeights();
+  ~MapHfWeights();
+  static bool is_active();
+  MapHfWeights(const MapHfWeights&) = delete;
+  MapHfWeights& operator=(const MapHfWeights&) = delete;
+};
+
+}  // namespace accel

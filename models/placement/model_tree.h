@@ -1,0 +1,13 @@
+// The tree of modules of a model that exists.
+#pragma once
+
+#include "models/placement/module_tree.h"
+
+namespace accel {
+
+class Model;
+
+/// Names and bytes of modules, parameters and buffers; blocks are the classes that are not split.
+PlacedModel placed_model(Model& model);
+
+}  // namespace accel

@@ -1,0 +1,354 @@
+#include "runner/placement/weight_placement.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/api/model.h"
+#include "core/base/error.h"
+#include "core/base/hardware_info.h"
+#include "core/base/text.h"
+#include "core/recipe/scalar.h"
+#include "models/layers/module_state.h"
+#include "models/placement/model_tree.h"
+#include "models/placement/module_sizes.h"
+#include "runner/launch/memory_limits.h"
+#include "runner/plan/number_text.h"
+
+namespace accel {
+namespace {
+
+constexpr auto kAuto = "auto";
+constexpr const char* kKinds[] = {kAuto, "balanced", "balanced_low_0", "sequential"};
+constexpr auto kSizeHint = "give sizes such as '--max-memory cpu=4GiB,disk=20GiB'";
+constexpr int64_t kRateBytes = int64_t{256} << 20;
+
+bool is_kind(const std::string& word) {
+  return std::find(std::begin(kKinds), std::end(kKinds), word) != std::end(kKinds);
+}
+
+bool is_number(const std::string& word) {
+  return !word.empty() && word.size() < 10 &&
+         std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Throws for devices that inference does not use.
+void check_device(const std::string& device, const char* flag) {
+  if (device == kCpuDevice || device == kDiskDevice) return;
+  if (!is_number(device)) {
+    throw Error(ExitCode::kRecipe, text("'{}' has the device '{}'", flag, device),
+                "devices are cpu, disk and the numbers of GPUs");
+  }
+  throw Error(ExitCode::kRecipe,
+              text("'{}' has GPU {}; this machine has {} GPUs, and inference computes on the CPU",
+                   flag, device, gpus_here()),
+              "name cpu and disk");
+}
+
+std::map<std::string, std::string> devices_in(const std::string& path) {
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path)) {
+    throw Error(ExitCode::kRecipe,
+                text("'--device-map' is '{}', which is neither a way to place nor a file", path),
+                "give auto, balanced, balanced_low_0, sequential, or a JSON file of names and "
+                "devices");
+  }
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  std::map<std::string, std::string> out;
+  for (auto item = json.begin(); json.is_object() && item != json.end(); ++item) {
+    if (!item->is_string() && !item->is_number_unsigned()) break;
+    const std::string device = item->is_string() ? item->get<std::string>() : item->dump();
+    check_device(device, "--device-map");
+    out[item.key()] = device;
+  }
+  if (json.is_object() && !json.empty() && out.size() == json.size()) return out;
+  throw Error(ExitCode::kRecipe, text("'{}' is no device map", path),
+              "give a JSON object of modules and devices, such as {\"model.embed_tokens\": "
+              "\"cpu\", \"model.layers\": \"disk\"}");
+}
+
+int64_t limit_of(const MaxMemory& limits, const std::string& device) {
+  const auto found = std::find_if(limits.begin(), limits.end(),
+                                  [&](const DeviceLimit& item) { return item.device == device; });
+  return found == limits.end() ? -1 : found->bytes;
+}
+
+MaxMemory with_cpu_limit(MaxMemory limits, int64_t bytes) {
+  for (DeviceLimit& limit : limits) {
+    if (limit.device == kCpuDevice) limit.bytes = bytes;
+  }
+  return limits;
+}
+
+/// A placed model and the bytes of its parameters on each device.
+struct Placed {
+  DeviceMap map;
+  std::map<std::string, int64_t> bytes;
+};
+
+Placed placed_by(DeviceMap map, const ModuleSizes& sizes, const std::vector<Parameter>& weights) {
+  Placed out{std::move(map), {}};
+  for (const Parameter& item : weights) {
+    const std::string device = out.map.device_of(item.name);
+    if (device.empty()) {
+      throw Error(ExitCode::kRecipe, text("the device map has no device for '{}'", item.name),
+                  "name it, or a module around it; \"\" is the whole model");
+    }
+    out.bytes[device] += sizes.of(item.name);
+  }
+  return out;
+}
+
+/// With room for a block that is read ahead where a block is on the disk.
+Placed inferred(const PlacedModel& model, const PlacementRequest& request,
+                const std::vector<Parameter>& weights, int64_t largest) {
+  const ModuleSizes sizes(model.root);
+  const auto infer = [&](const MaxMemory& given) {
+    const bool is_even = request.kind != "sequential";
+    const MaxMemory limits =
+        is_even ? balanced_memory(model, given, request.kind == "balanced_low_0") : given;
+    return placed_by(infer_device_map(model, limits), sizes, weights);
+  };
+  Placed first = infer(request.limits);
+  const int64_t limit = limit_of(request.limits, kCpuDevice);
+  if (!first.bytes.contains(kDiskDevice) || limit < 2 * largest) return first;
+  return infer(with_cpu_limit(request.limits, limit - largest));
+}
+
+/// "model.layers.3" and "model.layers.4" on one device are one line.
+bool continues(const std::string& before, const std::string& name) {
+  const size_t a = before.rfind('.'), b = name.rfind('.');
+  if (a == before.npos || b == name.npos || before.substr(0, a) != name.substr(0, b)) return false;
+  const std::string left = before.substr(a + 1), right = name.substr(b + 1);
+  return is_number(left) && is_number(right) && std::stoll(left) + 1 == std::stoll(right);
+}
+
+void print_table(const Placed& placed, const ModuleSizes& sizes, const std::string& kind) {
+  struct Row {
+    std::string first, last, device;
+    int64_t bytes;
+  };
+  std::vector<Row> rows;
+  for (const std::string& name : sizes.names()) {
+    const auto found = placed.map.devices.find(name);
+    if (found == placed.map.devices.end()) continue;
+    const int64_t bytes = sizes.of(name);
+    if (!rows.empty() && rows.back().device == found->second && continues(rows.back().last, name)) {
+      rows.back().last = name;
+      rows.back().bytes += bytes;
+    } else {
+      rows.push_back({name, name, found->second, bytes});
+    }
+  }
+  std::cerr << text("device map ({}):\n", kind);
+  for (const Row& row : rows) {
+    const std::string to = row.last == row.first ? "" : " to " + row.last;
+    const std::string name = row.first.empty() ? "the model" : row.first + to;
+    std::cerr << text("  {}  {}  {}\n", row.device, name, bytes_text(row.bytes));
+  }
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+std::vector<MappedRange> ranges_of(const std::vector<Parameter>& weights) {
+  std::vector<std::span<const std::byte>> bytes;
+  for (const Parameter& item : weights) {
+    try {
+      mapped_ranges({bytes_of(item.local)});
+    } catch (const std::invalid_argument&) {
+      throw Error(
+          ExitCode::kRecipe,
+          text("'{}' cannot stay on the disk: its file has another type or layout", item.name),
+          "train or convert a checkpoint of accel-run with it, or raise 'cpu' in "
+          "'--max-memory'");
+    }
+    bytes.push_back(bytes_of(item.local));
+  }
+  return mapped_ranges(std::move(bytes));
+}
+
+/// The weights on the disk: those of blocks, then those of the head, and others.
+struct DiskWeights {
+  std::vector<StreamedUnit> units;
+  std::vector<MappedRange> rest;
+};
+
+DiskWeights disk_weights(Model& model, const DeviceMap& map,
+                         const std::vector<Parameter>& weights) {
+  const auto on_disk = [&](const std::vector<Parameter>& from) {
+    std::vector<Parameter> out;
+    std::copy_if(from.begin(), from.end(), std::back_inserter(out),
+                 [&](const Parameter& item) { return map.device_of(item.name) == kDiskDevice; });
+    return out;
+  };
+  DiskWeights out;
+  std::set<std::string> in_blocks;
+  for (const BlockParameters& block : blocks_of(model)) {
+    for (const Parameter& item : block.parameters) in_blocks.insert(item.name);
+    const std::vector<Parameter> own = on_disk(block.parameters);
+    if (!own.empty()) out.units.push_back({block.block, ranges_of(own)});
+  }
+  auto* chain = dynamic_cast<BlockChain*>(&model);
+  std::vector<Parameter> head, rest;
+  const at::Tensor tied = chain ? chain->tied_weight() : at::Tensor();
+  bool after_blocks = false;
+  for (const Parameter& item : weights) {
+    const bool in_block = in_blocks.contains(item.name);
+    after_blocks = after_blocks || in_block;
+    if (in_block || map.device_of(item.name) != kDiskDevice) continue;
+    const bool is_head = after_blocks || (tied.defined() && item.local.is_same(tied));
+    (is_head ? head : rest).push_back(item);
+  }
+  if (!out.units.empty() && !head.empty()) out.units.push_back({nullptr, ranges_of(head)});
+  if (out.units.empty()) rest.insert(rest.end(), head.begin(), head.end());
+  out.rest = ranges_of(rest);
+  return out;
+}
+
+int64_t largest_unit(const PlacedModel& model, Model& of) {
+  const ModuleSizes sizes(model.root);
+  int64_t largest = 0;
+  for (const BlockParameters& block : blocks_of(of)) {
+    int64_t bytes = 0;
+    for (const Parameter& item : block.parameters) bytes += sizes.of(item.name);
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+}  // namespace
+
+void add_placement_flags(CLI::App& verb, PlacementFlags& to) {
+  verb.add_option("--device-map", to.device_map,
+                  "place weights in memory and on the disk as Accelerate does: auto, balanced, "
+                  "balanced_low_0, sequential, or a JSON file of modules and devices; weights on "
+                  "the disk are streamed");
+  verb.add_option("--max-memory", to.max_memory,
+                  "bytes of weights by device, such as cpu=4GiB,disk=20GiB; default: the memory "
+                  "that is available");
+}
+
+void refuse_placement_on_mesh(const PlacementFlags& flags) {
+  if (!flags.is_set()) return;
+  throw Error(ExitCode::kRecipe, "'--device-map' and '--max-memory' place the model of one process",
+              "leave them out, or '--mesh'");
+}
+
+MaxMemory parse_max_memory(const std::string& list) {
+  MaxMemory out;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    const size_t equals = word.find('=');
+    if (equals == word.npos) {
+      throw Error(ExitCode::kRecipe,
+                  text("'--max-memory' has '{}', which is not DEVICE=SIZE", word), kSizeHint);
+    }
+    const std::string device = word.substr(0, equals);
+    check_device(device, "--max-memory");
+    const std::string size = word.substr(equals + 1);
+    const Parsed<ByteSize> bytes = parse_byte_size({size});
+    if (!bytes.value) {
+      throw Error(ExitCode::kRecipe,
+                  text("'--max-memory' gives '{}' the size '{}', which is not a number of bytes",
+                       device, size),
+                  kSizeHint);
+    }
+    if (limit_of(out, device) >= 0) {
+      throw Error(ExitCode::kRecipe, text("'--max-memory' has '{}' twice", device), kSizeHint);
+    }
+    out.push_back({device, bytes.value->bytes});
+  }
+  if (out.empty()) throw Error(ExitCode::kRecipe, "'--max-memory' is empty", kSizeHint);
+  return in_device_order(std::move(out));
+}
+
+PlacementRequest placement_request(const PlacementFlags& flags) {
+  PlacementRequest out;
+  if (!flags.is_set()) return out;
+  out.kind = flags.device_map.empty() ? kAuto : flags.device_map;
+  if (!flags.max_memory.empty()) out.limits = parse_max_memory(flags.max_memory);
+  if (limit_of(out.limits, kCpuDevice) < 0) {
+    out.limits.push_back({kCpuDevice, available_memory()});
+    out.limits = in_device_order(std::move(out.limits));
+  }
+  if (!is_kind(out.kind)) out.devices = devices_in(out.kind);
+  return out;
+}
+
+std::unique_ptr<PlacedWeights> PlacedWeights::place(Model& model, const PlacementRequest& request) {
+  if (request.kind.empty()) return nullptr;
+  const PlacedModel tree = placed_model(model);
+  const ModuleSizes sizes(tree.root);
+  const std::vector<Parameter> weights = parameters_of(model);
+  const int64_t largest = largest_unit(tree, model);
+  DeviceMap given;
+  given.devices = request.devices;
+  const Placed placed = request.devices.empty() ? inferred(tree, request, weights, largest)
+                                                : placed_by(given, sizes, weights);
+  print_table(placed, sizes, request.kind);
+  const auto on = [&](const char* device) {
+    const auto found = placed.bytes.find(device);
+    return found == placed.bytes.end() ? int64_t{0} : found->second;
+  };
+  const int64_t disk_limit = limit_of(request.limits, kDiskDevice);
+  if (disk_limit >= 0 && on(kDiskDevice) > disk_limit) {
+    throw Error(ExitCode::kRecipe,
+                text("{} of weights are on the disk, and '--max-memory' allows {}",
+                     bytes_text(on(kDiskDevice)), bytes_text(disk_limit)),
+                "raise a limit");
+  }
+  if (on(kDiskDevice) == 0) return nullptr;
+  DiskWeights disk = disk_weights(model, placed.map, weights);
+  if (disk.units.empty()) {
+    throw Error(ExitCode::kRecipe,
+                "no block of the model is on the disk, and others cannot be "
+                "streamed",
+                "raise 'cpu' in '--max-memory'");
+  }
+  int64_t largest_streamed = 0;
+  auto out = std::make_unique<PlacedWeights>();
+  for (const StreamedUnit& unit : disk.units) {
+    largest_streamed = std::max(largest_streamed, unit.bytes());
+    out->pass_bytes_ += unit.bytes();
+  }
+  const int64_t room = limit_of(request.limits, kCpuDevice) - on(kCpuDevice);
+  if (room < largest_streamed) {
+    throw Error(ExitCode::kRecipe,
+                text("'cpu' of '--max-memory' leaves {} for streamed weights, and a block or the "
+                     "head has {}",
+                     bytes_text(std::max<int64_t>(room, 0)), bytes_text(largest_streamed)),
+                text("allow 'cpu={}KiB'", (on(kCpuDevice) + largest_streamed + 1023) / 1024));
+  }
+  std::vector<MappedRange> all;
+  for (const StreamedUnit& unit : disk.units) {
+    all.insert(all.end(), unit.ranges.begin(), unit.ranges.end());
+  }
+  out->disk_rate_ = sequential_rate(all, kRateBytes);
+  out->stream_ = std::make_unique<WeightStream>(std::move(disk.units), std::move(disk.rest), room);
+  return out;
+}
+
+void PlacedWeights::report() const {
+  const StreamFigures figures = stream_->figures();
+  if (figures.passes == 0) return;
+  const auto passes = static_cast<double>(figures.passes);
+  const auto bytes = static_cast<double>(figures.bytes);
+  constexpr double kMib = 1 << 20;
+  std::cerr << "streamed " << bytes_text(pass_bytes_) << " a pass: predicted "
+            << static_cast<double>(pass_bytes_) / disk_rate_ << " s, measured "
+            << figures.seconds / passes << " s; " << std::llround(bytes / figures.seconds / kMib)
+            << " MiB/s, " << std::llround(100 * bytes / figures.seconds / disk_rate_)
+            << " % of the disk's " << std::llround(disk_rate_ / kMib) << " MiB/s; at most "
+            << bytes_text(figures.peak_bytes) << " of them in memory\n";
+}
+
+}  // namespace accel
