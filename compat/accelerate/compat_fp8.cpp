@@ -99,9 +99,24 @@ void CompatFp8::add(const Fp8Option& option, const Node& value, const std::strin
                   "leave it out");
     return;
   }
-  layer_.warn(value.where, text("'{}' has no effect: sharded weights are gathered in the type of "
-                                "'accelerator.fsdp.param_dtype'",
-                                shown));
+  gather_ = value.where;
+  gather_text_ = shown;
+}
+
+/// torchao's gather in fp8; it is on by default in Accelerate, and without FSDP has no effect.
+void CompatFp8::set_gather() {
+  const Node* stage = layer_.find("accelerator.fsdp.stage");
+  const Node* recipe = layer_.find("accelerator.fp8.recipe");
+  const auto is = [](const Node* node, const char* text) {
+    return node && node->scalar() && node->scalar()->text == text;
+  };
+  if (!stage || is(stage, "0")) {
+    layer_.warn(gather_, text("'{}' has no effect without FSDP", gather_text_));
+  } else if (is(recipe, "delayed")) {
+    layer_.warn(gather_, text("'{}' has no effect: it is an option of AO", gather_text_));
+  } else {
+    layer_.set("accelerator.fp8.all_gather", scalar_node("true", false, gather_));
+  }
 }
 
 /// Accelerate's backends differ in their scales, and in the layers: Transformer Engine's takes the
@@ -150,6 +165,7 @@ void CompatFp8::add_override(const char* product, const Node& value, const std::
 }
 
 void CompatFp8::finish() {
+  if (!gather_text_.empty()) set_gather();
   if (overrides_.empty()) return;
   layer_.set("accelerator.fp8.override_linear_precision", {std::move(overrides_), where_});
 }

@@ -30,7 +30,7 @@ class CompatFp8 {
 
   /// `shown` is the option with its value, for messages.
   void add(const Fp8Option& option, const Node& value, const std::string& shown);
-  /// Sets the options that several values make.
+  /// Sets the options that several values make. Call after the layer has its sharding.
   void finish();
 
  private:
@@ -38,10 +38,13 @@ class CompatFp8 {
   void set_format(const Node& value, const std::string& shown);
   void set_override(const Node& value, const std::string& shown);
   void add_override(const char* product, const Node& value, const std::string& shown);
+  void set_gather();
 
   CompatLayer& layer_;
-  Node::List overrides_;  ///< products that are not in fp8
-  Span where_;            ///< of the last of them
+  Span gather_;              ///< of the option for the gather in fp8
+  std::string gather_text_;  ///< that option with its value; "" without it
+  Node::List overrides_;     ///< products that are not in fp8
+  Span where_;               ///< of the last of them
 };
 
 }  // namespace accel

@@ -141,8 +141,8 @@ class AccelerateConfig {
     for (const Node::Entry& entry : *tree_.map()) read_key(entry, config_keys(), {});
     read_distributed_type();
     read_fp16();
-    read_fp8();
     read_sharding();
+    read_fp8();
     layer_.drop_lone_address();
     ConfigLayer layer;
     layer.processes_wanted = processes_wanted();

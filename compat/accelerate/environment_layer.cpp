@@ -148,8 +148,8 @@ EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& prob
       builder.warn(value.where, unknown_text(name));
     }
   }
-  fp8.finish();
   sharding.finish();
+  fp8.finish();
   EnvironmentLayer layer;
   layer.tree = builder.take();
   layer.warnings = builder.take_warnings();

@@ -185,8 +185,8 @@ class LaunchReader {
       layer_.problems().error({}, "'launch' wants a recipe",
                               "write: accel-run launch [flags] RECIPE [key=value ...]");
     }
-    fp8_.finish();
     finish_sharding();
+    fp8_.finish();
     layer_.drop_lone_address();
     line_.flags = layer_.take();
     line_.warnings = layer_.take_warnings();

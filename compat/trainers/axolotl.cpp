@@ -478,7 +478,6 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
                            .keep = "4",
                            .steps_evaluate = true,
                            .bf16 = true});
-  read_axolotl_fp8(config);
   if (!config.find("warmup_steps") && !config.find("warmup_ratio")) {
     config.remark("warmup_steps: without it, axolotl warms up for 3 %, and at most 100 steps");
   }
@@ -487,6 +486,7 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
   read_axolotl_rest(config);
   read_renamed_sharding(config, kParallelismFamily, kAxolotlMesh);
   read_trainer_sharding(config);
+  read_axolotl_fp8(config);
   refuse_label_smoothing(config, "label_smoothing_factor");
   std::vector<TrainerKey> keys(std::begin(kAxolotlKeys), std::end(kAxolotlKeys));
   keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());

@@ -11,7 +11,6 @@ namespace accel {
 namespace {
 
 constexpr auto kConverters = "model.converters";
-constexpr auto kGathered = "weights are gathered in the type of 'accelerator.fsdp.param_dtype'";
 
 /// The section's names in torchtitan's versions.
 constexpr std::string_view kSections[] = {"float8.", "quantize.linear.float8."};
@@ -77,8 +76,16 @@ void read_titan_filter(TrainerConfig& config) {
   config.set("accelerator.fp8.filter", {std::move(patterns), {}}, key);
 }
 
-void skip_gather(TrainerConfig& config, const std::string& key) {
-  if (config.flag(key)) config.skip(key, kGathered);
+void read_gather(TrainerConfig& config, const std::string& key) {
+  const Node* recipe = config.value_of("accelerator.fp8.recipe");
+  if (!recipe || !config.flag(key)) return;
+  if (recipe->scalar()->text != "tensorwise") {
+    config.skip(key, "torchao gathers the weights of 'tensorwise' alone in fp8");
+  } else if (!config.has("accelerator.fsdp.stage")) {
+    config.skip(key, "it has no effect without sharding");
+  } else {
+    config.set_text("accelerator.fp8.all_gather", "true", key);
+  }
 }
 
 }  // namespace
@@ -99,7 +106,6 @@ bool read_titan_fp8(TrainerConfig& config) {
   config.set_text("accelerator.fp8.recipe", name == "rowwise_with_gw_hp" ? "rowwise_gw_hp" : name,
                   recipe);
   read_titan_filter(config);
-  skip_gather(config, titan_key(config, "enable_fsdp_float8_all_gather"));
   return true;
 }
 
@@ -107,7 +113,11 @@ void read_axolotl_fp8(TrainerConfig& config) {
   if (!config.flag("fp8")) return;
   config.set_text("accelerator.mixed_precision", "fp8", "fp8");
   config.set_text("accelerator.fp8.recipe", "tensorwise", "fp8");
-  skip_gather(config, "fp8_enable_fsdp_float8_all_gather");
+  read_gather(config, "fp8_enable_fsdp_float8_all_gather");
+}
+
+void read_titan_fp8_gather(TrainerConfig& config) {
+  read_gather(config, titan_key(config, "enable_fsdp_float8_all_gather"));
 }
 
 }  // namespace accel

@@ -388,6 +388,7 @@ void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& progra
   read_titan_length(config);
   read_titan_checkpoints(config);
   read_titan_mesh(config);
+  read_titan_fp8_gather(config);
   for (const Node::Entry& entry : *flat.map()) {
     const std::string section = entry.key.substr(0, entry.key.find('.'));
     const bool read = entry.key == "comm.train_timeout_seconds" ||

@@ -47,15 +47,27 @@ Fp8Matrix cast(const at::Tensor& x, const Fp8Layer& layer, Operand operand, bool
   return {cast_to_fp8(x, scale, type).contiguous(), scale.reciprocal()};
 }
 
+/// A weight; its gathered values have a scale.
+struct Fp8Weight {
+  at::Tensor tensor;
+  at::Tensor inverse_scale;  ///< undefined: the tensor is the weight itself
+};
+
+/// With one scale, or by row with one each.
+Fp8Matrix cast(const Fp8Weight& weight, const Fp8Layer& layer, bool by_row) {
+  if (!weight.inverse_scale.defined()) return cast(weight.tensor, layer, kWeightOperand, by_row);
+  return {weight.tensor.to(type_of(layer, kWeightOperand)).contiguous(), weight.inverse_scale};
+}
+
 /// dy [rows, outputs] times weight [outputs, inputs].
-at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight, const Fp8Layer& layer) {
-  if (!layer.dgrad) return dy.mm(weight);
+at::Tensor input_gradient(const at::Tensor& dy, const Fp8Weight& weight, const Fp8Layer& layer) {
+  if (!layer.dgrad) return dy.mm(weight.tensor);
   const bool by_row = is_by_row(layer);
   const Fp8Matrix gradient = cast(dy, layer, kGradientOperand, by_row);
   // A row of the transpose has a scale in rowwise, the weight in the others.
   const Fp8Matrix columns = layer.recipe == Fp8Recipe::kRowwise
-                                ? cast(weight.t(), layer, kWeightOperand, /*by_row=*/true)
-                                : transposed(cast(weight, layer, kWeightOperand, /*by_row=*/false));
+                                ? cast(weight.tensor.t(), layer, kWeightOperand, /*by_row=*/true)
+                                : transposed(cast(weight, layer, /*by_row=*/false));
   return fp8_product(gradient, columns, dy.scalar_type(), /*fast=*/false);
 }
 
@@ -87,7 +99,8 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
                             bool is_training) {
     context->saved_data["layer"] =
         c10::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer));
-    context->save_for_backward({x, weight});
+    const at::Tensor scale = layer->gathered ? layer->gathered->inverse_scale : at::Tensor();
+    context->save_for_backward({x, weight, scale});
     const WithoutAutocast scope(x.device().type());
     if (layer->delayed && is_training) {
       record(x, (*layer->delayed)[kInputOperand]);
@@ -96,7 +109,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     if (!layer->fprop) return x.mm(weight.t());
     const bool by_row = is_by_row(*layer);
     return fp8_product(cast(x, *layer, kInputOperand, by_row),
-                       cast(weight, *layer, kWeightOperand, by_row), x.scalar_type(),
+                       cast(Fp8Weight{weight, scale}, *layer, by_row), x.scalar_type(),
                        /*fast=*/true);
   }
 
@@ -109,7 +122,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     const WithoutAutocast scope(dy.device().type());
     if (layer.delayed) record(dy, (*layer.delayed)[kGradientOperand]);
     at::Tensor dx, dw;
-    if (context->needs_input_grad(0)) dx = input_gradient(dy, saved[1], layer);
+    if (context->needs_input_grad(0)) dx = input_gradient(dy, {saved[1], saved[2]}, layer);
     if (context->needs_input_grad(1)) dw = weight_gradient(dy, saved[0], layer);
     return {dx, dw, at::Tensor(), at::Tensor()};
   }

@@ -8,6 +8,7 @@
 
 #include "kernels/fp8/delayed_scales.h"
 #include "kernels/fp8/fp8_recipe.h"
+#include "kernels/fp8/gathered_weight.h"
 
 namespace accel {
 
@@ -19,6 +20,7 @@ struct Fp8Layer {
   bool in_evaluation = true;              ///< whether forward passes in evaluation mode are in fp8
   Fp8Format format = Fp8Format::kHybrid;  ///< of Fp8Recipe::kDelayed
   std::optional<DelayedScalesOfLayer> delayed = {};  ///< likewise
+  std::shared_ptr<GatheredWeight> gathered = {};     ///< of kTensorwise; null: none
 };
 
 /// x [..., inputs] times the transpose of `weight` [outputs, inputs], both cast to autocast's type,

@@ -75,6 +75,8 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   /// forward() computes the products of the weight in fp8, those of an adapter as before.
   void compute_in_fp8(std::shared_ptr<const Fp8Layer> layer) { fp8_ = std::move(layer); }
   bool is_in_fp8() const { return fp8_ != nullptr; }
+  /// Null: not in fp8.
+  const Fp8Layer* fp8() const { return fp8_.get(); }
   void adapt(const LoraOptions& lora) override;
   /// Replaces the weight by a quantized one of its sizes, which is not trained: `weight` has the
   /// codes. `compute_type` is that of quantized_linear().
@@ -87,6 +89,8 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   bool is_adapted() const override { return !lora_a_.is_empty(); }
   /// Whether forward() is at::linear(), so that others may compute with weight and bias instead.
   bool is_plain() const { return !is_adapted() && !is_quantized() && !is_in_fp8(); }
+  /// Whether forward() has DoRA's norms, for which it reads the weight outside of the product.
+  bool has_magnitude() const { return magnitude_.defined(); }
   /// For layers without a bias and DoRA.
   HeadAdapter head_adapter() const;
 

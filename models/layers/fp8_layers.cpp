@@ -12,6 +12,7 @@
 #include "kernels/fp8/fp8_matrix.h"
 #include "models/layers/adapted_embedding.h"
 #include "models/layers/adapted_linear.h"
+#include "models/layers/module_state.h"
 #include "models/lora/lora_folder.h"
 #include "models/lora/pattern_check.h"
 
@@ -87,6 +88,25 @@ std::vector<Fp8Candidate> fp8_candidates(Model& model,
 
 void set_fp8(const Fp8Candidate& candidate, std::shared_ptr<const Fp8Layer> layer) {
   candidate.layer->compute_in_fp8(std::move(layer));
+}
+
+bool reads_fp8_alone(const Fp8Candidate& candidate) {
+  return !candidate.layer->has_magnitude();
+}
+
+std::map<std::string, std::shared_ptr<GatheredWeight>> fp8_gathered_weights(Model& model) {
+  std::map<const void*, std::shared_ptr<GatheredWeight>> of_tensor;
+  for (const auto& module : model.module().modules()) {
+    const auto* layer = dynamic_cast<const AdaptedLinearImpl*>(module.get());
+    if (!layer || !layer->fp8() || !layer->fp8()->gathered) continue;
+    of_tensor[layer->weight.unsafeGetTensorImpl()] = layer->fp8()->gathered;
+  }
+  std::map<std::string, std::shared_ptr<GatheredWeight>> out;
+  for (const Parameter& item : parameters_of(model)) {
+    const auto found = of_tensor.find(item.local.unsafeGetTensorImpl());
+    if (found != of_tensor.end()) out[item.name] = found->second;
+  }
+  return out;
 }
 
 std::string fp8_summary(const std::vector<Fp8Candidate>& layers) {

@@ -1,6 +1,7 @@
 // Linear layers of a model that compute in fp8.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,12 @@ struct Fp8Candidate {
 std::vector<Fp8Candidate> fp8_candidates(Model& model,
                                          const std::optional<std::vector<std::string>>& filter,
                                          const Span& where);
+
+/// Whether the layer reads its weight in fp8 alone: DoRA has norms of the weight itself.
+bool reads_fp8_alone(const Fp8Candidate& candidate);
+
+/// The weights of layers with Fp8Layer::gathered, by their names in parameters_of().
+std::map<std::string, std::shared_ptr<GatheredWeight>> fp8_gathered_weights(Model& model);
 
 /// Lets a layer without a reason compute in fp8.
 void set_fp8(const Fp8Candidate& candidate, std::shared_ptr<const Fp8Layer> layer);

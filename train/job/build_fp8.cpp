@@ -67,6 +67,9 @@ void build_fp8(Job& job) {
   for (size_t i = 0; i < used.size(); ++i) {
     const auto layer = layer_of(fp8);
     if (scales) layer->delayed = scales->of_layer(i);
+    if (fp8.all_gather && reads_fp8_alone(used[i])) {
+      layer->gathered = std::make_shared<GatheredWeight>();
+    }
     set_fp8(used[i], layer);
   }
   job.fp8_layers = fp8_summary(all);

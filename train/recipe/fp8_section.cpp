@@ -48,6 +48,31 @@ void check_delayed(const AcceleratorSection& section, SectionCheck& check) {
               "use 'recipe: tensorwise'");
 }
 
+void check_gather(const AcceleratorSection& section, SectionCheck& check) {
+  const Fp8Section& fp8 = section.fp8;
+  const auto refuse = [&](const std::string& why, const char* hint) {
+    check.error("fp8", "'all_gather' " + why, hint);
+  };
+  if (section.fsdp.stage == 0) {
+    refuse("has no effect without 'fsdp'", "leave it out, or set 'fsdp.stage: 3'");
+  } else if (fp8.recipe != Fp8Recipe::kTensorwise) {
+    const std::string recipe = Codec<Fp8Recipe>::write(fp8.recipe).scalar()->text;
+    refuse(text("does not support 'recipe' {}, which casts the whole weight", recipe),
+           "leave it out, or set 'recipe: tensorwise'");
+  } else if (!fp8.use_autocast_during_eval.value_or(true)) {
+    refuse(
+        "does not support 'use_autocast_during_eval: false': evaluations would need the weights "
+        "in bf16",
+        "leave one of the two out");
+  } else if (section.fsdp.param_dtype_under(section.mixed_precision) != FsdpDtype::kBf16) {
+    refuse("does not support 'fsdp.param_dtype' other than bf16", "leave one of the two out");
+  } else if (section.fsdp.offload == Offload::kDisk) {
+    refuse(
+        "does not support 'fsdp.offload: disk', whose weights are not in memory for their scales",
+        "leave one of the two out");
+  }
+}
+
 }  // namespace
 
 void check_fp8_section(const AcceleratorSection& section, SectionCheck& check) {
@@ -58,12 +83,7 @@ void check_fp8_section(const AcceleratorSection& section, SectionCheck& check) {
                 "leave it out, or set 'mixed_precision: fp8'");
     return;
   }
-  if (fp8.all_gather) {
-    check.error("fp8",
-                "'all_gather' is not supported: 'fsdp' gathers weights in the type of "
-                "'fsdp.param_dtype'",
-                "leave it out");
-  }
+  if (fp8.all_gather) check_gather(section, check);
   if (fp8.recipe == Fp8Recipe::kDelayed) {
     check_delayed(section, check);
   } else if (const char* option = delayed_option(fp8)) {
@@ -108,7 +128,8 @@ Schema<Fp8Section> Fp8Section::schema() {
              "`delayed`: products in bf16: fprop (output), dgrad (gradient of the input), wgrad "
              "(gradient of the weight).")
       .field("all_gather", &Fp8Section::all_gather,
-             "Gather weights of `fsdp` in fp8: not supported yet.")
+             "`tensorwise`: gather weights of `fsdp` in fp8, with half the bytes of bf16 and the "
+             "same results.")
       .hint_for({"enable_fsdp_float8_all_gather", "fp8_enable_fsdp_float8_all_gather"})
       .field("pad_inner_dim", &Fp8Section::pad_inner_dim,
              "Pad the rows of a micro-batch to a multiple of 16 for gradients of weights. false: "

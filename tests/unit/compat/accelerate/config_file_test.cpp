@@ -159,6 +159,14 @@ TEST_F(ConfigFileTest, Fp8IsThatOfTheBackend) {
   EXPECT_EQ(layer(kAlone + "fp8_config: {use_autocast_during_eval: false}\n"), "{}");
 }
 
+TEST_F(ConfigFileTest, TheGatherInFp8IsTakenWithFsdp) {
+  EXPECT_EQ(
+      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
+            "fp8_config: {backend: AO, enable_fsdp_float8_all_gather: true}\n"),
+      "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, fp8: {recipe: tensorwise, "
+      "all_gather: true}}}");
+}
+
 TEST_F(ConfigFileTest, NamesThatOnlyTheQuestionsOfAccelerateWriteAreRead) {
   EXPECT_EQ(
       layer(kAlone + "fp8_config: {amax_history_length: 8}\n"),
@@ -171,8 +179,13 @@ TEST_F(ConfigFileTest, WhatFp8LacksIsRefusedOrTold) {
   EXPECT_EQ(layer(kAlone + "fp8_config: {opt_level: O1}\n"),
             "{}\nc.yaml:2:25: 'opt_level: O1' has no effect: it is an option of MS-AMP");
   EXPECT_EQ(layer(kAlone + "fp8_config: {enable_fsdp_float8_all_gather: true}\n"),
-            "{}\nc.yaml:2:45: 'enable_fsdp_float8_all_gather: true' has no effect: sharded weights "
-            "are gathered in the type of 'accelerator.fsdp.param_dtype'");
+            "{}\nc.yaml:2:45: 'enable_fsdp_float8_all_gather: true' has no effect without FSDP");
+  EXPECT_EQ(
+      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
+            "fp8_config: {backend: TE, enable_fsdp_float8_all_gather: true}\n"),
+      "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, fp8: {recipe: delayed, "
+      "filter: []}}}\nc.yaml:3:58: 'enable_fsdp_float8_all_gather: true' has no effect: it is "
+      "an option of AO");
   const std::pair<const char*, const char*> cases[] = {
       {"backend: MSAMP",
        "'backend: MSAMP' is not supported: MS-AMP keeps weights and optimizer state in fp8, which "

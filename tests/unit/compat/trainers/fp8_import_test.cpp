@@ -28,14 +28,16 @@ TEST(Fp8ImportTest, TorchtitansConverterIsTaken) {
 TEST(Fp8ImportTest, WhatDiffersIsReported) {
   expect_lines(titan("mx"), {"  mixed_precision: bf16",
                              "  c.yaml:1: model.converters: the converter 'mx' is not available"});
+  expect_lines(titan("float8",
+                     "float8: {filter_fqns: [auto_filter_small_kn], "
+                     "enable_fsdp_float8_all_gather: true}\n"),
+               {"  c.yaml:3: float8.filter_fqns: 'auto_filter_small_kn' has no counterpart: write "
+                "patterns in 'accelerator.fp8.filter'",
+                "    all_gather: true"});
   expect_lines(
-      titan("float8",
-            "float8: {filter_fqns: [auto_filter_small_kn], "
-            "enable_fsdp_float8_all_gather: true}\n"),
-      {"  c.yaml:3: float8.filter_fqns: 'auto_filter_small_kn' has no counterpart: write "
-       "patterns in 'accelerator.fp8.filter'",
-       "  c.yaml:3: float8.enable_fsdp_float8_all_gather: weights are gathered in the type "
-       "of 'accelerator.fsdp.param_dtype'"});
+      titan("float8", "float8: {recipe_name: rowwise, enable_fsdp_float8_all_gather: true}\n"),
+      {"  c.yaml:3: float8.enable_fsdp_float8_all_gather: torchao gathers the weights of "
+       "'tensorwise' alone in fp8"});
 }
 
 TEST(Fp8ImportTest, AxolotlsIsThatOfTorchao) {
@@ -44,8 +46,11 @@ TEST(Fp8ImportTest, AxolotlsIsThatOfTorchao) {
   expect_lines(
       config + "bf16: true\nfp8: true\nfp8_enable_fsdp_float8_all_gather: true\n",
       {"  mixed_precision: fp8", "    recipe: tensorwise",
-       "  c.yaml:6: fp8_enable_fsdp_float8_all_gather: weights are gathered in the type of "
-       "'accelerator.fsdp.param_dtype'"});
+       "  c.yaml:6: fp8_enable_fsdp_float8_all_gather: it has no effect without sharding"});
+  expect_lines(config +
+                   "bf16: true\nfp8: true\nfp8_enable_fsdp_float8_all_gather: true\n"
+                   "fsdp_version: 2\nfsdp_config: {reshard_after_forward: true}\n",
+               {"    all_gather: true"});
   expect_lines(config + "bf16: true\nfp8: false\n", {"  mixed_precision: bf16"});
 }
 

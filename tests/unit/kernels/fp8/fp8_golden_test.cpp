@@ -46,7 +46,9 @@ TEST(Fp8GoldenTest, CastsAreThoseOfTorchao) {
 }
 
 at::Tensor bf16(const Json& bits) {
-  return at::tensor(bits.get<std::vector<int16_t>>(), at::kShort).view(at::kBFloat16).view({16, -1});
+  return at::tensor(bits.get<std::vector<int16_t>>(), at::kShort)
+      .view(at::kBFloat16)
+      .view({16, -1});
 }
 
 /// torchao's emulation divides by the scales before the product: a few results round otherwise.
@@ -66,7 +68,8 @@ TEST(Fp8GoldenTest, ProductsAreThoseOfTorchao) {
     for (const auto& [recipe, name] : EnumNames<Fp8Recipe>::kValues) {
       if (wanted["recipe"] == name) layer->recipe = recipe;
     }
-    const at::Tensor x = bf16(file["x"]).requires_grad_(), weight = bf16(file["weight"]).requires_grad_();
+    const at::Tensor x = bf16(file["x"]).requires_grad_(),
+                     weight = bf16(file["weight"]).requires_grad_();
     const at::Tensor y = fp8_linear(x, weight, layer);
     y.backward(bf16(file["gradient"]));
     expect_close(y.detach(), wanted["y"]);

@@ -98,6 +98,20 @@ TEST_F(Fp8LinearTest, FrozenWeightsGetNoGradient) {
   EXPECT_FALSE(w_.grad().defined());
 }
 
+TEST_F(Fp8LinearTest, GatheredValuesHaveTheBitsOfTheWeight) {
+  const Passes wanted = passes(layer_of(Fp8Recipe::kTensorwise));
+  const Fp8Matrix gathered = to_fp8(w_, at::kFloat8_e4m3fn, /*by_row=*/false, false);
+  w_ = gathered.values.to(at::kFloat);
+  const auto layer = layer_of(Fp8Recipe::kTensorwise);
+  layer->gathered = std::make_shared<GatheredWeight>();
+  EXPECT_GT(error_of(passes(layer).y, wanted.y), 1);  // without a scale the values are the weight
+  layer->gathered->inverse_scale = gathered.inverse_scale;
+  const Passes found = passes(layer);
+  EXPECT_TRUE(found.y.equal(wanted.y));
+  EXPECT_TRUE(found.dx.equal(wanted.dx));
+  EXPECT_TRUE(found.dw.equal(wanted.dw));
+}
+
 TEST_F(Fp8LinearTest, NoRowsGiveNoRows) {
   const at::Tensor y = fp8_linear(at::zeros({0, 512}), w_, layer_of(Fp8Recipe::kTensorwise));
   EXPECT_EQ(y.sizes(), (at::IntArrayRef{0, 384}));

@@ -72,6 +72,32 @@ TEST(Fp8LayersTest, AFilterNamesThemInstead) {
       std::string("1 of 9 linear layers; in bf16: a, b and 2 more (by 'filter'), ") + kOthers);
 }
 
+TEST(Fp8LayersTest, GatheredWeightsAreThoseOfTheirLayers) {
+  ManyLayers model;
+  EXPECT_TRUE(fp8_gathered_weights(model).empty());
+  std::map<std::string, std::shared_ptr<GatheredWeight>> wanted;
+  for (const Fp8Candidate& candidate : fp8_candidates(model, std::nullopt, {})) {
+    if (!candidate.reason.empty()) continue;
+    EXPECT_TRUE(reads_fp8_alone(candidate));
+    const auto layer = std::make_shared<Fp8Layer>();
+    if (candidate.name != "b") {
+      layer->gathered = wanted[candidate.name + ".weight"] = std::make_shared<GatheredWeight>();
+    }
+    set_fp8(candidate, layer);
+  }
+  EXPECT_EQ(wanted.size(), 3u);
+  EXPECT_EQ(fp8_gathered_weights(model), wanted);
+}
+
+TEST(Fp8LayersTest, DoraReadsTheWeightItself) {
+  AdaptedLinear layer(torch::nn::LinearOptions(32, 16));
+  LoraOptions lora;
+  lora.rank = 4;
+  lora.dora = true;
+  layer->adapt(lora);
+  EXPECT_FALSE(reads_fp8_alone({"layer", layer.get(), ""}));
+}
+
 TEST(Fp8LayersTest, AFilterHasAnEffectAndLeavesALayer) {
   EXPECT_NE(error_of(std::vector<std::string>{"e"}).find("'e' matches no linear layer"),
             std::string::npos);
