@@ -67,7 +67,7 @@ std::shared_ptr<Communicator> join_ranks(const AcceleratorOptions& options) {
 
 MixedPrecision precision_named(const std::string& name) {
   for (const auto& [value, word] : EnumNames<MixedPrecision>::kValues) {
-    if (name == word) return value;
+    if (name == word && value != MixedPrecision::kFp8) return value;
   }
   throw Error(ExitCode::kRecipe,
               text("'mixed_precision' must be no, bf16 or fp16, not '{}'", name));

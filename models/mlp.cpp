@@ -1,10 +1,10 @@
 // Multi-layer perceptron; flattens its inputs.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/linear.h>
 
 #include "core/api/model.h"
 #include "core/recipe/registry.h"
+#include "models/layers/adapted_linear.h"
 #include "models/layers/input_spec.h"
 #include "models/layers/sizes.h"
 
@@ -62,7 +62,7 @@ class MlpNet final : public torch::nn::Module {
   }
 
  private:
-  std::vector<torch::nn::Linear> layers_;
+  std::vector<AdaptedLinear> layers_;
   Activation activation_;
   double dropout_;
 };

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "kernels/norm.h"
 #include "parallel/canonical_order.h"
+#include "parallel/fp8/fp8_scales.h"
 #include "parallel/gradient_hook.h"
 #include "parallel/gradients.h"
 #include "parallel/row_share.h"
@@ -29,8 +30,8 @@ class FsdpBlock final : public BlockHooks {
  public:
   FsdpBlock(Fsdp& owner, const FsdpUnit& from, const FsdpContext& context,
             const FsdpOptions& options)
-      : unit(from.parameters, from.block ? context.autocast_weights : std::set<std::string>(),
-             context.mesh, {options.reduce_dtype, options.canonical.has_value()}, context.home),
+      : unit(from.parameters, from.block ? context.cast_weights : CastWeights(), context.mesh,
+             {options.reduce_dtype, options.canonical.has_value()}, context.home),
         block(from.block),
         owner_(owner) {
     unit.set_compute_dtype(options.param_dtype);
@@ -69,6 +70,7 @@ class Fsdp final : public Strategy {
     blocks_.emplace_back(*this, FsdpUnit{nullptr, context.root}, context, options);
     for (FsdpBlock& item : blocks_) {
       if (item.block) item.block->set_hooks(&item);
+      scales_.add(item.unit);
       for (const Parameter& shard : item.unit.shards()) shards_.emplace(shard.name, shard);
       for (size_t i = 0; i < item.unit.trained().size(); ++i) {
         set_gradient_hook(item.unit.trained()[i], [this, &item, i] { on_gradient(item, i); });
@@ -160,6 +162,7 @@ class Fsdp final : public Strategy {
   }
 
   void refresh_weights() override {
+    scales_.invalidate();
     if (!reshards()) return unshard_all();
     for (FsdpBlock& item : blocks_) {
       if (item.unit.is_unsharded()) item.unit.invalidate();
@@ -168,6 +171,7 @@ class Fsdp final : public Strategy {
   }
 
   void updated(int64_t /*step*/) override {
+    scales_.invalidate();
     if (!reshards()) return unshard_all();
     // The next pass unshards them.
     root().unit.reshard();
@@ -183,6 +187,7 @@ class Fsdp final : public Strategy {
 
   void before_forward(FsdpBlock& item) {
     const bool trains = c10::GradMode::is_enabled();
+    scales_.update();
     choose_dtype(item);
     if (trains) {
       if (!options_.in_pipeline) forward_.push_back(&item);
@@ -294,6 +299,7 @@ class Fsdp final : public Strategy {
 
   void unshard_all() {
     for (FsdpBlock& item : blocks_) item.unit.invalidate();
+    scales_.update();
     blocks_.front().unit.start_unshard();
     for (size_t i = 0; i < blocks_.size(); ++i) {
       blocks_[i].unit.unshard();
@@ -372,6 +378,7 @@ class Fsdp final : public Strategy {
   ShardHome home_;
   std::unique_ptr<Strategy> replicated_;
   std::optional<CanonicalOrder> order_;
+  Fp8Scales scales_;
   std::deque<FsdpBlock> blocks_;  ///< those of the model, then the root unit
   std::map<std::string, Parameter> shards_;
   std::vector<FsdpBlock*> forward_;  ///< of this pass, those whose backward has not begun

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +31,9 @@ struct FsdpOptions {
   /// Reduce the gradients of each micro-batch instead of those of the last one: less memory, more
   /// communication.
   bool sync_each_batch = true;
-  /// Autocast's type: passes under autocast gather FsdpContext::autocast_weights in it, with the
-  /// same results, since autocast casts them too. Other passes, and null: in their own type.
+  /// Autocast's type: passes under autocast gather FsdpContext::cast_weights in it, or in fp8, with
+  /// the same results, since autocast and fp8 layers cast them too. Other passes, and null: in
+  /// their own type.
   std::optional<at::ScalarType> param_dtype = {};
   /// The type of gradients in the reduction; null: that of the parameters.
   std::optional<at::ScalarType> reduce_dtype = {};
@@ -55,10 +55,9 @@ struct FsdpContext {
   std::vector<Parameter> root = {};        ///< parameters of no block: unsharded during all passes
   std::vector<Parameter> replicated = {};  ///< whole on every rank
   std::vector<Parameter> buffers = {};
-  /// Names of the weights of blocks' linear layers and convolutions.
-  std::set<std::string> autocast_weights = {};
-  ShardHome home = {};  ///< of rows and gradients
-  Mesh mesh = {};       ///< gradients are summed over `data`
+  CastWeights cast_weights = {};  ///< of blocks' linear layers and convolutions
+  ShardHome home = {};            ///< of rows and gradients
+  Mesh mesh = {};                 ///< gradients are summed over `data`
 };
 
 /// ZeRO stages 1 to 3 (Rajbhandari et al., SC 2020), per parameter and by rows as PyTorch's FSDP2.

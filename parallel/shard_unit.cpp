@@ -1,12 +1,16 @@
 #include "parallel/shard_unit.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "kernels/fp8/fp8_matrix.h"
 #include "kernels/memory/deferred_init.h"
 #include "kernels/norm.h"
 #include "parallel/row_share.h"
@@ -60,14 +64,15 @@ struct DividedRows {
 
 }  // namespace
 
-ShardUnit::ShardUnit(const std::vector<Parameter>& parameters,
-                     const std::set<std::string>& autocast_weights, ShardGroups groups,
-                     const ReduceOptions& reduce, ShardHome home)
+ShardUnit::ShardUnit(const std::vector<Parameter>& parameters, const CastWeights& cast,
+                     ShardGroups groups, const ReduceOptions& reduce, ShardHome home)
     : groups_(groups), reduce_(reduce), home_(std::move(home)) {
   const c10::NoGradGuard no_grad;
   for (const Parameter& parameter : parameters) {
     const bool is_float = parameter.local.scalar_type() == at::kFloat;
-    add(parameter, is_float && autocast_weights.contains(parameter.name));
+    add(parameter, is_float && cast.autocast.contains(parameter.name));
+    const auto fp8 = cast.fp8.find(parameter.name);
+    if (items_.back().is_cast && fp8 != cast.fp8.end()) items_.back().fp8 = fp8->second;
   }
   if (items_.empty()) return;
   device_ = parameters.front().local.options().requires_grad(false).dtype(at::kByte);
@@ -80,8 +85,12 @@ int64_t ShardUnit::padded(const Item& item) const {
   return rows_per_rank(item.rows, ranks()) * item.row_size;
 }
 
-at::ScalarType ShardUnit::gathered_dtype(const Item& item) const {
+at::ScalarType ShardUnit::whole_dtype(const Item& item) const {
   return item.is_cast ? compute_dtype_.value_or(item.dtype) : item.dtype;
+}
+
+at::ScalarType ShardUnit::sent_dtype(const Item& item) const {
+  return sends_fp8(item) ? at::kFloat8_e4m3fn : whole_dtype(item);
 }
 
 void ShardUnit::add(const Parameter& parameter, bool is_cast) {
@@ -121,7 +130,7 @@ int64_t ShardUnit::place(int64_t Item::*offset, bool gathered, int64_t& trained)
     for (Item& item : items_) {
       if (item.is_trained != is_trained) continue;
       item.*offset = bytes;
-      const at::ScalarType dtype = gathered ? gathered_dtype(item) : item.dtype;
+      const at::ScalarType dtype = gathered ? sent_dtype(item) : item.dtype;
       bytes += aligned(padded(item) * static_cast<int64_t>(c10::elementSize(dtype)));
     }
     if (!is_trained) break;
@@ -178,8 +187,9 @@ void ShardUnit::lay_out() {
   int64_t trained = 0;
   sent_bytes_ = place(&Item::sent_offset, true, trained);
   for (Item& item : items_) {
-    const at::ScalarType dtype = gathered_dtype(item);
+    const at::ScalarType dtype = whole_dtype(item);
     if (item.values.scalar_type() != dtype) replace_whole(item, dtype);
+    if (item.fp8) item.fp8->inverse_scale.reset();
   }
 }
 
@@ -191,16 +201,51 @@ void ShardUnit::set_compute_dtype(std::optional<at::ScalarType> dtype) {
   lay_out();
 }
 
-at::Tensor ShardUnit::sent_rows() const {
+at::Tensor ShardUnit::sent_rows() {
   if (!has_autocast_weights_ || !compute_dtype_) {
     return rows_.bytes().to(device_.device(), /*non_blocking=*/!rows_.slab());
   }
   at::Tensor sent = at::empty({sent_bytes_}, device_);
-  for (const Item& item : items_) {
-    elements_at(sent, item.sent_offset, padded(item), gathered_dtype(item))
-        .copy_(elements_at(rows_.bytes(), item.offset, padded(item), item.dtype));
+  for (Item& item : items_) {
+    const at::Tensor to = elements_at(sent, item.sent_offset, padded(item), sent_dtype(item));
+    const at::Tensor rows = rows_of(item);
+    if (!sends_fp8(item)) {
+      to.copy_(rows);
+      continue;
+    }
+    // The magnitude of the weight in autocast's type: rounding is monotonic.
+    item.scale = fp8_scale(item.amax.to(*compute_dtype_), at::kFloat8_e4m3fn, false);
+    const at::Tensor cast = rows.to(device_.device()).to(*compute_dtype_);
+    to.copy_(cast_to_fp8(cast, item.scale, at::kFloat8_e4m3fn));
   }
   return sent;
+}
+
+at::Tensor ShardUnit::rows_of(const Item& item) const {
+  return elements_at(rows_.bytes(), item.offset, padded(item), item.dtype);
+}
+
+int64_t ShardUnit::num_fp8_weights() const {
+  return std::count_if(items_.begin(), items_.end(),
+                       [](const Item& item) { return item.fp8 != nullptr; });
+}
+
+at::Tensor ShardUnit::fp8_amaxes() const {
+  std::vector<at::Tensor> amaxes;
+  for (const Item& item : items_) {
+    // The padding is 0.
+    if (item.fp8) amaxes.push_back(rows_of(item).abs().amax().to(device_.device()));
+  }
+  const at::Tensor all = at::stack(amaxes);
+  // The maximum over ranks may leave NaN out.
+  return at::where(all.isfinite(), all, std::numeric_limits<float>::infinity());
+}
+
+void ShardUnit::set_fp8_amaxes(const at::Tensor& amaxes) {
+  int64_t next = 0;
+  for (Item& item : items_) {
+    if (item.fp8) item.amax = amaxes.select(0, next++);
+  }
 }
 
 void ShardUnit::prefetch() const {
@@ -243,7 +288,8 @@ void ShardUnit::copy_out() const {
     const DividedRows rows(item.rows, ranks());
     const int64_t share = rows.each * item.row_size, rest = rows.rest * item.row_size;
     const at::Tensor flat = item.values.view({-1});
-    const at::ScalarType dtype = gathered_dtype(item);
+    const at::ScalarType dtype = sent_dtype(item);
+    if (sends_fp8(item)) item.fp8->inverse_scale = item.scale.reciprocal();
     flat.narrow(0, 0, rows.full * share)
         .view({rows.full, share})
         .copy_(elements_at(gathered_.narrow(0, 0, rows.full), item.sent_offset, share, dtype));

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "core/api/state_swapper.h"
 #include "parallel/canonical_order.h"
 #include "parallel/communicator.h"
+#include "parallel/fp8/cast_weights.h"
 
 namespace accel {
 
@@ -43,9 +43,8 @@ class ShardUnit {
  public:
   /// `parameters` are leaf tensors, contiguous and with at least one dimension. Copies this
   /// rank's rows and leaves the unit resharded; deferred parameters get memory one after another.
-  /// `autocast_weights`: names of those whose type set_compute_dtype() changes, if float32.
-  ShardUnit(const std::vector<Parameter>& parameters, const std::set<std::string>& autocast_weights,
-            ShardGroups groups, const ReduceOptions& reduce, ShardHome home = {});
+  ShardUnit(const std::vector<Parameter>& parameters, const CastWeights& cast, ShardGroups groups,
+            const ReduceOptions& reduce, ShardHome home = {});
 
   /// The rows of this rank, in the order of the constructor's parameters: leaf tensors that require
   /// gradients as the model's do.
@@ -60,6 +59,15 @@ class ShardUnit {
   bool changes_compute_dtype(std::optional<at::ScalarType> dtype) const {
     return has_autocast_weights_ && dtype != compute_dtype_;
   }
+
+  /// How many weights have CastWeights::fp8.
+  int64_t num_fp8_weights() const;
+  /// The largest magnitudes of this rank's rows of these, float32 [num_fp8_weights()].
+  at::Tensor fp8_amaxes() const;
+  /// Sets the magnitudes of the whole weights, which the next unshard() needs for scales.
+  void set_fp8_amaxes(const at::Tensor& amaxes);
+  /// The ranks that divide the parameters.
+  Communicator& group() const { return *groups_.shard; }
 
   bool is_unsharded() const { return unsharded_; }
   /// An all-gather has been started and not been waited for.
@@ -109,6 +117,9 @@ class ShardUnit {
     int64_t offset = 0;       ///< of this rank's rows in rows_
     int64_t sent_offset = 0;  ///< of a rank's rows in the all-gather
     at::Tensor gradient;      ///< of an autocast weight: the sum so far, or undefined
+    std::shared_ptr<GatheredWeight> fp8 = {};  ///< null: not of CastWeights::fp8
+    at::Tensor amax = {};                      ///< of the whole weight, float32 []
+    at::Tensor scale = {};                     ///< of the fp8 values that are sent, float32 []
   };
 
   /// The reduction of the gradients of one type. Offsets are in elements.
@@ -138,10 +149,16 @@ class ShardUnit {
   int64_t ranks() const { return groups_.shard->world(); }
   /// Elements of the rows of a rank, with padding.
   int64_t padded(const Item& item) const;
-  at::ScalarType gathered_dtype(const Item& item) const;
+  /// The type of the whole weight.
+  at::ScalarType whole_dtype(const Item& item) const;
+  bool sends_fp8(const Item& item) const { return item.fp8 && compute_dtype_; }
+  /// The type of the rows in the all-gather.
+  at::ScalarType sent_dtype(const Item& item) const;
   /// This rank's part of the all-gather: rows_, or a copy where the model is, with autocast
   /// weights cast.
-  at::Tensor sent_rows() const;
+  at::Tensor sent_rows();
+  /// This rank's rows of a parameter, with padding.
+  at::Tensor rows_of(const Item& item) const;
   /// Copies from the gather buffer to the model's tensors.
   void copy_out() const;
   /// The gradient of the model's tensor, or undefined.

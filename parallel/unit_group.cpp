@@ -13,13 +13,12 @@ bool is_of_expert(const Parameter& parameter) {
 
 }  // namespace
 
-UnitGroup::UnitGroup(const std::vector<Parameter>& parameters,
-                     const std::set<std::string>& autocast_weights, const Mesh& mesh,
-                     const ReduceOptions& reduce, const ShardHome& home) {
+UnitGroup::UnitGroup(const std::vector<Parameter>& parameters, const CastWeights& cast,
+                     const Mesh& mesh, const ReduceOptions& reduce, const ShardHome& home) {
   std::vector<Parameter> experts, others;
   for (const Parameter& item : parameters) (is_of_expert(item) ? experts : others).push_back(item);
   const auto add = [&](const std::vector<Parameter>& list, const ShardGroups& groups) {
-    units_.push_back(std::make_unique<ShardUnit>(list, autocast_weights, groups, reduce, home));
+    units_.push_back(std::make_unique<ShardUnit>(list, cast, groups, reduce, home));
     const ShardUnit& unit = *units_.back();
     shards_.insert(shards_.end(), unit.shards().begin(), unit.shards().end());
     trained_.insert(trained_.end(), unit.trained().begin(), unit.trained().end());

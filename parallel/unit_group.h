@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -17,11 +16,12 @@ namespace accel {
 /// says together, in this order.
 class UnitGroup {
  public:
-  UnitGroup(const std::vector<Parameter>& parameters, const std::set<std::string>& autocast_weights,
-            const Mesh& mesh, const ReduceOptions& reduce, const ShardHome& home);
+  UnitGroup(const std::vector<Parameter>& parameters, const CastWeights& cast, const Mesh& mesh,
+            const ReduceOptions& reduce, const ShardHome& home);
 
   const std::vector<Parameter>& shards() const { return shards_; }
   const std::vector<at::Tensor>& trained() const { return trained_; }
+  const std::vector<std::unique_ptr<ShardUnit>>& units() const { return units_; }
   void set_compute_dtype(std::optional<at::ScalarType> dtype) {
     each(&ShardUnit::set_compute_dtype, dtype);
   }

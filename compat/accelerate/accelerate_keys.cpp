@@ -141,11 +141,7 @@ void CompatLayer::apply(const CompatKey& key, const Node& value, const std::stri
     case Effect::kPrecision: {
       Node lower = value;
       if (Scalar* scalar = lower.scalar()) scalar->text = ascii_lower(scalar->text);
-      if (lower.scalar() && lower.scalar()->text == "fp8") {
-        refuse(value.where, shown, reasons::kFp8, "use bf16");
-      } else {
-        set(key.target, std::move(lower));
-      }
+      set(key.target, std::move(lower));
       return;
     }
     case Effect::kRefused:

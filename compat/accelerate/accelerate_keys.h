@@ -20,7 +20,7 @@ struct CompatKey {
   enum class Effect {
     kSets,       ///< sets the option `target` to the value
     kTurnsOn,    ///< true sets `target`, such as "accelerator.device=cpu"
-    kPrecision,  ///< as kSets; fp8 is refused
+    kPrecision,  ///< as kSets, in lower case
     kRefused,    ///< an error; `target` is the reason
     kIdle,       ///< a warning; `target` is the reason
     kDetail,     ///< ignored: a detail of another key
@@ -39,7 +39,6 @@ constexpr std::string_view kOff = "false no off none 0";
 
 namespace reasons {
 constexpr std::string_view kDevice = "accel-run supports CPUs and NVIDIA GPUs";
-constexpr std::string_view kFp8 = "this build has no fp8";
 constexpr std::string_view kAffinity = "accel-run does not bind processes to the cores of a GPU";
 constexpr std::string_view kSageMaker = "it is of a job on Amazon SageMaker";
 constexpr std::string_view kMpi = "accel-run does not start mpirun";

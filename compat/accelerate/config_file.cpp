@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "compat/accelerate/compat_fp8.h"
 #include "compat/accelerate/sharding_layer.h"
 #include "core/base/text.h"
 #include "core/recipe/scalar.h"
@@ -41,7 +42,7 @@ constexpr CompatKey kConfigKeys[] = {
     {"mpirun_config", Effect::kPlain},
     {"dynamo_config", Effect::kPlain},
     {"dynamo_backend", Effect::kRefused, reasons::kCompile, kOff, "write 'NO'"},
-    {"fp8_config", Effect::kRefused, reasons::kFp8},
+    {"fp8_config", Effect::kPlain},
     {"deepspeed_config", Effect::kPlain},
     {"fsdp_config", Effect::kPlain},
     {"megatron_lm_config", Effect::kPlain},
@@ -141,6 +142,7 @@ class AccelerateConfig {
     read_distributed_type();
     read_fp16();
     read_sharding();
+    read_fp8();
     layer_.drop_lone_address();
     ConfigLayer layer;
     layer.processes_wanted = processes_wanted();
@@ -291,6 +293,36 @@ class AccelerateConfig {
     const std::string word = type && type->scalar() ? type->scalar()->text : "";
     const bool several = word.starts_with("MULTI_") || (!word.empty() && family_of(word));
     return several ? type->where : Span{};
+  }
+
+  void read_fp8() {
+    const Node::Entry* section = tree_.find("fp8_config");
+    if (!section || section->node.null()) return;
+    if (!section->node.map()) {
+      layer_.problems().error(section->node.where, text("'{}' wants a section, not {}",
+                                                        section->key, section->node.describe()));
+      return;
+    }
+    CompatFp8 fp8(layer_);
+    for (const Node::Entry& entry : *section->node.map()) {
+      if (const Fp8Option* option = find_fp8_option(entry.key)) {
+        Node value = entry.node;
+        if (!value.scalar()) value.where = entry.where;
+        const std::string shown = key_with_value(entry.key, ": ", value);
+        if (entry.key != option->name && entry.key != "fp8_" + std::string(option->name)) {
+          layer_.warn(value.where, text("'{}' is read as '{}': Accelerate writes this name and "
+                                        "does not read it",
+                                        shown, option->name));
+        }
+        fp8.add(*option, value, shown);
+        continue;
+      }
+      std::vector<std::string> names;
+      for (const Fp8Option& option : fp8_options()) names.emplace_back(option.name);
+      layer_.problems().error(entry.where, text("unknown option '{}'", entry.key),
+                              did_you_mean(entry.key, names));
+    }
+    fp8.finish();
   }
 
   /// `fp16` is the old name of `mixed_precision`.

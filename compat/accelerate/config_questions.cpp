@@ -218,7 +218,7 @@ std::string check_address(const std::string& answer) {
 }
 
 std::string check_precision(const std::string& answer) {
-  return answer == "no" || answer == "fp16" || answer == "bf16" ? "" : "no, fp16 or bf16";
+  return has_word("no fp16 bf16 fp8", answer) ? "" : "no, fp16, bf16 or fp8";
 }
 
 /// The error of a list of GPUs for a number of processes, one GPU each.
@@ -311,6 +311,14 @@ Node section(std::initializer_list<std::pair<const char*, std::string>> values) 
   return out;
 }
 
+/// The recipe's section of the backend.
+Node fp8_of(const ConfigAnswers& answers) {
+  if (answers.fp8_backend != "TE") return section({{"recipe", "tensorwise"}});
+  Node out = section({{"recipe", "delayed"}});
+  out.map()->push_back({"filter", {}, {Node::List{}, {}}});
+  return out;
+}
+
 /// A config with the recipe's keys.
 Node sharded_tree(const ConfigAnswers& answers) {
   const ShardingAnswers& sharding = answers.sharding;
@@ -334,6 +342,7 @@ Node sharded_tree(const ConfigAnswers& answers) {
     put(accelerator, "main_process_ip", answers.main_process_ip, true);
     put(accelerator, "main_process_port", std::to_string(answers.main_process_port));
   }
+  if (answers.mixed_precision == "fp8") accelerator.map()->push_back({"fp8", {}, fp8_of(answers)});
   accelerator.map()->push_back({"fsdp", {}, std::move(fsdp)});
   accelerator.map()->push_back({"parallelism", {}, section({{"dp_shard", sharding.dp_shard}})});
   Node tree = {Node::Map{}, {}};
@@ -358,6 +367,9 @@ Node config_tree(const ConfigAnswers& answers) {
   put(tree, "num_machines", std::to_string(answers.num_machines));
   put(tree, "machine_rank", std::to_string(answers.machine_rank));
   put(tree, "mixed_precision", answers.mixed_precision, true);
+  if (answers.mixed_precision == "fp8") {
+    tree.map()->push_back({"fp8_config", {}, section({{"backend", answers.fp8_backend}})});
+  }
   put(tree, "same_network", "true");
   if (answers.num_machines > 1) {
     put(tree, "main_process_ip", answers.main_process_ip, true);
@@ -417,7 +429,14 @@ ConfigAnswers ask_config(std::istream& in, std::ostream& out, int64_t gpus) {
     if (kind == "gpu") ask_gpus(questions, answers);
   }
   answers.mixed_precision =
-      questions.text("Mixed precision: no, fp16 or bf16", "no", check_precision);
+      questions.text("Mixed precision: no, fp16, bf16 or fp8", "no", check_precision);
+  if (answers.mixed_precision == "fp8") {
+    answers.fp8_backend = questions.word(
+        "Scales of fp8: of each tensor, as torchao (AO), or of earlier steps, as Transformer "
+        "Engine "
+        "(TE)",
+        {"AO", "TE"});
+  }
   if (kind != "one") ask_sharding(questions, answers);
   return answers;
 }

@@ -34,7 +34,8 @@ struct ConfigAnswers {
   int64_t num_processes = 1;      ///< over all machines
   bool debug = false;
   std::string mixed_precision = "no";
-  ShardingAnswers sharding = {};  ///< only with several processes
+  std::string fp8_backend = "AO";  ///< under fp8
+  ShardingAnswers sharding = {};   ///< only with several processes
 };
 
 /// The file with the keys that Accelerate writes, or with sharding the recipe's 'accelerator'

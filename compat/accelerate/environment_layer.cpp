@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compat/accelerate/accelerate_keys.h"
+#include "compat/accelerate/compat_fp8.h"
 #include "compat/accelerate/sharding_layer.h"
 #include "core/base/text.h"
 
@@ -14,6 +15,7 @@ namespace {
 using Effect = CompatKey::Effect;
 
 constexpr std::string_view kPrefix = "ACCELERATE_";
+constexpr std::string_view kFp8Variables = "ACCELERATE_FP8_";
 constexpr std::string_view kLogReason = "accel-run has no log levels";
 constexpr std::string_view kPythonReason = "it configures Python libraries";
 
@@ -29,7 +31,6 @@ constexpr CompatKey kVariables[] = {
     {"IN_TPU_POD", Effect::kRefused, reasons::kTpu, kOff, "unset it"},
     {"USE_SAGEMAKER", Effect::kRefused, reasons::kSageMaker, kOff, "unset it"},
     {"DYNAMO_BACKEND", Effect::kRefused, reasons::kCompile, kOff, "unset it"},
-    {"FP8_BACKEND", Effect::kRefused, reasons::kFp8, kOff, "unset it"},
     {"LOG_LEVEL", Effect::kIdle, kLogReason},
     {"ENABLE_RICH", Effect::kIdle, kPythonReason, kOff},
     {"BYPASS_DEVICE_MAP", Effect::kIdle, kPythonReason, kOff},
@@ -40,19 +41,6 @@ constexpr CompatKey kVariables[] = {
     {"DYNAMO_USE_FULLGRAPH", Effect::kDetail},
     {"DYNAMO_USE_DYNAMIC", Effect::kDetail},
     {"DYNAMO_USE_REGIONAL_COMPILATION", Effect::kDetail},
-    {"FP8_MARGIN", Effect::kDetail},
-    {"FP8_INTERVAL", Effect::kDetail},
-    {"FP8_FORMAT", Effect::kDetail},
-    {"FP8_AMAX_HISTORY_LEN", Effect::kDetail},
-    {"FP8_AMAX_COMPUTE_ALGO", Effect::kDetail},
-    {"FP8_OVERRIDE_FPROP", Effect::kDetail},
-    {"FP8_OVERRIDE_DGRAD", Effect::kDetail},
-    {"FP8_OVERRIDE_WGRAD", Effect::kDetail},
-    {"FP8_USE_AUTOCAST_DURING_EVAL", Effect::kDetail},
-    {"FP8_USE_MXFP8_BLOCK_SCALING", Effect::kDetail},
-    {"FP8_OPT_LEVEL", Effect::kDetail},
-    {"FP8_PAD_INNER_DIM", Effect::kDetail},
-    {"FP8_ENABLE_FSDP_FLOAT8_ALL_GATHER", Effect::kDetail},
     {"CONFIG_DS_FIELDS", Effect::kDetail},
     {"SAGEMAKER_DISTRIBUTED_TYPE", Effect::kDetail},
 };
@@ -98,14 +86,30 @@ bool add_to_sharding(const std::string& name, const Node& value, ShardingLayer& 
   return false;
 }
 
+/// Whether the variable is an option of fp8.
+bool add_to_fp8(const std::string& name, const Node& value, CompatFp8& fp8) {
+  if (!name.starts_with(kFp8Variables)) return false;
+  const Fp8Option* option = find_fp8_option(ascii_lower(name.substr(kFp8Variables.size())));
+  if (!option) return false;
+  fp8.add(*option, value, name + "=" + value.scalar()->text);
+  return true;
+}
+
+std::string upper_text(std::string_view name) {
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(), &upper_case);
+  return upper;
+}
+
 std::string unknown_text(const std::string& name) {
   std::vector<std::string> names;
+  for (const Fp8Option& option : fp8_options()) {
+    names.push_back(std::string(kFp8Variables).append(upper_text(option.name)));
+  }
   for (const CompatKey& key : kVariables) names.push_back(std::string(kPrefix).append(key.name));
   for (const ShardingFamily* family : sharding_families()) {
     for (const std::string& option : option_names(*family)) {
-      std::string upper(option);
-      std::transform(upper.begin(), upper.end(), upper.begin(), &upper_case);
-      names.push_back(std::string(family->variables).append(upper));
+      names.push_back(std::string(family->variables).append(upper_text(option)));
     }
   }
   const std::string near = closest(name, names);
@@ -131,9 +135,10 @@ Variables accelerate_variables() {
 EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& problems) {
   CompatLayer builder(problems);
   ShardingLayer sharding(builder, ShardingLayer::Place::kEnvironment);
+  CompatFp8 fp8(builder);
   for (const auto& [name, content] : variables) {
     const Node value = value_of(name, content);
-    if (add_to_sharding(name, value, sharding, problems)) continue;
+    if (add_to_sharding(name, value, sharding, problems) || add_to_fp8(name, value, fp8)) continue;
     const CompatKey* key = name.starts_with(kPrefix)
                                ? find_compat_key(kVariables, name.substr(kPrefix.size()))
                                : nullptr;
@@ -144,6 +149,7 @@ EnvironmentLayer environment_layer(const Variables& variables, Diagnostics& prob
     }
   }
   sharding.finish();
+  fp8.finish();
   EnvironmentLayer layer;
   layer.tree = builder.take();
   layer.warnings = builder.take_warnings();

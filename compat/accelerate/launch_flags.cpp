@@ -1,10 +1,12 @@
 #include "compat/accelerate/launch_flags.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "compat/accelerate/compat_fp8.h"
 #include "compat/accelerate/sharding_layer.h"
 #include "core/base/text.h"
 
@@ -15,7 +17,6 @@ using Effect = CompatKey::Effect;
 
 constexpr bool kSwitch = false;  ///< for LaunchFlag::takes_value
 
-constexpr std::string_view kDataParallel = "remove it";
 constexpr std::string_view kNoModule = "a recipe is a file, not a Python module";
 constexpr std::string_view kRankLogs = "only rank 0 prints to the terminal";
 constexpr std::string_view kLogHint = "the run's folder has the logs";
@@ -75,20 +76,6 @@ constexpr LaunchFlag kFlags[] = {
     {{"env", Effect::kRefused, reasons::kTpu}},
     {{"aws_access_key_id", Effect::kRefused, reasons::kSageMaker}},
     {{"aws_secret_access_key", Effect::kRefused, reasons::kSageMaker}},
-    {{"fp8_use_autocast_during_eval", Effect::kRefused, reasons::kFp8}, kSwitch},
-};
-
-/// Flags of unsupported features, with a value.
-struct RefusedFlags {
-  std::string_view reason;
-  std::string_view prefix;
-  std::string_view names;  ///< between spaces
-};
-
-constexpr RefusedFlags kRefusedFlags[] = {
-    {reasons::kFp8, "fp8_",
-     "backend margin interval format amax_history_len amax_compute_algo "
-     "override_linear_precision opt_level enable_fsdp_float8_all_gather pad_inner_dim"},
 };
 
 const LaunchFlag* find_in(std::span<const LaunchFlag> flags, std::string_view name) {
@@ -99,43 +86,45 @@ const LaunchFlag* find_in(std::span<const LaunchFlag> flags, std::string_view na
 
 /// `names` owns the names of the flags.
 struct FlagTable {
-  std::vector<std::string> names;
+  std::deque<std::string> names;  // stay in place
   std::vector<LaunchFlag> flags;
 };
 
+constexpr std::string_view kFp8Flags = "fp8_";
+
+/// Flags of fp8; those without a target are only in the environment, or refused by their values.
+void add_fp8_flags(FlagTable& table) {
+  for (const Fp8Option& option : fp8_options()) {
+    const std::string_view name = option.name;
+    const bool is_of_environment =
+        name.starts_with("use_mxfp8") || (name.starts_with("override_") && option.target.empty());
+    if (is_of_environment) continue;
+    const std::string& flag = table.names.emplace_back(std::string(kFp8Flags).append(name));
+    const Effect effect = option.target.empty() ? Effect::kPlain : Effect::kSets;
+    table.flags.push_back({{flag, effect, option.target}, !option.is_switch});
+  }
+}
+
+void add_family_flags(FlagTable& table, const ShardingFamily& family) {
+  const auto add = [&](std::string name) {
+    const bool takes_value = !name.starts_with("use_");
+    const std::string& flag = table.names.emplace_back(std::move(name));
+    table.flags.push_back({{flag, Effect::kPlain}, takes_value, &family});
+  };
+  add(ascii_lower(family.switch_name));
+  for (const std::string& name : option_names(family)) {
+    // Other options are in files only, or flags of their own.
+    std::string flag = std::string(family.flag_prefix).append(name);
+    if (name.find('.') != name.npos || find_in(kFlags, flag)) continue;
+    add(std::move(flag));
+  }
+}
+
 FlagTable make_table() {
   FlagTable table;
-  std::vector<std::string_view> family_reasons;
-  std::vector<const ShardingFamily*> families;
-  for (const RefusedFlags& family : kRefusedFlags) {
-    for (size_t begin = 0; begin < family.names.size();) {
-      const size_t end = std::min(family.names.find(' ', begin), family.names.size());
-      table.names.push_back(std::string(family.prefix));
-      table.names.back().append(family.names.substr(begin, end - begin));
-      family_reasons.push_back(family.reason);
-      begin = end + 1;
-    }
-  }
-  for (const ShardingFamily* family : sharding_families()) {
-    table.names.push_back(ascii_lower(family->switch_name));
-    families.push_back(family);
-    for (const std::string& name : option_names(*family)) {
-      // Other options are in files only, or flags of their own.
-      std::string flag = std::string(family->flag_prefix).append(name);
-      if (name.find('.') != name.npos || find_in(kFlags, flag)) continue;
-      table.names.push_back(std::move(flag));
-      families.push_back(family);
-    }
-  }
   table.flags.assign(std::begin(kFlags), std::end(kFlags));
-  for (size_t i = 0; i < family_reasons.size(); ++i) {
-    table.flags.push_back(
-        {{table.names[i], Effect::kRefused, family_reasons[i], "", kDataParallel}});
-  }
-  for (size_t i = 0; i < families.size(); ++i) {
-    const std::string& name = table.names[family_reasons.size() + i];
-    table.flags.push_back({{name, Effect::kPlain}, !name.starts_with("use_"), families[i]});
-  }
+  add_fp8_flags(table);
+  for (const ShardingFamily* family : sharding_families()) add_family_flags(table, *family);
   return table;
 }
 
@@ -182,7 +171,8 @@ class LaunchReader {
       : words_(words),
         first_(first),
         layer_(problems),
-        sharding_(layer_, ShardingLayer::Place::kFlags) {}
+        sharding_(layer_, ShardingLayer::Place::kFlags),
+        fp8_(layer_) {}
 
   LaunchLine read() {
     while (at_ < words_.size() && words_[at_].starts_with('-')) read_flag();
@@ -196,6 +186,7 @@ class LaunchReader {
                               "write: accel-run launch [flags] RECIPE [key=value ...]");
     }
     finish_sharding();
+    fp8_.finish();
     layer_.drop_lone_address();
     line_.flags = layer_.take();
     line_.warnings = layer_.take_warnings();
@@ -254,6 +245,8 @@ class LaunchReader {
       line_.help = true;
     } else if (flag.family) {
       take_sharding(flag, value, text);
+    } else if (name.starts_with(kFp8Flags)) {
+      fp8_.add(*find_fp8_option(name), value, text);
     } else if (name == "monitor_interval") {
       Node seconds = value;
       seconds.scalar()->text += " s";
@@ -309,6 +302,7 @@ class LaunchReader {
   size_t at_ = 0;
   CompatLayer layer_;
   ShardingLayer sharding_;
+  CompatFp8 fp8_;
   LaunchLine line_;
 };
 

@@ -4,6 +4,7 @@
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/axolotl_datasets.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/fp8_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/preference_readings.h"
 #include "compat/trainers/sharding_readings.h"
@@ -51,7 +52,7 @@ constexpr TrainerKey kAxolotlKeys[] = {
     {"model_quantization_config_kwargs", Use::kIdle},
     {"use_onebitllms", Use::kOther, "quantization", "false"},
     {"qat", Use::kOther, "qat"},
-    {"fp8", Use::kLack, "fp8", "false"},
+    {"fp8", Use::kRead, "", "false"},
     {"fp8_enable_fsdp_float8_all_gather", Use::kIdle},
     {"strict", Use::kIdle},
     {"adapter", Use::kRead},
@@ -485,6 +486,7 @@ void read_axolotl(const Node& tree, Imported& out, const ProgramIndex& program) 
   read_axolotl_rest(config);
   read_renamed_sharding(config, kParallelismFamily, kAxolotlMesh);
   read_trainer_sharding(config);
+  read_axolotl_fp8(config);
   refuse_label_smoothing(config, "label_smoothing_factor");
   std::vector<TrainerKey> keys(std::begin(kAxolotlKeys), std::end(kAxolotlKeys));
   keys.insert(keys.end(), trainer_keys().begin(), trainer_keys().end());

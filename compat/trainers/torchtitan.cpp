@@ -5,6 +5,7 @@
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/duration_texts.h"
+#include "compat/trainers/fp8_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/torchtitan_mesh.h"
@@ -51,7 +52,7 @@ constexpr TrainerKey kTitanKeys[] = {
     {"model.hf_assets_path", Use::kRead},
     {"model.tokenizer_path", Use::kRead},
     {"model.norm_type", Use::kNot, "the model 'llama' has RMS norms", "rmsnorm"},
-    {"model.converters", Use::kLack, "fp8"},
+    {"model.converters", Use::kRead},
     {"optimizer.name", Use::kRead},
     {"optimizer.lr", Use::kRead},
     {"optimizer.beta1", Use::kRead},
@@ -339,7 +340,7 @@ void read_titan_length(TrainerConfig& config) {
     config.set_text("train.activation_checkpointing", "blocks", "activation_checkpoint.mode");
   }
   const std::string type = config.text("training.mixed_precision_param").value_or("bfloat16");
-  if (type == "bfloat16") {
+  if (!read_titan_fp8(config) && type == "bfloat16") {
     config.set_text("accelerator.mixed_precision", "bf16", "training.mixed_precision_param");
   }
   config.ignore("training.mixed_precision_param");
@@ -387,6 +388,7 @@ void read_torchtitan(const Node& tree, Imported& out, const ProgramIndex& progra
   read_titan_length(config);
   read_titan_checkpoints(config);
   read_titan_mesh(config);
+  read_titan_fp8_gather(config);
   for (const Node::Entry& entry : *flat.map()) {
     const std::string section = entry.key.substr(0, entry.key.find('.'));
     const bool read = entry.key == "comm.train_timeout_seconds" ||

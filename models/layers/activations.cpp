@@ -41,7 +41,7 @@ at::Tensor gated(HfActivation activation, const at::Tensor& gate, const at::Tens
 }
 
 at::Tensor activate(HfActivation activation, AdaptedLinearImpl& layer, const at::Tensor& x) {
-  if (activation == HfActivation::kGelu && !layer.is_adapted() && !layer.is_quantized()) {
+  if (activation == HfActivation::kGelu && layer.is_plain()) {
     return linear_gelu(x, layer.weight, layer.bias);
   }
   return activate(activation, layer.forward(x));

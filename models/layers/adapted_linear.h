@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/api/tensor_parallel.h"
+#include "kernels/fp8/fp8_linear.h"
 #include "kernels/quantized_weight.h"
 #include "models/lora/lora_options.h"
 
@@ -71,6 +72,11 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   /// forward() computes in float32, and autocast does not change it: for routers.
   void compute_in_fp32() { in_fp32_ = true; }
   bool is_in_fp32() const { return in_fp32_; }
+  /// forward() computes the products of the weight in fp8, those of an adapter as before.
+  void compute_in_fp8(std::shared_ptr<const Fp8Layer> layer) { fp8_ = std::move(layer); }
+  bool is_in_fp8() const { return fp8_ != nullptr; }
+  /// Null: not in fp8.
+  const Fp8Layer* fp8() const { return fp8_.get(); }
   void adapt(const LoraOptions& lora) override;
   /// Replaces the weight by a quantized one of its sizes, which is not trained: `weight` has the
   /// codes. `compute_type` is that of quantized_linear().
@@ -81,6 +87,10 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   /// Sets DoRA's magnitude to the norm of the weight's rows; nothing without DoRA.
   void set_magnitude();
   bool is_adapted() const override { return !lora_a_.is_empty(); }
+  /// Whether forward() is at::linear(), so that others may compute with weight and bias instead.
+  bool is_plain() const { return !is_adapted() && !is_quantized() && !is_in_fp8(); }
+  /// Whether forward() has DoRA's norms, for which it reads the weight outside of the product.
+  bool has_magnitude() const { return magnitude_.defined(); }
   /// For layers without a bias and DoRA.
   HeadAdapter head_adapter() const;
 
@@ -94,9 +104,11 @@ class AdaptedLinearImpl : public torch::nn::LinearImpl, public Adaptable {
   bool in_fp32_ = false;
   std::optional<QuantizedWeight> quantized_;  ///< shares the tensors of the parameters
   std::optional<at::ScalarType> compute_type_;
+  std::shared_ptr<const Fp8Layer> fp8_;  ///< null: forward() computes in autocast's type
 
   at::Tensor compute(const at::Tensor& x);
   at::Tensor base_product(const at::Tensor& x);
+  at::Tensor weight_product(const at::Tensor& x);
   at::Tensor directed(const at::Tensor& x, const at::Tensor& y);
   at::Tensor adapted_weight() const;
   void take_part(LoraInit init);

@@ -75,15 +75,11 @@ at::Tensor attend_once(const SelfAttention& by, const at::Tensor& x, const at::T
   return out.transpose(0, 1).reshape({batch, 1, width});
 }
 
-bool has_plain_weight(const AdaptedLinearImpl& linear) {
-  return !linear.is_adapted() && !linear.is_quantized();
-}
-
 }  // namespace
 
 at::Tensor attend(const SelfAttention& by, const at::Tensor& x, const VisibleKeys& keys,
                   TokenPositions places) {
-  if (places == TokenPositions::kFirst && has_plain_weight(by.key) && has_plain_weight(by.value)) {
+  if (places == TokenPositions::kFirst && by.key.is_plain() && by.value.is_plain()) {
     return attend_once(by, x, keys.mask);
   }
   const at::Tensor query = by.query.forward(select_cls_token(x, places));

@@ -95,7 +95,16 @@ at::Tensor AdaptedLinearImpl::forward(const at::Tensor& x) {
 
 at::Tensor AdaptedLinearImpl::base_product(const at::Tensor& x) {
   if (quantized_) return quantized_linear(x, *quantized_, bias, compute_type_);
-  return ranks_ ? at::linear(x, weight) : torch::nn::LinearImpl::forward(x);
+  if (!fp8_ && !ranks_) return torch::nn::LinearImpl::forward(x);
+  const at::Tensor y = weight_product(x);
+  return bias.defined() && !ranks_ ? y.add(bias.to(y.scalar_type())) : y;
+}
+
+/// Without the bias.
+at::Tensor AdaptedLinearImpl::weight_product(const at::Tensor& x) {
+  if (quantized_) return quantized_linear(x, *quantized_, {}, compute_type_);
+  const bool in_fp8 = fp8_ && (is_training() || fp8_->in_evaluation);
+  return in_fp8 ? fp8_linear(x, weight, fp8_) : at::linear(x, weight);
 }
 
 at::Tensor AdaptedLinearImpl::compute(const at::Tensor& x) {
@@ -120,8 +129,7 @@ at::Tensor AdaptedLinearImpl::directed(const at::Tensor& x, const at::Tensor& y)
   const at::Tensor dropped = own_dropout(ranks_, x, dropout);
   at::Tensor base = y;
   if (dropout > 0) {
-    base = quantized_ ? quantized_linear(dropped, *quantized_, {}, compute_type_)
-                      : at::linear(dropped, weight);
+    base = weight_product(dropped);
   } else if (bias.defined()) {
     base = y.sub(bias);
   }

@@ -140,8 +140,8 @@ void add_config_verbs(VerbTable& verbs) {
                 [to] { return config_default_verb(to->file, to->mixed_precision); });
   standard
       .add_option("--mixed_precision,--mixed-precision", to->mixed_precision,
-                  "no (the default), fp16 or bf16")
-      ->check(CLI::IsMember({"no", "fp16", "bf16"}));
+                  "no (the default), fp16, bf16 or fp8")
+      ->check(CLI::IsMember({"no", "fp16", "bf16", "fp8"}));
   add_file(standard);
   add_file(verbs.add(config, "update", "add the keys of the current version to an old config",
                      [to] { return config_update_verb(to->file); }));

@@ -235,7 +235,9 @@ class MeshTest {
   void check_loss(const World& world) const {
     const double together = last_loss(*job(world));
     LoadedRecipe recipe = with_config(overrides_, "");
-    recipe.options.accelerator.mixed_precision = this->recipe().options.accelerator.mixed_precision;
+    const AcceleratorSection configured = this->recipe().options.accelerator;
+    recipe.options.accelerator.mixed_precision = configured.mixed_precision;
+    recipe.options.accelerator.fp8 = configured.fp8;
     const auto alone =
         build_job(std::move(recipe.options), std::move(recipe.resolved), components(), {});
     const double wanted = last_loss(*alone);

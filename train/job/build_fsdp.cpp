@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/recipe/name_pattern.h"
 #include "kernels/memory/deferred_init.h"
+#include "models/layers/fp8_layers.h"
 #include "models/layers/module_state.h"
 #include "parallel/fsdp.h"
 #include "parallel/share_region.h"
@@ -110,7 +111,9 @@ FsdpContext fsdp_context(const Job& job, const NamedModels& models,
       list.push_back(item);
     }
     for (const std::string& name : autocast_weights_of(*model))
-      out.autocast_weights.insert(prefix + name);
+      out.cast_weights.autocast.insert(prefix + name);
+    for (const auto& [name, weight] : fp8_gathered_weights(*model))
+      out.cast_weights.fp8[prefix + name] = weight;
     // Those of frozen models do not change.
     if (is_training(*model)) add_named(out.buffers, prefix, buffers_of(*model));
   }

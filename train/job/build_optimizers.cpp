@@ -13,6 +13,7 @@
 #include "parallel/expert_ranks.h"
 #include "parallel/tensor_ranks.h"
 #include "train/job/build_context_parallel.h"
+#include "train/job/build_fp8.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_strategy.h"
 #include "train/job/build_tensor_parallel.h"
@@ -266,6 +267,7 @@ void build_trained(Job& job) {
   };
   const std::vector<TaskOptimizer> of_task = job.task->optimizers();
   const NamedModels frozen = freeze_others(job, trained_models(job, of_task));
+  build_fp8(job);
   add(kRecipeOptimizer, models_of_recipe(job, frozen), job.recipe.optimizer);
   for (const TaskOptimizer& item : of_task) {
     add(item.name, models_of(job, item.models), item.component);

@@ -108,6 +108,7 @@ struct Job {
   std::vector<Parameter> parameters;
   std::vector<Parameter> buffers;
   std::unique_ptr<Precision> precision;
+  std::string fp8_layers;  ///< which layers are in fp8, for the first screen; "" without fp8
   std::unique_ptr<JoinedOptimizer> optimizer;  ///< all optimizers as one
   std::vector<OptimizerBinding> optimizers;    ///< the recipe's first, then the task's
   std::unique_ptr<Schedule> schedule;

@@ -79,9 +79,17 @@ std::string saves_text(const Job& job) {
 }
 
 const char* precision_text(MixedPrecision precision) {
-  return precision == MixedPrecision::kNo     ? "fp32"
-         : precision == MixedPrecision::kBf16 ? "bf16 autocast"
-                                              : "fp16 autocast with loss scaling";
+  switch (precision) {
+    case MixedPrecision::kNo:
+      return "fp32";
+    case MixedPrecision::kBf16:
+      return "bf16 autocast";
+    case MixedPrecision::kFp8:
+      return "bf16 autocast with fp8";
+    case MixedPrecision::kFp16:
+      break;
+  }
+  return "fp16 autocast with loss scaling";
 }
 
 std::string schedule_text(const Job& job) {
@@ -127,6 +135,10 @@ ConfigValues job_summary(const Job& job) {
   if (!mesh.empty()) rows.emplace_back("mesh", mesh);
   if (job.recipe.accelerator.parallelism.pp > 1)
     rows.emplace_back("pipeline", pipeline_summary(job));
+  if (!job.fp8_layers.empty()) {
+    const Node recipe = Codec<Fp8Recipe>::write(job.recipe.accelerator.fp8.recipe);
+    rows.emplace_back("fp8", recipe.scalar()->text + ", " + job.fp8_layers);
+  }
   if (job.expert_ranks) rows.emplace_back("experts", expert_summary(job));
   if (job.recipe.accelerator.fsdp.stage > 0) rows.emplace_back("sharding", sharding_summary(job));
   std::string offload = offload_summary(job);

@@ -193,6 +193,28 @@ std::string tied_head(const Job& job) {
   return {};
 }
 
+/// Delayed scaling of fp8 is the precision whose state has tensors.
+void save_precision(const Precision& precision, TrainState& state) {
+  StateDict saved;
+  precision.save(saved);
+  if (!saved.tensors.empty()) {
+    state.sections[kFp8Section] = std::move(saved);
+  } else if (!saved.numbers.empty()) {
+    state.scaler = std::move(saved);
+  }
+}
+
+void load_precision(const TrainState& state, Precision& precision) {
+  StateDict own;
+  precision.save(own);
+  if (own.tensors.empty()) {
+    if (state.scaler) precision.load(*state.scaler);
+    return;
+  }
+  const auto found = state.sections.find(kFp8Section);
+  precision.load(found == state.sections.end() ? StateDict() : found->second);
+}
+
 std::map<std::string, std::string> run_provenance(const Job& job) {
   std::map<std::string, std::string> provenance = environment_info();
   provenance["device"] = device_text(job.device);
@@ -228,9 +250,7 @@ TrainState capture(const Job& job, const RunState& run, const TrackerIds& tracke
   }
   capture_rates(job, run.updates, state);
   job.schedule->save(state.schedule);
-  StateDict scaler;
-  job.precision->save(scaler);
-  if (!scaler.numbers.empty()) state.scaler = std::move(scaler);
+  save_precision(*job.precision, state);
   state.rng = generator_state();
   if (!job.device.is_cpu()) state.device_rngs = {device_generator_states(job.device.type())};
   state.sections[kRunSection] = to_state_dict(run);
@@ -292,7 +312,7 @@ RunState restore(Job& job, const TrainState& whole) {
   copy_weights(job.parameters, job.buffers, state.model, job.swapper.get());
   job.optimizer->load(state.optimizer);
   job.schedule->load(state.schedule);
-  if (state.scaler) job.precision->load(*state.scaler);
+  load_precision(state, *job.precision);
   for (size_t i = 0; i < job.callbacks.size(); ++i) {
     job.callbacks[i]->load(section_of(state, callback_section(job.recipe.callbacks, i)));
   }

@@ -46,6 +46,8 @@ constexpr auto kRunSection = "run";
 /// The section of the record's length and checksum, which differ between equal runs: events have
 /// times.
 constexpr auto kRecordSection = "record";
+/// The section of the scales of fp8's delayed scaling.
+constexpr auto kFp8Section = "fp8";
 /// The section of the data schema, and the key of its shape_text().
 constexpr auto kDataSection = "data";
 constexpr auto kDataShape = "shape";

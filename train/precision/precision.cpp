@@ -122,6 +122,7 @@ std::unique_ptr<Precision> make_precision(MixedPrecision precision, at::Device d
     case MixedPrecision::kNo:
       return std::make_unique<Unscaled>(device.type(), std::nullopt);
     case MixedPrecision::kBf16:
+    case MixedPrecision::kFp8:
       return std::make_unique<Unscaled>(device.type(), at::kBFloat16);
     case MixedPrecision::kFp16:
       return std::make_unique<DynamicScale>(device, scaler);

@@ -50,12 +50,13 @@ class Precision {
   virtual void update() {}
   /// The current loss scale; 1 without scaling.
   virtual double loss_scale() const { return 1; }
-  /// Named as in Python's GradScaler; empty without scaling.
+  /// Named as in Python's GradScaler; empty without scaling. Delayed scaling of fp8 adds tensors.
   virtual void save(StateDict& /*state*/) const {}
   /// Throws CheckpointError when a number is missing.
   virtual void load(const StateDict& /*state*/) {}
 };
 
+/// Without `fp8` scales: autocast of bf16.
 std::unique_ptr<Precision> make_precision(MixedPrecision precision, at::Device device = at::kCPU,
                                           const ScalerOptions& scaler = {});
 

@@ -149,6 +149,7 @@ void check_power_sgd(const AcceleratorSection& section, SectionCheck& check) {
 void check_accelerator(const AcceleratorSection& section, const Node& node, Reading& reading) {
   SectionCheck check(node, reading);
   check_scaler(section, check);
+  check_fp8_section(section, check);
   check_machines(section, check);
   check_combinations(section, check);
   check_device(section, check);
@@ -164,15 +165,19 @@ void check_accelerator(const AcceleratorSection& section, const Node& node, Read
 /// Device, precision, threads and kernels of one rank.
 Schema<AcceleratorSection> with_computing(Schema<AcceleratorSection> schema) {
   return std::move(schema)
-      .field("mixed_precision", &AcceleratorSection::mixed_precision,
-             "Autocast type of matrix products. bf16 and fp16 are faster and take less memory; "
-             "fp16 needs loss scaling.")
+      .field(
+          "mixed_precision", &AcceleratorSection::mixed_precision,
+          "Autocast type of matrix products. bf16 and fp16 are faster and take less memory; "
+          "fp16 needs loss scaling. fp8: as bf16, with linear layers in fp8, for GPUs of compute "
+          "capability 8.9 and later; emulated, slowly, on the CPU.")
       .hint_for({"precision", "dtype", "torch_dtype"},
                 "16>fp16|16-mixed>fp16|float16>fp16|16-true>fp16|bf16-mixed>bf16|bf16-true>bf16|"
                 "bfloat16>bf16|32>no|32-true>no|float32>no|fp32>no|{}")
       .hint_for({"fp16"}, "fp16")
       .hint_for({"bf16", "amp", "use_amp"}, "bf16")
       .field("grad_scaler", &AcceleratorSection::grad_scaler, "Loss scaling under `fp16`.")
+      .field("fp8", &AcceleratorSection::fp8, "Linear layers under `fp8`.")
+      .hint_for({"fp8_config", "float8"}, "{recipe: tensorwise}")
       .field("device", &AcceleratorSection::device,
              "Device of each rank. cuda: an NVIDIA GPU; auto: a GPU if there is one, else the CPU.")
       .hint_for({"gpu", "use_cuda"}, "cuda")

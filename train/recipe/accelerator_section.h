@@ -175,6 +175,7 @@ struct AcceleratorSection {
   DebugMode debug = DebugMode::kNo;
   MixedPrecision mixed_precision = MixedPrecision::kNo;
   ScalerOptions grad_scaler;
+  Fp8Section fp8;
   DeviceChoice device = DeviceChoice::kAuto;
   std::string gpu_ids = "all";
   Auto<int64_t> num_cpu_threads_per_process;

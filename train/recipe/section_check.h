@@ -31,6 +31,8 @@ class SectionCheck {
   Reading& reading_;
 };
 
+/// Errors of `fp8`.
+void check_fp8_section(const AcceleratorSection& section, SectionCheck& check);
 /// Errors of `fsdp` and the data axes of `parallelism`.
 void check_fsdp_section(const AcceleratorSection& section, SectionCheck& check);
 /// Errors of `parallelism.tp`.

@@ -327,6 +327,7 @@ FsdpDtype FsdpSection::param_dtype_under(MixedPrecision precision) const {
     case MixedPrecision::kFp16:
       return FsdpDtype::kFp16;
     case MixedPrecision::kBf16:
+    case MixedPrecision::kFp8:
       return FsdpDtype::kBf16;
   }
   return FsdpDtype::kFp32;

@@ -94,7 +94,7 @@ struct TestModel {
     context.replicated = {{"scale", scale}};
     for (size_t i = 0; i < layers.size(); ++i) {
       for (const char* name : {".up", ".down"})
-        context.autocast_weights.insert(std::to_string(i) + name);
+        context.cast_weights.autocast.insert(std::to_string(i) + name);
     }
     return context;
   }

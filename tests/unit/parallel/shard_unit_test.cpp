@@ -8,7 +8,11 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/accumulate.h>
 
+#include <limits>
+
+#include "kernels/fp8/fp8_matrix.h"
 #include "kernels/memory/deferred_init.h"
+#include "parallel/fp8/fp8_scales.h"
 #include "parallel/row_share.h"
 #include "tests/unit/parallel/ranks.h"
 
@@ -100,6 +104,74 @@ TEST(ShardUnitTest, AnyNumberOfRowsIsGatheredAndReduced) {
           << i;
     }
     EXPECT_FALSE(unit.shards().back().local.grad().defined());
+    unit.reshard();
+  });
+}
+
+/// The values of the whole weight in fp8, and the scale.
+void expect_casts_of(const at::Tensor& weight, const at::Tensor& gathered,
+                     const GatheredWeight& found) {
+  const Fp8Matrix wanted = to_fp8(weight.to(at::kBFloat16), at::kFloat8_e4m3fn,
+                                  /*by_row=*/false, /*to_power_of_2=*/false);
+  EXPECT_EQ(gathered.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::equal(gathered, wanted.values.to(at::kBFloat16)));
+  ASSERT_TRUE(found.inverse_scale.defined());
+  EXPECT_TRUE(at::equal(found.inverse_scale, wanted.inverse_scale));
+}
+
+TEST(ShardUnitTest, GatheredValuesOfFp8AreThoseOfTheWholeWeight) {
+  for (const int64_t ranks : {2, 4}) {
+    on_ranks(ranks, [](Communicator& group) {
+      // Rows of growing magnitudes: the largest is on the last rank.
+      const at::Tensor weight = numbers(11, 6).sub(7).mul(1e-3), other = numbers(5, 3).add(0.3);
+      const std::vector<Parameter> parameters = {{"weight", weight.clone().requires_grad_(true)},
+                                                 {"other", other.clone().requires_grad_(true)}};
+      const auto gathered = std::make_shared<GatheredWeight>();
+      const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+      UnitGroup unit(parameters, {.autocast = {"weight"}, .fp8 = {{"weight", gathered}}},
+                     make_mesh(world, {.shard = group.world()}), {}, {});
+      Fp8Scales scales;
+      scales.add(unit);
+      unit.set_compute_dtype(at::kBFloat16);
+      scales.update();
+      unit.unshard();
+      expect_casts_of(weight, parameters[0].local, *gathered);
+      EXPECT_TRUE(at::equal(parameters[1].local, other));
+      {
+        const c10::NoGradGuard no_grad;
+        unit.shards()[0].local.mul_(3);
+      }
+      unit.invalidate();
+      scales.invalidate();
+      scales.update();
+      unit.unshard();
+      expect_casts_of(weight.mul(3), parameters[0].local, *gathered);
+      // Passes without autocast read the weight itself.
+      unit.set_compute_dtype({});
+      unit.unshard();
+      EXPECT_TRUE(at::equal(parameters[0].local, weight.mul(3)));
+      EXPECT_FALSE(gathered->inverse_scale.defined());
+      unit.reshard();
+    });
+  }
+}
+
+TEST(ShardUnitTest, AWeightThatIsNotFiniteHasAFiniteScaleOfFp8) {
+  on_ranks(2, [](Communicator& group) {
+    at::Tensor weight = numbers(4, 2);
+    weight[3][1] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<Parameter> parameters = {{"weight", weight.clone()}};
+    const auto gathered = std::make_shared<GatheredWeight>();
+    const std::shared_ptr<Communicator> world(std::shared_ptr<Communicator>(), &group);
+    UnitGroup unit(parameters, {.autocast = {"weight"}, .fp8 = {{"weight", gathered}}},
+                   make_mesh(world, {.shard = 2}), {}, {});
+    Fp8Scales scales;
+    scales.add(unit);
+    unit.set_compute_dtype(at::kBFloat16);
+    scales.update();
+    unit.unshard();
+    EXPECT_EQ(gathered->inverse_scale.item<float>(), 1);
+    EXPECT_TRUE(at::equal(parameters[0].local.isnan(), weight.isnan()));
     unit.reshard();
   });
 }

@@ -141,6 +141,75 @@ TEST_F(ConfigFileTest, WhatChangesNothingIsTold) {
             "{}\nc.yaml:2:10: 'gpu_ids' has no effect on the CPU");
 }
 
+/// What `accelerate config` writes for its backends.
+TEST_F(ConfigFileTest, Fp8IsThatOfTheBackend) {
+  EXPECT_EQ(layer(kAlone + "mixed_precision: FP8\n"), "{accelerator: {mixed_precision: fp8}}");
+  EXPECT_EQ(
+      layer(kAlone + "mixed_precision: fp8\nfp8_config: {backend: AO, pad_inner_dim: true, "
+                     "enable_fsdp_float8_all_gather: false}\n"),
+      "{accelerator: {mixed_precision: fp8, fp8: {recipe: tensorwise, pad_inner_dim: true}}}");
+  EXPECT_EQ(
+      layer(kAlone +
+            "fp8_config: {backend: TE, use_autocast_during_eval: true, margin: 1, interval: 2,\n"
+            "  fp8_format: E4M3, amax_history_len: 16, fp8_amax_compute_algo: MAX,\n"
+            "  override_linear_precision: [false, true, true]}\n"),
+      "{accelerator: {fp8: {recipe: delayed, filter: [], use_autocast_during_eval: true, "
+      "margin: 1, interval: 2, format: e4m3, amax_history_len: 16, amax_compute_algo: max, "
+      "override_linear_precision: [dgrad, wgrad]}}}");
+  EXPECT_EQ(layer(kAlone + "fp8_config: {use_autocast_during_eval: false}\n"), "{}");
+}
+
+TEST_F(ConfigFileTest, TheGatherInFp8IsTakenWithFsdp) {
+  EXPECT_EQ(
+      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
+            "fp8_config: {backend: AO, enable_fsdp_float8_all_gather: true}\n"),
+      "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, fp8: {recipe: tensorwise, "
+      "all_gather: true}}}");
+}
+
+TEST_F(ConfigFileTest, NamesThatOnlyTheQuestionsOfAccelerateWriteAreRead) {
+  EXPECT_EQ(
+      layer(kAlone + "fp8_config: {amax_history_length: 8}\n"),
+      "{accelerator: {fp8: {amax_history_len: 8}}}\n"
+      "c.yaml:2:35: 'amax_history_length: 8' is read as 'amax_history_len': Accelerate writes "
+      "this name and does not read it");
+}
+
+TEST_F(ConfigFileTest, WhatFp8LacksIsRefusedOrTold) {
+  EXPECT_EQ(layer(kAlone + "fp8_config: {opt_level: O1}\n"),
+            "{}\nc.yaml:2:25: 'opt_level: O1' has no effect: it is an option of MS-AMP");
+  EXPECT_EQ(layer(kAlone + "fp8_config: {enable_fsdp_float8_all_gather: true}\n"),
+            "{}\nc.yaml:2:45: 'enable_fsdp_float8_all_gather: true' has no effect without FSDP");
+  EXPECT_EQ(
+      layer("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
+            "fp8_config: {backend: TE, enable_fsdp_float8_all_gather: true}\n"),
+      "{accelerator: {distributed_type: multi_gpu, fsdp: {stage: 3}, fp8: {recipe: delayed, "
+      "filter: []}}}\nc.yaml:3:58: 'enable_fsdp_float8_all_gather: true' has no effect: it is "
+      "an option of AO");
+  const std::pair<const char*, const char*> cases[] = {
+      {"backend: MSAMP",
+       "'backend: MSAMP' is not supported: MS-AMP keeps weights and optimizer state in fp8, which "
+       "accel-run does not\n"},
+      {"backend: XX", "'backend: XX' is no backend of fp8: AO, TE and MSAMP are\n"},
+      {"fp8_format: E5M2",
+       "'fp8_format: E5M2' is not supported: at::_scaled_mm does not multiply two matrices of "
+       "e5m2\n"},
+      {"use_mxfp8_block_scaling: true",
+       "'use_mxfp8_block_scaling: true' is not supported: MXFP8 blocks need a GPU of compute "
+       "capability 10\n"},
+      {"override_linear_precision: 'true,false'",
+       "'override_linear_precision: true,false' wants three of true and false, for fprop, dgrad "
+       "and wgrad\n"},
+      {"marging: 1", "unknown option 'marging'\n"}};
+  for (const auto& [option, message] : cases) {
+    const std::string reported = layer(kAlone + "fp8_config: {" + option + "}\n");
+    EXPECT_NE(reported.find(std::string("error: ") + message), std::string::npos) << reported;
+  }
+  EXPECT_EQ(layer(kAlone + "fp8_config: 3\n"),
+            "c.yaml:2:13: error: 'fp8_config' wants a section, not '3'\n    fp8_config: 3\n"
+            "                ^\n");
+}
+
 TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
   const std::map<std::string, std::string> refused = {
       {"enable_cpu_affinity: true", "accel-run does not bind processes to the cores of a GPU"},
@@ -148,7 +217,6 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
       {"tpu_use_cluster: true", "accel-run does not support TPUs"},
       {"tpu_name: v", "accel-run does not support TPUs"},
       {"dynamo_backend: INDUCTOR", "libtorch has no torch.compile"},
-      {"fp8_config: {backend: TE}", "this build has no fp8"},
       {"ec2_instance_type: ml", "it is of a job on Amazon SageMaker"},
   };
   for (const auto& [line, reason] : refused) {
@@ -163,9 +231,6 @@ TEST_F(ConfigFileTest, WhatIsNotSupportedIsRefusedWithTheReason) {
             "c.yaml:2:26: error: 'backend: inductor' is not supported: libtorch has no "
             "torch.compile\n    dynamo_config: {backend: inductor}\n"
             "                             ^\n  hint: write 'NO'\n");
-  EXPECT_EQ(layer(kAlone + "mixed_precision: fp8\n"),
-            "c.yaml:2:18: error: 'mixed_precision: fp8' is not supported: this build has no fp8\n"
-            "    mixed_precision: fp8\n                     ^\n  hint: use bf16\n");
   EXPECT_EQ(layer(kAlone + "mpirun_config: {mpirun_hostfile: h}\n"),
             "c.yaml:2:34: error: 'mpirun_hostfile: h' is not supported: accel-run does not start "
             "mpirun\n    mpirun_config: {mpirun_hostfile: h}\n"

@@ -56,7 +56,7 @@ TEST(ConfigQuestionsTest, SeveralMachinesAreAskedFor) {
             "Free port of machine 0 [29500]: "
             "Number of processes, over all machines [4]: "
             "Check the shapes and types of collectives on all ranks (yes/no) [no]: "
-            "Mixed precision: no, fp16 or bf16 [no]: " +
+            "Mixed precision: no, fp16, bf16 or fp8 [no]: " +
                 kSharding);
   const std::string file = file_of("cpu\n2\n1\nnode0\n4000\n6\nyes\nbf16\n\n");
   for (const char* line :
@@ -81,7 +81,7 @@ TEST(ConfigQuestionsTest, GpusAreAskedFor) {
             "process of this machine\n"
             "GPUs of this machine, by number [all]:   all, or numbers from 0 such as 0,1\n"
             "GPUs of this machine, by number [all]: "
-            "Mixed precision: no, fp16 or bf16 [no]: " +
+            "Mixed precision: no, fp16, bf16 or fp8 [no]: " +
                 kSharding);
   const std::string file = file_of("gpu\n\n1\n8\n\n4,5,6,7,0,1,2,3\nbf16\n\n");
   for (const char* line : {"distributed_type: 'MULTI_GPU'\n", "gpu_ids: '4,5,6,7,0,1,2,3'\n",
@@ -100,7 +100,7 @@ TEST(ConfigQuestionsTest, AsManyGpusAreProposedAsTheMachineHas) {
       "Number of machines [1]: ";
   const std::string tail =
       "Check the shapes and types of collectives on all ranks (yes/no) [no]: "
-      "GPUs of this machine, by number [all]: Mixed precision: no, fp16 or bf16 [no]: " +
+      "GPUs of this machine, by number [all]: Mixed precision: no, fp16, bf16 or fp8 [no]: " +
       kSharding;
   EXPECT_EQ(asked("gpu\n\n\n\n\n\n\n", 4), head + "Number of GPUs, over all machines [4]: " + tail);
   EXPECT_EQ(asked("gpu\n\n\n2\n\n\n\n\n", 0),
@@ -118,7 +118,7 @@ TEST(ConfigQuestionsTest, AsManyGpusAreProposedAsTheMachineHas) {
 }
 
 TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {
-  EXPECT_EQ(asked("perhaps\ncpu\n0\n2\n2\n 1 \n\na b\nnode0\n70000\n\n3\n4\n\nfp8\nfp16\n\n"),
+  EXPECT_EQ(asked("perhaps\ncpu\n0\n2\n2\n 1 \n\na b\nnode0\n70000\n\n3\n4\n\nfp4\nfp16\n\n"),
             "Processes: one, several on GPUs, or several on the CPU (one/gpu/cpu) [one]:   "
             "one, gpu or cpu\n"
             "Processes: one, several on GPUs, or several on the CPU (one/gpu/cpu) [one]: "
@@ -137,9 +137,23 @@ TEST(ConfigQuestionsTest, ABadAnswerIsAskedForAgain) {
             "machines\n"
             "Number of processes, over all machines [4]: "
             "Check the shapes and types of collectives on all ranks (yes/no) [no]: "
-            "Mixed precision: no, fp16 or bf16 [no]:   no, fp16 or bf16\n"
-            "Mixed precision: no, fp16 or bf16 [no]: " +
+            "Mixed precision: no, fp16, bf16 or fp8 [no]:   no, fp16, bf16 or fp8\n"
+            "Mixed precision: no, fp16, bf16 or fp8 [no]: " +
                 kSharding);
+}
+
+TEST(ConfigQuestionsTest, ScalesOfFp8AreAskedFor) {
+  const std::string question =
+      "Scales of fp8: of each tensor, as torchao (AO), or of earlier steps, as Transformer Engine "
+      "(TE) (AO/TE) [AO]: ";
+  const std::string found = asked("one\nyes\nfp8\nXX\nTE\n");
+  EXPECT_NE(found.find("[no]: " + question + "  one of AO, TE\n" + question), std::string::npos)
+      << found;
+  EXPECT_NE(file_of("one\nyes\nfp8\n\n").find("fp8_config:\n  backend: AO\n"), std::string::npos);
+  EXPECT_EQ(file_of("one\nyes\n\n").find("fp8"), std::string::npos);
+  const std::string sharded = file_of("cpu\n\n\n\nfp8\nTE\n2\n\n\n\n\n\n");
+  EXPECT_NE(sharded.find("  fp8:\n    filter: []\n    recipe: delayed\n"), std::string::npos)
+      << sharded;
 }
 
 TEST(ConfigQuestionsTest, ShardingIsAskedFor) {
@@ -148,7 +162,7 @@ TEST(ConfigQuestionsTest, ShardingIsAskedFor) {
             "Number of machines [1]: "
             "Number of processes, over all machines [2]: "
             "Check the shapes and types of collectives on all ranks (yes/no) [no]: "
-            "Mixed precision: no, fp16 or bf16 [no]: " +
+            "Mixed precision: no, fp16, bf16 or fp8 [no]: " +
                 kSharding + "  one of none, 1, 2, 3\n" + kSharding +
                 "Ranks that share one copy of the model [auto]:   auto, or a divisor of 4, the "
                 "number of processes\n"

@@ -62,7 +62,6 @@ TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
       {"DOWNCAST_BF16", "accel-run does not support TPUs"},
       {"CPU_AFFINITY", "accel-run does not bind processes to the cores of a GPU"},
       {"DYNAMO_BACKEND", "libtorch has no torch.compile"},
-      {"FP8_BACKEND", "this build has no fp8"},
   };
   for (const auto& [name, reason] : refused) {
     const std::string all = "ACCELERATE_" + name;
@@ -76,6 +75,29 @@ TEST(EnvironmentLayerTest, WhatWouldChangeTheRunIsRefused) {
   EXPECT_EQ(layer({{"ACCELERATE_USE_CPU", "perhaps"}}),
             "environment ACCELERATE_USE_CPU: error: 'ACCELERATE_USE_CPU=perhaps' is neither true "
             "nor false\n    ACCELERATE_USE_CPU=perhaps\n                       ^\n");
+}
+
+/// What `accelerate launch --mixed_precision fp8 --fp8_backend te` of 1.15 sets.
+TEST(EnvironmentLayerTest, Fp8IsTaken) {
+  EXPECT_EQ(layer({{"ACCELERATE_FP8_AMAX_COMPUTE_ALGO", "most_recent"},
+                   {"ACCELERATE_FP8_AMAX_HISTORY_LEN", "1024"},
+                   {"ACCELERATE_FP8_BACKEND", "te"},
+                   {"ACCELERATE_FP8_FORMAT", "HYBRID"},
+                   {"ACCELERATE_FP8_INTERVAL", "1"},
+                   {"ACCELERATE_FP8_MARGIN", "0"},
+                   {"ACCELERATE_FP8_OPT_LEVEL", "O2"},
+                   {"ACCELERATE_FP8_OVERRIDE_DGRAD", "False"},
+                   {"ACCELERATE_FP8_OVERRIDE_FPROP", "False"},
+                   {"ACCELERATE_FP8_OVERRIDE_WGRAD", "True"},
+                   {"ACCELERATE_FP8_PAD_INNER_DIM", "True"},
+                   {"ACCELERATE_FP8_USE_AUTOCAST_DURING_EVAL", "False"},
+                   {"ACCELERATE_MIXED_PRECISION", "fp8"}}),
+            "{accelerator: {fp8: {amax_compute_algo: most_recent, amax_history_len: 1024, recipe: "
+            "delayed, filter: [], format: hybrid, interval: 1, margin: 0, pad_inner_dim: true, "
+            "override_linear_precision: [wgrad]}, mixed_precision: fp8}}");
+  EXPECT_EQ(layer({{"ACCELERATE_FP8_BACKENDS", "te"}}),
+            "{}\nenvironment ACCELERATE_FP8_BACKENDS: 'ACCELERATE_FP8_BACKENDS' has no effect: "
+            "Accelerate has no such variable; did you mean 'ACCELERATE_FP8_BACKEND'?");
 }
 
 TEST(EnvironmentLayerTest, WhatChangesNothingIsTold) {

@@ -123,9 +123,21 @@ TEST(LaunchFlagsTest, WhatIsNotSupportedIsRefusedWithTheReason) {
             "torch.compile\n    --dynamo_backend inductor\n                     ^\n"
             "argument 5: error: '-m' is not supported: a recipe is a file, not a Python module\n"
             "    -m\n    ^\n");
-  EXPECT_EQ(read({"--mixed_precision=fp8", "r.yaml"}),
-            "argument 2: error: '--mixed_precision=fp8' is not supported: this build has no fp8\n"
-            "    --mixed_precision=fp8\n                      ^\n  hint: use bf16\n");
+}
+
+TEST(LaunchFlagsTest, Fp8IsSetByFlags) {
+  EXPECT_EQ(read({"--mixed_precision=fp8", "r.yaml"}), "{accelerator: {mixed_precision: fp8}}");
+  EXPECT_EQ(read({"--fp8_backend=ao", "--fp8_pad_inner_dim", "false", "r.yaml"}),
+            "{accelerator: {fp8: {recipe: tensorwise, pad_inner_dim: false}}}");
+  EXPECT_EQ(
+      read({"--fp8-backend", "te", "--fp8_use_autocast_during_eval", "--fp8_margin=1",
+            "--fp8_format=E4M3", "--fp8_override_linear_precision=false,false,true", "r.yaml"}),
+      "{accelerator: {fp8: {recipe: delayed, filter: [], use_autocast_during_eval: true, "
+      "margin: 1, format: e4m3, override_linear_precision: [wgrad]}}}");
+  EXPECT_EQ(read({"--fp8_backend=msamp", "r.yaml"}),
+            "argument 2: error: '--fp8_backend=msamp' is not supported: MS-AMP keeps weights and "
+            "optimizer state in fp8, which accel-run does not\n    --fp8_backend=msamp\n"
+            "                  ^\n  hint: use AO or TE\n");
 }
 
 TEST(LaunchFlagsTest, ShardingIsSetByFlags) {

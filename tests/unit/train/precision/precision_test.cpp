@@ -27,6 +27,7 @@ TEST(PrecisionTest, MatrixProductsHaveTheChosenType) {
   EXPECT_EQ(product_type(*make_precision(MixedPrecision::kNo)), at::kFloat);
   EXPECT_EQ(product_type(*make_precision(MixedPrecision::kBf16)), at::kBFloat16);
   EXPECT_EQ(product_type(*make_precision(MixedPrecision::kFp16)), at::kHalf);
+  EXPECT_EQ(product_type(*make_precision(MixedPrecision::kFp8)), at::kBFloat16);
 }
 
 TEST(PrecisionTest, NothingIsCastAfterTheScope) {
