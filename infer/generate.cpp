@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "core/api/sample_rng.h"
@@ -74,11 +73,7 @@ class Generation {
                        SampleRng(static_cast<uint64_t>(request_.seed), stream, 0)});
     }
     const at::Tensor logits = batch.add(prompt);
-    if (rows_.size() > first + 1) {
-      std::vector<int64_t> sources(rows_.size(), static_cast<int64_t>(first));
-      std::iota(sources.begin(), sources.begin() + static_cast<ptrdiff_t>(first), int64_t{0});
-      batch.gather(sources);
-    }
+    batch.add_copies(rows_.size() - first - 1);
     std::vector<size_t> finished;
     for (size_t row = first; row < rows_.size(); ++row) {
       if (!advance(rows_[row], logits)) finished.push_back(row);

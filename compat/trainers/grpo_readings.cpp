@@ -48,6 +48,11 @@ void read_grpo_data(TrainerConfig& config) {
   file.path = *name;
   file.split = config.text("dataset_train_split").value_or("");
   file.subset = config.text("dataset_config").value_or("");
+  // The script of open-r1 makes a user's message of a column.
+  constexpr auto kColumn = "dataset_prompt_column";
+  file.field = config.text(kColumn).value_or("");
+  file.texts_as_messages = config.find(kColumn) != nullptr;
+  if (config.find(kColumn)) config.take(kColumn);
   const double prompt = config.number("max_prompt_length").value_or(512);
   const double completion = config.number("max_completion_length").value_or(512);
   file.max_length = show_number(prompt + completion);
@@ -125,7 +130,7 @@ void read_grpo_batches(TrainerConfig& config) {
     return config.refuse(
         kBatch,
         text("{} completions of a step on each device are no whole number of groups of {}",
-             completions * steps, generations_of(config)),
+             show_number(completions * steps), show_number(generations_of(config))),
         "raise 'gradient_accumulation_steps', or lower 'num_generations'");
   }
   const double micro = completions / generations_of(config);
@@ -133,7 +138,7 @@ void read_grpo_batches(TrainerConfig& config) {
   config.set_text("train.batch", show_number(prompts), kBatch);
   config.set_text("train.micro_batch", whole ? show_number(micro) : "1", kBatch);
   config.remark(text("{}: TRL counts completions, the recipe prompts with {} completions each",
-                     kBatch, generations_of(config)));
+                     kBatch, show_number(generations_of(config))));
 }
 
 }  // namespace accel

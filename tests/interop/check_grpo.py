@@ -21,9 +21,10 @@ import torch
 import transformers
 import trl
 from safetensors.torch import load_file
+from trl.rewards import get_soft_overlong_punishment
 
 import check_hf_models as models
-from check_preference import TOKENIZER, small_model
+from check_preference import TOKENIZER
 
 STEPS = 20
 PROMPTS = 6
@@ -61,7 +62,7 @@ def has_digit(completions, **_):
     return [0.5 if re.search("[0-9]", text) else 0.0 for text in completions]
 
 
-REWARDS = [has_letter, has_digit, trl.rewards.get_soft_overlong_punishment(LENGTH, 18)]
+REWARDS = [has_letter, has_digit, get_soft_overlong_punishment(LENGTH, 18)]
 
 
 def write_prompts(folder):
@@ -69,6 +70,23 @@ def write_prompts(folder):
     rows = [{"prompt": f"one more than {draw.randrange(9)}?" + " a fish" * draw.randrange(3)} for _ in range(STEPS * PROMPTS)]
     (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return datasets.Dataset.from_list(rows)
+
+
+def tokenizer():
+    """Its padding token is the end token: TRL counts a completion that ends with padding as ended."""
+    made = transformers.AutoTokenizer.from_pretrained(TOKENIZER)
+    made.pad_token = made.eos_token
+    return made
+
+
+def small_model(folder):
+    """Without a padding token, whose embedding transformers does not train: a random model samples it."""
+    torch.manual_seed(7)
+    config = transformers.LlamaConfig(
+        vocab_size=300, eos_token_id=tokenizer().eos_token_id, hidden_size=36, intermediate_size=52, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=18, max_position_embeddings=1024, initializer_range=0.2)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder / "theirs")
+    return transformers.LlamaForCausalLM.from_pretrained(folder / "theirs", dtype=torch.float32)
 
 
 class Replayed(trl.GRPOTrainer):
@@ -104,8 +122,7 @@ def trl_run(folder, dataset, model, rows, accumulation, config):
         save_strategy="no", disable_tqdm=True, gradient_checkpointing=False, shuffle_dataset=False,
         num_generations=GROUP, max_completion_length=LENGTH, **config)
     trainer = Replayed(
-        model=model, args=args, train_dataset=dataset, reward_funcs=REWARDS,
-        processing_class=transformers.AutoTokenizer.from_pretrained(TOKENIZER))
+        model=model, args=args, train_dataset=dataset, reward_funcs=REWARDS, processing_class=tokenizer())
     trainer.rows, trainer.losses = rows, []
     trainer.train()
     assert not trainer.rows
@@ -172,7 +189,7 @@ def main():
     check(binary, "two iterations by sequence", ["task.num_iterations=2", "task.importance_sampling_level=sequence",
                                                  "task.epsilon=0.001"],
           {"num_iterations": 2, "importance_sampling_level": "sequence", "epsilon": 0.001})
-    check(binary, "adapter", ["task.beta=0.3"], {"beta": 0.3}, adapter=True)
+    check(binary, "adapter", ["task.beta=0.3", REFERENCE], {"beta": 0.3}, adapter=True)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,9 @@ void check_ranks(const Job& job) {
   }
 }
 
-std::shared_ptr<CompletionSampler> sampler_of(const Job& job, const TextGeneratorFactory& texts) {
-  auto made = texts ? texts(*job.model, job.resolved, job.data, nullptr) : nullptr;
-  std::shared_ptr<TextGenerator> shared = std::move(made);
-  auto sampler = std::dynamic_pointer_cast<CompletionSampler>(shared);
+std::shared_ptr<CompletionSampler> sampler_of(const Job& job,
+                                              std::shared_ptr<TextGenerator> texts) {
+  auto sampler = std::dynamic_pointer_cast<CompletionSampler>(std::move(texts));
   if (sampler && sampler->is_cached()) return sampler;
   refuse_completions(
       job, "model",
@@ -86,12 +85,12 @@ void check_columns(const Job& job, const std::vector<std::string>& columns, cons
 
 }  // namespace
 
-void build_completions(Job& job, const TextGeneratorFactory& texts) {
+void build_completions(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make) {
   auto* task = dynamic_cast<SamplesCompletions*>(job.task.get());
   if (!task || has_shapes_only()) return;
   check_ranks(job);
   CompletionSource source;
-  source.sampler = sampler_of(job, texts);
+  source.sampler = sampler_of(job, make());
   source.seed = static_cast<uint64_t>(job.recipe.seed);
   if (task->needs_end_token() && !source.sampler->has_end_token()) {
     refuse_completions(

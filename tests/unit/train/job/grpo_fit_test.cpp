@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <iterator>
 
 #include "data/loader/loader.h"
 #include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
+#include "train/job/build_completions.h"
 #include "train/step/train_step.h"
 #include "train/tasks/samples_completions.h"
 
@@ -43,9 +46,14 @@ std::string complaint(const std::string& text) {
   return "";
 }
 
-/// Without the quoted line.
+/// Without the quoted line, and without the folder of the data.
 std::string first_line(const std::string& complaint) {
-  return complaint.substr(0, complaint.find('\n'));
+  std::string line = complaint.substr(0, complaint.find('\n'));
+  const std::string folder = data_file("");
+  for (size_t at = line.find(folder); at != line.npos; at = line.find(folder)) {
+    line.erase(at, folder.size());
+  }
+  return line;
 }
 
 TEST(GrpoFitTest, ARecipeWithRewardsIsAccepted) {
@@ -57,15 +65,18 @@ TEST(GrpoFitTest, OptionsWithoutAnEffectAreRefused) {
     return first_line(complaint(recipe(std::string(kRewards) + ", " + more)));
   };
   EXPECT_EQ(refusal("reward_weights: [1]"),
-            "r.yaml:2:127: error: 'reward_weights' has 1 weights for 2 rewards");
+            "r.yaml:2:117: error: 'reward_weights' has 1 weights for 2 rewards");
   EXPECT_EQ(refusal("epsilon: 0.3"),
-            "r.yaml:2:120: error: 'epsilon' has no effect with 'num_iterations: 1': the weights "
+            "r.yaml:2:110: error: 'epsilon' has no effect with 'num_iterations: 1': the weights "
             "that sample are those that are updated, and the ratio of their probabilities is 1");
   EXPECT_EQ(refusal("epsilon: 0.3, num_iterations: 2"), "");
+  EXPECT_NE(complaint(recipe(std::string(kRewards) + ", delta: 2"))
+                .find("hint: leave 'delta' out, or raise 'num_iterations'\n"),
+            std::string::npos);
   EXPECT_EQ(refusal("use_bias_correction_kl: false"),
-            "r.yaml:2:135: error: 'use_bias_correction_kl' has no effect with 'beta: 0'");
+            "r.yaml:2:125: error: 'use_bias_correction_kl' has no effect with 'beta: 0'");
   EXPECT_EQ(refusal(std::string("reference: ") + kTinyModel),
-            "r.yaml:2:122: error: 'reference' has no effect with 'beta: 0'");
+            "r.yaml:2:112: error: 'reference' has no effect with 'beta: 0'");
 }
 
 TEST(GrpoFitTest, ADivergenceNeedsAReference) {
@@ -75,13 +86,10 @@ TEST(GrpoFitTest, ADivergenceNeedsAReference) {
 }
 
 TEST(GrpoFitTest, CompletionsMustFitTheData) {
-  EXPECT_EQ(first_line(complaint(recipe("max_completion_length: 8, " + std::string(kRewards))))
-                .substr(0, 8),
-            "r.yaml:2");  // the key is written twice
   std::string text = recipe(kRewards);
   text.replace(text.find("max_length: 8"), 13, "max_length: 7");
   EXPECT_EQ(first_line(complaint(text)),
-            "r.yaml:4:3: error: the longest prompt has 4 tokens, which with a "
+            "r.yaml:4:10: error: the longest prompt has 4 tokens, which with a "
             "'max_completion_length' of 4 is more than the 7 tokens of 'max_length'");
   text.replace(text.find("max_completion_length: 4"), 24, "max_completion_length: 7");
   EXPECT_EQ(first_line(complaint(text)),
@@ -91,19 +99,59 @@ TEST(GrpoFitTest, CompletionsMustFitTheData) {
 
 TEST(GrpoFitTest, ColumnsOfRewardsMustBeInTheData) {
   EXPECT_EQ(first_line(complaint(recipe("rewards: {type: exact_match, column: result}"))),
-            "r.yaml:4:3: error: a reward of the task 'grpo' reads the column 'result', which "
-            "sample 0 of " +
-                data_file("sums.jsonl") + " does not have");
+            "r.yaml:4:10: error: a reward of the task 'grpo' reads the column 'result', which "
+            "sample 0 of sums.jsonl does not have");
 }
 
 TEST(GrpoFitTest, OtherDataIsRefused) {
   std::string text = recipe(kRewards);
   const size_t begin = text.find("  train: {"), end = text.find('\n', begin);
   text.replace(begin, end - begin,
-               "  train: {type: text, path: " + data_file("rhyme.txt") + ", max_length: 8}");
+               "  train: {type: text, path: " + data_file("rhyme.txt") + ", max_seq_len: 8}");
   EXPECT_EQ(first_line(complaint(text)),
             "r.yaml:2:7: error: the task 'grpo' needs prompts, but a sample of the data is int64 "
             "[8] with targets [8]");
+}
+
+/// What build_completions() says of an accepted job that `change` has changed.
+std::string changed_refusal(const std::function<void(Job&)>& change) {
+  const auto job = make_job(recipe(kRewards));
+  change(*job);
+  try {
+    build_completions(*job, [] { return nullptr; });
+  } catch (const RecipeError& error) {
+    return first_line(error.what());
+  }
+  return "";
+}
+
+TEST(GrpoFitTest, ModelsWithoutACacheAndRanksThatCommunicateAreRefused) {
+  EXPECT_EQ(changed_refusal([](Job&) {}),
+            "r.yaml:1:8: error: the task 'grpo' samples completions, but the model 'llama' has no "
+            "cached decoder");
+  EXPECT_EQ(changed_refusal([](Job& job) { job.recipe.accelerator.fsdp.stage = 3; }),
+            "r.yaml:1:1: error: the task 'grpo' samples completions of different lengths on each "
+            "rank, but with 'fsdp.stage: 3' the ranks gather weights in every pass");
+  EXPECT_EQ(changed_refusal([](Job& job) {
+              job.recipe.accelerator.fsdp.stage = 2;
+              job.recipe.data.loader.even_batches = false;
+            }),
+            "r.yaml:4:3: error: the task 'grpo' averages over the tokens of all ranks, and with "
+            "'fsdp' and 'even_batches: false' some have samples that do not count");
+}
+
+TEST(GrpoFitTest, MaskedTruncationNeedsAnEndToken) {
+  TempFolder folder;
+  std::ifstream file(data_file("sums/tokenizer.json"));
+  folder.write("tokenizer.json",
+               std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+  std::string text = recipe(std::string(kRewards) + ", mask_truncated_completions: true");
+  EXPECT_EQ(complaint(text), "");
+  text.replace(text.find(data_file("sums,")), data_file("sums").size(),
+               folder.path("tokenizer.json"));
+  EXPECT_EQ(first_line(complaint(text)),
+            "r.yaml:2:137: error: 'mask_truncated_completions' leaves out all completions: the "
+            "tokenizer has no end token");
 }
 
 /// A job's steps with the rows that its task samples.
@@ -164,6 +212,29 @@ TEST(GrpoFitTest, FurtherIterationsClipTheRatio) {
                      "batch: 8", kTinyModel, "optimizer: {type: adamw, lr: 0.01}\n"),
               2);
   EXPECT_GT(run.logged.at("clip_ratio/region_mean"), 0);
+}
+
+/// A reward of the tiny chat model; tokens of the sums are tokens of it too.
+std::string reward_model(const std::string& head) {
+  return "rewards: {type: model, model: {type: auto, weights: " + data_file("talker") + head +
+         "}}, num_generations: 4";
+}
+
+TEST(GrpoFitTest, ARewardModelScoresCompletions) {
+  const Trained run = trained(recipe(reward_model(", num_classes: 1")), 1);
+  EXPECT_TRUE(run.logged.contains("rewards/model/mean"));
+  EXPECT_GT(run.logged.at("reward_std"), 0);
+  EXPECT_EQ(first_line(complaint(recipe(reward_model("")))),
+            "r.yaml:2:7: error: the reward 'model' needs a model with one output per text, but "
+            "this one predicts tokens");
+  try {
+    trained(recipe(reward_model(", num_classes: 2")), 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the reward 'model' needs one output per text, but the model's output is [16, 2] "
+                 "for 16 texts");
+  }
 }
 
 TEST(GrpoFitTest, AnAdapterSwitchedOffIsTheReference) {

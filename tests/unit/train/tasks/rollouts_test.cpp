@@ -69,8 +69,8 @@ Batch two_prompts() {
   return batch;
 }
 
-struct Setup {
-  explicit Setup(std::vector<std::optional<double>> values, bool mask_truncated = false) {
+struct RolloutCase {
+  explicit RolloutCase(std::vector<std::optional<double>> values, bool mask_truncated = false) {
     auto reward = std::make_unique<FakeReward>(std::move(values));
     seen = reward.get();
     rewards.push_back(std::move(reward));
@@ -99,7 +99,7 @@ at::Tensor longs(const std::vector<int64_t>& values) {
 }
 
 TEST(RolloutsTest, RowsAreThePromptWithEachCompletionOfItsGroup) {
-  Setup setup({1, 0, 2, std::nullopt});
+  RolloutCase setup({1, 0, 2, std::nullopt});
   const Rollouts out = setup.sample(1);
   EXPECT_TRUE(
       out.rows.inputs.equal(longs({1, 2, 3, 3, 0, 1, 2, 3, 3, 9, 4, 4, 0, 0, 0, 4, 4, 9, 0, 0})));
@@ -118,12 +118,12 @@ TEST(RolloutsTest, RowsAreThePromptWithEachCompletionOfItsGroup) {
 }
 
 TEST(RolloutsTest, TruncatedCompletionsCanBeMasked) {
-  const Rollouts out = Setup({1, 1, 1, 1}, /*mask_truncated=*/true).sample(1);
+  const Rollouts out = RolloutCase({1, 1, 1, 1}, /*mask_truncated=*/true).sample(1);
   EXPECT_TRUE(out.mask.sum(1).equal(at::tensor(std::vector<double>{0, 2, 0, 2}, at::kFloat)));
 }
 
 TEST(RolloutsTest, StreamsDependOnTheStepAndTheSample) {
-  Setup first({1, 1, 1, 1}), again({1, 1, 1, 1}), next({1, 1, 1, 1});
+  RolloutCase first({1, 1, 1, 1}), again({1, 1, 1, 1}), next({1, 1, 1, 1});
   first.sample(1);
   again.sample(1);
   next.sample(2);
@@ -134,7 +134,7 @@ TEST(RolloutsTest, StreamsDependOnTheStepAndTheSample) {
 }
 
 TEST(RolloutsTest, ARewardMustBeFiniteAndThereMustBeOneForEachCompletion) {
-  Setup wrong({1, 1, std::numeric_limits<double>::infinity(), 1});
+  RolloutCase wrong({1, 1, std::numeric_limits<double>::infinity(), 1});
   try {
     wrong.sample(1);
     FAIL();
@@ -142,7 +142,7 @@ TEST(RolloutsTest, ARewardMustBeFiniteAndThereMustBeOneForEachCompletion) {
     EXPECT_STREQ(error.what(), "the reward 'fake' is not finite for a completion of sample 5");
     EXPECT_EQ(error.hint(), "return no reward where it does not apply");
   }
-  Setup few({1});
+  RolloutCase few({1});
   try {
     few.sample(1);
     FAIL();
@@ -152,7 +152,7 @@ TEST(RolloutsTest, ARewardMustBeFiniteAndThereMustBeOneForEachCompletion) {
 }
 
 TEST(RolloutsTest, RowsOfTheLogAreJson) {
-  Setup setup({1, 0, 2.5, std::nullopt});
+  RolloutCase setup({1, 0, 2.5, std::nullopt});
   Rollouts out = setup.sample(1);
   out.advantages = at::tensor(std::vector<double>{0.5, -0.5, 1, 0}, at::kFloat);
   const std::vector<std::string> rows = completion_rows(out, 3, setup.names);
