@@ -1,6 +1,8 @@
 // Reward functions: scores of completions that a task samples.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,8 +50,23 @@ struct Kind<RewardFunction> {
   using Context = RewardContext;
 };
 
-/// The reward functions of this process. Its declarations keep Registry::of<RewardFunction>() equal
-/// for all registries.
+/// The reward functions of this process, the same for all registries. A plugin's may be described
+/// before the plugin is loaded, which replaces the description.
+template <>
+class Catalog<RewardFunction> : public CatalogIndex {
+ public:
+  using Prepare = std::function<Ref<RewardFunction>(const Node&, Reading&)>;
+
+  Catalog() : CatalogIndex(Kind<RewardFunction>::kName) {}
+  /// Throws std::logic_error for a second function of one name, unless it is a plugin's.
+  void add(ComponentInfo info, Prepare prepare);
+  /// As that of other kinds.
+  Ref<RewardFunction> prepare(const Node& node, Reading& reading) const;
+
+ private:
+  std::map<std::string, Prepare> prepare_;
+};
+
 Catalog<RewardFunction>& reward_catalog();
 
 template <>
