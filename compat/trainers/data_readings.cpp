@@ -122,7 +122,8 @@ bool has_prompts_only(const DataFile& file) {
 
 Node preference_section(TrainerConfig& config, const DataFile& file) {
   const bool prompts = has_prompts_only(file);
-  const char* const field = prompts ? "prompt" : is_unpaired(file) ? "label" : "chosen";
+  const std::string prompt = file.field.empty() ? "prompt" : file.field;
+  const std::string field = prompts ? prompt : is_unpaired(file) ? "label" : "chosen";
   const char* const type = prompts ? "prompts" : is_unpaired(file) ? "unpaired" : "preference";
   const std::string path = path_of(config, file, field);
   Node::Map map = {entry_of("type", scalar_node(type)),

@@ -17,7 +17,7 @@ TEST(GrpoImportTest, ConfigsOfTrlBecomeTheTaskGrpo) {
           "gradient_accumulation_steps: 2\ndataset_prompt_column: problem\n",
       {"  type: grpo", "  num_generations: 4", "  max_completion_length: 50", "  beta: 0.01",
        "  scale_rewards: none", "  loss_type: dr_grpo", "    weights: '${vars.model}'",
-       "    type: prompts", "    prompt: problem", "    max_length: 150",
+       "    type: prompts", "    prompt: 'problem'", "    max_length: 150",
        "    texts_as_messages: true", "  batch: 8", "  micro_batch: 4", "  lr: 1e-06",
        "  c.yaml:3: reward_funcs: they are Python: write 'task.rewards'",
        "  'task.rewards': reward functions, such as exact_match of a column",

@@ -109,7 +109,7 @@ TEST(GrpoFitTest, OtherDataIsRefused) {
   text.replace(begin, end - begin,
                "  train: {type: text, path: " + data_file("rhyme.txt") + ", max_seq_len: 8}");
   EXPECT_EQ(first_line(complaint(text)),
-            "r.yaml:2:7: error: the task 'grpo' needs prompts, but a sample of the data is int64 "
+            "r.yaml:2:7: error: the task 'grpo' needs prompts, but a sample of the data is I64 "
             "[8] with targets [8]");
 }
 
@@ -130,13 +130,13 @@ TEST(GrpoFitTest, ModelsWithoutACacheAndRanksThatCommunicateAreRefused) {
             "r.yaml:1:8: error: the task 'grpo' samples completions, but the model 'llama' has no "
             "cached decoder");
   EXPECT_EQ(changed_refusal([](Job& job) { job.recipe.accelerator.fsdp.stage = 3; }),
-            "r.yaml:1:1: error: the task 'grpo' samples completions of different lengths on each "
+            "error: the task 'grpo' samples completions of different lengths on each "
             "rank, but with 'fsdp.stage: 3' the ranks gather weights in every pass");
   EXPECT_EQ(changed_refusal([](Job& job) {
               job.recipe.accelerator.fsdp.stage = 2;
               job.recipe.data.loader.even_batches = false;
             }),
-            "r.yaml:4:3: error: the task 'grpo' averages over the tokens of all ranks, and with "
+            "error: the task 'grpo' averages over the tokens of all ranks, and with "
             "'fsdp' and 'even_batches: false' some have samples that do not count");
 }
 
@@ -150,7 +150,7 @@ TEST(GrpoFitTest, MaskedTruncationNeedsAnEndToken) {
   text.replace(text.find(data_file("sums,")), data_file("sums").size(),
                folder.path("tokenizer.json"));
   EXPECT_EQ(first_line(complaint(text)),
-            "r.yaml:2:137: error: 'mask_truncated_completions' leaves out all completions: the "
+            "r.yaml:2:129: error: 'mask_truncated_completions' leaves out all completions: the "
             "tokenizer has no end token");
 }
 

@@ -63,7 +63,7 @@ TEST(RewardsTest, FormatMatchesTheWholeCompletionOrAPart) {
 TEST(RewardsTest, FormatRefusesWhatIsNoRegularExpression) {
   EXPECT_EQ(complaint<RewardFunction>("{type: format, pattern: '(a'}"),
             "recipe.yaml:1:25: error: 'pattern' must be a regular expression without groups that "
-            "do more than match, not (a\n"
+            "do more than match, not '(a'\n"
             "    {type: format, pattern: '(a'}\n"
             "                            ^\n");
 }
@@ -80,7 +80,7 @@ TEST(RewardsTest, LengthFallsOverTheBuffer) {
   EXPECT_EQ(of("{type: length, max_tokens: 3}", 3), 0);
   EXPECT_EQ(of("{type: length, max_tokens: 3}", 4), -1);
   EXPECT_EQ(complaint<RewardFunction>("{type: length, max_tokens: 3, buffer: 3}"),
-            "recipe.yaml:1:40: error: 'buffer' must be less than 'max_tokens'\n"
+            "recipe.yaml:1:39: error: 'buffer' must be less than 'max_tokens'\n"
             "    {type: length, max_tokens: 3, buffer: 3}\n"
             "                                          ^\n"
             "  hint: lower it\n");
