@@ -34,7 +34,7 @@ void check_ranks(const Job& job) {
                        text("the task '{}' averages over the tokens of all ranks, and with 'fsdp' "
                             "and 'even_batches: false' some have samples that do not count",
                             task),
-                       "leave 'even_batches' out");
+                       "set 'data.loader.even_batches' to true");
   }
 }
 
