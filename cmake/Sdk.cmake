@@ -2,7 +2,7 @@
 # core that declare components, and one that has their digest: a plugin is loaded only by an
 # accel-run that was built with the same.
 set(pending api/block api/callback api/dataset api/input_path api/metric api/model api/optimizer api/plugin_abi
-  api/schedule api/targets api/task api/tracker base/log recipe/registry)
+  api/reward api/schedule api/targets api/task api/tracker base/log recipe/registry)
 set(ACCEL_SDK_HEADERS)
 while(pending) # those headers and all that they include
   list(POP_FRONT pending name)

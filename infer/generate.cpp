@@ -48,22 +48,37 @@ class Generation {
 
   void run(SequenceBatch& batch, size_t rows) {
     while (next_prompt_ < prompts_.size() || !rows_.empty()) {
-      while (rows_.size() < rows && next_prompt_ < prompts_.size()) start_prompt(batch);
+      while (rows_.size() < rows && next_prompt_ < prompts_.size()) {
+        start_prompts(batch, rows - rows_.size());
+      }
       if (!rows_.empty()) step(batch);
     }
   }
 
  private:
-  void start_prompt(SequenceBatch& batch) {
-    const size_t i = next_prompt_++;
-    const std::vector<int64_t>& prompt = prompts_[i];
+  /// Starts the next prompt, and with it those after it that are equal, in up to `room` rows: the
+  /// prompt is computed once.
+  void start_prompts(SequenceBatch& batch, size_t room) {
+    const std::vector<int64_t>& prompt = prompts_[next_prompt_];
     const auto length = static_cast<int64_t>(prompt.size());
     const int64_t added = request_.config.new_tokens(length, request_.default_new_tokens);
-    if (added == 0) return done_(i, {});
-    rows_.push_back(
-        {i, prompt, length, length + added,
-         SampleRng(static_cast<uint64_t>(request_.seed), request_.first_stream + i, 0)});
-    if (!advance(rows_.back(), batch.add(prompt))) finish(batch, rows_.size() - 1);
+    if (added == 0) return done_(next_prompt_++, {});
+    const size_t first = rows_.size();
+    for (; rows_.size() < first + room && next_prompt_ < prompts_.size(); ++next_prompt_) {
+      const size_t i = next_prompt_;
+      if (prompts_[i] != prompt) break;
+      const uint64_t stream =
+          request_.streams.empty() ? request_.first_stream + i : request_.streams[i];
+      rows_.push_back({i, prompt, length, length + added,
+                       SampleRng(static_cast<uint64_t>(request_.seed), stream, 0)});
+    }
+    const at::Tensor logits = batch.add(prompt);
+    batch.add_copies(rows_.size() - first - 1);
+    std::vector<size_t> finished;
+    for (size_t row = first; row < rows_.size(); ++row) {
+      if (!advance(rows_[row], logits)) finished.push_back(row);
+    }
+    finish(batch, finished);
   }
 
   void step(SequenceBatch& batch) {
@@ -74,9 +89,7 @@ class Generation {
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (!advance(rows_[i], logits[static_cast<int64_t>(i)])) finished.push_back(i);
     }
-    for (const size_t i : finished) done_(rows_[i].prompt, std::move(rows_[i].made));
-    std::reverse(finished.begin(), finished.end());
-    for (const size_t i : finished) drop(batch, i);
+    finish(batch, finished);
   }
 
   /// Chooses the next token of `row`. Returns whether the row continues.
@@ -86,6 +99,7 @@ class Generation {
     const int64_t token = choose(row, scores);
     if (request_.config.eos_token_id.contains(token)) {
       row.made.end = GenerationEnd::kToken;
+      row.made.end_token = token;
       return false;
     }
     row.tokens.push_back(token);
@@ -107,9 +121,11 @@ class Generation {
     return samples ? sample_token(scores, row.rng) : argmax_token(scores);
   }
 
-  void finish(SequenceBatch& batch, size_t row) {
-    done_(rows_[row].prompt, std::move(rows_[row].made));
-    drop(batch, row);
+  /// `rows` are ascending.
+  void finish(SequenceBatch& batch, std::vector<size_t> rows) {
+    for (const size_t i : rows) done_(rows_[i].prompt, std::move(rows_[i].made));
+    std::reverse(rows.begin(), rows.end());
+    for (const size_t i : rows) drop(batch, i);
   }
 
   void drop(SequenceBatch& batch, size_t row) {

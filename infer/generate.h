@@ -16,9 +16,10 @@ struct GenerationRequest {
   GenerationConfig config;
   int64_t default_new_tokens = 100;  ///< where the config limits no length
   int64_t seed = 42;
-  uint64_t first_stream = 0;  ///< random stream of the first prompt; the next ones follow
-  int64_t window = 0;         ///< context length of a model that declares none; 0: unlimited
-  int64_t batch_size = 8;     ///< sequences continued at once; beams of one prompt count as one
+  uint64_t first_stream = 0;           ///< random stream of the first prompt; the next ones follow
+  std::vector<uint64_t> streams = {};  ///< of each prompt, instead of `first_stream`
+  int64_t window = 0;      ///< context length of a model that declares none; 0: unlimited
+  int64_t batch_size = 8;  ///< sequences continued at once; beams of one prompt count as one
   int64_t prefill_chunk = 512;
   StagedForward staged = {};  ///< of a model in pipeline stages; null: the whole model is here
   /// Whether a sequence of prompt and new tokens ends with a stop string; null: none has one.
@@ -33,6 +34,7 @@ enum class GenerationEnd { kLength, kToken, kStopString };
 struct GeneratedTokens {
   std::vector<int64_t> tokens;  ///< generated, without the end token
   GenerationEnd end = GenerationEnd::kLength;
+  int64_t end_token = -1;  ///< of GenerationEnd::kToken; in beam search -1
 };
 
 /// Continues each prompt, of one token or more. `done(i, result)` is called for prompt i when it

@@ -124,8 +124,34 @@ void ModelTexts::generate(const std::vector<std::vector<int64_t>>& prompts,
       write(i, streams[i].add(completion.tokens[k]));
     }
     write(i, streams[i].finish());
-    to.done(i, {std::move(texts[i]), std::move(completion.tokens), completion.end});
+    to.done(i, {std::move(texts[i]), std::move(completion.tokens), completion.end,
+                completion.end_token});
   });
+}
+
+std::vector<SampledCompletion> ModelTexts::sample(std::span<const SampledPrompt> prompts,
+                                                  const CompletionOptions& options) {
+  GenerationRequest request{.config = generation_config_of(options),
+                            .seed = options.seed,
+                            .batch_size = static_cast<int64_t>(prompts.size())};
+  request.config.min_p = options.min_p;
+  request.config.repetition_penalty = options.repetition_penalty;
+  std::vector<std::vector<int64_t>> tokens;
+  for (const SampledPrompt& prompt : prompts) {
+    tokens.push_back(prompt.tokens);
+    request.streams.push_back(prompt.stream);
+  }
+  std::vector<SampledCompletion> out(prompts.size());
+  generate(tokens, std::move(request), {.done = [&](size_t i, Completion&& completion) {
+             out[i] = {std::move(completion.tokens), std::move(completion.text),
+                       completion.end == GenerationEnd::kToken};
+             if (out[i].ended) out[i].tokens.push_back(completion.end_token);
+           }});
+  return out;
+}
+
+bool ModelTexts::is_cached() const {
+  return dynamic_cast<const CachedDecoder*>(&model_) != nullptr;
 }
 
 void ModelTexts::add_ends(GenerationConfig& config) const {

@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/api/completion_sampler.h"
 #include "core/api/data_shape.h"
 #include "core/api/model.h"
 #include "core/api/text_generator.h"
@@ -26,6 +28,7 @@ struct Completion {
   std::string text;  ///< without the prompt
   std::vector<int64_t> tokens;
   GenerationEnd end = GenerationEnd::kLength;
+  int64_t end_token = -1;  ///< see GeneratedTokens
 };
 
 /// Receives texts of prompt i.
@@ -36,7 +39,7 @@ struct TextReceiver {
   std::function<void(size_t i, Completion&& completion)> done;
 };
 
-class ModelTexts final : public TextGenerator {
+class ModelTexts final : public TextGenerator, public CompletionSampler {
  public:
   /// `window`: tokens per training sample; 0: unknown. `ends`: end tokens besides the codec's.
   /// `staged`: see GenerationRequest. The model outlives this.
@@ -46,6 +49,12 @@ class ModelTexts final : public TextGenerator {
   void check_prompt(const std::string& prompt) const override { tokens_of(prompt); }
   GeneratedText generate(const std::string& prompt, const SamplingOptions& options,
                          uint64_t stream) override;
+
+  std::vector<SampledCompletion> sample(std::span<const SampledPrompt> prompts,
+                                        const CompletionOptions& options) override;
+  int64_t max_context() const override { return context(); }
+  bool is_cached() const override;
+  bool has_end_token() const override { return !ends_.empty(); }
 
   /// Continues prompts by `request`, whose window, stages, end tokens and stop strings are set
   /// here. Throws Error (kRecipe) before the first token for a prompt without tokens, and

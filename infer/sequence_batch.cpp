@@ -36,6 +36,17 @@ at::Tensor SequenceBatch::add(std::vector<int64_t> tokens) {
   return row_logits(size() - 1);
 }
 
+void SequenceBatch::add_copies(size_t count) {
+  const size_t from = size() - 1;
+  for (size_t i = 0; i < count; ++i) {
+    // Caches of separate passes are not copied: the next pass recomputes them.
+    sequences_.push_back({sequences_[from].tokens, shares_cache_ ? sequences_[from].cached : 0});
+    if (shares_cache_) {
+      cache_.copy_row(static_cast<int64_t>(from), static_cast<int64_t>(size()) - 1);
+    }
+  }
+}
+
 at::Tensor SequenceBatch::next(std::span<const int64_t> tokens) {
   bool outgrows = false;
   for (size_t row = 0; row < size(); ++row) {

@@ -33,6 +33,8 @@ class SequenceBatch {
   /// Adds a sequence of one token or more as the last row. Returns the logits of its next token,
   /// float32 [vocab].
   at::Tensor add(std::vector<int64_t> tokens);
+  /// Adds `count` copies of the last row, whose logits are those of add().
+  void add_copies(size_t count);
   /// Adds a token to each sequence. Returns the logits of the next ones, float32 [size, vocab].
   at::Tensor next(std::span<const int64_t> tokens);
   /// Removes a row; the last one takes its place.

@@ -116,9 +116,17 @@ bool is_unpaired(const DataFile& file) {
   return file.kind == DataFile::Kind::kUnpaired;
 }
 
+bool has_prompts_only(const DataFile& file) {
+  return file.kind == DataFile::Kind::kPrompts;
+}
+
 Node preference_section(TrainerConfig& config, const DataFile& file) {
-  const std::string path = path_of(config, file, is_unpaired(file) ? "label" : "chosen");
-  Node::Map map = {entry_of("type", scalar_node(is_unpaired(file) ? "unpaired" : "preference")),
+  const bool prompts = has_prompts_only(file);
+  const std::string prompt = file.field.empty() ? "prompt" : file.field;
+  const std::string field = prompts ? prompt : is_unpaired(file) ? "label" : "chosen";
+  const char* const type = prompts ? "prompts" : is_unpaired(file) ? "unpaired" : "preference";
+  const std::string path = path_of(config, file, field);
+  Node::Map map = {entry_of("type", scalar_node(type)),
                    entry_of("path", escape_references(scalar_node(path, true))),
                    entry_of("tokenizer", scalar_node("${vars.model}"))};
   if (!file.field.empty() && file.field != "prompt") {
@@ -192,7 +200,7 @@ bool has_windows(const DataFile& file) {
 }
 
 bool is_preference(const DataFile& file) {
-  return file.kind == DataFile::Kind::kPreference || is_unpaired(file);
+  return file.kind == DataFile::Kind::kPreference || is_unpaired(file) || has_prompts_only(file);
 }
 
 Node section_of(TrainerConfig& config, const DataFile& file) {

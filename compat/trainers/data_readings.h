@@ -47,7 +47,7 @@ void set_quantization(TrainerConfig& config, const QuantizationValues& values);
 
 /// A dataset of another trainer.
 struct DataFile {
-  enum class Kind { kChat, kDocuments, kWindows, kPreference, kUnpaired };
+  enum class Kind { kChat, kDocuments, kWindows, kPreference, kUnpaired, kPrompts };
   Kind kind = Kind::kChat;
   std::string path;         ///< of a file, or a name on the hub
   std::string split;        ///< as the config gives it
@@ -67,9 +67,8 @@ struct DataFile {
   bool texts_as_messages = false;  ///< of preferences
 };
 
-/// Datasets as `data.train` or `data.eval`, of task causal_lm unless they are preferences,
-/// in pairs or not. A
-/// dataset of the hub becomes a file that the recipe misses.
+/// Datasets as `data.train` or `data.eval`, of task causal_lm unless they are preferences, in pairs
+/// or not, or prompts. A dataset of the hub becomes a file that the recipe misses.
 void set_datasets(TrainerConfig& config, const std::string& target,
                   const std::vector<DataFile>& files, const std::string& key);
 

@@ -46,7 +46,7 @@ constexpr Lack kLacks[] = {
     {"qat", "quantization-aware training is not available", "qat"},
     {"quantization", "this kind of quantized weights is not available", "gptq* awq* hqq* torchao*"},
     {"relora", "ReLoRA is not available", "relora*"},
-    {"rl", "reinforcement learning of language models is not available", "grpo ppo rollout"},
+    {"rl", "this kind of reinforcement learning is not available", "ppo value_model"},
     {"sharding", "models are not sharded in this way", "sharded_ddp"},
     {"tf32", "TF32 is not configurable", "tf32 allow_tf32"},
     {"upload", "nothing is uploaded", "push_to_hub hub_model*"},

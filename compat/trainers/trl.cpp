@@ -3,6 +3,7 @@
 
 #include "compat/accelerate/accelerate_keys.h"
 #include "compat/trainers/data_readings.h"
+#include "compat/trainers/grpo_readings.h"
 #include "compat/trainers/import_recipe.h"
 #include "compat/trainers/preference_readings.h"
 #include "compat/trainers/shared_readings.h"
@@ -102,6 +103,27 @@ constexpr TrainerKey kTrlKeys[] = {
     {"reward_weights", Use::kIdle},
     {"use_vllm", Use::kIdle},
     {"temperature", Use::kIdle},
+    {"vllm_mode", Use::kIdle},
+    {"vllm_gpu_memory_utilization", Use::kIdle},
+    {"vllm_device", Use::kIdle},
+    {"vllm_max_model_len", Use::kIdle},
+    {"vllm_max_model_length", Use::kIdle},
+    {"vllm_tensor_parallel_size", Use::kIdle},
+    {"vllm_server_host", Use::kIdle},
+    {"vllm_server_port", Use::kIdle},
+    {"vllm_importance_sampling_correction", Use::kIdle},
+    {"num_completions_to_print", Use::kIdle},
+    {"log_unique_prompts", Use::kIdle},
+    {"cache_implementation", Use::kIdle},
+    {"ds3_gather_for_generation", Use::kIdle},
+    {"num_generations_eval", Use::kNot, "evaluation samples 'task.num_generations' too"},
+    {"generation_kwargs", Use::kNot, "write its keys in 'task'"},
+    {"chat_template_kwargs", Use::kNot, "write them in each row"},
+    {"multi_objective_aggregation", Use::kOther, "rl", "sum_then_normalize"},
+    {"top_entropy_quantile", Use::kOther, "rl", "1.0 1"},
+    {"entropy_coef", Use::kOther, "rl", "0.0 0"},
+    {"use_adaptive_entropy", Use::kOther, "rl", "false"},
+    {"off_policy_mask_threshold", Use::kOther, "rl"},
     {"log_completions", Use::kIdle},
     {"system_prompt", Use::kNot, "write it as the first message of each conversation"},
     {"hub_model_revision", Use::kIdle},
@@ -186,7 +208,6 @@ const char* trl_rl_key(const TrainerConfig& config) {
 }
 
 void check_trl_method(TrainerConfig& config) {
-  if (const char* key = trl_rl_key(config)) config.refuse_lacking(key, "rl");
   for (const char* key : {"spectrum_config_path", "unfrozen_parameters"}) {
     if (!config.find(key)) continue;
     config.refuse(key, "it trains a part of the parameters",
@@ -329,6 +350,7 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
     config.skip("max_length", "samples are cut at 1024 tokens: write a greater length");
   }
   const bool learns_by_rewards = trl_rl_key(config) != nullptr;
+  if (learns_by_rewards) check_grpo_config(config);
   const auto preference = learns_by_rewards ? std::nullopt : trl_preference(config);
   if (!preference && !learns_by_rewards) check_trl_loss(config);
   const std::string type = read_model_folder(config, "model_name_or_path");
@@ -351,16 +373,20 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   }
   if (preference) {
     read_trl_preferences(config, *preference);
+  } else if (learns_by_rewards) {
+    read_grpo_task(config);
   } else {
     read_trl_data(config);
   }
   read_training_arguments(config, {},
-                          {.lr = !preference                    ? "2e-05"
+                          {.lr = learns_by_rewards              ? "1e-06"
+                                 : !preference                  ? "2e-05"
                                  : preference->task == "reward" ? "1e-04"
                                                                 : "1e-06",
                            .log = "10 steps",
                            .bf16 = true,
                            .activation_checkpointing = !config.find("gradient_checkpointing")});
+  if (learns_by_rewards) read_grpo_batches(config);
   read_trainer_options(config);
   refuse_label_smoothing(config, "label_smoothing_factor");
   if (config.flag("group_by_length")) {

@@ -11,6 +11,7 @@
 #include "core/api/metric.h"
 #include "core/api/model.h"
 #include "core/api/optimizer.h"
+#include "core/api/reward.h"
 #include "core/api/schedule.h"
 #include "core/api/task.h"
 #include "core/api/tracker.h"
@@ -111,6 +112,7 @@ Node resolve_component(const std::string& kind, const Node& node, Reading& readi
           if (const auto ref = catalog.prepare(node, reading)) out = ref.resolved;
         };
         (try_one(catalogs), ...);
+        try_one(reward_catalog());
       },
       reading.registry.catalogs);
   return out;
@@ -218,6 +220,9 @@ void enter_described(const DescribedComponent& component, Registry& registry) {
           entered = true;
         };
         (try_one(catalogs), ...);
+        // Shared by all registries, which may describe one plugin each.
+        if (!reward_catalog().items().contains(info.name)) try_one(reward_catalog());
+        entered = entered || component.kind == reward_catalog().kind();
       },
       registry.catalogs);
   if (entered) return;

@@ -1,13 +1,16 @@
 #include "runner/plugin/manifest.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "core/api/plugin_abi.h"
+#include "core/api/plugin_identity.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
+#include "core/recipe/extra_catalogs.h"
 #include "core/recipe/parse.h"
 
 namespace accel {
@@ -228,8 +231,11 @@ std::string write_plugin_manifest(const PluginManifest& manifest) {
 
 std::vector<DescribedComponent> describe_components(const Registry& registry) {
   std::vector<DescribedComponent> out;
+  const std::vector<const CatalogIndex*>& shared = extra_catalogs();
   for (const CatalogIndex* catalog : registry.all()) {
+    const bool is_shared = std::find(shared.begin(), shared.end(), catalog) != shared.end();
     for (const auto& [name, info] : catalog->items()) {
+      if (is_shared && !is_vendor_name(name)) continue;  // accel-run's own
       out.push_back({catalog->kind(), name, info.summary, described(info.fields), info.renamed_from,
                      joined(info.hint_for, " ")});
     }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -21,6 +22,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
+#include "core/recipe/extra_catalogs.h"
 #include "formats/program/code_file.h"
 #include "formats/program/elf.h"
 #include "runner/startup/process_setup.h"
@@ -273,8 +275,11 @@ void PluginSet::check_names(const std::string& path, const PluginManifest& manif
     const std::string named = text("{} '{}'", component.kind, component.name);
     const auto [owner, entered] = owners_.emplace(named, text("plugin '{}'", path));
     std::string other = entered ? "" : owner->second;
+    const std::vector<const CatalogIndex*>& shared = extra_catalogs();
     for (const CatalogIndex* catalog : registry_.all()) {
-      if (other.empty() && catalog->kind() == component.kind &&
+      // A catalogue of the process has it from an earlier description.
+      const bool is_shared = std::find(shared.begin(), shared.end(), catalog) != shared.end();
+      if (other.empty() && !is_shared && catalog->kind() == component.kind &&
           catalog->items().contains(component.name)) {
         other = "accel-run itself";
       }

@@ -17,7 +17,7 @@ USES = {
     "track": ("core", "formats"),
     "models": ("core", "formats", "kernels"),
     "data": ("core", "formats", "text"),
-    "train": ("core", "kernels", "parallel", "checkpoint", "track", "models", "data"),
+    "train": ("core", "kernels", "text", "parallel", "checkpoint", "track", "models", "data"),
     "infer": ("core", "kernels", "text", "checkpoint", "models", "data", "train"),
     "compat": ("core", "checkpoint", "train"),
     "accel": ("core", "parallel", "checkpoint", "train"),
@@ -28,7 +28,7 @@ USES = {
 # Folders on one line do not include each other.
 INSIDE = {
     "core": (("base",), ("recipe",), ("api",)),
-    "train": (("recipe",), ("optim", "precision", "metrics", "tasks", "callbacks"), ("job",), ("control",),
+    "train": (("recipe",), ("optim", "precision", "metrics", "tasks", "callbacks"), ("rewards",), ("job",), ("control",),
               ("step",), ("loop",)),
 }
 MAX_ROOMS = 18

@@ -17,7 +17,7 @@ import runs
 # Sections of a recipe, by the kind of their components.
 SECTIONS = {"model": ["model"], "dataset": ["data.train", "data.eval"], "optimizer": ["optimizer"],
             "scheduler": ["scheduler"], "task": ["task"], "tracker": ["trackers"], "callback": ["callbacks"],
-            "metric": ["eval.metrics"], "transform": ["data.transform"]}
+            "metric": ["eval.metrics"], "transform": ["data.transform"], "reward": ["task.rewards"]}
 ENTRY = re.compile(r"^  \S+?:\d+(?::\d+)?: ([^\s:]+(?: [^\s:]+)*?)(?: -> .*|: .*)?$")
 HEADING = re.compile(r"^(in the recipe|no effect here|not in the recipe): \d+ of \d+ keys \(\d+ %\)$")
 CLASSES = {"in the recipe": "taken", "no effect here": "nothing", "not in the recipe": "left"}

@@ -14,7 +14,7 @@ import tempfile
 import runs
 
 # Their texts have so few words that eval samples are in the training data, of which a run warns.
-REPETITIVE = {"chat", "names", "reviews_bert", "reviews_distilbert", "reviews_grouped", "reviews_jsonl",
+REPETITIVE = {"chat", "grpo", "names", "reviews_bert", "reviews_distilbert", "reviews_grouped", "reviews_jsonl",
               "reviews_masked", "reviews_shards", "tokens"}
 OVERLAP = " eval samples are in the training data too: "
 # The head of a reward model is not in the folder of the language model.

@@ -9,6 +9,7 @@
 #include "models/layers/module_state.h"
 #include "models/layers/offloaded_inputs.h"
 #include "models/program/precompiled_model.h"
+#include "train/job/build_completions.h"
 #include "train/job/build_data.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_optimizers.h"
@@ -250,6 +251,9 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   // Again, with the defaults of the model and the task.
   job->resolved = resolve_recipe(job->recipe, job->resolved);
   build_callbacks(*job, hooks.texts);
+  build_completions(*job, [&]() -> std::unique_ptr<TextGenerator> {
+    return hooks.texts ? hooks.texts(*job->model, job->resolved, job->data, nullptr) : nullptr;
+  });
   return job;
 }
 

@@ -34,6 +34,7 @@ constexpr std::array kTaskDemands = {
     TaskDemand{"orpo", TextOutput::kNextToken},
     TaskDemand{"simpo", TextOutput::kNextToken},
     TaskDemand{"kto", TextOutput::kNextToken},
+    TaskDemand{"grpo", TextOutput::kNextToken},
     TaskDemand{"reward", TextOutput::kWhole},
 };
 

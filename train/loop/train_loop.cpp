@@ -54,6 +54,7 @@ TrainLoop::TrainLoop(const LoopContext& context, RunState state, const std::stri
       save_({context_, state_, watch_}, checkpoint),
       control_({context_, state_, watch_}, save_.checkpointer()),
       eval_({context_, state_, watch_}, log_, save_, [this] { return control_.any_must_stop(); }),
+      completions_(context_, state_.progress.step),
       profile_(context.job.recipe.profile, context.run_dir, context.job.rank, context.job.device),
       progress_({context_, state_, watch_}),
       seconds_before_(state_.seconds),
@@ -179,6 +180,7 @@ void TrainLoop::after_step() {
   if (steps_done() == 1) after_first_step();
   for (const auto& callback : context_.job.callbacks) callback->on_step(state_.progress.step);
   log_.log_texts();
+  completions_.after_step();
   watch_.lap(Phase::kOther);
   state_.seconds = seconds_before_ + clock();
   // The last step is evaluated before it is saved, so that the checkpoint has the results.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/loop/completion_log.h"
 #include "train/loop/control_hook.h"
 #include "train/loop/eval_hook.h"
 #include "train/loop/log_hook.h"
@@ -74,6 +75,7 @@ class TrainLoop {
   SaveHook save_;
   ControlHook control_;
   EvalHook eval_;
+  CompletionLog completions_;
   StepProfile profile_;
   ProgressHook progress_;
   std::vector<double> lrs_;               ///< of the step, by optimizer group

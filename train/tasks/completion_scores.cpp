@@ -20,9 +20,9 @@
 namespace accel {
 namespace {
 
-/// The targets' log-probabilities from the model's output, for models without a separate head.
-at::Tensor log_probs_of_output(const char* task, Model& model, const Batch& rows,
-                               const at::Tensor& index, const at::Tensor& targets) {
+/// The logits at `index` from the model's output, F32, for models without a separate head.
+at::Tensor logits_of_output(const char* task, Model& model, const Batch& rows,
+                            const at::Tensor& index) {
   const at::Tensor scores = model.forward_batch(rows);
   const bool fits = scores.dim() == 3 && scores.sizes().slice(0, 2) == rows.inputs.sizes();
   if (!fits) {
@@ -33,8 +33,7 @@ at::Tensor log_probs_of_output(const char* task, Model& model, const Batch& rows
             shape_text(scores) + " for tokens " + shape_text(rows.inputs),
         "'gpt' and 'llama' are language models");
   }
-  const at::Tensor some = scores.flatten(0, 1).index_select(0, index).to(at::kFloat);
-  return at::log_softmax(some, 1).gather(1, targets.unsqueeze(1)).squeeze(1);
+  return scores.flatten(0, 1).index_select(0, index).to(at::kFloat);
 }
 
 /// Indices in the flat targets; all of them without data.
@@ -71,7 +70,10 @@ Batch pair_rows(const Batch& pairs) {
   return rows;
 }
 
-at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows) {
+at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows, double temperature) {
+  const auto tempered = [&](const at::Tensor& logits) {
+    return temperature == 1 ? logits : logits.div(temperature);
+  };
   if (auto* balanced = dynamic_cast<AuxiliaryLoss*>(&model);
       balanced && c10::GradMode::is_enabled()) {
     balanced->begin_batch(rows);
@@ -82,10 +84,12 @@ at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows) {
   if (auto* language = dynamic_cast<LanguageModel*>(&model)) {
     const at::Tensor hidden = language->hidden(rows.inputs).flatten(0, 1).index_select(0, index);
     const at::Tensor weight = language->head_weight();
-    scores = chunked_log_probs({hidden, weight, targets, {}, logit_softcap(*language)},
+    const double softcap = logit_softcap(*language) / temperature;
+    scores = chunked_log_probs({tempered(hidden), weight, targets, {}, softcap},
                                tokens_per_chunk(weight.size(0)));
   } else {
-    scores = log_probs_of_output(task, model, rows, index, targets);
+    const at::Tensor logits = tempered(logits_of_output(task, model, rows, index));
+    scores = at::log_softmax(logits, 1).gather(1, targets.unsqueeze(1)).squeeze(1);
   }
   return at::zeros({rows.targets.numel()}, scores.options())
       .scatter(0, index, scores)

@@ -14,10 +14,12 @@ struct CompletionScores {
   at::Tensor tokens;     ///< [rows] int64, completion tokens
 };
 
-/// The log-probability of each target of `rows`, [rows, length] F32; 0 where it is kIgnoredTarget.
-/// Only the logits of targets are computed, at most 64 MiB at a time. Throws Error (kRecipe) that
-/// names `task` for a model that is no language model.
-at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows);
+/// The log-probability of each target of `rows`, [rows, length] F32, with logits divided by
+/// `temperature`; 0 where the target is kIgnoredTarget. Only the logits of targets are computed, at
+/// most 64 MiB at a time. Throws Error (kRecipe) that names `task` for a model that is no language
+/// model.
+at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows,
+                            double temperature = 1);
 
 /// Of the rows of pair_rows(), as target_log_probs().
 CompletionScores score_completions(const char* task, Model& model, const Batch& rows);

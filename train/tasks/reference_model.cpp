@@ -17,10 +17,15 @@ std::vector<TaskModel> ReferenceModel::models() const {
 }
 
 at::Tensor ReferenceModel::log_probs(const char* task, Model& trained, const Batch& rows) const {
+  return token_log_probs(task, trained, rows).sum(1);
+}
+
+at::Tensor ReferenceModel::token_log_probs(const char* task, Model& trained, const Batch& rows,
+                                           double temperature) const {
   const at::NoGradGuard no_grad;
-  if (model_) return score_completions(task, *model_, rows).log_probs;
+  if (model_) return target_log_probs(task, *model_, rows, temperature);
   const AdaptersOff base;
-  return score_completions(task, trained, rows).log_probs;
+  return target_log_probs(task, trained, rows, temperature);
 }
 
 }  // namespace accel

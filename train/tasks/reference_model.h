@@ -23,6 +23,9 @@ class ReferenceModel {
   bool is_adapter_off() const { return !model_; }
   /// As score_completions(), without gradients: [rows] F32. `trained` is the recipe's model.
   at::Tensor log_probs(const char* task, Model& trained, const Batch& rows) const;
+  /// As target_log_probs(), without gradients: [rows, length] F32.
+  at::Tensor token_log_probs(const char* task, Model& trained, const Batch& rows,
+                             double temperature = 1) const;
 
  private:
   std::unique_ptr<Model> model_;

@@ -211,6 +211,27 @@ Row unpaired_row(const Row& row, const UnpairedFields& fields) {
   return out;
 }
 
+std::string PromptFields::identity() const {
+  return joined(std::vector<std::string>{prompt_field, texts_as_messages ? "messages" : ""}, "\n") +
+         ChatFields::identity();
+}
+
+Row prompt_only_row(const Row& row, const PromptFields& fields) {
+  Row out = row;
+  const Row* prompt = prompt_of(row, fields.prompt_field);
+  if (!prompt) {
+    throw DataError(text("has no prompt in the field '{}'", fields.prompt_field),
+                    text("it has the fields {}: name it with 'prompt'", keys_of(row)));
+  }
+  if (prompt->is_array()) {
+    out["prompt"] = messages_of(*prompt, fields);
+  } else {
+    out["prompt"] = fields.texts_as_messages ? message("user", *prompt) : *prompt;
+  }
+  add_system(out, row, fields);
+  return out;
+}
+
 bool label_of(const Row& row, const UnpairedFields& fields) {
   const Row* label = value_of(row, fields.label);
   if (label && label->is_boolean()) return label->get<bool>();

@@ -51,6 +51,19 @@ nlohmann::ordered_json unpaired_row(const nlohmann::ordered_json& row,
 /// Whether the answer is desirable: true or 1, false or 0. Throws DataError, without the place.
 bool label_of(const nlohmann::ordered_json& row, const UnpairedFields& fields);
 
+/// The field of a row with a prompt alone. Of ChatFields only the keys of messages apply.
+struct PromptFields : ChatFields {
+  std::string prompt_field = "prompt";
+  bool texts_as_messages = false;
+
+  /// For fingerprints.
+  std::string identity() const;
+};
+
+/// The row with `prompt`, a text or a list of messages. Throws DataError, without the place.
+nlohmann::ordered_json prompt_only_row(const nlohmann::ordered_json& row,
+                                       const PromptFields& fields);
+
 /// What preference_row() saw in `row`, for the first screen: "messages with a prompt".
 std::string preference_form(const nlohmann::ordered_json& row, const nlohmann::ordered_json& pair,
                             const PreferenceFields& fields);

@@ -164,6 +164,32 @@ TEST_P(DecodingTest, ContinuesABatchAsEachPromptAlone) {
   }
 }
 
+TEST_P(DecodingTest, ContinuesEqualPromptsEachByItsStream) {
+  const auto model = decoder_of(GetParam());
+  GenerationRequest request;
+  request.config.do_sample = true;
+  request.config.max_new_tokens = 5;
+  request.config.eos_token_id = {11, 17};
+  const std::vector<int64_t> first = {5, 6, 7, 8}, second = {3};
+  const std::vector<std::vector<int64_t>> prompts = {first, first, first, second, second, first};
+  std::vector<uint64_t> streams;
+  std::vector<GeneratedTokens> alone;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    streams.push_back(90 - i);
+    request.first_stream = streams.back();
+    alone.push_back(generate_tokens(language(*model), prompts[i], request));
+  }
+  request.streams = streams;
+  for (const int64_t rows : {2, 6}) {
+    request.batch_size = rows;
+    generate_tokens(language(*model), prompts, request, [&](size_t i, GeneratedTokens made) {
+      EXPECT_EQ(made.tokens, alone[i].tokens) << i;
+      EXPECT_EQ(made.end_token, alone[i].end_token) << i;
+      EXPECT_EQ(made.end_token >= 0, made.end == GenerationEnd::kToken) << i;
+    });
+  }
+}
+
 TEST_P(DecodingTest, FindsTheSameBeamsWithTheCacheAsWithout) {
   const at::NoGradGuard no_grad;
   const auto model = decoder_of(GetParam());

@@ -224,7 +224,7 @@ TEST(ImportRecipeTest, AMethodThatCannotBeKeptIsRefused) {
                     factory = "model_name_or_path: ./x\nstage: sft\n";
   EXPECT_EQ(refusal(axolotl + "adapter: ia3\n"), "2: adapter: the only adapter is LoRA");
   EXPECT_EQ(refusal(axolotl + "rl: grpo\n"),
-            "2: rl: reinforcement learning of language models is not available");
+            "2: rl: this kind of reinforcement learning is not available");
   EXPECT_EQ(refusal(axolotl + "plugins: [axolotl.integrations.kd.KDPlugin]\n"),
             "2: plugins: the plugin 'axolotl.integrations.kd.KDPlugin' changes the training");
   EXPECT_EQ(refusal(axolotl + "optimizer: schedule_free_radam\n"),

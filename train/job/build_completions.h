@@ -1,0 +1,17 @@
+// Connects a task that samples completions to its sampler and its rows.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/api/text_generator.h"
+#include "train/job/job.h"
+
+namespace accel {
+
+/// Sets the source of a task that samples completions, and checks that the model, the data and the
+/// parallelism fit; other tasks stay. `make`: the generator of the job's model, or null. Throws
+/// RecipeError.
+void build_completions(Job& job, const std::function<std::unique_ptr<TextGenerator>()>& make);
+
+}  // namespace accel
