@@ -60,7 +60,9 @@ AddedToken read_added_token(const JsonNode& node, int64_t most) {
 
 }  // namespace
 
-TokenFinder::TokenFinder(std::vector<const AddedToken*> tokens, std::vector<std::string> spelled) {
+TokenFinder::TokenFinder(std::vector<const AddedToken*> tokens, std::vector<std::string> spelled,
+                         bool splits_special)
+    : splits_special_(splits_special) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (spelled[i].empty()) continue;
     size_t& longest = longest_[static_cast<unsigned char>(spelled[i][0])];
@@ -95,6 +97,7 @@ std::vector<AddedSegment> TokenFinder::segments(std::string_view text) const {
   size_t done = 0;
   size_t length = 0;
   for (size_t at = 0; const AddedToken* token = next(text, at, length); at += length) {
+    if (splits_special_ && token->special) continue;
     TextSpan span{at, at + length};
     if (token->single_word && !at_word_boundaries(text, span)) continue;
     if (token->lstrip) span.begin = std::max(done, without_white_before(text, span.begin));
@@ -108,7 +111,7 @@ std::vector<AddedSegment> TokenFinder::segments(std::string_view text) const {
 }
 
 AddedTokens::AddedTokens(const JsonNode& node, const Vocabulary& model,
-                         const Normalizer* normalizer) {
+                         const Normalizer* normalizer, bool splits_special) {
   if (node.is_null()) return;
   const std::vector<JsonNode> items = node.items();
   const int64_t most = model.size() + static_cast<int64_t>(items.size()) + kIdRoom;
@@ -131,14 +134,15 @@ AddedTokens::AddedTokens(const JsonNode& node, const Vocabulary& model,
   }
   std::vector<const AddedToken*> found[2];
   std::vector<std::string> spelled[2];
-  for (const auto& [id, token] : tokens_) {
+  for (auto& [id, token] : tokens_) {
     NormalizedString spelling{token.content, true, grown_limit(token.content.size())};
     if (token.normalized && normalizer) normalizer->apply(spelling);
+    token.spelled = spelling.text;
     found[token.normalized].push_back(&token);
     spelled[token.normalized].push_back(std::move(spelling.text));
   }
-  raw_ = TokenFinder(std::move(found[0]), std::move(spelled[0]));
-  normalized_ = TokenFinder(std::move(found[1]), std::move(spelled[1]));
+  raw_ = TokenFinder(std::move(found[0]), std::move(spelled[0]), splits_special);
+  normalized_ = TokenFinder(std::move(found[1]), std::move(spelled[1]), splits_special);
 }
 
 const AddedToken* AddedTokens::with_id(int64_t id) const {

@@ -23,6 +23,7 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = false;  ///< matched in the normalized text
   bool special = false;
+  std::string spelled = {};  ///< the text that is matched, and shown in decoded texts
 };
 
 /// An added token in a text, or the text between two.
@@ -36,7 +37,9 @@ class TokenFinder {
  public:
   TokenFinder() = default;
   /// `spelled` has the text to match for each token; an empty one is never matched.
-  TokenFinder(std::vector<const AddedToken*> tokens, std::vector<std::string> spelled);
+  /// With `splits_special`, matches of special tokens are text.
+  TokenFinder(std::vector<const AddedToken*> tokens, std::vector<std::string> spelled,
+              bool splits_special);
 
   /// All of `text` in order: tokens and the segments between them.
   std::vector<AddedSegment> segments(std::string_view text) const;
@@ -47,13 +50,16 @@ class TokenFinder {
 
   std::map<std::string, const AddedToken*, std::less<>> tokens_;
   std::array<size_t, 256> longest_{};  ///< by first byte
+  bool splits_special_ = false;
 };
 
 /// The list 'added_tokens' of a tokenizer.json.
 class AddedTokens {
  public:
-  /// Throws FormatError with the path in the file. Ids must agree with the `model`'s own.
-  AddedTokens(const JsonNode& node, const Vocabulary& model, const Normalizer* normalizer);
+  /// Throws FormatError with the path in the file. Ids must agree with the `model`'s own. With
+  /// `splits_special`, special tokens are not found in texts.
+  AddedTokens(const JsonNode& node, const Vocabulary& model, const Normalizer* normalizer,
+              bool splits_special = false);
   AddedTokens(const AddedTokens&) = delete;
   AddedTokens& operator=(const AddedTokens&) = delete;
 

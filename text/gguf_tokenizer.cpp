@@ -15,6 +15,7 @@
 #include "text/gguf_splits.h"
 #include "text/json_node.h"
 #include "text/pre_tokenizer.h"
+#include "text/pretrained/tokenizer_folder.h"
 #include "text/tokenizer.h"
 
 namespace accel {
@@ -131,31 +132,34 @@ GgufVocabulary marked_vocabulary(const JsonNode& file) {
   return out;
 }
 
+/// Notes of added tokens that llama.cpp finds otherwise.
+void add_loose_tokens(const JsonNode& added, std::vector<std::string>& notes) {
+  if (added.is_null()) return;
+  for (const JsonNode& token : added.items()) {
+    const bool is_loose = token.flag_or("lstrip", false) || token.flag_or("rstrip", false) ||
+                          token.flag_or("single_word", false);
+    if (!is_loose) continue;
+    notes.push_back(
+        text("llama.cpp finds the token '{}' without regard to the characters "
+             "beside it (lstrip, rstrip, single_word)",
+             printable(token.at("content").text())));
+  }
+}
+
 GgufVocabulary json_vocabulary(const std::filesystem::path& path) {
-  GgufVocabulary out;
-  read_json_file(path, [&](const JsonNode& file, std::string_view) {
-    try {
-      const JsonNode model = file.at("model");
-      const std::string type = model.type();
-      if (type != "BPE") throw FormatError(text("its model is '{}'", type));
-      out = model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
-                                                  : byte_level_vocabulary(file);
-      const JsonNode added = file.find("added_tokens");
-      if (added.is_null()) return;
-      for (const JsonNode& token : added.items()) {
-        const bool is_loose = token.flag_or("lstrip", false) || token.flag_or("rstrip", false) ||
-                              token.flag_or("single_word", false);
-        if (!is_loose) continue;
-        out.notes.push_back(
-            text("llama.cpp finds the token '{}' without regard to the characters "
-                 "beside it (lstrip, rstrip, single_word)",
-                 printable(token.at("content").text())));
-      }
-    } catch (const FormatError& error) {
-      refuse_tokenizer(path, error.what());
-    }
-  });
-  return out;
+  const TokenizerFolder read = read_tokenizer_folder(path);
+  const JsonNode file(read.file, "");
+  try {
+    const JsonNode model = file.at("model");
+    const std::string type = model.type();
+    if (type != "BPE") throw FormatError(text("its model is '{}'", type));
+    GgufVocabulary out = model.flag_or("byte_fallback", false) ? marked_vocabulary(file)
+                                                               : byte_level_vocabulary(file);
+    add_loose_tokens(file.find("added_tokens"), out.notes);
+    return out;
+  } catch (const FormatError& error) {
+    refuse_tokenizer(path, error.what());
+  }
 }
 
 GgufVocabulary model_vocabulary(const std::filesystem::path& path) {

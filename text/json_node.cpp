@@ -134,10 +134,14 @@ constexpr size_t kTreePerByte = 32;  ///< a merge is ten bytes of text and three
 
 }  // namespace
 
+nlohmann::json read_json_tree(std::string_view text) {
+  MemoryBudget budget(text.size() * kTreePerByte, "the JSON");
+  return parse_strict_json(text, "the text", kMaxJsonDepth, budget);
+}
+
 void read_json_text(std::string_view text,
                     const std::function<void(const JsonNode&, std::string_view)>& use) {
-  MemoryBudget budget(text.size() * kTreePerByte, "the JSON");
-  const nlohmann::json tree = parse_strict_json(text, "the text", kMaxJsonDepth, budget);
+  const nlohmann::json tree = read_json_tree(text);
   use(JsonNode(tree, ""), text);
 }
 

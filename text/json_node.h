@@ -65,4 +65,7 @@ void read_json_file(const std::filesystem::path& path,
 void read_json_text(std::string_view text,
                     const std::function<void(const JsonNode&, std::string_view)>& use);
 
+/// The object of a text, within the same limits. Throws FormatError.
+nlohmann::json read_json_tree(std::string_view text);
+
 }  // namespace accel

@@ -98,19 +98,38 @@ TokenSpelling read_spelling(const JsonNode& file) {
   return out;
 }
 
+/// transformers' clean_up_tokenization(): removes spaces before punctuation and endings.
+std::string without_tokenization_spaces(std::string text) {
+  static constexpr std::pair<std::string_view, std::string_view> kRules[] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [found, replacement] : kRules) {
+    std::string out;
+    size_t done = 0;
+    for (size_t at = text.find(found); at != text.npos; at = text.find(found, done)) {
+      out.append(text, done, at - done).append(replacement);
+      done = at + found.size();
+    }
+    text = out.append(text, done);
+  }
+  return text;
+}
+
 }  // namespace
 
-Pipeline::Pipeline(const JsonNode& file)
+Pipeline::Pipeline(const JsonNode& file, const PipelineOptions& options)
     : model_(read_token_model(checked(file).at("model"))),
       normalizer_(read_normalizer(file.find("normalizer"))),
       pre_tokenizer_(read_pre_tokenizer(file.find("pre_tokenizer"))),
-      added_(file.find("added_tokens"), model_->vocabulary(), normalizer_.get()),
+      added_(file.find("added_tokens"), model_->vocabulary(), normalizer_.get(),
+             options.split_special_tokens),
       post_processor_(PostProcessor::read(file.find("post_processor"))),
       decoder_(read_decoder(file.find("decoder"))),
       truncation_(read_truncation(file.find("truncation"),
                                   static_cast<int64_t>(post_processor_.single({}).size()))),
       padding_(read_padding(file.find("padding"))),
-      spelling_(read_spelling(file)) {}
+      spelling_(read_spelling(file)),
+      options_(options) {}
 
 void Pipeline::set_special_tokens(SpecialTokens special, std::string digest) {
   special_ = special;
@@ -220,7 +239,7 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) co
   for (const int32_t id : ids) {
     const AddedToken* added = added_.with_id(id);
     if (added && added->special && skip_special) continue;
-    const std::string* known = added ? &added->content : model_->vocabulary().token(id);
+    const std::string* known = added ? &added->spelled : model_->vocabulary().token(id);
     if (known) tokens.push_back(*known);
   }
   size_t bytes = 0;
@@ -235,7 +254,7 @@ std::string Pipeline::decode(std::span<const int32_t> ids, bool skip_special) co
     if (!decoder_ && !text.empty()) text += ' ';
     text += token;
   }
-  return text;
+  return options_.clean_up_spaces ? without_tokenization_spaces(std::move(text)) : text;
 }
 
 int64_t Pipeline::vocab_size() const {

@@ -57,10 +57,16 @@ class TokenDecoder {
 /// Reads the object 'decoder'; a null gives none. Throws FormatError with the path in the file.
 std::unique_ptr<TokenDecoder> read_decoder(const JsonNode& node);
 
+/// What files beside a tokenizer.json say of texts.
+struct PipelineOptions {
+  bool split_special_tokens = false;  ///< special tokens in a text are text
+  bool clean_up_spaces = false;       ///< decoded texts lose spaces before punctuation
+};
+
 class Pipeline final : public Tokenizer {
  public:
   /// Reads a whole tokenizer.json. Throws FormatError with the path in the file.
-  explicit Pipeline(const JsonNode& file);
+  explicit Pipeline(const JsonNode& file, const PipelineOptions& options = {});
 
   /// Set after construction: the tokens' ids come from the tokenizer itself.
   void set_special_tokens(SpecialTokens special, std::string digest);
@@ -100,6 +106,7 @@ class Pipeline final : public Tokenizer {
   std::optional<TruncationConfig> truncation_;
   std::optional<PaddingConfig> padding_;
   TokenSpelling spelling_;
+  PipelineOptions options_;
   SpecialTokens special_;
   std::string digest_;
   std::string file_;

@@ -59,6 +59,7 @@ def steps(build, scratch):
     yield "the golden ids are the tokenizers package's", [python, HERE / "make_tokenizers.py", "--check"]
     yield "the package still cuts texts as the tests say", [python, HERE / "make_truncations.py", "--check"]
     yield "tokenizers, both ways", [python, HERE / "check_tokenizers.py", build / "accel-run"]
+    yield "tokenizer folders", [python, HERE / "check_tokenizer_folders.py", build / "accel-run"]
     yield "the golden ids are SentencePiece's", [python, HERE / "make_sentencepiece.py", "--check"]
     yield "models of SentencePiece's", [python, HERE / "check_sentencepiece.py", build / "accel-run"]
     yield "chat templates", [python, HERE / "check_chat_templates.py", build / "accel-run"]

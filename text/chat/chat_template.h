@@ -37,9 +37,10 @@ class ChatTemplate {
   std::shared_ptr<const Tree> tree_;
 };
 
-/// The template of a tokenizer: chat_template.jinja beside its tokenizer.json, or `chat_template`
-/// of its tokenizer_config.json (of several, the one named "default"); none without a template.
-/// `path` is as for load_tokenizer(). Throws DataError.
+/// The template of a tokenizer: chat_template.jinja beside its tokenizer.json with those of the
+/// folder additional_chat_templates, or `chat_template` of its tokenizer_config.json; none without
+/// a template. Of several, the one named "default", and "tool_use" for conversations with tools:
+/// the source then has both. `path` is as for load_tokenizer(). Throws DataError.
 std::optional<std::string> find_chat_template(const std::filesystem::path& path);
 
 }  // namespace accel

@@ -120,9 +120,9 @@ TEST(GgufTokenizerTest, ByteLevelBpeHasItsTokensAndMerges) {
   EXPECT_EQ(value<std::string>(found, "model"), "gpt2");
   EXPECT_EQ(value<std::string>(found, "pre"), "gpt-2");
   EXPECT_EQ(value<std::vector<std::string>>(found, "tokens"),
-            (std::vector<std::string>{"<s>", "a", "b", "ab", "[PAD4]", "[u]", "[PAD6]", "[PAD7]"}));
+            (std::vector<std::string>{"<s>", "a", "b", "ab", "[u]", "[PAD5]", "[PAD6]", "[PAD7]"}));
   EXPECT_EQ(value<std::vector<int32_t>>(found, "token_type"),
-            (std::vector<int32_t>{3, 1, 1, 1, 5, 4, 5, 5}));
+            (std::vector<int32_t>{3, 1, 1, 1, 4, 5, 5, 5}));
   EXPECT_EQ(value<std::vector<std::string>>(found, "merges"), (std::vector<std::string>{"a b"}));
   EXPECT_EQ(value<uint32_t>(found, "bos_token_id"), 0U);
   EXPECT_EQ(value<std::string>(found, "tokenizer.chat_template"), "{{ messages }}");
@@ -237,8 +237,8 @@ TEST(GgufTokenizerTest, OtherModelsAreRefused) {
 TEST(GgufTokenizerTest, MoreTokensThanRowsAreRefused) {
   const TempFolder folder;
   const std::string path = folder.write("tokenizer.json", byte_level_file().dump());
-  EXPECT_EQ(complaint([&] { gguf_tokenizer(path, 5); }),
-            text("the tokenizer '{}' has 6 tokens, and the model's embedding 5 rows\n"
+  EXPECT_EQ(complaint([&] { gguf_tokenizer(path, 4); }),
+            text("the tokenizer '{}' has 5 tokens, and the model's embedding 4 rows\n"
                  "export with the tokenizer that the model was trained with",
                  path));
 }

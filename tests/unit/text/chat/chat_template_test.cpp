@@ -267,10 +267,57 @@ TEST(ChatTemplateTest, IsFoundBesideTheTokenizer) {
   EXPECT_EQ(find_chat_template(folder.path("tokenizer.json")), "one");
   folder.write(
       "tokenizer_config.json",
-      R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
+      R"({"chat_template": [{"name": "rag", "template": "a"}, {"name": "default", "template": "b"}]})");
   EXPECT_EQ(find_chat_template(folder.path()), "b");
+  folder.write("tokenizer_config.json", R"({"chat_template": {"default": "c", "rag": "d"}})");
+  EXPECT_EQ(find_chat_template(folder.path()), "c");
   folder.write("chat_template.jinja", "own");
   EXPECT_EQ(find_chat_template(folder.path()), "own");
+}
+
+/// What the folder's template renders without and with tools.
+std::pair<std::string, std::string> rendered(const TempFolder& folder) {
+  const ChatTemplate found(*find_chat_template(folder.path()));
+  return {found.render({{"tools", nullptr}}), found.render({{"tools", {1}}})};
+}
+
+TEST(ChatTemplateTest, ConversationsWithToolsTakeTheTemplateForThem) {
+  const TempFolder folder;
+  folder.write("tokenizer_config.json", R"({"chat_template": [
+    {"name": "tool_use", "template": "\n  tools {{ tools[0] }}\n  "},
+    {"name": "default", "template": "\n  {% if true %}\nplain\n  {% endif %}\n"}]})");
+  const ChatTemplate usual("\n  {% if true %}\nplain\n  {% endif %}\n");
+  EXPECT_EQ(rendered(folder),
+            (std::pair{usual.render({{"tools", nullptr}}), std::string("\n  tools 1\n  ")}));
+  EXPECT_EQ(
+      ChatTemplate(*find_chat_template(folder.path())).render(nlohmann::ordered_json::object()),
+      usual.render(nlohmann::ordered_json::object()));
+  folder.write("additional_chat_templates/tool_use.jinja", "more\n");
+  EXPECT_THROW(find_chat_template(folder.path()), DataError);
+  folder.write("chat_template.jinja", "own\n");
+  EXPECT_EQ(rendered(folder), (std::pair<std::string, std::string>("own", "more")));
+}
+
+TEST(ChatTemplateTest, RefusesTemplatesOfSeveralKinds) {
+  const auto refusal_of_folder = [](const TempFolder& folder) {
+    try {
+      find_chat_template(folder.path());
+    } catch (const DataError& error) {
+      return error.what() + std::string("\n") + error.hint();
+    }
+    return std::string();
+  };
+  const TempFolder folder;
+  folder.write("additional_chat_templates/tool_use.jinja", "more");
+  EXPECT_EQ(refusal_of_folder(folder),
+            "'" + folder.path() +
+                "' has templates in 'additional_chat_templates', but none is named 'default'\n"
+                "write one to 'chat_template.jinja'");
+  folder.write("chat_template.jinja", "{% generation %}x{% endgeneration %}");
+  EXPECT_EQ(refusal_of_folder(folder),
+            "'" + folder.path() +
+                "': only one of its chat templates 'default' and 'tool_use' has generation blocks\n"
+                "name a file in 'chat_template'");
 }
 
 }  // namespace
