@@ -19,8 +19,8 @@ struct ScheduleContext {
   int64_t samples_per_step = 0;
   int64_t tokens_per_step = 0;  ///< 0 when samples differ in length
 
-  /// A duration in whole steps, rounded to nearest. Throws RecipeError-free std::invalid_argument
-  /// for seconds, which have no number of steps.
+  /// A duration in whole steps, rounded up as in transformers. Throws RecipeError-free
+  /// std::invalid_argument for seconds, which have no number of steps.
   int64_t steps(const Duration& duration) const;
 };
 
