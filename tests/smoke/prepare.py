@@ -113,7 +113,10 @@ def main():
             report.check(f"refused: {' '.join(words)} {environment}",
                          code in (2, 3) and wanted in errors and not (scratch.path / "no").exists(), errors)
         code, said, errors = call("prepare", "texts", "--tokenizer", "words", "--out", "corpus", "--part", "0/2")
-        report.check("no parts in a corpus without", code == 2 and "already is a corpus without parts" in errors, errors)
+        report.check("no parts in a corpus without", code == 2 and errors ==
+                     "error: 'corpus' already is a corpus without parts\n  hint: give another name\n", errors)
+        code, said, errors = call("prepare", "texts", "--tokenizer", "words", "--out", "no", "--part", "4/4")
+        report.check("parts count from 0", "hint: parts are from 0 to 3" in errors, errors)
     return 1 if report.failed else 0
 
 

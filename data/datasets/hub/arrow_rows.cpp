@@ -14,7 +14,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
-#include "data/datasets/hub/hub_files.h"
+#include "data/datasets/hub/split_names.h"
 #include "formats/strict_json.h"
 #include "formats/untrusted.h"
 

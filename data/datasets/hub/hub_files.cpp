@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/recipe/node.h"
 #include "data/datasets/fingerprint.h"
+#include "data/datasets/hub/split_names.h"
 
 namespace accel {
 namespace {
@@ -18,15 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
-/// File names by split.
-using Splits = std::map<std::string, Names>;
-
-constexpr auto kTrain = "train", kValidation = "validation", kTest = "test";
-constexpr const char* kSplitWords[][2] = {
-    {"train", kTrain},      {"training", kTrain}, {"validation", kValidation},
-    {"valid", kValidation}, {"dev", kValidation}, {"val", kValidation},
-    {"test", kTest},        {"testing", kTest},   {"eval", kTest},
-    {"evaluation", kTest}};
+using Splits = FileSplits;
 
 std::string extension_of(const std::string& name) {
   return fs::path(name).extension().string();
@@ -63,18 +56,6 @@ Names matching(const Names& files, const Names& patterns) {
   return out;
 }
 
-/// Whether `name` contains `word`, delimited by its ends or by separators.
-bool has_word(const std::string& name, const std::string& word, bool ends_name) {
-  constexpr std::string_view kEnds = "-._ 0123456789";
-  for (size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
-    const size_t behind = at + word.size();
-    const bool begins = at == 0 || kEnds.find(name[at - 1]) != kEnds.npos;
-    const bool ends = behind == name.size() ? ends_name : kEnds.find(name[behind]) != kEnds.npos;
-    if (begins && ends) return true;
-  }
-  return false;
-}
-
 /// data/SPLIT-00000-of-00002.parquet
 Splits splits_of_shards(const Names& files) {
   Splits out;
@@ -88,32 +69,12 @@ Splits splits_of_shards(const Names& files) {
   return out;
 }
 
-/// By the words in folder names or in file names.
-Splits splits_of_words(const Names& files, bool folders) {
-  Splits out;
-  for (const auto& [word, split] : kSplitWords) {
-    for (const std::string& file : files) {
-      const fs::path path = file;
-      const fs::path parent = path.parent_path();
-      const bool found = folders ? std::any_of(parent.begin(), parent.end(),
-                                               [&, word = word](const fs::path& part) {
-                                                 return has_word(part.string(), word, true);
-                                               })
-                                 : has_word(path.filename(), word, false);
-      Names& in = out[split];
-      if (found && std::find(in.begin(), in.end(), file) == in.end()) in.push_back(file);
-    }
-  }
-  std::erase_if(out, [](const auto& item) { return item.second.empty(); });
-  return out;
-}
-
 Splits splits_of_names(const Names& files) {
   if (Splits shards = splits_of_shards(files); !shards.empty()) return shards;
   for (const bool folders : {true, false}) {
     if (Splits found = splits_of_words(files, folders); !found.empty()) return found;
   }
-  return {{kTrain, files}};
+  return {{kTrainSplit, files}};
 }
 
 std::string text_of(const Node& section, const char* key) {
@@ -193,7 +154,7 @@ Splits splits_of_config(const Node& config, const Names& all) {
       out[entry.key] = matching(files, patterns_in(entry.node));
     }
   } else if (Names plain = patterns_in(given->node); !plain.empty()) {
-    out[kTrain] = matching(files, plain);
+    out[kTrainSplit] = matching(files, plain);
   } else if (const Node::List* list = given->node.list()) {
     for (const Node& item : *list) {
       const Node::Entry* path = item.find("path");
@@ -214,7 +175,8 @@ Splits splits_of_config(const Node& config, const Names& all) {
 
 Names files_of_split(const std::string& folder, const Splits& splits, const HubChoice& choice) {
   Names wanted = {choice.split};
-  if (choice.split.empty()) wanted = choice.train ? Names{kTrain} : Names{kValidation, kTest};
+  if (choice.split.empty())
+    wanted = choice.train ? Names{kTrainSplit} : Names{kValidationSplit, kTestSplit};
   for (const std::string& split : wanted) {
     if (const auto found = splits.find(split); found != splits.end()) return found->second;
   }
@@ -231,21 +193,6 @@ const std::vector<std::string>& readable_extensions() {
   static const std::vector<std::string> all = {".parquet", ".arrow", ".jsonl", ".ndjson",
                                                ".json",    ".csv",   ".tsv",   ".txt"};
   return all;
-}
-
-std::string split_of_word(std::string name) {
-  name = ascii_lower(name);
-  for (const auto& [word, split] : kSplitWords) {
-    if (name == word) return split;
-  }
-  return "";
-}
-
-std::map<std::string, std::vector<std::string>> splits_of_file_names(const Names& names) {
-  Splits found = splits_of_words(names, false);
-  size_t placed = 0;
-  for (const auto& [split, files] : found) placed += files.size();
-  return placed == names.size() ? found : Splits{{kTrain, names}};
 }
 
 std::vector<std::string> row_files(const std::string& folder) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -25,13 +24,6 @@ struct HubChoice {
 /// otherwise all files are the split train. Throws DataError without files, and if a config or
 /// split must be named.
 std::vector<std::string> hub_files(const std::string& folder, const HubChoice& choice);
-
-/// The split that a name stands for as a whole, in any case: "train" of "Training"; none: "".
-std::string split_of_word(std::string name);
-
-/// Files by the words for splits in their names; all are of one split where there are none.
-std::map<std::string, std::vector<std::string>> splits_of_file_names(
-    const std::vector<std::string>& names);
 
 /// All files of rows below a folder, relative to it and sorted, without hidden ones and the
 /// metadata of `datasets`.

@@ -14,7 +14,7 @@
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
 #include "data/datasets/fingerprint.h"
-#include "data/datasets/hub/hub_files.h"
+#include "data/datasets/hub/split_names.h"
 #include "data/datasets/image/image_files.h"
 #include "data/datasets/image/image_samples.h"
 #include "data/datasets/label_map.h"

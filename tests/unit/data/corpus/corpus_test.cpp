@@ -169,6 +169,11 @@ TEST_F(CorpusTest, PartsTogetherAreTheCorpus) {
   EXPECT_EQ(complaint_of("out"),
             "'part_00000_of_00002' and 'part_00001_of_00002' of 'out' are parts of different "
             "corpora");
+  std::filesystem::remove_all(folder_.path("out/part_00001_of_00002"));
+  other.seed = 0;
+  prepare(other, "out/part_00001_of_00002");
+  std::filesystem::create_directories(folder_.path("out/part_00002_of_00003"));
+  EXPECT_EQ(complaint_of("out"), "'out' has 3 parts, not 2");
   CorpusOptions many = options();
   EXPECT_EQ(problem([&] {
               files_of_part(many.files, {0, 6});
@@ -202,13 +207,18 @@ TEST_F(CorpusTest, TokensThatTheTokenizerLacksAndEmptyCorporaAreRefused) {
   EXPECT_EQ(problem([&] { prepare(options()); }), "the corpus has no documents with text");
   CorpusOptions bos = options();
   bos.prepend_bos = true;
-  EXPECT_EQ(problem([&] { prepare(bos, "b"); }), "the tokenizer has no first token");
+  EXPECT_EQ(complaint([&] { prepare(bos, "b"); }),
+            "the tokenizer has no first token\n"
+            "name one as \"bos_token\" in 'special_tokens_map.json' beside it, or give no --bos");
   std::filesystem::remove(folder_.path("special_tokens_map.json"));
   EXPECT_EQ(problem([&] { prepare(options(), "c"); }), "the tokenizer has no end token");
   EXPECT_EQ(problem([&] { corpus_files({folder_.path("none")}); }),
             "no file or folder '" + folder_.path("none") + "'");
-  EXPECT_EQ(problem([&] { corpus_files({folder_.write("x.pdf", "x")}); }),
-            "'" + folder_.path("x.pdf") + "' is of an unknown type");
+  EXPECT_EQ(
+      complaint([&] { corpus_files({folder_.write("x.pdf", "x")}); }),
+      "'" + folder_.path("x.pdf") +
+          "' is of an unknown type\n"
+          "give files or folders of .parquet, .arrow, .jsonl, .ndjson, .json, .csv, .tsv, .txt");
 }
 
 TEST_F(CorpusTest, WindowsOfAFolderCrossItsShards) {

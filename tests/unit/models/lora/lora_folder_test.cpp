@@ -92,9 +92,14 @@ TEST(LoraFolderTest, ATiedEmbeddingIsTrainedWithItsHeadOrRefused) {
     EXPECT_EQ(found.empty(), each.refused.empty()) << found;
     EXPECT_NE(found.find(each.refused), found.npos) << found;
     if (!found.empty()) continue;
+    testing::internal::CaptureStderr();
     const auto model = build<Model>(recipe, five_tokens());
+    const std::string said = testing::internal::GetCapturedStderr();
     const bool trained = !each.saved.empty();
     EXPECT_EQ(trained_parameters(*model).starts_with(table.name), trained);
+    EXPECT_EQ(said.find("'lm_head' is tied to 'model.embed_tokens', and both are trained, as by "
+                        "PEFT with 'ensure_weight_tying'") != said.npos,
+              trained);
     if (!trained) continue;
     EXPECT_TRUE(parameter_named(*model, table.name).equal(at::ones({7, 8})));
   }
