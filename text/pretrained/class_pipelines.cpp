@@ -379,12 +379,4 @@ const ClassPipeline* find_class_pipeline(std::string_view name) {
   return nullptr;
 }
 
-std::string supported_tokenizer_classes() {
-  std::string names;
-  for (const ClassPipeline& pipeline : kPipelines) {
-    names += (names.empty() ? "" : ", ") + std::string(pipeline.name);
-  }
-  return names;
-}
-
 }  // namespace accel

@@ -19,8 +19,8 @@ struct TokenizerClass {
 };
 
 /// By tokenizer_config.json, then the model's config.json, both objects, as AutoTokenizer of
-/// transformers 5 does. `is_byte_level`: tokenizer.json names ByteLevel. Throws FormatError for a
-/// class that is not supported.
+/// transformers 5 does. `is_byte_level`: tokenizer.json names ByteLevel. Throws FormatError for
+/// Python code; warns of a class without a pipeline.
 TokenizerClass select_tokenizer_class(const nlohmann::ordered_json& tokenizer_config,
                                       const nlohmann::json& model_config, bool is_byte_level);
 
@@ -48,7 +48,5 @@ struct ClassPipeline {
 
 /// Null for a class that is not supported.
 const ClassPipeline* find_class_pipeline(std::string_view name);
-/// "BertTokenizer, GPT2Tokenizer, ..."
-std::string supported_tokenizer_classes();
 
 }  // namespace accel
