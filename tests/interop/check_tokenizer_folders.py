@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """accel-run reads tokenizer folders as transformers' AutoTokenizer does: the class that the folder gets, tokens that
 are named outside tokenizer.json, and the keys of tokenizer_config.json. Each folder gives the same ids, special
-tokens and decoded texts, or is refused or warned of by name.   
+tokens and decoded texts, or is refused or warned of by name.
+
     check_tokenizer_folders.py ACCEL_RUN [NAME]
     check_tokenizer_folders.py --write
 
