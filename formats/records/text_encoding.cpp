@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"

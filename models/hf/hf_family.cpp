@@ -100,16 +100,6 @@ std::vector<FieldInfo> HfFamily::options() {
   return out;
 }
 
-namespace {
-
-/// Whether an option that is `dropout` by default is left to the one that the recipe gives.
-bool follows_dropout(const std::string& key, const Node& given, const Node& value) {
-  const Node::Entry* dropout = given.find("dropout");
-  return key.ends_with("_dropout") && is_auto(value) && dropout && !is_auto(dropout->node);
-}
-
-}  // namespace
-
 Node with_folder_options(const Node& given, const Node& folder, const Node& own,
                          const std::vector<FieldInfo>& fields, Reading& reading) {
   const Node& weights = weights_of(given);
@@ -119,7 +109,6 @@ Node with_folder_options(const Node& given, const Node& folder, const Node& own,
     if (is_switched_off(theirs)) continue;
     const Node::Entry* mine = given.find(theirs.key);
     const Node& value = own.find(theirs.key)->node;
-    if (follows_dropout(theirs.key, given, value)) continue;
     if (!mine || is_auto(value)) {
       Node node = theirs.node;
       node.where = weights.where;

@@ -23,6 +23,7 @@
 #include "formats/checksum.h"
 #include "formats/tensors/torch_file.h"
 #include "formats/tensors/weight_shards.h"
+#include "kernels/choice.h"
 #include "kernels/memory/deferred_init.h"
 #include "models/hf/map_hf_weights.h"
 #include "models/layers/module_state.h"
@@ -417,7 +418,7 @@ void load_hf_weights(Model& model, const HfWeights& weights, const HfNames& name
                                 quoted_list(fresh)),
                     "name the folder of a model with this head, or train it first");
   }
-  if (SkipInit::is_active()) return;  // a checkpoint has them
+  if (SkipInit::is_active() || has_shapes_only()) return;  // a checkpoint has them; that of a plan
   warn(accel::text("not in '{}' and new: {}", weights.folder(), quoted_list(fresh)));
 }
 

@@ -235,9 +235,10 @@ class MeshTest {
   void check_loss(const World& world) const {
     const double together = last_loss(*job(world));
     LoadedRecipe recipe = with_config(overrides_, "");
-    const AcceleratorSection configured = this->recipe().options.accelerator;
-    recipe.options.accelerator.mixed_precision = configured.mixed_precision;
-    recipe.options.accelerator.fp8 = configured.fp8;
+    const RecipeOptions configured = this->recipe().options;
+    recipe.options.accelerator.mixed_precision = configured.accelerator.mixed_precision;
+    recipe.options.accelerator.fp8 = configured.accelerator.fp8;
+    recipe.options.train.max_grad_norm = configured.train.max_grad_norm;
     const auto alone =
         build_job(std::move(recipe.options), std::move(recipe.resolved), components(), {});
     const double wanted = last_loss(*alone);

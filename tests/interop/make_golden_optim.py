@@ -310,7 +310,7 @@ def schedule_cases():
     yield {"type": "cosine", "min_lr": 0.001}, torch_curve(
         lambda o: lr.CosineAnnealingLR(o, TOTAL, eta_min=0.001), TOTAL
     )
-    yield {"type": "cosine", "warmup": "6%"}, warmed(2, 0, cosine(0.5))
+    yield {"type": "cosine", "warmup": "6%"}, warmed(3, 0, cosine(0.5))
     yield {"type": "cosine", "warmup": "1 epochs", "warmup_from": 0.1, "cycles": 1.5}, warmed(
         10, 0.1, cosine(1.5)
     )

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
 #include "core/base/mapped_file.h"

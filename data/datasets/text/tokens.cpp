@@ -30,7 +30,7 @@ namespace {
 
 struct TokensOptions : WindowOptions {
   InputPath path;
-  Auto<TokenType> dtype;
+  TokenType dtype = TokenType::kUint16;
   Auto<int64_t> vocab_size;
 };
 
@@ -41,10 +41,10 @@ int64_t width_of(TokenType type) {
 TokenFiles open_tokens(const TokensOptions& options) {
   const std::string& path = options.path.text;
   if (!std::filesystem::is_directory(path)) {
-    return {path, width_of(options.dtype.value_or(TokenType::kUint16))};
+    return {path, width_of(options.dtype)};
   }
   TokenFiles files(path);
-  if (options.dtype && width_of(*options.dtype) != files.width()) {
+  if (width_of(options.dtype) > files.width()) {
     throw DataError(text("the tokens of '{}' are {}, and 'dtype' is another", path,
                          token_type_name(files.width())),
                     "leave 'dtype' out");
@@ -71,8 +71,8 @@ class Tokens final : public Dataset, public SequenceWindows {
                    "before or between them.")
             .required()
             .field("dtype", &TokensOptions::dtype,
-                   "How each token is stored; auto: as the folder's index has it, in a file "
-                   "uint16.")
+                   "How each token of a file is stored; the index of a folder says it for its "
+                   "shards.")
             .field("vocab_size", &TokensOptions::vocab_size,
                    "All tokens are below this; auto: the size of the tokenizer of a folder; of a "
                    "file, found by reading it once.",

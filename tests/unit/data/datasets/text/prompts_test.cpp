@@ -47,44 +47,44 @@ class PromptsTest : public testing::Test {
 };
 
 TEST_F(PromptsTest, MessagesEndWithTheGenerationPrompt) {
-  const auto data = dataset(R"({"prompt": [{"role": "user", "content": "the cat"}], "answer": 5})");
-  EXPECT_EQ(words(*data), "[CLS] the cat [SEP] [MASK]");
+  const auto data =
+      dataset(R"({"prompt": [{"role": "user", "content": "good film"}], "answer": 5})");
+  EXPECT_EQ(words(*data), "[CLS] good film [SEP] [MASK]");
   const auto& rows = dynamic_cast<const PromptRows&>(*data);
-  EXPECT_EQ(rows.prompt_row(0).prompt, "[CLS] the cat [SEP] [MASK] ");
+  EXPECT_EQ(rows.prompt_row(0).prompt, "[CLS] good film [SEP] [MASK] ");
   EXPECT_TRUE(has_prompts(data->shape()));
 }
 
 TEST_F(PromptsTest, TextsHaveNoEndTokenAndNoTargets) {
-  const auto data = dataset(R"({"prompt": "the cat"})");
-  EXPECT_EQ(words(*data), "[CLS] the cat");
-  for (const int64_t target : data->sample(0).target.as<int64_t>()) {
-    EXPECT_EQ(target, kIgnoredTarget);
-  }
-  EXPECT_EQ(words(*dataset(R"({"q": "the cat"})", "prompt: q, texts_as_messages: true")),
-            "[CLS] the cat [SEP] [MASK]");
+  const auto data = dataset(R"({"prompt": "good film"})");
+  EXPECT_EQ(words(*data), "[CLS] good film");
+  const Sample sample = data->sample(0);
+  for (const int64_t target : sample.target.as<int64_t>()) EXPECT_EQ(target, kIgnoredTarget);
+  EXPECT_EQ(words(*dataset(R"({"q": "good film"})", "prompt: q, texts_as_messages: true")),
+            "[CLS] good film [SEP] [MASK]");
 }
 
 TEST_F(PromptsTest, ColumnsAreTextsOrJson) {
-  const auto data =
-      dataset(R"({"prompt": "the cat", "answer": "yes", "n": 5, "list": [1, "a"], "none": null})");
+  const auto data = dataset(
+      R"({"prompt": "good film", "answer": "yes", "n": 5, "list": [1, "a"], "none": null})");
   const PromptRow row = dynamic_cast<const PromptRows&>(*data).prompt_row(0);
   EXPECT_EQ(row.columns,
             (std::map<std::string, std::string>{
-                {"prompt", "the cat"}, {"answer", "yes"}, {"n", "5"}, {"list", R"([1,"a"])"}}));
+                {"prompt", "good film"}, {"answer", "yes"}, {"n", "5"}, {"list", R"([1,"a"])"}}));
   EXPECT_EQ(row.place, "sample 0 of " + folder_.path("t.jsonl"));
 }
 
 TEST_F(PromptsTest, APromptMustLeaveRoomForACompletion) {
-  EXPECT_EQ(refusal(R"({"prompt": "the cat the cat"})", "max_length: 5"),
+  EXPECT_EQ(refusal(R"({"prompt": "good film good film"})", "max_length: 5"),
             "t.jsonl:1: has a prompt of 5 tokens, which leaves none of the 5 tokens of "
             "'max_length' for a completion");
-  EXPECT_EQ(refusal(R"({"q": "the cat"})"), "t.jsonl:1: has no prompt in the field 'prompt'");
+  EXPECT_EQ(refusal(R"({"q": "good film"})"), "t.jsonl:1: has no prompt in the field 'prompt'");
 }
 
 TEST_F(PromptsTest, RowsAreFoundInSelectedAndCombinedData) {
   const std::shared_ptr<const Dataset> data = dataset(
-      "{\"prompt\": \"the cat\", \"a\": 0}\n{\"prompt\": \"the cat\", \"a\": 1}\n"
-      "{\"prompt\": \"the cat\", \"a\": 2}\n");
+      "{\"prompt\": \"good film\", \"a\": 0}\n{\"prompt\": \"good film\", \"a\": 1}\n"
+      "{\"prompt\": \"good film\", \"a\": 2}\n");
   const auto some = select_samples(data, {1, 2});
   EXPECT_EQ(prompt_row_of(*some, 0).columns.at("a"), "1");
   const auto both = combine({{some, {}}, {data, {}}});
