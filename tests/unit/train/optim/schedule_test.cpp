@@ -116,9 +116,8 @@ TEST(ScheduleTest, PhasesThatDoNotFitAreNumbered) {
             "leave it out of the last phase");
   EXPECT_EQ(phases_complaint({closed, open}, 20),
             "phase 2 of 'scheduler' has no step left; shorten the ones before it");
-  EXPECT_EQ(
-      phases_complaint({phase("constant", Duration{0.1, Duration::Unit::kPercent}), open}, 20),
-      "phase 1 of 'scheduler' is shorter than a step; lengthen its 'for'");
+  EXPECT_EQ(phases_complaint({phase("constant", Duration{0, Duration::Unit::kPercent}), open}, 20),
+            "phase 1 of 'scheduler' is shorter than a step; lengthen its 'for'");
   EXPECT_EQ(phases_complaint({phase("constant", Duration{60, Duration::Unit::kSeconds}), open}, 20),
             "'for': '1 min' is not a number of steps in this run; give it in steps, epochs or "
             "samples");
