@@ -26,7 +26,7 @@ at::Tensor fp8_scale(const at::Tensor& amax, at::ScalarType type, bool to_power_
 /// overflow reaches the loss, as values of at::Tensor::to() do not.
 at::Tensor cast_to_fp8(const at::Tensor& x, const at::Tensor& scale, at::ScalarType type);
 
-/// `x`, [rows, columns], with a scale of its own, or one for each row.
+/// `x`, [rows, columns], with one scale, or one for each row.
 Fp8Matrix to_fp8(const at::Tensor& x, at::ScalarType type, bool by_row, bool to_power_of_2);
 
 /// The transpose of a matrix with one scale.

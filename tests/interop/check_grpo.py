@@ -90,7 +90,7 @@ def small_model(folder):
 
 
 class Replayed(trl.GRPOTrainer):
-    """Takes the completions of a log in place of its own, and records its losses."""
+    """Replays the completions of a log instead of sampling, and records the losses."""
     rows = None
     losses = None
 

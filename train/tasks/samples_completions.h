@@ -12,7 +12,7 @@
 
 namespace accel {
 
-/// What a job gives such a task.
+/// Sampler and prompt rows of the job.
 struct CompletionSource {
   std::shared_ptr<CompletionSampler> sampler;
   /// The row of a sample of the training data and of the eval data, by Batch::ids.

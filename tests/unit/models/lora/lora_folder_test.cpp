@@ -121,7 +121,7 @@ TEST(LoraFolderTest, ATiedEmbeddingIsExportedForBothOfItsLayers) {
             "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight "
             "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight ");
   EXPECT_FALSE(adapter_config({}, adapter, {}, "").contains("ensure_weight_tying"));
-  // PEFT ties embeddings of this name alone: of others, the head is saved as a module of its own.
+  // PEFT ties embeddings of this name alone: for others, the head is saved as a separate module.
   HfNames gpt;
   gpt.tied_table = "transformer.wte.weight";
   const json apart = adapter_config({}, {array_of({gpt.tied_table, {7, 8}})}, gpt, "");
