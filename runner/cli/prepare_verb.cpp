@@ -144,6 +144,25 @@ void print_result(const std::string& folder, const ShardsIndex& index) {
   }
 }
 
+/// Writes the folder atomically; what a failure leaves is removed.
+ShardsIndex write_corpus(const CorpusOptions& options, const std::string& folder) {
+  DiskFiles files;
+  const std::string partial = folder + ".partial";
+  try {
+    files.remove_tree(partial);
+    files.make_dirs(partial);
+    ShardsIndex index = prepare_corpus(files, options, partial);
+    publish_file(partial, folder);
+    return index;
+  } catch (const std::exception& failure) {
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+    const auto* unwritten = dynamic_cast<const FileError*>(&failure);
+    if (!unwritten) throw;
+    throw IoError(unwritten->what(), full_disk_hint(unwritten->code().value()));
+  }
+}
+
 ExitCode prepare(const PrepareArguments& arguments) {
   const CorpusOptions options = options_of(arguments);
   const bool divided = options.part.count > 1;
@@ -157,13 +176,7 @@ ExitCode prepare(const PrepareArguments& arguments) {
     std::cout << "nothing was done: these shards are of the same files and options\n";
     return ExitCode::kDone;
   }
-  DiskFiles files;
-  const std::string partial = target + ".partial";
-  files.remove_tree(partial);
-  files.make_dirs(partial);
-  const ShardsIndex index = prepare_corpus(files, options, partial);
-  publish_file(partial, target);
-  print_result(target, index);
+  print_result(target, write_corpus(options, target));
   std::cout << "to train on it: data.train={type: tokens, path: " << arguments.out
             << ", max_seq_len: 1024}\n";
   return ExitCode::kDone;

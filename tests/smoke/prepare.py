@@ -115,6 +115,10 @@ def main():
         code, said, errors = call("prepare", "texts", "--tokenizer", "words", "--out", "corpus", "--part", "0/2")
         report.check("no parts in a corpus without", code == 2 and errors ==
                      "error: 'corpus' already is a corpus without parts\n  hint: give another name\n", errors)
+        done = subprocess.run(["bash", "-c", 'ulimit -f 1; exec "$0" prepare texts --tokenizer words --out full',
+                               scratch.binary], cwd=scratch.path, text=True, capture_output=True, check=False)
+        report.check("a full disk is an error", done.returncode == 7 and "error: cannot write 'full" in done.stderr
+                     and not list(scratch.path.glob("full*")), done.stderr)
         code, said, errors = call("prepare", "texts", "--tokenizer", "words", "--out", "no", "--part", "4/4")
         report.check("parts count from 0", "hint: parts are from 0 to 3" in errors, errors)
     return 1 if report.failed else 0
