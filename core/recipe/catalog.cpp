@@ -1,15 +1,12 @@
 #include "core/recipe/catalog.h"
 
 #include "core/recipe/deprecated_names.h"
-#include "core/recipe/extra_catalogs.h"
 
 namespace accel {
 
 std::vector<const CatalogIndex*> Registry::all() const {
-  std::vector<const CatalogIndex*> all = std::apply(
-      [](const auto&... each) { return std::vector<const CatalogIndex*>{&each...}; }, catalogs);
-  all.insert(all.end(), extra_catalogs().begin(), extra_catalogs().end());
-  return all;
+  return std::apply([](const auto&... each) { return std::vector<const CatalogIndex*>{&each...}; },
+                    catalogs);
 }
 
 std::vector<const CatalogIndex*> catalogs_of(const Registry& registry) {

@@ -31,6 +31,8 @@ class Callback;
 struct CallbackContext;
 class Tracker;
 struct TrackerContext;
+class RewardFunction;
+struct RewardContext;
 
 /// Name of a component kind and the type of its constructors' context.
 template <class Base>
@@ -80,6 +82,11 @@ struct Kind<Tracker> {
   static constexpr auto kName = "tracker";
   using Context = TrackerContext;
 };
+template <>
+struct Kind<RewardFunction> {
+  static constexpr auto kName = "reward";
+  using Context = RewardContext;
+};
 
 /// A component with validated options; make() builds it.
 template <class Base>
@@ -124,7 +131,7 @@ class Catalog : public CatalogIndex {
 struct Registry {
   std::tuple<Catalog<Model>, Catalog<Task>, Catalog<Dataset>, Catalog<Transform>,
              Catalog<Optimizer>, Catalog<Schedule>, Catalog<Metric>, Catalog<Callback>,
-             Catalog<Tracker>>
+             Catalog<Tracker>, Catalog<RewardFunction>>
       catalogs;
 
   template <class Base>

@@ -168,7 +168,7 @@ std::vector<std::string> new_plugin(const std::string& examples, const NewPlugin
   fs::create_directories(folder, error);
   if (error) throw IoError(accel::text("cannot create '{}': {}", folder, error.message()));
   std::vector<std::string> files;
-  for (const char* ending : {".cpp", ".toml", ".yaml", ".sh"}) {
+  for (const char* ending : {".cpp", ".toml", ".yaml", ".sh", ".jsonl", ".json"}) {
     for (const auto& entry : fs::directory_iterator(example)) {
       const fs::path& from = entry.path();
       if (from.extension() != ending || from.filename().string().ends_with(".so.toml")) continue;

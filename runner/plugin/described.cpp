@@ -112,7 +112,6 @@ Node resolve_component(const std::string& kind, const Node& node, Reading& readi
           if (const auto ref = catalog.prepare(node, reading)) out = ref.resolved;
         };
         (try_one(catalogs), ...);
-        try_one(reward_catalog());
       },
       reading.registry.catalogs);
   return out;
@@ -220,9 +219,6 @@ void enter_described(const DescribedComponent& component, Registry& registry) {
           entered = true;
         };
         (try_one(catalogs), ...);
-        // Shared by all registries, which may describe one plugin each.
-        if (!reward_catalog().items().contains(info.name)) try_one(reward_catalog());
-        entered = entered || component.kind == reward_catalog().kind();
       },
       registry.catalogs);
   if (entered) return;

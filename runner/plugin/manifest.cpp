@@ -10,7 +10,6 @@
 #include "core/api/plugin_identity.h"
 #include "core/base/json_text.h"
 #include "core/base/text.h"
-#include "core/recipe/extra_catalogs.h"
 #include "core/recipe/parse.h"
 
 namespace accel {
@@ -231,11 +230,8 @@ std::string write_plugin_manifest(const PluginManifest& manifest) {
 
 std::vector<DescribedComponent> describe_components(const Registry& registry) {
   std::vector<DescribedComponent> out;
-  const std::vector<const CatalogIndex*>& shared = extra_catalogs();
   for (const CatalogIndex* catalog : registry.all()) {
-    const bool is_shared = std::find(shared.begin(), shared.end(), catalog) != shared.end();
     for (const auto& [name, info] : catalog->items()) {
-      if (is_shared && !is_vendor_name(name)) continue;  // accel-run's own
       out.push_back({catalog->kind(), name, info.summary, described(info.fields), info.renamed_from,
                      joined(info.hint_for, " ")});
     }

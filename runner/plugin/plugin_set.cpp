@@ -22,7 +22,6 @@
 #include "core/base/mapped_file.h"
 #include "core/base/shared_library.h"
 #include "core/base/text.h"
-#include "core/recipe/extra_catalogs.h"
 #include "formats/program/code_file.h"
 #include "formats/program/elf.h"
 #include "runner/startup/process_setup.h"
@@ -275,11 +274,8 @@ void PluginSet::check_names(const std::string& path, const PluginManifest& manif
     const std::string named = text("{} '{}'", component.kind, component.name);
     const auto [owner, entered] = owners_.emplace(named, text("plugin '{}'", path));
     std::string other = entered ? "" : owner->second;
-    const std::vector<const CatalogIndex*>& shared = extra_catalogs();
     for (const CatalogIndex* catalog : registry_.all()) {
-      // A catalogue of the process has it from an earlier description.
-      const bool is_shared = std::find(shared.begin(), shared.end(), catalog) != shared.end();
-      if (other.empty() && !is_shared && catalog->kind() == component.kind &&
+      if (other.empty() && catalog->kind() == component.kind &&
           catalog->items().contains(component.name)) {
         other = "accel-run itself";
       }

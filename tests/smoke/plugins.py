@@ -20,13 +20,13 @@ import tempfile
 
 import runs
 
-KINDS = ("callback", "dataset", "image_model", "metric", "model", "optimizer", "scheduler", "task", "tracker",
-         "transform")
+KINDS = ("callback", "dataset", "image_model", "metric", "model", "optimizer", "reward", "scheduler", "task",
+         "tracker", "transform")
 # Examples of tasks that are more than a loss: what each leaves in a checkpoint beside the usual.
 TASKS = {"gan": {"model_1.safetensors", "optimizer_1.bin", "scheduler_1.bin"},
          "reinforce": {"custom_checkpoint_0.pkl"}, "two_tasks": set()}
 # Those whose whole recipe is run as well; check_new() and check_package() run two others.
-WHOLE = ("callback", "dataset", "image_model", "model", "optimizer", "tracker", *TASKS)
+WHOLE = ("callback", "dataset", "image_model", "model", "optimizer", "reward", "tracker", *TASKS)
 
 
 class Place:
