@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/recipe/rules.h"
@@ -23,6 +25,12 @@ struct OptionTypeOf {
   static constexpr OptionType kType = {&describe, &write, &read};
 };
 
+template <class M>
+std::shared_ptr<const void> shared_rule(const Rule<M>& rule) {
+  if (!rule.holds) return nullptr;
+  return std::make_shared<const Rule<M>>(rule);
+}
+
 }  // namespace detail
 
 /// A cheap value: a component's static schema() builds one per call.
@@ -34,11 +42,20 @@ class Schema {
   /// Declares the option `name`. Its default is the member's initialiser: also for the options that
   /// a section given in part leaves out.
   template <class M>
-  Schema&& field(std::string name, M T::*member, std::string help, Rule<M> rule = {}) &&;
+  Schema&& field(std::string_view name, M T::*member, std::string_view help) && {
+    add(member, {name, help}, nullptr);
+    return std::move(*this);
+  }
+  template <class M>
+  Schema&& field(std::string_view name, M T::*member, std::string_view help,
+                 const Rule<M>& rule) && {
+    add(member, {name, help, rule.words, rule.json}, detail::shared_rule(rule));
+    return std::move(*this);
+  }
 
   /// Declares a key that is consumed before this section is read: accepted and documented only.
-  Schema&& handled(std::string name, std::string type, std::string help) && {
-    fields_.add_handled(std::move(name), std::move(type), std::move(help));
+  Schema&& handled(std::string_view name, std::string_view type, std::string_view help) && {
+    fields_.add_handled(name, type, help);
     return std::move(*this);
   }
 
@@ -53,14 +70,19 @@ class Schema {
     return std::move(*this);
   }
   /// The deprecated name of the last declared option: accepted, with a warning.
-  Schema&& renamed_from(std::string old_name) && {
-    fields_.last().renamed_from = std::move(old_name);
+  Schema&& renamed_from(std::string_view old_name) && {
+    fields_.last().renamed_from = old_name;
     return std::move(*this);
   }
   /// Names of other trainers for the last declared option: refused, with the hint to write `value`,
   /// in which `{}` is the given value.
-  Schema&& hint_for(const std::vector<std::string>& names, const std::string& value = "{}") && {
-    fields_.add_hints(names, value);
+  Schema&& hint_for(std::initializer_list<std::string_view> names,
+                    std::string_view value = "{}") && {
+    for (const std::string_view name : names) fields_.add_hint(name, value);
+    return std::move(*this);
+  }
+  Schema&& hint_for(const std::vector<std::string>& names, std::string_view value = "{}") && {
+    for (const std::string& name : names) fields_.add_hint(name, value);
     return std::move(*this);
   }
   /// A rule over several options, checked when each is valid.
@@ -88,6 +110,14 @@ class Schema {
   std::vector<FieldInfo> info() const { return fields_.info(); }
 
  private:
+  template <class M>
+  void add(M T::*member, const detail::OptionText& text, std::shared_ptr<const void> rule) {
+    const M& fallback = defaults_.*member;
+    const size_t offset = static_cast<size_t>(reinterpret_cast<const char*>(&fallback) -
+                                              reinterpret_cast<const char*>(&defaults_));
+    fields_.add(detail::OptionTypeOf<M>::kType, text, offset, &fallback, std::move(rule));
+  }
+
   T defaults_{};
   detail::SchemaFields fields_;
   std::vector<std::function<void(const T&, const Node&, Reading&)>> checks_;
@@ -117,33 +147,6 @@ struct Codec<S> {
 };
 
 namespace detail {
-template <class M>
-std::shared_ptr<const void> shared_rule(Rule<M> rule);
-}
-
-template <class T>
-template <class M>
-Schema<T>&& Schema<T>::field(std::string name, M T::*member, std::string help, Rule<M> rule) && {
-  const M& fallback = defaults_.*member;
-  const size_t offset = static_cast<size_t>(reinterpret_cast<const char*>(&fallback) -
-                                            reinterpret_cast<const char*>(&defaults_));
-  FieldInfo info;
-  info.name = std::move(name);
-  info.help = std::move(help);
-  info.rule = rule.words;
-  info.json = rule.json;
-  fields_.add(detail::OptionTypeOf<M>::kType, std::move(info), offset, &fallback,
-              detail::shared_rule(std::move(rule)));
-  return std::move(*this);
-}
-
-namespace detail {
-
-template <class M>
-std::shared_ptr<const void> shared_rule(Rule<M> rule) {
-  if (!rule.holds) return nullptr;
-  return std::make_shared<const Rule<M>>(std::move(rule));
-}
 
 template <class M>
 FieldInfo OptionTypeOf<M>::describe() {

@@ -77,30 +77,32 @@ void report_broken_rule(const Node& node, const std::string& name, const std::st
                          text("'{}' must be {}, not {}", name, words, inline_text(value)));
 }
 
-void SchemaFields::add(const OptionType& type, FieldInfo info, size_t offset, const void* fallback,
-                       std::shared_ptr<const void> rule) {
-  FieldInfo of_type = type.describe();
-  info.type = std::move(of_type.type);
-  info.kind = std::move(of_type.kind);
-  info.fields = std::move(of_type.fields);
-  info.json = of_type.json + (of_type.json.empty() || info.json.empty() ? "" : ", ") + info.json;
+void SchemaFields::add(const OptionType& type, const OptionText& text, size_t offset,
+                       const void* fallback, std::shared_ptr<const void> rule) {
+  FieldInfo info = type.describe();
+  info.name = text.name;
+  info.help = text.help;
+  info.rule = text.rule;
+  info.json += info.json.empty() || text.json.empty() ? "" : ", ";
+  info.json += text.json;
   const Node value = type.write(fallback);
   info.fallback = inline_text(value);
   if (info.kind.empty()) set_fallbacks(info.fields, value);
   fields_.push_back({std::move(info), &type, offset, std::move(rule)});
 }
 
-void SchemaFields::add_handled(std::string name, std::string type, std::string help) {
+void SchemaFields::add_handled(std::string_view name, std::string_view type,
+                               std::string_view help) {
   FieldInfo info;
-  info.name = std::move(name);
-  info.type = std::move(type);
-  info.help = std::move(help);
+  info.name = name;
+  info.type = type;
+  info.help = help;
   info.handled = true;
   fields_.push_back({std::move(info), nullptr, 0, nullptr});
 }
 
-void SchemaFields::add_hints(const std::vector<std::string>& names, const std::string& value) {
-  for (const std::string& name : names) last().hints.push_back({name, value});
+void SchemaFields::add_hint(std::string_view name, std::string_view value) {
+  last().hints.push_back({std::string(name), std::string(value)});
 }
 
 Node SchemaFields::with_current_names(const Node& node, Reading& reading) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/recipe/codec.h"
@@ -27,16 +28,24 @@ const Node& culprit_of(const Node& node, std::optional<size_t> item);
 void report_broken_rule(const Node& node, const std::string& name, const std::string& words,
                         const Node& value, Reading& reading);
 
+/// What the declaration of an option says of it beside its type. Views and not strings, since there
+/// are hundreds of declarations, whose code is compiled for each.
+struct OptionText {
+  std::string_view name;
+  std::string_view help;
+  std::string_view rule = {};  ///< "at least 1", or ""
+  std::string_view json = {};  ///< JSON Schema keywords of the rule
+};
+
 class SchemaFields {
  public:
-  /// `info` has name, help, rule and the rule's JSON Schema; the rest comes from `type`. `offset`
-  /// is the option's position in the struct in bytes.
-  void add(const OptionType& type, FieldInfo info, size_t offset, const void* fallback,
+  /// `offset` is the option's position in the struct in bytes.
+  void add(const OptionType& type, const OptionText& text, size_t offset, const void* fallback,
            std::shared_ptr<const void> rule);
-  void add_handled(std::string name, std::string type, std::string help);
+  void add_handled(std::string_view name, std::string_view type, std::string_view help);
   FieldInfo& last() { return fields_.back().info; }
   /// To the option added last.
-  void add_hints(const std::vector<std::string>& names, const std::string& value);
+  void add_hint(std::string_view name, std::string_view value);
 
   /// `node` with deprecated names replaced, each with a warning.
   Node with_current_names(const Node& node, Reading& reading) const;
