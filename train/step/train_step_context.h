@@ -11,13 +11,14 @@
 #include "parallel/operations.h"
 #include "train/job/job.h"
 #include "train/step/step_inputs.h"
+#include "train/tasks/step_weights.h"
 
 namespace accel {
 
 /// Losses of a rank's micro-batches, without heap allocation for a few.
 using PassLosses = c10::SmallVector<at::Tensor, 4>;
 
-class TrainStepContext final : public StepContext {
+class TrainStepContext final : public StepContext, public StepWeights {
  public:
   /// Keeps references. `weights` is the same on all ranks.
   TrainStepContext(Job& job, const StepInputs& inputs, const std::vector<Batch>& batches,
@@ -31,6 +32,11 @@ class TrainStepContext final : public StepContext {
   void log(const std::string& name, double value) override { logged_[name] = value; }
   Ranks& ranks() override { return ranks_; }
   at::Tensor gather_for_metrics(const std::vector<at::Tensor>& rows) override;
+
+  double weight_of(size_t micro_batch) const override {
+    return weights_.of(inputs_.global_batch.micro_batches[micro_batch].micro_batch_index);
+  }
+  double total_weight() const override { return weights_.total; }
 
   /// Of all updates as one vector, of the true gradients before clipping.
   double grad_norm() const { return grad_norm_; }

@@ -70,6 +70,11 @@ Batch pair_rows(const Batch& pairs) {
   return rows;
 }
 
+double chosen_tokens(const Batch& pairs) {
+  const at::Tensor targets = pair_rows(pairs).targets.narrow(0, 0, pairs.size());
+  return targets.ne(kIgnoredTarget).sum().item<double>();
+}
+
 at::Tensor target_log_probs(const char* task, Model& model, const Batch& rows, double temperature) {
   const auto tempered = [&](const at::Tensor& logits) {
     return temperature == 1 ? logits : logits.div(temperature);

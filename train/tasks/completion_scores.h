@@ -9,6 +9,9 @@ namespace accel {
 /// then the second ones. `targets` are kIgnoredTarget outside of completions.
 Batch pair_rows(const Batch& pairs);
 
+/// Completion tokens of the first sequences of a batch of sequence pairs.
+double chosen_tokens(const Batch& pairs);
+
 struct CompletionScores {
   at::Tensor log_probs;  ///< [rows] F32, sums over the completion's tokens
   at::Tensor tokens;     ///< [rows] int64, completion tokens

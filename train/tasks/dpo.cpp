@@ -70,7 +70,7 @@ class Dpo final : public PreferenceTask, public AdapterReference, public WholeSe
   bool uses_adapter_reference() const override { return reference_.is_adapter_off(); }
 
  protected:
-  ScoredPairs score(Model& model, const Batch& batch) override {
+  ScoredPairs score(Model& model, const Batch& batch, const TokenMean& mean) override {
     const Batch rows = pair_rows(batch);
     const at::Tensor before = reference_.log_probs(kName, model, rows);
     const CompletionScores now = score_completions(kName, model, rows);
@@ -79,13 +79,14 @@ class Dpo final : public PreferenceTask, public AdapterReference, public WholeSe
     const PairRatios ratios = {ratio[0], ratio[1], tokens[0], tokens[1]};
     at::Tensor loss = dpo_losses(ratios, options_).mean();
     if (options_.sft_weight > 0) {
-      const at::Tensor sft = policy[0].sum().div(tokens[0].sum()).neg();
-      loss = loss.add(sft.mul(options_.sft_weight));
+      loss = loss.sub(mean.of(policy[0].sum()).mul(options_.sft_weight));
     }
     const at::Tensor columns = at::stack(
         {ratio[0].mul(options_.beta), ratio[1].mul(options_.beta), policy[0], policy[1]}, 1);
     return {loss, columns.detach()};
   }
+  bool has_cross_entropy() const override { return options_.sft_weight > 0; }
+  double tokens(const Batch& batch) const override { return chosen_tokens(batch); }
 
  private:
   DpoOptions options_;

@@ -62,15 +62,14 @@ class Orpo final : public PreferenceTask, public WholeSequences {
  protected:
   /// The answers' log-probabilities are means over tokens. The cross-entropy covers the prompt of
   /// the chosen answer too, as TRL's.
-  ScoredPairs score(Model& model, const Batch& batch) override {
+  ScoredPairs score(Model& model, const Batch& batch, const TokenMean& mean) override {
     Batch rows = pair_rows(batch);
     const at::Tensor completions = rows.targets.ne(kIgnoredTarget);
     const int64_t pairs = batch.size();
     const at::Tensor learnt = next_tokens(rows).narrow(0, 0, pairs);
     rows.targets = at::cat({learnt, rows.targets.narrow(0, pairs, pairs)});
     const at::Tensor log_probs = target_log_probs(kName, model, rows);
-    const at::Tensor nll =
-        log_probs.narrow(0, 0, pairs).sum().div(learnt.ne(kIgnoredTarget).sum()).neg();
+    const at::Tensor nll = mean.of(log_probs.narrow(0, 0, pairs).sum()).neg();
     const at::Tensor means = log_probs.mul(completions).sum(1).div(completions.sum(1));
     const auto both = means.chunk(2), rest = log_one_minus_exp(means).chunk(2);
     const at::Tensor log_odds = both[0].sub(both[1]).sub(rest[0].sub(rest[1]));
@@ -80,6 +79,11 @@ class Orpo final : public PreferenceTask, public WholeSequences {
                                           nll.expand(pairs), ratio, log_odds},
                                          1);
     return {loss, columns.detach()};
+  }
+  bool has_cross_entropy() const override { return true; }
+  double tokens(const Batch& batch) const override {
+    const at::Tensor learnt = next_tokens(pair_rows(batch)).narrow(0, 0, batch.size());
+    return learnt.ne(kIgnoredTarget).sum().item<double>();
   }
   std::vector<std::string> own_columns() const override {
     return {"nll_loss", "log_odds_ratio", "log_odds_chosen"};

@@ -1,7 +1,12 @@
 #include "train/tasks/preference_task.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <optional>
+
 #include "core/base/error.h"
 #include "models/layers/dropout_off.h"
+#include "train/tasks/step_weights.h"
 
 namespace accel {
 namespace {
@@ -39,26 +44,41 @@ PreferenceTask::PreferenceTask(const char* name, const TaskContext& context, boo
 }
 
 Evaluation PreferenceTask::evaluate(Model& model, const Batch& batch) {
-  const ScoredPairs scored = score(model, batch);
+  const ScoredPairs scored = score(model, batch, mean_of(batch));
   return {scored.loss, scored.rows};
+}
+
+double PreferenceTask::all_tokens(StepContext& context) const {
+  if (!has_cross_entropy()) return 0;
+  const auto& weights = dynamic_cast<const StepWeights&>(context);
+  const std::vector<Batch>& batches = context.micro_batches();
+  const at::Tensor sum = at::zeros({1}, at::kDouble);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (weights.weight_of(i) > 0) *sum.mutable_data_ptr<double>() += tokens(batches[i]);
+  }
+  return *context.ranks().reduce(sum, Reduce::kSum).const_data_ptr<double>();
+}
+
+double PreferenceTask::update(StepContext& context, std::vector<at::Tensor>& rows) {
+  const auto& weights = dynamic_cast<const StepWeights&>(context);
+  const double total = all_tokens(context);
+  return context.update(kRecipeOptimizer, [&](const Batch& batch) {
+    const auto index = static_cast<size_t>(&batch - context.micro_batches().data());
+    const double weight = weights.weight_of(index);
+    // A micro-batch that does not count has a loss of any value.
+    const TokenMean mean =
+        weight > 0 ? TokenMean(total, weight, weights.total_weight()) : mean_of(batch);
+    ScoredPairs scored = score(context.model(), batch, mean);
+    rows.push_back(std::move(scored.rows));
+    return std::move(scored.loss);
+  });
 }
 
 double PreferenceTask::step(StepContext& context) {
   std::vector<at::Tensor> rows;
-  const auto update = [&] {
-    return context.update(kRecipeOptimizer, [&](const Batch& batch) {
-      ScoredPairs scored = score(context.model(), batch);
-      rows.push_back(std::move(scored.rows));
-      return std::move(scored.loss);
-    });
-  };
-  double loss = 0;
-  if (dropout_) {
-    loss = update();
-  } else {
-    const DropoutOff scope(context.model());
-    loss = update();
-  }
+  std::optional<DropoutOff> scope;
+  if (!dropout_) scope.emplace(context.model());
+  const double loss = update(context, rows);
   log_rows(context.gather_for_metrics(rows), own_columns(), context);
   return loss;
 }

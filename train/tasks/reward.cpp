@@ -44,7 +44,7 @@ class Reward final : public PreferenceTask, public WholeSequences {
   std::vector<std::string> default_metrics() const override { return metrics(); }
 
  protected:
-  ScoredPairs score(Model& model, const Batch& batch) override {
+  ScoredPairs score(Model& model, const Batch& batch, const TokenMean& /*mean*/) override {
     const Batch rows = pair_rows(batch);
     const at::Tensor out = model.forward_batch(rows).to(at::kFloat);
     if (out.numel() != rows.size() || out.size(0) != rows.size()) {

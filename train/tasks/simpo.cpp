@@ -52,7 +52,7 @@ class Simpo final : public PreferenceTask, public WholeSequences {
       : PreferenceTask(kName, context, options.dropout), options_(options) {}
 
  protected:
-  ScoredPairs score(Model& model, const Batch& batch) override {
+  ScoredPairs score(Model& model, const Batch& batch, const TokenMean& mean) override {
     const double smoothing = options_.label_smoothing;
     const CompletionScores scores = score_completions(kName, model, pair_rows(batch));
     const auto means = scores.log_probs.div(scores.tokens).chunk(2);
@@ -63,13 +63,14 @@ class Simpo final : public PreferenceTask, public WholeSequences {
     }
     loss = loss.mean();
     if (options_.sft_weight > 0) {
-      const auto sums = scores.log_probs.chunk(2), tokens = scores.tokens.chunk(2);
-      loss = loss.sub(sums[0].sum().div(tokens[0].sum()).mul(options_.sft_weight));
+      loss = loss.sub(mean.of(scores.log_probs.chunk(2)[0].sum()).mul(options_.sft_weight));
     }
     const at::Tensor columns = at::stack(
         {means[0].mul(options_.beta), means[1].mul(options_.beta), means[0], means[1]}, 1);
     return {loss, columns.detach()};
   }
+  bool has_cross_entropy() const override { return options_.sft_weight > 0; }
+  double tokens(const Batch& batch) const override { return chosen_tokens(batch); }
 
  private:
   SimpoOptions options_;

@@ -10,6 +10,7 @@
 #include "models/lora/lora_folder.h"
 #include "tests/unit/train/job/make_job.h"
 #include "train/step/device_batches.h"
+#include "train/step/train_step.h"
 
 namespace accel::preference_fit_test {
 namespace {
@@ -127,6 +128,47 @@ TEST(PreferenceFitTest, TheModelWithoutItsAdapterIsTheModelOfTheFolder) {
   EXPECT_NE(loss, 0.69314718055994529);  // the adapter counts
   EXPECT_EQ(loss, adapted_loss("{type: dpo, beta: 2, reference: {type: auto, weights: " +
                                source("talker") + "}}"));
+}
+
+/// The steps of an epoch of ten pairs in batches of six, in micro-batches of `micro_batch`.
+std::vector<StepResult> steps_of(const std::string& task, int64_t micro_batch) {
+  std::string text = recipe(kAdapter, task);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("max_length: 96}", "max_length: 96, limit: 10}");
+  replace("batch: 4", "batch: 6, micro_batch: " + std::to_string(micro_batch));
+  const auto job = make_job(text + "optimizer: {type: sgd, lr: 0.5}\n");
+  for (const Parameter& item : parameters_of(*job->model)) {
+    if (item.name.ends_with(kLoraB)) item.local.detach().fill_(0.05);
+    if (item.name.ends_with(kLoraA)) item.local.detach().fill_(0.02);
+  }
+  job->optimizer->set_lrs(job->optimizer->base_lrs());
+  std::vector<StepResult> steps;
+  Stopwatch watch;
+  for (int64_t step = 1; step <= 2; ++step) {
+    steps.push_back(train_step(*job, job->train_loader->next(), {.step = step}, watch));
+  }
+  return steps;
+}
+
+TEST(PreferenceFitTest, MicroBatchesEqualOneBigBatchWhereAnswersDifferInLength) {
+  for (const std::string task : {"{type: orpo, beta: 0.5}", "{type: dpo, sft_weight: 2}",
+                                 "{type: simpo, sft_weight: 2}", "{type: dpo}"}) {
+    const auto whole = steps_of(task, 6);
+    for (const int64_t micro_batch : {1, 3}) {
+      const auto parts = steps_of(task, micro_batch);
+      for (size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_NEAR(parts[i].loss, whole[i].loss, 2e-6) << task << micro_batch;
+        EXPECT_NEAR(parts[i].grad_norm, whole[i].grad_norm, 1e-5 * whole[i].grad_norm)
+            << task << micro_batch;
+        ASSERT_EQ(parts[i].logged.size(), whole[i].logged.size());
+        for (const auto& [name, value] : whole[i].logged) {
+          EXPECT_NEAR(parts[i].logged.at(name), value, 2e-5) << task << name;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
