@@ -125,6 +125,30 @@ def check_free(binary, report):
                      "warning: a bit-exact resume is not guaranteed: 'threads' was 1 and is 2\n", errors)
 
 
+def check_moved_state(binary, report):
+    """Changes that add or remove state of the optimizer and of callbacks."""
+    with runs.Scratch(binary, RECIPE) as scratch:
+        ask(scratch, "job.yaml")
+        biases = "optimizer.groups=[{match: '*.bias', weight_decay: 0}]"
+        for number, (words, line) in enumerate([
+                ([biases], ""),
+                (["train.freeze=[layers.0.*]"],
+                 "the optimizer's state is dropped for 2 parameters: 'layers.0.bias', 'layers.0.weight'\n"),
+                (["callbacks=[ema]"], "the callback 'ema' starts without state\n"),
+                (["train.freeze=[]", "callbacks=[]"],
+                 "the optimizer starts without state for 2 parameters: 'layers.0.bias', 'layers.0.weight'\n")]):
+            longer = f"train.until={6 + 2 * number} steps"
+            _, _, errors = ask(scratch, "job.yaml", *words, longer)
+            commands = offered(errors)
+            report.check(f"{words[0]}: needs consent", commands and "--allow" in commands[0][0], errors)
+            code, out, errors = ask(scratch, *commands[0][0]) if commands else (1, "", "")
+            report.check(f"{words[0]}: the offered command resumes", code == 0 and line in out and
+                         f"done at step {6 + 2 * number}" in out, out + errors)
+            if number in (0, 1):  # the next one changes this recipe
+                recipe = scratch.path / "job.yaml"
+                recipe.write_text((scratch.run / "recipe.yaml").read_text())
+
+
 def check_stretched(binary, report):
     recipe = RECIPE + "scheduler: {type: cosine}\n"
     with runs.Scratch(binary, recipe) as scratch:
@@ -162,6 +186,7 @@ def main(binary):
     check_impossible(binary, report)
     check_free(binary, report)
     check_stretched(binary, report)
+    check_moved_state(binary, report)
     check_ranks(binary, report)
     return report.failed > 0
 

@@ -216,8 +216,9 @@ std::vector<RecipeChange> check_resumable(const Job& job, const TrainState& stat
   check_same_data(job, state, changes, allowed);
   check_same_batches(job, state);
   check_same_start(job, state, allowed);
+  const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
   for (const RecipeChange& change : changes) {
-    say("changed: " + change.key + " was " + change.then + ", is " + change.now);
+    say("changed: " + change.key + " was " + shown(change.then) + ", is " + shown(change.now));
   }
   warn_of_other_environment(job, state);
   return changes;

@@ -24,6 +24,7 @@
 #include "train/control/run_control.h"
 #include "train/job/data_warnings.h"
 #include "train/job/torch_setup.h"
+#include "train/loop/changed_state.h"
 #include "train/loop/deadline.h"
 #include "train/loop/report.h"
 #include "train/loop/resumable.h"
@@ -203,6 +204,7 @@ void restore_from(Job& job, const RunRequest& request, LoadedCheckpoint from, Op
     replay_commands(job, run.dir, run.saved->recipe, request.allowed);
     run.changes = check_resumable(job, *run.saved, request.allowed, request.again);
     run.recipe_changed = !run.changes.empty();
+    for (const std::string& line : adapt_to_changes(job, run.changes, *run.saved)) say(line);
   }
   run.state = restore(job, *run.saved);
   run.lr_change = lr_change_text(job, *run.saved, run.state.updates, run.changes);
