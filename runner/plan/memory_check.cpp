@@ -9,6 +9,7 @@
 #include "core/recipe/located_error.h"
 #include "runner/plan/fake_tensor_mode.h"
 #include "runner/plan/number_text.h"
+#include "runner/plan/small_data.h"
 #include "train/job/torch_setup.h"
 #include "train/recipe/model_size.h"
 
@@ -18,43 +19,6 @@ namespace {
 constexpr double kMostSeconds = 2;
 constexpr auto kHint =
     "'accel-run plan RECIPE' lists the memory of a rank by purpose, and changes that make it fit";
-
-DataShape with_classes(Shape input) {
-  DataShape shape;
-  shape.input = std::move(input);
-  shape.classes = 2;
-  return shape;
-}
-
-DataShape with_number(Shape input) {
-  DataShape shape;
-  shape.input = std::move(input);
-  shape.target_type = DType::kF32;
-  return shape;
-}
-
-/// Texts with a token as target at each position, or with a class.
-std::vector<DataShape> small_texts() {
-  DataShape tokens;
-  tokens.input = tokens.target = {1};
-  tokens.input_type = DType::kI64;
-  tokens.vocab = 2;
-  DataShape classes = tokens;
-  classes.target = {};
-  classes.classes = 2;
-  classes.padding.emplace();
-  return {tokens, classes};
-}
-
-/// Shapes of samples, the smallest first, of which a model and its task accept one.
-std::vector<DataShape> small_shapes() {
-  std::vector<DataShape> shapes = {with_classes({1}), with_number({1})};
-  for (DataShape& text : small_texts()) shapes.push_back(std::move(text));
-  for (const int64_t side : {1, 16, 64}) {
-    for (const int64_t channels : {1, 3}) shapes.push_back(with_classes({channels, side, side}));
-  }
-  return shapes;
-}
 
 /// "24 GiB for 2 ranks (of each: weights 4 GiB, ...)".
 std::string need_text(const PlannedMemory& memory, int64_t ranks) {
@@ -118,13 +82,11 @@ void check_memory(const Job& job, const MachineMemory& machine) {
 std::vector<Diagnostic> memory_warnings(const RecipeOptions& recipe, const Node& resolved,
                                         const Registry& registry, const MachineMemory& machine) {
   const int64_t world = recipe.accelerator.num_processes.value_or(1);
-  const int64_t samples = std::max<int64_t>(1, recipe.train.batch);
   const Span where = largest_size(resolved, "model");
   const std::string what =
       text("the model '{}' does not fit into this machine's memory", recipe.model.type);
-  for (const DataShape& shape : small_shapes()) {
-    const Planned planned =
-        plan_within_limits(recipe, resolved, registry, {shape, samples * world, samples}, world);
+  for (const DataSchema& data : small_data(recipe)) {
+    const Planned planned = plan_within_limits(recipe, resolved, registry, data, world);
     if (planned.refusal) {
       return {{where, planned.refusal->what(), planned.refusal->hint(), Severity::kWarning}};
     }

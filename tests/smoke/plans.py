@@ -97,6 +97,19 @@ def check_too_large(scratch):
     check((code, out, errors) == (0, "job.yaml: valid\n", ""), f"{code} {out} {errors}")
 
 
+def check_patterns(scratch):
+    """`validate` finds names that match no parameter, without opening the data."""
+    code, out, errors = tell(scratch, "validate", "job.yaml", "train.freeze=['*.bias']")
+    check((code, out, errors) == (0, "job.yaml: valid\n", ""), f"{code} {out} {errors}")
+    for words in (["train.freeze=['*.bais']"], ["optimizer.groups=[{match: '*.bais', lr: 1}]"]):
+        found = [tell(scratch, *verb, "job.yaml", *words) for verb in (["validate"], ["plan"], [])]
+        check(all(code == 2 and "error: '*.bais' matches no parameter\n" in errors and "did you mean '*.bias'?" in errors
+                  for code, _, errors in found), f"{words}: {found}")
+    code, out, errors = tell(scratch, "validate", "job.yaml", "train.freeze=[x]", "task=question_answering")
+    check((code, out, errors) == (0, "job.yaml: valid\n", "warning: the names in 'train.freeze' are not checked: the model is not "
+                                  "built without its data; 'accel-run plan job.yaml' checks them\n"), f"{code} {out} {errors}")
+
+
 def check_hardware(scratch):
     """'--hardware' and overrides in one command, in either order."""
     h100 = ("--hardware", "h100", "memory=94e9")
@@ -124,6 +137,7 @@ def main():
         code, out, errors = tell(scratch, "plan", "job.yaml", "--ranks", "3")
         check(code == 2 and "batch 16 cannot be shared by 3 ranks" in errors, errors)
         check_hardware(scratch)
+        check_patterns(scratch)
         check_too_large(scratch)
         check_planned_run(scratch)
         masked = Path(__file__).resolve().parents[2] / "recipes/tiny/reviews_masked.yaml"

@@ -1,0 +1,67 @@
+#include "runner/plan/small_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/api/sequence_pairs.h"
+
+namespace accel {
+namespace {
+
+DataShape with_classes(Shape input) {
+  DataShape shape;
+  shape.input = std::move(input);
+  shape.classes = 2;
+  return shape;
+}
+
+DataShape with_number(Shape input) {
+  DataShape shape;
+  shape.input = std::move(input);
+  shape.target_type = DType::kF32;
+  return shape;
+}
+
+/// Texts with a token as target at each position, a class, a second answer, a label, or alone.
+std::vector<DataShape> small_texts() {
+  DataShape tokens;
+  tokens.input = tokens.target = {1};
+  tokens.input_type = DType::kI64;
+  tokens.vocab = 2;
+  DataShape classes = tokens;
+  classes.target = {};
+  classes.classes = 2;
+  classes.padding.emplace();
+  std::vector<DataShape> texts = {tokens, classes};
+  for (const Shape& target : {Shape{kPairSize, 1}, Shape{1, 1}}) {
+    DataShape& answers = texts.emplace_back(tokens);
+    answers.target = target;
+    answers.padding.emplace();
+    answers.segments = 2;
+  }
+  return texts;
+}
+
+/// The smallest first.
+std::vector<DataShape> small_shapes() {
+  std::vector<DataShape> shapes = {with_classes({1}), with_number({1})};
+  for (DataShape& text : small_texts()) shapes.push_back(std::move(text));
+  for (const int64_t side : {1, 16, 64}) {
+    for (const int64_t channels : {1, 3}) shapes.push_back(with_classes({channels, side, side}));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<DataSchema> small_data(const RecipeOptions& recipe) {
+  const int64_t world = recipe.accelerator.num_processes.value_or(1);
+  const int64_t samples = std::max<int64_t>(1, recipe.train.batch);
+  std::vector<DataSchema> all;
+  for (DataShape& shape : small_shapes()) {
+    all.push_back({std::move(shape), samples * world, samples});
+  }
+  return all;
+}
+
+}  // namespace accel

@@ -1,0 +1,96 @@
+// Name patterns of recipes whose data is not opened.
+#include "runner/plan/pattern_check.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/train/job/read_text.h"
+#include "train/job/build_job.h"
+
+namespace accel::pattern_check_test {
+namespace {
+
+struct Loaded {
+  Registry registry = all_components();
+  RecipeOptions recipe;
+  Node resolved;
+};
+
+Loaded load(const std::string& text) {
+  Loaded loaded;
+  Diagnostics problems;
+  Reading reading{problems, loaded.registry};
+  const Node tree = parse_recipe("r.yaml", text);
+  loaded.recipe = read_recipe(tree, "r", reading);
+  problems.check();
+  loaded.resolved = resolve_recipe(loaded.recipe, tree);
+  return loaded;
+}
+
+/// The recipe's data is missing: it is not opened.
+std::string recipe(const std::string& model, const std::string& data, const std::string& more) {
+  return "model: " + model + "\ndata: {train: " + data + "}\n" + more;
+}
+
+constexpr auto kMlp = "{type: mlp, hidden_sizes: [8]}";
+constexpr auto kTable = "{type: csv, path: none.csv, target: y}";
+constexpr auto kPairs = "{type: preference, path: none.jsonl, tokenizer: none}";
+
+std::string complaint(const std::string& text) {
+  const Loaded loaded = load(text);
+  try {
+    const auto options = pattern_options(loaded.resolved);
+    return check_patterns(options, loaded.recipe, loaded.resolved, loaded.registry) ? ""
+                                                                                    : "unchecked";
+  } catch (const RecipeError& error) {
+    return error.what();
+  }
+}
+
+TEST(PatternCheckTest, OptionsWithPatternsAreFound) {
+  const auto found = [](const std::string& more) {
+    return pattern_options(load(recipe(kMlp, kTable, more)).resolved);
+  };
+  EXPECT_EQ(found(""), std::vector<std::string>());
+  EXPECT_EQ(found("train: {freeze: []}\noptimizer: {type: sgd, groups: []}\n"),
+            std::vector<std::string>());
+  EXPECT_EQ(found("train: {freeze: ['*.bias']}\n"
+                  "optimizer: {type: sgd, groups: [{match: '*', lr: 1}]}\n"),
+            (std::vector<std::string>{"train.freeze", "optimizer.groups"}));
+}
+
+TEST(PatternCheckTest, ErrorsAreThoseOfARun) {
+  EXPECT_EQ(complaint(recipe(kMlp, kTable, "train: {freeze: ['*.bias']}\n")), "");
+  EXPECT_EQ(complaint(recipe(kMlp, kTable, "train: {freeze: ['*.bais']}\n")),
+            "r.yaml:3:17: error: '*.bais' matches no parameter\n"
+            "    train: {freeze: ['*.bais']}\n"
+            "                    ^\n"
+            "  hint: did you mean '*.bias'?\n");
+  EXPECT_EQ(complaint(recipe(kMlp, kTable,
+                             "optimizer: {type: sgd, groups: [{match: [x, '*.bias'], lr: 1}]}\n")),
+            "r.yaml:3:42: error: 'x' matches no parameter\n"
+            "    optimizer: {type: sgd, groups: [{match: [x, '*.bias'], lr: 1}]}\n"
+            "                                             ^\n"
+            "  hint: the parameters are 'layers.0.weight', 'layers.0.bias', 'layers.1.weight', "
+            "'layers.1.bias'\n");
+  EXPECT_NE(complaint(recipe(kMlp, kTable, "train: {freeze: ['*']}\n"))
+                .find("'freeze' leaves no parameter to train"),
+            std::string::npos);
+}
+
+TEST(PatternCheckTest, ModelsOfTextsAndPairsAreBuilt) {
+  const std::string gpt =
+      "{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 8, vocab_size: 9, "
+      "max_seq_len: 16}";
+  EXPECT_EQ(complaint(recipe(gpt, kPairs, "task: orpo\ntrain: {freeze: ['*.bias']}\n")), "");
+  EXPECT_NE(complaint(recipe(gpt, kPairs, "task: orpo\ntrain: {freeze: [y]}\n"))
+                .find("'y' matches no parameter"),
+            std::string::npos);
+}
+
+TEST(PatternCheckTest, AModelThatNeedsItsDataIsNotChecked) {
+  EXPECT_EQ(complaint(recipe(kMlp, kTable, "task: question_answering\ntrain: {freeze: [y]}\n")),
+            "unchecked");
+}
+
+}  // namespace
+}  // namespace accel::pattern_check_test
