@@ -149,6 +149,26 @@ def check_moved_state(binary, report):
                 recipe.write_text((scratch.run / "recipe.yaml").read_text())
 
 
+def check_early_stop(binary, report):
+    """The command after an early stop continues the run."""
+    recipe = RECIPE.replace("lr: 0.01", "lr: 1e-9").replace("until: 4 steps", "until: 40 steps").replace(
+        "eval: {every: 4 steps}", "eval: {every: 1 steps}") + "callbacks: [{type: early_stop, patience: 2}]\n"
+    with runs.Scratch(binary, recipe) as scratch:
+        code, out, errors = ask(scratch, "job.yaml")
+        stopped = re.search(r"^done \(('eval/loss' has not improved on .* in 2 evaluations)\) at step (\d+)", out, re.MULTILINE)
+        report.check("a run stops early", code == 0 and stopped, out + errors)
+        if not stopped:
+            return
+        reason, step = stopped.groups()
+        code, again, errors = ask(scratch, "resume", "runs/job")
+        report.check("a resume says why it does nothing", code == 0 and
+                     f"\nnothing to do: the run has already finished ({reason}) at step {step}," in again, again + errors)
+        command = "  resume with: accel-run resume runs/job callbacks.0.patience=4"
+        report.check("and what continues the run", command in out.splitlines() and command in again.splitlines(), out + again)
+        code, out, errors = ask(scratch, "resume", "runs/job", "callbacks.0.patience=4")
+        report.check("which does", code == 0 and len(steps_of(scratch.path / "runs/job")) > int(step), out + errors)
+
+
 def check_stretched(binary, report):
     recipe = RECIPE + "scheduler: {type: cosine}\n"
     with runs.Scratch(binary, recipe) as scratch:
@@ -187,6 +207,7 @@ def main(binary):
     check_free(binary, report)
     check_stretched(binary, report)
     check_moved_state(binary, report)
+    check_early_stop(binary, report)
     check_ranks(binary, report)
     return report.failed > 0
 

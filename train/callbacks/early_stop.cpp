@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/recipe/number_text.h"
 #include "core/recipe/registry.h"
+#include "train/callbacks/continuation.h"
 
 namespace accel {
 namespace {
@@ -31,7 +32,7 @@ struct EarlyStopOptions {
   StopMode mode = StopMode::kAuto;
 };
 
-class EarlyStop final : public Callback {
+class EarlyStop final : public Callback, public Continuation {
  public:
   static constexpr auto kName = "early_stop";
   static constexpr const char* kHintFor[] = {"early_stopping", "earlystopping"};
@@ -85,6 +86,10 @@ class EarlyStop final : public Callback {
     return "'" + options_.metric + "' has not improved on " + show_number(best_) + " in " +
            std::to_string(without_progress_) +
            (without_progress_ == 1 ? " evaluation" : " evaluations");
+  }
+
+  std::string change_to_continue() const override {
+    return text("patience={}", without_progress_ + options_.patience);
   }
 
   void save(StateDict& state) const override {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "core/base/build_info.h"
 #include "core/base/progress_text.h"
@@ -11,6 +12,7 @@
 #include "core/recipe/number_text.h"
 #include "data/datasets/skipped_samples.h"
 #include "kernels/choice.h"
+#include "train/callbacks/continuation.h"
 #include "train/job/build_expert_parallel.h"
 #include "train/job/build_fsdp.h"
 #include "train/job/build_pipeline.h"
@@ -100,11 +102,25 @@ std::string schedule_text(const Job& job) {
   return text;
 }
 
-/// " train.until='6 epochs'": an override that doubles the length of the run.
-std::string longer(const Job& job) {
+bool has_reached(const Job& job, const RunState& state, const Duration& until) {
+  if (until.unit == Duration::Unit::kSeconds) return state.seconds >= until.value;
+  return job.length.total_steps > 0 && state.progress.step >= job.length.total_steps;
+}
+
+/// " train.until='6 epochs' callbacks.0.patience=6": overrides that let the finished run continue,
+/// with twice the length where it is reached. None where a callback would stop the run again.
+std::optional<std::string> continued(const Job& job, const RunState& state) {
+  std::string changes;
+  for (size_t i = 0; i < job.callbacks.size(); ++i) {
+    if (!job.callbacks[i]->stop()) continue;
+    const auto* stopped = dynamic_cast<const Continuation*>(job.callbacks[i].get());
+    if (!stopped) return std::nullopt;
+    changes += text(" callbacks.{}.{}", i, stopped->change_to_continue());
+  }
   Duration until = job.recipe.train.until.front();
+  if (!changes.empty() && !has_reached(job, state, until)) return changes;
   until.value *= 2;
-  return std::string(" train.until='") + to_string(until) + "'";
+  return std::string(" train.until='") + to_string(until) + "'" + changes;
 }
 
 }  // namespace
@@ -219,9 +235,9 @@ std::vector<std::string> last_screen(const Job& job, const RunState& state, cons
   }
   if (!end.checkpoint.empty()) lines.push_back(row("checkpoint", end.checkpoint));
   if (!end.report.empty()) lines.push_back(row("report", end.report));
-  if (!end.checkpoint.empty()) {
-    const std::string more = end.finished ? longer(job) : "";
-    lines.push_back("  resume with: accel-run resume " + end.run_dir + more);
+  const auto more = end.finished ? continued(job, state) : "";
+  if (!end.checkpoint.empty() && more) {
+    lines.push_back("  resume with: accel-run resume " + end.run_dir + *more);
   }
   return lines;
 }

@@ -241,11 +241,13 @@ std::string start_text(const Job& job, const OpenRun& opened) {
 }
 
 std::string headline(const TrainLoop& loop, bool finished) {
-  if (finished && loop.steps_done() == 0) return "nothing to do: the run has already finished";
-  if (finished) return loop.stop_reason().empty() ? "done" : "done (" + loop.stop_reason() + ")";
+  const std::string why = loop.stop_reason().empty() ? "" : " (" + loop.stop_reason() + ")";
+  if (finished && loop.steps_done() == 0) {
+    return "nothing to do: the run has already finished" + why;
+  }
+  if (finished) return "done" + why;
   const int signal = SignalWatch::received();
   const std::string how = signal ? "interrupted by signal " + std::to_string(signal) : "stopped";
-  const std::string why = loop.stop_reason().empty() ? "" : " (" + loop.stop_reason() + ")";
   // No checkpoint: before the first step, or after a failed save.
   return how + (loop.has_saved() ? " and saved" : " without a checkpoint") + why;
 }

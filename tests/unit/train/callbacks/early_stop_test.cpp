@@ -2,6 +2,7 @@
 
 #include "core/api/callback.h"
 #include "tests/unit/build_component.h"
+#include "train/callbacks/continuation.h"
 
 namespace accel::early_stop_test {
 namespace {
@@ -43,6 +44,18 @@ TEST(EarlyStopTest, SaysWhyItStops) {
   EXPECT_EQ(callback->stop(), std::nullopt);
   callback->on_eval(20, {{"eval/loss", 0.75}});
   EXPECT_EQ(callback->stop(), "'eval/loss' has not improved on 0.5 in 1 evaluation");
+}
+
+TEST(EarlyStopTest, AHigherPatienceContinuesTheRun) {
+  const auto callback = build<Callback>("{type: early_stop, patience: 2}", reported());
+  for (const int value : {1, 1, 1}) callback->on_eval(0, {{"eval/loss", value}});
+  ASSERT_TRUE(callback->stop().has_value());
+  EXPECT_EQ(dynamic_cast<const Continuation&>(*callback).change_to_continue(), "patience=4");
+  StateDict state;
+  callback->save(state);
+  const auto next = build<Callback>("{type: early_stop, patience: 4}", reported());
+  next->load(state);
+  EXPECT_EQ(next->stop(), std::nullopt);
 }
 
 TEST(EarlyStopTest, AnUnknownMetricIsRefusedBeforeTraining) {

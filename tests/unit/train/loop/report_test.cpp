@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
+#include "tests/unit/train/job/make_job.h"
 #include "train/loop/async_checkpointer.h"
 #include "train/loop/data_use.h"
 #include "train/step/stopwatch.h"
@@ -52,6 +56,40 @@ TEST(ReportTest, EachExpectationIsToldWithWhatWasFound) {
             (std::vector<std::string>{"expect eval/accuracy >= 0.9: NOT met, it is 0.8500",
                                       "expect eval/loss < 0.5: NOT met, not measured",
                                       "expect train/loss < 2: met, it is 1.5000"}));
+}
+
+/// Stops at once.
+class Stopping final : public Callback {
+ public:
+  std::optional<std::string> stop() const override { return "enough"; }
+};
+
+TEST(ReportTest, AFinishedRunIsContinuedByTheOptionThatEndedIt) {
+  const auto job = make_job(
+      "model: {type: mlp, hidden_sizes: [8]}\n"
+      "data: {train: {type: synthetic/glyphs, length: 40}, eval: {type: synthetic/glyphs, length: "
+      "8}, loader: {workers: 0}}\n"
+      "train: {until: 20 steps, batch: 16}\n"
+      "callbacks: [ema, {type: early_stop, patience: 1}]\n");
+  RunState state;
+  RunEnd end;
+  end.run_dir = "runs/r";
+  end.checkpoint = "runs/r/checkpoints/checkpoint_3";
+  const auto command = [&] {
+    const std::string last = last_screen(*job, state, Stopwatch(), end).back();
+    return last.substr(std::min(last.size(), last.find(':')));
+  };
+  state.progress.step = 20;
+  EXPECT_EQ(command(), ": accel-run resume runs/r train.until='40 steps'");
+  for (int i = 0; i < 2; ++i) job->callbacks[1]->on_eval(0, {{"eval/loss", 1}});
+  EXPECT_EQ(command(), ": accel-run resume runs/r train.until='40 steps' callbacks.1.patience=2");
+  state.progress.step = 3;
+  EXPECT_EQ(command(), ": accel-run resume runs/r callbacks.1.patience=2");
+  end.finished = false;
+  EXPECT_EQ(command(), ": accel-run resume runs/r");
+  end.finished = true;
+  job->callbacks.push_back(std::make_unique<Stopping>());
+  EXPECT_EQ(command(), "") << "no option continues it";
 }
 
 TEST(ReportTest, TheMetricSaysWhichValueIsBetterUnlessTheRecipeDoes) {
