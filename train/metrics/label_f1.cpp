@@ -33,6 +33,7 @@ class LabelF1 final : public Metric {
     sums_.resize(3 * labels_ + 2, 0.0);
     for (size_t i = 0; options.per_label && i < labels_; ++i) {
       names_.push_back(data.labels.size() == labels_ ? data.labels[i] : std::to_string(i));
+      if (names_.back() == "micro" || names_.back() == "macro") refuse_label(names_.back());
     }
   }
 
@@ -67,6 +68,14 @@ class LabelF1 final : public Metric {
   bool higher_is_better() const override { return true; }
 
  private:
+  [[noreturn]] static void refuse_label(const std::string& label) {
+    throw Error(ExitCode::kRecipe,
+                text("the metric 'label_f1' has 'f1_{}' over all labels, and the data has a label "
+                     "'{}', whose F1 would have the same name",
+                     label, label),
+                "give the label another name, or set 'per_label: false'");
+  }
+
   static double f1(double right, double counted) { return counted > 0 ? 2 * right / counted : 0; }
 
   /// Adds the count of each column of booleans.

@@ -41,6 +41,19 @@ TEST(LabelF1Test, CountsLabelsTogetherAndEach) {
   }
 }
 
+TEST(LabelF1Test, ALabelWithTheNameOfAnAverageIsRefused) {
+  DataShape data = two_labels();
+  data.labels = {"a", "micro"};
+  EXPECT_EQ(complaint<Metric>("label_f1", MetricContext{data}),
+            "the metric 'label_f1' has 'f1_micro' over all labels, and the data has a label "
+            "'micro', whose F1 would have the same name");
+  EXPECT_EQ(complaint<Metric>("{type: label_f1, per_label: false}", MetricContext{data}), "");
+  data.labels = {"macro", "a"};
+  EXPECT_EQ(complaint<Metric>("label_f1", MetricContext{data}),
+            "the metric 'label_f1' has 'f1_macro' over all labels, and the data has a label "
+            "'macro', whose F1 would have the same name");
+}
+
 TEST(LabelF1Test, ClassesAreRefused) {
   DataShape classes;
   classes.classes = 3;
