@@ -78,9 +78,7 @@ constexpr OtherName kOtherNames[] = {
     {"metric", "em exactmatch", "write 'exact_match'"},
     {"metric", "nerf1 spanf1", "write 'entity_f1'"},
     {"metric", "loss evalloss valloss crossentropy", "leave it out: the loss is always evaluated"},
-    {"metric",
-     "auc rocauc rocaucscore auroc mcc matthewscorrelation matthewscorrcoef r2 r2score bleu "
-     "rouge wer cer confusionmatrix meanap map iou dice spearmanr pearsonr",
+    {"metric", "bleu rouge wer cer confusionmatrix meanap map iou dice",
      "no metric here is like it; a plugin can be: accel-run plugin new metric VENDOR/NAME"},
     {"tracker", "wandblogger wandboffline weightsandbiases", "write 'wandb'"},
     {"tracker", "tensorboardlogger summarywriter tboard", "write 'tensorboard'"},

@@ -71,6 +71,7 @@ class Run:
                 return
             lines = [json.loads(line) for line in scratch.exact_lines()]
             steps = [line for line in lines if "eval" not in line]
+            self.results = [line["eval"] for line in lines if "eval" in line]
             self.evaluations = [line["eval"]["eval/loss"] for line in lines if "eval" in line]
             self.losses = [step["loss"] for step in steps]
             self.norms = [step["grad_norm"] for step in steps]
@@ -192,8 +193,25 @@ def check_local_sgd(report):
     report.check("and averaged over time besides", good, found.errors)
 
 
+def check_sample_metrics(report):
+    """Metrics over all samples have the same bits, also where the last batch is short."""
+    recipe = LINE.replace("LENGTH", "48").replace("lr: 0.1", "lr: 0")
+    words = ["data.eval={type: synthetic/regression, length: 25, noise: 0.5}", "eval.every=2 steps",
+             "eval.metrics=[r2, pearson, spearman]"]
+    wanted = Run(recipe, words, nothing)
+    for more in (["train.micro_batch=8"], ["accelerator.num_processes=3"],
+                 ["accelerator.num_processes=2", "accelerator.fsdp.stage=3", "accelerator.fsdp.state_dict=full",
+                  "data.loader.even_batches=false"]):
+        found = Run(recipe, [*words, *more], nothing)
+        names = ["r2", "pearson", "spearman"]
+        good = found.code == 0 and [[each[f"eval/{name}"] for name in names] for each in found.results] == \
+            [[each[f"eval/{name}"] for name in names] for each in wanted.results] and len(found.results) == 3
+        report.check(f"metrics over all samples: {' '.join(more)}", good, f"{found.errors}{wanted.results} {found.results}")
+
+
 def main():
     report = runs.Report()
+    check_sample_metrics(report)
     check_line(report)
     check_tokens(report)
     check_hooks(report)

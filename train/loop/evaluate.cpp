@@ -1,5 +1,6 @@
 #include "train/loop/evaluate.h"
 
+#include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "core/base/activity.h"
 #include "models/layers/module_state.h"
 #include "parallel/operations.h"
+#include "train/metrics/sample_metric.h"
 #include "train/optim/evaluation_weights.h"
 #include "train/step/device_batches.h"
 
@@ -118,6 +120,55 @@ void add_global_batch(const Job& job, const GlobalBatch& global_batch,
   for (size_t i = 0; i < all.size(); ++i) total[i % width] += all[i];
 }
 
+/// The rows of metrics that are no sums.
+class SampleRows {
+ public:
+  explicit SampleRows(const Job& job) : job_(job) {
+    for (const auto& metric : job.metrics) {
+      auto* samples = dynamic_cast<SampleMetric*>(metric.get());
+      if (!samples) continue;
+      samples->take_rows();  // of the last evaluation
+      metrics_.push_back({samples, {}, {}});
+    }
+  }
+
+  /// Takes the rows of an evaluated micro-batch.
+  void take(int64_t micro_batch_index) {
+    for (Rows& each : metrics_) {
+      if (at::Tensor rows = each.metric->take_rows(); rows.defined()) {
+        each.own.push_back({micro_batch_index, std::move(rows)});
+      }
+    }
+  }
+
+  /// Those of a global batch, over all ranks.
+  void gather(int64_t num_micro_batches) {
+    const bool has_head = job_.optimizers.front().strategy->has_head();
+    for (Rows& each : metrics_) {
+      std::vector<MicroBatchRows> stage;
+      if (has_head) {
+        stage.push_back({0, gather_micro_batches(*job_.mesh.data, each.own, num_micro_batches)});
+      }
+      each.all.push_back(gather_micro_batches(*job_.mesh.pipeline, stage, 1));
+      each.own.clear();
+    }
+  }
+
+  void finish() {
+    for (Rows& each : metrics_) each.metric->set_rows(at::cat(each.all));
+  }
+
+ private:
+  struct Rows {
+    SampleMetric* metric;
+    std::vector<MicroBatchRows> own;  ///< of this rank, of a global batch
+    std::vector<at::Tensor> all;
+  };
+
+  const Job& job_;
+  std::vector<Rows> metrics_;
+};
+
 /// What a pass of an evaluation needs.
 class EvaluatedWeights {
  public:
@@ -147,6 +198,7 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
   size_t width = 2;
   for (const auto& metric : job.metrics) width += metric->sums().size();
   std::vector<double> total(width);
+  SampleRows rows(job);
   job.eval_loader->seek(0, 0);
   Activity shown("evaluating", "batches");
   int64_t batches_done = 0;
@@ -158,13 +210,16 @@ std::optional<std::map<std::string, double>> evaluate(Job& job, const std::funct
     std::vector<std::vector<double>> own(list.size(), std::vector<double>(width));
     job.optimizers.front().strategy->run_forward(list, [&](size_t i) {
       own[i] = sums_of(job, list[i], global_batch.micro_batches[i].valid());
+      rows.take(global_batch.micro_batches[i].micro_batch_index);
     });
     add_global_batch(job, global_batch, own, total);
+    rows.gather(global_batch.num_micro_batches);
     shown.progress(++batches_done, job.eval_loader->steps_per_epoch());
   }
   if (total[1] <= 0) {
     throw DataError("every target of the eval data is masked", "check 'data.eval'");
   }
+  rows.finish();
   std::map<std::string, double> results = {{"eval/loss", total[0] / total[1]}};
   auto next = total.begin() + 2;
   for (const auto& metric : job.metrics) {

@@ -78,7 +78,9 @@ class Classification final : public Task, public DividedSequences {
             logits};
   }
 
-  std::vector<std::string> metrics() const override { return {"accuracy", "top_k", "f1"}; }
+  std::vector<std::string> metrics() const override {
+    return {"accuracy", "top_k", "f1", "matthews_correlation", "roc_auc"};
+  }
   std::vector<std::string> default_metrics() const override { return {"accuracy"}; }
 
  private:

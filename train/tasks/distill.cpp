@@ -92,7 +92,9 @@ class Distill final : public Task {
     return {label_loss(student, batch), student};
   }
 
-  std::vector<std::string> metrics() const override { return {"accuracy", "top_k", "f1"}; }
+  std::vector<std::string> metrics() const override {
+    return {"accuracy", "top_k", "f1", "matthews_correlation", "roc_auc"};
+  }
   std::vector<std::string> default_metrics() const override { return {"accuracy"}; }
 
   std::vector<TaskModel> models() override {

@@ -77,7 +77,7 @@ class MultiLabelClassification final : public Task, public DividedSequences {
             logits.detach().sub(shift_.to(logits.device()))};
   }
 
-  std::vector<std::string> metrics() const override { return {"label_f1"}; }
+  std::vector<std::string> metrics() const override { return {"label_f1", "roc_auc"}; }
   std::vector<std::string> default_metrics() const override { return {"label_f1"}; }
 
  private:

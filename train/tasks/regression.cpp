@@ -93,7 +93,9 @@ class Regression final : public Task, public DividedSequences {
             output.mul(options_.target_std).add(options_.target_mean)};
   }
 
-  std::vector<std::string> metrics() const override { return {"mae", "mse"}; }
+  std::vector<std::string> metrics() const override {
+    return {"mae", "mse", "r2", "pearson", "spearman"};
+  }
   std::vector<std::string> default_metrics() const override { return {"mae"}; }
 
  private:
