@@ -37,10 +37,25 @@ void check_target(const TargetColumns& target, TargetType type, const Node& node
                          "write 'target_type: labels' for columns of 0 and 1, or 'number'");
 }
 
+void check_text_has_no_target(const std::vector<std::string>& text_columns,
+                              const TargetColumns& target, const Node& node, Reading& reading) {
+  for (const std::string& name : text_columns) {
+    if (std::find(target.names.begin(), target.names.end(), name) == target.names.end()) continue;
+    const Node::Entry* entry = node.find("text");
+    reading.problems.error(entry ? entry->node.where : node.where,
+                           accel::text("'text' names the target column '{}', from which the model "
+                                       "would read the answer",
+                                       name),
+                           "name another column as 'text', or leave 'target' out for a language "
+                           "model");
+  }
+}
+
 namespace {
 
 void check_table_target(const TableOptions& options, const Node& node, Reading& reading) {
   check_target(options.target, options.target_type, node, reading);
+  check_text_has_no_target(options.text, options.target, node, reading);
 }
 
 /// Adds the file, and how its text is divided into fields.
@@ -256,7 +271,15 @@ std::vector<FeatureColumn> feature_columns(const TableOptions& options, const Co
                                            const std::vector<size_t>& targets) {
   std::vector<FeatureColumn> columns;
   for (const std::string& feature : options.features) {
-    columns.push_back({.position = names.find(feature, "features")});
+    const size_t position = names.find(feature, "features");
+    if (has_position(targets, position)) {
+      throw Error(ExitCode::kRecipe,
+                  accel::text("'features' names the target column '{}', from which the model would "
+                              "read the answer",
+                              feature),
+                  "leave it out of 'features'");
+    }
+    columns.push_back({.position = position});
   }
   for (size_t i = 0; options.features.empty() && i < names.count(); ++i) {
     if (!has_position(targets, i)) columns.push_back({.position = i});

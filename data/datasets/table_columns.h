@@ -59,6 +59,9 @@ constexpr auto kTargetTypeHelp =
 
 /// Reports several columns of classes.
 void check_target(const TargetColumns& target, TargetType type, const Node& node, Reading& reading);
+/// Reports a target among the columns of the text.
+void check_text_has_no_target(const std::vector<std::string>& text_columns,
+                              const TargetColumns& target, const Node& node, Reading& reading);
 
 struct TableOptions : TextColumnOptions {
   InputFile path;

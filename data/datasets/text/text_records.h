@@ -47,6 +47,7 @@ Schema<Options> with_record_columns(Schema<Options> schema) {
                  "Labels that are integers from 0 are their own numbers.")
           .check([](const Options& options, const Node& node, Reading& reading) {
             check_target(options.target, options.target_type, node, reading);
+            check_text_has_no_target(options.text, options.target, node, reading);
           })));
 }
 

@@ -186,6 +186,15 @@ TEST_F(TableFillTest, DatesBecomeTheFeaturesAskedFor) {
                 "write dates as year-month-day: other orders are ambiguous");
 }
 
+TEST_F(TableFillTest, TheTargetIsNoFeature) {
+  const std::string message =
+      "', from which the model would read the answer\nleave it out of 'features'";
+  EXPECT_EQ(table_complaint("a,y\n1,0\n2,1\n", "features: [a, y]\n"),
+            "'features' names the target column 'y" + message);
+  EXPECT_EQ(table_complaint("a,y\n1,0\n2,1\n", "features: [1]\n"),
+            "'features' names the target column '1" + message);
+}
+
 TEST_F(TableFillTest, DecimalCommasAreReadWhenAsked) {
   const std::string text =
       "\xef\xbb\xbf"

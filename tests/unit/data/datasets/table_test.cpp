@@ -211,6 +211,10 @@ TEST_F(TextTableTest, OptionsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(refusal(with_tokenizer("text: 0\nfill: 0\n")),
             at + "'text' makes the text the only input, but 'features', 'one_hot', 'booleans', "
                  "'dates' and 'fill' apply to numbers");
+  const std::string leak = refusal(with_tokenizer("text: [0, 1]\n"));
+  EXPECT_EQ(
+      leak.substr(leak.find(" error: ")),
+      " error: 'text' names the target column '1', from which the model would read the answer");
 }
 
 TEST_F(TextTableTest, ColumnsOfTextMustBeThere) {
