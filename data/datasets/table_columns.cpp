@@ -98,9 +98,10 @@ Schema<TableOptions> TableOptions::schema() {
                             "Features of true and false, yes and no, t and f, y and n or 1 and 0, "
                             "in any case: 1 or 0.")
                      .field("dates", &TableOptions::dates,
-                            "Columns of dates such as 2024-01-31 or 2024-01-31 13:45, each with "
-                            "its features: year, month, day, weekday (0 is Monday), hour, "
-                            "timestamp (days since 1970).")
+                            "Columns of dates such as 2024-01-31, 2024-01-31 13:45 or "
+                            "2024-01-31T13:45+02:00, each with its features: year, month, day, "
+                            "weekday (0 is Monday), hour, timestamp (days since 1970). All are in "
+                            "UTC; dates without a zone are taken as UTC.")
                      .field("decimal", &TableOptions::decimal, "Decimal separator of numbers.",
                             one_of(std::vector<std::string>{".", ","}))
                      .field("na_values", &TableOptions::na_values,

@@ -186,6 +186,14 @@ TEST_F(TableFillTest, DatesBecomeTheFeaturesAskedFor) {
                 "write dates as year-month-day: other orders are ambiguous");
 }
 
+TEST_F(TableFillTest, DatesWithAZoneAreInUtcBesideOthersWithout) {
+  const std::string text =
+      "d,y\n2024-01-01T10:00:00+02:00,0\n2024-01-01T10:00:00-05:30,1\n2024-01-01T10:00:00,0\n"
+      "2024-01-01,1\n2024-01-01T00:30:00+0200,0\n";
+  EXPECT_EQ(rows(*table(text, "dates: {d: [year, day, hour]}\n")),
+            "2024 1 8|2024 1 15|2024 1 10|2024 1 0|2023 31 22|");
+}
+
 TEST_F(TableFillTest, TheTargetIsNoFeature) {
   const std::string message =
       "', from which the model would read the answer\nleave it out of 'features'";
