@@ -152,7 +152,14 @@ std::string RecordCheck::hint_for(std::string_view field, FieldFault fault) cons
   }
   if (fault != FieldFault::kNoNumber) return "";
   const char other = decimal_ == '.' ? ',' : '.';
-  if (parse_field_number(field, other)) {
+  const bool is_fraction = parse_field_number(field, other).has_value();
+  if (has_thousands_separators(field, decimal_)) {
+    const std::string hint = "remove the thousands separators from the file";
+    return is_fraction ? text("{}; if '{}' is the decimal separator, write 'decimal: \"{}\"'", hint,
+                              std::string(1, other), std::string(1, other))
+                       : hint;
+  }
+  if (is_fraction) {
     return text("'decimal: \"{}\"' reads it as a number", std::string(1, other));
   }
   return "list it under 'one_hot', leave it out of 'features', or name it as 'text', with a "

@@ -102,6 +102,22 @@ std::optional<double> parse_field_number(std::string_view field, char decimal) {
   return value;
 }
 
+bool has_thousands_separators(std::string_view field, char decimal) {
+  constexpr size_t kGroup = 3;
+  FieldScan scan(without_spaces(field));
+  scan.take("+-");
+  const int first = scan.digits(1, kGroup);
+  const char separator = decimal == '.' ? ',' : '.';
+  if (first <= 0) return false;
+  bool any = false;
+  while (scan.take({&separator, 1})) {
+    if (scan.digits(kGroup, kGroup) < 0) return false;
+    any = true;
+  }
+  if (scan.take({&decimal, 1})) scan.fraction();
+  return any && scan.done();
+}
+
 std::optional<double> parse_field_boolean(std::string_view field) {
   const std::string text = ascii_lower(without_spaces(field));
   for (const char* word : {"true", "yes", "t", "y", "1"}) {

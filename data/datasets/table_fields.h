@@ -33,6 +33,10 @@ std::string_view without_spaces(std::string_view field);
 /// fields. `decimal` is the decimal separator, '.' or ','.
 std::optional<double> parse_field_number(std::string_view field, char decimal);
 
+/// Whether a number is written with separators of thousands, the other mark than `decimal`: 1,500
+/// or -1,500,000.5.
+bool has_thousands_separators(std::string_view field, char decimal);
+
 /// 1 for true, yes, t, y and 1 in any case, 0 for their opposites; none for other fields.
 std::optional<double> parse_field_boolean(std::string_view field);
 

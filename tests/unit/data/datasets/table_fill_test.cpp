@@ -194,6 +194,26 @@ TEST_F(TableFillTest, DatesWithAZoneAreInUtcBesideOthersWithout) {
             "2024 1 8|2024 1 15|2024 1 10|2024 1 0|2023 31 22|");
 }
 
+TEST_F(TableFillTest, NumbersWithThousandsSeparatorsAreRefused) {
+  const auto hint = [&](const std::string& field, const std::string& options = "") {
+    const std::string found =
+        table_complaint("a;y\n1;0\n" + field + ";0\n", "delimiter: ';'\n" + options);
+    EXPECT_EQ(found.substr(0, found.find('\n')),
+              path_ + ":3: column 'a' holds '" + field + "', not a number");
+    return found.substr(found.find('\n') + 1);
+  };
+  const std::string remove = "remove the thousands separators from the file";
+  EXPECT_EQ(hint("1,500"), remove + "; if ',' is the decimal separator, write 'decimal: \",\"'");
+  EXPECT_EQ(hint("-1,500,000"), remove);
+  EXPECT_EQ(hint("12,500.25"), remove);
+  EXPECT_EQ(hint("1.500.000,5", "decimal: ','\n"), remove);
+  EXPECT_EQ(hint("1.500", "decimal: ','\n"),
+            remove + "; if '.' is the decimal separator, write 'decimal: \".\"'");
+  for (const std::string fraction : {"1,5", "0,125", "1500,125"}) {
+    EXPECT_EQ(hint(fraction), "'decimal: \",\"' reads it as a number");
+  }
+}
+
 TEST_F(TableFillTest, TheTargetIsNoFeature) {
   const std::string message =
       "', from which the model would read the answer\nleave it out of 'features'";
