@@ -83,6 +83,13 @@ def check_table(scratch, report):
     same = [(json.loads(line)["class"], json.loads(line)["probability"]) for line in out.splitlines()]
     report.check("without targets, from standard input", same == [(line["class"], line["probability"]) for line in found],
                  errors)
+    code, errors = scratch.call("table.yaml", "name=vectors", "task=regression", "data.transform=[one_hot]")
+    report.check("classes as one-hot vectors train", code == 0, errors)
+    outputs = [ask(scratch, "predict", "runs/vectors", "--input", "data/flowers.csv"),
+               ask(scratch, "predict", "runs/vectors", "--input", "-", given=text)]
+    lengths = [[len(json.loads(line)["prediction"]) for line in out.splitlines()] for _, out, _ in outputs]
+    report.check("predict needs no one-hot targets", outputs[0][1] == outputs[1][1] and lengths[0] == [2] * len(rows),
+                 f"{outputs[0][2]}{outputs[1][2]}")
     code, _, errors = ask(scratch, "predict", "runs/table", "--input", "-", given="petal,colour\n1,red\n")
     report.check("a refusal names standard input", code == 3 and "standard input lacks the column 'sepal' of the training data" in errors, errors)
     scratch.call("table.yaml", "name=open", "train.until=2 steps", "data.train.one_hot={colour: []}",

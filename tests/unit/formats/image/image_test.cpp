@@ -75,6 +75,15 @@ TEST(ImageTest, PixelsAreThoseOfPillow) {
   }
 }
 
+TEST(ImageTest, InksWithoutAdobesMarkerAreThoseOfPillowToo) {
+  constexpr size_t kMarker = 2, kMarkerBytes = 16;
+  std::string file = golden_file("cmyk.jpg");
+  ASSERT_EQ(file.substr(kMarker + 4, 5), "Adobe");
+  file.erase(kMarker, kMarkerBytes);
+  EXPECT_EQ(crc_of(decode_image(bytes_of(file), Channels::kRgb, "cmyk.jpg")), 0x2bfa2e2dU);
+  EXPECT_EQ(crc_of(decode_image(bytes_of(file), Channels::kGray, "cmyk.jpg")), 0x13b35635U);
+}
+
 TEST(ImageTest, RealPhotographsAreThoseOfPillow) {
   const std::string path = real_data("cifar10-images.tar");
   if (path.empty()) GTEST_SKIP() << "skipped: the real data is not here";

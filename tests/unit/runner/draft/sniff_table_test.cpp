@@ -40,6 +40,17 @@ TEST(SniffTableTest, TypesAreFoundFromTheValues) {
             "category, 3 values");
 }
 
+TEST(SniffTableTest, LongTextsWithOneBeginningAreDistinct) {
+  const std::string instruction(300, 'a');
+  const auto text = [&](int i) { return instruction + " b c " + std::to_string(i); };
+  const SniffedColumn prompts = column_of("prompt", 40, text);
+  EXPECT_EQ(prompts.distinct, 40U);
+  EXPECT_EQ(type_of(prompts), "text");
+  const SniffedColumn same = column_of("prompt", 40, [&](int) { return instruction; });
+  EXPECT_EQ(same.distinct, 1U);
+  EXPECT_EQ(type_of(same), "constant");
+}
+
 TEST(SniffTableTest, NumbersThatAreNotFiniteAreMissing) {
   const SniffedColumn column = column_of("x", 40, [](int i) {
     return i == 3 ? "inf" : i == 4 ? "-Infinity" : i == 5 ? "1e400" : i == 6 ? "1e39" : "2.5";

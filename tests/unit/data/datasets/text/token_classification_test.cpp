@@ -78,6 +78,19 @@ TEST_F(TokenClassificationTest, TagsMayBeNumbers) {
   EXPECT_EQ(named->shape().labels.at(2), "I-X");
 }
 
+TEST_F(TokenClassificationTest, ATagOfMinus100IsNoLabel) {
+  const auto named =
+      dataset(R"({"w": ["good", "bad", "films"], "t": ["O", "-100", "B-X"]})", "words: w, tags: t");
+  EXPECT_EQ(numbers_of(named->sample(0).target), (Numbers{kNo, 1, kNo, 0, kNo, kNo}));
+  EXPECT_EQ(named->shape().labels, (std::vector<std::string>{"B-X", "O"}));
+  const auto numbered = dataset(R"({"w": ["good", "bad"], "t": [-100, 1]})", "words: w, tags: t");
+  EXPECT_EQ(numbers_of(numbered->sample(0).target), (Numbers{kNo, kNo, 1, kNo}));
+  EXPECT_EQ(numbered->shape().classes, 2);
+  const auto listed =
+      dataset(R"({"w": ["good", "bad"], "t": [-100, 1]})", "words: w, tags: t, labels: [O, B-X]");
+  EXPECT_EQ(numbers_of(listed->sample(0).target), (Numbers{kNo, kNo, 1, kNo}));
+}
+
 TEST_F(TokenClassificationTest, WhatIsTooLongLosesItsLastTokens) {
   const auto data = dataset(kLines, "max_length: 4, labels: [O, B-ART, B-PER, I-PER]");
   EXPECT_EQ(numbers_of(data->sample(0).input), (Numbers{2, 5, 7, 3}));
