@@ -198,7 +198,7 @@ ExitCode download_verb(const DownloadArguments& arguments) {
     HubName name = parse_hub_name(source);
     name.files = arguments.files;
     const HubAddress address = hub_address(&environment_variable);
-    const auto client = make_curl_client();
+    const auto client = make_download_client();
     const auto folder = download_repository(*client, name, address, target, retry);
     say(name.files.empty()
             ? text("all files of '{}' are in {}", name.repository, folder.string())
@@ -213,7 +213,7 @@ ExitCode download_verb(const DownloadArguments& arguments) {
   const KnownSet& set = set_named(source);
   const std::string folder = folder_for(set, target);
   const std::string mirror = environment_variable(kMirrorVariable).value_or("");
-  const auto client = make_curl_client();
+  const auto client = make_download_client();
   download_set(*client, set, mirror, folder, retry);
   say(text("all files of {} are in {}; in a recipe they are {type: {}{}}", source, folder, set.name,
            target.empty() ? "" : ", path: " + folder));

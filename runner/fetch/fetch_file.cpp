@@ -5,14 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <thread>
 
 #include "core/base/activity.h"
-#include "core/base/curl_library.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/owned_fd.h"
@@ -24,93 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr long kConnectSeconds = 20;
-constexpr long kStalledSeconds = 60;  ///< without a byte
-constexpr size_t kMaxHeaders = 200;
-
-const CurlLibrary& curl() {
-  return curl_library("a download", "copy the files by other means");
-}
-
-/// A response during its transfer.
-struct Incoming {
-  const HttpClient::Sink& sink;
-  CURL* easy;
-  HttpResult result = {};
-};
-
-size_t take_header(char* data, size_t, size_t count, void* out) {
-  auto& incoming = *static_cast<Incoming*>(out);
-  std::string line(data, count);
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
-  if (line.starts_with("HTTP/")) incoming.result.headers.clear();  // after a "100 Continue"
-  const size_t colon = line.find(':');
-  if (colon == line.npos || incoming.result.headers.size() >= kMaxHeaders) return count;
-  std::string name = line.substr(0, colon);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const size_t value = std::min(line.find_first_not_of(" \t", colon + 1), line.size());
-  incoming.result.headers[name] = line.substr(value);
-  return count;
-}
-
-size_t take_body(char* data, size_t, size_t count, void* out) {
-  auto& incoming = *static_cast<Incoming*>(out);
-  if (incoming.result.status == 0) {
-    long status = 0;
-    curl().easy_getinfo(incoming.easy, CURLINFO_RESPONSE_CODE, &status);
-    incoming.result.status = static_cast<int>(status);
-  }
-  return incoming.sink(incoming.result, {data, count}) ? count : 0;  // 0 ends the transfer
-}
-
-class CurlClient final : public HttpClient {
- public:
-  CurlClient() : easy_(curl().easy_init()) {
-    if (!easy_) throw IoError("libcurl is out of memory");
-  }
-  ~CurlClient() override { curl().easy_cleanup(easy_); }
-
-  HttpResult get(const HttpQuery& query, const Sink& sink) override {
-    if (!query.url.starts_with("http://") && !query.url.starts_with("https://")) {
-      return {0, {}, text("'{}' is not an http or https URL", query.url)};
-    }
-    Incoming incoming{sink, easy_};
-    curl().easy_reset(easy_);  // the connection stays open
-    curl_slist* headers = nullptr;
-    for (const std::string& line : query.headers) {
-      headers = curl().slist_append(headers, line.c_str());
-    }
-    set(CURLOPT_URL, query.url.c_str());
-    set(CURLOPT_HTTPHEADER, headers);
-    set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
-    set(CURLOPT_USERAGENT, "accel-run");
-    set(CURLOPT_HEADERFUNCTION, &take_header);
-    set(CURLOPT_HEADERDATA, &incoming);
-    set(CURLOPT_WRITEFUNCTION, &take_body);
-    set(CURLOPT_WRITEDATA, &incoming);
-    const CURLcode code = curl().easy_perform(easy_);
-    curl().slist_free_all(headers);
-    long status = 0;
-    curl().easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
-    incoming.result.status = static_cast<int>(status);
-    if (code != CURLE_OK) incoming.result.error = curl().easy_strerror(code);
-    return std::move(incoming.result);
-  }
-
- private:
-  template <class T>
-  void set(CURLoption option, T value) {
-    curl().easy_setopt(easy_, option, value);
-  }
-
-  CURL* easy_;
-};
-
-constexpr int kMaxRedirects = 10;
 constexpr int64_t kMaxFileBytes = int64_t{1} << 44;
 
 /// An append-only file locked against other processes.
@@ -170,68 +80,6 @@ class PartialFile {
   fs::path path_;
   OwnedFd fd_;
 };
-
-std::optional<int64_t> count_in(std::string_view text) {
-  int64_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  return parsed.ec == std::errc() && parsed.ptr != text.data() && value >= 0 ? std::optional(value)
-                                                                             : std::nullopt;
-}
-
-std::string header(const HttpResult& result, const char* name) {
-  const auto found = result.headers.find(name);
-  return found == result.headers.end() ? "" : found->second;
-}
-
-/// The target of a redirect, which may be relative.
-std::string redirected(const std::string& from, const std::string& location) {
-  if (location.find("://") != location.npos) return location;
-  if (location.starts_with("//")) return from.substr(0, from.find(':') + 1) + location;
-  if (location.starts_with('/')) return origin_of_url(from) + location;
-  return from.substr(0, from.rfind('/') + 1) + location;
-}
-
-/// The 5 of "bytes 5-9/10".
-std::optional<int64_t> range_start(const HttpResult& result) {
-  const std::string range = header(result, "content-range");
-  constexpr std::string_view kUnit = "bytes ";
-  if (!range.starts_with(kUnit)) return std::nullopt;
-  return count_in(std::string_view(range).substr(kUnit.size()));
-}
-
-bool is_redirect(int status) {
-  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-}
-
-/// Whether a retry may succeed.
-bool may_pass(const HttpResult& result) {
-  return result.status == 0 || result.status == 408 || result.status == 429 ||
-         result.status >= 500 || (result.status >= 200 && result.status < 300);
-}
-
-/// GET that follows redirects and sends the token only to its server.
-HttpResult get_following(HttpClient& client, HttpQuery query, const Credential& credential,
-                         const HttpClient::Sink& sink) {
-  const std::vector<std::string> plain = query.headers;
-  for (int i = 0; i <= kMaxRedirects; ++i) {
-    query.headers = plain;
-    if (!credential.token.empty() && origin_of_url(query.url) == credential.origin) {
-      query.headers.push_back("Authorization: Bearer " + credential.token);
-    }
-    const HttpResult result =
-        client.get(query, [&](const HttpResult& so_far, std::string_view bytes) {
-          return is_redirect(so_far.status) || sink(so_far, bytes);
-        });
-    if (!is_redirect(result.status)) return result;
-    const std::string next = redirected(query.url, header(result, "location"));
-    if (query.url.starts_with("https://") && !next.starts_with("https://")) {
-      throw IoError(text("'{}' redirects to '{}', which is not encrypted", origin_of_url(query.url),
-                         printable(next)));
-    }
-    query.url = next;
-  }
-  throw IoError(text("too many redirects from '{}'", origin_of_url(query.url)));
-}
 
 [[noreturn]] void give_up(const std::string& name, const std::string& url,
                           const HttpResult& result) {
@@ -297,10 +145,10 @@ class Fetching {
       shown_->progress(file.size(), request_.size.value_or(0));
       return file.size() <= request_.size.value_or(kMaxFileBytes);
     };
-    const HttpResult result = get_following(client_, query, credential_, sink);
+    const HttpResult result = perform_following(client_, query, credential_, sink);
     if (request_.size && file.size() > *request_.size) refuse_longer(file);
     if (result.status == 416 || elsewhere) file.cut(0);
-    if (result.status != 416 && !may_pass(result)) throw FetchRefused(result);
+    if (result.status != 416 && !is_transient(result)) throw FetchRefused(result);
     const bool answered = result.status == 200 || result.status == 206;
     whole_ = answered && result.error.empty() && file.size() == request_.size.value_or(file.size());
     return result;
@@ -308,7 +156,8 @@ class Fetching {
 
   static bool begins_at(const HttpResult& result, int64_t from) {
     if (result.status == 200) return from == 0;
-    return range_start(result) == from;
+    const auto range = content_range(result);
+    return range && range->first == from;
   }
 
   [[noreturn]] void refuse_longer(PartialFile& file) {
@@ -338,17 +187,8 @@ class Fetching {
 
 }  // namespace
 
-std::unique_ptr<HttpClient> make_curl_client() {
-  return std::make_unique<CurlClient>();
-}
-
-std::string origin_of_url(const std::string& url) {
-  const size_t scheme = url.find("://");
-  if (scheme == url.npos) return {};
-  const size_t end = std::min(url.find_first_of("/?#", scheme + 3), url.size());
-  const std::string host = url.substr(scheme + 3, end - scheme - 3);
-  // Before an '@' are a user name and a password.
-  return url.substr(0, scheme + 3) + host.substr(host.rfind('@') + 1);
+std::unique_ptr<HttpClient> make_download_client() {
+  return make_curl_client("a download", "copy the files by other means");
 }
 
 void fetch_file(HttpClient& client, const FetchRequest& request, const Credential& credential,
@@ -368,16 +208,16 @@ std::string fetch_text(HttpClient& client, const std::string& url, size_t cap,
   auto pause = retry.pause;
   for (int i = 1;; ++i) {
     std::string body;
-    const HttpResult result =
-        get_following(client, {url}, credential, [&](const HttpResult&, std::string_view bytes) {
-          body.append(bytes);
-          return body.size() <= cap;
-        });
+    const HttpResult result = perform_following(client, {url}, credential,
+                                                [&](const HttpResult&, std::string_view bytes) {
+                                                  body.append(bytes);
+                                                  return body.size() <= cap;
+                                                });
     if (body.size() > cap) {
       throw DataError(text("a response of '{}' has more than {} bytes", origin_of_url(url), cap));
     }
     if (result.status == 200 && result.error.empty()) return body;
-    if (!may_pass(result)) throw FetchRefused(result);
+    if (!is_transient(result)) throw FetchRefused(result);
     if (i >= retry.attempts) give_up(url.substr(url.rfind('/') + 1), url, result);
     std::this_thread::sleep_for(pause);
     pause *= 2;

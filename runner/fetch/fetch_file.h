@@ -5,48 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "core/base/digest.h"
+#include "core/base/http_client.h"
 
 namespace accel {
-
-struct HttpQuery {
-  std::string url;  ///< http or https
-  std::vector<std::string> headers = {};
-};
-
-struct HttpResult {
-  int status = 0;                              ///< 0: no response
-  std::map<std::string, std::string> headers;  ///< names in lower case
-  std::string error;                           ///< reason of a failed transfer; "" when complete
-};
-
-class HttpClient {
- public:
-  /// Receives the next bytes of a body; status and headers are known by then. False stops the
-  /// transfer.
-  using Sink = std::function<bool(const HttpResult& so_far, std::string_view bytes)>;
-
-  virtual ~HttpClient() = default;
-
-  /// Does not follow redirects: the caller decides where to send tokens.
-  virtual HttpResult get(const HttpQuery& query, const Sink& sink) = 0;
-};
-
-/// A client over libcurl, loaded on first use. Throws IoError without libcurl.
-std::unique_ptr<HttpClient> make_curl_client();
-
-/// A token for one server.
-struct Credential {
-  std::string origin;  ///< "https://huggingface.co": no other server is sent the token
-  std::string token;   ///< empty: none
-};
 
 /// A file to download and its expected size and digest.
 struct FetchRequest {
@@ -79,8 +45,8 @@ class FetchRefused : public std::runtime_error {
   HttpResult result_;
 };
 
-/// "https://a.b:8" of a URL; "" when it is none.
-std::string origin_of_url(const std::string& url);
+/// A client over libcurl. Throws IoError without libcurl.
+std::unique_ptr<HttpClient> make_download_client();
 
 /// Downloads the file to `target` through `target`.incomplete, which is kept for a later resume. An
 /// existing `target` is used as it is. Of several processes one downloads and the others wait.

@@ -27,7 +27,7 @@ class FakeWeb final : public HttpClient {
   std::map<std::string, FakePage> pages;
   std::vector<std::string> log;  ///< "URL" or "URL from 5", with " and TOKEN" where one was sent
 
-  HttpResult get(const HttpQuery& query, const Sink& sink) override {
+  HttpResult perform(const HttpQuery& query, const Sink& sink) override {
     size_t from = 0;
     std::string line = query.url;
     for (const std::string& header : query.headers) {

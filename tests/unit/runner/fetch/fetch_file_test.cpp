@@ -186,7 +186,7 @@ TEST_F(FetchFileTest, NeverGoesOnUnencrypted) {
 }
 
 TEST(CurlClientTest, OtherProtocolsAreRefused) {
-  const HttpResult result = make_curl_client()->get({"file:///etc/hostname"}, {});
+  const HttpResult result = make_download_client()->perform({"file:///etc/hostname"}, {});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.error, "'file:///etc/hostname' is not an http or https URL");
 }
