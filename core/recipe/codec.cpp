@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/base/http_client.h"
 #include "core/base/hub_cache.h"
 #include "core/base/text.h"
 #include "core/recipe/other_names.h"
@@ -70,6 +71,13 @@ std::optional<FilePath> Codec<FilePath>::read(const Node& node, const std::strin
     reading.problems.error(node.where,
                            text("'{}' starts with '~', which only a shell expands", name),
                            text("write '${env:HOME}{}'", scalar->text.substr(1)));
+    return std::nullopt;
+  }
+  if (scalar->text.find("://") != std::string::npos) {
+    reading.problems.error(
+        node.where, text("'{}' takes a path, not the URL '{}'", name, printable_url(scalar->text)),
+        "the datasets 'tokens', 'mds' and 'webdataset' read URLs; download other "
+        "files first");
     return std::nullopt;
   }
   if (scalar->text.starts_with(kHubPrefix)) {

@@ -114,6 +114,15 @@ std::string excerpt(const std::string& line, int column) {
   return "    " + text + "\n    " + blank + "^\n";
 }
 
+/// Whether a URL in the line may contain a password or a signature, which no message shows.
+bool may_hold_credentials(std::string_view line) {
+  for (size_t at = line.find("://"); at != line.npos; at = line.find("://", at + 1)) {
+    const std::string_view url = line.substr(at, line.find_first_of(" \t'\"", at) - at);
+    if (url.find_first_of("@?") != url.npos) return true;
+  }
+  return false;
+}
+
 std::string severity_text(const Diagnostic& d) {
   return d.severity == Severity::kWarning ? "warning" : "error";
 }
@@ -137,7 +146,8 @@ std::string render(const Diagnostic& d) {
   const bool hidden =
       source && source->kind == Source::Kind::kFile && !is_quoted_file(source->path);
   if (placed && source->kind != Source::Kind::kDefault && !hidden) {
-    out += excerpt(line_at(source->text, d.where.line), d.where.column);
+    const std::string line = line_at(source->text, d.where.line);
+    if (!may_hold_credentials(line)) out += excerpt(line, d.where.column);
   }
   if (!d.hint.empty()) out += "  hint: " + printable(d.hint) + '\n';
   return out;

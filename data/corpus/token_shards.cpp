@@ -113,15 +113,19 @@ std::string shards_index_text(const ShardsIndex& index) {
 ShardsIndex read_shards_index(const std::string& folder) {
   const std::string path = folder + "/" + kShardsIndex;
   const SharedBytes bytes = map_file(path);
+  return parse_shards_index(as_text(bytes.view), path);
+}
+
+ShardsIndex parse_shards_index(std::string_view content, const std::string& name) {
   try {
-    const auto json = ordered_json::parse(as_text(bytes.view));
+    const auto json = ordered_json::parse(content);
     if (json.at("format") == kFormat && json.at("version") == kVersion) {
       ShardsIndex out = index_in(json);
       if (is_sound(out)) return out;
     }
   } catch (const nlohmann::json::exception&) {
   }
-  throw DataError(text("'{}' is no index of token shards", path), prepare_hint());
+  throw DataError(text("'{}' is no index of token shards", name), prepare_hint());
 }
 
 bool has_token_shards(const std::string& path) {
@@ -179,6 +183,14 @@ TokenFiles::TokenFiles(const std::string& path, int64_t width) : width_(width) {
   add_file(path, bytes / width);
 }
 
+TokenFiles::TokenFiles(const ShardsIndex& index, const std::vector<int64_t>& bytes,
+                       const std::string& name, ReadBytes read)
+    : read_(std::move(read)), width_(index.width), vocab_size_(index.vocab_size) {
+  for (size_t i = 0; i < index.shards.size(); ++i) {
+    add_tokens(name + "/" + index.shards[i].file, bytes[i], index.shards[i].tokens);
+  }
+}
+
 TokenFiles::TokenFiles(const std::string& folder) {
   if (fs::exists(fs::path(folder) / kShardsIndex)) {
     const ShardsIndex index = read_shards_index(folder);
@@ -224,7 +236,10 @@ void TokenFiles::add_shards(const std::string& folder, const ShardsIndex& index)
 
 void TokenFiles::add_file(const std::string& path, int64_t tokens) {
   files_.push_back(map_file(path));
-  const auto bytes = static_cast<int64_t>(files_.back().view.size());
+  add_tokens(path, static_cast<int64_t>(files_.back().view.size()), tokens);
+}
+
+void TokenFiles::add_tokens(const std::string& path, int64_t bytes, int64_t tokens) {
   if (bytes != tokens * width_) {
     throw DataError(text("'{}' is {} bytes, not {}", path, bytes, tokens * width_),
                     "copy the file again, or prepare the corpus again");
@@ -233,17 +248,24 @@ void TokenFiles::add_file(const std::string& path, int64_t tokens) {
 }
 
 void TokenFiles::read(int64_t first, std::span<int64_t> ids) const {
-  size_t file = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) -
-                                    starts_.begin() - 1);
   const auto width = static_cast<size_t>(width_);
-  for (int64_t& id : ids) {
-    while (first >= starts_[file + 1]) ++file;
-    const auto at = static_cast<size_t>(first - starts_[file]) * width;
-    uint32_t value = 0;
-    std::memcpy(&value, files_[file].view.data() + at, width);
-    id = value;
-    ++first;
-  }
+  std::vector<std::byte> streamed;
+  size_t filled = 0;
+  each_range(first, static_cast<int64_t>(ids.size()), [&](size_t file, int64_t at, int64_t bytes) {
+    const std::byte* from = nullptr;
+    if (read_) {
+      streamed.resize(static_cast<size_t>(bytes));
+      read_(file, at, streamed);
+      from = streamed.data();
+    } else {
+      from = files_[file].view.data() + at;
+    }
+    for (int64_t done = 0; done < bytes; done += width_, from += width) {
+      uint32_t value = 0;
+      std::memcpy(&value, from, width);
+      ids[filled++] = value;
+    }
+  });
 }
 
 }  // namespace accel

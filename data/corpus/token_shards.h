@@ -6,6 +6,7 @@
 // A corpus that was prepared in parts has such a folder `part_00002_of_00016` for each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -58,6 +59,8 @@ std::string shards_index_text(const ShardsIndex& index);
 
 /// Throws DataError for a file that is not an index.
 ShardsIndex read_shards_index(const std::string& folder);
+/// The index in `text`, which `name` is for messages. Throws DataError.
+ShardsIndex parse_shards_index(std::string_view text, const std::string& name);
 
 /// Whether `path` is a folder with an index or with parts.
 bool has_token_shards(const std::string& path);
@@ -84,9 +87,16 @@ class ShardsWriter {
   std::vector<std::byte> buffer_;
 };
 
-/// A sequence of tokens in one or several mapped files.
+/// A sequence of tokens in one or several files, mapped or streamed.
 class TokenFiles {
  public:
+  /// Bytes of a file that is not mapped.
+  using ReadBytes = std::function<void(size_t file, int64_t first, std::span<std::byte> out)>;
+
+  /// Files of `index` that `read` reads; `bytes` are their sizes, `name` is for messages. Throws
+  /// DataError for other sizes than the index has.
+  TokenFiles(const ShardsIndex& index, const std::vector<int64_t>& bytes, const std::string& name,
+             ReadBytes read);
   /// One file of tokens of `width` bytes. Throws DataError.
   TokenFiles(const std::string& path, int64_t width);
   /// The shards of a folder, or of all parts in it. Throws DataError for missing parts, parts of
@@ -99,12 +109,28 @@ class TokenFiles {
   int64_t vocab_size() const { return vocab_size_; }
   /// Copies the tokens from position `first`.
   void read(int64_t first, std::span<int64_t> ids) const;
+  /// The mapped files.
   const std::vector<SharedBytes>& contents() const { return files_; }
+  /// Calls `use` with each file that holds some of `count` tokens from `first`, the position of its
+  /// first byte and the number of bytes.
+  template <class Use>
+  void each_range(int64_t first, int64_t count, const Use& use) const {
+    auto file = static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) -
+                                    starts_.begin() - 1);
+    for (; count > 0; ++file) {
+      const int64_t taken = std::min(count, starts_[file + 1] - first);
+      if (taken > 0) use(file, (first - starts_[file]) * width_, taken * width_);
+      first += taken;
+      count -= taken;
+    }
+  }
 
  private:
   void add_shards(const std::string& folder, const ShardsIndex& index);
   void add_file(const std::string& path, int64_t tokens);
+  void add_tokens(const std::string& path, int64_t bytes, int64_t tokens);
 
+  ReadBytes read_;  ///< none: the files are mapped
   int64_t width_ = 2, vocab_size_ = 0;
   std::vector<SharedBytes> files_;
   std::vector<int64_t> starts_ = {0};  ///< position of the first token of each file, and the end

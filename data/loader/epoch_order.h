@@ -28,6 +28,11 @@ std::vector<int64_t> permutation(int64_t n, uint64_t seed);
 /// permutation(n, seed + epoch): the order of Accelerate's seedable sampler.
 std::vector<int64_t> epoch_permutation(int64_t n, uint64_t seed, int64_t epoch);
 
+/// A permutation with locality, for data that are fetched in blocks: runs of `block` / 16
+/// consecutive samples, at least one, in random order, then the samples in random order within each
+/// `block` of them. A sample moves less than `block` positions from its run.
+std::vector<int64_t> block_permutation(int64_t n, int64_t block, uint64_t seed, int64_t epoch);
+
 /// Implemented by datasets that know the lengths of samples without reading them.
 class KnowsLengths {
  public:

@@ -22,13 +22,13 @@ constexpr size_t kKept = 2;  // prefetching reaches into the next epoch
 
 }  // namespace
 
-EpochSampler::EpochSampler(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
-                           int64_t group_by_length)
-    : dataset_(std::move(dataset)),
-      seed_(seed),
-      shuffle_(shuffle),
-      group_by_length_(group_by_length) {
-  if (group_by_length_ == 0) return;
+EpochSampler::EpochSampler(std::shared_ptr<const Dataset> dataset, const SamplerOptions& options)
+    : dataset_(std::move(dataset)), options_(options) {
+  if (options_.block > 0 && dynamic_cast<const EpochOrder*>(dataset_.get())) {
+    throw DataError("'shuffle_block_size' has no effect on datasets with a 'weight'",
+                    "leave one of the two out");
+  }
+  if (options_.length_group == 0) return;
   lengths_ = lengths_of(*dataset_);
   if (lengths_.empty() && dataset_->size() > 0) {
     throw DataError("'group_by_length' requires data with known sample lengths",
@@ -43,11 +43,12 @@ int64_t EpochSampler::size() const {
 
 std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
   const auto* ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
-  if (ordered) return ordered->draws(seed_, epoch, shuffle_);
+  if (ordered) return ordered->draws(options_.seed, epoch, options_.shuffle);
   const int64_t size = dataset_->size();
   try {
-    return sampler_seed_ ? permutation(size, *sampler_seed_)
-                         : epoch_permutation(size, seed_, epoch);
+    if (sampler_seed_) return permutation(size, *sampler_seed_);
+    return options_.block > 0 ? block_permutation(size, options_.block, options_.seed, epoch)
+                              : epoch_permutation(size, options_.seed, epoch);
   } catch (const std::bad_alloc&) {
     refuse_order(size);
   } catch (const std::length_error&) {
@@ -57,13 +58,13 @@ std::vector<int64_t> EpochSampler::order(int64_t epoch) const {
 
 SampleOrder EpochSampler::make(int64_t epoch) const {
   const bool ordered = dynamic_cast<const EpochOrder*>(dataset_.get());
-  if (!ordered && !shuffle_) return SampleOrder();
-  if (group_by_length_ == 0) return SampleOrder(order(epoch));
-  return SampleOrder(grouped_by_length(order(epoch), lengths_, group_by_length_));
+  if (!ordered && !options_.shuffle) return SampleOrder();
+  if (options_.length_group == 0) return SampleOrder(order(epoch));
+  return SampleOrder(grouped_by_length(order(epoch), lengths_, options_.length_group));
 }
 
 void EpochSampler::set_sampler_seed(uint64_t seed) {
-  if (!shuffle_ || dynamic_cast<const EpochOrder*>(dataset_.get())) {
+  if (!options_.shuffle || dynamic_cast<const EpochOrder*>(dataset_.get())) {
     throw std::logic_error("a sampler's seed is set for an order that no RandomSampler gives");
   }
   const std::lock_guard lock(mutex_);

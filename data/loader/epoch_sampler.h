@@ -29,13 +29,19 @@ class SampleOrder {
   std::shared_ptr<const std::vector<int64_t>> table_;
 };
 
+struct SamplerOptions {
+  uint64_t seed = 0;
+  bool shuffle = true;
+  int64_t block = 0;         ///< of block_permutation(); 0: epoch_permutation()
+  int64_t length_group = 0;  ///< batch size of length groups; 0: none
+};
+
 /// Computes an epoch's order on first use and caches two epochs. Thread-safe.
 class EpochSampler {
  public:
-  /// `group_by_length` > 0 is the batch size of length groups; throws DataError if the dataset does
-  /// not know lengths.
-  EpochSampler(std::shared_ptr<const Dataset> dataset, uint64_t seed, bool shuffle,
-               int64_t group_by_length = 0);
+  /// Throws DataError for length groups of a dataset that does not know lengths, and for blocks of
+  /// one with an EpochOrder.
+  EpochSampler(std::shared_ptr<const Dataset> dataset, const SamplerOptions& options);
 
   /// Draws per epoch.
   int64_t size() const;
@@ -49,9 +55,7 @@ class EpochSampler {
   std::vector<int64_t> order(int64_t epoch) const;
 
   const std::shared_ptr<const Dataset> dataset_;
-  const uint64_t seed_;
-  const bool shuffle_;
-  const int64_t group_by_length_;
+  const SamplerOptions options_;
   std::vector<int64_t> lengths_;  // of samples, with group_by_length
   std::optional<uint64_t> sampler_seed_;
   std::mutex mutex_;

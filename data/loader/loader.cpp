@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "data/loader/host_batch.h"
 #include "data/loader/mixture.h"
+#include "data/loader/read_ahead.h"
 #include "data/loader/selected_samples.h"
 
 namespace accel {
@@ -158,8 +160,17 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset,
                                     : dataset_->columns()),
       options_(options),
       ids_(dataset_->size()),
-      draws_(dataset_, options.seed, options.shuffle, options.group_by_length ? options.batch : 0) {
+      draws_(dataset_, {.seed = options.seed,
+                        .shuffle = options.shuffle,
+                        .block = options.shuffle_block_size,
+                        .length_group = options.group_by_length ? options.batch : 0}),
+      samples_ahead_(accel::samples_ahead(*dataset_)) {
   require_sane(options_);
+  if (options_.shuffle && options_.shuffle_block_size == 0 && exceeds_cache(*dataset_)) {
+    warn(
+        "the data exceed 'streaming.cache_limit' and are shuffled as a whole, so that blocks are "
+        "fetched repeatedly: set 'data.loader.shuffle_block_size', or raise the limit");
+  }
   padding_ = shape().padding;
   const int64_t size = draws_.size();
   if (size == 0) throw DataError("the dataset holds no samples");
@@ -217,6 +228,8 @@ void Loader::seek(int64_t epoch, int64_t step) {
         text("step {} of epoch {} is outside its {} steps", step, epoch, steps_per_epoch_));
   }
   prefetcher_.reset();
+  if (samples_ahead_ > 0) accel::forget_ahead(*dataset_);
+  announced_ = -1;
   epoch_ = epoch;
   step_ = step;
   if (options_.repeat && step_ == steps_per_epoch_) {
@@ -286,7 +299,31 @@ HostBatch Loader::take_batch(int64_t ticket, HostBatch done) {
   return prefetcher_->take();
 }
 
+std::vector<int64_t> Loader::ids_of(int64_t ticket) {
+  const Share share = share_of(plan_, ticket % batches_per_epoch_, options_.rank);
+  const SampleOrder draws = draws_.of(ticket / batches_per_epoch_);
+  std::vector<int64_t> ids(static_cast<size_t>(share.size));
+  for (int64_t j = 0; j < share.size; ++j) {
+    ids[static_cast<size_t>(j)] =
+        wrapped(draws[wrapped(share.first + j, samples_per_epoch_)], ids_);
+  }
+  return ids;
+}
+
+/// Announces the batches after `ticket` to a dataset that reads ahead, each once.
+void Loader::announce(int64_t ticket) {
+  if (samples_ahead_ == 0) return;
+  const int64_t batches = (samples_ahead_ - 1) / options_.micro_batch + 1;
+  const std::lock_guard lock(announcing_);
+  // Not beyond the next epoch: the sampler keeps two orders.
+  const int64_t end = std::min(
+      {end_, ticket + 1 + batches, (ticket / batches_per_epoch_ + 2) * batches_per_epoch_});
+  if (announced_ < 0) announced_ = ticket;
+  for (; announced_ < end; ++announced_) accel::read_ahead(*dataset_, ids_of(announced_));
+}
+
 HostBatch Loader::make_batch(int64_t ticket, HostBatch done) {
+  announce(ticket);
   const int64_t epoch = ticket / batches_per_epoch_;
   const Share share = share_of(plan_, ticket % batches_per_epoch_, options_.rank);
   const SampleOrder draws = draws_.of(epoch);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -35,12 +36,13 @@ struct LoaderOptions {
   int64_t workers = 0;      ///< worker threads; 0: next() makes batches itself
   int64_t prefetch = 2;     ///< global batches prepared ahead by workers
   bool shuffle = true;      ///< false: dataset order in every epoch
-  bool group_by_length = false;  ///< requires `shuffle`
-  bool drop_last = false;        ///< drop an epoch's last global batch if it is short
-  bool repeat = true;            ///< false: one epoch per seek(), without prefetching beyond it
-  uint64_t seed = 0;             ///< of order and transforms
-  int64_t rank = 0;              ///< this rank
-  int64_t world = 1;             ///< number of ranks
+  int64_t shuffle_block_size = 0;  ///< of block_permutation(); 0: epoch_permutation()
+  bool group_by_length = false;    ///< requires `shuffle`
+  bool drop_last = false;          ///< drop an epoch's last global batch if it is short
+  bool repeat = true;              ///< false: one epoch per seek(), without prefetching beyond it
+  uint64_t seed = 0;               ///< of order and transforms
+  int64_t rank = 0;                ///< this rank
+  int64_t world = 1;               ///< number of ranks
   Sharing sharing = Sharing::kBatches;  ///< distribution of an epoch's last round
   bool even_batches = true;  ///< pad an epoch's short last round with samples from its start, so
                              ///< that all ranks have equal micro-batches; no effect with one rank
@@ -87,6 +89,8 @@ class Loader {
   GlobalBatch next(GlobalBatch done = {});
 
  private:
+  void announce(int64_t ticket);
+  std::vector<int64_t> ids_of(int64_t ticket);
   HostBatch make_batch(int64_t ticket, HostBatch done = {});
   HostBatch take_batch(int64_t ticket, HostBatch done);
   HostBatch gather(std::vector<int64_t> ids, HostBatch done) const;
@@ -112,7 +116,10 @@ class Loader {
   int64_t batches_per_epoch_ = 0;  // of this rank
   int64_t epoch_ = 0;              // of the next global batch
   int64_t step_ = 0;
-  int64_t end_ = 0;                         // the last ticket, exclusive
+  int64_t end_ = 0;  // the last ticket, exclusive
+  const int64_t samples_ahead_;
+  std::mutex announcing_;                   // guards the next one
+  int64_t announced_ = -1;                  // the next ticket to announce; -1: none was yet
   std::unique_ptr<Prefetcher> prefetcher_;  // last, because its threads use the other members
 };
 

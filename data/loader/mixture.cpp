@@ -76,6 +76,30 @@ int64_t Concatenation::length(int64_t index) const {
   return dynamic_cast<const KnowsLengths&>(*sources_[source]).length(index - offsets_[source]);
 }
 
+int64_t Concatenation::samples_ahead() const {
+  int64_t most = 0;
+  for (const auto& source : sources_) most = std::max(most, accel::samples_ahead(*source));
+  return most;
+}
+
+void Concatenation::read_ahead(std::span<const int64_t> samples) const {
+  std::vector<std::vector<int64_t>> of_sources(sources_.size());
+  for (const int64_t sample : samples) {
+    const size_t source = source_of(sample);
+    of_sources[source].push_back(sample - offsets_[source]);
+  }
+  for (size_t i = 0; i < sources_.size(); ++i) accel::read_ahead(*sources_[i], of_sources[i]);
+}
+
+void Concatenation::forget_ahead() const {
+  for (const auto& source : sources_) accel::forget_ahead(*source);
+}
+
+bool Concatenation::exceeds_cache() const {
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [](const auto& source) { return accel::exceeds_cache(*source); });
+}
+
 int64_t Concatenation::left_out() const {
   int64_t sum = 0;
   for (const auto& source : sources_) sum += accel::left_out(*source);

@@ -8,6 +8,7 @@
 #include "core/api/dataset.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/loader/epoch_order.h"
+#include "data/loader/read_ahead.h"
 
 namespace accel {
 
@@ -15,7 +16,10 @@ namespace accel {
 void require_same_shape(const std::vector<std::shared_ptr<const Dataset>>& sources);
 
 /// Concatenated datasets.
-class Concatenation final : public Dataset, public SkipsSamples, public KnowsLengths {
+class Concatenation final : public Dataset,
+                            public SkipsSamples,
+                            public KnowsLengths,
+                            public ReadsAhead {
  public:
   /// All sources have the same shape.
   explicit Concatenation(std::vector<std::shared_ptr<const Dataset>> sources);
@@ -27,6 +31,10 @@ class Concatenation final : public Dataset, public SkipsSamples, public KnowsLen
   int64_t left_out() const override;
   bool lengths_known() const override;
   int64_t length(int64_t index) const override;
+  int64_t samples_ahead() const override;
+  void read_ahead(std::span<const int64_t> samples) const override;
+  void forget_ahead() const override;
+  bool exceeds_cache() const override;
 
   const std::vector<std::shared_ptr<const Dataset>>& sources() const { return sources_; }
   /// The source of sample `index`.
@@ -54,7 +62,11 @@ std::shared_ptr<const Dataset> combine(std::vector<DataPart> parts);
 /// source's share within a few samples. An epoch has the total number of samples. A source
 /// continues where the previous epoch stopped and is reshuffled when exhausted, so that even a
 /// small weight covers a long source eventually.
-class Mixture final : public Dataset, public EpochOrder, public SkipsSamples, public KnowsLengths {
+class Mixture final : public Dataset,
+                      public EpochOrder,
+                      public SkipsSamples,
+                      public KnowsLengths,
+                      public ReadsAhead {
  public:
   /// `weights`: positive, one per source. All sources have the same shape.
   Mixture(std::vector<std::shared_ptr<const Dataset>> sources, const std::vector<double>& weights);
@@ -66,6 +78,10 @@ class Mixture final : public Dataset, public EpochOrder, public SkipsSamples, pu
   int64_t left_out() const override { return samples_.left_out(); }
   bool lengths_known() const override { return samples_.lengths_known(); }
   int64_t length(int64_t index) const override { return samples_.length(index); }
+  int64_t samples_ahead() const override { return samples_.samples_ahead(); }
+  void read_ahead(std::span<const int64_t> samples) const override { samples_.read_ahead(samples); }
+  void forget_ahead() const override { samples_.forget_ahead(); }
+  bool exceeds_cache() const override { return samples_.exceeds_cache(); }
 
   int64_t epoch_size() const override { return size(); }
   std::vector<int64_t> draws(uint64_t seed, int64_t epoch, bool shuffle) const override;

@@ -39,6 +39,13 @@ int64_t SelectedSamples::length(int64_t index) const {
   return dynamic_cast<const KnowsLengths&>(*source_).length(row(index));
 }
 
+void SelectedSamples::read_ahead(std::span<const int64_t> samples) const {
+  std::vector<int64_t> rows(samples.size());
+  std::transform(samples.begin(), samples.end(), rows.begin(),
+                 [this](int64_t index) { return row(index); });
+  accel::read_ahead(*source_, rows);
+}
+
 std::shared_ptr<const Dataset> select_samples(std::shared_ptr<const Dataset> dataset,
                                               std::vector<int64_t> rows) {
   if (static_cast<int64_t>(rows.size()) == dataset->size()) return dataset;

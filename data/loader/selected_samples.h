@@ -9,11 +9,15 @@
 #include "core/api/dataset.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/loader/epoch_order.h"
+#include "data/loader/read_ahead.h"
 
 namespace accel {
 
 /// The samples of `source` at `rows`.
-class SelectedSamples final : public Dataset, public SkipsSamples, public KnowsLengths {
+class SelectedSamples final : public Dataset,
+                              public SkipsSamples,
+                              public KnowsLengths,
+                              public ReadsAhead {
  public:
   /// `rows` must be in range; `selection` completes the fingerprint.
   SelectedSamples(std::shared_ptr<const Dataset> source, std::vector<int64_t> rows,
@@ -27,6 +31,10 @@ class SelectedSamples final : public Dataset, public SkipsSamples, public KnowsL
   int64_t left_out() const override { return accel::left_out(*source_); }
   bool lengths_known() const override;
   int64_t length(int64_t index) const override;
+  int64_t samples_ahead() const override { return accel::samples_ahead(*source_); }
+  void read_ahead(std::span<const int64_t> samples) const override;
+  void forget_ahead() const override { accel::forget_ahead(*source_); }
+  bool exceeds_cache() const override { return accel::exceeds_cache(*source_); }
 
   const Dataset& source() const { return *source_; }
   /// Index in source() of the sample at `index`.

@@ -13,6 +13,7 @@ LoaderOptions train_options(const Job& job) {
   options.workers = job.recipe.data.loader.workers;
   options.prefetch = job.recipe.data.loader.prefetch;
   options.shuffle = job.recipe.data.loader.shuffle;
+  options.shuffle_block_size = job.recipe.data.loader.shuffle_block_size.value_or(0);
   options.group_by_length = job.recipe.data.loader.group_by_length;
   options.drop_last = job.recipe.data.loader.drop_last;
   options.repeat = job.recipe.compat.use_seedable_sampler;  // else the next order is not known yet
@@ -31,6 +32,7 @@ LoaderOptions eval_options(const Job& job) {
   // As many micro-batches as the stages of a pipeline can work on.
   options.batch = options.micro_batch * options.world * job.mesh.pipeline->world();
   options.shuffle = options.group_by_length = options.drop_last = options.repeat = false;
+  options.shuffle_block_size = 0;
   options.sharing = Sharing::kBatches;
   options.even_batches = data_ranks_communicate_in_passes(job);  // else a rank may have no batch
   return options;

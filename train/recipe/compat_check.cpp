@@ -26,6 +26,9 @@ void check_sampler(const RecipeOptions& recipe, const Span& where, Reading& read
            "add 'dataloader_generator: shared', or leave it out");
   } else if (!loader.shuffle) {
     refuse("has no effect: 'data.loader.shuffle' is false", "leave one of the two out");
+  } else if (loader.shuffle_block_size) {
+    refuse("is the order of RandomSampler, not that of 'shuffle_block_size'",
+           "leave one of the two out");
   } else if (loader.group_by_length) {
     refuse("is the order of RandomSampler, not that of 'group_by_length'",
            "leave one of the two out");

@@ -7,6 +7,7 @@
 #include "core/api/input_path.h"
 #include "core/base/text.h"
 #include "data/datasets/downloaded_set.h"
+#include "data/store/data_path.h"
 #include "train/recipe/option_walk.h"
 
 namespace accel {
@@ -144,7 +145,9 @@ class InputFinder final : public OptionWalk {
     const bool can_be_auto = field.type == Codec<Auto<InputPath>>::name();
     const bool is_file = field.type == Codec<InputFile>::name();
     if (!value.scalar() || (can_be_auto && value.scalar()->text == "auto")) return;
-    if (!can_be_auto && !is_file && field.type != Codec<InputPath>::name()) return;
+    const bool is_data = field.type == Codec<DataPath>::name();
+    if (!can_be_auto && !is_file && !is_data && field.type != Codec<InputPath>::name()) return;
+    if (is_data && is_url(value.scalar()->text)) return;
     Diagnostics ignored;  // reported when the recipe is read
     Reading reading{ignored, registry()};
     const auto path = Codec<InputPath>::read(value, field.name, reading);

@@ -18,6 +18,7 @@ struct LoaderSection {
   int64_t workers = 2;
   int64_t prefetch = 4;
   bool shuffle = true;
+  std::optional<int64_t> shuffle_block_size;
   bool group_by_length = false;
   bool drop_last = false;
   bool even_batches = false;

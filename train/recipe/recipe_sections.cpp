@@ -108,6 +108,11 @@ void check_loader(const LoaderSection& section, const Node& node, Reading& readi
                            "'group_by_length' reorders samples, but 'shuffle' is false",
                            "leave one of the two out");
   }
+  if (section.shuffle_block_size && !section.shuffle) {
+    reading.problems.error(node.find("shuffle_block_size")->node.where,
+                           "'shuffle_block_size' has no effect: 'shuffle' is false",
+                           "leave one of the two out");
+  }
   if (!section.dispatch_batches || !section.drop_last) return;
   reading.problems.error(node.find("dispatch_batches")->node.where,
                          "'dispatch_batches' has no effect with 'drop_last'",
@@ -150,6 +155,12 @@ Schema<LoaderSection> LoaderSection::schema() {
       .on_resume(Change::kFree)
       .hint_for({"prefetch_factor", "dataloader_prefetch_factor"})
       .field("shuffle", &LoaderSection::shuffle, "Shuffle samples each epoch, by seed and epoch.")
+      .field(
+          "shuffle_block_size", &LoaderSection::shuffle_block_size,
+          "Shuffle within bounds, so that streamed data are fetched in blocks: runs of a 16th of "
+          "so many consecutive samples in random order, then the samples in random order within "
+          "each block of so many. null: samples are shuffled as a whole.",
+          if_given<std::optional>(at_least<int64_t>(2)))
       .field("group_by_length", &LoaderSection::group_by_length,
              "Batch samples of similar length, which need less padding: the order is divided into "
              "groups of up to 50 batches, each sorted from long to short. For texts of jsonl, "

@@ -97,7 +97,7 @@ class HubImages final : public Dataset, public ClassLabels, public RowKeys {
       return own_image_size(images_.file(i), decoding_, name(i));
     });
     Fingerprint print;
-    for (const auto& part : rows.contents()) print.add_content(part);
+    for (const auto& part : rows.contents()) print.add_content(part.bytes);
     print.add(options.image).add(options.target);
     if (options.exif_orientation) print.add("exif");
     fingerprint_ = print.text();

@@ -47,7 +47,7 @@ class HubTokens final : public Dataset, public KnowsLengths, public ClassLabels,
     read(rows);
     if (size() == 0) throw DataError(accel::text("'{}' has no rows", path_));
     Fingerprint print;
-    for (const auto& part : rows.contents()) print.add_content(part);
+    for (const auto& part : rows.contents()) print.add_content(part.bytes);
     for (const std::string& column : {options_.input, options_.token_targets, options_.target}) {
       print.add(column);
     }

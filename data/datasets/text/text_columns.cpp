@@ -20,7 +20,7 @@ namespace accel {
 namespace {
 
 /// Smaller texts are tokenized too quickly to benefit from the cache.
-constexpr size_t kKeptFrom = size_t{4} << 20;
+constexpr int64_t kKeptFrom = int64_t{4} << 20;
 
 /// Bytes of text that are tokenized in one parallel batch.
 constexpr size_t kEncodedAtOnce = size_t{1} << 20;
@@ -29,8 +29,8 @@ constexpr size_t kAlone = size_t{64} << 10;
 /// The key covers the whole content: tokens of a changed text must not be reused.
 std::string key_of(const FileContents& contents, const std::string& identity) {
   XXH128_hash_t hash = {};
-  for (const std::span<const std::byte> part : contents) {
-    hash = XXH3_128bits_withSeed(part.data(), part.size(), hash.low64 ^ hash.high64);
+  for (const FileContent& part : contents) {
+    hash = XXH3_128bits_withSeed(part.bytes.data(), part.bytes.size(), hash.low64 ^ hash.high64);
   }
   const XXH128_hash_t all = XXH3_128bits_withSeed(identity.data(), identity.size(), hash.low64);
   char digits[49];
@@ -109,10 +109,8 @@ TextColumns::TextColumns(const TextColumnOptions& options,
                .multiple = options.pad_to_multiple_of} {
   const std::filesystem::path folder =
       options.cache ? std::filesystem::path((*options.cache).text) : user_cache();
-  size_t bytes = 0;
-  for (const auto& part : contents) bytes += part.size();
-  total_bytes_ = static_cast<int64_t>(bytes);
-  if (bytes < kKeptFrom || folder.empty()) return;
+  for (const FileContent& part : contents) total_bytes_ += part.size;
+  if (total_bytes_ < kKeptFrom || folder.empty()) return;
   cache_.emplace(folder);
   builder_ = TokenSequencesBuilder(folder);
   key_ = key_of(contents, accel::text("{} {}", identity(), reading));

@@ -70,8 +70,20 @@ Array following(const Array& tokens);
 /// Adds vocabulary, mask and special tokens of `tokenizer` to a shape.
 void describe_tokens(const Tokenizer& tokenizer, DataShape& shape);
 
-/// The bytes of all source files.
-using FileContents = std::vector<std::span<const std::byte>>;
+/// The content of a source file.
+struct FileContent {
+  // NOLINTNEXTLINE(google-explicit-constructor): a file is its bytes
+  FileContent(std::span<const std::byte> content)
+      : bytes(content), size(static_cast<int64_t>(content.size())) {}
+  /// A file of `size` bytes in an object store, by what identifies its content.
+  FileContent(std::span<const std::byte> identity, int64_t size) : bytes(identity), size(size) {}
+
+  std::span<const std::byte> bytes;
+  int64_t size = 0;
+};
+
+/// The contents of all source files.
+using FileContents = std::vector<FileContent>;
 
 /// The text or text pair of one record.
 struct RecordText {

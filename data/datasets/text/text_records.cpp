@@ -86,7 +86,7 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
   if (width_) shape_.target = {static_cast<int64_t>(*width_)};
   if (options_.target.empty()) shape_.target = shape_.input;
   Fingerprint print;
-  for (const auto& part : source_->contents()) print.add_content(part);
+  for (const FileContent& part : source_->contents()) print.add_content(part.bytes);
   fingerprint_ = print.add(texts_.identity()).add(options_.target.text()).text();
 }
 

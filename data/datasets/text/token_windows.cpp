@@ -21,8 +21,8 @@ TokenWindows::TokenWindows(const WindowOptions& options, int64_t tokens, const s
 
 Sample TokenWindows::sample(
     int64_t index, const std::function<void(int64_t first, std::span<int64_t> ids)>& read) const {
-  Array block(DType::kI64, {context_ + 1});
-  read(first_ + index * stride_, block.mutable_as<int64_t>());
+  Array block(DType::kI64, {tokens()});
+  read(first_token(index), block.mutable_as<int64_t>());
   return {Array(DType::kI64, {context_}, block.data(), block.owner()),
           Array(DType::kI64, {context_}, block.data() + sizeof(int64_t), block.owner())};
 }

@@ -56,6 +56,9 @@ class TokenWindows {
   /// The sample at `index`; `read` copies tokens from position `first` to `ids`.
   Sample sample(int64_t index,
                 const std::function<void(int64_t first, std::span<int64_t> ids)>& read) const;
+  /// Position of the first token of the sample at `index`, and the number of tokens it reads.
+  int64_t first_token(int64_t index) const { return first_ + index * stride_; }
+  int64_t tokens() const { return context_ + 1; }
   /// Without `vocab` and `labels`.
   DataShape shape() const;
   void add_to(Fingerprint& fingerprint) const;

@@ -42,6 +42,15 @@ TEST(DiagnosticTest, NothingInARecipeCanDriveATerminal) {
             "r.yaml:1:4: error: not '\\x1b[2J'\n    a: \\x1b[2J\n       ^\n  hint: no '\\x07'\n");
 }
 
+TEST(DiagnosticTest, ALineWithThePasswordOfAUrlIsNotShown) {
+  for (const char* line : {"path: https://me:pass@host/x", "path: 'https://host/x?signature=1'"}) {
+    EXPECT_EQ(render({at(line, 1, 7), "no", ""}), "r.yaml:1:7: error: no\n") << line;
+  }
+  const std::string plain = "path: https://host/x  # who? me@home";
+  EXPECT_EQ(render({at(plain, 1, 7), "no", ""}),
+            "r.yaml:1:7: error: no\n    " + plain + "\n          ^\n");
+}
+
 TEST(DiagnosticTest, JsonIsOneLineWithTheSameFacts) {
   EXPECT_EQ(render_json({at("a: b\n", 1, 4), "'a' wants \"x\"", "try\nx"}),
             "{\"severity\": \"error\", \"file\": \"r.yaml\", \"line\": 1, \"column\": 4, "

@@ -157,7 +157,7 @@ TEST(PaddedLoaderTest, GroupsHoldEachDrawOfAMixtureOnce) {
   const auto mixture =
       combine({{std::make_shared<SequenceDataset>(), 1.0},
                {select_samples(std::make_shared<SequenceDataset>(), {0, 1, 2, 3, 4, 5, 6}), 3.0}});
-  EpochSampler plain(mixture, 5, true), grouped(mixture, 5, true, 4);
+  EpochSampler plain(mixture, {.seed = 5}), grouped(mixture, {.seed = 5, .length_group = 4});
   std::multiset<int64_t> wanted, found;
   for (int64_t i = 0; i < plain.size(); ++i) {
     wanted.insert(plain.of(2)[i]);

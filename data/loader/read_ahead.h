@@ -1,0 +1,32 @@
+// Datasets that fetch samples from a store, ahead of their use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/api/dataset.h"
+
+namespace accel {
+
+/// Implemented by datasets whose samples may have to be fetched, and by combinations of datasets.
+class ReadsAhead {
+ public:
+  virtual ~ReadsAhead() = default;
+
+  /// Number of samples to announce ahead; 0: the samples are on this machine.
+  virtual int64_t samples_ahead() const = 0;
+  /// Announces samples that will be read in this order, after those announced before.
+  virtual void read_ahead(std::span<const int64_t> samples) const = 0;
+  /// Forgets what was announced.
+  virtual void forget_ahead() const = 0;
+  /// Whether the data exceed the cache, so that an order without locality fetches them repeatedly.
+  virtual bool exceeds_cache() const = 0;
+};
+
+/// As the functions of ReadsAhead; for other datasets 0, nothing and false.
+int64_t samples_ahead(const Dataset& dataset);
+void read_ahead(const Dataset& dataset, std::span<const int64_t> samples);
+void forget_ahead(const Dataset& dataset);
+bool exceeds_cache(const Dataset& dataset);
+
+}  // namespace accel

@@ -1,0 +1,180 @@
+#include "data/store/store_protocol.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <map>
+
+#include "core/base/text.h"
+#include "data/store/aws_settings.h"
+
+namespace accel {
+namespace {
+
+constexpr std::string_view kS3 = "s3://";
+
+std::string joined_url(const std::string& folder, const std::string& name) {
+  return name.empty() ? folder : folder + "/" + name;
+}
+
+class WebProtocol final : public StoreProtocol {
+ public:
+  WebProtocol(std::string url, const EnvironmentLookup& environment) : url_(std::move(url)) {
+    const std::string hub = environment("HF_ENDPOINT").value_or("https://huggingface.co");
+    const std::string token = environment("HF_TOKEN").value_or("");
+    if (origin_of_url(hub) == origin_of_url(url_)) credential_ = {origin_of_url(hub), token};
+  }
+
+  std::string url_of(const std::string& name) const override {
+    return printable_url(joined_url(url_, name));
+  }
+  HttpQuery query(const std::string& name,
+                  const std::map<std::string, std::string>& headers) const override {
+    HttpQuery out{.url = joined_url(url_, aws_encoded(name, true))};
+    for (const auto& [key, value] : headers) out.headers.push_back(key + ": " + value);
+    out.netrc = credential_.token.empty();
+    return out;
+  }
+  std::optional<HttpQuery> list_query(const std::string&) const override { return std::nullopt; }
+  Credential credential() const override { return credential_; }
+  std::string refusal_hint() const override {
+    return "the hub reads HF_TOKEN, other servers the password in ~/.netrc";
+  }
+
+ private:
+  std::string url_;
+  Credential credential_;
+};
+
+class S3Protocol final : public StoreProtocol {
+ public:
+  S3Protocol(const std::string& url, const EnvironmentLookup& environment)
+      : settings_(aws_settings(environment)) {
+    const std::string path = url.substr(kS3.size());
+    const size_t slash = std::min(path.find('/'), path.size());
+    bucket_ = path.substr(0, slash);
+    prefix_ = path.substr(std::min(slash + 1, path.size()));
+    const std::string aws = "s3." + settings_.region + ".amazonaws.com";
+    // The certificate of a bucket's host name does not cover names with dots.
+    const bool by_path = !settings_.endpoint.empty() || bucket_.find('.') != bucket_.npos;
+    if (by_path) {
+      origin_ = settings_.endpoint.empty() ? "https://" + aws : settings_.endpoint;
+      root_ = "/" + bucket_;
+    } else {
+      origin_ = "https://" + bucket_ + "." + aws;
+    }
+    const size_t host = origin_.find("://") + 3;
+    const size_t path_of_endpoint = std::min(origin_.find('/', host), origin_.size());
+    host_ = origin_.substr(host, path_of_endpoint - host);
+    root_ = origin_.substr(path_of_endpoint) + root_;
+    origin_ = origin_.substr(0, path_of_endpoint);
+  }
+
+  std::string url_of(const std::string& name) const override {
+    return printable_url(joined_url(joined_url(std::string(kS3) + bucket_, prefix_), name));
+  }
+  HttpQuery query(const std::string& name,
+                  const std::map<std::string, std::string>& headers) const override {
+    const std::string key = prefix_.empty() ? name : joined_url(prefix_, name);
+    return signed_query({host_, root_ + "/" + key, {}, headers});
+  }
+  std::optional<HttpQuery> list_query(const std::string& token) const override {
+    S3Request request{host_, root_ + (root_.empty() ? "/" : ""), {}, {}};
+    request.query = {
+        {"list-type", "2"}, {"delimiter", "/"}, {"prefix", prefix_.empty() ? "" : prefix_ + "/"}};
+    if (!token.empty()) request.query["continuation-token"] = token;
+    return signed_query(request);
+  }
+  Credential credential() const override { return {}; }
+  std::string refusal_hint() const override {
+    if (settings_.credentials.empty()) {
+      return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+             "AWS_PROFILE";
+    }
+    return text(
+        "check the credentials, their permissions, AWS_REGION, which is '{}', and the clock",
+        settings_.region);
+  }
+
+ private:
+  HttpQuery signed_query(const S3Request& request) const {
+    HttpQuery out{.url = origin_ + aws_encoded(request.path, true)};
+    if (!request.query.empty()) out.url += "?" + aws_query(request.query);
+    out.headers =
+        signed_headers(request, settings_.credentials, settings_.region, std::time(nullptr));
+    return out;
+  }
+
+  AwsSettings settings_;
+  std::string bucket_, prefix_, origin_, host_, root_;
+};
+
+/// With &amp; and its kin replaced.
+std::string xml_text(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, char>, 8> kEntities = {{{"&amp;", '&'},
+                                                                                  {"&lt;", '<'},
+                                                                                  {"&gt;", '>'},
+                                                                                  {"&quot;", '"'},
+                                                                                  {"&apos;", '\''},
+                                                                                  {"&#34;", '"'},
+                                                                                  {"&#38;", '&'},
+                                                                                  {"&#39;", '\''}}};
+  std::string out;
+  while (!text.empty()) {
+    size_t taken = 1;
+    char next = text.front();
+    for (const auto& [entity, character] : kEntities) {
+      if (!text.starts_with(entity)) continue;
+      next = character;
+      taken = entity.size();
+    }
+    out += next;
+    text.remove_prefix(taken);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> xml_element(std::string_view xml, const std::string& name) {
+  const std::string begin = "<" + name + ">";
+  const size_t at = xml.find(begin);
+  if (at == xml.npos) return std::nullopt;
+  const size_t end = xml.find("</" + name + ">", at);
+  if (end == xml.npos) return std::nullopt;
+  return xml_text(xml.substr(at + begin.size(), end - at - begin.size()));
+}
+
+std::optional<ListingPage> listing_page(const std::string& xml) {
+  if (xml.find("<ListBucketResult") == xml.npos) return std::nullopt;
+  ListingPage out;
+  constexpr std::string_view kBegin = "<Contents>", kEnd = "</Contents>";
+  for (size_t at = xml.find(kBegin); at != xml.npos; at = xml.find(kBegin, at + 1)) {
+    const size_t end = xml.find(kEnd, at);
+    if (end == xml.npos) return std::nullopt;
+    const std::string_view entry = std::string_view(xml).substr(at, end - at);
+    const auto key = xml_element(entry, "Key"), size = xml_element(entry, "Size"),
+               etag = xml_element(entry, "ETag");
+    ObjectInfo object;
+    if (!key || !size || !etag) return std::nullopt;
+    const auto parsed = std::from_chars(size->data(), size->data() + size->size(), object.size);
+    if (parsed.ec != std::errc() || object.size < 0) return std::nullopt;
+    object.name = *key;
+    object.version = *etag;
+    out.objects.push_back(std::move(object));
+  }
+  if (xml_element(xml, "IsTruncated") == "true") {
+    out.next = xml_element(xml, "NextContinuationToken").value_or("");
+    if (out.next.empty()) return std::nullopt;
+  }
+  return out;
+}
+
+std::unique_ptr<StoreProtocol> make_protocol(const std::string& url,
+                                             const EnvironmentLookup& environment) {
+  if (url.starts_with(kS3)) return std::make_unique<S3Protocol>(url, environment);
+  return std::make_unique<WebProtocol>(url, environment);
+}
+
+}  // namespace accel

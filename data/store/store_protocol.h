@@ -1,0 +1,48 @@
+// What differs between web servers and S3: addresses, credentials and listings.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/environment.h"
+#include "core/base/http_client.h"
+#include "data/store/object_info.h"
+
+namespace accel {
+
+/// Thread-safe.
+class StoreProtocol {
+ public:
+  virtual ~StoreProtocol() = default;
+
+  /// For messages.
+  virtual std::string url_of(const std::string& name) const = 0;
+  /// GET of an object; header names in lower case.
+  virtual HttpQuery query(const std::string& name,
+                          const std::map<std::string, std::string>& headers) const = 0;
+  /// GET of a page of the listing; "" is the token of the first. None: no listings.
+  virtual std::optional<HttpQuery> list_query(const std::string& token) const = 0;
+  virtual Credential credential() const = 0;
+  /// What to do about a 401 or 403.
+  virtual std::string refusal_hint() const = 0;
+};
+
+std::unique_ptr<StoreProtocol> make_protocol(const std::string& url,
+                                             const EnvironmentLookup& environment);
+
+/// A page of ListObjectsV2.
+struct ListingPage {
+  std::vector<ObjectInfo> objects;  ///< with whole keys
+  std::string next;                 ///< token of the next page; "": this is the last
+};
+
+/// None for other XML.
+std::optional<ListingPage> listing_page(const std::string& xml);
+
+/// The text of the first element `name`, with its entities replaced; none without it.
+std::optional<std::string> xml_element(std::string_view xml, const std::string& name);
+
+}  // namespace accel

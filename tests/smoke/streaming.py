@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Data of an object store: the same run as from the disk, over a bad network, killed and resumed, in a small cache.
+
+    streaming.py ACCEL_RUN [rates]
+
+With `rates`, prints samples per second from the disk and from a server with 50 ms latency, 5 % failures and stalls.
+"""
+
+import array
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import sys
+import tarfile
+import threading
+import time
+
+import object_server
+import runs
+
+GOLDEN = pathlib.Path(os.environ.get("ACCEL_SOURCE_DIR", ".")) / "tests/unit/data/golden"
+JOB = """model: {{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16}}
+task: causal_lm
+data:
+  train: {{type: tokens, path: '{path}', max_seq_len: 32{more}}}
+  loader: {{workers: 2{loader}}}
+optimizer: {{type: adamw, lr: 0.01}}
+train: {{until: {steps} steps, batch: 16}}
+checkpoint: {{every: 20 steps}}
+"""
+TEXT_JOB = """model: {{type: gpt, num_layers: 1, num_heads: 2, hidden_size: 16, max_seq_len: 64}}
+task: causal_lm
+data:
+  train: {{type: {type}, path: '{path}', text: {text}, tokenizer: words, max_length: 32{more}}}
+optimizer: {{type: adamw, lr: 0.01}}
+train: {{until: 4 steps, batch: 2}}
+"""
+
+
+def corpus(shards=3, tokens=5 << 20, seed=3):
+    """Files of a folder as `accel-run prepare` writes it."""
+    draw = random.Random(seed)
+    files, entries = {}, []
+    for i in range(shards):
+        block = array.array("H", (draw.randrange(200) for _ in range(4099)))
+        body = (block * (tokens // len(block) + 1))[:tokens - i].tobytes()
+        files[f"shard_{i:05}.bin"] = body
+        entries.append({"file": f"shard_{i:05}.bin", "tokens": tokens - i})
+    files["tokens.json"] = json.dumps({
+        "format": "accel-run token shards", "version": 1, "dtype": "uint16", "vocab_size": 200,
+        "tokens": sum(entry["tokens"] for entry in entries), "documents": 1, "empty_documents": 0,
+        "unreadable_documents": 0, "tokenizer": "t", "identity": "i", "part": 0, "parts": 1, "shards": entries}).encode()
+    return files
+
+
+def write_folder(folder, files):
+    folder.mkdir(parents=True)
+    for name, body in files.items():
+        (folder / name).write_bytes(body)
+
+
+class Scratch(runs.Scratch):
+    """Runs with one cache folder and the credentials of a server."""
+
+    def __init__(self, binary):
+        super().__init__(binary)
+        self.environment = dict(runs.ENVIRONMENT, XDG_CACHE_HOME=str(self.path / "cache"), HOME=str(self.path))
+        for name in [name for name in self.environment if name.startswith(("AWS_", "HF_"))]:
+            del self.environment[name]
+
+    def start(self, *words):
+        return runs.subprocess.Popen([self.binary, *words], cwd=self.path, text=True, env=self.environment,
+                                     stdout=runs.subprocess.PIPE, stderr=runs.subprocess.PIPE)
+
+    def finish(self, *words):
+        process = self.start(*words)
+        output, errors = process.communicate()
+        return process.returncode, output, errors
+
+    def train(self, name, recipe, *words):
+        """(exit code, output, errors) of a new run."""
+        (self.path / f"{name}.yaml").write_text(recipe)
+        self.run = self.path / "runs" / name
+        shutil.rmtree(self.run, ignore_errors=True)
+        return self.finish("train", f"{name}.yaml", *words)
+
+    def results(self):
+        return self.exact_lines(), self.weights()
+
+    def empty_cache(self):
+        shutil.rmtree(self.path / "cache", ignore_errors=True)
+
+    def cached_bytes(self):
+        total = 0
+        for path in (self.path / "cache/accel-run/objects").glob("*.object*"):
+            try:
+                total += path.stat().st_size
+            except OSError:
+                pass  # removed
+        return total
+
+
+class Watch:
+    """The largest size of the cache while it runs."""
+
+    def __init__(self, scratch):
+        self.scratch, self.most, self.done = scratch, 0, False
+        self.thread = threading.Thread(target=self.work)
+
+    def work(self):
+        while not self.done:
+            self.most = max(self.most, self.scratch.cached_bytes())
+            time.sleep(0.002)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done = True
+        self.thread.join()
+
+
+def check_tokens(scratch, files, report):
+    """A run over a bad network repeats that from the disk, whatever the cache holds, also after a kill."""
+    limit = 24 << 20
+    server = object_server.Server({f"bucket/corpora/{name}": body for name, body in files.items()}, latency=0.02,
+                                  failures=0.05, stalls=0.02, cuts=0.05)
+    scratch.environment.update(server.environment)
+    more = f", streaming: {{cache_limit: {limit}, download_timeout: 1}}"
+    orders = {"a whole shuffle": "", "a shuffle of blocks": ", shuffle_block_size: 262144", "no shuffle": ", shuffle: false"}
+    for name, loader in orders.items():
+        code, _, errors = scratch.train("disk", JOB.format(path="corpus", more="", loader=loader, steps=60))
+        wanted = scratch.results() if code == 0 else errors
+        scratch.empty_cache()
+        with Watch(scratch) as watch:
+            code, output, errors = scratch.train(
+                "streamed", JOB.format(path="s3://bucket/corpora", more=more, loader=loader, steps=60))
+        report.check(f"the numbers are those from the disk with {name}", code == 0 and scratch.results() == wanted, errors)
+        report.check(f"the cache keeps its limit with {name}", 0 < watch.most <= limit, watch.most)
+        text = "the data exceed 'streaming.cache_limit' and are shuffled as a whole"
+        report.check(f"a whole shuffle beyond the cache is said with {name}", (text in errors) == (loader == ""), errors)
+        if loader != "":
+            continue
+        report.check("the screen says what is streamed", f"data: streaming 's3://bucket/corpora', 3 objects, 0.03 GiB, "
+                     f"through the cache '{scratch.path}/cache/accel-run/objects' of at most 0.02 GiB\n" in output, output)
+        recorded = b"".join(path.read_bytes() for path in scratch.run.rglob("*") if path.is_file())
+        report.check("the secret key is recorded nowhere", object_server.SECRET.encode() not in recorded
+                     and object_server.SECRET not in output + errors)
+    report.check("all requests are signed", server.refused == 0 and server.stalled > 0, (server.refused, server.stalled))
+    process = scratch.start("train", "streamed.yaml")
+    shutil.rmtree(scratch.run)
+    while process.poll() is None and 20 not in scratch.checkpoints():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    code, _, errors = scratch.finish("resume", str(scratch.run))
+    report.check("a killed run resumes to the same bits", code == 0 and scratch.results() == wanted, errors)
+    return server
+
+
+def check_ranks(scratch, files, report):
+    """Ranks share the cache: each block is fetched once."""
+    server = object_server.Server({f"web/{name}": body for name, body in files.items()}, signed=False)
+    recipe = JOB.format(path=f"{server.url}/web", more="", loader="", steps=60)
+    scratch.empty_cache()
+    code, _, errors = scratch.train("ranks", recipe, "accelerator.num_processes=2")
+    asked = [entry for entry in server.log if entry[1] not in (None, "bytes=0-0")]
+    report.check("two ranks fetch each block once", code == 0 and len(asked) - len(set(asked)) <= 1
+                 and len(set(asked)) == 30 + 1, (errors, len(asked), len(set(asked))))
+    code, _, errors = scratch.train("ranks", recipe)
+    later = [entry for entry in server.log if entry[1] not in (None, "bytes=0-0")][len(asked):]
+    report.check("a later run fetches the index only", code == 0 and len(later) == 1, (errors, later))
+
+
+def check_errors(scratch, files, server, report):
+    """What is wrong names the object, and ends a run with the exit code of data."""
+    server.failures = server.stalls = server.cuts = server.latency = 0
+    recipe = JOB.format(path="s3://bucket/corpora", more="", loader="", steps=4000)
+    scratch.empty_cache()
+    (scratch.path / "changed.yaml").write_text(recipe.replace("{workers", "{shuffle: false, workers")
+                                               .replace("max_seq_len: 32", "max_seq_len: 32, streaming: {cache_limit: 16 MiB}"))
+    scratch.run = scratch.path / "runs/changed"
+    process = scratch.start("train", "changed.yaml")
+    while process.poll() is None and 20 not in scratch.checkpoints():
+        time.sleep(0.01)
+    changed = bytearray(files["shard_00001.bin"])
+    changed[5] ^= 1
+    server.objects["bucket/corpora/shard_00001.bin"] = bytes(changed)
+    _, errors = process.communicate()
+    report.check("a changed object ends the run", process.returncode == 3 and
+                 "'s3://bucket/corpora/shard_00001.bin' changed while it was read: the server answered 412" in errors, errors)
+    code, _, errors = scratch.finish("resume", "runs/changed")
+    report.check("and its run does not resume with other data", code != 0, errors)
+    small = corpus(shards=1, tokens=4000)
+    part = small["tokens.json"].replace(b'"part": 0, "parts": 1', b'"part": 1, "parts": 2')
+    server.objects.update({f"bucket/part/{name}": body for name, body in {**small, "tokens.json": part}.items()})
+    code, output, errors = scratch.train("part", JOB.format(path="s3://bucket/part", more="", loader="", steps=4))
+    report.check("a part of a corpus is said", code == 0 and "data: 's3://bucket/part' is part 2 of 2 of a corpus\n" in output,
+                 output + errors)
+    cases = {
+        "s3://bucket/none": "'s3://bucket/none' is neither a file of tokens nor a folder with 'tokens.json'",
+        "s3://bucket/corpora/shard_00000.bin": "'vocab_size' is auto, for which all of "
+                                               "'s3://bucket/corpora/shard_00000.bin' would be read",
+        "https://user:pass@h/x": "'path' is the URL 'https://h/x' with a user name or password",
+    }
+    for path, text in cases.items():
+        code, _, errors = scratch.train("wrong", JOB.format(path=path, more="", loader="", steps=4))
+        report.check(f"'{path}' is refused", code in (2, 3) and text in errors, errors)
+    scratch.environment["AWS_SECRET_ACCESS_KEY"] = "wrong"
+    code, _, errors = scratch.train("wrong", JOB.format(path="s3://bucket/corpora", more="", loader="", steps=4))
+    report.check("wrong credentials are an error", code == 3 and "'s3://bucket/corpora/tokens.json' is refused: the server "
+                 "answered 403 (SignatureDoesNotMatch)" in errors and "wrong" not in errors.replace("wrong.yaml", ""), errors)
+    scratch.environment["AWS_SECRET_ACCESS_KEY"] = object_server.SECRET
+    code, _, errors = scratch.train("wrong", JOB.format(path="corpus", more=", streaming: {connections: 2}", loader="", steps=4))
+    report.check("options of streaming need a URL", code == 2 and "'connections' has no effect: 'path' is not a URL" in errors,
+                 errors)
+    code, _, errors = scratch.train("wrong", TEXT_JOB.format(type="jsonl", path="s3://b/x.jsonl", text="text", more=""))
+    report.check("other datasets refuse URLs", code == 2 and "'path' takes a path, not the URL 's3://b/x.jsonl'" in errors,
+                 errors)
+
+
+def archive(first, count):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for i in range(first, first + count):
+            body = f"she sells shells {i} by the sea shore".encode()
+            info = tarfile.TarInfo(f"{i:06}.txt")
+            info.size = len(body)
+            tar.addfile(info, io.BytesIO(body))
+    return out.getvalue()
+
+
+def check_texts(scratch, report):
+    """WebDataset's archives by listing and by braces, and MDS."""
+    (scratch.path / "texts.txt").write_text("she sells sea shells by the shore 0 1 2 3 4 5 6 7 8 9\n" * 20)
+    scratch.finish("tokenizer", "train", "texts.txt", "--vocab-size", "280", "--out", "words")
+    archives = {f"shard-{i:03}.tar": archive(i * 10, 10) for i in range(5)}
+    write_folder(scratch.path / "tars", archives)
+    mds = {path.name: path.read_bytes() for path in sorted((GOLDEN / "mds/zstd").iterdir())}
+    objects = {f"bucket/{folder}/{name}": body for folder, files in {"tars": archives, "mds": mds}.items()
+               for name, body in files.items()}
+    s3 = object_server.Server(objects, failures=0.05, cuts=0.1)
+    web = object_server.Server(objects, signed=False)
+    scratch.environment.update(s3.environment)
+    kinds = {"webdataset": ("txt", str(scratch.path / "tars"), ["s3://bucket/tars", f"{web.url}/bucket/tars/shard-{{000..004}}.tar"]),
+             "mds": ("text", str(GOLDEN / "mds/zstd"), ["s3://bucket/mds", f"{web.url}/bucket/mds/"])}
+    for kind, (text, folder, urls) in kinds.items():
+        code, _, errors = scratch.train("disk", TEXT_JOB.format(type=kind, path=folder, text=text, more=""))
+        report.check(f"{kind} of a folder trains", code == 0, errors)
+        wanted = scratch.results() if code == 0 else None
+        for url in urls:
+            code, _, errors = scratch.train("streamed", TEXT_JOB.format(type=kind, path=url, text=text, more=""))
+            report.check(f"{kind} of '{url.partition(':')[0]}' gives the same numbers", code == 0 and
+                         scratch.results() == wanted, errors)
+    code, _, errors = scratch.train("wrong", TEXT_JOB.format(type="webdataset", path=f"{web.url}/bucket/tars", text="txt", more=""))
+    report.check("a web server has no listing", code == 3 and f"the server of '{web.url}/bucket/tars' lists no files" in errors,
+                 errors)
+
+
+def print_rates(scratch):
+    """Samples per second of the second epoch of a model that computes little."""
+    files = corpus(shards=2, tokens=8 << 20)
+    write_folder(scratch.path / "corpus", files)
+    server = object_server.Server({f"bucket/corpora/{name}": body for name, body in files.items()}, latency=0.05,
+                                  failures=0.05, stalls=0.01)
+    scratch.environment.update(server.environment)
+    rates = {}
+    for name, path in {"disk": "corpus", "streamed": "s3://bucket/corpora"}.items():
+        recipe = JOB.format(path=path, more="", loader="", steps=6000).replace("every: 20 steps", "every: never")
+        begin = time.monotonic()
+        code, _, errors = scratch.train(name, recipe + "log: {every: 100 steps}\n")
+        lines = [json.loads(line) for line in (scratch.run / "metrics.jsonl").read_text().splitlines()]
+        rates[name] = [line for line in lines if "samples_per_second" in line]
+        print(name, code, f"{time.monotonic() - begin:.1f} s", errors, [line["samples_per_second"] for line in rates[name]][::6])
+
+
+def main():
+    report = runs.Report()
+    with Scratch(sys.argv[1]) as scratch:
+        if sys.argv[2:] == ["rates"]:
+            print_rates(scratch)
+            return
+        files = corpus()
+        write_folder(scratch.path / "corpus", files)
+        server = check_tokens(scratch, files, report)
+        check_ranks(scratch, files, report)
+        check_errors(scratch, files, server, report)
+        check_texts(scratch, report)
+    sys.exit(report.failed > 0)
+
+
+if __name__ == "__main__":
+    main()
