@@ -389,6 +389,7 @@ int run_cli(std::vector<std::string> argv) {
   add_editor_verb(verbs);
   add_checkpoint_verbs(verbs);
   add_export_verb(verbs);
+  add_push_verb(verbs);
   add_apply_verbs(verbs);
   add_generate_verb(verbs);
   add_chat_verb(verbs);

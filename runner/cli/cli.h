@@ -91,6 +91,7 @@ void add_catalog_verbs(VerbTable& verbs);
 void add_editor_verb(VerbTable& verbs);
 void add_checkpoint_verbs(VerbTable& verbs);
 void add_export_verb(VerbTable& verbs);
+void add_push_verb(VerbTable& verbs);
 void add_download_verb(VerbTable& verbs);
 void add_import_verb(VerbTable& verbs);
 void add_config_verbs(VerbTable& verbs);

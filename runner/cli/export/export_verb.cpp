@@ -1,4 +1,6 @@
 // export: a checkpoint's model as a folder for transformers or as a GGUF file.
+#include "runner/cli/export/export_verb.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -30,15 +32,6 @@ constexpr auto kDefaultShard = "5 GB";
 constexpr auto kDefaultGgufType = "f16";
 constexpr auto kGguf = "gguf";
 constexpr auto kTransformers = "transformers";
-
-struct ExportArguments {
-  std::string source;          ///< a run folder or a checkpoint
-  std::string target;          ///< a folder or a file that must not exist yet
-  std::string format;          ///< kGguf or kTransformers; "": by the target's name
-  std::string gguf_type;       ///< "f16", which is also the default
-  std::string max_shard_size;  ///< "5 GB", which is also the default
-  bool merge = false;          ///< merge a LoRA adapter into the weights
-};
 
 bool is_gguf(const ExportArguments& arguments) {
   if (!arguments.format.empty()) return arguments.format == kGguf;
@@ -90,8 +83,8 @@ bool has_python_files(const std::vector<DirEntry>& entries) {
                      [](const DirEntry& entry) { return entry.name.ends_with(".py"); });
 }
 
-ExitCode export_folder(const ExportArguments& arguments, const ExportSource& source,
-                       const std::vector<NamedArray>& weights) {
+void export_folder(const ExportArguments& arguments, const ExportSource& source,
+                   const std::vector<NamedArray>& weights) {
   DiskFiles files;
   const std::string target = new_folder(arguments.target);
   const uint64_t max_shard_bytes =
@@ -109,11 +102,10 @@ ExitCode export_folder(const ExportArguments& arguments, const ExportSource& sou
   if (has_python_files(written)) {
     say("transformers loads it with trust_remote_code=True: the .py file has the model's code");
   }
-  return ExitCode::kDone;
 }
 
-ExitCode export_gguf(const ExportArguments& arguments, const ExportSource& source,
-                     const std::vector<NamedArray>& weights) {
+void export_gguf(const ExportArguments& arguments, const ExportSource& source,
+                 const std::vector<NamedArray>& weights) {
   namespace fs = std::filesystem;
   const std::string target = new_file(arguments.target);
   if (arguments.format.empty()) say("writing a GGUF file, as the name of the target says");
@@ -128,7 +120,6 @@ ExitCode export_gguf(const ExportArguments& arguments, const ExportSource& sourc
   const auto bytes = static_cast<int64_t>(fs::file_size(target));
   std::cout << listing_text({{arguments.target, DirEntry::Kind::kFile, bytes}});
   say(gguf_tensors_text(made.file));
-  return ExitCode::kDone;
 }
 
 /// The weights that the run evaluates: with the callback `ema`, their average.
@@ -145,7 +136,9 @@ void take_averages(Files& files, const std::string& folder, const TrainState& st
   say("the weights are the average of 'ema', which the run evaluates");
 }
 
-ExitCode export_verb(const ExportArguments& arguments) {
+}  // namespace
+
+void export_model(const ExportArguments& arguments) {
   DiskFiles files;
   if (!arguments.max_shard_size.empty()) shard_bytes(arguments.max_shard_size);
   is_gguf(arguments) ? new_file(arguments.target) : new_folder(arguments.target);
@@ -162,17 +155,18 @@ ExitCode export_verb(const ExportArguments& arguments) {
     weights = dequantized_weights(weights, source.quantization);
     say("the quantized weights are written dequantized");
   }
-  return is_gguf(arguments) ? export_gguf(arguments, source, weights)
-                            : export_folder(arguments, source, weights);
+  is_gguf(arguments) ? export_gguf(arguments, source, weights)
+                     : export_folder(arguments, source, weights);
 }
-
-}  // namespace
 
 void add_export_verb(VerbTable& verbs) {
   const auto to = std::make_shared<ExportArguments>();
   CLI::App& verb = verbs.add(
       "export", "write the model of a checkpoint as a folder for transformers, or for llama.cpp",
-      verbs.with_torch([to] { return export_verb(*to); }));
+      verbs.with_torch([to] {
+        export_model(*to);
+        return ExitCode::kDone;
+      }));
   verb.add_option("source", to->source, "a checkpoint, or a run folder for its newest")->required();
   verb.add_option("--to", to->target, "a folder or a .gguf file that must not exist yet")
       ->required();
