@@ -15,6 +15,10 @@
 namespace accel {
 namespace {
 
+/// Share of the cache, and number of files, that stay open and are not evicted.
+constexpr int64_t kOpenShare = 8;
+constexpr size_t kMostOpen = 256;
+
 std::string gibibytes(int64_t bytes) {
   return formatted("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
 }
@@ -86,13 +90,38 @@ CacheEntry StreamedObjects::get(const ObjectPart& part, const std::stop_token& s
   });
 }
 
+/// The entries read last stay open: to open one costs more than to read a sample.
+std::shared_ptr<const CacheEntry> StreamedObjects::opened(const ObjectPart& part) {
+  {
+    const std::lock_guard lock(open_mutex_);
+    const auto found = open_.find(part);
+    if (found != open_.end()) {
+      found->second.last_read = ++reads_;
+      return found->second.entry;
+    }
+  }
+  const auto entry = std::make_shared<const CacheEntry>(get(part, {}));
+  const std::lock_guard lock(open_mutex_);
+  if (open_.insert_or_assign(part, OpenPart{entry, ++reads_}).second) {
+    open_bytes_ += part.range.bytes;
+  }
+  while (open_.size() > kMostOpen || open_bytes_ > cache_->limit() / kOpenShare) {
+    const auto oldest = std::min_element(
+        open_.begin(), open_.end(),
+        [](const auto& a, const auto& b) { return a.second.last_read < b.second.last_read; });
+    open_bytes_ -= oldest->first.range.bytes;
+    open_.erase(oldest);
+  }
+  return entry;
+}
+
 void StreamedObjects::read(size_t object, int64_t first, std::span<std::byte> out) {
   while (!out.empty()) {
     const ObjectPart part = block(object, first);
     const int64_t inside = first - part.range.first;
     const auto count = std::min(static_cast<int64_t>(out.size()), part.range.bytes - inside);
     take_ahead(part);
-    get(part, {}).read(inside, out.first(static_cast<size_t>(count)));
+    opened(part)->read(inside, out.first(static_cast<size_t>(count)));
     out = out.subspan(static_cast<size_t>(count));
     first += count;
   }

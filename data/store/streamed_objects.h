@@ -87,8 +87,15 @@ class StreamedObjects {
     std::string key;  ///< of its entries in the cache
   };
 
+  /// An entry that stays open for further reads.
+  struct OpenPart {
+    std::shared_ptr<const CacheEntry> entry;
+    int64_t last_read = 0;
+  };
+
   bool may_load() const;
   CacheEntry get(const ObjectPart& part, const std::stop_token& stop);
+  std::shared_ptr<const CacheEntry> opened(const ObjectPart& part);
   void take_ahead(const ObjectPart& part);
   void work(const std::stop_token& stop);
   void load(const ObjectPart& part, const std::stop_token& stop);
@@ -97,6 +104,10 @@ class StreamedObjects {
   const std::unique_ptr<ObjectCache> cache_;
   const int64_t connections_;
   std::vector<Object> objects_;
+  std::mutex open_mutex_;  // guards the next three
+  std::map<ObjectPart, OpenPart> open_;
+  int64_t open_bytes_ = 0;
+  int64_t reads_ = 0;
   std::mutex mutex_;  // guards the next three
   std::deque<ObjectPart> queue_;
   std::map<ObjectPart, Ahead> ahead_;
