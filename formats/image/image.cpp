@@ -227,12 +227,18 @@ ImageSize open_png(PngDecoder& decoder, size_t bytes, const std::string& name) {
   return size;
 }
 
-/// Selects 8-bit grey or RGB output.
+/// 16-bit grey without alpha, which Pillow clips at 255. Of other 16-bit values it takes the high
+/// byte.
+bool is_clipped(png_structp png, png_infop info) {
+  return png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png, info) == 16;
+}
+
+/// Selects grey or RGB output, 16-bit where it is_clipped() and 8-bit otherwise.
 void choose_output(png_structp png, png_infop info) {
   const png_byte colour = png_get_color_type(png, info);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_expand_gray_1_2_4_to_8(png);
-  png_set_strip_16(png);
+  if (!is_clipped(png, info)) png_set_strip_16(png);
   png_set_strip_alpha(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
@@ -247,16 +253,27 @@ ImageSize png_size(std::span<const std::byte> file, const std::string& name) {
   return open_png(decoder, file.size(), name);
 }
 
+/// The values of pairs of bytes, the high one first, at most 255.
+Array clipped(const Array& pairs, const Shape& shape) {
+  Array out(DType::kU8, shape);
+  const auto from = pairs.as<uint8_t>();
+  const auto to = out.mutable_as<uint8_t>();
+  for (size_t i = 0; i < to.size(); ++i) to[i] = from[2 * i] == 0 ? from[2 * i + 1] : 255;
+  return out;
+}
+
 /// u8 [height, width, 1] of a grey image, else [height, width, 3] in RGB. Palettes are expanded,
-/// 16-bit values keep the high byte, alpha is dropped.
+/// alpha is dropped.
 Array decode_png(std::span<const std::byte> file, const std::string& name) {
   PngDecoder decoder(file);
   const ImageSize size = open_png(decoder, file.size(), name);
   const bool grey = !(png_get_color_type(decoder.png, decoder.info) & PNG_COLOR_MASK_COLOR);
-  const int64_t channels = grey ? 1 : 3;
-  Array pixels(DType::kU8, {size.height, size.width, channels});
+  const bool clips = is_clipped(decoder.png, decoder.info);
+  const Shape shape = {size.height, size.width, grey ? 1 : 3};
+  const int64_t row_bytes = size.width * shape[2] * (clips ? 2 : 1);
+  Array pixels(DType::kU8, {size.height, row_bytes});
   std::vector<png_bytep> rows(static_cast<size_t>(size.height));
-  const size_t stride = static_cast<size_t>(size.width * channels);
+  const auto stride = static_cast<size_t>(row_bytes);
   for (size_t y = 0; y < rows.size(); ++y) {
     rows[y] = pixels.mutable_as<uint8_t>().data() + y * stride;
   }
@@ -269,7 +286,7 @@ Array decode_png(std::span<const std::byte> file, const std::string& name) {
     png_read_end(decoder.png, nullptr);
   });
   if (!good) refuse_png(decoder, name);
-  return pixels;
+  return clips ? clipped(pixels, shape) : Array(DType::kU8, shape, pixels.data(), pixels.owner());
 }
 
 /// ITU-R 601 luma in 16-bit fixed point, rounded, as Pillow.

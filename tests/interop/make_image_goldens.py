@@ -72,6 +72,11 @@ def write_all(folder):
     png(folder / "grey2.png", numpy.asarray(grey) >> 6, 2, 0)
     png(folder / "grey4.png", numpy.asarray(grey) >> 4, 4, 0)
     png(folder / "rgb16.png", rgb.astype("u2") * 257 - 90 * (rgb > 0), 16, 2)
+    # Pillow clips 16-bit grey at 255, and keeps the high byte of 16-bit grey with alpha.
+    png(folder / "grey16.png", numpy.asarray(grey).astype("u2") * 3 - 60, 16, 0)
+    png(folder / "grey16_interlaced.png", numpy.asarray(grey).astype("u2") * 3 - 60, 16, 0, interlaced=True)
+    both = numpy.stack([numpy.asarray(grey).astype("u2") * 257 - 90, rgb[:, :, 0].astype("u2") * 257], axis=-1)
+    png(folder / "grey16_alpha.png", both, 16, 4)
     png(folder / "interlaced.png", rgb, 8, 2, interlaced=True)
     palette = numpy.arange(48).reshape(16, 3) * 5
     png(folder / "palette4.png", numpy.asarray(grey) >> 4, 4, 3, palette=palette)
