@@ -40,7 +40,7 @@ class JsonLines final : public RecordSource {
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     return std::make_unique<PassingReader>(file_, wanted, path_, lists_);
   }
-  void allow_list(const std::string& field) override { lists_.insert(field); }
+  void allow_list(const std::string& field, bool /*named*/) override { lists_.insert(field); }
   FileContents contents() const override { return {file_.view}; }
   std::string format() const override { return "jsonl"; }
 

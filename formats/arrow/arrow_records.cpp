@@ -1,17 +1,12 @@
 #include "formats/arrow/arrow_records.h"
 
 #include <arrow/array.h>
-#include <arrow/array/array_binary.h>
-#include <arrow/array/array_dict.h>
-#include <arrow/array/array_nested.h>
-#include <arrow/array/array_primitive.h>
 #include <arrow/buffer.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
-#include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/exception.h>
@@ -30,99 +25,11 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "formats/arrow/arrow_values.h"
+#include "formats/arrow/class_names.h"
 
 namespace accel {
 namespace {
-
-/// A list value: a slice of the values of all lists.
-struct ListSlice {
-  std::shared_ptr<arrow::Array> values;
-  int64_t first, size;
-};
-
-constexpr auto kImageBytes = "bytes";
-
-template <class Column>
-std::string_view view_of(const arrow::Array& column, int64_t row) {
-  return static_cast<const Column&>(column).GetView(row);
-}
-
-/// The shortest text that reads back as the value.
-template <class Column>
-std::string_view number_of(const arrow::Array& column, int64_t row, std::string& buffer) {
-  buffer.resize(32);
-  const auto value = static_cast<const Column&>(column).Value(row);
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), static_cast<size_t>(end - buffer.data())};
-}
-
-bool holds_bytes(const arrow::DataType& type) {
-  return type.id() == arrow::Type::BINARY || type.id() == arrow::Type::LARGE_BINARY;
-}
-
-/// Whether text_of_value() supports the type.
-bool has_text(const arrow::DataType& type) {
-  if (type.id() == arrow::Type::DICTIONARY) {
-    return has_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
-  }
-  const bool number = arrow::is_integer(type.id()) || type.id() == arrow::Type::FLOAT ||
-                      type.id() == arrow::Type::DOUBLE;
-  return number || type.id() == arrow::Type::BOOL || type.id() == arrow::Type::STRING ||
-         type.id() == arrow::Type::LARGE_STRING || type.id() == arrow::Type::STRING_VIEW;
-}
-
-/// A non-null value as in JSON, without quotes; a view of the column or of `buffer`.
-std::string_view text_of_value(const arrow::Array& column, int64_t row, std::string& buffer) {
-  switch (column.type_id()) {
-    case arrow::Type::STRING:
-      return view_of<arrow::StringArray>(column, row);
-    case arrow::Type::LARGE_STRING:
-      return view_of<arrow::LargeStringArray>(column, row);
-    case arrow::Type::STRING_VIEW:
-      return view_of<arrow::StringViewArray>(column, row);
-    case arrow::Type::BOOL:
-      return static_cast<const arrow::BooleanArray&>(column).Value(row) ? "true" : "false";
-    case arrow::Type::INT8:
-      return number_of<arrow::Int8Array>(column, row, buffer);
-    case arrow::Type::INT16:
-      return number_of<arrow::Int16Array>(column, row, buffer);
-    case arrow::Type::INT32:
-      return number_of<arrow::Int32Array>(column, row, buffer);
-    case arrow::Type::INT64:
-      return number_of<arrow::Int64Array>(column, row, buffer);
-    case arrow::Type::UINT8:
-      return number_of<arrow::UInt8Array>(column, row, buffer);
-    case arrow::Type::UINT16:
-      return number_of<arrow::UInt16Array>(column, row, buffer);
-    case arrow::Type::UINT32:
-      return number_of<arrow::UInt32Array>(column, row, buffer);
-    case arrow::Type::UINT64:
-      return number_of<arrow::UInt64Array>(column, row, buffer);
-    case arrow::Type::FLOAT:
-      return number_of<arrow::FloatArray>(column, row, buffer);
-    case arrow::Type::DOUBLE:
-      return number_of<arrow::DoubleArray>(column, row, buffer);
-    case arrow::Type::DICTIONARY: {
-      const auto& coded = static_cast<const arrow::DictionaryArray&>(column);
-      return text_of_value(*coded.dictionary(), coded.GetValueIndex(row), buffer);
-    }
-    default:
-      throw std::logic_error("a column type without a text form");
-  }
-}
-
-/// Whether the type is binary or an Image of Hugging Face datasets.
-bool has_bytes(const arrow::DataType& type) {
-  if (type.id() != arrow::Type::STRUCT) return holds_bytes(type);
-  const auto field = static_cast<const arrow::StructType&>(type).GetFieldByName(kImageBytes);
-  return field && holds_bytes(*field->type());
-}
-
-/// Whether the type is a list of integers, uint64 included.
-bool is_list_of_numbers(const arrow::DataType& type) {
-  if (type.id() != arrow::Type::LIST && type.id() != arrow::Type::LARGE_LIST) return false;
-  return arrow::is_integer(static_cast<const arrow::BaseListType&>(type).value_type()->id());
-}
 
 ArrowColumn::Value value_of_type(const arrow::DataType& type) {
   if (type.id() == arrow::Type::DICTIONARY) {
@@ -133,27 +40,9 @@ ArrowColumn::Value value_of_type(const arrow::DataType& type) {
   if (arrow::is_floating(type.id()) && has_text(type)) return ArrowColumn::Value::kNumber;
   if (has_text(type)) return ArrowColumn::Value::kText;
   if (has_bytes(type)) return ArrowColumn::Value::kBytes;
-  return is_list_of_numbers(type) ? ArrowColumn::Value::kIntegers : ArrowColumn::Value::kOther;
-}
-
-/// The bytes of a non-null value; none for an Image with a path only.
-std::optional<std::string_view> bytes_of_value(const arrow::Array& column, int64_t row) {
-  if (column.type_id() == arrow::Type::BINARY) return view_of<arrow::BinaryArray>(column, row);
-  if (column.type_id() == arrow::Type::LARGE_BINARY) {
-    return view_of<arrow::LargeBinaryArray>(column, row);
-  }
-  const auto inner = static_cast<const arrow::StructArray&>(column).GetFieldByName(kImageBytes);
-  if (inner->IsNull(row)) return std::nullopt;
-  return bytes_of_value(*inner, row);
-}
-
-ListSlice slice_of_list(const arrow::Array& column, int64_t row) {
-  if (column.type_id() == arrow::Type::LARGE_LIST) {
-    const auto& list = static_cast<const arrow::LargeListArray&>(column);
-    return {list.values(), list.value_offset(row), list.value_length(row)};
-  }
-  const auto& list = static_cast<const arrow::ListArray&>(column);
-  return {list.values(), list.value_offset(row), list.value_length(row)};
+  if (is_list_of_numbers(type)) return ArrowColumn::Value::kIntegers;
+  const arrow::DataType* const item = item_type(type);
+  return item && holds_text(*item) ? ArrowColumn::Value::kTexts : ArrowColumn::Value::kOther;
 }
 
 constexpr int64_t kRowsAtOnce = 1024;
@@ -289,25 +178,6 @@ std::unique_ptr<Batches> open_batches(const ArrowRequest& request) {
   return std::make_unique<IpcBatches>(std::move(file), stream, request.name);
 }
 
-/// Class names of a field in the schema metadata of Hugging Face datasets.
-std::vector<std::string> names_of_classes(const arrow::Schema& schema, const std::string& field) {
-  const auto json = schema.metadata() ? schema.metadata()->Get("huggingface")
-                                      : arrow::Result<std::string>(arrow::Status::KeyError(""));
-  if (!json.ok()) return {};
-  const auto metadata = nlohmann::json::parse(*json, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json* at = &metadata;
-  for (const char* key : {"info", "features", field.c_str(), "names"}) {
-    if (!at->is_object() || !at->contains(key)) return {};
-    at = &at->at(key);
-  }
-  std::vector<std::string> names;
-  for (const auto& name : *at) {
-    if (!name.is_string()) return {};
-    names.push_back(name.get<std::string>());
-  }
-  return names;
-}
-
 class Records final : public ArrowRecords {
  public:
   explicit Records(const ArrowRequest& request)
@@ -318,7 +188,7 @@ class Records final : public ArrowRecords {
       const ArrowField kind = request.kinds.empty() ? ArrowField::kText : request.kinds.at(i);
       const int at = column_of(field, kind);
       if (std::find(chosen.begin(), chosen.end(), at) == chosen.end()) chosen.push_back(at);
-      columns_.push_back({field, kind, at, {}, names_of_classes(*batches_->schema(), field), {}});
+      columns_.push_back({field, kind, at, {}, classes_for(field, kind), {}});
     }
     keep_nulls_ = request.keep_nulls;
     std::sort(chosen.begin(), chosen.end());
@@ -353,9 +223,15 @@ class Records final : public ArrowRecords {
   std::vector<ArrowColumn> columns() const override {
     std::vector<ArrowColumn> out;
     for (const auto& field : batches_->schema()->fields()) {
-      const bool classes = !names_of_classes(*batches_->schema(), field->name()).empty();
-      out.push_back({field->name(), classes ? "classes" : field->type()->ToString(),
-                     classes ? ArrowColumn::Value::kText : value_of_type(*field->type())});
+      const arrow::Schema& schema = *batches_->schema();
+      const std::string& name = field->name();
+      if (!names_of_classes(schema, name, false).empty()) {
+        out.push_back({name, "classes", ArrowColumn::Value::kText});
+      } else if (!names_of_classes(schema, name, true).empty()) {
+        out.push_back({name, "list of classes", ArrowColumn::Value::kTexts});
+      } else {
+        out.push_back({name, field->type()->ToString(), value_of_type(*field->type())});
+      }
     }
     return out;
   }
@@ -380,9 +256,29 @@ class Records final : public ArrowRecords {
     std::string buffer;
   };
 
+  static bool is_list(ArrowField kind) {
+    return kind == ArrowField::kList || kind == ArrowField::kNames;
+  }
+
+  /// Names that replace the numbers of a field, or of its lists.
+  std::vector<std::string> classes_for(const std::string& field, ArrowField kind) const {
+    if (kind != ArrowField::kText && kind != ArrowField::kNames) return {};
+    return names_of_classes(*batches_->schema(), field, kind == ArrowField::kNames);
+  }
+
   static const char* type_words(ArrowField kind) {
-    if (kind == ArrowField::kBytes) return "bytes or images";
-    return kind == ArrowField::kText ? "a string, number or boolean" : "a list of integers";
+    switch (kind) {
+      case ArrowField::kText:
+        return "a string, number or boolean";
+      case ArrowField::kBytes:
+        return "bytes or images";
+      case ArrowField::kNumbers:
+        return "a list of integers";
+      case ArrowField::kList:
+      case ArrowField::kNames:
+        return "a list of strings, numbers or booleans";
+    }
+    return "";
   }
 
   int column_of(const std::string& field, ArrowField kind) const {
@@ -393,8 +289,10 @@ class Records final : public ArrowRecords {
                       "it has the fields " + quoted_list(schema.field_names()).substr(0, 300));
     }
     const std::shared_ptr<arrow::DataType>& type = schema.field(at)->type();
+    const arrow::DataType* const item = item_type(*type);
     const bool fits = kind == ArrowField::kText    ? has_text(*type)
                       : kind == ArrowField::kBytes ? has_bytes(*type)
+                      : is_list(kind)              ? item && has_text(*item)
                                                    : is_list_of_numbers(*type);
     if (fits) return at;
     throw DataError(text("'{}': field '{}' has the type '{}', {} wanted", name_, field,
@@ -452,6 +350,35 @@ class Records final : public ArrowRecords {
     return column.buffer;
   }
 
+  std::string_view read_list(Column& column) const {
+    const ListSlice slice = slice_of_list(*column.values, row_);
+    auto list = nlohmann::json::array();
+    std::string digits;
+    for (int64_t i = slice.first; i < slice.first + slice.size; ++i) {
+      if (slice.values->IsNull(i)) {
+        list.push_back(nullptr);
+        continue;
+      }
+      const std::string_view shown = text_of_value(*slice.values, i, digits);
+      const bool quoted = !column.classes.empty() || holds_text(*slice.values->type());
+      list.push_back(quoted ? nlohmann::json(name_of_class(column, shown))
+                            : nlohmann::json::parse(shown, nullptr, /*allow_exceptions=*/false));
+    }
+    // Invalid UTF-8 has been refused by next_batch().
+    column.buffer = list.dump();
+    return column.buffer;
+  }
+
+  /// The value itself in a field without classes.
+  std::string_view name_of_class(const Column& column, std::string_view value) const {
+    if (column.classes.empty()) return value;
+    for (size_t i = 0; i < column.classes.size(); ++i) {
+      if (value == std::to_string(i)) return column.classes[i];
+    }
+    throw DataError(text("{}: field '{}' has {}, not one of its {} classes", location(),
+                         column.name, value, column.classes.size()));
+  }
+
   std::string_view read(Column& column) const {
     if (column.values->IsNull(row_)) {
       if (keep_nulls_) return {};
@@ -459,13 +386,8 @@ class Records final : public ArrowRecords {
     }
     if (column.kind == ArrowField::kBytes) return read_bytes(column);
     if (column.kind == ArrowField::kNumbers) return read_numbers(column);
-    const std::string_view value = text_of_value(*column.values, row_, column.buffer);
-    if (column.classes.empty()) return value;
-    for (size_t i = 0; i < column.classes.size(); ++i) {
-      if (value == std::to_string(i)) return column.classes[i];
-    }
-    throw DataError(text("{}: field '{}' has {}, not one of its {} classes", location(),
-                         column.name, value, column.classes.size()));
+    if (is_list(column.kind)) return read_list(column);
+    return name_of_class(column, text_of_value(*column.values, row_, column.buffer));
   }
 
   std::string name_;

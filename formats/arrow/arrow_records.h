@@ -18,15 +18,17 @@ enum class ArrowField {
   kText,     ///< a string, number or boolean, as text
   kBytes,    ///< binary, or an Image of Hugging Face datasets
   kNumbers,  ///< a list of integers, as packed int64
+  kList,     ///< a list of strings, numbers or booleans, as JSON
+  kNames,    ///< the same, with the names of classes in place of their numbers
 };
 
 /// A column of a file.
 struct ArrowColumn {
-  enum class Value { kText, kInteger, kNumber, kBoolean, kBytes, kIntegers, kOther };
+  enum class Value { kText, kInteger, kNumber, kBoolean, kBytes, kIntegers, kTexts, kOther };
 
   std::string name;
   std::string type;             ///< as Arrow names it, such as "list<item: int64>"
-  Value value = Value::kOther;  ///< classes of Hugging Face datasets are texts
+  Value value = Value::kOther;  ///< classes of Hugging Face datasets are texts; kTexts: in lists
 };
 
 struct ArrowRequest {
@@ -41,8 +43,8 @@ struct ArrowRequest {
 
 class ArrowRecords : public RecordReader {
  public:
-  /// Class names of a ClassLabel field of Hugging Face datasets, by number; empty for other fields.
-  /// The values of such a field are read as names.
+  /// Class names of a ClassLabel field of Hugging Face datasets, or of a list of them that is read
+  /// as kNames, by number; empty for other fields. The values of such a field are read as names.
   virtual std::vector<std::string> class_names(const std::string& field) const = 0;
   /// All columns of the file.
   virtual std::vector<ArrowColumn> columns() const = 0;

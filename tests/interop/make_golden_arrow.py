@@ -74,6 +74,38 @@ def tokens():
                                    "label": datasets.ClassLabel(names=["no", "yes"])}))
 
 
+TAGS = ["O", "B-PER", "I-PER", "B-LOC"]
+
+
+def tagged():
+    """Words with tags, and texts with several labels; class 2 of the tags has no word."""
+    features = datasets.Features({
+        "text": datasets.Value("string"),
+        "labels": datasets.List(datasets.ClassLabel(names=["joy", "anger", "fear"])),
+        "tokens": datasets.List(datasets.Value("string")),
+        "ner_tags": datasets.List(datasets.ClassLabel(names=TAGS)),
+    })
+    return datasets.Dataset.from_dict({
+        "text": ["good film", "bad film", "good"], "labels": [[0], [1, 0], []],
+        "tokens": [["good", "film"], ["bad"], ["film", "bad", "good"]], "ner_tags": [[1, 0], [3], [0, 3, 1]],
+    }, features=features)
+
+
+def with_features(rows, features):
+    """Rows with the metadata of older versions of datasets."""
+    return rows.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def older_tagged():
+    """The features before datasets 4, as Sequence, and before datasets 1.2, as lists of one feature."""
+    rows = pa.table({"tokens": [["good", "film"], ["bad"]], "ner_tags": [[1, 0], [3]]})
+    names = {"num_classes": 4, "names": TAGS, "id": None, "_type": "ClassLabel"}
+    words = {"feature": {"dtype": "string", "id": None, "_type": "Value"}, "length": -1, "id": None, "_type": "Sequence"}
+    sequence = {"feature": names, "length": -1, "id": None, "_type": "Sequence"}
+    return {"tagged_sequence": with_features(rows, {"tokens": words, "ner_tags": sequence}),
+            "tagged_list": with_features(rows, {"tokens": [words["feature"]], "ner_tags": [names]})}
+
+
 def refused():
     """Values that no dataset takes: an image without its bytes, and a number beyond 64 bits with a sign."""
     image = pa.struct({"bytes": pa.binary(), "path": pa.string()})
@@ -116,10 +148,11 @@ def main():
                        "test-00000-of-00001": range(6, 8)}.items():
         dataset().select(rows).to_parquet(str(folder / "hub" / f"{name}.parquet"))
     selected(folder / "selected")
+    tagged().to_parquet(str(folder / "tagged.parquet"))
     for name, made in {"images": images(), "tokens": tokens()}.items():
         made.save_to_disk(str(folder / name))
         made.to_parquet(str(folder / f"{name}.parquet"))
-    for name, rows in {**drafts(), **padded()}.items():
+    for name, rows in {**drafts(), **padded(), **older_tagged()}.items():
         pq.write_table(rows, folder / f"{name}.parquet")
 
 

@@ -1,7 +1,6 @@
 // Texts or text pairs in columns of Parquet and Arrow files. libaccel_arrow.so is loaded when a
 // file is opened; a build may lack it.
-#include <cstring>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "core/base/text.h"
@@ -16,31 +15,6 @@ struct ArrowOptions : TextRecordOptions {
   std::string split;
 };
 
-/// Writes lists of integers as JSON.
-class ListTexts final : public RecordReader {
- public:
-  ListTexts(std::unique_ptr<RecordReader> rows, std::vector<bool> is_list)
-      : rows_(std::move(rows)), is_list_(std::move(is_list)), texts_(is_list_.size()) {}
-
-  bool next(std::vector<std::string_view>& fields) override {
-    if (!rows_->next(fields)) return false;
-    for (size_t i = 0; i < fields.size(); ++i) {
-      if (!is_list_[i]) continue;
-      std::vector<int64_t> numbers(fields[i].size() / sizeof(int64_t));
-      std::memcpy(numbers.data(), fields[i].data(), numbers.size() * sizeof(int64_t));
-      texts_[i] = "[" + joined(numbers, ",", [](int64_t x) { return std::to_string(x); }) + "]";
-      fields[i] = texts_[i];
-    }
-    return true;
-  }
-  std::string location() const override { return rows_->location(); }
-
- private:
-  std::unique_ptr<RecordReader> rows_;
-  std::vector<bool> is_list_;
-  std::vector<std::string> texts_;
-};
-
 class ArrowSource final : public RecordSource {
  public:
   ArrowSource(const ArrowFiles& files, ArrowFormat format) : rows_(files, format) {}
@@ -48,18 +22,15 @@ class ArrowSource final : public RecordSource {
   std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const override {
     if (lists_.empty()) return rows_.open(wanted);
     std::vector<ArrowField> kinds;
-    std::vector<bool> is_list;
-    for (const std::string& field : wanted) {
-      is_list.push_back(lists_.contains(field));
-      kinds.push_back(is_list.back() ? ArrowField::kNumbers : ArrowField::kText);
-    }
-    return std::make_unique<ListTexts>(rows_.open(wanted, kinds), std::move(is_list));
+    for (const std::string& field : wanted) kinds.push_back(kind_of(field));
+    return rows_.open(wanted, kinds);
   }
-  void allow_list(const std::string& field) override {
+  void allow_list(const std::string& field, bool named) override {
     for (const ArrowColumn& column : rows_.columns()) {
-      if (column.name == field && column.value == ArrowColumn::Value::kIntegers) {
-        lists_.insert(field);
-      }
+      const bool is_list = column.value == ArrowColumn::Value::kIntegers ||
+                           column.value == ArrowColumn::Value::kTexts;
+      if (column.name != field || !is_list) continue;
+      lists_[field] = named ? ArrowField::kNames : ArrowField::kList;
     }
   }
   FileContents contents() const override { return rows_.contents(); }
@@ -68,12 +39,17 @@ class ArrowSource final : public RecordSource {
   }
   const char* record_name() const override { return "rows"; }
   std::vector<std::string> class_names(const std::string& field) const override {
-    return lists_.contains(field) ? std::vector<std::string>() : rows_.class_names(field);
+    return rows_.class_names(field, kind_of(field));
   }
 
  private:
+  ArrowField kind_of(const std::string& field) const {
+    const auto list = lists_.find(field);
+    return list == lists_.end() ? ArrowField::kText : list->second;
+  }
+
   ArrowRows rows_;
-  std::set<std::string> lists_;
+  std::map<std::string, ArrowField> lists_;
 };
 
 /// A missing libaccel_arrow.so is reported before other errors.

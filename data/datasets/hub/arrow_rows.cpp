@@ -273,9 +273,10 @@ FileContents ArrowRows::contents() const {
   return all;
 }
 
-std::vector<std::string> ArrowRows::class_names(const std::string& field) const {
+std::vector<std::string> ArrowRows::class_names(const std::string& field, ArrowField kind) const {
   ArrowRequest request;
   request.wanted = {field};
+  request.kinds = {kind};
   return open_file(files_.front(), request)->class_names(field);
 }
 

@@ -41,7 +41,9 @@ class ArrowRows {
   std::vector<ArrowColumn> columns() const;
   /// The bytes of all files.
   FileContents contents() const;
-  std::vector<std::string> class_names(const std::string& field) const;
+  /// As ArrowRecords::class_names(), of a field that is read as `kind`.
+  std::vector<std::string> class_names(const std::string& field,
+                                       ArrowField kind = ArrowField::kText) const;
   ArrowFormat format() const { return format_; }
 
  private:

@@ -63,7 +63,7 @@ TextRecords::TextRecords(TextRecordOptions options, const DatasetContext& contex
              reading_of(options_, source_->format())) {
   const bool classes = options_.target_type == TargetType::kClasses;
   for (const std::string& field : options_.target.names) {
-    if (!classes) source_->allow_list(field);
+    if (!classes) source_->allow_list(field, options_.target_type == TargetType::kLabels);
   }
   const LabelMap names = labels();
   each_record(
@@ -371,8 +371,8 @@ class ChainedSource final : public RecordSource {
     }
     return all;
   }
-  void allow_list(const std::string& field) override {
-    for (const auto& source : sources_) source->allow_list(field);
+  void allow_list(const std::string& field, bool named) override {
+    for (const auto& source : sources_) source->allow_list(field, named);
   }
   std::string format() const override { return sources_.front()->format(); }
   const char* record_name() const override { return sources_.front()->record_name(); }

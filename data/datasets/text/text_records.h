@@ -67,8 +67,9 @@ class RecordSource {
 
   /// Starts at the first record; the source must outlive the reader.
   virtual std::unique_ptr<RecordReader> open(const std::vector<std::string>& wanted) const = 0;
-  /// Lets this field hold a list, which its text is then as JSON. Only sources with lists need it.
-  virtual void allow_list(const std::string& /*field*/) {}
+  /// Lets this field hold a list, which its text is then as JSON; `named`: with the names of
+  /// classes in place of their numbers. Only sources with lists need it.
+  virtual void allow_list(const std::string& /*field*/, bool /*named*/) {}
   /// The bytes of all files.
   virtual FileContents contents() const = 0;
   /// The format's name: "jsonl".

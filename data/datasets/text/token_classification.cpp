@@ -1,4 +1,4 @@
-// Token classification: lists of words with a tag for each word, in JSON Lines.
+// Token classification: lists of words with a tag for each word, in JSON Lines, Parquet or Arrow.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +10,8 @@
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/recipe/registry.h"
+#include "data/datasets/hub/arrow_rows.h"
+#include "data/datasets/hub/hub_files.h"
 #include "data/datasets/text/chat_encoder.h"
 #include "data/datasets/text/json_row_keys.h"
 #include "data/datasets/text/tagged_words.h"
@@ -71,12 +73,51 @@ void each_tagged_line(std::string_view text, const TokenClassificationOptions& o
   });
 }
 
+bool is_arrow_file(const std::string& path) {
+  return path.ends_with(".parquet") || path.ends_with(".arrow");
+}
+
+/// The columns of words and tags of a Parquet or Arrow file.
+class TaggedColumns {
+ public:
+  explicit TaggedColumns(const std::string& path)
+      : rows_({{path}, {}},
+              path.ends_with(".parquet") ? ArrowFormat::kParquet : ArrowFormat::kIpc) {}
+
+  /// Names of the classes of `tags`; empty for tags that are no ClassLabel.
+  std::vector<std::string> tag_names(const std::string& tags) const {
+    return rows_.class_names(tags, ArrowField::kNames);
+  }
+
+  /// As each_tagged_line().
+  void each(const TokenClassificationOptions& options, const UseTaggedText& use) const {
+    std::vector<std::string> wanted = {options.words};
+    if (!options.tags.empty()) wanted.push_back(options.tags);
+    const auto reader =
+        rows_.open(wanted, std::vector<ArrowField>(wanted.size(), ArrowField::kNames));
+    for (std::vector<std::string_view> fields; reader->next(fields);) {
+      Json row;
+      for (size_t i = 0; i < wanted.size(); ++i) row[wanted[i]] = Json::parse(fields[i]);
+      try {
+        use(read_tagged_line(row, options));
+      } catch (const FormatError& error) {
+        throw DataError(reader->location() + ": " + error.what());
+      }
+    }
+  }
+
+ private:
+  ArrowRows rows_;
+};
+
 class TokenClassification final : public TaggedWords, public RowKeys {
  public:
   static constexpr auto kName = "token_classification";
   static constexpr auto kRenamedFrom = "tagged_words";
   static constexpr auto kSummary =
-      "JSON Lines: a list of words and a tag for each, such as names to be found, as tokens.";
+      "JSON Lines, Parquet or Arrow: a list of words and a tag for each, such as names to be "
+      "found, "
+      "as tokens.";
 
   static Schema<TokenClassificationOptions> schema();
 
@@ -84,6 +125,7 @@ class TokenClassification final : public TaggedWords, public RowKeys {
       : TokenClassification(options, context.targets, map_file(options.path.text)) {}
 
   std::vector<uint64_t> row_keys(const std::string& column) const override {
+    if (is_arrow_file(path_)) return column_keys(path_, {}, column);
     return json_row_keys(path_, column);
   }
 
@@ -94,10 +136,22 @@ class TokenClassification final : public TaggedWords, public RowKeys {
   static TaggedFile file_of(TokenClassificationOptions& options, bool with_tags,
                             const SharedBytes& file) {
     if (!with_tags) options.tags.clear();
+    if (is_arrow_file(options.path.text)) return columns_of(options, file);
     return {
         options.path.text, file.view, {options.words, options.tags}, [&](const UseTaggedText& use) {
           each_tagged_line(as_text(file.view), options, use);
         }};
+  }
+
+  static TaggedFile columns_of(TokenClassificationOptions& options, const SharedBytes& file) {
+    const auto columns = std::make_shared<const TaggedColumns>(options.path.text);
+    if (!options.tags.empty() && options.labels.empty()) {
+      options.labels = columns->tag_names(options.tags);
+    }
+    return {options.path.text,
+            file.view,
+            {options.words, options.tags},
+            [&options, columns](const UseTaggedText& use) { columns->each(options, use); }};
   }
 
   std::string path_;
@@ -106,13 +160,15 @@ class TokenClassification final : public TaggedWords, public RowKeys {
 Schema<TokenClassificationOptions> TokenClassification::schema() {
   return with_tagged_words(Schema<TokenClassificationOptions>()
                                .field("path", &TokenClassificationOptions::path,
-                                      "The file: an object a line, or an array of objects.")
+                                      "The file: an object a line, or an array of objects, or a "
+                                      ".parquet or .arrow file.")
                                .required()
                                .field("words", &TokenClassificationOptions::words,
                                       "Field of the words, a list of texts.")
                                .field("tags", &TokenClassificationOptions::tags,
-                                      "Field of the tags, a list of texts or numbers. The first "
-                                      "token of a word carries its tag, the others none."))
+                                      "Field of the tags, a list of texts or numbers; of a "
+                                      "ClassLabel, its names are the labels. The first token of a "
+                                      "word carries its tag, the others none."))
       .renamed_from("pad_multiple")
       .check([](const TokenClassificationOptions& options, const Node& node, Reading& reading) {
         if (options.tags.empty()) reading.problems.error(node.where, "'tags' names no field");

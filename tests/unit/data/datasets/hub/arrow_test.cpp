@@ -5,6 +5,7 @@
 
 #include "core/api/targets.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "data/datasets/hub/arrow_rows.h"
 #include "data/datasets/skipped_samples.h"
 #include "data/loader/epoch_order.h"
@@ -95,6 +96,61 @@ TEST_F(ArrowTest, ClassLabelsKeepTheirNamesAndNumbers) {
             "01010101");
   EXPECT_EQ(golden("parquet", "hub", "split: test, target: label")->shape().labels,
             (std::vector<std::string>{"bad", "good"}));
+}
+
+std::vector<float> floats_of(const Dataset& data, int64_t index) {
+  const Array target = data.sample(index).target;
+  return {target.as<float>().begin(), target.as<float>().end()};
+}
+
+TEST_F(ArrowTest, ListsOfClassesKeepTheirNamesAndNumbers) {
+  for (const char* type : {"parquet", "arrow"}) {
+    const auto data = golden(type, text("tagged.{}", type), "target: labels, target_type: labels");
+    EXPECT_EQ(data->shape().labels, (std::vector<std::string>{"joy", "anger", "fear"})) << type;
+    EXPECT_EQ(floats_of(*data, 0), (std::vector<float>{1, 0, 0})) << type;
+    EXPECT_EQ(floats_of(*data, 1), (std::vector<float>{1, 1, 0})) << type;
+    EXPECT_EQ(floats_of(*data, 2), (std::vector<float>{0, 0, 0})) << type;
+  }
+  EXPECT_EQ(complaint([&] {
+              golden("parquet", "tagged.parquet", "target: labels, target_type: number");
+            }),
+            kFolder +
+                "tagged.parquet row 1: field 'labels' holds '[1,0]', 2 numbers, where the "
+                "first has 1");
+}
+
+std::vector<int64_t> tags_of(const Dataset& data, int64_t index) {
+  std::vector<int64_t> out;
+  const Array target = data.sample(index).target;
+  for (const int64_t tag : target.as<int64_t>()) {
+    if (tag != kIgnoredTarget) out.push_back(tag);
+  }
+  return out;
+}
+
+TEST_F(ArrowTest, TagsOfWordsAreTheClassesOfTheirList) {
+  for (const char* name :
+       {"tagged.parquet", "tagged.arrow", "tagged_sequence.parquet", "tagged_list.parquet"}) {
+    const auto data = golden("token_classification", name, "max_length: 16");
+    EXPECT_EQ(data->shape().labels, (std::vector<std::string>{"O", "B-PER", "I-PER", "B-LOC"}))
+        << name;
+    EXPECT_EQ(words_of(*data, 0), "57") << name;
+    EXPECT_EQ(tags_of(*data, 0), (std::vector<int64_t>{1, 0})) << name;
+    EXPECT_EQ(tags_of(*data, 1), std::vector<int64_t>{3}) << name;
+    EXPECT_FALSE(data->shape().labels_found) << name;
+  }
+  EXPECT_EQ(
+      tags_of(*golden("token_classification", "tagged.parquet", "labels: [B-LOC, I-PER, B-PER, O]"),
+              1),
+      std::vector<int64_t>{0});
+  EXPECT_EQ(complaint([&] { golden("token_classification", "tagged.parquet", "tags: labels"); }),
+            kFolder +
+                "tagged.parquet row 0: has 2 words in the field 'tokens' and 1 tags in the "
+                "field 'labels'");
+  EXPECT_EQ(complaint([&] { golden("token_classification", "tagged.parquet", "words: text"); }),
+            "'" + kFolder +
+                "tagged.parquet': field 'text' has the type 'string', a list of strings, numbers "
+                "or booleans wanted");
 }
 
 TEST_F(ArrowTest, NumbersAreThoseThatWereWritten) {
