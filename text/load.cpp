@@ -100,7 +100,9 @@ std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path&
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   const bool folder = std::filesystem::is_directory(path);
   const std::filesystem::path file = folder ? path / "tokenizer.json" : path;
-  if (!std::filesystem::exists(file)) refuse_missing(path);
+  if (!std::filesystem::exists(file) && !(folder && has_class_vocabulary(path))) {
+    refuse_missing(path);
+  }
   if (!folder && file.extension() == ".model") return load_sentencepiece(file);
   const TokenizerFolder read = read_tokenizer_folder(file);
   std::shared_ptr<Pipeline> tokenizer;

@@ -101,7 +101,8 @@ class Tokenizer {
   virtual const std::string& digest() const = 0;
 };
 
-/// Reads a tokenizer.json, the one in a folder, or a SentencePiece .model file. Special tokens come
+/// Reads a tokenizer.json, the one in a folder or else the vocabulary files of its class
+/// (vocab.txt, vocab.json with merges.txt), or a SentencePiece .model file. Special tokens come
 /// from special_tokens_map.json and tokenizer_config.json beside it, others from their usual
 /// spellings. Throws DataError with the file and the path in it.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);

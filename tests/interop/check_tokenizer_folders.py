@@ -73,6 +73,17 @@ def albert_pieces(source):
                   added_tokens=[])
 
 
+def vocabulary(source, more=""):
+    """The vocabulary files in place of tokenizer.json; `more`: of vocab.txt."""
+    model = json.loads((GOLDEN / source / "tokenizer.json").read_text())["model"]
+    if model["type"] == "WordPiece":
+        words = sorted(model["vocab"], key=model["vocab"].get)
+        # Spaces at the end are not of a token.
+        return {"tokenizer.json": None, "vocab.txt": "".join(f"{word} \n" for word in words) + more}
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    return {"tokenizer.json": None, "vocab.json": model["vocab"], "merges.txt": "\n".join(["#version: 0.2", *merges, ""])}
+
+
 # A name, the tokenizer of the unit tests that it starts from, and its files.
 CASES = [
     # the class: tokenizer.json as it is
@@ -132,6 +143,22 @@ CASES = [
     ("clip", "gpt2", named("CLIPTokenizer")),
     ("marian", "t5", named("MarianTokenizer")),
     ("remote code", "gpt2", config(auto_map={"AutoTokenizer": ["code.Own", None]})),
+    # the class builds it of a vocabulary
+    ("vocabulary of bert", "bert", {**named("BertTokenizer"), **vocabulary("bert")}),
+    # Of a repeated token the last id counts.
+    ("vocabulary with a repeated word", "bert", {**named("BertTokenizer"), **vocabulary("bert", "the\n")}),
+    ("vocabulary of bert, cased", "bert", {**named("DistilBertTokenizer", do_lower_case=False), **vocabulary("bert")}),
+    ("vocabulary of electra by its model", "bert", {**typed("electra"), **vocabulary("bert")}),
+    ("vocabulary with a map", "bert", {**vocabulary("bert"), **typed("bert"),
+                                       "special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}),
+    ("vocabulary of gpt2", "gpt2", {**named("GPT2Tokenizer"), **vocabulary("gpt2")}),
+    ("vocabulary of gpt2 by its model", "gpt2", {**typed("gpt2", add_prefix_space=True), **vocabulary("gpt2")}),
+    ("vocabulary of roberta with new tokens", "gpt2", {**named("RobertaTokenizer"), **vocabulary("gpt2")}),
+    ("vocabulary of qwen2", "gpt2", {**typed("qwen2"), **vocabulary("gpt2"),
+                                     "added_tokens.json": {"<|im_start|>": 705, "<|im_end|>": 704}}),
+    ("vocabulary of neox", "gpt2", {**named("GPTNeoXTokenizer"), **vocabulary("gpt2")}),
+    ("vocabulary of a class of SentencePiece", "gpt2", {**named("LlamaTokenizer"), **vocabulary("gpt2")}),
+    ("vocabulary without a class", "bert", vocabulary("bert")),
     # tokens outside tokenizer.json
     ("extra", "gpt2", config(extra_special_tokens=["<new>", "Hello"])),
     ("additional", "bert", config(additional_special_tokens=["<new>", added("<new2>", lstrip=True)])),
@@ -181,10 +208,13 @@ def merged(value, patch):
 
 def write_folder(folder, source, files):
     folder.mkdir()
-    file = merged(json.loads((GOLDEN / source / "tokenizer.json").read_text()), files.get("tokenizer.json", {}))
     for name, value in files.items():
-        (folder / name).write_text(json.dumps(value))
-    (folder / "tokenizer.json").write_text(json.dumps(file))
+        (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+    file = merged(json.loads((GOLDEN / source / "tokenizer.json").read_text()), files.get("tokenizer.json", {}))
+    if file is None:
+        (folder / "tokenizer.json").unlink()
+    else:
+        (folder / "tokenizer.json").write_text(json.dumps(file))
 
 
 def run(*words):
@@ -262,7 +292,8 @@ def compare(accel_run, scratch, case):
 
 
 # Folders that transformers loads and accel-run refuses.
-REFUSED = ("llama of another model", "bert without a mask", "clip")
+REFUSED = ("llama of another model", "bert without a mask", "clip", "vocabulary of a class of SentencePiece",
+           "vocabulary without a class")
 
 
 def write_golden(scratch):

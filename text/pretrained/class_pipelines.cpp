@@ -359,13 +359,13 @@ void build_albert(TokenizerArguments& arguments, json& file) {
 constexpr std::array kPipelines = {
     ClassPipeline{"AlbertTokenizer", "Unigram", build_albert},
     ClassPipeline{"BertTokenizer", "WordPiece", build_bert, bert_post},
-    ClassPipeline{"GPT2Tokenizer", "BPE", build_gpt2},
-    ClassPipeline{"GPTNeoXTokenizer", "BPE", build_gpt_neox, empty_post},
+    ClassPipeline{"GPT2Tokenizer", "BPE", build_gpt2, nullptr, false, true},
+    ClassPipeline{"GPTNeoXTokenizer", "BPE", build_gpt_neox, empty_post, false, true},
     ClassPipeline{"GemmaTokenizer", "BPE", build_gemma},
     ClassPipeline{"LlamaTokenizer", "BPE", build_llama},
-    ClassPipeline{"Qwen2Tokenizer", "BPE", build_qwen2, nullptr, true},
+    ClassPipeline{"Qwen2Tokenizer", "BPE", build_qwen2, nullptr, true, true},
     ClassPipeline{"Qwen3_5Tokenizer", "BPE", build_qwen3_5},
-    ClassPipeline{"RobertaTokenizer", "BPE", build_roberta, roberta_post},
+    ClassPipeline{"RobertaTokenizer", "BPE", build_roberta, roberta_post, false, true},
     ClassPipeline{"T5Tokenizer", "Unigram", build_t5, t5_post},
     ClassPipeline{"XLMRobertaTokenizer", "Unigram", build_xlm_roberta, doubled_post},
 };

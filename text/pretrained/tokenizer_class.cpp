@@ -2,7 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/base/format_error.h"
-#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 
@@ -28,18 +27,11 @@ bool has_remote_code(const nlohmann::ordered_json& config) {
   return entry != found->end() && !entry->is_null();
 }
 
-/// The class of a name that files give, or the class that transformers has for it. Of a class
-/// without a pipeline here, tokenizer.json is taken as it is, with a warning.
+/// The class of a name that files give, or the class that transformers has for it.
 TokenizerClass class_of(std::string_view name, std::string source) {
-  TokenizerClass out{known_tokenizer_class(without_fast(name)), std::move(source)};
-  if (!out.name.empty() && !find_class_pipeline(out.name)) {
-    warn(
-        text("{}: texts are tokenized as tokenizer.json says; transformers 5 builds its tokenizer "
-             "from the class, which may differ",
-             out.source));
-    return {};
-  }
-  return out;
+  std::string known = known_tokenizer_class(without_fast(name));
+  if (!known.empty() && !find_class_pipeline(known)) return {"", std::move(source), true};
+  return {std::move(known), std::move(source)};
 }
 
 }  // namespace

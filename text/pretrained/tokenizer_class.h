@@ -14,13 +14,14 @@ namespace accel {
 
 /// The class that AutoTokenizer takes.
 struct TokenizerClass {
-  std::string name;    ///< without "Fast"; empty: tokenizer.json is taken as it is
-  std::string source;  ///< "'tokenizer_class' is 'X'", or the like of config.json
+  std::string name;             ///< without "Fast"; empty: tokenizer.json is taken as it is
+  std::string source;           ///< "'tokenizer_class' is 'X'", or the like of config.json
+  bool is_unsupported = false;  ///< a class without a pipeline, taken as none
 };
 
 /// By tokenizer_config.json, then the model's config.json, both objects, as AutoTokenizer of
 /// transformers 5 does. `is_byte_level`: tokenizer.json names ByteLevel. Throws FormatError for
-/// Python code; warns of a class without a pipeline.
+/// Python code.
 TokenizerClass select_tokenizer_class(const nlohmann::ordered_json& tokenizer_config,
                                       const nlohmann::json& model_config, bool is_byte_level);
 
@@ -44,6 +45,7 @@ struct ClassPipeline {
   nlohmann::json (*post_process)(const TokenizerArguments& arguments,
                                  const std::function<int32_t(const std::string&)>& id_of) = nullptr;
   bool readds_special_tokens = false;  ///< those of the arguments lose other flags
+  bool reads_merges = false;           ///< vocab.json and merges.txt, where there is no other file
 };
 
 /// Null for a class that is not supported.

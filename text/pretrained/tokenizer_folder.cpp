@@ -8,6 +8,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/format_error.h"
+#include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
@@ -16,6 +17,7 @@
 #include "text/pretrained/added_vocabulary.h"
 #include "text/pretrained/tokenizer_arguments.h"
 #include "text/pretrained/tokenizer_class.h"
+#include "text/pretrained/vocabulary_files.h"
 
 namespace accel {
 namespace {
@@ -167,6 +169,17 @@ bool cleans_up(const TokenizerArguments& arguments, const json& file) {
                          false));
 }
 
+/// The object of a tokenizer.json, whose text is appended to `sources`.
+json read_whole(const std::filesystem::path& path, std::string& sources) {
+  const SharedBytes bytes = map_file(path.string());
+  sources += as_text(bytes.view);
+  try {
+    return read_json_tree(as_text(bytes.view));
+  } catch (const FormatError& error) {
+    throw DataError(text("'{}': {}", path.string(), error.what()));
+  }
+}
+
 void refuse_other_files(const TokenizerArguments& arguments) {
   const auto found = arguments.config().find("fast_tokenizer_files");
   if (found == arguments.config().end() || !found->is_array()) return;
@@ -179,17 +192,17 @@ void refuse_other_files(const TokenizerArguments& arguments) {
   }
 }
 
-void apply_files(FolderFiles& files, std::string_view text, TokenizerFolder& out) {
+void apply_files(FolderFiles& files, const TokenizerClass& chosen, TokenizerFolder& out) {
   TokenizerArguments& arguments = files.arguments;
-  refuse_other_files(arguments);
-  const TokenizerClass chosen = select_tokenizer_class(arguments.config(), files.model_config,
-                                                       text.find("\"ByteLevel\"") != text.npos);
   json& file = out.file;
   const bool has_model = file.contains("model") && file["model"].is_object();
   if (!has_model) return;
   const ClassPipeline* pipeline = find_class_pipeline(chosen.name);
   const json padding = file.value("padding", json());
-  if (pipeline) rebuild(*pipeline, chosen.source, arguments, file);
+  if (pipeline) {
+    rebuild(*pipeline, chosen.source, arguments, file);
+    out.built_by = chosen.source;
+  }
   for (const std::string& key : special_token_keys()) {
     out.names_special_tokens = out.names_special_tokens || arguments.has(key);
   }
@@ -209,19 +222,41 @@ void apply_files(FolderFiles& files, std::string_view text, TokenizerFolder& out
 
 }  // namespace
 
-TokenizerFolder read_tokenizer_folder(const std::filesystem::path& path) {
-  const SharedBytes bytes = map_file(path.string());
-  const std::string_view text = as_text(bytes.view);
-  TokenizerFolder out;
+bool has_class_vocabulary(const std::filesystem::path& folder) {
+  const FolderFiles files = read_files(folder);
   try {
-    out.file = read_json_tree(text);
+    const TokenizerClass chosen =
+        select_tokenizer_class(files.arguments.config(), files.model_config,
+                               /*is_byte_level=*/false);
+    const ClassPipeline* const pipeline = find_class_pipeline(chosen.name);
+    return pipeline && has_vocabulary_files(folder, *pipeline);
   } catch (const FormatError& error) {
-    throw DataError(accel::text("'{}': {}", path.string(), error.what()));
+    throw DataError(text("'{}': {}", files.config.string(), error.what()));
   }
-  FolderFiles files = read_files(path.parent_path());
-  out.sources = std::string(text) + files.arguments.sources();
+}
+
+TokenizerFolder read_tokenizer_folder(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.parent_path();
+  const bool is_whole = std::filesystem::exists(path);
+  TokenizerFolder out;
+  if (is_whole) out.file = read_whole(path, out.sources);
+  FolderFiles files = read_files(folder);
   try {
-    apply_files(files, text, out);
+    refuse_other_files(files.arguments);
+    const TokenizerClass chosen =
+        select_tokenizer_class(files.arguments.config(), files.model_config,
+                               out.sources.find("\"ByteLevel\"") != std::string::npos);
+    if (chosen.is_unsupported) {
+      warn(text(
+          "{}: texts are tokenized as tokenizer.json says; transformers 5 builds its tokenizer "
+          "from the class, which may differ",
+          chosen.source));
+    }
+    if (!is_whole) {
+      out.file = read_vocabulary_files(folder, *find_class_pipeline(chosen.name), out.sources);
+    }
+    out.sources += files.arguments.sources();
+    apply_files(files, chosen, out);
   } catch (const FormatError& error) {
     throw DataError(accel::text("'{}': {}", files.config.string(), error.what()),
                     "in Python, AutoTokenizer.from_pretrained(FOLDER).backend_tokenizer.save(FILE) "

@@ -15,6 +15,7 @@
 #include "runner/cli/checkpoints.h"
 #include "runner/cli/load_recipe.h"
 #include "runner/cli/mesh_model.h"
+#include "text/pretrained/tokenizer_folder.h"
 #include "train/job/torch_setup.h"
 
 namespace accel {
@@ -40,7 +41,8 @@ void add_ends(const fs::path& file, std::set<int64_t>& ends) {
 }
 
 TextWriter writer_of_folder(const std::string& folder, const std::string& tokenizer) {
-  if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json")) {
+  if (tokenizer.empty() && !path_exists(fs::path(folder) / "tokenizer.json") &&
+      !has_class_vocabulary(folder)) {
     throw DataError(text("'{}' has no tokenizer.json", folder), "name one with --tokenizer");
   }
   Node options{Node::Map{}, {}};

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -30,10 +31,10 @@ void write_files(const TempFolder& folder, const json& source, const json& files
     if (name == "tokenizer.json") {
       file.merge_patch(value);
     } else {
-      folder.write(name, value.dump());
+      folder.write(name, value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
-  folder.write("tokenizer.json", file.dump());
+  if (!file.is_null()) folder.write("tokenizer.json", file.dump());
 }
 
 /// The ids of special tokens by their names.
@@ -196,7 +197,47 @@ TEST(TokenizerFolderTest, FilesThatDecideCountForTheDigest) {
   EXPECT_NE(load_tokenizer(with_tokens.path())->digest(), digest);
 }
 
-TEST(TokenizerFolderTest, FoldersOfVocabularyFilesNeedATokenizerJson) {
+/// Of a folder without tokenizer.json.
+std::string vocabulary_refusal(const std::map<std::string, std::string>& files) {
+  const TempFolder folder;
+  for (const auto& [name, content] : files) folder.write(name, content);
+  try {
+    load_tokenizer(folder.path());
+  } catch (const DataError& error) {
+    std::string message = std::string(error.what()) + "; " + error.hint();
+    for (size_t at; (at = message.find(folder.path())) != message.npos;) {
+      message.replace(at, folder.path().size(), "F");
+    }
+    return message;
+  }
+  return "";
+}
+
+TEST(TokenizerFolderTest, DamagedVocabulariesAreRefused) {
+  const std::string gpt2 = R"({"tokenizer_class": "GPT2Tokenizer"})";
+  const std::string bert = R"({"tokenizer_class": "BertTokenizer"})";
+  EXPECT_EQ(vocabulary_refusal({{"tokenizer_config.json", gpt2},
+                                {"vocab.json", R"({"a": 0, "b": 1, "ab": 2})"},
+                                {"merges.txt", "#version: 0.2\na b\nab\n"}}),
+            "'F/merges.txt' has no pair of tokens in line 3; a merge is two tokens with a space "
+            "between them");
+  EXPECT_EQ(vocabulary_refusal({{"tokenizer_config.json", gpt2},
+                                {"vocab.json", "[]"},
+                                {"merges.txt", "#version: 0.2\n"}})
+                .find("'F/vocab.json': "),
+            0u);
+  EXPECT_EQ(vocabulary_refusal({{"tokenizer_config.json", bert}, {"vocab.txt", "[UNK]\n\xe9\n"}}),
+            "'F/vocab.txt' is not UTF-8; convert it: iconv -f latin1 -t utf-8 F/vocab.txt > "
+            "utf8.txt");
+  const std::string hint =
+      "; in Python, AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes it";
+  EXPECT_EQ(vocabulary_refusal({{"tokenizer_config.json", gpt2}, {"vocab.json", "{}"}}),
+            "'F' has no 'tokenizer.json', only 'vocab.json'" + hint);
+  EXPECT_EQ(vocabulary_refusal({{"tokenizer_config.json", gpt2}, {"vocab.txt", "a\n"}}),
+            "'F' has no 'tokenizer.json', only 'vocab.txt'" + hint);
+}
+
+TEST(TokenizerFolderTest, AVocabularyWithoutAClassNeedsATokenizerJson) {
   const TempFolder folder;
   folder.write("vocab.txt", "a\nb\n");
   try {
