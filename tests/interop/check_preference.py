@@ -237,14 +237,18 @@ def check_simpo(binary, folder, options, config):
     compare(f"simpo {options}", binary, folder, expected, "task.type=simpo", *option_words(options))
 
 
+def messages_with_margin(draw):
+    return {**explicit_messages(draw), "margin": round(draw.uniform(-1, 2), 2)}
+
+
 @in_folder
-def check_reward(binary, folder, coefficient):
+def check_reward(binary, folder, coefficient, form=explicit_messages):
     """Trains a score head from a folder, and exports one that transformers loads."""
-    rows, model = write_rows(folder, explicit_messages), small_model(folder, "SequenceClassification")
+    rows, model = write_rows(folder, form), small_model(folder, "SequenceClassification")
     (folder / "job.yaml").write_text(RECIPE)
     expected = trl_losses(folder, trl.RewardTrainer, trl.RewardConfig, rows, model,
                           {"center_rewards_coefficient": coefficient or None})
-    compare(f"reward, center {coefficient}", binary, folder, expected, "task.type=reward",
+    compare(f"reward, center {coefficient}, {form.__name__}", binary, folder, expected, "task.type=reward",
             f"task.center_rewards_coefficient={coefficient}")
     models.accel_run(binary, folder, "export", "runs/job", "--to", "ours")
     ours, info = transformers.LlamaForSequenceClassification.from_pretrained(folder / "ours", output_loading_info=True)
@@ -280,6 +284,7 @@ def main():
                 {"beta": 1.5, "simpo_gamma": 0.3, "label_smoothing": 0.1, "cpo_alpha": 0.6})
     for coefficient in (0, 0.05):
         check_reward(binary, coefficient)
+    check_reward(binary, 0.05, messages_with_margin)
 
 
 if __name__ == "__main__":

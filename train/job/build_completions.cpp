@@ -7,7 +7,7 @@
 #include "core/api/completion_sampler.h"
 #include "core/base/text.h"
 #include "data/loader/epoch_order.h"
-#include "data/loader/prompt_lookup.h"
+#include "data/loader/source_sample.h"
 #include "kernels/choice.h"
 #include "train/tasks/samples_completions.h"
 

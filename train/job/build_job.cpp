@@ -12,6 +12,7 @@
 #include "train/job/build_completions.h"
 #include "train/job/build_data.h"
 #include "train/job/build_fsdp.h"
+#include "train/job/build_margins.h"
 #include "train/job/build_optimizers.h"
 #include "train/job/build_strategy.h"
 #include "train/job/device.h"
@@ -251,6 +252,7 @@ std::unique_ptr<Job> build_job(RecipeOptions recipe, Node resolved, const Regist
   // Again, with the defaults of the model and the task.
   job->resolved = resolve_recipe(job->recipe, job->resolved);
   build_callbacks(*job, hooks.texts);
+  build_margins(*job);
   build_completions(*job, [&]() -> std::unique_ptr<TextGenerator> {
     return hooks.texts ? hooks.texts(*job->model, job->resolved, job->data, nullptr) : nullptr;
   });

@@ -1,8 +1,12 @@
 // Preference pairs in JSON Lines: a prompt with a chosen and a rejected answer.
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "core/api/pair_margins.h"
 #include "core/api/sequence_pairs.h"
 #include "core/api/targets.h"
 #include "core/base/log.h"
@@ -30,7 +34,10 @@ struct PreferenceOptions : PreferenceFields, ChatFileOptions {
 /// Segments of the stored tokens: twice the number of the sequence, plus 1 in its completion.
 constexpr int32_t kInSecond = 2, kInCompletion = 1;
 
-class Preference final : public ChatFile {
+/// The field of TRL's RewardTrainer.
+constexpr auto kMargin = "margin";
+
+class Preference final : public ChatFile, public PairMargins {
  public:
   static constexpr auto kName = "preference";
   static constexpr const char* kHintFor[] = {"preferences", "paired", "preference_pairs",
@@ -49,6 +56,7 @@ class Preference final : public ChatFile {
     read([&](const Row& row, TokenSequencesBuilder& builder) {
       const Row pair = preference_row(row, options);
       add(encoder.encode(pair), builder);
+      add_margin(row);
       ++forms[preference_form(row, pair, options)];
     });
     for (const auto& [form, count] : forms) {
@@ -74,6 +82,10 @@ class Preference final : public ChatFile {
     return sample;
   }
 
+  std::optional<double> pair_margin(int64_t index) const override {
+    return margins_[static_cast<size_t>(index)];
+  }
+
   DataShape shape() const override {
     DataShape shape = token_shape();
     shape.target = {kPairSize, max_length()};
@@ -91,7 +103,15 @@ class Preference final : public ChatFile {
     builder.add(both.ids, both.completion);
   }
 
+  void add_margin(const Row& row) {
+    const auto margin = row.find(kMargin);
+    std::optional<double>& added = margins_.emplace_back();
+    if (margin == row.end() || margin->is_null()) return;
+    added = margin->is_number() ? margin->get<double>() : std::nan("");
+  }
+
   KeptEnd kept_end_;
+  std::vector<std::optional<double>> margins_;  ///< by sample
 };
 
 Schema<PreferenceOptions> Preference::schema() {

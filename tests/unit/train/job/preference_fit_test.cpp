@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/text.h"
 #include "data/loader/loader.h"
 #include "models/layers/module_state.h"
 #include "models/lora/lora_folder.h"
+#include "tests/unit/formats/temp_folder.h"
 #include "tests/unit/train/job/make_job.h"
 #include "train/step/device_batches.h"
 #include "train/step/train_step.h"
@@ -99,6 +101,44 @@ TEST(PreferenceFitTest, AnOptimizerThatAveragesWeightsAllowsNoOtherAverage) {
             found.npos)
       << found;
   EXPECT_NE(found.find("hint: leave the callback 'ema' out, or use adamw"), found.npos);
+}
+
+TEST(PreferenceFitTest, MarginsOfRewardPairsAreOfAllOrOfNone) {
+  const TempFolder work;
+  const auto rows = [&](const char* first, const char* second) {
+    std::string all;
+    for (const char* margin : {first, second}) {
+      all += text("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"{}}\n", margin);
+    }
+    return work.write("pairs.jsonl", all);
+  };
+  const auto found = [&](const char* task, const char* first, const char* second) {
+    std::string text = recipe(std::string(task) == "reward" ? ", num_classes: 1" : kAdapter, task);
+    const std::string path = source("prefs.jsonl");
+    text.replace(text.find(path), path.size(), rows(first, second));
+    text.replace(text.find("batch: 4"), 8, "batch: 2");
+    testing::internal::CaptureStderr();
+    const std::string message = complaint(text);
+    return testing::internal::GetCapturedStderr() + message;
+  };
+  const std::string refused =
+      " of 2 pairs have no number in the field 'margin', which the task 'reward' subtracts from "
+      "the difference of their rewards\n";
+  for (const char* other : {"", ", \"margin\": null", ", \"margin\": \"much\""}) {
+    const std::string message = found("reward", ", \"margin\": 0.5", other);
+    EXPECT_NE(message.find("error: 1" + refused), message.npos) << message;
+    EXPECT_NE(message.find("  hint: give each pair a number, or rename the field: without it all "
+                           "margins are 0\n"),
+              message.npos)
+        << message;
+    EXPECT_EQ(found("dpo", ", \"margin\": 0.5", other).find("margin"), std::string::npos);
+  }
+  const std::string message = found("reward", ", \"margin\": \"much\"", ", \"margin\": []");
+  EXPECT_NE(message.find("error: 2" + refused), message.npos) << message;
+  EXPECT_NE(found("reward", ", \"margin\": 0.5", ", \"margin\": 2")
+                .find("data.train: the task 'reward' uses the field 'margin' of the pairs"),
+            std::string::npos);
+  EXPECT_EQ(found("reward", "", "").find("margin"), std::string::npos);
 }
 
 TEST(PreferenceFitTest, TasksDemandTheirModels) {

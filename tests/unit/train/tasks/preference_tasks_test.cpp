@@ -15,6 +15,7 @@
 #include "train/tasks/completion_scores.h"
 #include "train/tasks/dpo_losses.h"
 #include "train/tasks/model_needs.h"
+#include "train/tasks/uses_pair_margins.h"
 
 namespace accel::preference_tasks_test {
 namespace {
@@ -241,6 +242,36 @@ TEST(OrpoTest, TheLossIsCrossEntropyAndTheOddsRatio) {
         0.2 * log_sigmoid(log_odds(chosen / tokens[i][0]) - log_odds(rejected / tokens[i][1])) / 2;
   }
   EXPECT_NEAR(loss_of("{type: orpo, beta: 0.2}"), wanted, 1e-5);
+}
+
+/// Its reward of a text is the id of its last token.
+class LastTokenModel final : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& inputs) override { return inputs; }
+  at::Tensor forward_batch(const Batch& batch) override {
+    return batch.inputs.gather(1, batch.lengths.sub(1).unsqueeze(1)).to(at::kFloat);
+  }
+  torch::nn::Module& module() override { throw std::logic_error("a fake has no module"); }
+  const char* default_task() const override { return "reward"; }
+};
+
+TEST(RewardTest, MarginsAreSubtractedFromTheDifferenceOfTheRewards) {
+  LastTokenModel model;
+  const auto task = build<Task>("reward", pairs_context());
+  auto& margins = dynamic_cast<UsesPairMargins&>(*task);
+  // The rewards of the two pairs are 3 and 2, and 3 and 2.
+  const double without = -log_sigmoid(1);
+  EXPECT_NEAR(task->loss(model, two_pairs()).item<double>(), without, 1e-6);
+  margins.set_margins([](int64_t id) { return id == 0 ? 0.5 : 2.5; }, nullptr);
+  EXPECT_NEAR(task->loss(model, two_pairs()).item<double>(),
+              -(log_sigmoid(0.5) + log_sigmoid(-1.5)) / 2, 1e-6);
+  EXPECT_NEAR(task->evaluate(model, two_pairs()).loss.item<double>(), without, 1e-6);
+  margins.set_margins(nullptr, [](int64_t) { return -1.0; });
+  EXPECT_NEAR(task->loss(model, two_pairs()).item<double>(), without, 1e-6);
+  const Evaluation evaluated = task->evaluate(model, two_pairs());
+  EXPECT_NEAR(evaluated.loss.item<double>(), -log_sigmoid(2), 1e-6);
+  EXPECT_EQ(evaluated.output[0][kChosenReward].item<double>(), 3);
+  EXPECT_EQ(evaluated.output[0][kRejectedReward].item<double>(), 2);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 // Preference pairs as samples: both sequences, the loss on their completions.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+
 #include "core/api/dataset.h"
+#include "core/api/pair_margins.h"
 #include "core/api/sequence_pairs.h"
 #include "core/base/error.h"
 #include "data/loader/epoch_order.h"
@@ -71,6 +75,21 @@ TEST_F(PreferenceTest, TheShapeIsThatOfPairs) {
   const DataShape shape = dataset(kMessages, "max_length: 16")->shape();
   EXPECT_TRUE(has_sequence_pairs(shape));
   EXPECT_EQ(shape.input, Shape{16});
+}
+
+TEST_F(PreferenceTest, AMarginIsANumberOrNone) {
+  const std::string pair = R"({"prompt": "film", "chosen": "good", "rejected": "bad")";
+  const auto data =
+      dataset(pair + "}\n" + pair + R"(, "margin": 2})" + "\n" + pair + R"(, "margin": -0.5})" +
+              "\n" + pair + R"(, "margin": null})" + "\n" + pair + R"(, "margin": "1"})" + "\n");
+  const auto& margins = dynamic_cast<const PairMargins&>(*data);
+  EXPECT_EQ(margins.pair_margin(0), std::nullopt);
+  EXPECT_EQ(margins.pair_margin(1), 2);
+  EXPECT_EQ(margins.pair_margin(2), -0.5);
+  EXPECT_EQ(margins.pair_margin(3), std::nullopt);
+  EXPECT_TRUE(std::isnan(margins.pair_margin(4).value()));
+  const auto some = dataset("{}\n" + pair + R"(, "margin": 3})" + "\n", "on_bad_sample: skip(1)");
+  EXPECT_EQ(dynamic_cast<const PairMargins&>(*some).pair_margin(0), 3);
 }
 
 TEST_F(PreferenceTest, APromptWithinTheAnswersIsTheirCommonBeginning) {
