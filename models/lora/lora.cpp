@@ -273,6 +273,26 @@ void check_saved(const Parameter& item, const LoraPlace& place) {
                       "add its layer to 'quantization.skip_modules', or narrow the patterns"}});
 }
 
+/// Throws RecipeError for a pattern of the head alone where that has no weight of its own. PEFT
+/// trains an independent copy of it.
+void check_tied_head(const std::vector<std::string>& patterns, const std::vector<Parameter>& base,
+                     const LoraPlace& place) {
+  const std::string& table = place.names.tied_table;
+  const std::string head = std::string(kLanguageHead) + ".weight";
+  for (const std::string& pattern : patterns) {
+    const auto fits = [&](const Parameter& item) { return matches_any({pattern}, item.name); };
+    const bool is_of_tied_head = !table.empty() && matches_any({pattern}, head) &&
+                                 std::none_of(base.begin(), base.end(), fits);
+    if (!is_of_tied_head) continue;
+    throw RecipeError(
+        {{place_of(place.section, "modules_to_save"),
+          text("'{}' has no weight to train: '{}' is tied to '{}'", pattern, kLanguageHead, table),
+          text("list '{}' in place of it, which trains both, as PEFT with 'ensure_weight_tying'; "
+               "a copy of the head that is trained alone, as PEFT's without it, is not supported",
+               table)}});
+  }
+}
+
 /// Adds the adapters. Returns the names of their layers. As in PEFT, a layer that `modules_to_save`
 /// lists is trained as a whole instead.
 std::set<std::string> adapt_layers(const std::vector<NamedLayer>& layers, const LoraOptions& lora,
@@ -297,6 +317,7 @@ void add_lora(Model& model, const LoraOptions& lora, const LoraPlace& place) {
                  place_of(place.section, "target_modules"), is_target);
   const std::vector<Parameter> base = parameters_of(model);
   if (lora.modules_to_save) {
+    check_tied_head(*lora.modules_to_save, base, place);
     check_patterns(*lora.modules_to_save, "parameter", base,
                    place_of(place.section, "modules_to_save"), has_name);
   }

@@ -138,6 +138,30 @@ TEST(VocabularyLoraTest, TensorParallelismIsRefused) {
   }
 }
 
+TEST(VocabularyLoraTest, ATiedHeadIsTrainedWithItsTableOrNotAtAll) {
+  const auto message = [](const std::string& options) {
+    return complaint<Model>(kLlama + options, five_tokens());
+  };
+  const std::string saved = "lora: {rank: 1, target_modules: '*q_proj', modules_to_save: ";
+  for (const char* patterns : {"['*lm_head.*']", "['*embed_tokens.*', '*lm_head.*']"}) {
+    const std::string found = message("tie_embeddings: true, " + saved + patterns + "}}");
+    EXPECT_NE(found.find("error: '*lm_head.*' has no weight to train: 'lm_head' is tied to "
+                         "'model.embed_tokens.weight'\n"),
+              found.npos)
+        << found;
+    EXPECT_NE(found.find("  hint: list 'model.embed_tokens.weight' in place of it, which trains "
+                         "both, as PEFT with 'ensure_weight_tying'; a copy of the head that is "
+                         "trained alone, as PEFT's without it, is not supported\n"),
+              found.npos)
+        << found;
+  }
+  EXPECT_EQ(message("tie_embeddings: false, " + saved + "['*lm_head.*']}}"), "");
+  EXPECT_EQ(message("tie_embeddings: true, " + saved + "['*embed_tokens.*']}}"), "");
+  EXPECT_NE(message("tie_embeddings: true, " + saved + "['*lm_heat.*']}}")
+                .find("'*lm_heat.*' matches no parameter"),
+            std::string::npos);
+}
+
 TEST(VocabularyLoraTest, AnAdapterThatUntiesTheHeadIsToldOf) {
   const auto warnings = [](const std::string& options) {
     testing::internal::CaptureStderr();
