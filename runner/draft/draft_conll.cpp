@@ -125,13 +125,14 @@ std::vector<std::string> all_tags(const SniffedConll& train,
 }
 
 std::vector<std::string> dataset_lines(const fs::path& file, const ConllFormat& format, size_t tags,
-                                       const std::vector<std::string>& labels) {
+                                       const std::vector<std::string>& labels,
+                                       const std::string& length) {
   std::vector<std::string> lines = {"type: conll", "path: " + in_data(file.filename().string()),
                                     text("word_column: {}", format.word_column),
                                     text("tag_column: {}", tags)};
   if (!format.comment.empty()) lines.push_back("comment: " + yaml_text(format.comment));
   append_lines(lines, list_lines("labels", yaml_texts(labels)));
-  append_lines(lines, {kTokenizerLine, "max_length: 128  # tokens; longer sentences are cut"});
+  append_lines(lines, {kTokenizerLine, length});
   return lines;
 }
 
@@ -161,7 +162,7 @@ RecipeDraft draft_conll(const fs::path& path, const DraftRequest& request) {
   note_columns(found, format, tags, draft);
   note_tags(found, tags, path, draft);
   choose_text_model(draft, request,
-                    {.kind = TextModelKind::kEncoder,
+                    {.kind = TextModelKind::kLabels,
                      .file = path,
                      .fields = {std::to_string(format.word_column)},
                      .cased = true,
@@ -172,9 +173,10 @@ RecipeDraft draft_conll(const fs::path& path, const DraftRequest& request) {
   std::optional<SniffedConll> eval;
   if (!other.empty()) eval = sniff_conll(other, format);
   const std::vector<std::string> labels = all_tags(found, eval, tags);
-  draft.train = dataset_lines(path, format, tags, labels);
+  const std::string length = max_length_line(draft, 128, "tokens; longer sentences are cut");
+  draft.train = dataset_lines(path, format, tags, labels, length);
   if (eval) {
-    draft.eval = dataset_lines(other, format, tags, labels);
+    draft.eval = dataset_lines(other, format, tags, labels, length);
     draft.findings.push_back(
         text("eval: the sentences of {}", printable(other.filename().string())));
   } else {

@@ -117,13 +117,14 @@ int64_t power_of_two(int64_t value, int64_t least, int64_t most) {
   return power;
 }
 
-std::string length_line(const SniffedRows& rows, const RowsPlan& plan, int64_t most) {
+std::string length_line(const SniffedRows& rows, const RowsPlan& plan, int64_t most,
+                        const RecipeDraft& draft) {
   int64_t bytes = 0;
   for (const auto& [name, use] : plan.uses) {
     if (use != "target") bytes += rows.find(name)->longest;
   }
-  return text("max_length: {}  # tokens; longer ones are cut",
-              power_of_two(bytes / kBytesPerToken + kTemplateTokens, 64, most));
+  return max_length_line(draft, power_of_two(bytes / kBytesPerToken + kTemplateTokens, 64, most),
+                         "tokens; longer ones are cut");
 }
 
 /// Every value but the default.
@@ -145,7 +146,8 @@ std::vector<std::string> message_lines(const RowsPlan& plan) {
   return lines;
 }
 
-std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& plan) {
+std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& plan,
+                                    const RecipeDraft& draft) {
   std::vector<std::string> lines;
   append_option(lines, "messages", plan.messages, "messages");
   append_lines(lines, message_lines(plan));
@@ -154,14 +156,15 @@ std::vector<std::string> chat_lines(const SniffedRows& rows, const RowsPlan& pla
     append_option(lines, "completion", plan.target, "");
   }
   if (plan.last_answer) lines.push_back("answers: last  # earlier ones belong to the prompt");
-  lines.push_back(length_line(rows, plan, 1024));
+  lines.push_back(length_line(rows, plan, 1024, draft));
   return lines;
 }
 
-std::vector<std::string> preference_lines(const SniffedRows& rows, const RowsPlan& plan) {
+std::vector<std::string> preference_lines(const SniffedRows& rows, const RowsPlan& plan,
+                                          const RecipeDraft& draft) {
   std::vector<std::string> lines = message_lines(plan);
   append_option(lines, "prompt", plan.prompt, "prompt");
-  lines.push_back(length_line(rows, plan, 1024));
+  lines.push_back(length_line(rows, plan, 1024, draft));
   return lines;
 }
 
@@ -252,7 +255,8 @@ void draft_documents(const SniffedRows& rows, const RowsPlan& plan, const RowsSo
                      RecipeDraft& draft) {
   const RowField& field = *rows.find(plan.texts.front());
   const int64_t bytes = field.words * 5 / std::max<int64_t>(1, rows.looked_at) * rows.rows;
-  const int64_t window = power_of_two(bytes / kBytesPerToken / 40, 8, 128);
+  int64_t window = power_of_two(bytes / kBytesPerToken / 40, 8, 128);
+  if (draft.positions > 0) window = std::min(window, draft.positions);
   draft.train = {"type: text", "level: tokens", "json_field: " + yaml_text(field.name),
                  kTokenizerLine, text("max_seq_len: {}  # tokens of context", window)};
   draft.train.insert(draft.train.begin() + 1, source.train.begin(), source.train.end());
@@ -331,23 +335,25 @@ std::string title_of(const RowsPlan& plan, const std::string& name) {
 }
 
 /// Lines of the dataset beside type, path and tokenizer.
-std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& plan) {
-  if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair) return chat_lines(rows, plan);
-  if (is_preference(plan)) return preference_lines(rows, plan);
+std::vector<std::string> kind_lines(const SniffedRows& rows, const RowsPlan& plan,
+                                    const RecipeDraft& draft) {
+  if (plan.kind == RowsKind::kChat || plan.kind == RowsKind::kPair)
+    return chat_lines(rows, plan, draft);
+  if (is_preference(plan)) return preference_lines(rows, plan, draft);
   std::vector<std::string> lines;
   if (plan.kind == RowsKind::kLabel) {
     lines = label_lines(plan);
-    lines.push_back(length_line(rows, plan, 256));
+    lines.push_back(length_line(rows, plan, 256, draft));
     return lines;
   }
   if (plan.kind == RowsKind::kText) {
     lines = list_lines("text", yaml_texts(plan.texts));
-    lines.push_back(length_line(rows, plan, 1024));
+    lines.push_back(length_line(rows, plan, 1024, draft));
     return lines;
   }
   append_option(lines, "words", plan.texts.front(), "tokens");
   append_option(lines, "tags", plan.target, "ner_tags");
-  lines.push_back("max_length: 128");
+  lines.push_back(max_length_line(draft, 128));
   return lines;
 }
 
@@ -376,7 +382,7 @@ void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSour
     draft.train = {"type: " + (source.type.empty() ? type : source.type)};
     append_lines(draft.train, source.train);
     draft.train.push_back(kTokenizerLine);
-    append_lines(draft.train, kind_lines(rows, plan));
+    append_lines(draft.train, kind_lines(rows, plan, draft));
   }
   if (!source.eval.empty()) {
     draft.eval = eval_lines(draft, source);
@@ -439,9 +445,10 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
   add_field_findings(rows, plan.uses, draft);
   draft.findings.push_back(plan.reason);
   if (plan.kind == RowsKind::kLabel) note_labels(rows, plan, draft);
-  const bool encoder = plan.kind == RowsKind::kLabel || plan.kind == RowsKind::kTagged;
   choose_text_model(draft, request,
-                    {.kind = encoder ? TextModelKind::kEncoder : TextModelKind::kDecoder,
+                    {.kind = plan.kind == RowsKind::kLabel    ? TextModelKind::kClasses
+                             : plan.kind == RowsKind::kTagged ? TextModelKind::kLabels
+                                                              : TextModelKind::kNextTokens,
                      .file = path,
                      .fields = tokenizer_fields(plan),
                      .chat = uses_template(plan),

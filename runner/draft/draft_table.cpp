@@ -235,7 +235,7 @@ RecipeDraft text_table_draft(TablePlan& plan, const fs::path& path, size_t colum
   add_findings(plan, draft);
   describe_goal(plan, draft);
   choose_text_model(draft, request,
-                    {.kind = TextModelKind::kEncoder,
+                    {.kind = TextModelKind::kClasses,
                      .file = path,
                      .fields = {field.name},
                      .samples = plan.table.rows});
@@ -244,7 +244,8 @@ RecipeDraft text_table_draft(TablePlan& plan, const fs::path& path, size_t colum
   for (const fs::path& file : {path, eval_table(plan, path, {column, plan.target}, draft)}) {
     if (file.empty()) continue;
     std::vector<std::string> lines = format_lines(plan.table, file.filename().string());
-    append_lines(lines, {"text: " + yaml_text(field.name), kTokenizerLine, "max_length: 128"});
+    append_lines(lines,
+                 {"text: " + yaml_text(field.name), kTokenizerLine, max_length_line(draft, 128)});
     append_lines(lines, target_lines(plan));
     if (unusable > 0 && file == path) {
       lines.push_back(text("on_bad_sample: skip({})  # rows without text or target", unusable));

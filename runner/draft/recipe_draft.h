@@ -18,6 +18,7 @@ struct RecipeDraft {
   std::vector<std::string> others;    ///< what else is possible
   std::filesystem::path folder;       ///< of the data, `vars.data`; empty: built-in data
   std::filesystem::path weights;      ///< a Hugging Face folder, `vars.weights`; empty: none
+  int64_t positions = 0;              ///< of a text in the model of `weights`; 0: unknown
   std::filesystem::path tokenizer;    ///< `vars.tokenizer`; empty: none
   std::string first_command;          ///< must be run before the recipe; empty: none
   std::vector<std::string> model;     ///< lines of the section `model`

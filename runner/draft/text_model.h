@@ -11,13 +11,14 @@
 namespace accel {
 
 enum class TextModelKind {
-  kDecoder,  ///< predicts next tokens
-  kEncoder,  ///< classifies texts or words
+  kNextTokens,
+  kClasses,  ///< classes of texts, or numbers
+  kLabels,   ///< labels of words
 };
 
 /// The data that a text model is drafted for.
 struct TextNeeds {
-  TextModelKind kind = TextModelKind::kDecoder;
+  TextModelKind kind = TextModelKind::kNextTokens;
   std::filesystem::path file;
   std::vector<std::string> fields;  ///< with the text
   bool chat = false;                ///< a chat template is needed
@@ -27,6 +28,10 @@ struct TextNeeds {
 
 /// The option of a dataset.
 constexpr auto kTokenizerLine = "tokenizer: \"${vars.tokenizer}\"";
+
+/// `max_length` of a dataset: `wanted`, or the positions of the draft's model if these are fewer.
+std::string max_length_line(const RecipeDraft& draft, int64_t wanted,
+                            const std::string& comment = "");
 
 /// Sets model, tokenizer, learning rate, duration, batch and the command that comes first, with
 /// findings. Throws Error(kRecipe) for folders of the request that do not fit.

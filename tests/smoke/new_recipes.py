@@ -544,7 +544,7 @@ def check_folders(binary, report):
         folder = scratch.path
         write_files(folder, {"talks.jsonl": jsonl(MESSAGES), "reviews.jsonl": jsonl(REVIEWS), "empty/x": "",
                              "bad/config.json": "{}", "bert/config.json": '{"model_type": "bert"}',
-                             "gpt/config.json": '{"model_type": "gpt2"}',
+                             "opt/config.json": '{"model_type": "opt"}', "ner.txt": CONLL,
                              "kto.jsonl": jsonl([{"prompt": "a b c", "completion": " d", "label": i % 2 == 0} for i in range(40)])})
         talker = RECIPES / "tiny/data/talker"
         gpt2, talks = RECIPES / "tiny/data/gpt2", RECIPES / "tiny/data/talks"
@@ -554,10 +554,11 @@ def check_folders(binary, report):
                 (["talks.jsonl", "--model", "empty"], 2, "'--model empty': there is no 'empty/config.json'"),
                 (["talks.jsonl", "--model", "bad"], 3, "'bad/config.json' has no 'model_type'"),
                 (["talks.jsonl", "--model", "bert"], 2, "'bert' is a bert model, which does not predict next tokens"),
-                (["reviews.jsonl", "--model", gpt2], 2, "' is a gpt2 model, which does not classify"),
-                (["reviews.jsonl", "--model", "gpt"], 2, "'gpt' is a gpt2 model, which does not classify"),
-                (["reviews.jsonl", "--model", "gpt"], 2,
-                 "name a folder of one of bert, roberta, xlm-roberta, camembert, distilbert, modernbert, electra, deberta-v2"),
+                (["reviews.jsonl", "--model", gpt2, "--tokenizer", talks], 0,
+                 "a gpt2 model predicts next tokens: its head is replaced by a new one for classes"),
+                (["ner.txt", "--model", gpt2, "--tokenizer", talks], 0,
+                 "a gpt2 model predicts next tokens: its head is replaced by a new one for labels"),
+                (["ner.txt", "--model", "opt"], 2, "'opt' is a opt model, of which transformers has no token classification"),
                 (["kto.jsonl", "--model", talker, "--tokenizer", talks], 0,
                  "'prompt', 'completion' and 'label' are labelled answers of texts"),
                 (["reviews.jsonl", "--as", "text", "--model", gpt2, "--tokenizer", talks], 0, "'--as text'"),
