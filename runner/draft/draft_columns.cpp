@@ -57,6 +57,7 @@ void choose_file(const fs::path& path, ColumnFiles& out) {
 /// The files of a split of a folder, and those of the split to evaluate.
 void choose_split(const fs::path& folder, const std::string& split, ColumnFiles& out) {
   const std::string path_line = "path: \"${vars.data}\"";
+  out.source.is_one_file = false;
   out.train = arrow_files(folder.string(), split, out.format);
   out.source.folder = folder;
   out.source.train = {path_line};
@@ -106,6 +107,7 @@ void add_column_value(RowField& field, Value kind, const std::string& value) {
   ++field.rows;
   if (kind == Value::kText) return add_text(field, value);
   if (kind == Value::kIntegers) return add_integers(field, value);
+  if (kind == Value::kTexts) return add_list(field, value);
   if (kind == Value::kBoolean) {
     ++field.booleans;
   } else {
@@ -130,7 +132,9 @@ SniffedRows sniff_columns(const ArrowRows& table, const std::string& path) {
     field.is_unread = column.value == Value::kOther || column.value == Value::kBytes;
     if (field.is_unread) continue;
     wanted.push_back(column.name);
-    kinds.push_back(column.value == Value::kIntegers ? ArrowField::kNumbers : ArrowField::kText);
+    kinds.push_back(column.value == Value::kIntegers ? ArrowField::kNumbers
+                    : column.value == Value::kTexts  ? ArrowField::kNames
+                                                     : ArrowField::kText);
     read.emplace_back(found.fields.size() - 1, column.value);
   }
   if (wanted.empty()) return found;

@@ -379,7 +379,8 @@ void draft_dataset(const SniffedRows& rows, const RowsPlan& plan, const RowsSour
   if (windows) {
     draft_documents(rows, plan, source, draft);
   } else {
-    draft.train = {"type: " + (source.type.empty() ? type : source.type)};
+    const bool by_file = source.type.empty() || plan.kind == RowsKind::kTagged;
+    draft.train = {"type: " + (by_file ? type : source.type)};
     append_lines(draft.train, source.train);
     draft.train.push_back(kTokenizerLine);
     append_lines(draft.train, kind_lines(rows, plan, draft));
@@ -430,13 +431,17 @@ RecipeDraft draft_of_rows(const SniffedRows& rows, const RowsSource& source,
                           const DraftRequest& request) {
   const RowsPlan plan = plan_rows(rows, request);
   const fs::path path = rows.path;
-  const bool json_only =
-      plan.kind == RowsKind::kPair || plan.kind == RowsKind::kTagged || is_preference(plan);
-  if (rows.columns && json_only) {
+  if (plan.kind == RowsKind::kTagged && !source.is_one_file) {
+    throw DataError(text("{} in '{}': tagged words are read from one file, not from the files of a "
+                         "split",
+                         plan.reason, rows.path),
+                    "name a .jsonl, .parquet or .arrow file with all of them, without "
+                    "'-00000-of-00002' in its name");
+  }
+  if (rows.columns && (plan.kind == RowsKind::kPair || is_preference(plan))) {
     throw DataError(
-        text("{} in '{}': prompts, preferences and tagged words are read from "
-             "JSON Lines only",
-             plan.reason, rows.path),
+        text("{} in '{}': prompts and preferences are read from JSON Lines only", plan.reason,
+             rows.path),
         "convert the file, and draft from the new one: " + convert_command(rows.path, ".jsonl"));
   }
   RecipeDraft draft;

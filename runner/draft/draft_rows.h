@@ -16,6 +16,7 @@ namespace accel {
 /// The lines of a recipe that name the files of the rows.
 struct RowsSource {
   std::filesystem::path folder;    ///< `vars.data`
+  bool is_one_file = true;         ///< false: files of a folder, by split
   std::string type;                ///< of the dataset; empty: one for JSON rows
   std::vector<std::string> train;  ///< path, and split
   std::vector<std::string> eval;   ///< empty: no eval data

@@ -114,21 +114,31 @@ bool append_conll(const std::string& path, WantedFields& fields, std::vector<std
   return true;
 }
 
-/// The texts of columns of a Parquet or Arrow file; nulls are left out.
+/// The texts of columns of a Parquet or Arrow file, also of lists; nulls are left out.
 void append_file_columns(const std::string& path, bool arrow, WantedFields& fields,
                          std::vector<std::string>& texts) {
   const ArrowRows rows({{path}, {}}, arrow ? ArrowFormat::kIpc : ArrowFormat::kParquet);
   std::vector<std::string> columns;
+  std::vector<ArrowField> kinds;
   for (const ArrowColumn& column : rows.columns()) {
-    if (fields.has(column.name)) columns.push_back(column.name);
+    if (!fields.has(column.name)) continue;
+    const bool is_list = column.value == ArrowColumn::Value::kTexts;
+    columns.push_back(column.name);
+    kinds.push_back(is_list ? ArrowField::kNames : ArrowField::kText);
   }
   fields.check(path);
-  const std::vector<ArrowField> kinds(columns.size(), ArrowField::kText);
   const std::unique_ptr<RecordReader> reader = rows.open_with_nulls(columns, kinds);
   std::vector<std::string_view> record;
   while (reader->next(record)) {
-    for (const std::string_view value : record) {
-      if (value.data()) texts.emplace_back(value);
+    for (size_t i = 0; i < record.size(); ++i) {
+      if (!record[i].data()) continue;
+      if (kinds[i] == ArrowField::kText) {
+        texts.emplace_back(record[i]);
+        continue;
+      }
+      for (const auto& item : nlohmann::ordered_json::parse(record[i])) {
+        if (item.is_string()) texts.push_back(item.get<std::string>());
+      }
     }
   }
 }

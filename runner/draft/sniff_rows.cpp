@@ -43,7 +43,7 @@ void add_objects(RowField& field, const RowJson& list) {
   field.longest = std::max(field.longest, bytes);
 }
 
-void add_list(RowField& field, const RowJson& list) {
+void add_items(RowField& field, const RowJson& list) {
   if (!list.empty() && all_of_list(list, [](const RowJson& item) { return item.is_object(); })) {
     add_objects(field, list);
   } else if (!list.empty() &&
@@ -73,7 +73,7 @@ void add_value(RowField& field, const RowJson& value) {
     field.integers += value.is_number_integer();
     field.values.add(value.dump());
   } else if (value.is_array()) {
-    add_list(field, value);
+    add_items(field, value);
   } else {
     ++field.objects;
   }
@@ -157,6 +157,10 @@ void add_text(RowField& field, const std::string& value) {
   field.words += std::count(value.begin(), value.end(), ' ') + 1;
   field.longest = std::max(field.longest, static_cast<int64_t>(value.size()));
   field.values.add(value);
+}
+
+void add_list(RowField& field, const std::string& json) {
+  add_items(field, RowJson::parse(json));
 }
 
 void ValueCounts::add(const std::string& value) {

@@ -67,6 +67,9 @@ struct SniffedRows {
 /// Adds a text to the statistics of its field.
 void add_text(RowField& field, const std::string& value);
 
+/// Adds a list, as JSON, to the statistics of its field.
+void add_list(RowField& field, const std::string& json);
+
 /// Looks at up to a thousand rows, spread over the file. Throws DataError for a file without rows
 /// and one whose first row is not a JSON object, or that continues after an array of rows.
 SniffedRows sniff_rows(const std::string& path);

@@ -6,6 +6,7 @@
 
 #include "core/base/convert_command.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "runner/draft/field_texts.h"
 #include "runner/draft/new_recipe.h"
 #include "tests/unit/arrow_library.h"
@@ -141,14 +142,37 @@ TEST_F(DraftColumnsTest, WhatNoDatasetReadsIsRefusedWithTheCommandThatConvertsIt
             "column 'messages' of 'FILE' has the type 'list<element: struct<role: string, content: "
             "string>>': conversations are read from JSON Lines only");
   EXPECT_EQ(refusal("pairs.parquet", ".jsonl"),
-            "the fields 'prompt', 'completion' are a prompt and its answer in 'FILE': prompts, "
-            "preferences and tagged words are read from JSON Lines only");
+            "the fields 'prompt', 'completion' are a prompt and its answer in 'FILE': prompts "
+            "and preferences are read from JSON Lines only");
+}
+
+TEST_F(DraftColumnsTest, TaggedWordsOfAFileAreTaggedWithTheNamesOfTheirClasses) {
+  for (const char* name : {"tagged.parquet", "tagged.arrow"}) {
+    const std::string recipe = text_for((kGolden / name).string());
+    for (const char* line :
+         {"#     labels    list of classes", "        words\n", "        tags\n",
+          "    type: token_classification\n", "\ntask: token_classification\n"}) {
+      EXPECT_NE(recipe.find(line), recipe.npos) << name << line << recipe;
+    }
+  }
+  const TempFolder work;
+  fs::copy(kGolden / "tagged.parquet", work.path("train-00000-of-00001.parquet"));
+  const std::string path = work.path("train-00000-of-00001.parquet");
+  EXPECT_EQ(complaint([&] { text_for(path); }),
+            text("'ner_tags' has a tag for each word of 'tokens' in '{}': tagged words are read "
+                 "from one file, not from the files of a split\n"
+                 "name a .jsonl, .parquet or .arrow file with all of them, without "
+                 "'-00000-of-00002' in its name",
+                 path));
 }
 
 TEST_F(DraftColumnsTest, TokenizersAreTrainedOnColumnsWithoutTheirNulls) {
   std::vector<std::string> texts;
   append_field_texts((kGolden / "nulls.parquet").string(), {"text"}, texts);
   EXPECT_EQ(texts.size(), 7u);
+  std::vector<std::string> words;
+  append_field_texts((kGolden / "tagged.parquet").string(), {"tokens"}, words);
+  EXPECT_EQ(words, (std::vector<std::string>{"good", "film", "bad", "film", "bad", "good"}));
   EXPECT_EQ(
       complaint([&] { append_field_texts((kGolden / "plain.parquet").string(), {"body"}, texts); }),
       "'" + (kGolden / "plain.parquet").string() + "' has no field 'body'");
