@@ -154,8 +154,13 @@ struct PeftTargets {
   std::vector<std::string> layers;
 };
 
-/// The model type in the config.json of a folder; "" if there is none.
-std::string type_of_folder(const std::string& folder) {
+bool starts_a_word(const std::string& name, size_t at) {
+  return at == 0 || !std::isalpha(static_cast<unsigned char>(name[at - 1]));
+}
+
+}  // namespace
+
+std::string value_in_folder(const std::string& folder, const std::string& key) {
   constexpr size_t kMostBytes = 262'144;
   std::ifstream file(std::filesystem::path(folder) / "config.json");
   if (!file) return {};
@@ -163,21 +168,17 @@ std::string type_of_folder(const std::string& folder) {
   if (text.size() > kMostBytes) return {};
   try {
     const Node config = parse_recipe("config.json", std::move(text));
-    const Node::Entry* type = config.find("model_type");
-    return type && type->node.scalar() ? type->node.scalar()->text : std::string();
+    const Node::Entry* entry = config.find(key);
+    return entry && entry->node.scalar() ? entry->node.scalar()->text : std::string();
   } catch (const RecipeError&) {
     return {};  // `validate` reports a damaged folder
   }
 }
 
-bool starts_a_word(const std::string& name, size_t at) {
-  return at == 0 || !std::isalpha(static_cast<unsigned char>(name[at - 1]));
-}
-
-}  // namespace
-
 ModelFamily family_of(const std::string& model) {
-  if (const std::string type = type_of_folder(model); !type.empty()) return {type, false};
+  if (const std::string type = value_in_folder(model, "model_type"); !type.empty()) {
+    return {type, false};
+  }
   std::string name = ascii_lower(model.substr(model.find_last_of('/') + 1));
   for (char& c : name) {
     if (c == '_') c = '-';

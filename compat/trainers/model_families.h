@@ -14,6 +14,9 @@ struct ModelFamily {
 /// Of a folder, or of the name of a model of the hub.
 ModelFamily family_of(const std::string& model);
 
+/// A value of the config.json of a folder, as text; "" without the folder or the key.
+std::string value_in_folder(const std::string& folder, const std::string& key);
+
 /// Of a builder of torchtune: "torchtune.models.llama3_2.lora_llama3_2_1b".
 ModelFamily torchtune_family(const std::string& component);
 

@@ -5,6 +5,7 @@
 #include "compat/trainers/data_readings.h"
 #include "compat/trainers/grpo_readings.h"
 #include "compat/trainers/import_recipe.h"
+#include "compat/trainers/model_families.h"
 #include "compat/trainers/preference_readings.h"
 #include "compat/trainers/shared_readings.h"
 #include "compat/trainers/trainer.h"
@@ -34,7 +35,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"lora_dropout", Use::kIdle},
     {"lora_target_modules", Use::kIdle},
     {"lora_modules_to_save", Use::kIdle},
-    {"lora_task_type", Use::kIdle},
+    {"lora_task_type", Use::kRead},
     {"lora_target_parameters", Use::kOther, "lora of parameters"},
     {"use_rslora", Use::kIdle},
     {"use_dora", Use::kOther, "dora", "false"},
@@ -92,7 +93,7 @@ constexpr TrainerKey kTrlKeys[] = {
     {"assistant_only_loss", Use::kRead, "", "false"},
     {"completion_only_loss", Use::kNot, "the columns decide: answers are those of the chat format"},
     {"activation_offloading", Use::kRead, "", "false"},
-    {"router_aux_loss_coef", Use::kNot, "set 'model.router_aux_loss_coef' of a model with experts"},
+    {"router_aux_loss_coef", Use::kRead},
     {"loss_type", Use::kRead, "", "nll"},
     {"beta", Use::kRead},
     {"max_prompt_length", Use::kNot,
@@ -333,6 +334,43 @@ void read_sampling(TrainerConfig& config) {
   if (order == "group_by_length") config.set_text("data.loader.group_by_length", "true", kSampling);
 }
 
+/// TRL's trainers add the load-balancing loss of experts whatever `output_router_logits` is in the
+/// model's config, but for that of rewards.
+void read_router_loss(TrainerConfig& config, const std::string& type, bool is_reward) {
+  constexpr auto kKey = "router_aux_loss_coef";
+  const std::optional<double> given = config.number(kKey);
+  const bool has_experts = has_word("mixtral qwen2_moe qwen3_moe", type);
+  if (given && *given != 0 && !type.empty() && !has_experts) {
+    return config.refuse(kKey, text("a model of type '{}' has no load-balancing loss", type),
+                         "leave it out");
+  }
+  if (is_reward || (!has_experts && !(type.empty() && given))) return config.ignore(kKey);
+  constexpr auto kOfClass = "0.001";  // of the three types
+  const std::string model = config.text("model_name_or_path").value_or("");
+  const std::string own = value_in_folder(model, kKey);
+  config.set_text("model.router_aux_loss_coef",
+                  given         ? show_number(*given)
+                  : own.empty() ? kOfClass
+                                : own,
+                  kKey);
+}
+
+/// The adapter's task decides which head is trained beside it.
+void check_task_type(TrainerConfig& config, bool is_reward) {
+  constexpr auto kKey = "lora_task_type";
+  const std::string type = config.text(kKey).value_or("CAUSAL_LM");
+  config.ignore(kKey);
+  if (is_reward && type != "SEQ_CLS" && !config.find("lora_modules_to_save")) {
+    config.remark(
+        text("{}: with '{}' TRL leaves the head for rewards at its random weights, and the recipe "
+             "trains it",
+             kKey, type));
+  }
+  if (is_reward || type == "CAUSAL_LM") return;
+  config.refuse(kKey, text("an adapter of '{}' is not that of a language model", type),
+                "write 'lora_task_type: CAUSAL_LM'");
+}
+
 void remark_weight_type(TrainerConfig& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::string type = config.text(key).value_or("");
@@ -340,6 +378,24 @@ void remark_weight_type(TrainerConfig& config) {
       config.remark(text("{}: weights have 32 bits, not those of {}", key, type));
     }
   }
+}
+
+void read_trl_adapter(TrainerConfig& config, const std::string& type, bool is_reward) {
+  if (!config.flag("use_peft")) return;
+  config.take("use_peft");
+  check_task_type(config, is_reward);
+  read_lora(config,
+            {.rank = "lora_r",
+             .alpha = "lora_alpha",
+             .dropout = "lora_dropout",
+             .targets = "lora_target_modules",
+             .saved = "lora_modules_to_save",
+             .rslora = "use_rslora",
+             .default_rank = 16,
+             .default_alpha = 32,
+             .default_dropout = "0.05",
+             .regex = true},
+            type);
 }
 
 void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
@@ -356,21 +412,9 @@ void read_trl(const Node& tree, Imported& out, const ProgramIndex& program) {
   const std::string type = read_model_folder(config, "model_name_or_path");
   read_trl_quantization(config);
   remark_weight_type(config);
-  if (config.flag("use_peft")) {
-    config.take("use_peft");
-    read_lora(config,
-              {.rank = "lora_r",
-               .alpha = "lora_alpha",
-               .dropout = "lora_dropout",
-               .targets = "lora_target_modules",
-               .saved = "lora_modules_to_save",
-               .rslora = "use_rslora",
-               .default_rank = 16,
-               .default_alpha = 32,
-               .default_dropout = "0.05",
-               .regex = true},
-              type);
-  }
+  const bool is_reward = preference && preference->task == "reward";
+  read_router_loss(config, type, is_reward);
+  read_trl_adapter(config, type, is_reward);
   if (preference) {
     read_trl_preferences(config, *preference);
   } else if (learns_by_rewards) {
