@@ -23,6 +23,8 @@
 #include "runner/cli/export/export_gguf.h"
 #include "runner/cli/export/export_source.h"
 #include "runner/cli/export/export_weights.h"
+#include "text/pretrained/tokenizer_check.h"
+#include "text/pretrained/tokenizer_folder.h"
 #include "train/loop/run_state.h"
 
 namespace accel {
@@ -83,6 +85,19 @@ bool has_python_files(const std::vector<DirEntry>& entries) {
                      [](const DirEntry& entry) { return entry.name.ends_with(".py"); });
 }
 
+/// Warns of a tokenizer that transformers builds otherwise than the run, by the model's config.
+void check_tokenizer(const ExportSource& source, const std::string& target) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(target + "/tokenizer.json", error) && !has_class_vocabulary(target)) return;
+  for (const std::string& path : source.tokenizers) {
+    const bool is_model = fs::path(path).extension() == ".model";
+    if (is_model || !fs::exists(path, error)) continue;
+    const std::string difference = tokenizer_difference(path, target);
+    if (!difference.empty()) warn(difference);
+  }
+}
+
 void export_folder(const ExportArguments& arguments, const ExportSource& source,
                    const std::vector<NamedArray>& weights) {
   DiskFiles files;
@@ -97,6 +112,7 @@ void export_folder(const ExportArguments& arguments, const ExportSource& source,
       write_export(files, staged, source, whole_weights(weights, source), max_shard_bytes);
     }
   });
+  check_tokenizer(source, target);
   const std::vector<DirEntry> written = files.list(target);
   std::cout << arguments.target << '\n' << listing_text(written);
   if (has_python_files(written)) {
