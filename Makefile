@@ -75,6 +75,7 @@ torture: build ## KILLS=2000, FLIPS=10000, RECIPES=300 from number SEED=0 on, ST
 	python3 tests/smoke/syscalls.py $(release)/accel-run 1
 	python3 tests/smoke/ranks_deaths.py $(release)/accel-run all ddp canonical local_sgd power_sgd
 	python3 tests/smoke/ranks_launcher.py $(release)/accel-run 100
+	python3 tests/smoke/elastic.py $(release)/accel-run 50
 	python3 tests/smoke/endurance.py $(release)/accel-run $(STEPS)
 	ACCEL_TEST_MATRIX=full $(ctest) $(release) --tests-regex 'parallel$$|pipelines|compositions'
 
