@@ -41,6 +41,7 @@ present() {
     pip) python_with_pip >/dev/null ;;
     venv) /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     libclang-rt) ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1 ;;
+    /*) [ -e "$1" ] ;;
     *.h | *.hpp) ls /usr/include/"$1" /usr/local/include/"$1" /usr/include/*-linux-gnu/"$1" 2>/dev/null | grep -q . ;;
     *) command -v "$1" >/dev/null ;;
   esac

@@ -136,8 +136,10 @@ std::string first_word(const std::vector<std::string>& words) {
   return answer.substr(0, answer.find_first_of(" \n+"));
 }
 
+/// slurmctld keeps ended jobs for some minutes; slurmdbd, which a cluster need not have, for ever.
 std::string slurm_state(const std::string& id) {
-  const std::string queued = first_word({"squeue", "--noheader", "--format=%T", "--jobs", id});
+  const std::string queued =
+      first_word({"squeue", "--noheader", "--states=all", "--format=%T", "--jobs", id});
   if (!queued.empty()) return queued;
   if (!has_program("sacct")) return "not in the queue";
   const std::string ended = first_word(
