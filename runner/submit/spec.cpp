@@ -2,6 +2,7 @@
 
 #include <cctype>
 
+#include "core/base/digest.h"
 #include "runner/submit/spec_nodes.h"
 
 namespace accel {
@@ -34,9 +35,12 @@ std::string dns_label(const std::string& name, size_t most) {
     }
   }
   if (label.empty() || !std::isalpha(static_cast<unsigned char>(label[0]))) label = "run-" + label;
-  if (label.size() > most) label.resize(most);
   while (label.back() == '-') label.pop_back();
-  return label;
+  if (label.size() <= most) return label;
+  const std::string digest = *named_digest("xxh32", name);
+  label.resize(most - digest.size() - 1);
+  while (label.back() == '-') label.pop_back();
+  return label + "-" + digest;
 }
 
 const std::vector<int>& fatal_exit_codes() {

@@ -38,8 +38,9 @@ std::string spec_file(SubmitTarget to);
 /// SageMaker. It has no secret, and depends on nothing but its argument.
 std::string spec_text(const SubmittedJob& job);
 
-/// The name of the run as a DNS label of at most `most` characters.
-std::string dns_label(const std::string& name, size_t most = 50);
+/// The name of the run as a DNS label. One of more than `most` characters ends with a digest, so
+/// that long names stay different. 44: JobSet allows 63 for NAME-node-0-65535-SUFFIX.
+std::string dns_label(const std::string& name, size_t most = 44);
 
 std::string slurm_script(const SubmittedJob& job);
 std::vector<Node> kubernetes_manifests(const SubmittedJob& job);

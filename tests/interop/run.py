@@ -50,6 +50,7 @@ def steps(build, scratch):
     yield "checkpoints, both ways", [python, HERE / "check_matrix.py", build / "accel-run"]
     yield "configs, both ways", [python, HERE / "check_configs.py", build / "accel-run"]
     yield "torchrun starts ranks", [python, HERE / "check_torchrun.py", build / "accel-run"]
+    yield "specs of submit", [python, HERE / "check_submit_specs.py", build / "accel-run"]
     yield "jobs on a real Slurm", [python, HERE / "check_slurm.py", build / "accel-run"]
     yield "the JSON Schema takes the recipes", [python, HERE / "check_recipe_schema.py", build / "accel-run"]
     yield "TrainingArguments are imported", [python, HERE / "check_import.py", build / "accel-run"]

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "runner/submit/spec_nodes.h"
 #include "submit_jobs.h"
@@ -32,10 +33,14 @@ void expect_golden(const std::string& name, const std::string& found) {
   EXPECT_EQ(found, contents(path)) << path;
 }
 
-/// Checks values against schemas/kubernetes.json, the parts of the published schemas that specs
-/// use. Its keywords: type, properties, required, items, enum, additionalProperties and $ref.
+/// Checks values against schemas/NAME.json, the parts of the published schemas that specs use.
+/// Their keywords: type, properties, required, items, enum, pattern, maxLength, maxItems, minimum,
+/// maximum, additionalProperties and $ref. `published` names the versions.
 class SchemaCheck {
  public:
+  explicit SchemaCheck(const std::string& name)
+      : all_(Json::parse(contents(data_path("schemas/" + name + ".json")))) {}
+
   /// What is not allowed, each with its path.
   std::string violations(const Node& node, const std::string& schema) {
     out_.clear();
@@ -58,18 +63,33 @@ class SchemaCheck {
     const std::string type = schema.at("type");
     if (!fits(value, type)) {
       out_ += path + " is no " + type + "\n";
-    } else if (value.is_array()) {
+      return;
+    }
+    check_limits(value, schema, path);
+    if (value.is_array()) {
       for (size_t i = 0; i < value.size(); ++i) {
         check(value[i], schema.at("items"), path + "[" + std::to_string(i) + "]");
       }
     } else if (value.is_object()) {
       check_object(value, schema, path);
-    } else if (schema.contains("enum")) {
-      const Json& words = schema["enum"];
-      if (std::find(words.begin(), words.end(), value) == words.end()) {
-        out_ += path + " is " + value.dump() + "\n";
-      }
     }
+  }
+
+  void check_limits(const Json& value, const Json& schema, const std::string& path) {
+    const Json words = schema.value("enum", Json::array({value}));
+    bool fits = std::find(words.begin(), words.end(), value) != words.end();
+    if (value.is_string()) {
+      const std::string text = value;
+      fits = fits && text.size() <= schema.value("maxLength", text.size()) &&
+             std::regex_match(text, std::regex(schema.value("pattern", std::string("[^]*"))));
+    } else if (value.is_number_integer()) {
+      const int64_t number = value;
+      fits = fits && number >= schema.value("minimum", number) &&
+             number <= schema.value("maximum", number);
+    } else if (value.is_array()) {
+      fits = fits && value.size() <= schema.value("maxItems", value.size());
+    }
+    if (!fits) out_ += path + " is " + value.dump() + "\n";
   }
 
   void check_object(const Json& value, const Json& schema, const std::string& path) {
@@ -88,7 +108,7 @@ class SchemaCheck {
     }
   }
 
-  const Json all_ = Json::parse(contents(data_path("schemas/kubernetes.json")));
+  const Json all_;
   std::string out_;
 };
 
@@ -117,7 +137,7 @@ TEST(SpecTest, SageMakerRequest) {
 }
 
 TEST(SpecTest, ManifestsKeepToTheSchemasOfTheirKinds) {
-  SchemaCheck check;
+  SchemaCheck check("kubernetes");
   for (const char* target : {"job", "jobset", "trainjob"}) {
     for (const Node& manifest : kubernetes_manifests(job_on(pods(target)))) {
       EXPECT_EQ(check.violations(manifest, manifest.find("kind")->node.scalar()->text), "")
@@ -126,10 +146,23 @@ TEST(SpecTest, ManifestsKeepToTheSchemasOfTheirKinds) {
   }
 }
 
+TEST(SpecTest, SageMakerRequestKeepsToItsSchema) {
+  SchemaCheck check("sagemaker");
+  EXPECT_EQ(check.violations(sagemaker_request(job_on(kSageMakerConfig)), "CreateTrainingJob"), "");
+  Node request = sagemaker_request(job_on(kSageMakerConfig));
+  merge_spec(request, parse_recipe("x.yaml",
+                                   "RoleArn: trainer\nRetryStrategy: "
+                                   "{MaximumRetryAttempts: 31}\nTrainingJobName: a_b"));
+  EXPECT_EQ(check.violations(request, "CreateTrainingJob"),
+            "CreateTrainingJob.RetryStrategy.MaximumRetryAttempts is 31\n"
+            "CreateTrainingJob.RoleArn is \"trainer\"\n"
+            "CreateTrainingJob.TrainingJobName is \"a_b\"\n");
+}
+
 TEST(SpecTest, SchemasRefuseOtherKeysAndTypes) {
   Node manifest = kubernetes_manifests(job_on(pods("job"))).back();
   merge_spec(manifest, parse_recipe("x.yaml", "spec: {completions: '2', retries: 3}"));
-  EXPECT_EQ(SchemaCheck().violations(manifest, "Job"),
+  EXPECT_EQ(SchemaCheck("kubernetes").violations(manifest, "Job"),
             "Job.spec.completions is no integer\nJob.spec must not have retries\n");
 }
 
@@ -149,7 +182,15 @@ TEST(SpecTest, NamesBecomeDnsLabels) {
   EXPECT_EQ(dns_label("Digits_2 (new)"), "digits-2-new");
   EXPECT_EQ(dns_label("7b"), "run-7b");
   EXPECT_EQ(dns_label("äö"), "run");
-  EXPECT_EQ(dns_label(std::string(80, 'a')).size(), 50u);
+}
+
+TEST(SpecTest, LongNamesBecomeShorterOnes) {
+  const std::string name(64, 'a');
+  EXPECT_EQ(dns_label(name), std::string(35, 'a') + "-fdd30307");
+  EXPECT_NE(dns_label(name), dns_label(name + 'b'));
+  EXPECT_EQ(dns_label(std::string(44, 'a')), std::string(44, 'a'));
+  // JobSet refuses jobs whose pods would have names of more than 63 characters.
+  EXPECT_LE((dns_label(name) + "-node-0-65535-abcde").size(), 63u);
 }
 
 }  // namespace

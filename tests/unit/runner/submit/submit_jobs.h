@@ -80,8 +80,8 @@ submit:
   gpus: 8
   time: 4 h
   image: 123.dkr.ecr.eu-west-1.amazonaws.com/accel-run:0.1
-  account: 'arn:aws:iam::123:role/trainer'
-  mounts: ['s3://bucket/digits:/opt/ml/input/data/train', 'fsx/fs-0123/runs:/opt/ml/input/data/shared']
+  account: 'arn:aws:iam::123456789012:role/trainer'
+  mounts: ['s3://bucket/digits:/opt/ml/input/data/train', 'fsx/fs-0123456789a/runs:/opt/ml/input/data/shared']
   env: {NCCL_DEBUG: WARN}
   extra:
     instance_type: ml.p4d.24xlarge
