@@ -119,7 +119,7 @@ export ACCEL_RUN_SLURM_COMMENT=1
   out += "export codes\nrm -f \"$codes\"\n\n";
   out += "# One launcher per machine. bash waits for it through the signals of Slurm.\n";
   out += "# shellcheck disable=SC2016\n";
-  out += "srun --kill-on-bad-exit=0 --unbuffered \\\n" + container(job);
+  out += "srun --kill-on-bad-exit=0 \\\n" + container(job);
   out +=
       "  bash -c 'trap : USR1 TERM; PET_NODE_RANK=$SLURM_NODEID \"$@\"; code=$?; "
       "echo $code >> \"$codes\"; exit $code' machine \\\n";

@@ -209,6 +209,8 @@ def check_stopped_thrice(slurm, report, wanted):
     check_lost_node(slurm, report, number)
     report.check("the job completes", slurm.ends(number) == "COMPLETED", slurm.log())
     report.check("as the run that nobody stopped, bit for bit", slurm.end() == wanted, slurm.log())
+    shown = "".join(path.read_text() for path in (slurm.run / "submit").glob("slurm-*.out"))
+    report.check("its log has steps and no progress display", "\nstep 400/400" in shown and "\x1b" not in shown, shown)
     ended = slurm.tool(str(slurm.binary), "jobs", "runs/job")
     report.check("'jobs' shows its end", "COMPLETED" in ended, ended)
 

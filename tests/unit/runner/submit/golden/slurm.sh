@@ -39,7 +39,7 @@ rm -f "$codes"
 
 # One launcher per machine. bash waits for it through the signals of Slurm.
 # shellcheck disable=SC2016
-srun --kill-on-bad-exit=0 --unbuffered \
+srun --kill-on-bad-exit=0 \
   --container-image=registry.example/accel-run:0.1 --container-mounts='/home/ada/my project:/home/ada/my project,/data:/data:ro' --container-workdir='/home/ada/my project' \
   bash -c 'trap : USR1 TERM; PET_NODE_RANK=$SLURM_NODEID "$@"; code=$?; echo $code >> "$codes"; exit $code' machine \
   accel-run run 'runs/Digits 2/submit/recipe.yaml'

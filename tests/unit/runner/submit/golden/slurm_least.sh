@@ -26,7 +26,7 @@ rm -f "$codes"
 
 # One launcher per machine. bash waits for it through the signals of Slurm.
 # shellcheck disable=SC2016
-srun --kill-on-bad-exit=0 --unbuffered \
+srun --kill-on-bad-exit=0 \
   bash -c 'trap : USR1 TERM; PET_NODE_RANK=$SLURM_NODEID "$@"; code=$?; echo $code >> "$codes"; exit $code' machine \
   accel-run run 'runs/Digits 2/submit/recipe.yaml'
 code=$?
