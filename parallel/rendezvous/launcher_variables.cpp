@@ -12,8 +12,18 @@ void refuse_variables(const std::string& message, const std::string& hint) {
   throw Error(ExitCode::kRecipe, message, hint);
 }
 
+std::string plain_address(const std::string& address) {
+  const bool brackets = address.size() > 2 && address.front() == '[' && address.back() == ']';
+  return brackets ? address.substr(1, address.size() - 2) : address;
+}
+
 LauncherVariables::LauncherVariables(const EnvironmentLookup& lookup, std::string launcher)
     : lookup_(lookup), launcher_(std::move(launcher)) {}
+
+std::optional<std::string> LauncherVariables::value(const std::string& name) const {
+  auto found = lookup_(name);
+  return found && !found->empty() ? found : std::nullopt;
+}
 
 std::optional<std::string> LauncherVariables::first(
     std::initializer_list<const char*> names) const {

@@ -16,13 +16,17 @@ constexpr int64_t kMostRanks = 1 << 24;
 /// Throws Error (exit code 2).
 [[noreturn]] void refuse_variables(const std::string& message, const std::string& hint);
 
+/// Without the brackets of "[fd00::1]".
+std::string plain_address(const std::string& address);
+
+/// An empty variable counts as unset, as templates of jobs leave it.
 class LauncherVariables {
  public:
   /// `lookup` must outlive this object.
   LauncherVariables(const EnvironmentLookup& lookup, std::string launcher);
 
-  std::optional<std::string> value(const std::string& name) const { return lookup_(name); }
-  bool has(const std::string& name) const { return lookup_(name).has_value(); }
+  std::optional<std::string> value(const std::string& name) const;
+  bool has(const std::string& name) const { return value(name).has_value(); }
   /// The first variable that is set.
   std::optional<std::string> first(std::initializer_list<const char*> names) const;
   /// `because` is the variable that requires this one. Throws Error (exit code 2).

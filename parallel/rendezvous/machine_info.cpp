@@ -73,8 +73,21 @@ void check_pytorch_job(const LauncherVariables& from, const MachineInfo& info) {
                {std::to_string(info.machines),
                 std::to_string(info.machines * info.ranks_per_machine.value_or(1))});
   if (info.main_address.empty()) return;
-  check_agrees(from, "MASTER_ADDR", "PET_MASTER_ADDR", {info.main_address});
+  check_agrees(from, "MASTER_ADDR", "PET_MASTER_ADDR",
+               {info.main_address, "[" + info.main_address + "]"});
   check_agrees(from, "MASTER_PORT", "PET_MASTER_PORT", {std::to_string(info.main_port)});
+}
+
+/// srun starts one launcher on each machine; in a shell of Slurm there is one task.
+void check_tasks(const LauncherVariables& from, const MachineInfo& info) {
+  if (!from.has("SLURM_STEP_ID") || !from.has("SLURM_STEP_NUM_TASKS")) return;
+  const int64_t tasks = from.number("SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", 1);
+  if (tasks == 1 || (tasks >= info.least_machines && tasks <= info.machines)) return;
+  refuse_variables(text("environment variables 'SLURM_STEP_NUM_TASKS' and 'PET_NNODES' contradict "
+                        "each other: {} tasks and {} machines",
+                        tasks, info.machines),
+                   "start one task on each machine with 'srun --ntasks-per-node=1', or unset the "
+                   "variables PET_*");
 }
 
 std::optional<MachineInfo> pet_machine(const EnvironmentLookup& lookup) {
@@ -92,16 +105,30 @@ std::optional<MachineInfo> pet_machine(const EnvironmentLookup& lookup) {
   }
   check_rank(info);
   if (info.machines > 1) {
-    info.main_address = from.need("PET_MASTER_ADDR", "PET_NNODES");
+    info.main_address = plain_address(from.need("PET_MASTER_ADDR", "PET_NNODES"));
     info.main_port = from.has("PET_MASTER_PORT")
                          ? from.number("PET_MASTER_PORT", "PET_MASTER_ADDR", 1, kLargestPort)
                          : kDefaultPort;
   }
-  if (!from.has(kTokenVariable)) check_pytorch_job(from, info);
+  if (from.has(kTokenVariable)) return info;
+  check_pytorch_job(from, info);
+  check_tasks(from, info);
   return info;
 }
 
 constexpr auto kSageMakerFile = "resourceconfig.json";
+
+/// The file's path; none outside SageMaker.
+std::optional<std::string> sagemaker_file(const EnvironmentLookup& lookup) {
+  const LauncherVariables from(lookup, "SageMaker");
+  const auto folder = from.value("SM_INPUT_CONFIG_DIR");
+  if (!folder && !from.has("TRAINING_JOB_NAME")) return std::nullopt;
+  const std::string path = folder.value_or("/opt/ml/input/config") + "/" + kSageMakerFile;
+  if (std::ifstream(path)) return path;
+  if (!folder) return std::nullopt;
+  refuse_variables(text("'{}' of SageMaker cannot be read", path),
+                   "correct or unset 'SM_INPUT_CONFIG_DIR'");
+}
 
 [[noreturn]] void refuse_resources(const std::string& path, const std::string& why) {
   refuse_variables(text("'{}' of SageMaker is invalid: {}", path, why),
@@ -110,11 +137,10 @@ constexpr auto kSageMakerFile = "resourceconfig.json";
 
 /// `{"current_host": "algo-1", "hosts": ["algo-1", "algo-2"]}`: the first host is machine 0.
 std::optional<MachineInfo> sagemaker_machine(const EnvironmentLookup& lookup) {
-  if (!lookup("TRAINING_JOB_NAME") && !lookup("SM_INPUT_CONFIG_DIR")) return std::nullopt;
-  const std::string path =
-      lookup("SM_INPUT_CONFIG_DIR").value_or("/opt/ml/input/config") + "/" + kSageMakerFile;
+  const auto found = sagemaker_file(lookup);
+  if (!found) return std::nullopt;
+  const std::string& path = *found;
   std::ifstream in(path);
-  if (!in) return std::nullopt;
   const auto json = nlohmann::json::parse(in, nullptr, false);
   const auto hosts = json.is_object() ? json.find("hosts") : json.end();
   const auto own = json.is_object() ? json.find("current_host") : json.end();
@@ -153,16 +179,40 @@ struct MachineNames {
   const char* rank;
   const char* address;  ///< of machine 0, or a list of addresses, one a line
   const char* ranks;    ///< GPUs of a machine; null: none
+  const char* main;     ///< the index of the machine with that address; null: 0
 };
 
 constexpr MachineNames kMachineNames[] = {
     {"AWS Batch", "AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX",
-     "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", nullptr},
+     "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", nullptr, "AWS_BATCH_JOB_MAIN_NODE_INDEX"},
     {"SkyPilot", "SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS",
-     "SKYPILOT_NUM_GPUS_PER_NODE"},
+     "SKYPILOT_NUM_GPUS_PER_NODE", nullptr},
     {"dstack", "DSTACK_NODES_NUM", "DSTACK_NODE_RANK", "DSTACK_MASTER_NODE_IP",
-     "DSTACK_GPUS_PER_NODE"},
+     "DSTACK_GPUS_PER_NODE", nullptr},
 };
+
+/// Machine 0 is the main one, whatever its index: the others follow in their order.
+int64_t rank_after_main(const LauncherVariables& from, const MachineNames& names, int64_t index,
+                        int64_t machines) {
+  if (!names.main || !from.has(names.main)) return index;
+  const int64_t main = from.number(names.main, names.rank, 0, machines - 1);
+  return index == main ? 0 : index < main ? index + 1 : index;
+}
+
+/// The first address of a list, which has one for each machine.
+std::string first_address(std::string list, const MachineInfo& info) {
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream in(list);
+  const std::vector<std::string> all{std::istream_iterator<std::string>(in), {}};
+  if (all.size() == 1 || static_cast<int64_t>(all.size()) == info.machines) {
+    return plain_address(all.front());
+  }
+  refuse_variables(
+      text(
+          "environment variables '{}' and '{}' contradict each other: {} addresses and {} machines",
+          info.address_name, info.machines_name, all.size(), info.machines),
+      text("unset the one that {} has not set", info.scheduler));
+}
 
 std::optional<MachineInfo> named_machine(const MachineNames& names,
                                          const EnvironmentLookup& lookup) {
@@ -178,6 +228,7 @@ std::optional<MachineInfo> named_machine(const MachineNames& names,
   info.machines = info.least_machines = from.number(names.machines, names.rank, 1, kMostMachines);
   info.machine_rank = from.number(names.rank, names.machines);
   check_rank(info);
+  info.machine_rank = rank_after_main(from, names, info.machine_rank, info.machines);
   if (names.ranks && from.has(names.ranks)) {
     const int64_t gpus = from.number(names.ranks, names.machines);
     if (gpus > 0) info.ranks_per_machine = gpus;
@@ -188,7 +239,7 @@ std::optional<MachineInfo> named_machine(const MachineNames& names,
   const bool is_main = info.machine_rank == 0;
   const std::string addresses = is_main ? from.value(names.address).value_or(host_name())
                                         : from.need(names.address, names.rank);
-  info.main_address = addresses.substr(0, addresses.find_first_of("\n ,"));
+  info.main_address = first_address(addresses, info);
   return info;
 }
 
@@ -214,9 +265,13 @@ std::optional<MachineInfo> listed_machine(const LauncherVariables& from, const c
   info.scheduler = from.launcher();
   info.machines_name = info.rank_name = info.address_name = list;
   info.machines = info.least_machines = static_cast<int64_t>(hosts.size());
-  const auto at = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& name) {
-    return name == host || short_name(name) == short_name(host);
-  });
+  auto at = std::find(hosts.begin(), hosts.end(), host);
+  if (at == hosts.end()) {  // without a domain, or with that of another network
+    const auto same = [&](const std::string& name) { return short_name(name) == short_name(host); };
+    if (std::count_if(hosts.begin(), hosts.end(), same) == 1) {
+      at = std::find_if(hosts.begin(), hosts.end(), same);
+    }
+  }
   if (at == hosts.end()) {
     refuse_variables(text("this machine is '{}', which is not in the hosts of '{}': {}", host, list,
                           joined(hosts)),
@@ -273,10 +328,11 @@ std::optional<MachineInfo> indexed_machine(int64_t machines, const EnvironmentLo
 std::optional<MachineInfo> find_machine(const EnvironmentLookup& lookup) {
   // torchrun sets LOCAL_RANK too, and has used the scheduler's variables itself. In ranks of
   // accel-run's launcher they describe its machines, and RANK is of find_rank().
-  const bool is_own_rank = lookup(kTokenVariable).has_value();
-  if (lookup("LOCAL_RANK") && !is_own_rank) return std::nullopt;
+  const LauncherVariables from(lookup, "");
+  const bool is_own_rank = from.has(kTokenVariable);
+  if (from.has("LOCAL_RANK") && !is_own_rank) return std::nullopt;
   if (auto info = pet_machine(lookup)) return info;
-  if (!is_own_rank && (lookup("RANK") || lookup("WORLD_SIZE"))) return std::nullopt;
+  if (!is_own_rank && (from.has("RANK") || from.has("WORLD_SIZE"))) return std::nullopt;
   if (auto info = sagemaker_machine(lookup)) return info;
   for (const MachineNames& names : kMachineNames) {
     if (auto info = named_machine(names, lookup)) return info;
@@ -287,7 +343,8 @@ std::optional<MachineInfo> find_machine(const EnvironmentLookup& lookup) {
 std::optional<MachineInfo> find_machine_of(int64_t machines, const std::string& host,
                                            const EnvironmentLookup& lookup) {
   if (auto info = find_machine(lookup)) return info;
-  if (machines == 1 || (lookup("RANK") && !lookup(kTokenVariable))) return std::nullopt;
+  const LauncherVariables from(lookup, "");
+  if (machines == 1 || (from.has("RANK") && !from.has(kTokenVariable))) return std::nullopt;
   if (auto info = pbs_machine(host, lookup)) return info;
   if (auto info = lsf_machine(host, lookup)) return info;
   return indexed_machine(machines, lookup);

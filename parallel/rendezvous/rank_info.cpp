@@ -54,7 +54,7 @@ RankInfo read_info(const LauncherVariables& from, const Names& names) {
 /// MASTER_ADDR and MASTER_PORT, or defaults.
 void find_main(const LauncherVariables& from, RankInfo& info, const std::string& address,
                const std::string& job) {
-  info.main_address = from.value("MASTER_ADDR").value_or(address);
+  info.main_address = plain_address(from.value("MASTER_ADDR").value_or(address));
   info.main_port = from.has("MASTER_PORT")
                        ? from.number("MASTER_PORT", "MASTER_ADDR", 1, kLargestPort)
                        : port_of_job(job);
@@ -74,7 +74,7 @@ std::optional<RankInfo> torchrun_rank(const EnvironmentLookup& lookup) {
     info.world = from.number(names.world, names.rank, 1);
     check_below(info.rank, names.rank, info.world, names.world);
   }
-  info.main_address = from.need("MASTER_ADDR", "RANK");
+  info.main_address = plain_address(from.need("MASTER_ADDR", "RANK"));
   info.main_port = from.number("MASTER_PORT", "RANK", 1, kLargestPort);
   if (from.has(kTokenVariable)) info.launcher = "accel-run";
   return info;
@@ -108,10 +108,42 @@ std::optional<RankInfo> open_mpi_rank(const EnvironmentLookup& lookup) {
 std::optional<RankInfo> hydra_rank(const EnvironmentLookup& lookup) {
   const LauncherVariables from(lookup, "mpirun");
   const Names names = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-  // srun --mpi=pmi2 sets the first two as well; its own variables have the local rank.
-  const bool by_srun = from.has("SLURM_STEP_ID") && !from.has(names.local_rank);
-  if ((!from.has(names.rank) && !from.has(names.world)) || by_srun) return std::nullopt;
+  // srun --mpi=pmi2 and flux run set the first two as well; their own variables have the local
+  // rank.
+  const bool by_other =
+      (from.has("SLURM_STEP_ID") || from.has("FLUX_TASK_RANK")) && !from.has(names.local_rank);
+  if ((!from.has(names.rank) && !from.has(names.world)) || by_other) return std::nullopt;
   return mpi_rank(from, names);
+}
+
+/// Flux does not set the tasks of a node: they are equal on all nodes.
+std::optional<RankInfo> flux_rank(const EnvironmentLookup& lookup) {
+  const LauncherVariables from(lookup, "flux run");
+  // Of a program in an allocation's own script, "flux batch", there is one task.
+  if (!from.has("FLUX_TASK_RANK") || !from.has("FLUX_JOB_SIZE")) return std::nullopt;
+  RankInfo info;
+  info.launcher = from.launcher();
+  info.rank = from.number("FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  info.world = from.number("FLUX_JOB_SIZE", "FLUX_TASK_RANK", 1);
+  if (info.world == 1) return std::nullopt;
+  const int64_t nodes = from.number("FLUX_JOB_NNODES", "FLUX_JOB_SIZE", 1, info.world);
+  if (info.world % nodes != 0) {
+    refuse_variables(text("environment variable 'FLUX_JOB_SIZE' is {}, which the {} nodes of "
+                          "'FLUX_JOB_NNODES' cannot share evenly",
+                          info.world, nodes),
+                     "give 'flux run' as many tasks for each node: --tasks-per-node=N");
+  }
+  info.local_rank = from.number("FLUX_TASK_LOCAL_ID", "FLUX_TASK_RANK");
+  info.local_world = info.world / nodes;
+  check_info(info, {"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_NNODES"});
+  if (nodes > 1 && !from.has("MASTER_ADDR")) {
+    refuse_variables(
+        "environment variable 'MASTER_ADDR' must say where rank 0 is found when 'flux "
+        "run' uses several nodes",
+        "give 'flux run' --env=MASTER_ADDR=HOST, the first of 'flux resource list'");
+  }
+  find_main(from, info, kLoopback, from.value("FLUX_JOB_ID").value_or(""));
+  return info;
 }
 
 /// Tasks of node `index` in Slurm's "4(x2),3": 4 on nodes 0 and 1, 3 on node 2.
@@ -200,7 +232,7 @@ std::string first_host(const std::string& node_list) {
 std::optional<RankInfo> find_rank(const EnvironmentLookup& lookup) {
   // One process per machine, whose launcher starts the ranks.
   if (!lookup(kTokenVariable) && find_machine(lookup)) return std::nullopt;
-  for (const auto find : {&torchrun_rank, &open_mpi_rank, &hydra_rank, &srun_rank}) {
+  for (const auto find : {&torchrun_rank, &open_mpi_rank, &hydra_rank, &flux_rank, &srun_rank}) {
     if (auto info = find(lookup)) return info;
   }
   return std::nullopt;

@@ -17,7 +17,7 @@ using Environment = std::map<std::string, std::string>;
 EnvironmentLookup lookup_in(const Environment& environment) {
   return [&environment](const std::string& name) -> std::optional<std::string> {
     const auto found = environment.find(name);
-    if (found == environment.end() || found->second.empty()) return std::nullopt;
+    if (found == environment.end()) return std::nullopt;
     return found->second;
   };
 }
@@ -67,7 +67,7 @@ const Environment kNothing;
 struct Case {
   const char* name;
   const Environment& base;
-  Environment changes;  ///< an empty value removes a variable
+  Environment changes;
   int64_t machines;
   const char* found;
 };
@@ -102,6 +102,43 @@ const Case kCases[] = {
      1,
      "environment variable 'PET_NNODES' is set, but not 'PET_MASTER_ADDR' | set both, as Kubeflow "
      "does, or unset 'PET_NNODES'"},
+    {"PetIPv6", kPet, {{"PET_MASTER_ADDR", "[fd00::1]"}}, 1, "Kubeflow 1/2 fd00::1:29400 x4"},
+    {"PetGpuRanks", kPet, {{"PET_NPROC_PER_NODE", "gpu"}}, 1, "Kubeflow 1/2 a:29400"},
+    {"PetWithoutRank",
+     kPet,
+     {{"PET_NODE_RANK", ""}},
+     1,
+     "environment variable 'PET_NNODES' is set, but not 'PET_NODE_RANK' | set both, as Kubeflow "
+     "does, or unset 'PET_NNODES'"},
+    {"PetWithoutMachines",
+     kPet,
+     {{"PET_NNODES", ""}},
+     1,
+     "environment variable 'PET_NODE_RANK' is set, but not 'PET_NNODES' | set both, as Kubeflow "
+     "does, or unset 'PET_NODE_RANK'"},
+    {"PetPortOfAService",
+     kPet,
+     {{"PET_MASTER_PORT", "tcp://10.0.0.1:29500"}},
+     1,
+     "environment variable 'PET_MASTER_PORT' is 'tcp://10.0.0.1:29500', not a whole number from 1 "
+     "to 65535 | it must have the value that Kubeflow sets"},
+    {"PetOfATaskOfSrun",
+     kPet,
+     {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}},
+     1,
+     "Kubeflow 1/2 a:29400 x4"},
+    {"PetInAShellOfSlurm",
+     kPet,
+     {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
+     1,
+     "Kubeflow 1/2 a:29400 x4"},
+    {"PetOfEveryRankOfSrun",
+     kPet,
+     {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}},
+     1,
+     "environment variables 'SLURM_STEP_NUM_TASKS' and 'PET_NNODES' contradict each other: 8 tasks "
+     "and 2 machines | start one task on each machine with 'srun --ntasks-per-node=1', or unset "
+     "the variables PET_*"},
     {"PyTorchJob", kPyTorchJob, {}, 1, "Kubeflow 1/2 a:29400 x4"},
     {"PyTorchJobOfOldOperator", kPyTorchJob, {{"WORLD_SIZE", "2"}}, 1, "Kubeflow 1/2 a:29400 x4"},
     {"PyTorchJobRank",
@@ -130,11 +167,66 @@ const Case kCases[] = {
      "environment variable 'AWS_BATCH_JOB_NODE_INDEX' is set, but not "
      "'AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS' | set both, as AWS Batch does, or unset "
      "'AWS_BATCH_JOB_NODE_INDEX'"},
+    {"BatchMain",
+     kBatch,
+     {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "2"}},
+     1,
+     "AWS Batch 0/3 10.0.0.4:29500"},
+    {"BatchBeforeMain",
+     kBatch,
+     {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "1"}, {"AWS_BATCH_JOB_NODE_INDEX", "0"}},
+     1,
+     "AWS Batch 1/3 10.0.0.4:29500"},
+    {"BatchMainTooLarge",
+     kBatch,
+     {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "3"}},
+     1,
+     "environment variable 'AWS_BATCH_JOB_MAIN_NODE_INDEX' is '3', not a whole number from 0 to 2 "
+     "| "
+     "it must have the value that AWS Batch sets"},
+    {"SkyIPv6",
+     kSky,
+     {{"SKYPILOT_NODE_IPS", "\n[fd00::1]\n[fd00::2]\n"}},
+     1,
+     "SkyPilot 1/2 fd00::1:29500 x8"},
+    {"SkyOtherCount",
+     kSky,
+     {{"SKYPILOT_NODE_IPS", "10.0.0.1\n10.0.0.2\n10.0.0.3"}},
+     1,
+     "environment variables 'SKYPILOT_NODE_IPS' and 'SKYPILOT_NUM_NODES' contradict each other: 3 "
+     "addresses and 2 machines | unset the one that SkyPilot has not set"},
+    {"SkyWithoutCount",
+     kSky,
+     {{"SKYPILOT_NUM_NODES", ""}},
+     1,
+     "environment variable 'SKYPILOT_NODE_RANK' is set, but not 'SKYPILOT_NUM_NODES' | set both, "
+     "as "
+     "SkyPilot does, or unset 'SKYPILOT_NODE_RANK'"},
+    {"SageMakerWithoutFile",
+     kNothing,
+     {{"SM_INPUT_CONFIG_DIR", "/missing"}},
+     1,
+     "'/missing/resourceconfig.json' of SageMaker cannot be read | correct or unset "
+     "'SM_INPUT_CONFIG_DIR'"},
+    {"SageMakerElsewhere", kNothing, {{"TRAINING_JOB_NAME", "my own"}}, 1, "none"},
     {"Sky", kSky, {}, 1, "SkyPilot 1/2 10.0.0.1:29500 x8"},
     {"Dstack", kDstack, {}, 1, "dstack 0/2 fd00::1:29500"},
     {"SkyOfRank", kSky, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}, 1, "none"},
     {"LsfOfOneMachine", kLsf, {}, 1, "none"},
     {"Lsf", kLsf, {}, 2, "LSF 1/2 n1:21446"},
+    {"LsfDomains", kLsf, {{"LSB_MCPU_HOSTS", "n2.other 8 n2.site 8"}}, 2, "LSF 1/2 n2.other:21446"},
+    {"LsfLongNames", kLsf, {{"LSB_MCPU_HOSTS", "n1.site 8 n2.site 8"}}, 2, "LSF 1/2 n1.site:21446"},
+    {"LsfOtherDomain",
+     kLsf,
+     {{"LSB_MCPU_HOSTS", "n1.other 8 n2.other 8"}},
+     2,
+     "LSF 1/2 n1.other:21446"},
+    {"LsfAmbiguous",
+     kLsf,
+     {{"LSB_MCPU_HOSTS", "n2.a 8 n2.b 8"}},
+     2,
+     "this machine is 'n2.site', which is not in the hosts of 'LSB_MCPU_HOSTS': n2.a, n2.b | set "
+     "'accelerator.machine_rank' on each machine"},
     {"LsfOfOthers",
      kLsf,
      {{"LSB_MCPU_HOSTS", "n3 8 n4 8"}},

@@ -49,6 +49,10 @@ const Environment kHydra = {{"PMI_RANK", "1"},
                             {"MPI_LOCALRANKID", "1"},
                             {"MPI_LOCALNRANKS", "2"},
                             {"MASTER_PORT", "29500"}};
+const Environment kFlux = {
+    {"FLUX_TASK_RANK", "5"},  {"FLUX_TASK_LOCAL_ID", "1"}, {"FLUX_JOB_SIZE", "8"},
+    {"FLUX_JOB_NNODES", "2"}, {"FLUX_JOB_ID", "f2X"},      {"PMI_RANK", "5"},
+    {"PMI_SIZE", "8"},        {"MASTER_ADDR", "a"},        {"MASTER_PORT", "29500"}};
 const Environment kBatchScript = {{"SLURM_JOB_ID", "123"}, {"SLURM_PROCID", "0"},
                                   {"SLURM_NTASKS", "7"},   {"SLURM_LOCALID", "0"},
                                   {"SLURM_NODEID", "0"},   {"SLURM_NODELIST", "n[01-03,7],gpu5"}};
@@ -62,7 +66,7 @@ const Environment kSrun = {{"SLURM_JOB_ID", "123"},
                            {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
                            {"SLURM_STEP_NODELIST", "n[01-03,7],gpu5"}};
 
-/// A launcher's variables with some changed; an empty value takes one away.
+/// A launcher's variables with some changed; an empty value is as good as none.
 struct Case {
   const char* name;
   const Environment& base;
@@ -184,6 +188,34 @@ const Case kCases[] = {
      "does, or unset 'PMI_RANK'"},
     {"HydraInSlurm", kSrun, kHydra, "1/2 1/2 127.0.0.1:29500 mpirun"},
 
+    {"Flux", kFlux, {}, "5/8 1/4 a:29500 flux run"},
+    {"FluxOnOneNode",
+     kFlux,
+     {{"FLUX_JOB_NNODES", "1"}, {"MASTER_ADDR", ""}},
+     "5/8 1/8 127.0.0.1:29500 flux run"},
+    {"FluxOfOneTask", kFlux, {{"FLUX_JOB_SIZE", "1"}, {"FLUX_TASK_RANK", "0"}}, "none"},
+    {"FluxUneven",
+     kFlux,
+     {{"FLUX_JOB_NNODES", "3"}},
+     "environment variable 'FLUX_JOB_SIZE' is 8, which the 3 nodes of 'FLUX_JOB_NNODES' cannot "
+     "share evenly | give 'flux run' as many tasks for each node: --tasks-per-node=N"},
+    {"FluxWithoutAddress",
+     kFlux,
+     {{"MASTER_ADDR", ""}},
+     "environment variable 'MASTER_ADDR' must say where rank 0 is found when 'flux run' uses "
+     "several nodes | give 'flux run' --env=MASTER_ADDR=HOST, the first of 'flux resource list'"},
+    {"FluxWithoutNodes",
+     kFlux,
+     {{"FLUX_JOB_NNODES", ""}},
+     "environment variable 'FLUX_JOB_SIZE' is set, but not 'FLUX_JOB_NNODES' | set both, as flux "
+     "run does, or unset 'FLUX_JOB_SIZE'"},
+
+    {"IPv6InBrackets", kTorchrun, {{"MASTER_ADDR", "[fd00::1]"}}, "3/4 1/2 fd00::1:29500 torchrun"},
+    {"Blank",
+     kNothing,
+     {{"RANK", " "}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}},
+     "environment variable 'RANK' is ' ', not a whole number from 0 to 16777216 | it must have the "
+     "value that torchrun sets"},
     {"BatchScript", kBatchScript, {}, "none"},
     {"BatchScriptThatIsAStep",
      kBatchScript,
@@ -243,10 +275,7 @@ class RankPlaceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(RankPlaceTest, Is) {
   Environment environment = GetParam().base;
-  for (const auto& [name, value] : GetParam().changes) {
-    environment[name] = value;
-    if (value.empty()) environment.erase(name);
-  }
+  for (const auto& [name, value] : GetParam().changes) environment[name] = value;
   EXPECT_EQ(found_in(environment), GetParam().found);
 }
 
