@@ -22,7 +22,7 @@
 #include "runner/plan/memory_check.h"
 #include "runner/plan/pattern_check.h"
 #include "runner/startup/lazy_torch.h"
-#include "runner/submit/submit_section.h"
+#include "runner/submit/read_submit.h"
 #include "runner/sweep/sweep_file.h"
 #include "train/recipe/model_size.h"
 

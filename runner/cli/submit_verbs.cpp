@@ -20,6 +20,7 @@
 #include "runner/launch/run_program.h"
 #include "runner/plan/number_text.h"
 #include "runner/plan/plan.h"
+#include "runner/submit/read_submit.h"
 #include "runner/submit/submission.h"
 
 namespace accel {
@@ -101,9 +102,9 @@ Node resource_layer(const LoadedRecipe& loaded, const SubmitSection& section, in
   if (section.gpus > 0) set_unless_given(layer, loaded, "accelerator", "device", "cuda");
   // In Slurm the run finds the end of its job by itself.
   if (section.time && section.to != SubmitTarget::kSlurm) {
-    const double grace = std::min(section.time->value * kGraceShare, kMostGrace);
+    const double grace = std::min(section.time->seconds * kGraceShare, kMostGrace);
     set_unless_given(layer, loaded, "checkpoint", "deadline",
-                     std::to_string(std::lround(section.time->value - grace)) + " s");
+                     std::to_string(std::lround(section.time->seconds - grace)) + " s");
   }
   return layer;
 }
@@ -204,6 +205,34 @@ SubmittedJob job_of(const LoadedRecipe& loaded, const SubmitSection& section, in
   return job;
 }
 
+/// Whether a container has a path of this machine: relative ones are in the working folder, which
+/// only pyxis mounts.
+bool is_mounted(const std::string& path, const SubmittedJob& job) {
+  const auto below = [&](const std::string& folder) {
+    const std::string full = fs::absolute(path).lexically_normal().string();
+    return full == folder || full.starts_with(folder + "/");
+  };
+  if (job.section.to == SubmitTarget::kSlurm && below(job.folder)) return true;
+  return std::any_of(job.section.mounts.begin(), job.section.mounts.end(),
+                     [&](const std::string& text) { return below(mount_of(text)->target); });
+}
+
+/// Warns of each path of the recipe that is on this machine and not in the job's containers.
+void warn_of_paths(const Node& node, const std::string& key, const SubmittedJob& job) {
+  if (node.map()) {
+    for (const Node::Entry& entry : *node.map()) {
+      warn_of_paths(entry.node, key.empty() ? entry.key : key + "." + entry.key, job);
+    }
+  } else if (node.list()) {
+    for (const Node& item : *node.list()) warn_of_paths(item, key, job);
+  } else if (const Scalar* scalar = node.scalar(); scalar && !scalar->secret) {
+    const std::string& path = scalar->text;
+    std::error_code none;
+    if (path.find('/') == path.npos || !fs::exists(path, none) || is_mounted(path, job)) return;
+    warn(text("'{}' is '{}', a path of this machine that no mount of the job has", key, path));
+  }
+}
+
 ExitCode submit_verb(const SubmitArguments& given) {
   RecipeArguments arguments = given.recipe;
   arguments.for_submit = true;
@@ -218,6 +247,7 @@ ExitCode submit_verb(const SubmitArguments& given) {
   const LoadedRecipe loaded = load_for(arguments, section);
   check_ranks(loaded.options, loaded.resolved);
   const SubmittedJob job = job_of(loaded, section, ranks);
+  if (!section.image.empty()) warn_of_paths(loaded.resolved, "", job);
   const std::string client = client_of(section.to);
   const bool can_send = has_program(client);
   if (given.print || !can_send) {

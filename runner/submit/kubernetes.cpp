@@ -43,7 +43,7 @@ Node suspended(const SubmittedJob& job) {
 
 Node deadline(const SubmittedJob& job) {
   if (!job.section.time) return {};
-  return number(static_cast<int64_t>(std::ceil(job.section.time->value)));
+  return number(static_cast<int64_t>(std::ceil(job.section.time->seconds)));
 }
 
 Node recipe_map(const SubmittedJob& job) {

@@ -100,14 +100,13 @@ Node sagemaker_request(const SubmittedJob& job) {
                                    {"InstanceCount", number(options.nodes)},
                                    {"VolumeSizeInGB", volume.empty() ? number(kDefaultVolume)
                                                                      : scalar_node(volume)}})},
-       {"StoppingCondition",
-        options.time
-            ? section({{"MaxRuntimeInSeconds", number(static_cast<int64_t>(options.time->value))}})
-            : section({{"MaxRuntimeInSeconds", number(86400)}})},
-       {"RetryStrategy",
-        options.retries > 0
-            ? section({{"MaximumRetryAttempts", number(std::min<int64_t>(options.retries, 30))}})
-            : Node()},
+       {"StoppingCondition", options.time
+                                 ? section({{"MaxRuntimeInSeconds",
+                                             number(static_cast<int64_t>(options.time->seconds))}})
+                                 : section({{"MaxRuntimeInSeconds", number(86400)}})},
+       {"RetryStrategy", options.retries > 0
+                             ? section({{"MaximumRetryAttempts", number(options.retries)}})
+                             : Node()},
        {"Environment", environment(job)}});
   if (const Node* more = job.extra("request")) merge_spec(request, *more);
   return request;

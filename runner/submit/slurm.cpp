@@ -58,7 +58,7 @@ std::string directives(const SubmittedJob& job) {
   if (section.memory) {
     out.add("mem", std::to_string((section.memory.value->bytes + (1 << 20) - 1) >> 20) + "M");
   }
-  if (section.time) out.add("time", slurm_time(section.time->value));
+  if (section.time) out.add("time", slurm_time(section.time->seconds));
   out.add_set("partition", section.queue);
   out.add_set("account", section.account);
   out.add("requeue", "");

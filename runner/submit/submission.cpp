@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -61,12 +62,27 @@ Submission to_slurm(const SubmittedJob& job, const std::string& path) {
   return out;
 }
 
+/// Whether `kubectl apply` answers "job.batch/NAME unchanged".
+bool is_unchanged(const std::string& answer, const std::string& kind, const std::string& name) {
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kind + ".") && line.ends_with("/" + name + " unchanged")) return true;
+  }
+  return false;
+}
+
 Submission to_kubernetes(const SubmittedJob& job, const std::string& path) {
   Submission out;
   out.space = namespace_of(job);
-  ask(in_namespace({"kubectl", "apply", "-f", path}, out.space));
+  const std::string answer = ask(in_namespace({"kubectl", "apply", "-f", path}, out.space));
   const std::string name = dns_label(job.name);
   out.id = target_name(job.section.to) + "/" + name;
+  if (is_unchanged(answer, target_name(job.section.to), name)) {
+    throw Error(ExitCode::kOther,
+                text("'{}' is in the cluster already and does not start again", out.id),
+                text("delete it first: {}",
+                     joined(in_namespace({"kubectl", "delete", out.id}, out.space), " ")));
+  }
   out.log = joined(in_namespace({"kubectl", "logs", "-l", "app.kubernetes.io/instance=" + name,
                                  "--prefix", "--tail=-1"},
                                 out.space),

@@ -38,6 +38,20 @@ struct Codec<SubmitVariable> {
   static Node write(const SubmitVariable& variable);
 };
 
+/// `4 h`, or Slurm's `1-02:30:00`.
+struct TimeLimit {
+  double seconds = 0;
+  bool operator==(const TimeLimit&) const = default;
+};
+
+template <>
+struct Codec<TimeLimit> {
+  static std::string name() { return "a time such as '4 h' or '1-02:30:00'"; }
+  static std::string json() { return "\"type\": \"string\""; }
+  static std::optional<TimeLimit> read(const Node& node, const std::string& name, Reading& reading);
+  static Node write(const TimeLimit& limit);
+};
+
 struct SubmitSection {
   SubmitTarget to = SubmitTarget::kSlurm;
   int64_t nodes = 1;
@@ -45,7 +59,7 @@ struct SubmitSection {
   Auto<int64_t> cpus;
   Auto<ByteSize> memory;
   Auto<ByteSize> gpu_memory;
-  std::optional<Duration> time;
+  std::optional<TimeLimit> time;
   std::string image;
   std::string queue;
   std::string account;
@@ -59,9 +73,6 @@ struct SubmitSection {
     return to == SubmitTarget::kJob || to == SubmitTarget::kJobSet || to == SubmitTarget::kTrainJob;
   }
 };
-
-/// Reads and checks the section. Reports to `problems`.
-SubmitSection read_submit(const Node& section, Diagnostics& problems);
 
 /// A mount "SOURCE:TARGET" or "SOURCE:TARGET:ro".
 struct Mount {

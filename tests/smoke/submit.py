@@ -38,8 +38,13 @@ class Cluster(rank_runs.Scratch):
         (self.path / "cluster.yaml").write_text(config)
 
     def environment(self, **variables):
-        return super().environment(PATH=f"{self.bin}:{os.environ['PATH']}", FAKE_CLUSTER=str(self.state),
-                                   FAKE_PORT=str(runs.reserved_port()), FAKE_VOLUME=str(self.path), KEY="hidden", **variables)
+        own = dict(PATH=f"{self.bin}:{os.environ['PATH']}", FAKE_CLUSTER=str(self.state), FAKE_PORT=str(runs.reserved_port()),
+                   FAKE_VOLUME=str(self.path), KEY="hidden")
+        return super().environment(**dict(own, **variables))
+
+    def without_clients(self):
+        """PATH of a machine that has no scheduler's client but those in the folder."""
+        return {"PATH": str(self.bin)}
 
     def output(self, *words, **variables):
         done = subprocess.run([self.binary, *words], cwd=self.path, text=True, env=self.environment(**variables),
@@ -106,7 +111,7 @@ def check_slurm(binary, report, wanted):
         ended = cluster.output("jobs", "runs/job")[1]
         report.check("'jobs' shows its end", "COMPLETED" in ended and "slurm-1000.out" in ended, ended)
         (cluster.bin / "squeue").unlink()
-        ended = cluster.output("jobs", "runs/job")[1]
+        ended = cluster.output("jobs", "runs/job", **cluster.without_clients())[1]
         report.check("or why it is not known", "unknown: no 'squeue' on PATH" in ended, ended)
 
 
@@ -145,6 +150,9 @@ def check_pods(binary, report, target, wanted):
         report.check(f"the {target} completes", ended and cluster.job()["state"] == "Complete", f"{cluster.job()}\n{logs}")
         report.check(f"its run is one that nobody stopped ({target})", cluster.end() == wanted, logs)
         report.check(f"'jobs' shows its end ({target})", "Complete" in cluster.output("jobs")[1])
+        code, _, errors = cluster.output("submit", "job.yaml", "--config", "cluster.yaml")
+        report.check(f"the same {target} once more is refused", code == 1 and f"'{target}/job' is in the cluster already and does not start again"
+                     in errors and f"delete it first: kubectl delete {target}/job" in errors, f"exit {code}: {errors}")
 
 
 REFUSALS = [
@@ -157,6 +165,22 @@ REFUSALS = [
     (SLURM, ["submit.env.OTHER=${secret:OTHER}"], 2, "the secret 'OTHER' of 'submit.env' is not set"),
     (PODS % "job", ["~submit.image"], 2, "'submit.image' is missing"),
 ]
+
+
+def check_paths(binary, report):
+    """Data of this machine that the pods do not have."""
+    recipe = RECIPE.replace("{type: synthetic/glyphs, length: 88}", "{type: csv, path: rows/a.csv, target: kind}")
+    with Cluster(binary, PODS % "job", "include: [parts/data.yaml]\n" + recipe) as cluster:
+        for folder in (cluster.path / "rows", cluster.path / "parts/more"):
+            folder.mkdir(parents=True)
+            (folder / "a.csv").write_text("a,kind\n" + "1,x\n2,y\n" * 20)
+        (cluster.path / "parts/data.yaml").write_text("data: {eval: {type: csv, path: more/a.csv, target: kind}}\n")
+        said = cluster.output("submit", "job.yaml", "--config", "cluster.yaml", "--print")[2]
+        report.check("paths of this machine are named", f"'data.train.path' is '{cluster.path}/rows/a.csv', a path of this machine "
+                     "that no mount of the job has" in said, said)
+        mounted = cluster.output("submit", "job.yaml", "--config", "cluster.yaml", "--print", f"submit.mounts=['pvc/a:/work','{cluster.path}:{cluster.path}:ro']",
+                                 f"data.train.path={cluster.path}/rows/a.csv")[2]
+        report.check("paths of mounts are not", "a path of this machine" not in mounted, mounted)
 
 
 def check_refusals(binary, report):
@@ -178,7 +202,7 @@ def check_refusals(binary, report):
         report.check("the plan is printed", re.search("plan: 4 ranks on 2 machines, .* of tensors per rank, 160 steps", found[1]) is not None,
                      str(found))
         (cluster.bin / "sbatch").unlink()
-        found = cluster.output("submit", "job.yaml", "--config", "cluster.yaml")
+        found = cluster.output("submit", "job.yaml", "--config", "cluster.yaml", **cluster.without_clients())
         report.check("without sbatch the script is printed", found[0] == 0 and found[1].startswith("#!/bin/bash")
                      and "'sbatch' is not on PATH: the spec is printed, not submitted" in found[2], str(found))
         found = cluster.output("show", "job.yaml", "accelerator.num_machines=3", PET_NNODES="2", PET_NODE_RANK="0", PET_MASTER_ADDR="a")
@@ -190,6 +214,7 @@ def check_refusals(binary, report):
     with Cluster(binary, PODS % "job", RECIPE.replace("{type: synthetic/glyphs, length: 88}", "{type: csv, path: /work/a.csv, target: kind}")) as cluster:
         found = cluster.output("submit", "job.yaml", "--config", "cluster.yaml")
         report.check("data of the pods only", "memory is not checked: the recipe cannot be planned here: " in found[2], str(found))
+    check_paths(binary, report)
 
 
 def main():

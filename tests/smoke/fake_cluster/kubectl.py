@@ -114,6 +114,12 @@ def run(found, recipe):
 def main(words):
     if words[0] == "apply":
         found = manifests(words[2])
+        kind = "Job" if "Job" in found else "JobSet"
+        name = found[kind]["metadata"]["name"]
+        known = (STATE / f"{name}.json").exists()
+        print(f"service/{name} unchanged\n{kind.lower()}.group/{name} {'unchanged' if known else 'created'}")
+        if known:
+            return 0
         recipe = STATE / "recipe.yaml"
         recipe.write_text(found["ConfigMap"]["data"]["recipe.yaml"])
         if os.fork() == 0:

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/recipe/parse.h"
+#include "runner/submit/read_submit.h"
 #include "runner/submit/spec.h"
 
 namespace accel {

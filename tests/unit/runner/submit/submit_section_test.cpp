@@ -70,8 +70,54 @@ const Case kCases[] = {
     {"ExtraOfPod", job_with("mounts: ['pvc/a:/work'], extra: {qos: high}"),
      "unknown option 'qos' | 'submit.extra' has 'namespace', 'labels', 'annotations', 'pod' for "
      "this target"},
-    {"ShortTime", "submit: {to: slurm, time: 5 s}",
-     "'time' must be a time of at least a minute, such as '4 h', not 5 s | "},
+    {"ShortTime", "submit: {to: slurm, time: 5 s}", "'time' must be at least a minute, not 5 s | "},
+    {"TimeInSteps", "submit: {to: slurm, time: 90}",
+     "'time' wants a time such as '4 h' or '1-02:30:00' or 'none', not '90' | "},
+    {"NoMemory", "submit: {to: slurm, memory: 0}", "'memory' must be at least 1 MiB, not 0 | "},
+    {"VariableName", "submit: {to: slurm, env: {'A B': x}}",
+     "'A B' in 'submit.env' is not the name of a variable | write letters, digits and underscores, "
+     "without a digit at the start"},
+    {"LineBreak", "submit: {to: slurm, queue: \"a\\nb\"}",
+     "'submit.queue' has a line break or another control character | leave it out"},
+    {"NoOptionOfSbatch", "submit: {to: slurm, extra: {'q os': x}}",
+     "'q os' is not an option of sbatch | write a long option without its dashes, such as qos"},
+    {"SwitchOfSbatch", "submit: {to: slurm, extra: {exclusive: false}}",
+     "'exclusive' wants a value of sbatch, not 'false' | write option: value, or option: true for "
+     "one "
+     "without a value"},
+    {"SameTarget", job_with("mounts: ['pvc/a:/work', 'pvc/b:/work']"),
+     "'pvc/b:/work' mounts at '/work', as another volume does | give each volume a folder of its "
+     "own"},
+    {"OwnTarget", job_with("mounts: ['pvc/a:/dev/shm']"),
+     "'pvc/a:/dev/shm' mounts at '/dev/shm', as another volume does | give each volume a folder of "
+     "its own"},
+    {"NoClaim", job_with("mounts: ['pvc/:/work']"),
+     "'pvc/:/work' has no source that Kubernetes mounts | write pvc/CLAIM:TARGET, or /PATH:TARGET "
+     "for a folder of the node"},
+    {"SecretWithEmptyKey", job_with("mounts: ['pvc/a:/work'], env: {KEY: '${secret:s/}'}"),
+     "'submit.env.KEY' names no key of a Secret: 's/' | write ${secret:SECRET/KEY}, the names of a "
+     "Secret of the namespace and its key"},
+    {"ListOfLabels", job_with("mounts: ['pvc/a:/work'], extra: {labels: [a], pod: 3}"),
+     "'submit.extra.labels' wants a section of texts, not a list | write name: value\n"
+     "'submit.extra.pod' wants a section, not '3' | write field: value"},
+    {"ValuesOfSageMaker",
+     "submit: {to: sagemaker, image: x, account: a, retries: 31, cpus: 4, extra: {instance_type: "
+     "m5.large, output: b, volume_size: big, region: [a]}}",
+     "'submit.extra.region' wants a text, not a list | write one value\n"
+     "'submit.cpus' has no effect on SageMaker | leave it out: 'submit.extra.instance_type' "
+     "decides\n"
+     "SageMaker restarts at most 30 times, not 31 | lower 'submit.retries'\n"
+     "'submit.extra.instance_type' wants an instance type such as ml.g5.12xlarge, not 'm5.large' | "
+     "\n"
+     "'submit.extra.output' wants an S3 prefix such as s3://bucket/runs, not 'b' | \n"
+     "'submit.extra.volume_size' wants a whole number of GB, not 'big' | "},
+    {"SourceOfSageMaker",
+     "submit: {to: sagemaker, image: x, account: a, mounts: ['/a:/opt/ml/input/data/a/b'], extra: "
+     "{instance_type: ml.m5.large, output: s3://b}}",
+     "'/a:/opt/ml/input/data/a/b' has no source that SageMaker mounts | write "
+     "s3://BUCKET/PREFIX:TARGET, or fsx/FILE_SYSTEM/PATH:TARGET\n"
+     "SageMaker cannot mount at '/opt/ml/input/data/a/b' | give a target "
+     "/opt/ml/input/data/CHANNEL"},
     {"SageMaker", "submit: {to: sagemaker, nodes: 2, image: x}",
      "'submit.extra.instance_type' is missing | give the machines, such as ml.g5.12xlarge\n"
      "'submit.extra.output' is missing | give the S3 prefix for models and checkpoints, such as "
@@ -89,6 +135,20 @@ TEST_P(SubmitSectionTest, ReportsItsErrors) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, SubmitSectionTest, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
+
+TEST(SubmitSectionTest, ReadsTimesOfSlurm) {
+  const std::pair<const char*, double> cases[] = {{"1-02:03:04", 93784}, {"26:03:04", 93784},
+                                                  {"'26:03:04'", 93784}, {"1-2", 93600},
+                                                  {"2-00:30", 174600},   {"90 min", 5400}};
+  for (const auto& [text, seconds] : cases) {
+    Diagnostics problems;
+    const auto section =
+        submit_section(std::string("submit: {to: slurm, time: ") + text + "}", problems);
+    EXPECT_TRUE(problems.list().empty()) << text;
+    ASSERT_TRUE(section.time) << text;
+    EXPECT_EQ(section.time->seconds, seconds) << text;
+  }
+}
 
 TEST(SubmitSectionTest, SplitsMounts) {
   const auto mount = mount_of("s3://bucket/a:/data/b:ro");
