@@ -53,6 +53,7 @@ class CurlTransport final : public Transport {
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
       set(CURLOPT_POSTFIELDS, body_.c_str());
     }
+    if (!request.ca_file.empty()) set(CURLOPT_CAINFO, request.ca_file.c_str());
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
     set(CURLOPT_TIMEOUT_MS, kRequestMs);

@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers;  ///< "Content-Type: application/json"
   std::string body;
+  std::string ca_file = {};  ///< certificates of authorities; empty: the system's
 };
 
 struct HttpReply {

@@ -27,6 +27,7 @@ TrackerThread::TrackerThread(NamedTrackers trackers, Report report, MakeTranspor
   for (auto& [name, tracker] : trackers) {
     auto* remote = dynamic_cast<RemoteTracker*>(tracker.get());
     if (remote && remote->is_online()) sender_.add(name, *remote);
+    reports_progress_ |= dynamic_cast<ProgressTracker*>(tracker.get()) != nullptr;
     trackers_.push_back({std::move(name), std::move(tracker)});
   }
   ids_ = collect_ids();
@@ -62,6 +63,14 @@ void TrackerThread::image(int64_t step, const std::string& tag, Picture picture)
   post([step, tag,
         picture = std::move(picture)](Tracker& tracker) { tracker.image(step, tag, picture); },
        bytes);
+}
+
+void TrackerThread::progress(const RunProgress& progress) {
+  post(
+      [progress](Tracker& tracker) {
+        if (auto* to = dynamic_cast<ProgressTracker*>(&tracker)) to->progress(progress);
+      },
+      0);
 }
 
 void TrackerThread::drain() {

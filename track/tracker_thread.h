@@ -14,6 +14,7 @@
 
 #include "core/api/tracker.h"
 #include "track/remote_tracker.h"
+#include "track/train_job_status.h"
 
 namespace accel {
 
@@ -46,6 +47,9 @@ class TrackerThread {
   void text(int64_t step, const std::string& tag, const std::string& text);
   void histogram(int64_t step, const std::string& tag, std::span<const float> values);
   void image(int64_t step, const std::string& tag, Picture picture);
+  /// Whether a tracker is a ProgressTracker.
+  bool reports_progress() const { return reports_progress_; }
+  void progress(const RunProgress& progress);
 
   /// Blocks until all events are on the disk: a checkpoint must not be newer than the trackers'
   /// files.
@@ -91,6 +95,7 @@ class TrackerThread {
   std::vector<std::string> warnings_;
   TrackerIds ids_;
 
+  bool reports_progress_ = false;
   bool warned_slow_ = false;
   std::thread thread_;
 };

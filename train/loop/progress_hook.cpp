@@ -45,6 +45,13 @@ double ProgressHook::steps_left_seconds() const {
   return rate_.seconds_per_step() * static_cast<double>(total - state_.progress.step);
 }
 
+RunProgress ProgressHook::progress(PauseCost evaluations, PauseCost saves) const {
+  const int64_t total = context_.job.length.total_steps;
+  if (total == 0) return {};
+  return {static_cast<double>(state_.progress.step) / static_cast<double>(total),
+          steps_left_seconds() + evaluations.count * evaluations.each + saves.count * saves.each};
+}
+
 void ProgressHook::show(PauseCost evaluations, PauseCost saves) {
   if (!is_due()) return;
   const ScheduleContext& length = context_.job.length;
@@ -58,10 +65,7 @@ void ProgressHook::show(PauseCost evaluations, PauseCost saves) {
     const int64_t amount = tokens ? length.tokens_per_step : length.samples_per_step;
     task.rates.push_back(
         rate_text(static_cast<double>(amount) / each, tokens ? "token" : "sample"));
-    if (task.total > 0) {
-      task.left =
-          steps_left_seconds() + evaluations.count * evaluations.each + saves.count * saves.each;
-    }
+    if (task.total > 0) task.left = progress(evaluations, saves).seconds_left;
   }
   task.elapsed = watch_.total();
   shown_->show(std::move(task));

@@ -50,6 +50,8 @@ class ProgressHook {
   /// Seconds of the remaining steps; 0: unknown.
   double steps_left_seconds() const;
   void show(PauseCost evaluations, PauseCost saves);
+  /// For trackers.
+  RunProgress progress(PauseCost evaluations, PauseCost saves) const;
   /// Erases the display.
   void finish() { shown_.reset(); }
 

@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "core/base/console.h"
 #include "core/base/drafts.h"
+#include "core/base/environment.h"
 #include "core/base/folders.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -21,6 +22,7 @@
 #include "parallel/rendezvous/rank_info.h"
 #include "track/git_state.h"
 #include "track/tracker_runs.h"
+#include "track/train_job_status.h"
 #include "train/control/run_control.h"
 #include "train/job/data_warnings.h"
 #include "train/job/torch_setup.h"
@@ -398,9 +400,11 @@ bool has_checkpoint(const RecipeOptions& recipe, const RunRequest& request) {
 ExitCode run_job(Job& job, const RunRequest& request) {
   const std::string dir = fs::absolute(request.run_dir).lexically_normal().string();
   const Deadline checked(job.recipe.checkpoint.deadline,
-                         false);  // throws before anything is written
+                         false);                               // throws before anything is written
+  auto status = make_train_job_status(&environment_variable);  // as well
   OpenRun run(dir);
   start_run(job, request, run);
+  if (status && job.is_main) run.trackers.emplace_back(kTrainJobStatusName, std::move(status));
   RunRecord record;
   std::optional<RunGuard> guard;
   if (job.is_main) {

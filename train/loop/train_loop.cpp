@@ -188,6 +188,7 @@ void TrainLoop::after_step() {
   progress_.after_step();
   log_.after_step(clock(), last);
   show_progress();
+  report_progress();
   eval_.after_step(clock(), last);
   save_.after_step(clock());
 }
@@ -196,6 +197,15 @@ void TrainLoop::show_progress() {
   if (!progress_.is_due()) return;
   const double seconds = progress_.steps_left_seconds();
   progress_.show(eval_.cost_left(seconds), save_.cost_left(seconds));
+}
+
+void TrainLoop::report_progress() {
+  constexpr double kPeriod = 5;
+  if (!context_.trackers.reports_progress() || watch_.total() < next_report_) return;
+  next_report_ = watch_.total() + kPeriod;
+  const double seconds = progress_.steps_left_seconds();
+  context_.trackers.progress(
+      progress_.progress(eval_.cost_left(seconds), save_.cost_left(seconds)));
 }
 
 void TrainLoop::after_first_step() {

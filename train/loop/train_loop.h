@@ -57,6 +57,8 @@ class TrainLoop {
   /// Draws the progress display, with the cost of the pauses still to come.
   void show_progress();
   /// Checks after the first step, when all optimizer state is allocated.
+  /// To trackers, at most every five seconds.
+  void report_progress();
   void after_first_step();
   /// Whether the run is to end after the last step, by a signal, a deadline or a command.
   bool is_interrupted();
@@ -85,7 +87,8 @@ class TrainLoop {
   double clock_ = 0;                      ///< StepResult::seconds of the last step
   double seconds_before_;                 ///< of earlier processes
   int64_t first_step_;
-  double busy_ = 0;  ///< Stopwatch::busy() when the last step began
+  double busy_ = 0;         ///< Stopwatch::busy() when the last step began
+  double next_report_ = 0;  ///< Stopwatch::total() at which progress is due
 };
 
 }  // namespace accel
