@@ -102,7 +102,7 @@ constexpr auto kResumeLegend =
     "state.\n\n";
 
 bool is_path(const std::string& type) {
-  return type.ends_with(" path") || type.ends_with(" file");
+  return type.ends_with(" path") || type.ends_with(" file") || type.ends_with(" path or a URL");
 }
 
 /// `type: mlp` and the required options, as in a recipe.
