@@ -67,6 +67,18 @@ bool names_file(const std::string& path, const OwnedFd& fd) {
          here.st_ino == there.st_ino && here.st_dev == there.st_dev;
 }
 
+/// Locks a draft for its writer; false if it was published or removed meanwhile. Does not wait in
+/// the kernel, since the entry that a draft becomes stays locked as long as it is in use.
+bool lock_draft(const OwnedFd& fd, const std::string& draft) {
+  constexpr std::chrono::milliseconds kPause{2};
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) fail_on_file("lock", draft);
+    if (!names_file(draft, fd)) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return names_file(draft, fd);
+}
+
 void write_whole(const OwnedFd& fd, ByteSpan bytes, int64_t at, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(fd.get(), bytes.data(), bytes.size(), at);
@@ -167,9 +179,8 @@ CacheEntry ObjectCache::get(const std::string& key, int64_t bytes, const std::st
   for (;;) {
     if (auto found = find(key, bytes)) return std::move(*found);
     OwnedFd fd = open_or_create(draft);
-    lock_file(fd, LOCK_EX, draft);
-    if (!names_file(draft, fd)) continue;  // another thread or process has just published it
-    if (auto found = find(key, bytes)) {   // and this draft was made after that
+    if (!lock_draft(fd, draft)) continue;
+    if (auto found = find(key, bytes)) {  // published before this draft was made
       ::unlink(draft.c_str());
       return std::move(*found);
     }
@@ -190,10 +201,10 @@ CacheEntry ObjectCache::get(const std::string& key, int64_t bytes, const std::st
       });
       const uint64_t checksum = XXH3_64bits_digest(&state);
       write_whole(fd, std::as_bytes(std::span(&checksum, 1)), at, draft);
+      const SharedSize listing(folder_);  // which would miss a file that is renamed meanwhile
       DiskFiles().rename(draft, path);
     } catch (...) {
-      ::unlink(draft.c_str());
-      release(bytes + kChecksumBytes);
+      discard(draft, bytes + kChecksumBytes);
       throw;
     }
     lock_file(fd, LOCK_SH, path);
@@ -279,8 +290,9 @@ int64_t ObjectCache::make_room(int64_t bytes, const OwnedFd& draft) {
   return fits ? 0 : *used;
 }
 
-void ObjectCache::release(int64_t bytes) {
+void ObjectCache::discard(const std::string& draft, int64_t bytes) {
   SharedSize size(folder_);
+  ::unlink(draft.c_str());
   size.set(size.value().value_or(bytes) - bytes);
 }
 

@@ -61,7 +61,7 @@ class ObjectCache {
   bool is_sound(const CacheEntry& entry, const std::string& key);
   void reserve(int64_t bytes, const std::string& name, const OwnedFd& draft);
   int64_t make_room(int64_t bytes, const OwnedFd& draft);
-  void release(int64_t bytes);
+  void discard(const std::string& draft, int64_t bytes);
   int64_t evict(int64_t most) const;
   std::string path_of(const std::string& key) const { return folder_ + "/" + key; }
 

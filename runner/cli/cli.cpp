@@ -129,6 +129,7 @@ constexpr std::pair<const char*, const char*> kVerbGroups[] = {
     {"lsp", "Write recipes"},
     {"checkpoint", "Use trained models"},
     {"export", "Use trained models"},
+    {"push", "Use trained models"},
     {"evaluate", "Use trained models"},
     {"predict", "Use trained models"},
     {"generate", "Use trained models"},

@@ -145,7 +145,7 @@ def main():
                                   capture_output=True, check=False)
             return done.returncode, done.stdout + done.stderr
 
-        code, output = call("train", "job.yaml")
+        code, output = call("job.yaml")
         report.check("a run to push", code == 0, output)
         code, output = call("push", "runs/job", "--to", "org/tiny", "--dry-run")
         report.check("a dry run lists the files", code == 0 and all(name in output for name in (

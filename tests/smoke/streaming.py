@@ -86,7 +86,7 @@ class Scratch(runs.Scratch):
         (self.path / f"{name}.yaml").write_text(recipe)
         self.run = self.path / "runs" / name
         shutil.rmtree(self.run, ignore_errors=True)
-        return self.finish("train", f"{name}.yaml", *words)
+        return self.finish(f"{name}.yaml", *words)
 
     def results(self):
         return self.exact_lines(), self.weights()
@@ -152,7 +152,7 @@ def check_tokens(scratch, files, report):
         report.check("the secret key is recorded nowhere", object_server.SECRET.encode() not in recorded
                      and object_server.SECRET not in output + errors)
     report.check("all requests are signed", server.refused == 0 and server.stalled > 0, (server.refused, server.stalled))
-    process = scratch.start("train", "streamed.yaml")
+    process = scratch.start("streamed.yaml")
     shutil.rmtree(scratch.run)
     while process.poll() is None and 20 not in scratch.checkpoints():
         time.sleep(0.01)
@@ -185,7 +185,7 @@ def check_errors(scratch, files, server, report):
     (scratch.path / "changed.yaml").write_text(recipe.replace("{workers", "{shuffle: false, workers")
                                                .replace("max_seq_len: 32", "max_seq_len: 32, streaming: {cache_limit: 16 MiB}"))
     scratch.run = scratch.path / "runs/changed"
-    process = scratch.start("train", "changed.yaml")
+    process = scratch.start("changed.yaml")
     while process.poll() is None and 20 not in scratch.checkpoints():
         time.sleep(0.01)
     changed = bytearray(files["shard_00001.bin"])

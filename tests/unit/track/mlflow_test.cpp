@@ -353,9 +353,7 @@ TEST_F(MlflowServerTest, CredentialsComeFromTheEnvironmentOnly) {
   EXPECT_EQ(server_.requests().at(0).headers.at(1), "Authorization: Basic bWU6cGFzcw==");
   EXPECT_EQ(complaint<Tracker>("type: mlflow\nuri: http://me:pass@far", run_in("")),
             "recipe.yaml:2:6: error: 'uri' must be the http:// or https:// address of a server, "
-            "without a password, not 'http://me:pass@far'\n"
-            "    uri: http://me:pass@far\n"
-            "         ^\n");
+            "without a password, not 'http://me:pass@far'\n");
 }
 
 class MlflowFilesTest : public testing::Test {

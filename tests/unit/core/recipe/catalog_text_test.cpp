@@ -43,7 +43,7 @@ TEST(ListTextTest, UnknownKindNamesTheNearest) {
             "there is no kind of component named 'modle' / did you mean 'model'?");
   EXPECT_EQ(complaint_of([] { list_text(sample_registry(), "zzzzzzzzzz"); }),
             "there is no kind of component named 'zzzzzzzzzz' / there are model, task, dataset, "
-            "transform, optimizer, scheduler, metric, callback, tracker");
+            "transform, optimizer, scheduler, metric, callback, tracker, reward");
 }
 
 TEST(ExplainTextTest, TellsEveryOptionWithTypeRuleAndDefault) {

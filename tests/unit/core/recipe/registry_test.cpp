@@ -15,7 +15,7 @@ TEST(RegistryTest, AComponentEntersItselfByOneLine) {
   EXPECT_EQ(registry.of<Dataset>().names(), std::vector<std::string>{"counting"});
   EXPECT_EQ(registry.of<Dataset>().items().at("counting").summary, "Counts.");
   EXPECT_EQ(registry.of<Dataset>().items().at("counting").fields.size(), 3u);
-  EXPECT_EQ(registry.all().size(), 9u);
+  EXPECT_EQ(registry.all().size(), 10u);
 }
 
 TEST(RegistryTest, TwoComponentsOfOneNameAreABug) {

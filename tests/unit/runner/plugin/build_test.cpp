@@ -145,7 +145,8 @@ TEST(PluginScaffoldTest, ANewPluginHasNothingOfTheExamplesName) {
     const TemporaryFolder folder;
     const std::string target = folder.path("x");
     const auto files = new_plugin(examples(), {kind, "acme/my-own", target, "/a $dear }/run"});
-    EXPECT_EQ(files.size(), 4U) << kind;
+    // The recipe of a reward function has prompts and a tokenizer beside it.
+    EXPECT_EQ(files.size(), kind == "reward" ? 6U : 4U) << kind;
     EXPECT_TRUE(std::filesystem::exists(target + "/my_own.cpp")) << kind;
     const PluginSource source = read_plugin_source(target + "/plugin.toml");
     EXPECT_EQ(source.name, "acme/my-own");
@@ -184,7 +185,8 @@ TEST(PluginScaffoldTest, NamesAndKindsThatWillNotDoAreRefused) {
   EXPECT_EQ(
       make("boat", "acme/net"),
       "there is no example plugin of kind 'boat' | there are callback, dataset, gan, image_model, "
-      "metric, model, optimizer, reinforce, scheduler, task, tracker, transform, two_tasks");
+      "metric, model, optimizer, reinforce, reward, scheduler, task, tracker, transform, "
+      "two_tasks");
   for (const char* name : {"net", "acme/2net", "Acme/net", "acme/"}) {
     EXPECT_EQ(
         make("model", name),

@@ -117,9 +117,9 @@ TEST(PreferenceFitTest, MarginsOfRewardPairsAreOfAllOrOfNone) {
     const std::string path = source("prefs.jsonl");
     text.replace(text.find(path), path.size(), rows(first, second));
     text.replace(text.find("batch: 4"), 8, "batch: 2");
-    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
     const std::string message = complaint(text);
-    return testing::internal::GetCapturedStderr() + message;
+    return testing::internal::GetCapturedStdout() + message;
   };
   const std::string refused =
       " of 2 pairs have no number in the field 'margin', which the task 'reward' subtracts from "

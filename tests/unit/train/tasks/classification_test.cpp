@@ -78,7 +78,8 @@ TEST(ClassificationTest, EvaluationGivesLogitsForItsMetrics) {
   const Evaluation result = task->evaluate(model, two_samples());
   EXPECT_TRUE(result.output.equal(two_samples().inputs));
   EXPECT_EQ(task->default_metrics(), (std::vector<std::string>{"accuracy"}));
-  EXPECT_EQ(task->metrics(), (std::vector<std::string>{"accuracy", "top_k", "f1"}));
+  EXPECT_EQ(task->metrics(), (std::vector<std::string>{"accuracy", "top_k", "f1",
+                                                       "matthews_correlation", "roc_auc"}));
 }
 
 TEST(ClassificationTest, RefusesAWrongNumberOfClassWeights) {
