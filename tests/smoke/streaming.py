@@ -180,7 +180,7 @@ def check_ranks(scratch, files, report):
 def check_errors(scratch, files, server, report):
     """What is wrong names the object, and ends a run with the exit code of data."""
     server.failures = server.stalls = server.cuts = server.latency = 0
-    recipe = JOB.format(path="s3://bucket/corpora", more="", loader="", steps=4000)
+    recipe = JOB.format(path="s3://bucket/corpora", more="", loader="", steps=12000)
     scratch.empty_cache()
     (scratch.path / "changed.yaml").write_text(recipe.replace("{workers", "{shuffle: false, workers")
                                                .replace("max_seq_len: 32", "max_seq_len: 32, streaming: {cache_limit: 16 MiB}"))
@@ -188,12 +188,13 @@ def check_errors(scratch, files, server, report):
     process = scratch.start("changed.yaml")
     while process.poll() is None and 20 not in scratch.checkpoints():
         time.sleep(0.01)
-    changed = bytearray(files["shard_00001.bin"])
+    # Blocks of this shard are still to be read: those fetched ahead last for 4,000 steps.
+    changed = bytearray(files["shard_00000.bin"])
     changed[5] ^= 1
-    server.objects["bucket/corpora/shard_00001.bin"] = bytes(changed)
+    server.objects["bucket/corpora/shard_00000.bin"] = bytes(changed)
     _, errors = process.communicate()
     report.check("a changed object ends the run", process.returncode == 3 and
-                 "'s3://bucket/corpora/shard_00001.bin' changed while it was read: the server answered 412" in errors, errors)
+                 "'s3://bucket/corpora/shard_00000.bin' changed while it was read: the server answered 412" in errors, errors)
     code, _, errors = scratch.finish("resume", "runs/changed")
     report.check("and its run does not resume with other data", code != 0, errors)
     small = corpus(shards=1, tokens=4000)
