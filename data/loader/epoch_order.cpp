@@ -49,7 +49,6 @@ std::vector<int64_t> epoch_permutation(int64_t n, uint64_t seed, int64_t epoch) 
 
 std::vector<int64_t> block_permutation(int64_t n, int64_t block, uint64_t seed, int64_t epoch) {
   constexpr int64_t kRunsOfABlock = 16;
-  constexpr uint64_t kStride = 0x9e3779b97f4a7c15ULL;  // separates the seeds of blocks
   const int64_t run = std::max<int64_t>(block / kRunsOfABlock, 1);
   const std::vector<int64_t> runs = epoch_permutation((n + run - 1) / run, seed, epoch);
   std::vector<int64_t> order;
@@ -57,11 +56,12 @@ std::vector<int64_t> block_permutation(int64_t n, int64_t block, uint64_t seed, 
   for (const int64_t index : runs) {
     for (int64_t i = index * run; i < std::min(n, (index + 1) * run); ++i) order.push_back(i);
   }
+  // Another engine than that of permutation(), so that no block has the order of a block of another
+  // epoch.
+  std::mt19937_64 block_seeds(seed + static_cast<uint64_t>(epoch));
   for (int64_t first = 0; first < n; first += block) {
     const int64_t size = std::min(block, n - first);
-    const uint64_t of_block = (seed + static_cast<uint64_t>(epoch)) * kStride +
-                              static_cast<uint64_t>(first / block + 1) * kStride;
-    const std::vector<int64_t> inside = permutation(size, of_block >> 32);
+    const std::vector<int64_t> inside = permutation(size, block_seeds());
     const std::vector<int64_t> samples(order.begin() + first, order.begin() + first + size);
     for (int64_t i = 0; i < size; ++i) {
       order[static_cast<size_t>(first + i)] =

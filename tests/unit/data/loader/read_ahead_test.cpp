@@ -141,6 +141,25 @@ TEST(BlockPermutationTest, KeepsRunsInTheirBlocks) {
   EXPECT_NE(block_permutation(1000, 64, 7, 2), block_permutation(1000, 64, 8, 2));
 }
 
+TEST(BlockPermutationTest, BlocksOfDifferentEpochsDiffer) {
+  constexpr int64_t kBlock = 16;  // of runs of one sample, in the order of epoch_permutation()
+  const auto inside = [&](int64_t epoch, int64_t block) {
+    const Ids runs = epoch_permutation(64, 7, epoch);
+    const Ids order = block_permutation(64, kBlock, 7, epoch);
+    Ids out;
+    for (int64_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+      const auto place = std::find(runs.begin(), runs.end(), order[static_cast<size_t>(i)]);
+      out.push_back(place - runs.begin() - block * kBlock);
+    }
+    return out;
+  };
+  std::set<Ids> all;
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    for (int64_t block = 0; block < 4; ++block) all.insert(inside(epoch, block));
+  }
+  EXPECT_EQ(all.size(), 16U);
+}
+
 TEST(BlockPermutationTest, IsTheOrderOfTheSampler) {
   const auto dataset = std::make_shared<NumberDataset>(100);
   EpochSampler sampler(dataset, {.seed = 3, .block = 32});
