@@ -31,7 +31,7 @@ constexpr const char* kEntrySuffix = ".object";
 constexpr const char* kDraftSuffix = ".incomplete";
 constexpr const char* kSizeFile = "size";
 constexpr int64_t kChecksumBytes = sizeof(uint64_t);
-/// Room is made for so many times less than the limit at once, since it takes a listing.
+/// An eviction frees this fraction of the limit at once, since it takes a listing.
 constexpr int64_t kHeadroom = 16;
 
 [[noreturn]] void fail_on_file(const char* action, const std::string& path) {

@@ -157,9 +157,8 @@ Schema<LoaderSection> LoaderSection::schema() {
       .field("shuffle", &LoaderSection::shuffle, "Shuffle samples each epoch, by seed and epoch.")
       .field(
           "shuffle_block_size", &LoaderSection::shuffle_block_size,
-          "Shuffle within bounds, so that streamed data are fetched in blocks: runs of a 16th of "
-          "so many consecutive samples in random order, then the samples in random order within "
-          "each block of so many. null: samples are shuffled as a whole.",
+          "Block size, in samples, of a shuffle with locality for streamed data: runs of a 16th of "
+          "it are put in random order, then the samples of each block. null: a full shuffle.",
           if_given<std::optional>(at_least<int64_t>(2)))
       .field("group_by_length", &LoaderSection::group_by_length,
              "Batch samples of similar length, which need less padding: the order is divided into "
