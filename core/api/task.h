@@ -63,8 +63,8 @@ class Task {
   virtual std::vector<TaskModel> models() { return {}; }
   virtual std::vector<TaskOptimizer> optimizers() { return {}; }
 
-  /// One step: at most one update of each optimizer. Returns the loss that the run reports, the
-  /// same on all ranks.
+  /// One step: updates of its optimizers, each any number of times. Returns the loss that the run
+  /// reports, the same on all ranks.
   virtual double step(StepContext& context) {
     return context.update(kRecipeOptimizer,
                           [&](const Batch& batch) { return loss(context.model(), batch); });

@@ -111,11 +111,11 @@ class Schema {
 
  private:
   template <class M>
-  void add(M T::*member, const detail::OptionText& text, std::shared_ptr<const void> rule) {
+  void add(M T::*member, const detail::OptionText& text, const std::shared_ptr<const void>& rule) {
     const M& fallback = defaults_.*member;
     const size_t offset = static_cast<size_t>(reinterpret_cast<const char*>(&fallback) -
                                               reinterpret_cast<const char*>(&defaults_));
-    fields_.add(detail::OptionTypeOf<M>::kType, text, offset, &fallback, std::move(rule));
+    fields_.add(detail::OptionTypeOf<M>::kType, text, offset, &fallback, rule);
   }
 
   T defaults_{};
