@@ -65,7 +65,8 @@ LlamaExperts::LlamaExperts(const LlamaOptions& options, const ModelContext& cont
 }
 
 at::Tensor LlamaExperts::forward(const at::Tensor& inputs, const LoadBalance& balance) {
-  const at::Tensor x = enter(tensor_, inputs);
+  // Without the cast of enter(): the router computes in float32.
+  const at::Tensor x = tensor_ ? tensor_->enter(inputs) : inputs;
   const at::Tensor tokens = x.flatten(0, 1);
   at::Tensor probabilities = gate_->forward(tokens).softmax(-1);
   const ExpertChoice choice = {.k = moe_.num_experts_per_tok, .bias = bias_, .load = load_};

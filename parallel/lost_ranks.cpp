@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Key of the ranks that the first rank has lost.
 constexpr auto kLost = "lost";
+/// Key of how many ranks have read kLost.
+constexpr auto kReaders = "readers of lost";
 constexpr auto kAnswer = std::chrono::seconds(2);
 /// Ranks that wait for the same one time out at about the same time.
 constexpr auto kRollCall = std::chrono::seconds(3);
@@ -130,18 +132,34 @@ std::string LostRanks::unreachable(const char* otherwise) const {
   return world_ == 2 ? name(1 - rank_) : otherwise;
 }
 
+/// The store ends with this rank, and without it the others would report this rank as lost.
+void LostRanks::await_readers(int64_t count) const {
+  const auto end = Clock::now() + kAnswer;
+  while (store_->add(kReaders, 0) < count && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 std::string LostRanks::broken(const std::string& why, const std::vector<int64_t>& members) const {
   constexpr auto kUnknown = "another rank";
   const auto ask = [store = store_, address = peer_address(why), ranks = others(members, rank_),
                     places = places_]() -> std::string {
-    if (store->check({kLost})) return store->get_to_str(kLost);
-    const std::string name = rank_at(*store, address, ranks, places);
-    if (!name.empty()) store->set(kLost, name);
+    std::string name;
+    if (store->check({kLost})) {
+      name = store->get_to_str(kLost);
+    } else {
+      name = rank_at(*store, address, ranks, places);
+      if (!name.empty()) store->set(kLost, name);
+    }
+    store->add(kReaders, 1);
     return name;
   };
   try {
     const std::optional<std::string> name = call_within(kAnswer, ask);
-    if (name) return name->empty() ? kUnknown : *name;
+    if (name) {
+      if (of_rank_0_ && rank_ == 0) await_readers(static_cast<int64_t>(members.size()) - 1);
+      return name->empty() ? kUnknown : *name;
+    }
   } catch (const std::exception&) {
     // The connection to the store is lost too.
   }

@@ -37,7 +37,8 @@ class LostRanks {
 
   /// For a broken connection: "rank 1 on host 'b'", or "another rank". `why`: c10d's message, which
   /// has the address of the peer; `members`: the ranks of the group. The rank that notices first
-  /// names the lost one for all: the others would name each other when they end.
+  /// names the lost one for all: the others would name each other when they end. A rank that serves
+  /// the store returns when the other members have asked, or after two seconds.
   std::string broken(const std::string& why, const std::vector<int64_t>& members) const;
 
   /// For a timeout: the members whose collective has not timed out too, or "other ranks".
@@ -45,6 +46,7 @@ class LostRanks {
 
  private:
   std::string unreachable(const char* otherwise) const;
+  void await_readers(int64_t count) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int64_t rank_;

@@ -1,6 +1,5 @@
 #include "models/layers/expert_routing.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "kernels/choice.h"
+#include "kernels/product_type.h"
 
 namespace accel {
 namespace {
@@ -100,13 +100,6 @@ at::Tensor run_experts(const at::Tensor& by_expert, const ExpertRouting& routing
   return at::cat(outputs);
 }
 
-/// Layers of an expert cast their input to autocast's type anyway.
-at::Tensor cast_by_autocast(const at::Tensor& x) {
-  const at::DeviceType device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? x.to(at::autocast::get_autocast_dtype(device))
-                                                   : x;
-}
-
 /// Rows of this rank for each of all experts to their outputs; experts are on the ranks.
 at::Tensor run_on_ranks(const at::Tensor& by_expert, const ExpertRouting& routing,
                         const ExpertFunction& expert, const ExpertRanks& ranks) {
@@ -121,7 +114,8 @@ at::Tensor run_on_ranks(const at::Tensor& by_expert, const ExpertRouting& routin
     pieces.insert(pieces.end(), counts[rank].begin(), counts[rank].end());
   }
   std::vector<at::Tensor> rows =
-      ranks.exchange(cast_by_autocast(by_expert), sent, received).split_with_sizes(pieces);
+      ranks.exchange(by_expert.to(product_type(by_expert)), sent, received)
+          .split_with_sizes(pieces);
   for (size_t i = 0; i < own; ++i) {
     std::vector<at::Tensor> of_expert;  // by rank
     std::vector<int64_t> sizes;

@@ -7,11 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "kernels/product_type.h"
 #include "models/layers/tied_embedding.h"
 
 namespace accel {
 at::Tensor enter(const TensorRanksPtr& ranks, const at::Tensor& x) {
-  return ranks ? ranks->enter(x) : x;
+  return ranks ? ranks->enter(x.to(product_type(x))) : x;
 }
 
 at::Tensor padded_sequence(const TensorRanksPtr& ranks, const at::Tensor& x, int64_t value) {

@@ -13,7 +13,8 @@ namespace accel {
 /// Null: one process.
 using TensorRanksPtr = std::shared_ptr<const TensorRanks>;
 
-/// TensorRanks::enter().
+/// TensorRanks::enter() of the input of matrix products, cast to their type under autocast before
+/// it is sent, as its gradients are: half of float32's bytes.
 at::Tensor enter(const TensorRanksPtr& ranks, const at::Tensor& x);
 
 /// [batch, length] or [length] padded at the end to TensorRanks::padded_length().

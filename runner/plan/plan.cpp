@@ -355,11 +355,9 @@ Plan make_plan(const RecipeOptions& recipe, const Node& resolved, const Registry
   plan.built_bytes = meter->live_bytes();
   const int64_t built_peak = meter->peak_bytes();
   job->optimizer->preallocate_state();
-  const bool measures_all = ranks.detail == PlanDetail::kMeasured;
-  const int64_t micro_batches =
-      measures_all ? measured_micro_batches(*job) : std::min<int64_t>(2, job->batches.accumulation);
+  const int64_t micro_batches = measured_micro_batches(*job, ranks.detail);
   // Sharding learns the order of blocks.
-  run_step(*job, 1, measures_all ? micro_batches : 1);
+  run_step(*job, 1, ranks.detail == PlanDetail::kMeasured ? micro_batches : 1);
   const MeasuredStep one = measure_step(*job, 2, 1, *meter, traffic);
   // By now the fragmentation of the heap is stable.
   const MeasuredStep some = measure_step(*job, 3, micro_batches, *meter, traffic);

@@ -87,13 +87,6 @@ struct Plan {
 /// Opens only the data of a recipe. Throws as build_job() does.
 DataSchema open_data(const RecipeOptions& recipe, const Node& resolved, const Registry& registry);
 
-/// How many micro-batches a plan runs of a step.
-enum class PlanDetail {
-  kMeasured,  ///< as many as reach the peak of memory
-  /// One and two: activations of further ones that are under way in a pipeline take as much each.
-  kExtrapolated,
-};
-
 /// The ranks of a plan.
 struct PlanRanks {
   PlanRanks(int64_t count, PlanDetail of_steps = PlanDetail::kMeasured)  // NOLINT: as its count

@@ -80,12 +80,12 @@ std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_b
   return out;
 }
 
-int64_t measured_micro_batches(const Job& job) {
+int64_t measured_micro_batches(const Job& job, PlanDetail detail) {
   const int64_t all = job.batches.accumulation;
   const int64_t ranks = job.recipe.accelerator.parallelism.pp;
   if (ranks == 1) return std::min<int64_t>(2, all);
   const bool keeps_all = job.recipe.accelerator.pipeline.schedule == PipelineKind::kGpipe;
-  return keeps_all ? all : std::min(2 * ranks, all);
+  return keeps_all && detail == PlanDetail::kMeasured ? all : std::min(2 * ranks, all);
 }
 
 }  // namespace accel

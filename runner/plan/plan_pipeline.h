@@ -35,7 +35,14 @@ struct PlannedPipeline {
 /// `optimizer_bytes`: of rank 0's state. Null without a pipeline.
 std::optional<PlannedPipeline> plan_pipeline(const Job& job, int64_t optimizer_bytes);
 
+/// How many micro-batches a plan runs of a step.
+enum class PlanDetail {
+  kMeasured,  ///< as many as reach the peak of memory: two per stage, of gpipe all
+  /// Two per stage. gpipe keeps the activations of all: those of further ones are extrapolated.
+  kExtrapolated,
+};
+
 /// Micro-batches that a step needs for the memory and the traffic of one with all of them.
-int64_t measured_micro_batches(const Job& job);
+int64_t measured_micro_batches(const Job& job, PlanDetail detail);
 
 }  // namespace accel

@@ -1,6 +1,5 @@
 #include "train/tasks/chunked_cross_entropy.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -8,16 +7,10 @@
 #include <optional>
 
 #include "core/api/targets.h"
+#include "kernels/product_type.h"
 
 namespace accel {
 namespace {
-
-/// The type of matrix products of `x` under autocast.
-at::ScalarType product_type(const at::Tensor& x) {
-  const auto device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : x.scalar_type();
-}
 
 /// Rows of the vocabulary that this rank has, and the reductions over all of them.
 class VocabularyRows {

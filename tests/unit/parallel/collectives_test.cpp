@@ -7,7 +7,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "core/base/environment.h"
 #include "core/base/text.h"
@@ -356,6 +358,19 @@ TEST(CollectivesErrorTest, OneOfTheRanksAtAnAddressIsNamed) {
               error.npos)
         << error;
   }
+}
+
+/// Rank 0 ends with an error too, and with it the store.
+TEST(CollectivesErrorTest, ARankThatNoticesLateNamesTheLostOneToo) {
+  const auto errors = join_each(requests_of(3), [](Communicator& group) {
+    group.barrier("together");
+    if (group.rank() == 2) throw std::runtime_error("left");
+    if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const at::Tensor tensor = at::zeros({4});
+    group.all_reduce(tensor, ReduceOp::kSum, "gradients");
+  });
+  EXPECT_NE(errors[0].find("rank 0 lost one of ranks "), errors[0].npos) << errors[0];
+  EXPECT_NE(errors[1].find("rank 1 lost one of ranks "), errors[1].npos) << errors[1];
 }
 
 TEST(CollectivesErrorTest, AnotherErrorIsNoLostRank) {

@@ -215,24 +215,27 @@ double sent_in(const Plan& plan, const GroupShape& group) {
   return bytes;
 }
 
-/// Of activations that are large beside the gradients, which exist earlier or later.
+/// gpipe keeps activations of all micro-batches, so that those of the further ones are
+/// extrapolated; other schedules reach their peak with few.
 TEST(PlanTest, FewMicroBatchesGiveThePlanOfAll) {
-  for (const std::string schedule : {"gpipe", "1f1b", "zbh1"}) {
-    const std::string text =
-        "model: {type: gpt, num_layers: 8, num_heads: 2, hidden_size: 64, vocab_size: 99}\n"
-        "data: {train: {type: synthetic/addition, length: 4096}}\n"
-        "train: {until: 4 steps, micro_batch: 128, batch: 1536}\n"
-        "accelerator: {parallelism: {pp: 4}, pipeline: {schedule: " +
-        schedule + "}}\n";
-    const Plan all = plan_of_text(text, 4);
-    const Plan few = plan_of_text(text, {4, PlanDetail::kExtrapolated});
-    EXPECT_EQ(few.rank_flops, all.rank_flops) << schedule;
-    EXPECT_EQ(few.traffic.size(), all.traffic.size()) << schedule;
-    EXPECT_EQ(few.memory.state(), all.memory.state()) << schedule;
-    EXPECT_NEAR(
-        static_cast<double>(few.memory.activations) / static_cast<double>(all.memory.activations),
-        1, 0.05)
-        << schedule;
+  for (const std::string schedule : {"gpipe", "1f1b", "interleaved_1f1b", "zbh1", "zbv"}) {
+    for (const std::string checkpointing : {"none", "blocks"}) {
+      if (checkpointing == "blocks" && schedule[0] == 'z') continue;  // refused
+      const std::string text =
+          "model: {type: gpt, num_layers: 8, num_heads: 2, hidden_size: 64, vocab_size: 99}\n"
+          "data: {train: {type: synthetic/addition, length: 4096}}\n"
+          "train: {until: 4 steps, micro_batch: 32, batch: 640, activation_checkpointing: " +
+          checkpointing +
+          "}\naccelerator: {parallelism: {pp: 4}, pipeline: {schedule: " + schedule + "}}\n";
+      const Plan all = plan_of_text(text, 4);
+      const Plan few = plan_of_text(text, {4, PlanDetail::kExtrapolated});
+      EXPECT_EQ(few.rank_flops, all.rank_flops) << text;
+      EXPECT_EQ(few.traffic.size(), all.traffic.size()) << text;
+      EXPECT_EQ(few.memory.state(), all.memory.state()) << text;
+      const double ratio =
+          static_cast<double>(few.memory.activations) / static_cast<double>(all.memory.activations);
+      EXPECT_NEAR(ratio, 1, schedule == "gpipe" ? 0.05 : 0.005) << text;
+    }
   }
 }
 
