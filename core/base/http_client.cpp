@@ -14,7 +14,6 @@
 namespace accel {
 namespace {
 
-constexpr long kConnectSeconds = 20;
 constexpr size_t kMaxHeaders = 200;
 constexpr int kMaxRedirects = 10;
 
@@ -88,7 +87,7 @@ class CurlClient final : public HttpClient {
     set(CURLOPT_URL, query.url.c_str());
     set(CURLOPT_HTTPHEADER, headers);
     set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+    set(CURLOPT_CONNECTTIMEOUT, query.connect_seconds);
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, query.stall_seconds);
     set(CURLOPT_USERAGENT, "accel-run");

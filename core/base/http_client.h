@@ -21,6 +21,7 @@ struct HttpQuery {
   std::string method = "GET";
   ByteSpan body = {};         ///< of other methods; must outlive the transfer
   long stall_seconds = 60;    ///< a transfer without a byte for so long fails
+  long connect_seconds = 20;  ///< for the connection to the server
   bool netrc = false;         ///< name and password of the server from ~/.netrc
   std::stop_token stop = {};  ///< ends the transfer with an error
 };
@@ -45,6 +46,9 @@ class HttpClient {
   /// Does not follow redirects: the caller decides where to send tokens.
   virtual HttpResult perform(const HttpQuery& query, const Sink& sink) = 0;
 };
+
+/// Makes a client for one thread.
+using ClientFactory = std::function<std::unique_ptr<HttpClient>()>;
 
 /// A client over libcurl, for one thread at a time. Without libcurl throws an IoError that names
 /// its `user` and proposes an `alternative`.
