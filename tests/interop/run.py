@@ -55,6 +55,8 @@ def steps(build, scratch):
     yield "the JSON Schema takes the recipes", [python, HERE / "check_recipe_schema.py", build / "accel-run"]
     yield "TrainingArguments are imported", [python, HERE / "check_import.py", build / "accel-run"]
     yield "the hub's cache, both ways", [python, HERE / "check_hub_cache.py", build / "accel-run"]
+    yield "pushed models, with huggingface_hub", [python, HERE / "check_push.py", build / "accel-run"]
+    yield "objects of S3, with boto3 and moto", [python, HERE / "check_streaming.py", build / "accel-run"]
     yield "the documents' scripts", [python, HERE / "check_docs.py", build / "accel-run"]
     yield "several models and optimizers", [python, HERE / "check_several_models.py", build / "accel-run"]
     yield "the table of Accelerate's methods", [python, HERE / "check_methods.py"]
