@@ -263,6 +263,17 @@ def check_texts(scratch, report):
                  errors)
 
 
+def check_recipe(scratch, report):
+    """The recipe of recipes/, small."""
+    files = {folder: corpus(shards=1, tokens=40000, seed=seed) for seed, folder in enumerate(("train", "heldout"))}
+    server = object_server.Server({f"corpora/{folder}/{name}": body for folder, shards in files.items()
+                                   for name, body in shards.items()})
+    scratch.environment.update(server.environment)
+    recipe = (pathlib.Path(os.environ.get("ACCEL_SOURCE_DIR", ".")) / "recipes/streamed_corpus.yaml").read_text()
+    code, _, errors = scratch.train("recipe", recipe, "model.hidden_size=16", "model.num_layers=1", "train.until=4 steps")
+    report.check("recipes/streamed_corpus.yaml trains and evaluates", code == 0 and errors == "" and server.refused == 0, errors)
+
+
 def check_instance_metadata(scratch, report):
     """The keys of a machine of EC2: they sign the requests and are printed and recorded nowhere."""
     files = corpus(shards=1, tokens=40000)
@@ -307,6 +318,7 @@ def main():
         check_ranks(scratch, files, report)
         check_errors(scratch, files, server, report)
         check_texts(scratch, report)
+        check_recipe(scratch, report)
         check_instance_metadata(scratch, report)
     sys.exit(report.failed > 0)
 
