@@ -68,12 +68,6 @@ HttpResult perform_following(HttpClient& client, HttpQuery query, const Credenti
 /// Whether a retry may succeed.
 bool is_transient(const HttpResult& result);
 
-/// "https://a.b:8" of a URL; "" when it is none.
-std::string origin_of_url(const std::string& url);
-
-/// The URL for messages: without user name, password and query, which may be a signature.
-std::string printable_url(const std::string& url);
-
 /// The first byte and the size of the object in "Content-Range: bytes 5-9/10".
 struct ContentRange {
   int64_t first = 0;

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/text.h"
+#include "core/base/url.h"
 
 namespace accel {
 namespace {

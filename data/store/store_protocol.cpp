@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "core/base/url.h"
 #include "data/store/aws_credentials.h"
 #include "data/store/aws_profile.h"
 #include "data/store/xml.h"
