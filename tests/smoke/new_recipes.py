@@ -132,6 +132,14 @@ TABLES = [
           "Maß (cm)  number  0        feature", "predicts 'Preis' as a number"],
          recipe=['delimiter: ";"', 'decimal: ","',
                  "task: {type: regression, target_mean: 59.213, target_std: 35.2887}  # of the training rows; metrics are in data units"], train=True),
+    Case("commas that may be decimal marks", {"t.csv": table(["kg", "y"], [[f"{i + 1},500", i % 2] for i in range(60)], ";")},
+         ["t.csv"], ["delimiter ';', names in the first line, decimal commas", "column 'kg': the comma of '1,500' is read as a "
+                     "decimal mark, which is a guess; if it separates thousands, remove such commas from the file, and 'decimal' "
+                     "here"], recipe=['decimal: ","'], train=True),
+    Case("commas that may separate thousands", {"t.csv": table(["eur", "b", "y"], [["1,500" if i % 3 else 900 + i, i % 7, i % 2]
+                                                                                   for i in range(60)], ";")},
+         ["t.csv"], ["column 'eur': the comma of '1,500' is read as a separator of thousands, which is a guess; remove such "
+                     "commas from the file, or, if it is a decimal mark, add 'decimal: \",\"' and the column to 'features'"]),
     Case("tabs in a .csv", {"tabs.csv": table(["a", "b", "y"], [[i, i % 7, i % 2] for i in range(60)], "\t")}, ["tabs.csv"],
          ["delimiter tab"], recipe=["type: tsv"]),
     Case("bars", {"bars.csv": table(["a", "b", "y"], [[i, i % 7, i * 1.5] for i in range(60)], "|")}, ["bars.csv"],
