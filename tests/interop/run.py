@@ -32,6 +32,7 @@ def steps(build, scratch):
     yield "checkpoints of DeepSpeed", [python, HERE / "check_deepspeed.py", build / "accel-run"]
     yield "Accelerate still places models as the tests say", [python, HERE / "make_golden_device_maps.py", "--check"]
     yield "models of transformers", [python, HERE / "check_hf_models.py", build / "accel-run"]
+    yield "image processors, both ways", [python, HERE / "check_image_processor.py", build / "accel-run"]
     yield "transformers still gives the golden scores", [python, HERE / "make_golden_logits.py", "--check"]
     yield "tokens of generate()", [python, HERE / "check_generation.py", build / "accel-run"]
     yield "states of transformers' models, both ways", [python, HERE / "check_hf_states.py", build / "accel-run"]

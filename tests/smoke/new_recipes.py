@@ -380,6 +380,8 @@ IMAGES = [
     Case("images without a val folder", GREY, ["pics"],
          ["60 images by class: 'blue dogs' 30, 'red cats' 30", "sizes of 20 opened images: equal, up to 12 pixels a side",
           "eval: 10% of the samples are held out, about 6"], recipe=["split: {eval: 10%, seed: 0}"], train=True),
+    Case("images for a model of texts", {**GREY, "bert/config.json": '{"model_type": "bert"}'}, ["pics", "--model", "bert"],
+         ["'--model bert' is a 'bert' model, which classifies no images", "name the folder of a ViT or ResNet"], code=2),
     Case("images with a val folder",
          {**{"pics/train/" + name[5:]: data for name, data in GREY.items()}, "pics/val/red cats/1.png": png(30, 9),
           "pics/val/blue dogs/1.png": png(12, 9)}, ["pics"],
